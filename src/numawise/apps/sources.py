@@ -1,0 +1,107 @@
+"""Where a simulated kubelet comes from: files that people have, read into values."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import cast
+
+from numawise.apps.node import Files
+from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
+from numawise.codec.document import Document, read_file, suggestion
+from numawise.codec.kubeletconfig import decode_kubelet_config, unknown_fields
+from numawise.codec.kubeletfields import KUBELET_CONFIGURATION
+from numawise.codec.machine import decode_machine
+from numawise.codec.pod import decode_pods, unique_uids
+from numawise.errors import InputError
+from numawise.machine.model import Machine
+from numawise.request.defaults import RawPod
+from numawise.rules.check import Refusal
+from numawise.rules.config import KubeletConfig
+
+UNKNOWN = re.compile(r'unknown field "(.*)"')
+PLACES = {
+    CPU_FILE: (CPU_FILE,),
+    MEMORY_FILE: (MEMORY_FILE,),
+    DEVICE_FILE: (f"device-plugins/{DEVICE_FILE}", DEVICE_FILE),
+}
+LARGEST_STATE = 64 << 20
+
+
+def load_machine(path: str) -> Machine:
+    """Read a machine file."""
+    return decode_machine(_only(read_file(path), "machine"))
+
+
+def load_kubelet_config(path: str) -> KubeletConfig:
+    """Read a KubeletConfiguration; what the kubelet would pass over with a warning is refused here."""
+    document = _only(read_file(path), "KubeletConfiguration")
+    if not isinstance(document.value, Mapping):
+        raise document.error((), "must be a KubeletConfiguration, that is, a mapping")
+    value = cast("Mapping[str, object]", document.value)
+    config = decode_kubelet_config(value)
+    if isinstance(config, Refusal):
+        raise InputError(config.message, file=path)
+    for told in unknown_fields(value):
+        found = UNKNOWN.fullmatch(told)
+        name = found[1] if found else told
+        steps = _steps(name)
+        advice = (
+            suggestion(name, tuple(KUBELET_CONFIGURATION.fields))
+            or "remove it; the kubelet would ignore it with a warning"
+        )
+        raise document.error(steps, f'unknown field "{name}"', advice)
+    return config
+
+
+def _steps(name: str) -> tuple[str | int, ...]:
+    """A field name such as ``reservedMemory[0].limit`` as steps."""
+    return tuple(int(i) if i else key for key, i in re.findall(r"([^.\[\]]+)|\[(\d+)\]", name))
+
+
+def load_pods(paths: Iterable[str]) -> tuple[RawPod, ...]:
+    """Read the pods of all files, in order."""
+    pods: list[RawPod] = []
+    for path in paths:
+        found = [pod for document in read_file(path) for pod in decode_pods(document)]
+        if not found:
+            raise InputError(
+                "has no pods", file=path, advice="give a Pod, Deployment, StatefulSet, Job or List"
+            )
+        pods += found
+    return unique_uids(pods)
+
+
+def load_state(directory: str) -> Files:
+    """Read the state files that a kubelet left in a directory, such as /var/lib/kubelet."""
+    folder = Path(directory)
+    if not folder.is_dir():
+        what = "is not a directory" if folder.exists() else "does not exist"
+        raise InputError(
+            what, file=directory, advice="give the folder with cpu_manager_state, as in /var/lib/kubelet"
+        )
+    files = Files()
+    for name, places in PLACES.items():
+        for place in places:
+            path = folder / place
+            if path.is_file():
+                files.texts[name] = _state_text(path)
+                break
+    if not files.texts:
+        raise InputError("has no kubelet state files", file=directory, advice=f"expected {', '.join(PLACES)}")
+    return files
+
+
+def _state_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST_STATE:
+            raise InputError("is too large for a kubelet state file", file=str(path))
+        return path.read_bytes().decode("utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+
+
+def _only(documents: tuple[Document, ...], what: str) -> Document:
+    if len(documents) != 1:
+        message = f"holds {len(documents)} documents, and one {what} is wanted"
+        raise InputError(message, file=documents[0].file, line=documents[1].line(()))
+    return documents[0]

@@ -1,0 +1,96 @@
+"""The ``numawise`` command: a table of commands, loaded when they run, and one place for errors.
+
+Exit status: 0 yes · 1 no (rejected, findings) · 2 bad input · 3 host · 4 ledger · 5 cluster.
+"""
+
+import difflib
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+COMMANDS = {
+    "replay": "Run recorded scenarios through the engine, in the recording's form.",
+    "simulate": "What would a kubelet do with these pods on this machine?",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and help, and imports one when it is called for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """All commands, by name."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the module of one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"numawise.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, and say which one may have been meant when there is none."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            if close:
+                raise click.UsageError(f"{error.message} Did you mean '{close[0]}'?", ctx) from None
+            raise
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 yes, 1 no, 2 bad input.  'numawise COMMAND --help' shows examples.",
+)
+@click.version_option(package_name="numawise", message="%(prog)s %(version)s")
+def group() -> None:
+    """CPUs, memory and GPUs that belong together: decided exactly as the kubelet does it."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; errors become one sentence and an exit status."""
+    from numawise.errors import NumawiseError  # noqa: PLC0415 - keeps --help quick
+
+    color = False if os.environ.get("NO_COLOR") else None
+    try:
+        status: Any = group.main(args=arguments, prog_name="numawise", standalone_mode=False, color=color)
+    except NumawiseError as error:
+        _say(str(error))
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _say("interrupted")
+        return 130
+    except BrokenPipeError:
+        # The reader has gone; keep Python from complaining again when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if os.environ.get("NUMAWISE_DEBUG"):
+            raise
+        _say(f"internal error: {type(error).__name__}: {error}; please report it, with NUMAWISE_DEBUG=1 set")
+        return 70
+    return status if isinstance(status, int) else 0
+
+
+def _say(text: str) -> None:
+    click.echo(f"numawise: {' '.join(text.splitlines())}", err=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

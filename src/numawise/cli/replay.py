@@ -1,0 +1,55 @@
+"""``numawise replay``: recorded scenarios through the engine, in the recording's form."""
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+
+import click
+
+from numawise.apps.replay import replay
+from numawise.codec.tracefile import encode_line, read_lines, scenario_of, written
+from numawise.errors import NumawiseError
+
+CHUNK = 8
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  numawise replay traces.jsonl.gz --out results.jsonl
+  compare-traces traces.jsonl.gz results.jsonl"""
+)
+@click.option("--out", metavar="FILE", help="Write here (when all is done) instead of to standard output.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (default: CPUs)."
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+def command(files: Sequence[str], out: str | None, jobs: int | None) -> int:
+    """Run the scenario of each trace line and write one {"id", "result"} line for it.
+
+    Lines are JSON; .gz is unpacked; - reads standard input.  Only the scenario is looked at, never the recorded
+    result.  A scenario that cannot be run becomes {"id", "failed"}, and the exit status is 1.
+    """
+    lines = (line for path in files for line in read_lines(path))
+    failed = 0
+    with written(out) as write:
+        for text, ok in _results(lines, jobs or os.cpu_count() or 1):
+            write(text)
+            failed += not ok
+    return 1 if failed else 0
+
+
+def _results(lines: Iterator[tuple[str, bytes]], jobs: int) -> Iterator[tuple[str, bool]]:
+    if jobs == 1:
+        yield from map(_result, lines)
+        return
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        yield from pool.imap(_result, lines, chunksize=CHUNK)
+
+
+def _result(line: tuple[str, bytes]) -> tuple[str, bool]:
+    scenario = scenario_of(*line)
+    try:
+        return encode_line({"id": scenario["id"], "result": replay(scenario)}), True
+    except NumawiseError as error:
+        return encode_line({"id": scenario["id"], "failed": str(error)}), False

@@ -1,0 +1,1 @@
+"""Files and wire formats to values, and back."""

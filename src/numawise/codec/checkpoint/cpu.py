@@ -1,0 +1,178 @@
+"""``cpu_manager_state``: formats v1, v2 and v3."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numawise.codec import gojson
+from numawise.codec.checkpoint.goprint import by_bytes, fnv1a, map_print, nested_print
+from numawise.codec.checkpoint.reading import CORRUPTED, ROOT, members_of, mismatch, typed
+from numawise.engine.start import CPU_START
+from numawise.engine.state import CpuState
+from numawise.rules.check import Refusal
+from numawise.rules.model import Rules
+from numawise.sets import format_ids, ids_of, parse_ids
+
+CPU_FILE = "cpu_manager_state"
+
+
+@dataclass(frozen=True, slots=True)
+class _CpuContent:
+    policy: str
+    shared: str
+    entries: Mapping[str, Any] | None
+    pods: Mapping[str, str] | None = None
+
+    def printed(self, name: str, nested: str, *, pods: bool = False) -> str:
+        pods_print = ""
+        if pods:
+            told = None if self.pods is None else (_pod_cpus_print(uid, c) for uid, c in by_bytes(self.pods))
+            pods_print = f" PodEntries:(state.PodCPUAssignments){map_print(told)}"
+        return (
+            f"(*state.{name}){{PolicyName:(string){self.policy} DefaultCPUSet:(string){self.shared} "
+            f"Entries:({nested}){nested_print(self.entries)}{pods_print} Checksum:(checksum.Checksum)0}}"
+        )
+
+
+def _pod_cpus_print(uid: str, cpus: str) -> str:
+    elements = " ".join(f"{cpu}:{{}}" for cpu in ids_of(parse_ids(cpus)))
+    return f"{uid}:{{CPUSet:(cpuset.CPUSet){{elems:(map[int]struct {{}})map[{elements}]}}}}"
+
+
+V1_MAP, V2_MAP = "map[string]string", "map[string]map[string]string"
+
+
+def encode_cpu(policy: str, state: CpuState, *, pods: bool = False) -> str:
+    """The text of ``cpu_manager_state``; ``pods``: in the format with pod entries."""
+    entries = {
+        uid: {container: format_ids(cpus) for container, cpus in containers.items()}
+        for uid, containers in state.assignments.items()
+    }
+    whole = {uid: format_ids(cpus) for uid, cpus in state.pods.items()}
+    content = _CpuContent(policy, format_ids(state.shared), entries, whole)
+    checksum = fnv1a(content.printed("CPUManagerCheckpoint", V2_MAP, pods=pods))
+    parts = [f'"policyName":{gojson.text(policy)}', f'"defaultCpuSet":{gojson.text(content.shared)}']
+    if entries:
+        told = (
+            f"{gojson.text(uid)}:{{"
+            + ",".join(f'{gojson.text(c)}:"{cpus}"' for c, cpus in by_bytes(found))
+            + "}"
+            for uid, found in by_bytes(entries)
+        )
+        parts.append(f'"entries":{{{",".join(told)}}}')
+    if pods and whole:
+        cells = (f'{gojson.text(uid)}:{{"cpuSet":"{cpus}"}}' for uid, cpus in by_bytes(whole))
+        parts.append(f'"podEntries":{{{",".join(cells)}}}')
+    return f'{{{",".join(parts)},"checksum":{checksum}}}'
+
+
+def decode_cpu(data: str, rules: Rules) -> CpuState | Refusal:
+    """Read ``cpu_manager_state`` as the kubelet does when it starts."""
+    try:
+        return _decode_cpu(data, "static" if rules.cpu_static else "none", rules)
+    except ValueError as error:
+        message = (
+            f"start cpu manager error: could not restore state from checkpoint: {error}, please drain this "
+            f'node and delete the CPU manager checkpoint file "{ROOT}{CPU_FILE}" before restarting Kubelet'
+        )
+        return Refusal(CPU_START, message)
+
+
+def _decode_cpu(data: str, policy: str, rules: Rules) -> CpuState:
+    raw = members_of(gojson.decode(data), "CPUManagerCheckpointV1")
+    content = _verified_cpu(raw, rules)
+    if content.policy != policy:
+        raise ValueError(
+            f'configured policy "{policy}" differs from state checkpoint policy "{content.policy}"'
+        )
+    try:
+        shared = parse_ids(content.shared)
+    except ValueError as error:
+        raise ValueError(f'could not parse default cpu set "{content.shared}": {error}') from None
+    assignments: dict[str, dict[str, int]] = {}
+    for uid, containers in (content.entries or {}).items():
+        for container, cpus in containers.items():
+            try:
+                assignments.setdefault(uid, {})[container] = parse_ids(cpus)
+            except ValueError as error:
+                where = f'could not parse cpuset "{cpus}" for container "{container}" in pod "{uid}"'
+                raise ValueError(f"{where}: {error}") from None
+    pods = {uid: parse_ids(cpus) for uid, cpus in (content.pods or {}).items()}
+    return CpuState(shared, assignments, pods)
+
+
+def _verified_cpu(raw: Mapping[str, Any], rules: Rules) -> _CpuContent:
+    """The content in the first format that decodes and whose checksum holds."""
+    attempts = ["v2", "v1"] if not rules.behaviour.cpu_file_tries_oldest_first else ["v1", "v2"]
+    if rules.pod_level_managers:
+        attempts.insert(0, "v3")
+    error: ValueError | None = None
+    for attempt in attempts:
+        try:
+            return _CPU_FORMATS[attempt](raw, rules)
+        except ValueError as found:
+            error = found
+    assert error is not None
+    raise error
+
+
+def _cpu_v3(raw: Mapping[str, Any], _: Rules) -> _CpuContent:
+    content = _cpu_content(raw, "CPUManagerCheckpoint", nested=True)
+    pods = typed(raw, "podEntries", dict, "CPUManagerCheckpoint", "state.PodCPUAssignments")
+    whole: dict[str, str] = {}
+    for uid, entry in (pods or {}).items():
+        members = members_of(entry, "CPUManagerCheckpoint.podEntries")
+        whole[uid] = typed(members, "cpuSet", str, "PodEntry", "string") or ""
+    content = _CpuContent(content.policy, content.shared, content.entries, None if pods is None else whole)
+    if raw.get("checksum") != fnv1a(content.printed("CPUManagerCheckpoint", V2_MAP, pods=True)):
+        raise ValueError(CORRUPTED)
+    return content
+
+
+def _cpu_v2(raw: Mapping[str, Any], rules: Rules) -> _CpuContent:
+    name = "CPUManagerCheckpoint" if rules.behaviour.cpu_file_tries_oldest_first else "CPUManagerCheckpointV2"
+    content = _cpu_content(raw, name, nested=True)
+    names = {"CPUManagerCheckpoint"} if rules.pod_level_managers else {"CPUManagerCheckpoint", name}
+    _check(raw, (content.printed(one, V2_MAP) for one in sorted(names)))
+    return content
+
+
+def _cpu_v1(raw: Mapping[str, Any], rules: Rules) -> _CpuContent:
+    content = _cpu_content(raw, "CPUManagerCheckpointV1", nested=False)
+    _check(raw, [content.printed("CPUManagerCheckpoint", V1_MAP)])
+    for container in sorted(content.entries or ()):
+        where = (
+            "error migrating v1 checkpoint state to v2 checkpoint state"
+            if rules.behaviour.cpu_file_tries_oldest_first
+            else "failed to migrate checkpoint from v1 to v2"
+        )
+        raise ValueError(f"{where}: containerID '{container}' not found in initial containers list")
+    return content
+
+
+_CPU_FORMATS = {"v1": _cpu_v1, "v2": _cpu_v2, "v3": _cpu_v3}
+
+
+def _cpu_content(raw: Mapping[str, Any], struct: str, *, nested: bool) -> _CpuContent:
+    entries = typed(raw, "entries", dict, struct, V2_MAP if nested else V1_MAP)
+    for value in (entries or {}).values():
+        if nested:
+            if value is not None and not isinstance(value, dict):
+                raise mismatch(value, struct, "entries", V1_MAP)
+            for cpus in (value or {}).values():
+                if not isinstance(cpus, str):
+                    raise mismatch(cpus, struct, "entries", "string")
+        elif not isinstance(value, str):
+            raise mismatch(value, struct, "entries", "string")
+    return _CpuContent(
+        typed(raw, "policyName", str, struct, "string") or "",
+        typed(raw, "defaultCpuSet", str, struct, "string") or "",
+        entries,
+    )
+
+
+def _check(raw: Mapping[str, Any], texts: Iterable[str]) -> None:
+    """Accept an absent or zero checksum, or one of the given prints."""
+    checksum = raw.get("checksum") or 0
+    if checksum and all(checksum != fnv1a(text) for text in texts):
+        raise ValueError(CORRUPTED)

@@ -1,0 +1,205 @@
+"""``memory_manager_state``: formats v1 and v2."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from numawise.codec import gojson
+from numawise.codec.checkpoint.goprint import by_bytes, fnv1a, ids_print, map_print
+from numawise.codec.checkpoint.reading import CORRUPTED, ROOT, members_of, mismatch, typed
+from numawise.engine.start import MEMORY_START
+from numawise.engine.state import Block, MemoryState, MemoryTable, NumaMemory
+from numawise.rules.check import Refusal
+from numawise.rules.model import Rules
+from numawise.sets import bits_of, ids_of
+
+MEMORY_FILE = "memory_manager_state"
+WORD = 2**64
+COLUMNS = ("total", "systemReserved", "allocatable", "reserved", "free")
+
+
+def _memory_print(policy: str, state: MemoryState, name: str, *, pods: bool) -> str:
+    nodes = []
+    for numa, node in sorted(state.numa.items()):
+        tables = " ".join(
+            f"{kind}:<*>{{TotalMemSize:(uint64){t.total} SystemReserved:(uint64){t.system} "
+            f"Allocatable:(uint64){t.allocatable} Reserved:(uint64){t.reserved} Free:(uint64){t.free}}}"
+            for kind, t in by_bytes(node.tables)
+        )
+        nodes.append(
+            f"{numa}:<*>{{NumberOfAssignments:(int){node.users} "
+            f"MemoryMap:(map[v1.ResourceName]*state.MemoryTable)map[{tables}] "
+            f"Cells:([]int){ids_print(ids_of(node.cells))}}}"
+        )
+    entries = []
+    for uid, containers in by_bytes(state.assignments):
+        told = " ".join(f"{container}:{_blocks_print(blocks)}" for container, blocks in by_bytes(containers))
+        entries.append(f"{uid}:map[{told}]")
+    pods_print = ""
+    if pods:
+        told_pods = (
+            f"{uid}:{{MemoryBlocks:([]state.Block){_blocks_print(blocks) if blocks else '<nil>'}}}"
+            for uid, blocks in by_bytes(state.pods)
+        )
+        pods_print = f" PodEntries:(state.PodMemoryAssignments){map_print(told_pods)}"
+    return (
+        f"(*state.{name}){{PolicyName:(string){policy} MachineState:(state.NUMANodeMap){map_print(nodes)} "
+        f"Entries:(state.ContainerMemoryAssignments){map_print(entries)}{pods_print} "
+        "Checksum:(checksum.Checksum)0}"
+    )
+
+
+def _blocks_print(blocks: Iterable[Block]) -> str:
+    told = " ".join(
+        f"{{NUMAAffinity:([]int){ids_print(ids_of(b.numa))} Type:(v1.ResourceName){b.type} "
+        f"Size:(uint64){b.size}}}"
+        for b in blocks
+    )
+    return f"[{told}]"
+
+
+def encode_memory(policy: str, state: MemoryState, *, pods: bool = False) -> str:
+    """The text of ``memory_manager_state``; ``pods``: in the format with pod entries."""
+    checksum = fnv1a(_memory_print(policy, state, "MemoryManagerCheckpoint", pods=pods))
+    nodes = []
+    for numa, node in sorted(state.numa.items(), key=lambda item: str(item[0])):
+        tables = ",".join(
+            f'{gojson.text(kind)}:{{"total":{t.total},"systemReserved":{t.system},"allocatable":{t.allocatable},'
+            f'"reserved":{t.reserved},"free":{t.free}}}'
+            for kind, t in by_bytes(node.tables)
+        )
+        nodes.append(
+            f'"{numa}":{{"numberOfAssignments":{node.users},"memoryMap":{{{tables}}},"cells":{_ids_json(node.cells)}}}'
+        )
+    parts = [f'"policyName":{gojson.text(policy)}', f'"machineState":{{{",".join(nodes)}}}']
+    if state.assignments:
+        told = (
+            f"{gojson.text(uid)}:{{"
+            + ",".join(f"{gojson.text(c)}:{_blocks_json(blocks)}" for c, blocks in by_bytes(containers))
+            + "}"
+            for uid, containers in by_bytes(state.assignments)
+        )
+        parts.append(f'"entries":{{{",".join(told)}}}')
+    if pods and state.pods:
+        cells = (
+            f"{gojson.text(uid)}:" + (f'{{"memoryBlocks":{_blocks_json(blocks)}}}' if blocks else "{}")
+            for uid, blocks in by_bytes(state.pods)
+        )
+        parts.append(f'"podEntries":{{{",".join(cells)}}}')
+    return f'{{{",".join(parts)},"checksum":{checksum}}}'
+
+
+def _ids_json(bits: int) -> str:
+    return f"[{','.join(map(str, ids_of(bits)))}]"
+
+
+def _blocks_json(blocks: Iterable[Block]) -> str:
+    told = (
+        f'{{"numaAffinity":{_ids_json(b.numa)},"type":{gojson.text(b.type)},"size":{b.size}}}' for b in blocks
+    )
+    return f"[{','.join(told)}]"
+
+
+def decode_memory(data: str, rules: Rules) -> MemoryState | Refusal:
+    """Read ``memory_manager_state`` as the kubelet does when it starts."""
+    try:
+        return _decode_memory(data, "Static" if rules.memory_static else "None", rules)
+    except ValueError as error:
+        message = (
+            f"start memory manager error: could not restore state from checkpoint: {error}, please drain "
+            f'this node and delete the memory manager checkpoint file "{ROOT}{MEMORY_FILE}" before restarting '
+            "Kubelet"
+        )
+        return Refusal(MEMORY_START, message)
+
+
+def _decode_memory(data: str, policy: str, rules: Rules) -> MemoryState:
+    struct = "MemoryManagerCheckpointV1"
+    raw = members_of(gojson.decode(data), struct)
+    found = typed(raw, "policyName", str, struct, "string") or ""
+    state = _memory_content(raw, struct)
+    checksum = raw.get("checksum") or 0
+    plain = fnv1a(_memory_print(found, state, "MemoryManagerCheckpoint", pods=False))
+    with_pods = rules.pod_level_managers and checksum == fnv1a(
+        _memory_print(found, state, "MemoryManagerCheckpoint", pods=True)
+    )
+    if not with_pods:
+        state = MemoryState(state.numa, state.assignments)
+        accepted = {plain}
+        if rules.behaviour.memory_file_may_lack_checksum:
+            accepted.add(0)
+            if not rules.pod_level_managers:
+                accepted.add(fnv1a(_memory_print(found, state, struct, pods=False)))
+        if checksum not in accepted:
+            raise ValueError(CORRUPTED)
+    if found != policy:
+        raise ValueError(
+            f'[memorymanager] configured policy "{policy}" differs from state checkpoint policy "{found}"'
+        )
+    return state
+
+
+def _memory_content(raw: Mapping[str, Any], struct: str) -> MemoryState:
+    numa: dict[int, NumaMemory] = {}
+    for key, value in (typed(raw, "machineState", dict, struct, "state.NUMANodeMap") or {}).items():
+        if not key.isdecimal():
+            raise ValueError(
+                f"json: cannot unmarshal number {key} into Go struct field {struct}.machineState of type int"
+            )
+        node = members_of(value, "NUMANodeState")
+        tables: dict[str, MemoryTable] = {}
+        memory_map = typed(node, "memoryMap", dict, struct, "map[v1.ResourceName]*state.MemoryTable")
+        for kind, table in (memory_map or {}).items():
+            members = members_of(table, "MemoryTable")
+            tables[kind] = MemoryTable(
+                *(_count(members, column, "MemoryTable", "uint64") for column in COLUMNS)
+            )
+        users = _count(node, "numberOfAssignments", "NUMANodeState", "int")
+        numa[int(key)] = NumaMemory(users, tables, _id_list(node, "cells", "NUMANodeState"))
+    entries: dict[str, dict[str, tuple[Block, ...]]] = {}
+    found = typed(raw, "entries", dict, struct, "state.ContainerMemoryAssignments")
+    for uid, containers in (found or {}).items():
+        if not isinstance(containers, dict):
+            raise mismatch(containers, struct, "entries", "map[string][]state.Block")
+        entries[uid] = {name: _blocks(blocks, struct) for name, blocks in containers.items()}
+    pods = typed(raw, "podEntries", dict, struct, "state.PodMemoryAssignments") or {}
+    whole = {
+        uid: _blocks(members_of(entry, "PodEntry").get("memoryblocks"), struct) for uid, entry in pods.items()
+    }
+    return MemoryState(numa, entries, whole)
+
+
+def _blocks(value: object, struct: str) -> tuple[Block, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise mismatch(value, struct, "entries", "[]state.Block")
+    blocks = []
+    for one in value:
+        members = members_of(one, "Block")
+        kind = typed(members, "type", str, "Block", "v1.ResourceName") or ""
+        blocks.append(
+            Block(
+                _id_list(members, "numaAffinity", "Block"), kind, _count(members, "size", "Block", "uint64")
+            )
+        )
+    return tuple(blocks)
+
+
+def _id_list(members: Mapping[str, Any], name: str, struct: str) -> int:
+    ids = typed(members, name, list, struct, "[]int") or []
+    for one in ids:
+        if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < 64:
+            raise mismatch(one, struct, name, "int")
+    return bits_of(ids)
+
+
+def _count(members: Mapping[str, Any], name: str, struct: str, kind: str) -> int:
+    value = members.get(name.lower())
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise mismatch(value, struct, name, kind)
+    if not isinstance(value, int) or not 0 <= value < WORD:
+        told = f"number {value}"
+        raise ValueError(f"json: cannot unmarshal {told} into Go struct field {struct}.{name} of type {kind}")
+    return value

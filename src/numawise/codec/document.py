@@ -1,0 +1,499 @@
+"""Files as documents: YAML or JSON text, read as kubectl and the kubelet read it.
+
+Rules kept here:
+
+1. Text that begins with ``{`` or ``[`` is JSON when it parses as JSON, also as several
+   values in a row.  Anything else is a stream of YAML documents; empty ones are left out.
+2. YAML scalars mean what sigs.k8s.io/yaml makes of them: ``yes``, ``on`` and ``y`` are
+   booleans, ``010`` is 8, ``1_000`` is 1000; ``1:30`` and ``2026-01-01`` are text.
+   Keys are text: the key ``on`` is ``"true"``.
+3. A key that appears twice is refused; ``<<`` merges, and what stands later wins.
+4. Anchors may be used, but not to build more than 400,000 nodes, nor inside themselves.
+5. Nothing recurses over the text, and nothing is read without end: size, depth, number of
+   documents and of YAML nodes have bounds far beyond any manifest.
+6. Lines are looked up when an error asks for them, by walking the text once more.
+"""
+
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from numawise.errors import InputError
+
+Steps = tuple[str | int, ...]
+Step = str | int | None
+Plain = Any  # a dict or a list; the parser's events tell which
+Mark = tuple[str, str, int]  # "{", "[", "}", "]" or "=" for a scalar; its text; its line
+
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+STDIN = "<stdin>"
+LARGEST_FILE = 64 << 20
+DEEPEST = 500
+MOST_ALIASED = 400_000
+MOST_NODES = 1_000_000
+MOST_DOCUMENTS = 100_000
+LARGEST_INT = 2**63 - 1
+KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are no fields
+UNREADABLE: Mapping[type, tuple[str, str]] = {
+    FileNotFoundError: ("there is no such file", "check the path"),
+    IsADirectoryError: ("is a directory", "name the files inside it"),
+    PermissionError: ("may not be read", "check its permissions"),
+}
+TOO_MANY, SPLIT = "holds too many values", "split it into smaller files"
+TOO_DEEP, ORDINARY = "is nested too deeply", "give an ordinary YAML or JSON file"
+
+TYPED = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
+SPECIAL_START = frozenset("0123456789+-.yYnNtTfFoO~")
+INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0[0-7]*|[1-9][0-9]*)")
+DECIMAL = re.compile(r"[+-]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][+-]?[0-9]+)?")
+NOT_JSON = re.compile(r"[+-]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+JSON_PIECE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+', re.DOTALL)
+LONE_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # it may be half a character, which no output can carry
+JSON_BLANK = re.compile(r"[ \t\r\n]*")
+FIXED: Mapping[str, bool | None] = {"": None, "~": None} | {
+    spelling: meaning
+    for words, meaning in (("y yes true on", True), ("n no false off", False), ("null", None))
+    for word in words.split()
+    for spelling in (word, word.capitalize(), word.upper())
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One value out of a file, that can tell on which line each part of it stands."""
+
+    value: object
+    file: str = ""
+    index: int = field(default=0, compare=False)
+    marks: Callable[[], Iterator[Mark]] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def root(self) -> "Part":
+        """The whole value as a part."""
+        return Part(self, (), self.value)
+
+    def line(self, steps: Steps = ()) -> int | None:
+        """Line of the part at ``steps``, or of the nearest one around it."""
+        return _locate(self.marks(), self.index, steps) if self.marks else None
+
+    def error(self, steps: Steps, message: str, advice: str = "") -> InputError:
+        """An error that names file, line and field."""
+        return InputError(
+            message, file=self.file, line=self.line(steps), field=field_name(steps), advice=advice
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value inside a document, with the steps that lead there."""
+
+    document: Document
+    steps: Steps
+    value: object
+
+    def error(self, message: str, advice: str = "") -> InputError:
+        """An error about this part."""
+        return self.document.error(self.steps, message, advice)
+
+    def at(self, *steps: str | int) -> "Part":
+        """The part further inside; its value is None when there is none."""
+        value = self.value
+        for step in steps:
+            if isinstance(step, int):
+                value = value[step] if isinstance(value, list) and step < len(value) else None
+            else:
+                value = value.get(step) if isinstance(value, Mapping) else None
+        return Part(self.document, self.steps + steps, value)
+
+    def mapping(self, known: Collection[str] = (), what: str = "a mapping") -> Mapping[str, object]:
+        """The value as a mapping (None: an empty one) that has no keys but the known ones."""
+        if self.value is None:
+            return {}
+        if not isinstance(self.value, Mapping):
+            raise self.error(f"must be {what}, not {shown(self.value)}")
+        for key in self.value:
+            if not isinstance(key, str):
+                raise self.error(f"has the key {shown(key)}, which is not text")
+            if known and key not in known:
+                raise self.at(key).error(f"unknown field {shown(key)}", suggestion(key, known))
+        return self.value
+
+    def items(self, what: str = "a list") -> list["Part"]:
+        """The members of a list (None: no members)."""
+        if self.value is None:
+            return []
+        if not isinstance(self.value, list | tuple):
+            raise self.error(f"must be {what}, not {shown(self.value)}")
+        return [Part(self.document, (*self.steps, i), value) for i, value in enumerate(self.value)]
+
+    def integer(self, lowest: int, highest: int) -> int:
+        """The value as an integer inside the bounds."""
+        value = self.value
+        if isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest:
+            return value
+        bounds = f"from {lowest} to {highest}" if highest < LARGEST_INT else f"of at least {lowest}"
+        if value is None:
+            raise self.error(f"is missing; it must be an integer {bounds}")
+        raise self.error(f"must be an integer {bounds}, not {shown(value)}")
+
+    def text(self) -> str:
+        """The value as text."""
+        if isinstance(self.value, str):
+            return self.value
+        if self.value is None:
+            raise self.error("is missing")
+        raise self.error(f"must be text, not {shown(self.value)}", "put it in quotes")
+
+
+def read_file(path: Path | str) -> tuple[Document, ...]:
+    """Read all documents of a file; ``-`` is standard input."""
+    name = STDIN if str(path) == "-" else str(path)
+    try:
+        if name is STDIN:
+            raw = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        else:
+            with Path(path).open("rb") as stream:
+                raw = stream.read(LARGEST_FILE + 1)
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        what, advice = UNREADABLE.get(type(problem), (f"cannot be read: {reason}", "check the path"))
+        raise InputError(what, file=name, advice=advice) from None
+    if len(raw) > LARGEST_FILE:
+        raise InputError(f"is larger than {LARGEST_FILE >> 20} MiB", file=name, advice=SPLIT)
+    return read_documents(raw, name)
+
+
+def read_documents(text: str | bytes, file: str) -> tuple[Document, ...]:
+    """Read all documents of a YAML or JSON text; at least one."""
+    raw = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = raw.count(b"\n", 0, problem.start) + 1
+        message = f"is not text: byte 0x{raw[problem.start]:02x} is not UTF-8"
+        raise InputError(message, file=file, line=line, advice="save it as UTF-8 YAML or JSON") from None
+    start = JSON_BLANK.match(text).end()  # type: ignore[union-attr]
+    found = _json_documents(text, file) if text[start : start + 1] in ("{", "[") else None
+    if found is None:
+        found = _yaml_documents(text, file)
+    if not found:
+        raise InputError("is empty", file=file, advice="give at least one YAML or JSON document")
+    return found
+
+
+def number_text(value: float) -> str:
+    """A number as Go writes it into JSON, on its way into a quantity."""
+    if isinstance(value, int) and -LARGEST_INT - 1 <= value <= LARGEST_INT:
+        return str(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        return str(value)
+    if number == 0 or 1e-6 <= abs(number) < 1e21:
+        return f"{Decimal(repr(number)):f}".removesuffix(".0")
+    return re.sub(r"e([+-])0+", r"e\1", repr(number))
+
+
+def field_name(steps: Steps) -> str:
+    """Steps as Kubernetes writes a field: ``spec.containers[0].resources.limits[nvidia.com/gpu]``."""
+    out = ""
+    for before, step in zip(("", *steps), steps, strict=False):
+        text = str(step) if str(step).isprintable() else json.dumps(step)[1:-1]
+        text = text if len(text) < 80 else f"{text[:77]}..."
+        if isinstance(step, int) or before in KEYED or not step.isidentifier():
+            out += f"[{text}]"
+        else:
+            out += f".{text}" if out else text
+    return out
+
+
+def shown(value: object) -> str:
+    """A value in one short line, for a message."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
+        return "a number of more than 38 digits"
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    text = text if text.isprintable() else json.dumps(value, default=repr)
+    return text if len(text) <= 60 else f"{text[:56]}...{text[-1] if text[0] == text[-1] else ''}"
+
+
+def meant(word: str, known: Collection[str], likeness: float = 0.7) -> str:
+    """The known word that an unknown one resembles, or nothing."""
+    near = {name.lower(): name for name in sorted(known)}
+    close = get_close_matches(word[:80].lower(), near, n=1, cutoff=likeness)
+    return near[close[0]] if close else ""
+
+
+def suggestion(word: str, known: Collection[str]) -> str:
+    """Advice for a word that is not known: the one meant, or all there are."""
+    near = meant(word, known)
+    return f'did you mean "{near}"?' if near else f"known are {', '.join(sorted(known))}"
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key appears twice")  # the YAML reader will say which, and where
+    return found
+
+
+def _json_documents(text: str, file: str) -> tuple[Document, ...] | None:
+    """Documents of a JSON text; None when the YAML reader is to judge it."""
+    decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=str)
+    lone = LONE_HALF.search(text)
+    found: list[Document] = []
+    at = JSON_BLANK.match(text).end()  # type: ignore[union-attr]
+    try:
+        while at < len(text):
+            if len(found) == MOST_DOCUMENTS:
+                raise InputError(TOO_MANY, file=file, advice=SPLIT)
+            value, at = decoder.raw_decode(text, at)
+            if lone:
+                value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+            found.append(Document(value, file, len(found), lambda: _json_marks(text)))
+            at = JSON_BLANK.match(text, at).end()  # type: ignore[union-attr]
+    except RecursionError:
+        raise InputError(TOO_DEEP, file=file, line=1, advice=ORDINARY) from None
+    except json.JSONDecodeError as problem:
+        if not re.match(r'[\s\[]*\{\s*"[^"\n]*"\s*:', text) or "\n---" in text:
+            return None
+        what, advice = f"is not valid JSON: {problem.msg}", "mend the JSON at this line"
+        raise InputError(what, file=file, line=problem.lineno, advice=advice) from None
+    except ValueError:
+        return None
+    return tuple(found)
+
+
+def _json_marks(text: str) -> Iterator[Mark]:
+    line, last = 1, 0
+    for found in JSON_PIECE.finditer(text):
+        piece = found[0]
+        line, last = line + text.count("\n", last, found.start()), found.start()
+        if piece in "{[]}":
+            yield piece, "", line
+        else:
+            yield "=", json.loads(piece) if piece[0] == '"' else piece, line
+
+
+BAD_MERGE = "map merge requires map or sequence of maps as the value"
+NO_KEY, MERGE, UNFINISHED = object(), object(), object()
+
+
+class _Open:
+    """A collection whose end has not been read yet."""
+
+    __slots__ = ("anchor", "before", "items", "key", "merged")
+
+    def __init__(self, items: Plain, anchor: str | None, before: int) -> None:
+        self.items = items
+        self.anchor = anchor
+        self.before = before
+        self.key: Any = NO_KEY
+        self.merged: set[str] = set()
+
+
+def _yaml_documents(text: str, file: str) -> tuple[Document, ...]:
+    found: list[Document] = []
+    try:
+        for index, value in enumerate(_yaml_values(text, file)):
+            if index == MOST_DOCUMENTS:
+                raise InputError(TOO_MANY, file=file, advice=SPLIT)
+            if value is not None:
+                found.append(Document(value, file, index, lambda: _yaml_marks(text)))
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        what = problem.problem or problem.context or "cannot be parsed"
+        lines = text.splitlines()
+        line = max(1, min(mark.line + 1, len(lines))) if mark else 1
+        tab = "\t" in "".join(lines[line - 1 : line])
+        advice = "indent with spaces, not tabs" if tab else "check indentation, quotes and colons there"
+        raise InputError(f"is not valid YAML: {what}", file=file, line=line, advice=advice) from None
+    except yaml.reader.ReaderError as problem:
+        line = text.encode(errors="replace").count(b"\n", 0, problem.position) + 1
+        raise InputError(f"is not text: {problem.reason}", file=file, line=line, advice=ORDINARY) from None
+    except (yaml.YAMLError, UnicodeError) as problem:
+        what = str(problem).partition("\n")[0]
+        raise InputError(f"is not valid YAML: {what}", file=file, advice=ORDINARY) from None
+    return tuple(found)
+
+
+def _yaml_values(text: str, file: str) -> Iterator[object]:
+    """Build each document from the parser's events, without recursion (rules 3 to 5)."""
+    stack: list[_Open] = []
+    anchors: dict[str, tuple[object, int]] = {}
+    root: object = None
+    nodes = aliased = 0
+    for event in yaml.parse(text, Loader=LOADER):
+        kind = type(event)
+        if nodes > MOST_NODES:
+            raise _at(event, file, TOO_MANY, SPLIT)
+        if kind is yaml.ScalarEvent:
+            nodes += 1
+            try:
+                value = _scalar(event)
+            except ValueError as problem:
+                raise _at(event, file, str(problem), "put it in quotes if it is text") from None
+            if event.anchor:
+                anchors[event.anchor] = value, 1
+        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+            nodes += 1
+            stack.append(_Open({} if kind is yaml.MappingStartEvent else [], event.anchor, nodes))
+            if len(stack) > DEEPEST:
+                raise _at(event, file, TOO_DEEP, ORDINARY)
+            if event.anchor:
+                anchors[event.anchor] = UNFINISHED, 0
+            continue
+        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            done = stack.pop()
+            value = done.items
+            if done.anchor:
+                anchors[done.anchor] = value, nodes - done.before + 1
+        elif kind is yaml.AliasEvent:
+            value, size = anchors.get(event.anchor, (None, 0))
+            if not size:
+                what = "value contains itself" if value is UNFINISHED else "is not known here"
+                raise _at(event, file, f"anchor {shown(event.anchor)} {what}", "write the value out")
+            nodes, aliased = nodes + size, aliased + size
+            if aliased > MOST_ALIASED:
+                raise _at(event, file, "document contains excessive aliasing", "write the values out")
+        elif kind is yaml.DocumentEndEvent:
+            yield root
+            root = None
+            anchors = {}
+            continue
+        else:
+            continue
+
+        if not stack:
+            root = value
+            continue
+        parent = stack[-1]
+        items = parent.items
+        if type(items) is list:
+            items.append(value)
+        elif parent.key is NO_KEY:
+            if kind is yaml.ScalarEvent and value == "<<" and event.implicit[0]:
+                parent.key = MERGE
+                continue
+            key = value if type(value) is str else _key(value, event, file)
+            if key in items and key not in parent.merged:
+                raise _at(event, file, f"the key {shown(key)} appears twice", "remove one of them")
+            parent.key = key
+        elif parent.key is MERGE:
+            parent.key = NO_KEY
+            for merged in reversed(value if isinstance(value, list) else [value]):
+                if not isinstance(merged, dict):
+                    raise _at(event, file, BAD_MERGE, "let << name an anchored mapping")
+                items.update(merged)
+                parent.merged.update(merged)
+        else:
+            items[parent.key] = value
+            if parent.merged:
+                parent.merged.discard(parent.key)
+            parent.key = NO_KEY
+
+
+def _scalar(event: yaml.ScalarEvent) -> object:
+    """What a scalar means (rule 2); raise ``ValueError`` when it has no meaning."""
+    text: str = event.value
+    if event.tag is None:
+        return text if not event.implicit[0] else _plain(text)
+    return _plain(text) if event.tag in TYPED else text
+
+
+def _plain(text: str) -> object:
+    if text and text[0] not in SPECIAL_START:
+        return text
+    if text in FIXED:
+        return FIXED[text]
+    if NOT_JSON.fullmatch(text):
+        raise ValueError(f"{text} has no JSON form")
+    return _number(text) if text[0] in "0123456789+-." else text
+
+
+def _number(text: str) -> object:
+    """A number when the text is one in Go's eyes, else the text."""
+    plain = text.replace("_", "") if text[0] != "." else text
+    if len(plain) < 70 and INTEGER.fullmatch(plain):
+        sign, digits = ("", plain) if plain[0] not in "+-" else (plain[0], plain[1:])
+        value = int(digits, 8 if digits.isdigit() and digits[0] == "0" else 0)
+        value = -value if sign == "-" else value
+        if -LARGEST_INT - 1 <= value <= (LARGEST_INT if sign else 2 * LARGEST_INT + 1):
+            return value
+    if DECIMAL.fullmatch(plain):
+        number = float(plain)
+        if math.isfinite(number):
+            return number
+    return text
+
+
+def _key(value: object, event: yaml.Event, file: str) -> str:
+    """A key that is not text, as text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return number_text(value)
+    raise _at(event, file, f"{shown(value)} cannot be a key", "write a key as text")
+
+
+def _yaml_marks(text: str) -> Iterator[Mark]:
+    for event in yaml.parse(text, Loader=LOADER):
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event)
+            yield "=", value if isinstance(value, str) else _key(value or False, event, ""), line
+        elif isinstance(event, yaml.AliasEvent):
+            yield "=", "", line
+        elif isinstance(event, yaml.CollectionStartEvent):
+            yield "{" if isinstance(event, yaml.MappingStartEvent) else "[", "", line
+        elif isinstance(event, yaml.CollectionEndEvent):
+            yield "}" if isinstance(event, yaml.MappingEndEvent) else "]", "", line
+
+
+def _locate(marks: Iterator[Mark], index: int, steps: Steps) -> int | None:
+    """Line of what the steps lead to in the document of that index, or of the nearest around it."""
+    best: int | None = None
+    aside = 0  # how deep inside something that is not on the way
+    way: list[tuple[bool, Step]] = [(False, -1)]  # open collections on the way: a mapping? last step
+    wanted: Steps = (index, *steps)
+    key_line = 0
+    for kind, text, line in marks:
+        if kind in "}]":
+            if not aside:
+                return best
+            aside -= 1
+            continue
+        if aside:
+            aside += kind in "{["
+            continue
+        mapping, last = way[-1]
+        if mapping and last is None:  # this is a key
+            way[-1], key_line = (True, text), line
+            continue
+        step = last if mapping else cast("int", last) + 1
+        way[-1] = (mapping, None if mapping else step)
+        if step != wanted[len(way) - 1]:
+            aside += kind in "{["
+            continue
+        best = key_line if mapping else line
+        if kind == "=" or len(way) == len(wanted):
+            return best
+        way.append((True, None) if kind == "{" else (False, -1))
+    return best
+
+
+def _at(event: yaml.Event, file: str, message: str, advice: str) -> InputError:
+    line = event.start_mark.line + 1 if event.start_mark else None
+    return InputError(message, file=file, line=line, advice=advice)

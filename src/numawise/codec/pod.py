@@ -1,0 +1,461 @@
+"""Pods out of manifests: who asks for what, or why the API server would not take it.
+
+Rules kept here:
+
+1. ``decode_pods`` reads what a person wrote.  Objects that make pods become their pods,
+   numbered from 0; objects of Kubernetes that make none give none; any other kind is refused.
+   An object without a kind that has ``spec.containers`` is a pod.
+2. Fields that decide nothing are ignored.  A field that Kubernetes does not know is refused
+   where it may be a misspelt one that decides.
+3. What the API server refuses is refused in its words, judged after its defaulting: names,
+   amounts, requests against limits, containers against the pod.
+4. ``pod_from`` reads what a program wrote, such as a recorded step, and checks the shape alone.
+5. A pod without a uid gets its namespace and name as one; ``unique_uids`` numbers repeats.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from numawise.codec.document import Document, Part, meant, number_text, shown, suggestion
+from numawise.errors import InputError
+from numawise.quantity import Quantity
+from numawise.request.defaults import RawContainer, RawPod, defaulted
+from numawise.request.model import (
+    BEST_EFFORT,
+    BURSTABLE,
+    CPU,
+    GUARANTEED,
+    HUGEPAGES,
+    MEMORY,
+    Amounts,
+    ContainerRequest,
+    PodRequest,
+    Role,
+    most_at_once,
+)
+from numawise.strconv import quote
+
+# Where a kind keeps its pod template, and the number of pods made from it.
+TEMPLATES: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "Deployment":            (("spec",), "replicas"),
+    "StatefulSet":           (("spec",), "replicas"),
+    "ReplicaSet":            (("spec",), "replicas"),
+    "ReplicationController": (("spec",), "replicas"),
+    "DaemonSet":             (("spec",), ""),
+    "Job":                   (("spec",), "parallelism"),
+    "CronJob":               (("spec", "jobTemplate", "spec"), "parallelism"),
+    "PodTemplate":           ((), ""),
+}  # fmt: skip
+SUPPORTED = ("Pod", *TEMPLATES, "List")
+OWN_GROUPS = frozenset({"apps", "batch", "autoscaling", "policy", "extensions"})
+MOST_REPLICAS = 100_000
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PODLESS = _words("""
+    Binding ConfigMap ControllerRevision Endpoints Event HorizontalPodAutoscaler Ingress LimitRange Namespace
+    Node PersistentVolume PersistentVolumeClaim PodDisruptionBudget PodSecurityPolicy ResourceQuota Secret
+    Service ServiceAccount
+""")
+TOP_READ = _words("kind metadata spec status template")
+TOP_FIELDS = TOP_READ | {"apiVersion"}
+METADATA_READ = _words("name generateName namespace uid")
+METADATA_FIELDS = METADATA_READ | _words("""
+    annotations clusterName creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers
+    generation labels managedFields ownerReferences resourceVersion selfLink
+""")
+OWNER_READ = _words("replicas parallelism completions template jobTemplate ordinals")
+OWNER_FIELDS = OWNER_READ | _words("""
+    activeDeadlineSeconds backoffLimit backoffLimitPerIndex completionMode concurrencyPolicy
+    failedJobsHistoryLimit failedPodsLimit managedBy manualSelector maxFailedIndexes metadata minReadySeconds
+    paused persistentVolumeClaimRetentionPolicy podFailurePolicy podManagementPolicy podReplacementPolicy
+    progressDeadlineSeconds revisionHistoryLimit schedule selector serviceName spec startingDeadlineSeconds
+    strategy successPolicy successfulJobsHistoryLimit suspend timeZone ttlSecondsAfterFinished updateStrategy
+    volumeClaimTemplates
+""")
+SPEC_FIELDS = _words("""
+    activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy
+    enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname
+    hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy
+    priority priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName
+    schedulerName schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName
+    setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations
+    topologySpreadConstraints volumes workloadRef
+""")
+CONTAINER_FIELDS = _words("""
+    args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe
+    resizePolicy resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce
+    terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir
+""")
+RESOURCE_FIELDS = ("requests", "limits", "claims")
+NOTHING = Quantity()
+RESTART_POLICIES = ("Always", "Never", "OnFailure")
+STANDARD = (CPU, MEMORY, "ephemeral-storage")
+
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+SUBDOMAIN = re.compile(rf"{LABEL.pattern}(\.{LABEL.pattern})*")
+NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+BLANK = " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    f"'{LABEL.pattern}')"
+)
+NAME_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{NAME.pattern}')"
+)
+
+
+def decode_pods(document: Document) -> tuple[RawPod, ...]:
+    """Read the pods of an object, or of a list of objects."""
+    waiting: list[tuple[Part, str]] = [(document.root, "")]
+    pods: list[RawPod] = []
+    while waiting:
+        part, inherited = waiting.pop()
+        value = part.mapping(what="a Kubernetes object")
+        kind = part.at("kind").text() if "kind" in value else inherited
+        if not kind and isinstance(part.at("spec", "containers").value, list):
+            kind = "Pod"
+        if kind.endswith("List"):
+            items = part.at("items").items("a list of objects")
+            waiting.extend((item, kind.removesuffix("List")) for item in reversed(items))
+        elif kind == "Pod":
+            pods.append(_pod(part))
+        elif kind in TEMPLATES:
+            pods.extend(_templated(part, kind))
+        elif not _podless(kind, part):
+            raise _unsupported(kind, part.at("kind"))
+    return tuple(pods)
+
+
+def unique_uids(pods: Iterable[RawPod]) -> tuple[RawPod, ...]:
+    """The same pods with a number after each uid that came before (rule 5)."""
+    seen: dict[str, int] = {}
+    found: list[RawPod] = []
+    for pod in pods:
+        uid = pod.uid
+        while uid in seen:
+            seen[pod.uid] += 1
+            uid = f"{pod.uid}#{seen[pod.uid]}"
+        seen[uid] = 1
+        found.append(pod if uid == pod.uid else replace(pod, uid=uid))
+    return tuple(found)
+
+
+def pod_from(value: Mapping[str, Any]) -> RawPod:
+    """Read a pod out of plain values that are known to be good (rule 4)."""
+    try:
+        metadata = value["metadata"]
+        spec = value["spec"]
+        containers = [_plain_container(c, Role.APP) for c in spec["containers"]]
+        if init := spec.get("initContainers"):
+            containers[:0] = [
+                _plain_container(c, Role.INIT if c.get("restartPolicy") != "Always" else Role.SIDECAR)
+                for c in init
+            ]
+        requests = limits = None
+        if (resources := spec.get("resources")) is not None:
+            requests = _plain_amounts(resources.get("requests"))
+            limits = _plain_amounts(resources.get("limits"))
+        name = metadata["name"]
+        namespace = metadata.get("namespace") or "default"
+        return RawPod(
+            uid=metadata.get("uid") or f"{namespace}/{name}",
+            name=name,
+            containers=tuple(containers),
+            requests=requests,
+            limits=limits,
+            namespace=namespace,
+            qos=(value.get("status") or {}).get("qosClass") or "",
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as problem:
+        _pod(Document(value).root)  # mostly finds the better words
+        raise InputError(f"is not a pod: {type(problem).__name__}: {problem}") from None
+
+
+def _plain_container(value: Mapping[str, Any], role: Role) -> RawContainer:
+    resources = value.get("resources")
+    if not resources:
+        return RawContainer(value["name"], role)
+    requests, limits = _plain_amounts(resources.get("requests")), _plain_amounts(resources.get("limits"))
+    return RawContainer(value["name"], role, requests, limits)
+
+
+def _plain_amounts(value: Mapping[str, object] | None) -> dict[str, Quantity]:
+    return {name: quantity(amount) for name, amount in value.items()} if value else {}
+
+
+def quantity(value: object) -> Quantity:
+    """A quantity as it stands in a manifest; raise ``ValueError`` in the API server's words."""
+    if isinstance(value, str):
+        return Quantity.parse(value.strip(BLANK))
+    if value is None:
+        return Quantity()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Quantity.parse(number_text(value))
+    return Quantity.parse("true")  # anything else is refused like this
+
+
+# --- objects ------------------------------------------------------------------------------
+
+
+def _podless(kind: str, part: Part) -> bool:
+    """An object of Kubernetes itself that makes no pods."""
+    version = part.at("apiVersion").value
+    group = version.rpartition("/")[0] if isinstance(version, str) else ""
+    return group.endswith(".k8s.io") or (kind in PODLESS and (not group or group in OWN_GROUPS))
+
+
+def _unsupported(kind: str, part: Part) -> InputError:
+    supported = f"supported are {', '.join(SUPPORTED)}"
+    if not kind:
+        return part.error("is missing", f"give a Kubernetes object; {supported}")
+    near = meant(kind, SUPPORTED, 0.8)
+    question = f'did you mean "{near}"? ' if near else ""
+    return part.error(f"objects of kind {shown(kind)} are not supported", f"{question}{supported}")
+
+
+def _pod(part: Part) -> RawPod:
+    _misspelt(part, TOP_FIELDS, TOP_READ)
+    namespace, name, uid = _names(part, "" if "kind" in part.mapping() else "pod")
+    part.at("status").mapping(what="the pod's status")
+    qos = part.at("status", "qosClass")
+    if qos.value not in (None, "", GUARANTEED, BURSTABLE, BEST_EFFORT):
+        raise qos.error(f"must be {GUARANTEED}, {BURSTABLE} or {BEST_EFFORT}, not {shown(qos.value)}")
+    pod = RawPod(uid, name, (), namespace=namespace, qos=qos.text() if qos.value else "")
+    return _filled(pod, part.at("spec"))
+
+
+def _templated(part: Part, kind: str) -> list[RawPod]:
+    """The pods that a workload makes."""
+    _misspelt(part, TOP_FIELDS, TOP_READ)
+    steps, counted = TEMPLATES[kind]
+    owner = part.at(*steps)
+    for i in range(1, len(steps) + 1):
+        _misspelt(part.at(*steps[:i]), OWNER_FIELDS, OWNER_READ)
+    namespace, name, _ = _names(part)
+    owner.at("ordinals").mapping()
+    count = _count(owner.at(counted), 1) if counted else 1
+    if counted == "parallelism":
+        count = min(count, _count(owner.at("completions"), count))
+    first = _count(owner.at("ordinals", "start"), 0) if kind == "StatefulSet" else 0
+    template = owner.at("template")
+    if template.value is None:
+        raise template.error("Required value", "give the workload a pod template")
+    _misspelt(template, TOP_FIELDS, TOP_READ)
+    pod = _filled(RawPod("", name, (), namespace=namespace), template.at("spec"))
+    numbered = (f"{name}-{i}" for i in range(first, first + count))
+    return [replace(pod, uid=f"{namespace}/{each}", name=each) for each in numbered]
+
+
+def _count(part: Part, default: int) -> int:
+    return default if part.value is None else part.integer(0, MOST_REPLICAS)
+
+
+def _names(part: Part, fallback: str = "") -> tuple[str, str, str]:
+    """Namespace, name and uid of an object."""
+    metadata = part.at("metadata")
+    metadata.mapping(what="the object's metadata")
+    _misspelt(metadata, METADATA_FIELDS, METADATA_READ)
+    parts = {key: metadata.at(key) for key in METADATA_READ}
+    given = {key: "" if found.value is None else found.text() for key, found in parts.items()}
+    name = given["name"] or (f"{given['generateName']}0" if given["generateName"] else fallback)
+    if not name:
+        what = "Required value: name or generateName is required"
+        raise metadata.at("name").error(what, "give the object a name")
+    namespace = given["namespace"] or "default"
+    return namespace, name, given["uid"] or f"{namespace}/{name}"
+
+
+def _misspelt(part: Part, known: frozenset[str], read: frozenset[str]) -> None:
+    """Refuse a key that is not known but looks like one that is read here (rule 2)."""
+    for key in part.mapping():
+        if key not in known and meant(key, read):
+            raise part.at(key).error(f"unknown field {shown(key)}", suggestion(key, read))
+
+
+# --- containers ---------------------------------------------------------------------------
+
+
+def _filled(pod: RawPod, spec: Part) -> RawPod:
+    """The pod with what its spec asks for, checked as the API server does it (rule 3)."""
+    spec.mapping(SPEC_FIELDS, "a pod spec: a mapping with containers")
+    names: set[str] = set()
+    app = spec.at("containers").items("a list of containers")
+    if not app:
+        raise spec.at("containers").error("Required value", "give the pod at least one container")
+    apps = [_container(part, Role.APP, names) for part in app]
+    init = spec.at("initContainers").items("a list of containers")
+    inits = [_container(part, Role.INIT, names) for part in init]
+    requests = limits = None
+    if spec.at("resources").value is not None:
+        requests, limits = _resources(spec.at("resources"))
+    pod = replace(pod, containers=(*inits, *apps), requests=requests, limits=limits)
+    _check(defaulted(pod), spec, [*init, *app])
+    return pod
+
+
+def _container(part: Part, role: Role, names: set[str]) -> RawContainer:
+    value = part.mapping(what="a container: a mapping with name and resources")
+    for key in value:
+        if key in RESOURCE_FIELDS[:2]:
+            raise part.at(key).error(f"unknown field {shown(key)}", f"move {key} into resources")
+    part.mapping(CONTAINER_FIELDS)
+    name = part.at("name")
+    if name.value is None or name.value == "":
+        raise name.error("Required value", "give the container a name")
+    text = name.text()
+    if not LABEL.fullmatch(text) or len(text) > 63:
+        rule = LABEL_RULE
+        if SUBDOMAIN.fullmatch(text):
+            rule = "must be no more than 63 bytes" if "." not in text else "must not contain dots"
+        _invalid(name, text, rule, "rename the container")
+    if text in names:
+        raise name.error(f"Duplicate value: {quote(text)}", "rename one of the containers")
+    names.add(text)
+    policy = part.at("restartPolicy")
+    if policy.value is not None and policy.value not in RESTART_POLICIES:
+        supported = ", ".join(map(quote, RESTART_POLICIES))
+        raise policy.error(f"Unsupported value: {shown(policy.value)}: supported values: {supported}")
+    if role is Role.INIT and policy.value == "Always":
+        role = Role.SIDECAR
+    requests, limits = _resources(part.at("resources"))
+    return RawContainer(text, role, requests, limits)
+
+
+def _resources(part: Part) -> tuple[dict[str, Quantity], dict[str, Quantity]]:
+    value = part.mapping(what="a mapping with requests and limits")
+    for name in value:
+        if name not in RESOURCE_FIELDS and (name in STANDARD or "/" in name or name.startswith(HUGEPAGES)):
+            what, advice = f"unknown field {shown(name)}", "move it into requests or limits"
+            raise part.at(name).error(what, advice)
+    part.mapping(RESOURCE_FIELDS)
+    return _amounts(part.at("requests")), _amounts(part.at("limits"))
+
+
+def _amounts(part: Part) -> dict[str, Quantity]:
+    found = {}
+    for name, value in part.mapping(what="a mapping from resources to quantities").items():
+        try:
+            found[name] = quantity(value)
+        except ValueError as problem:
+            raise part.at(name).error(
+                f"{shown(value)} is not a quantity: {problem}", "write it like 500m, 2 or 8Gi"
+            ) from None
+    return found
+
+
+# --- what the API server demands ----------------------------------------------------------
+
+
+def _check(pod: PodRequest, spec: Part, parts: list[Part]) -> None:
+    """Check every container, then the pod's own resources."""
+    for container, part in zip(pod.containers, parts, strict=True):
+        _check_resources(container.requests, container.limits, part.at("resources"), _check_name)
+    if pod.requests is None or pod.limits is None:
+        return
+    resources = spec.at("resources")
+    _check_resources(pod.requests, pod.limits, resources, _check_pod_level_name)
+    for name, amount in pod.requests.items():
+        total = _total(pod.containers, name)
+        if total.nano > amount.nano:
+            rule = f"must be greater than or equal to aggregate container requests of {total}"
+            _invalid(resources.at("requests", name), amount, rule, "raise it or lower the containers'")
+    for name, amount in pod.limits.items():
+        for container, part in zip(pod.containers, parts, strict=True):
+            limit = container.limits.get(name)
+            if container.role is Role.APP and limit is not None and limit.nano > amount.nano:
+                rule = f"must be less than or equal to pod limits of {amount}"
+                _invalid(part.at("resources", "limits", name), limit, rule, "lower it or raise the pod's")
+
+
+def _total(containers: Iterable[ContainerRequest], name: str) -> Quantity:
+    """What the containers ask for at one time."""
+    style = next((c.requests[name].style for c in containers if name in c.requests), "")
+    return Quantity(most_at_once(containers, lambda c: c.requests.get(name, NOTHING).nano), style)
+
+
+def _check_resources(
+    requests: Amounts, limits: Amounts, part: Part, check_name: Callable[[str, Part], None]
+) -> None:
+    for side, amounts in (("limits", limits), ("requests", requests)):
+        for name, amount in amounts.items():
+            where = part.at(side, name)
+            check_name(name, where)
+            if amount.nano < 0:
+                _invalid(where, amount, "must be greater than or equal to 0", "give a positive amount")
+            if _extended(name) and amount.milli % 1000:
+                _invalid(where, amount, "must be an integer", "devices come whole")
+            if name.startswith(HUGEPAGES) and not _whole_pages(name, amount):
+                rule = f"{amount} is not positive integer multiple of {name}"
+                _invalid(where, amount, rule, "ask for whole pages")
+    for name, amount in requests.items():
+        where = part.at("requests", name)
+        fixed = name.startswith(HUGEPAGES) or not _native(name)
+        limit = limits.get(name)
+        if limit is None and fixed:
+            advice = f"set the limit of {name} to {amount} too"
+            raise where.error("Required value: Limit must be set for non overcommitable resources", advice)
+        if limit is not None and fixed and amount.nano != limit.nano:
+            _invalid(where, amount, f"must be equal to {name} limit of {limit}", "make them equal")
+        if limit is not None and amount.nano > limit.nano:
+            rule = f"must be less than or equal to {name} limit of {limit}"
+            _invalid(where, amount, rule, "lower the request or raise the limit")
+    named = {*requests, *limits}
+    if not named & {CPU, MEMORY} and any(name.startswith(HUGEPAGES) for name in named):
+        raise part.error("Forbidden: HugePages require cpu or memory", "ask for cpu or memory too")
+
+
+def _native(name: str) -> bool:
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def _extended(name: str) -> bool:
+    prefix = name.partition("/")[0]
+    return not _native(name) and not name.startswith("requests.") and len(prefix) <= 253 - len("requests.")
+
+
+def _whole_pages(name: str, amount: Quantity) -> bool:
+    try:
+        size = Quantity.parse(name.removeprefix(HUGEPAGES))
+    except ValueError:
+        return False
+    return size.nano > 0 and size.milli % 1000 == 0 and size.value != 0 and amount.value % size.value == 0
+
+
+def _check_qualified(name: str, part: Part) -> None:
+    prefix, slash, own = name.rpartition("/")
+    if slash and not SUBDOMAIN.fullmatch(prefix):
+        _invalid(part, name, "prefix part must be a DNS subdomain", "write it like nvidia.com/gpu")
+    if not NAME.fullmatch(own) or len(own) > 63:
+        rule = NAME_RULE if len(own) <= 63 else "must be no more than 63 bytes"
+        _invalid(part, name, f"name part {rule}", "write it like nvidia.com/gpu")
+
+
+def _check_name(name: str, part: Part) -> None:
+    _check_qualified(name, part)
+    if "/" not in name:
+        if name not in STANDARD and not name.startswith(HUGEPAGES):
+            known = (*STANDARD, f"{HUGEPAGES}2Mi", f"{HUGEPAGES}1Gi")
+            advice = suggestion(name, known) if meant(name, known) else "name devices like nvidia.com/gpu"
+            _invalid(part, name, "must be a standard resource type or fully qualified", advice)
+    elif not _native(name) and not _extended(name):
+        _invalid(part, name, "doesn't follow extended resource name standard", "write it like nvidia.com/gpu")
+
+
+def _check_pod_level_name(name: str, part: Part) -> None:
+    _check_qualified(name, part)
+    if name not in (CPU, MEMORY) and not name.startswith(HUGEPAGES):
+        supported = ", ".join(map(quote, sorted((CPU, HUGEPAGES, MEMORY))))
+        what = f"Unsupported value: {quote(name)}: supported values: {supported}"
+        raise part.error(what, "ask for it in a container")
+
+
+def _invalid(part: Part, value: object, rule: str, advice: str) -> NoReturn:
+    raise part.error(f"Invalid value: {quote(str(value))}: {rule}", advice)

@@ -1,0 +1,128 @@
+"""The outcome of a simulation as plain data, with the names users see in JSON and YAML."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from numawise.codec.decision import Data, decision_data, hint_data
+from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
+from numawise.engine.lifecycle import Started
+from numawise.engine.state import NodeState
+from numawise.engine.trace import (
+    DEFECTS,
+    BufferReused,
+    Candidate,
+    CpusTaken,
+    Defect,
+    DevicesChosen,
+    HintsMerged,
+    Step,
+    TooManyCombinations,
+)
+from numawise.request.model import PodRequest
+from numawise.sets import format_ids, ids_of
+
+API_VERSION = "numawise.dev/v1alpha1"
+YEAR = 365 * 86400.0
+
+
+def pod_data(
+    pod: PodRequest, decision: Decision, steps: Sequence[Step], started: Sequence[Started], granted: NodeState
+) -> Data:
+    """Verdict, grants and reasons of one pod."""
+    found: Data = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "qos": pod.qos}
+    found["verdict"] = verdict(decision)
+    if isinstance(decision, Rejected):
+        found |= {"reason": decision.reason, "message": decision.message}
+    elif isinstance(decision, Crashed):
+        found["message"] = decision.message
+    found["containers"] = [
+        container_data(pod, container.name, decision, started, granted) for container in pod.containers
+    ]
+    details = decision_data(decision, steps)
+    if "allocate_failed" in details:
+        found["failed"] = details["allocate_failed"]
+    found["rounds"] = details.get("hint_rounds", [])
+    merges = [step for step in steps if isinstance(step, HintsMerged)]
+    for told, merged in zip(found["rounds"], merges, strict=False):
+        told["decided_by"] = list(merged.decided_by)
+        told["candidates"] = [_candidate_data(one) for one in merged.candidates]
+    found["findings"] = [{"code": code, "text": text} for code, text in findings(steps)]
+    return found
+
+
+def verdict(decision: Decision) -> str:
+    """One word for a decision."""
+    if isinstance(decision, Crashed):
+        return "crashed"
+    return "admitted" if isinstance(decision, Admitted) else "rejected"
+
+
+def container_data(
+    pod: PodRequest, name: str, decision: Decision, started: Sequence[Started], granted: NodeState
+) -> Data:
+    """What one container received."""
+    row: Data = {"name": name, "verdict": verdict(decision)}
+    if not isinstance(decision, Admitted):
+        return row
+    own = granted.cpu.assignments.get(pod.uid, {}).get(name)
+    given = next((one for one in started if one.container == name), None)
+    row["cpus"] = format_ids(given.cpus) if given else ""
+    row["exclusive"] = own is not None
+    blocks = granted.memory.assignments.get(pod.uid, {}).get(name, ())
+    nodes = 0
+    for block in blocks:
+        nodes |= block.numa
+    row["memory"] = {
+        "numa": format_ids(nodes),
+        "blocks": [{"numa": format_ids(b.numa), "type": b.type, "size": b.size} for b in blocks],
+    }
+    grants = granted.devices.grants.get(pod.uid, {}).get(name, {})
+    row["devices"] = {resource: sorted(grant.ids) for resource, grant in grants.items()}
+    hint = decision.affinity.get(name)
+    row["affinity"] = hint_data(hint) if hint else None
+    if given and given.error:
+        row["start_error"] = given.error
+    return row
+
+
+def findings(steps: Sequence[Step]) -> list[tuple[str, str]]:
+    """What the kubelet does here that nobody would expect: known defects, and choices left to chance."""
+    found: dict[tuple[str, str], None] = {}
+    for step in steps:
+        match step:
+            case Defect(name=name, detail=detail):
+                found[name, f"{DEFECTS[name]}{f' ({detail})' if detail else ''}"] = None
+            case BufferReused(chosen=chosen, used=used):
+                detail = f"chosen {','.join(map(str, chosen))}, used {','.join(map(str, used))}"
+                found["buffer-reused", f"{DEFECTS['buffer-reused']} ({detail})"] = None
+            case CpusTaken(not_free=not_free, unit=unit, name=number) if not_free:
+                detail = f"{unit} {number} brought {format_ids(not_free)}"
+                found["cpus-not-free", f"{DEFECTS['cpus-not-free']} ({detail})"] = None
+            case DevicesChosen(open_to=open_to, resource=resource, container=container) if open_to:
+                detail = f"{resource} of container {container} could be any of {', '.join(open_to)}"
+                found["device-choice-free", f"The kubelet leaves this choice to chance: {detail}."] = None
+            case TooManyCombinations(combinations=count, seconds=seconds):
+                found["too-many-combinations", _blow_up(count, seconds)] = None
+    return list(found)
+
+
+def _blow_up(count: int, seconds: float) -> str:
+    if seconds > YEAR:
+        when = "it would never finish"
+    elif seconds > 3600:
+        when = f"it would need about {seconds / 3600:.0f} hours of CPU time"
+    else:
+        when = f"it would need about {seconds:.0f} s of CPU time"
+    return f"The kubelet compares up to {count:.1e} combinations of hints here; {when}."
+
+
+def _candidate_data(candidate: Candidate) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "numa": list(ids_of(candidate.mask)),
+        "kept": candidate.kept,
+        "preferred": candidate.preferred,
+        "why": candidate.why,
+    }
+    if candidate.resources:
+        row["resources"] = list(candidate.resources)
+    return row

@@ -1,0 +1,80 @@
+"""Recorded traces: one JSON object a line, plain or gzipped."""
+
+import gzip
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from numawise.errors import InputError
+
+STDIN = "-"
+EXAMPLE = 'a line looks like {"scenario": {"id": …, "machine": …, "kubelet": …, "steps": […]}}'
+
+
+def read_lines(path: str) -> Iterator[tuple[str, bytes]]:
+    """Walk the non-empty lines of a file as (place, text)."""
+    name = "<stdin>" if path == STDIN else path
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield f"{name}:{number}", line
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot be read: {reason}", file=name) from error
+
+
+def _opened(path: str) -> IO[bytes]:
+    if path == STDIN:
+        return sys.stdin.buffer
+    if path.endswith(".gz"):
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    return Path(path).open("rb")
+
+
+def scenario_of(place: str, line: bytes) -> dict[str, Any]:
+    """The scenario of one line; a line may also be a scenario itself."""
+    try:
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"is not JSON ({error})", file=place, advice=EXAMPLE) from None
+    scenario = value.get("scenario", value) if isinstance(value, dict) else None
+    if (
+        not isinstance(scenario, dict)
+        or not isinstance(scenario.get("machine"), dict)
+        or "id" not in scenario
+    ):
+        raise InputError("has no scenario with an id and a machine", file=place, advice=EXAMPLE)
+    return scenario
+
+
+def encode_line(value: object) -> str:
+    """One line of results."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+@contextmanager
+def written(path: str | None) -> Iterator[Callable[[str], object]]:
+    """A function that writes to the file, which appears when all is done, or to standard output."""
+    if path is None:
+        yield sys.stdout.write
+        return
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", file=path) from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            yield file.write
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

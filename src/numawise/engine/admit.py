@@ -1,0 +1,84 @@
+"""The one call: what the kubelet does, given a machine, rules, the present state and a pod."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from numawise.engine.device.allocate import Pick, lowest
+from numawise.engine.failure import Crash
+from numawise.engine.hint import Hint
+from numawise.engine.state import Draft, NodeState
+from numawise.engine.topology.scope import Admission, Refused
+from numawise.engine.trace import Defect, Note, ignore
+from numawise.machine.model import Machine
+from numawise.request.model import PodRequest
+from numawise.rules.model import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The pod may run."""
+
+    state: NodeState
+    affinity: Mapping[str, Hint]
+    """The stored affinity by container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The pod fails, with the kubelet's own reason and message."""
+
+    state: NodeState
+    """What it was given before the refusal is still there, until somebody collects it."""
+    reason: str
+    message: str
+    container: str = ""
+    provider: str = ""
+    """Whose allocation failed; '' when the topology policy refused."""
+    error: str = ""
+    by_chance: bool = False
+    """Several device resources were asked for: which of them is complained about is chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """The kubelet does not survive the pod."""
+
+    message: str
+
+
+Decision = Admitted | Rejected | Crashed
+
+
+def admit(
+    machine: Machine,
+    rules: Rules,
+    state: NodeState,
+    pod: PodRequest,
+    note: Note = ignore,
+    pick: Pick = lowest,
+) -> Decision:
+    """Decide on one pod, exactly as the kubelet's admission does."""
+    draft = Draft(state)
+    if pod.uid in draft.departed:
+        draft.departed -= {pod.uid}
+    try:
+        outcome = Admission(machine, rules, draft, pod, note, pick).run()
+    except Crash as crash:
+        note(Defect("crash", str(crash)))
+        return Crashed(str(crash))
+    if isinstance(outcome, Refused):
+        draft.delete_key("active", pod.uid)
+        draft.departed |= {pod.uid}
+        if draft.running:
+            draft.running = frozenset(one for one in draft.running if one[0] != pod.uid)
+        return Rejected(
+            draft.freeze(),
+            outcome.reason,
+            outcome.message,
+            outcome.container,
+            outcome.provider,
+            outcome.error,
+            outcome.by_chance,
+        )
+    draft.set_key("active", pod.uid, pod)
+    return Admitted(draft.freeze(), outcome)

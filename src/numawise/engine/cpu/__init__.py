@@ -1,0 +1,1 @@
+"""The CPU Manager's part: hints and allocation."""

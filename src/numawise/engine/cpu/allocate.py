@@ -1,0 +1,159 @@
+"""Give a container its exclusive CPUs, and take them back.
+
+Rules kept here:
+
+1. An affinity is a wish: what its NUMA nodes cannot give is taken from elsewhere.
+2. CPUs of an init container stay its own, and may be used again by later containers of the pod.
+3. ``full-pcpus-only`` is checked first, even for a container that has its CPUs already.
+"""
+
+from numawise.engine.cpu.distribute import NeverReturns, take_distributed
+from numawise.engine.cpu.hints import exclusive_cpus
+from numawise.engine.cpu.take import NotEnough, Style, take
+from numawise.engine.failure import SMT_ALIGNMENT, Crash, Failure
+from numawise.engine.reuse import hands_on
+from numawise.engine.state import Draft
+from numawise.engine.trace import CpusGranted, Defect, Note, StaleRemoved, ignore
+from numawise.machine.layout import CpuLayout
+from numawise.machine.model import Machine
+from numawise.request.model import ContainerRequest, PodRequest
+from numawise.rules.model import Rules
+
+
+def choose(
+    layout: CpuLayout, rules: Rules, available: int, count: int, note: Note = ignore
+) -> int | NotEnough:
+    """Take CPUs the way the policy options say."""
+    options = rules.cpu_options
+    style = Style(options.by_uncore, options.across_cores, rules.behaviour.says_how_many_cpus)
+    if options.across_numa:
+        group = layout.threads_per_core if options.full_cores else 1
+        try:
+            return take_distributed(layout, available, count, group, style, note)
+        except NeverReturns as loop:
+            note(Defect("never-returns", str(loop)))
+            raise Crash(f"the kubelet never returns: {loop}") from loop
+    return take(layout, available, count, style, note)
+
+
+def allocate(
+    machine: Machine,
+    rules: Rules,
+    draft: Draft,
+    pod: PodRequest,
+    container: ContainerRequest,
+    affinity: int | None,
+    note: Note = ignore,
+) -> Failure | None:
+    """Allocate the CPUs of one container."""
+    if not rules.cpu_static:
+        return None
+    collect(draft, note)
+    count = exclusive_cpus(rules, pod, container)
+    if not count:
+        return None
+    held = draft.cpus.get(pod.uid, {}).get(container.name)
+    if (held is None or rules.behaviour.smt_check_before_record) and rules.cpu_options.full_cores:
+        failure = smt_failure(machine.layout, rules, draft, count)
+        if failure:
+            if held is not None:
+                note(Defect("running-pod-refused-for-free-cores", container.name))
+            return failure
+    if held is None:
+        free = draft.shared & ~rules.reserved_cpus | draft.reuse_cpus
+        cpus = aligned_choice(machine.layout, rules, free, count, affinity, container.name, note)
+        if isinstance(cpus, NotEnough):
+            return Failure(cpus.message)
+        draft.shared &= ~cpus
+        draft.put("cpus", pod.uid, container.name, cpus)
+        held = cpus
+    draft.reuse_cpus = draft.reuse_cpus | held if hands_on(rules, container) else draft.reuse_cpus & ~held
+    return None
+
+
+def aligned_choice(
+    layout: CpuLayout,
+    rules: Rules,
+    free: int,
+    count: int,
+    affinity: int | None,
+    container: str | None,
+    note: Note,
+) -> int | NotEnough:
+    """Take what the affinity's nodes (or their sockets) can give, and the rest from anywhere."""
+    aligned = 0
+    if affinity is not None:
+        near = free & _near(layout, rules, affinity)
+        found = choose(layout, rules, near, min(count, near.bit_count()), note)
+        if isinstance(found, NotEnough):
+            return found
+        aligned = found
+    rest = choose(layout, rules, free & ~aligned, count - aligned.bit_count(), note)
+    if isinstance(rest, NotEnough):
+        return rest
+    cpus = aligned | rest
+    if note is not ignore:
+        note(CpusGranted(container, cpus, aligned))
+        if cpus & ~free:
+            note(Defect("cpus-not-free", f"{(cpus & ~free).bit_count()} CPUs were not free"))
+        if rules.cpu_options.full_cores and layout.cores_touching(cpus) != cpus:
+            note(Defect("split-core", container or ""))
+    return cpus
+
+
+def _near(layout: CpuLayout, rules: Rules, affinity: int) -> int:
+    near = 0
+    for numa, cpus in layout.numas.items():
+        if affinity >> numa & 1:
+            near |= cpus
+    if not rules.cpu_options.by_socket:
+        return near
+    sockets = [cpus for cpus in layout.sockets.values() if cpus & near]
+    near = 0
+    for cpus in sockets:
+        near |= cpus
+    return near
+
+
+def smt_failure(layout: CpuLayout, rules: Rules, draft: Draft, count: int) -> Failure | None:
+    """What ``full-pcpus-only`` has against so many CPUs."""
+    threads = layout.threads_per_core
+    if count % threads:
+        return Failure(
+            f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}",
+            SMT_ALIGNMENT,
+        )
+    available = (draft.shared & ~rules.reserved_cores).bit_count()
+    if rules.behaviour.counts_free_cores and count > available:
+        return Failure(
+            f"SMT Alignment Error: not enough free physical CPUs: available physical CPUs = {available}, "
+            f"requested CPUs = {count}, CPUs per core = {threads}",
+            SMT_ALIGNMENT,
+        )
+    return None
+
+
+def collect(draft: Draft, note: Note = ignore) -> None:
+    """Take back the CPUs of pods that are gone."""
+    if not draft.ready:
+        return
+    for uid in sorted(draft.departed):
+        if uid in draft.cpus:
+            note(StaleRemoved("cpu", uid))
+            for container in tuple(draft.cpus[uid]):
+                release(draft, uid, container)
+
+
+def release(draft: Draft, uid: str, container: str) -> None:
+    """Take back the CPUs of one container, but for those that others of its pod use too."""
+    cpus = draft.cpus[uid][container]
+    draft.drop("cpus", uid, container)
+    rest = draft.cpus.get(uid, {})
+    if uid in draft.cpu_pods:
+        if rest:
+            return
+        cpus = draft.cpu_pods[uid]
+        draft.delete_key("cpu_pods", uid)
+    for others in rest.values():
+        cpus &= ~others
+    draft.shared |= cpus

@@ -1,0 +1,1 @@
+"""The Device Manager's part: hints and allocation."""

@@ -1,0 +1,248 @@
+"""Choose devices for a container.
+
+Rules kept here:
+
+1. What init containers had is taken first, whatever its NUMA node or health.
+2. Then devices on the wanted NUMA nodes, then others; the plugin is asked for its preference only
+   where there is a choice to make.
+3. Where the kubelet leaves the choice to the order of a Go map, the lowest ids are taken, and a step
+   says that the choice was free.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from numawise.engine.device.hints import has_topology, is_device_resource, nodes_of
+from numawise.engine.failure import Failure
+from numawise.engine.reuse import hands_on
+from numawise.engine.state import DeviceGrant, Draft, Plugin
+from numawise.engine.trace import DevicesChosen, Note, StaleRemoved, ignore
+from numawise.request.model import ContainerRequest, PodRequest
+from numawise.rules.model import Rules
+
+Pick = Callable[[str, str, frozenset[str], int], Iterable[str] | None]
+"""(container, resource, candidates, how many) → the ids to take where the kubelet's choice is free."""
+
+
+def lowest(_container: str, _resource: str, _candidates: frozenset[str], _count: int) -> None:
+    """Leave free choices to the lowest ids."""
+    return
+
+
+def allocate(
+    rules: Rules,
+    draft: Draft,
+    pod: PodRequest,
+    container: ContainerRequest,
+    affinity: int | None,
+    note: Note = ignore,
+    pick: Pick = lowest,
+) -> Failure | None:
+    """Allocate the devices of one container."""
+    failure = allocate_resources(rules, draft, pod, container, affinity, note, pick)
+    if failure:
+        return failure
+    for resource, grant in draft.grants.get(pod.uid, {}).get(container.name, {}).items():
+        again = draft.reuse_devices.setdefault(resource, set())
+        if hands_on(rules, container):
+            again |= grant.ids
+        else:
+            again -= grant.ids
+    return None
+
+
+def allocate_resources(
+    rules: Rules,
+    draft: Draft,
+    pod: PodRequest,
+    container: ContainerRequest,
+    affinity: int | None,
+    note: Note = ignore,
+    pick: Pick = lowest,
+) -> Failure | None:
+    """Allocate what is missing of each device resource, and write the file if anything was."""
+    collected = changed = False
+    for resource, count in sorted(container.devices):
+        if not is_device_resource(draft, resource):
+            continue
+        if not collected:
+            collect(draft, note)
+            collected = True
+        chosen = _choose(rules, draft, pod, container, resource, count, affinity, note, pick)
+        if isinstance(chosen, Failure):
+            return chosen
+        if chosen:
+            changed = True
+            _record(draft, pod.uid, container.name, resource, chosen)
+    if changed:
+        draft.save_devices()
+    return None
+
+
+def _choose(
+    rules: Rules,
+    draft: Draft,
+    pod: PodRequest,
+    container: ContainerRequest,
+    resource: str,
+    count: int,
+    affinity: int | None,
+    note: Note,
+    pick: Pick,
+) -> frozenset[str] | Failure:
+    recorded = draft.grants.get(pod.uid, {}).get(container.name, {}).get(resource)
+    needed = count
+    if recorded is not None:
+        needed -= len(recorded.ids)
+        if needed:
+            return Failure(
+                f'pod "{pod.uid}" container "{container.name}" changed request for resource "{resource}" '
+                f"from {len(recorded.ids)} to {count}"
+            )
+    if rules.behaviour.checks_recorded_devices:
+        if not draft.ready and (pod.uid, container.name) in draft.running:
+            return frozenset()
+        if failure := _health_failure(draft, resource, recorded):
+            return failure
+    if not needed:
+        return frozenset()
+    if not rules.behaviour.checks_recorded_devices and (failure := _health_failure(draft, resource, None)):
+        return failure
+
+    plugin = draft.plugins[resource]
+    taking = _Taking(container.name, resource, needed, pick)
+    if taking.take(frozenset(draft.reuse_devices.get(resource, ()))):
+        return taking.told(note, aligned=False)
+    available = plugin.healthy - draft.allocated.get(resource, frozenset()) - taking.taken
+    missing = taking.needed
+    if len(available) < missing:
+        return Failure(
+            f"requested number of devices unavailable for {resource}. Requested: {missing}, "
+            f"Available: {len(available)}"
+        )
+    near, far, anywhere = split(plugin, available, affinity)
+    if missing < len(near):
+        answer = _preferred(plugin, near | taking.taken, taking.taken, count)
+        if not taking.take(answer & near, sure=True):
+            taking.take(near)
+        return taking.told(note, aligned=True)
+    if taking.take(near):
+        return taking.told(note, aligned=True)
+    answer = _preferred(plugin, available | taking.taken, taking.taken, count)
+    for candidates, sure in ((answer & available, True), (far, False), (anywhere, False)):
+        if taking.take(candidates, sure=sure):
+            return taking.told(note, aligned=False)
+    return Failure(
+        f"unexpectedly allocated less resources than required. Requested: {count}, "
+        f"Got: {count - taking.needed}"
+    )
+
+
+def _health_failure(draft: Draft, resource: str, recorded: DeviceGrant | None) -> Failure | None:
+    plugin = draft.plugins.get(resource)
+    if plugin is None:
+        return Failure(f"cannot allocate unregistered device {resource}")
+    if not plugin.healthy:
+        return Failure(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
+    if recorded is not None and not recorded.ids <= plugin.healthy:
+        return Failure(
+            "previously allocated devices are no longer healthy; "
+            f"cannot allocate unhealthy devices {resource}"
+        )
+    return None
+
+
+class _Taking:
+    """Devices taken so far, and how many are still needed."""
+
+    def __init__(self, container: str, resource: str, needed: int, pick: Pick) -> None:
+        self.container = container
+        self.resource = resource
+        self.needed = needed
+        self.pick = pick
+        self.taken: frozenset[str] = frozenset()
+        self.open_to: frozenset[str] = frozenset()
+        self.fixed: frozenset[str] = frozenset()
+
+    def take(self, candidates: frozenset[str], *, sure: bool = False) -> bool:
+        """Take what is needed from the candidates; True when that was enough."""
+        candidates -= self.taken
+        if len(candidates) <= self.needed:
+            chosen = candidates
+            self.fixed |= chosen
+        else:
+            given = self.pick(self.container, self.resource, candidates, self.needed)
+            wanted = sorted(candidates.intersection(given or ())) or sorted(candidates)
+            chosen = frozenset(wanted[: self.needed])
+            if sure:
+                self.fixed |= chosen
+            else:
+                self.open_to = candidates
+        self.taken |= chosen
+        self.needed -= len(chosen)
+        return self.needed == 0
+
+    def told(self, note: Note, *, aligned: bool) -> frozenset[str]:
+        """The devices taken, after telling about them."""
+        if note is not ignore:
+            parts: list[Sequence[str]] = [sorted(self.taken), sorted(self.fixed), sorted(self.open_to)]
+            chosen, fixed, open_to = map(tuple, parts)
+            note(DevicesChosen(self.container, self.resource, chosen, fixed, open_to, aligned))
+        return self.taken
+
+
+def split(
+    plugin: Plugin, available: frozenset[str], affinity: int | None
+) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Available devices on the wanted NUMA nodes, on other nodes, and on none."""
+    if affinity is None or not has_topology(plugin):
+        return frozenset(), frozenset(), available
+    near: set[str] = set()
+    far: set[str] = set()
+    anywhere: set[str] = set()
+    for name in available:
+        nodes = nodes_of(plugin.devices[name])
+        (near if nodes & affinity else far if nodes else anywhere).add(name)
+    return frozenset(near), frozenset(far), frozenset(anywhere)
+
+
+def _preferred(plugin: Plugin, available: frozenset[str], must: frozenset[str], size: int) -> frozenset[str]:
+    """The plugin's answer to GetPreferredAllocation; nothing when it has no such call."""
+    if not plugin.prefers_lowest:
+        return frozenset()
+    return must.union(sorted(available - must)[: max(0, size - len(must))])
+
+
+def _record(draft: Draft, uid: str, container: str, resource: str, chosen: frozenset[str]) -> None:
+    plugin = draft.plugins[resource]
+    per_numa: dict[int, list[str]] = {}
+    for name in sorted(chosen):
+        device = plugin.devices.get(name)
+        for numa in (device.numa if device else None) or (-1,):
+            per_numa.setdefault(numa, []).append(name)
+    grant = DeviceGrant(tuple((numa, tuple(ids)) for numa, ids in sorted(per_numa.items())))
+    held = draft.grants.get(uid, {}).get(container, {})
+    draft.put("grants", uid, container, {**held, resource: grant})
+    draft.set_key("allocated", resource, draft.allocated.get(resource, frozenset()) | chosen)
+
+
+def collect(draft: Draft, note: Note = ignore) -> None:
+    """Forget the devices of pods that are gone; the file is not written."""
+    if not draft.ready:
+        return
+    gone = [uid for uid in sorted(draft.departed) if uid in draft.grants]
+    for uid in gone:
+        note(StaleRemoved("device", uid))
+        draft.delete_key("grants", uid)
+    if gone:
+        draft.allocated = allocated_by(draft.grants.values())
+        draft.disown("allocated")
+
+
+def allocated_by(pods: Iterable[Mapping[str, Mapping[str, DeviceGrant]]]) -> dict[str, frozenset[str]]:
+    """Devices in use by resource, out of the grants of all pods."""
+    found: dict[str, set[str]] = {}
+    for containers in pods:
+        for resources in containers.values():
+            for resource, grant in resources.items():
+                found.setdefault(resource, set()).update(grant.ids)
+    return {resource: frozenset(ids) for resource, ids in found.items()}

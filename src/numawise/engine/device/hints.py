@@ -1,0 +1,134 @@
+"""Which NUMA nodes could serve a request for devices.
+
+Rules kept here:
+
+1. A device without NUMA nodes never helps a hint; one with several counts for each of them.
+2. How many nodes are needed at best is judged by all devices, healthy and free or not.
+3. Limits are what is asked; a name that no plugin has registered is nobody's business.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from numawise.engine.hint import NOWHERE, Answer, Family, Need, Ruled, fewest_nodes
+from numawise.engine.state import Draft, Plugin
+from numawise.machine.model import Device, Machine
+from numawise.request.model import ContainerRequest, PodRequest, most_at_once
+from numawise.rules.model import Rules
+
+
+def is_device_resource(draft: Draft, name: str) -> bool:
+    """True when some plugin stands, or stood, behind the name."""
+    return name in draft.plugins or name in draft.allocated
+
+
+def container_hints(
+    machine: Machine, rules: Rules, draft: Draft, pod: PodRequest, container: ContainerRequest
+) -> Answer:
+    """Hints for one container, by resource."""
+    found: dict[str, Family | None] = {}
+    held = draft.grants.get(pod.uid, {}).get(container.name, {})
+    for resource, count in container.devices:
+        if is_device_resource(draft, resource):
+            grant = held.get(resource)
+            again = draft.reuse_devices.get(resource, frozenset[str]())
+            ids = grant.ids if grant else None
+            found[resource] = _hints(machine, rules, draft, resource, count, ids, again)
+    return found
+
+
+def pod_hints(machine: Machine, rules: Rules, draft: Draft, pod: PodRequest) -> Answer:
+    """Hints for a pod as a whole, by resource."""
+    found: dict[str, Family | None] = {}
+    limits = {container.name: dict(container.devices) for container in pod.containers}
+    for resource in dict.fromkeys(name for amounts in limits.values() for name in amounts):
+        if is_device_resource(draft, resource):
+            count = most_at_once(pod.containers, lambda c, r=resource: limits[c.name].get(r, 0))  # type: ignore[misc]
+            held: frozenset[str] = frozenset()
+            for grants in draft.grants.get(pod.uid, {}).values():
+                if resource in grants:
+                    held |= grants[resource].ids
+            found[resource] = _hints(machine, rules, draft, resource, count, held, ())
+    return found
+
+
+def _hints(
+    machine: Machine,
+    rules: Rules,
+    draft: Draft,
+    resource: str,
+    count: int,
+    held: frozenset[str] | None,
+    again: Iterable[str],
+) -> Family | None:
+    plugin = draft.plugins.get(resource, Plugin())
+    if not has_topology(plugin):
+        return None
+    if held:
+        if len(held) != count:
+            return NOWHERE
+        return family(machine, rules, plugin, held, (), count)
+    available = plugin.healthy - draft.allocated.get(resource, frozenset())
+    if len(available.union(again)) < count:
+        return NOWHERE
+    return family(machine, rules, plugin, available, again, count)
+
+
+def has_topology(plugin: Plugin) -> bool:
+    """True when some device of the resource has a NUMA node."""
+    return any(device.numa for device in plugin.devices.values())
+
+
+def family(
+    machine: Machine, rules: Rules, plugin: Plugin, available: Iterable[str], again: Iterable[str], count: int
+) -> Family:
+    """Masks that touch enough of the devices, and all those that may be used again."""
+    everywhere: dict[int, int] = {}
+    for device in plugin.devices.values():
+        nodes = nodes_of(device)
+        everywhere[nodes] = everywhere.get(nodes, 0) + 1
+    hosts = 0
+    for nodes in everywhere:
+        hosts |= nodes & machine.numa_bits
+    if not hosts or not rules.behaviour.device_hints_over_hosting_nodes:
+        hosts = machine.numa_bits
+    touch = []
+    for name in again:
+        device_again = plugin.devices.get(name)
+        if device_again is not None and device_again.numa is not None:
+            if not nodes_of(device_again):
+                return NOWHERE
+            touch.append(nodes_of(device_again))
+    here: dict[int, int] = {}
+    for name in available:
+        device_here = plugin.devices.get(name)
+        if device_here is not None and device_here.numa:
+            nodes = nodes_of(device_here)
+            here[nodes] = here.get(nodes, 0) + 1
+    return Ruled(
+        nodes=hosts,
+        needs=(Need(tuple(here.items()), count - len(touch)),),
+        touch=tuple(touch),
+        width=_width(hosts, everywhere, count),
+    )
+
+
+def nodes_of(device: Device) -> int:
+    """The device's NUMA nodes, packed."""
+    nodes = 0
+    for numa in device.numa or ():
+        if 0 <= numa < 64:
+            nodes |= 1 << numa
+    return nodes
+
+
+def _width(hosts: int, everywhere: Mapping[int, int], count: int) -> int:
+    """How many nodes the request needs when all devices are free."""
+    amounts = tuple((nodes, amount) for nodes, amount in everywhere.items() if nodes)
+    if all(nodes.bit_count() == 1 for nodes, _ in amounts):
+        rest = count
+        for width, amount in enumerate(sorted((a for n, a in amounts if n & hosts), reverse=True), 1):
+            rest -= amount
+            if rest <= 0:
+                return width
+        return 1 if count <= 0 else hosts.bit_count()
+    return fewest_nodes(hosts, [Need(amounts, count)]) or hosts.bit_count()

@@ -1,0 +1,258 @@
+"""Hints: which NUMA nodes a resource could come from, and which of these it likes best.
+
+A resource that is asked about its placement answers with a *family* of NUMA masks, told by
+rule where there is one.  A list of all masks doubles with every NUMA node, and the kubelet
+drowns in it; most decisions need to look at a handful.
+
+Rules kept here:
+
+1. A family by rule is *upward closed*: what fits into a mask fits into every wider one drawn
+   from the same nodes.  Where that does not hold, masks are listed.
+2. Walking a family gives the kubelet's list in the kubelet's order: by size, then by the
+   positions of the nodes.
+3. No answer at all (``None``) is harmless; an answer without masks (``NOWHERE``) is not.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Protocol
+
+from numawise.sets import NumaSet, ids_of
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """NUMA nodes to use (None: any will do), and whether this is as good as it gets."""
+
+    numa: NumaSet | None
+    preferred: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """So much of something inside a mask; each amount counts when the mask touches its nodes."""
+
+    amounts: tuple[tuple[int, int], ...]
+    least: int
+
+    def met_by(self, mask: int) -> bool:
+        """True when the mask brings enough together."""
+        total = 0
+        for nodes, amount in self.amounts:
+            if nodes & mask:
+                total += amount
+        return total >= self.least
+
+
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """The second way to be preferred under ``align-by-socket``: as few sockets as can be."""
+
+    of_numa: Mapping[int, int]
+    """NUMA node → its sockets, packed."""
+    fewest: int
+
+    def met_by(self, mask: int) -> bool:
+        """True when the nodes of the mask lie on the fewest sockets."""
+        sockets = 0
+        for numa in ids_of(mask):
+            sockets |= self.of_numa.get(numa, 0)
+        return sockets.bit_count() == self.fewest
+
+
+class Family(Protocol):
+    """The hints of one resource."""
+
+    def __iter__(self) -> Iterator[tuple[int, bool]]:
+        """Walk all (mask, preferred) in the kubelet's order."""
+        ...
+
+    def prefers(self, mask: int) -> bool:
+        """True when the mask is among the hints and preferred."""
+        ...
+
+    def offers(self, mask: int) -> bool:
+        """True when the mask is among the hints."""
+        ...
+
+    @property
+    def reach(self) -> int:
+        """All nodes that occur in some hint."""
+        ...
+
+    @property
+    def narrowest(self) -> int:
+        """Number of nodes of the smallest hint; 0 without hints."""
+        ...
+
+
+Answer = Mapping[str, Family | None] | None
+"""What a provider says, by resource; None: no wish at all, or none for one resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Hints told one by one."""
+
+    hints: tuple[tuple[int, bool], ...] = ()
+    masks: Mapping[int, bool] = field(init=False, repr=False, compare=False)
+    reach: int = field(init=False, repr=False, compare=False)
+    narrowest: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        masks: dict[int, bool] = {}
+        reach = 0
+        for mask, preferred in self.hints:
+            masks[mask] = preferred or masks.get(mask, False)
+            reach |= mask
+        object.__setattr__(self, "masks", masks)
+        object.__setattr__(self, "reach", reach)
+        object.__setattr__(self, "narrowest", min((m.bit_count() for m in masks), default=0))
+
+    def __iter__(self) -> Iterator[tuple[int, bool]]:
+        return iter(self.hints)
+
+    def prefers(self, mask: int) -> bool:
+        """True when the mask is among the hints and preferred."""
+        return self.masks.get(mask, False)
+
+    def offers(self, mask: int) -> bool:
+        """True when the mask is among the hints."""
+        return mask in self.masks
+
+
+NOWHERE = Listed()
+"""Placement is wanted and none is possible: the kubelet's empty list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """Hints told by rule, with a few told apart."""
+
+    nodes: int
+    """Masks are drawn from these NUMA nodes …"""
+    needs: tuple[Need, ...]
+    """… must meet all of these …"""
+    touch: tuple[int, ...] = ()
+    """… and touch each of these."""
+    smallest: int = 1
+    """Masks by rule have at least so many nodes."""
+    apart: frozenset[int] = frozenset()
+    """Masks that are hints too, whatever the rule says."""
+    width: int = 1
+    """Masks of so many nodes are preferred."""
+    sockets: Sockets | None = None
+    reach: int = field(init=False, repr=False, compare=False)
+    possible: bool = field(init=False, repr=False, compare=False)
+    """The rule has at least one mask."""
+
+    def __post_init__(self) -> None:
+        nodes = self.nodes
+        possible = nodes.bit_count() >= self.smallest and self._fits(nodes)
+        reach = nodes if possible else 0
+        for mask in self.apart:
+            reach |= mask
+        object.__setattr__(self, "possible", possible)
+        object.__setattr__(self, "reach", reach)
+
+    def _fits(self, mask: int) -> bool:
+        for nodes in self.touch:
+            if not nodes & mask:
+                return False
+        for need in self.needs:
+            total = 0
+            for nodes, amount in need.amounts:
+                if nodes & mask:
+                    total += amount
+            if total < need.least:
+                return False
+        return True
+
+    def by_rule(self, mask: int) -> bool:
+        """True when the rule alone makes the mask a hint."""
+        return not mask & ~self.nodes and mask.bit_count() >= self.smallest and self._fits(mask)
+
+    def offers(self, mask: int) -> bool:
+        """True when the mask is among the hints."""
+        return mask in self.apart or (self.possible and self.by_rule(mask))
+
+    def prefers(self, mask: int) -> bool:
+        """True when the mask is among the hints and preferred."""
+        return self.likes(mask) and self.offers(mask)
+
+    def likes(self, mask: int) -> bool:
+        """True when the mask would be preferred if it were a hint."""
+        return mask.bit_count() == self.width or (self.sockets is not None and self.sockets.met_by(mask))
+
+    def __iter__(self) -> Iterator[tuple[int, bool]]:
+        nodes = [1 << numa for numa in ids_of(self.reach)]
+        for size in range(1, len(nodes) + 1):
+            for chosen in combinations(nodes, size):
+                mask = sum(chosen)
+                if self.offers(mask):
+                    yield mask, self.likes(mask)
+
+    @property
+    def narrowest(self) -> int:
+        """Number of nodes of the smallest hint; 0 without hints."""
+        apart = min((mask.bit_count() for mask in self.apart), default=0)
+        if not self.possible or apart == 1:
+            return apart
+        by_rule = fewest_nodes(self.nodes, self.needs, self.touch, self.smallest)
+        return min(apart, by_rule) if apart else by_rule
+
+
+def fewest_nodes(nodes: int, needs: Sequence[Need], touch: Sequence[int] = (), smallest: int = 1) -> int:
+    """Size of the smallest mask that meets all needs; 0 when there is none."""
+    if nodes.bit_count() < smallest or next(masks_of(nodes.bit_count(), nodes, needs, touch), 0) == 0:
+        return 0
+    size = smallest
+    while next(masks_of(size, nodes, needs, touch), 0) == 0:
+        size += 1
+    return size
+
+
+def masks_of(size: int, nodes: int, needs: Sequence[Need], touch: Sequence[int] = ()) -> Iterator[int]:
+    """Walk the masks of so many nodes that meet all needs, by ascending value.
+
+    The highest node is chosen first and as low as can be; branches that cannot reach a need
+    even with the richest nodes left are not entered.
+    """
+    ids = list(ids_of(nodes))
+    if not 1 <= size <= len(ids):
+        return
+    rich = [_riches(ids, need) for need in needs]
+    bits = [1 << i for i in ids]
+    below = [0]
+    for bit in bits:
+        below.append(below[-1] | bit)
+
+    def walk(end: int, left: int, mask: int) -> Iterator[int]:
+        for at in range(left - 1, end):
+            found = mask | bits[at]
+            if left > 1:
+                if promising(at, left - 1, found):
+                    yield from walk(at, left - 1, found)
+            elif all(need.met_by(found) for need in needs) and all(t & found for t in touch):
+                yield found
+
+    def promising(end: int, left: int, mask: int) -> bool:
+        for need, riches in zip(needs, rich, strict=True):
+            here = sum(amount for numa, amount in need.amounts if numa & mask)
+            if here < need.least and here + sum(sorted(riches[:end])[-left:]) < need.least:
+                return False
+        reachable = mask | below[end]
+        return all(t & reachable for t in touch)
+
+    yield from walk(len(ids), size, 0)
+
+
+def _riches(ids: Sequence[int], need: Need) -> list[int]:
+    """The most each node could add to a need."""
+    return [sum(amount for numa, amount in need.amounts if numa >> i & 1) for i in ids]
+
+
+def listed(hints: Iterable[Hint]) -> Listed:
+    """A family out of single hints; those for any node cannot stand in a family."""
+    return Listed(tuple((hint.numa.bits, hint.preferred) for hint in hints if hint.numa is not None))

@@ -1,0 +1,123 @@
+"""What happens to a node between admissions: containers start, pods go, plugins speak, CPUs are pushed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from numawise.engine.cpu import allocate as cpu
+from numawise.engine.device import allocate as device
+from numawise.engine.device.allocate import Pick, lowest
+from numawise.engine.hint import Hint
+from numawise.engine.memory import allocate as memory
+from numawise.engine.state import Draft, NodeState, Plugin
+from numawise.engine.trace import Note, ignore
+from numawise.machine.model import Device, DevicePlugin
+from numawise.request.model import PodRequest, Role
+from numawise.rules.model import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a container is created with."""
+
+    uid: str
+    container: str
+    cpus: int = 0
+    """CPUs it may run on; none: not limited."""
+    mems: int | None = None
+    """NUMA nodes its memory must come from; None: not set."""
+    error: str = ""
+    """Why it could not start."""
+
+
+def start_containers(
+    rules: Rules,
+    state: NodeState,
+    pod: PodRequest,
+    affinity: Mapping[str, Hint],
+    note: Note = ignore,
+    pick: Pick = lowest,
+) -> tuple[NodeState, tuple[Started, ...]]:
+    """Start the containers of an admitted pod, one after the other.
+
+    Finished init containers give their memory back when the next container starts; their CPUs stay.
+    Devices that were not handed out at admission are chosen now.
+    """
+    draft = Draft(state)
+    started = []
+    earlier: list[str] = []
+    for container in pod.containers:
+        held = draft.grants.get(pod.uid, {}).get(container.name, {})
+        if any(count and name not in held for name, count in container.devices):
+            hint = affinity.get(container.name)
+            numa = hint.numa.bits if hint is not None and hint.numa is not None else None
+            failure = device.allocate(rules, draft, pod, container, numa, note, pick)
+            if failure:
+                started.append(Started(pod.uid, container.name, error=failure.error))
+                break
+        cpus = draft.cpus.get(pod.uid, {}).get(container.name)
+        mems = 0
+        for block in draft.memory.get(pod.uid, {}).get(container.name, ()):
+            mems |= block.numa
+        started.append(Started(pod.uid, container.name, draft.shared if cpus is None else cpus, mems or None))
+        if cpus is not None and rules.cpu_static:
+            draft.put("pushed", pod.uid, container.name, cpus)
+        for name in earlier:
+            if name in draft.memory.get(pod.uid, {}):
+                memory.release(draft, pod.uid, name)
+        if container.role is Role.INIT:
+            earlier.append(container.name)
+        else:
+            draft.running |= {(pod.uid, container.name)}
+    return draft.freeze(), tuple(started)
+
+
+def remove(state: NodeState, uid: str) -> NodeState:
+    """A pod has ended; what it had is collected later."""
+    draft = Draft(state)
+    if uid in draft.active:
+        draft.delete_key("active", uid)
+        draft.delete_key("pushed", uid)
+        draft.departed |= {uid}
+        draft.running = frozenset(one for one in draft.running if one[0] != uid)
+    return draft.freeze()
+
+
+def reconcile(rules: Rules, state: NodeState) -> tuple[NodeState, tuple[Started, ...]]:
+    """One pass of the CPU Manager's loop: collect, then push what changed to running containers."""
+    if not rules.cpu_static:
+        return state, ()
+    draft = Draft(state)
+    cpu.collect(draft)
+    pushes = []
+    for uid, pod in draft.active.items():
+        for container in pod.containers if pod else ():
+            if (uid, container.name) not in draft.running:
+                continue
+            cpus = draft.cpus.get(uid, {}).get(container.name, draft.shared)
+            if cpus and draft.pushed.get(uid, {}).get(container.name) != cpus:
+                pushes.append(Started(uid, container.name, cpus))
+                draft.put("pushed", uid, container.name, cpus)
+    return draft.freeze(), tuple(pushes)
+
+
+def plugins_spoke(state: NodeState, plugins: Iterable[DevicePlugin]) -> NodeState:
+    """Device plugins registered or sent new device lists; each message replaces the old list."""
+    draft = Draft(state)
+    for plugin in plugins:
+        _replace_devices(draft, plugin.resource, plugin.devices, prefers_lowest=plugin.prefers_lowest)
+    return draft.freeze()
+
+
+def devices_changed(state: NodeState, resource: str, devices: Iterable[Device]) -> NodeState:
+    """A connected plugin sent a new device list."""
+    draft = Draft(state)
+    known = draft.plugins.get(resource, Plugin())
+    _replace_devices(draft, resource, devices, prefers_lowest=known.prefers_lowest)
+    return draft.freeze()
+
+
+def _replace_devices(draft: Draft, resource: str, devices: Iterable[Device], *, prefers_lowest: bool) -> None:
+    by_id = {one.id: one for one in devices}
+    healthy = frozenset(name for name, one in by_id.items() if one.healthy)
+    draft.set_key("plugins", resource, Plugin(by_id, healthy, prefers_lowest, connected=True))
+    draft.save_devices()

@@ -1,0 +1,1 @@
+"""The Memory Manager's part: hints and allocation."""

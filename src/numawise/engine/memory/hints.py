@@ -1,0 +1,204 @@
+"""Which NUMA nodes could serve a request for memory and huge pages.
+
+Rules kept here:
+
+1. A node serves either requests of its own or those of exactly one group of nodes at a time.
+2. All types of one request share one family of masks.
+3. Memory that fits nowhere is answered with no wish at all: the kubelet's empty mapping.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from numawise.engine.failure import Crash
+from numawise.engine.hint import Answer, Family, Listed, Need, Ruled, fewest_nodes
+from numawise.engine.memory.books import WRAP, breaks_group
+from numawise.engine.state import Block, Draft, NumaMemory
+from numawise.request.model import ContainerRequest, PodRequest, Role, most_at_once
+from numawise.rules.model import Rules
+from numawise.sets import ids_of
+
+Wanted = tuple[tuple[str, int], ...]
+
+
+def wanted_by(rules: Rules, pod: PodRequest, container: ContainerRequest) -> Wanted | None:
+    """Bytes per type; empty: the container shares the pod's; None: not an exact integer."""
+    if pod.pod_level and rules.pod_level_managers and not container.fixed:
+        return ()
+    return container.memory
+
+
+def wanted_by_pod(rules: Rules, pod: PodRequest) -> Wanted | None:
+    """Bytes per type that the pod needs at one time; None: not an exact integer."""
+    if pod.pod_level and rules.pod_level_managers:
+        return pod.memory
+    asked = {c.name: c.memory for c in pod.containers}
+    if any(memory is None for memory in asked.values()):
+        return None
+    amounts = {name: dict(memory or ()) for name, memory in asked.items()}
+    kinds = sorted({kind for c in pod.containers if c.role is Role.APP for kind in amounts[c.name]})
+    return tuple(
+        (kind, most_at_once(pod.containers, lambda c, kind=kind: amounts[c.name].get(kind, 0)))  # type: ignore[misc]
+        for kind in kinds
+    )
+
+
+def takes_part(rules: Rules, pod: PodRequest) -> bool:
+    """True when the Memory Manager looks at this pod at all."""
+    excluded = pod.pod_level and rules.behaviour.pod_level_excluded and not rules.pod_level_managers
+    return rules.memory_static and pod.guaranteed and not excluded
+
+
+def container_hints(rules: Rules, draft: Draft, pod: PodRequest, container: ContainerRequest) -> Answer:
+    """Hints for one container."""
+    wanted = wanted_by(rules, pod, container) if takes_part(rules, pod) else None
+    if wanted is None or (not wanted and rules.behaviour.skips_memoryless_containers):
+        return None
+    held = draft.memory.get(pod.uid, {}).get(container.name)
+    if held is not None:
+        return _again(held, wanted)
+    return new_hints(draft, wanted)
+
+
+def pod_hints(rules: Rules, draft: Draft, pod: PodRequest) -> Answer:
+    """Hints for a pod as a whole."""
+    wanted = wanted_by_pod(rules, pod) if takes_part(rules, pod) else None
+    if wanted is None:
+        return None
+    if pod.pod_level and rules.pod_level_managers and empty_pool(rules, pod, wanted):
+        return {kind: Listed() for kind, _ in wanted}
+    recorded = draft.memory.get(pod.uid, {})
+    for container in pod.containers:
+        if container.name in recorded:
+            return _again(recorded[container.name], wanted)
+    return new_hints(draft, wanted)
+
+
+def new_hints(draft: Draft, wanted: Wanted) -> Answer:
+    """Hints for memory that is not held yet."""
+    found = family(draft.memory_numa, draft.reuse_memory, wanted)
+    return {kind: found for kind, _ in wanted} if found.reach else {}
+
+
+def _again(held: Sequence[Block], wanted: Wanted) -> Answer:
+    """Hints out of what is held already; no wish when it is not what is wanted."""
+    sizes = dict(wanted)
+    if len(held) != len(wanted) or any(sizes.get(block.type) != block.size for block in held):
+        return None
+    return {block.type: Listed(((block.numa, True),)) for block in held}
+
+
+def empty_pool(rules: Rules, pod: PodRequest, wanted: Wanted) -> str:
+    """Why nothing of the pod's memory would be left to share; '' when there is some."""
+    for kind, total in wanted:
+        sidecars = exclusive = 0
+        shared = False
+        for container in pod.containers:
+            own = wanted_by(rules, pod, container) or ()
+            size = dict(own).get(kind, 0)
+            if container.role is Role.INIT:
+                if not own and sidecars >= total:
+                    return f"pod rejected, pod has shared init containers but no {kind} available for them"
+                continue
+            shared = shared or not own
+            exclusive += size
+            if container.role is Role.SIDECAR:
+                sidecars += size
+        if shared and exclusive >= total:
+            return (
+                f"pod rejected, sum of exclusive container {kind} requests equals pod budget, "
+                f"leaving no {kind} for shared containers"
+            )
+    return ""
+
+
+def family(books: Mapping[int, NumaMemory], reuse: Mapping[tuple[int, str], int], wanted: Wanted) -> Family:
+    """Masks whose nodes have enough free memory of each type and may be grouped so."""
+    if not wanted:
+        return Listed()
+    nodes = sorted(books)
+    for kind, _ in wanted:
+        if any(kind not in books[numa].tables for numa in nodes):
+            raise Crash("runtime error: invalid memory address or nil pointer dereference")
+    if any(sum(books[n].tables[kind].allocatable for n in nodes) >= WRAP for kind, _ in wanted):
+        return _by_trying(books, nodes, reuse, wanted)
+
+    apart = set()
+    idle = 0
+    groups = {mask for mask, _ in reuse}
+    for numa in nodes:
+        node = books[numa]
+        if node.users == 0:
+            idle |= 1 << numa
+        elif node.cells.bit_count() > 1:
+            groups.add(node.cells)
+        groups.add(1 << numa)
+    for mask in groups:
+        if _fits(books, mask, reuse, wanted):
+            apart.add(mask)
+    return Ruled(
+        nodes=idle,
+        needs=tuple(
+            Need(tuple((1 << n, books[n].tables[kind].free) for n in ids_of(idle)), size)
+            for kind, size in wanted
+        ),
+        smallest=2,
+        apart=frozenset(apart),
+        width=_width(books, nodes, wanted),
+    )
+
+
+def _width(books: Mapping[int, NumaMemory], nodes: Sequence[int], wanted: Wanted) -> int:
+    """How many nodes the request needs when nothing else runs."""
+    if any(all(books[n].tables[kind].allocatable >= size for kind, size in wanted) for n in nodes):
+        return 1
+    needs = [
+        Need(tuple((1 << n, books[n].tables[kind].allocatable) for n in nodes), size) for kind, size in wanted
+    ]
+    every = 0
+    for numa in nodes:
+        every |= 1 << numa
+    return fewest_nodes(every, needs) or len(nodes)
+
+
+def _fits(
+    books: Mapping[int, NumaMemory], mask: int, reuse: Mapping[tuple[int, str], int], wanted: Wanted
+) -> bool:
+    """The kubelet's own test of one mask."""
+    if mask.bit_count() == 1:
+        if any(books[n].cells.bit_count() > 1 for n in ids_of(mask)):
+            return False
+    elif breaks_group(books, mask):
+        return False
+    for kind, size in wanted:
+        if _sum(books, mask, kind, "allocatable") < size:
+            return False
+        if (_sum(books, mask, kind, "free") + reuse.get((mask, kind), 0)) % WRAP < size:
+            return False
+    return True
+
+
+def _sum(books: Mapping[int, NumaMemory], mask: int, kind: str, column: str) -> int:
+    total = 0
+    for numa in ids_of(mask):
+        total += getattr(books[numa].tables[kind], column)
+    return total % WRAP
+
+
+def _by_trying(
+    books: Mapping[int, NumaMemory],
+    nodes: Sequence[int],
+    reuse: Mapping[tuple[int, str], int],
+    wanted: Wanted,
+) -> Listed:
+    """Every mask tested: needed where sums wrap around, so that wider need not mean more."""
+    width = len(nodes)
+    found = []
+    for size in range(1, len(nodes) + 1):
+        for chosen in combinations(nodes, size):
+            mask = sum(1 << n for n in chosen)
+            if all(_sum(books, mask, kind, "allocatable") >= amount for kind, amount in wanted):
+                width = min(width, size)
+                if _fits(books, mask, reuse, wanted):
+                    found.append(mask)
+    return Listed(tuple((mask, mask.bit_count() == width) for mask in found))

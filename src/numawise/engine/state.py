@@ -1,0 +1,258 @@
+"""Who holds what on a node, as frozen values, and the working copy a decision writes to.
+
+Rules kept here:
+
+1. A state is never changed.  A decision works on a ``Draft``, which copies a part when it first
+   writes to it; parts that were not written are shared with the state before.
+2. Nothing is freed when a pod goes: it is only put among the ``departed``, and each manager
+   collects what it had when it next looks.  The cost of looking does not grow with the pods that stay.
+3. The Device Manager's file lags behind its memory; ``saved`` is what the file says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from numawise.machine.model import Device
+from numawise.request.model import PodRequest
+
+PerContainer = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuState:
+    """CPU sets, packed, by pod uid and container name."""
+
+    shared: int = 0
+    """The shared pool: CPUs that no container owns alone."""
+    assignments: PerContainer = field(default_factory=dict)
+    pods: Mapping[str, int] = field(default_factory=dict)
+    """CPUs of pods that were given theirs as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Memory of one type on a set of NUMA nodes."""
+
+    numa: int
+    type: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTable:
+    """Bytes of one memory type on one NUMA node; all arithmetic is modulo 2**64."""
+
+    total: int
+    system: int
+    allocatable: int
+    reserved: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class NumaMemory:
+    """The Memory Manager's books of one NUMA node."""
+
+    users: int
+    """Number of (container, type) that use the node."""
+    tables: Mapping[str, MemoryTable]
+    cells: int
+    """The group of nodes it belongs to, packed; itself alone when not grouped."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """Memory by NUMA node, and blocks by pod uid and container name."""
+
+    numa: Mapping[int, NumaMemory] = field(default_factory=dict)
+    assignments: Mapping[str, Mapping[str, tuple[Block, ...]]] = field(default_factory=dict)
+    pods: Mapping[str, tuple[Block, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """What the Device Manager knows of one resource."""
+
+    devices: Mapping[str, Device] = field(default_factory=dict)
+    healthy: frozenset[str] = frozenset()
+    prefers_lowest: bool = False
+    connected: bool = False
+    """The plugin has registered since the kubelet started."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceGrant:
+    """Devices of one resource that a container has."""
+
+    per_numa: tuple[tuple[int, tuple[str, ...]], ...]
+    """NUMA node (-1: none) → device ids; a device on two nodes stands under both."""
+    response: bytes | None = None
+    """The plugin's recorded answer; None: that of a simulated plugin."""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """All devices of the grant."""
+        return frozenset(i for _, ids in self.per_numa for i in ids)
+
+
+Grants = Mapping[str, Mapping[str, Mapping[str, DeviceGrant]]]
+"""Pod uid → container → resource → devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFile:
+    """What the Device Manager's file holds."""
+
+    grants: Grants = field(default_factory=dict)
+    registered: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceState:
+    """Devices by resource, and who has them."""
+
+    plugins: Mapping[str, Plugin] = field(default_factory=dict)
+    grants: Grants = field(default_factory=dict)
+    allocated: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Resource → ids that count as taken."""
+    saved: DeviceFile | None = None
+    """None: nothing was written yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """Everything the kubelet remembers between two decisions."""
+
+    cpu: CpuState = field(default_factory=CpuState)
+    memory: MemoryState = field(default_factory=MemoryState)
+    devices: DeviceState = field(default_factory=DeviceState)
+    active: Mapping[str, PodRequest | None] = field(default_factory=dict)
+    """Live pods in the order they came; None: known from state files alone."""
+    departed: frozenset[str] = frozenset()
+    """Pods that are gone while something is still recorded for them."""
+    pushed: PerContainer = field(default_factory=dict)
+    """CPU sets last given to running containers."""
+    ready: bool = True
+    """All sources of pods were heard; before that nothing is collected."""
+    running: frozenset[tuple[str, str]] = frozenset()
+    """Containers (uid, name) that run, finished init containers left out."""
+
+
+class Draft:
+    """A working copy of a state; private to the engine."""
+
+    __slots__ = (
+        "_own",
+        "active",
+        "allocated",
+        "cpu_pods",
+        "cpus",
+        "departed",
+        "grants",
+        "memory",
+        "memory_numa",
+        "memory_pods",
+        "plugins",
+        "pushed",
+        "ready",
+        "reuse_cpus",
+        "reuse_devices",
+        "reuse_memory",
+        "running",
+        "saved",
+        "shared",
+        "state",
+        "uid",
+    )
+
+    def __init__(self, state: NodeState, uid: str = "") -> None:
+        self.state = state
+        self.uid = uid
+        self.shared = state.cpu.shared
+        self.cpus = state.cpu.assignments
+        self.cpu_pods = state.cpu.pods
+        self.memory_numa = state.memory.numa
+        self.memory = state.memory.assignments
+        self.memory_pods = state.memory.pods
+        self.plugins = state.devices.plugins
+        self.grants = state.devices.grants
+        self.allocated = state.devices.allocated
+        self.saved = state.devices.saved
+        self.active = state.active
+        self.departed = state.departed
+        self.pushed = state.pushed
+        self.ready = state.ready
+        self.running = state.running
+        self.reuse_cpus = 0
+        self.reuse_memory: dict[tuple[int, str], int] = {}
+        self.reuse_devices: dict[str, set[str]] = {}
+        self._own: set[str] = set()
+
+    def _owned(self, name: str) -> dict:  # type: ignore[type-arg]
+        """The named mapping as one that this draft may write to."""
+        if name not in self._own:
+            setattr(self, name, dict(getattr(self, name)))
+            self._own.add(name)
+        found: dict = getattr(self, name)  # type: ignore[type-arg]
+        return found
+
+    def disown(self, name: str) -> None:
+        """Copy the named mapping again before the next write to it."""
+        self._own.discard(name)
+
+    def put(self, name: str, uid: str, container: str, value: object) -> None:
+        """Record something for a container in one of the two-level mappings."""
+        outer = self._owned(name)
+        outer[uid] = {**outer.get(uid, {}), container: value}
+
+    def drop(self, name: str, uid: str, container: str) -> None:
+        """Forget what is recorded for a container."""
+        outer = self._owned(name)
+        inner = {key: value for key, value in outer[uid].items() if key != container}
+        if inner:
+            outer[uid] = inner
+        else:
+            del outer[uid]
+
+    def set_key(self, name: str, key: object, value: object) -> None:
+        """Set one key of a mapping."""
+        self._owned(name)[key] = value
+
+    def delete_key(self, name: str, key: object) -> None:
+        """Remove one key of a mapping if it is there."""
+        if key in getattr(self, name):
+            del self._owned(name)[key]
+
+    def save_devices(self) -> None:
+        """Write the Device Manager's file."""
+        self.saved = DeviceFile(self.grants, {name: plugin.healthy for name, plugin in self.plugins.items()})
+        self.disown("grants")  # the next write shall not reach what was saved
+
+    def freeze(self) -> NodeState:
+        """The state as it is now; parts that were not written are the old ones."""
+        old = self.state
+        cpu, memory, devices = old.cpu, old.memory, old.devices
+        if self.cpus is not cpu.assignments or self.shared != cpu.shared or self.cpu_pods is not cpu.pods:
+            cpu = CpuState(self.shared, self.cpus, self.cpu_pods)
+        if (
+            self.memory is not memory.assignments
+            or self.memory_numa is not memory.numa
+            or self.memory_pods is not memory.pods
+        ):
+            memory = MemoryState(self.memory_numa, self.memory, self.memory_pods)
+        if (
+            self.grants is not devices.grants
+            or self.allocated is not devices.allocated
+            or self.plugins is not devices.plugins
+            or self.saved is not devices.saved
+        ):
+            devices = DeviceState(self.plugins, self.grants, self.allocated, self.saved)
+        departed = self.departed
+        if departed:
+            departed = frozenset(
+                uid
+                for uid in departed
+                if uid in self.cpus or uid in self.memory or uid in self.grants or uid in self.cpu_pods
+            )
+        self._own.clear()
+        return NodeState(cpu, memory, devices, self.active, departed, self.pushed, self.ready, self.running)

@@ -1,0 +1,69 @@
+"""The exceptions that say no answer could be had, and the exit code of each.
+
+A *no* is an answer (``Rejected``, ``Refusal``) and never an exception::
+
+    NumawiseError            .advice: what to do next
+    ├─ InputError       2    bad flag, YAML, machine file; knows file, line, field
+    ├─ HostError        3    /sys, cgroup, NVML or permission
+    ├─ LedgerError      4    locked, damaged, of another boot
+    └─ ClusterError     5    API server, kubelet socket
+"""
+
+
+class NumawiseError(Exception):
+    """No answer could be had; ``advice`` says what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.advice}" if self.advice else self.message
+
+
+class InputError(NumawiseError):
+    """What the user gave cannot be read or makes no sense."""
+
+    exit_code = 2
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str = "",
+        line: int | None = None,
+        field: str = "",
+        advice: str = "",
+    ) -> None:
+        super().__init__(message, advice)
+        self.file = file
+        self.line = line
+        self.field = field
+
+    def __str__(self) -> str:
+        place = self.file
+        if place and self.line is not None:
+            place = f"{place}:{self.line}"
+        parts = [part for part in (place, self.field) if part]
+        return ": ".join([*parts, super().__str__()])
+
+
+class HostError(NumawiseError):
+    """This host does not allow or does not have what is needed."""
+
+    exit_code = 3
+
+
+class LedgerError(NumawiseError):
+    """The record of holds cannot be used."""
+
+    exit_code = 4
+
+
+class ClusterError(NumawiseError):
+    """The cluster or the kubelet's socket cannot be reached or answered badly."""
+
+    exit_code = 5

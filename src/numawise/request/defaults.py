@@ -1,0 +1,98 @@
+"""What the API server adds to a manifest before the kubelet sees it.
+
+Rules kept here:
+
+1. A missing request is copied from the limit of the same name, per container.
+2. Quantities are rounded up to thousandths.
+3. With pod-level limits, a missing pod-level request of CPU or memory is the sum over the
+   containers when they ask for any, else the pod-level limit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from numawise.quantity import Quantity
+from numawise.request.model import (
+    CPU,
+    HUGEPAGES,
+    MEMORY,
+    Amounts,
+    ContainerRequest,
+    PodRequest,
+    Role,
+    most_at_once,
+)
+from numawise.request.qos import qos_class
+
+
+@dataclass(frozen=True, slots=True)
+class RawContainer:
+    """A container as written in a manifest."""
+
+    name: str
+    role: Role
+    requests: Amounts = field(default_factory=dict)
+    limits: Amounts = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RawPod:
+    """A pod as written in a manifest; init containers stand before app containers."""
+
+    uid: str
+    name: str
+    containers: tuple[RawContainer, ...]
+    requests: Amounts | None = None
+    limits: Amounts | None = None
+    namespace: str = "default"
+    qos: str = ""
+    """``status.qosClass`` when the manifest carries it."""
+
+
+def defaulted(raw: RawPod, *, pod_level: bool = True) -> PodRequest:
+    """The request that reaches the kubelet; ``pod_level``: the gate PodLevelResources."""
+    containers = tuple(_container(c) for c in raw.containers)
+    requests, limits = raw.requests, raw.limits
+    if not pod_level:
+        requests = limits = None
+    present = requests is not None or limits is not None
+    if present:
+        limits = {name: amount.ceil_milli() for name, amount in (limits or {}).items()}
+        requests = {name: amount.ceil_milli() for name, amount in (requests or {}).items()}
+        requests = _pod_requests(requests, limits, containers)
+    qos = raw.qos or qos_class(
+        [(requests or {}, limits or {})] if present else [(c.requests, c.limits) for c in containers]
+    )
+    return PodRequest(
+        uid=raw.uid,
+        name=raw.name,
+        namespace=raw.namespace,
+        qos=qos,
+        containers=containers,
+        requests=requests if present else None,
+        limits=limits if present else None,
+    )
+
+
+def _container(raw: RawContainer) -> ContainerRequest:
+    limits = {name: amount.ceil_milli() for name, amount in raw.limits.items()}
+    requests = {name: amount.ceil_milli() for name, amount in raw.requests.items()}
+    for name, amount in limits.items():
+        requests.setdefault(name, amount)
+    return ContainerRequest(raw.name, raw.role, requests, limits)
+
+
+def _pod_requests(requests: Amounts, limits: Amounts, containers: Sequence[ContainerRequest]) -> Amounts:
+    """Rule 3."""
+    filled = dict(requests)
+    if not limits:
+        return filled
+    for name in (CPU, MEMORY):
+        asked = [c for c in containers if name in c.requests]
+        if name not in filled and asked:
+            nano = most_at_once(asked, lambda c, name=name: c.requests[name].nano)  # type: ignore[misc]
+            filled[name] = Quantity(nano, asked[0].requests[name].style)
+    for name, amount in limits.items():
+        if name not in filled and (name in (CPU, MEMORY) or name.startswith(HUGEPAGES)):
+            filled[name] = amount
+    return filled

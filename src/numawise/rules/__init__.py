@@ -1,0 +1,1 @@
+"""How to decide: kubelet configuration, version and feature gates, resolved."""

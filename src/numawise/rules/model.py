@@ -1,0 +1,49 @@
+"""Rules: configuration, version and gates, resolved to what the algorithms ask for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from numawise.rules.versions import Behaviour
+
+NONE, BEST_EFFORT, RESTRICTED, SINGLE = "none", "best-effort", "restricted", "single-numa-node"
+
+
+@dataclass(frozen=True, slots=True)
+class CpuOptions:
+    """Options of the static CPU policy."""
+
+    full_cores: bool = False
+    """``full-pcpus-only``"""
+    across_numa: bool = False
+    """``distribute-cpus-across-numa``"""
+    by_socket: bool = False
+    """``align-by-socket``"""
+    across_cores: bool = False
+    """``distribute-cpus-across-cores``"""
+    strict_reservation: bool = False
+    """``strict-cpu-reservation``"""
+    by_uncore: bool = False
+    """``prefer-align-cpus-by-uncorecache``"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How one kubelet decides."""
+
+    cpu_static: bool = False
+    cpu_options: CpuOptions = field(default_factory=CpuOptions)
+    reserved_cpus: int = 0
+    """CPUs that are never given exclusively, packed."""
+    reserved_cores: int = 0
+    """All CPUs of the cores that have a reserved one, packed."""
+    memory_static: bool = False
+    reserved_memory: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """NUMA node → memory type → bytes kept for the system."""
+    topology_policy: str = NONE
+    pod_scope: bool = False
+    prefer_closest: bool = False
+    pod_level_resources: bool = True
+    """Gate PodLevelResources."""
+    pod_level_managers: bool = False
+    """Gate PodLevelResourceManagers."""
+    behaviour: Behaviour = field(default_factory=Behaviour)
