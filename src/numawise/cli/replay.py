@@ -20,15 +20,13 @@ Examples:
   compare-traces traces.jsonl.gz results.jsonl"""
 )
 @click.option("--out", metavar="FILE", help="Write here (when all is done) instead of to standard output.")
-@click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (default: CPUs)."
-)
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (default: CPUs).")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def command(files: Sequence[str], out: str | None, jobs: int | None) -> int:
     """Run the scenario of each trace line and write one {"id", "result"} line for it.
 
-    Lines are JSON; .gz is unpacked; - reads standard input.  Only the scenario is looked at, never the recorded
-    result.  A scenario that cannot be run becomes {"id", "failed"}, and the exit status is 1.
+    Lines are JSON; .gz is unpacked; - reads standard input.  Only the scenario is looked at, never the
+    recorded result.  A scenario that cannot be run becomes {"id", "failed"}, and the exit status is 1.
     """
     lines = (line for path in files for line in read_lines(path))
     failed = 0

@@ -9,7 +9,7 @@ from numawise.apps.node import Files, boot
 from numawise.apps.simulate import Simulated, simulate
 from numawise.apps.sources import load_kubelet_config, load_machine, load_pods, load_state
 from numawise.codec.output import to_json, to_yaml
-from numawise.codec.simulation import API_VERSION, findings, pod_data
+from numawise.codec.simulation import API_VERSION, findings, hint_lines, pod_data
 from numawise.errors import InputError
 from numawise.render.terminal import DIM, GREEN, RED, YELLOW, table
 from numawise.request.defaults import defaulted
@@ -102,6 +102,7 @@ def _show(rows: Sequence[dict], outcomes: Sequence[Simulated], context: click.Co
     for row, one in zip(rows, outcomes, strict=True):
         if row["verdict"] == "rejected":
             notes.append(f"{row['name']}: {row['reason']}: {row['message']}")
+            notes += [f"    {line}" for line in hint_lines(one.steps)]
         elif row["verdict"] == "crashed":
             notes.append(f"{row['name']}: the kubelet crashes: {row['message']}")
         for container in row["containers"]:
@@ -121,18 +122,18 @@ def _show(rows: Sequence[dict], outcomes: Sequence[Simulated], context: click.Co
 def _cells(pod: str, container: dict) -> list[tuple[str, str] | str]:  # type: ignore[type-arg]
     verdict = container["verdict"]
     cells: list[tuple[str, str] | str] = [pod, container["name"], (verdict, STYLES[verdict])]
-    if verdict != "admitted":
-        return [*cells, *["-"] * 5]
-    cpus = container["cpus"] or "any"
     affinity = container["affinity"]
+    numa = "any" if affinity is None or affinity["numa"] is None else ",".join(map(str, affinity["numa"]))
+    preferred = "-" if affinity is None else "yes" if affinity["preferred"] else ("no", YELLOW)
+    if verdict != "admitted":
+        return [*cells, "-", "-", "-", numa if affinity else "-", preferred]
+    cpus = container["cpus"] or "any"
     devices = " ".join(f"{name}={','.join(ids)}" for name, ids in sorted(container["devices"].items()))
-    numa = "any" if not affinity or affinity["numa"] is None else ",".join(map(str, affinity["numa"]))
-    preferred = affinity is not None and affinity["preferred"]
     return [
         *cells,
         cpus if container["exclusive"] else (f"shared ({cpus})", DIM),
         container["memory"]["numa"] or "any",
         devices or "-",
         numa,
-        "-" if affinity is None else "yes" if preferred else ("no", YELLOW),
+        preferred,
     ]

@@ -17,6 +17,9 @@ from numawise.sets import format_ids, ids_of
 LISTED = 300
 """Longer hint lists are told by number and digest."""
 
+ENUMERABLE = 16
+"""Hint lists over more NUMA nodes are too long to be told at all."""
+
 Data = dict[str, Any]
 
 
@@ -29,6 +32,9 @@ def family_data(family: Family | None) -> object:
     """The hints of one resource as the kubelet lists them."""
     if family is None:
         return None
+    nodes = family.reach.bit_count()
+    if nodes > ENUMERABLE:
+        return {"count_at_most": 2**nodes - 1, "narrowest": family.narrowest}
     listed = list(family)
     hints = [[list(ids_of(mask)), preferred] for mask, preferred in listed]
     if len(hints) <= LISTED:

@@ -35,12 +35,8 @@ Plain = Any  # a dict or a list; the parser's events tell which
 Mark = tuple[str, str, int]  # "{", "[", "}", "]" or "=" for a scalar; its text; its line
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-STDIN = "<stdin>"
-LARGEST_FILE = 64 << 20
-DEEPEST = 500
-MOST_ALIASED = 400_000
-MOST_NODES = 1_000_000
-MOST_DOCUMENTS = 100_000
+STDIN, LARGEST_FILE = "<stdin>", 64 << 20
+MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 1_000_000, 400_000, 100_000, 500
 LARGEST_INT = 2**63 - 1
 KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are no fields
 UNREADABLE: Mapping[type, tuple[str, str]] = {
@@ -49,11 +45,14 @@ UNREADABLE: Mapping[type, tuple[str, str]] = {
     PermissionError: ("may not be read", "check its permissions"),
 }
 TOO_MANY, SPLIT = "holds too many values", "split it into smaller files"
+BAD_MERGE = "map merge requires map or sequence of maps as the value"
 TOO_DEEP, ORDINARY = "is nested too deeply", "give an ordinary YAML or JSON file"
 
-TYPED = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
+TAG = "tag:yaml.org,2002:"
+TAGGED = {"int": (int,), "float": (float, int), "bool": (bool,), "null": (type(None),)}
 SPECIAL_START = frozenset("0123456789+-.yYnNtTfFoO~")
 INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0[0-7]*|[1-9][0-9]*)")
+DOTTED = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][+-]?[0-9]+(?:_[0-9]+)*)?")
 DECIMAL = re.compile(r"[+-]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][+-]?[0-9]+)?")
 NOT_JSON = re.compile(r"[+-]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 JSON_PIECE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+', re.DOTALL)
@@ -163,7 +162,7 @@ def read_file(path: Path | str) -> tuple[Document, ...]:
         else:
             with Path(path).open("rb") as stream:
                 raw = stream.read(LARGEST_FILE + 1)
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, AttributeError) as problem:  # standard input may be closed, thus None
         reason = getattr(problem, "strerror", None) or str(problem)
         what, advice = UNREADABLE.get(type(problem), (f"cannot be read: {reason}", "check the path"))
         raise InputError(what, file=name, advice=advice) from None
@@ -287,7 +286,6 @@ def _json_marks(text: str) -> Iterator[Mark]:
             yield "=", json.loads(piece) if piece[0] == '"' else piece, line
 
 
-BAD_MERGE = "map merge requires map or sequence of maps as the value"
 NO_KEY, MERGE, UNFINISHED = object(), object(), object()
 
 
@@ -410,7 +408,11 @@ def _scalar(event: yaml.ScalarEvent) -> object:
     text: str = event.value
     if event.tag is None:
         return text if not event.implicit[0] else _plain(text)
-    return _plain(text) if event.tag in TYPED else text
+    name = event.tag.removeprefix(TAG)
+    value = _plain(text) if name in TAGGED else text
+    if name in TAGGED and type(value) not in TAGGED[name]:
+        raise ValueError(f"cannot decode {shown(text)} as a !!{name}")
+    return value
 
 
 def _plain(text: str) -> object:
@@ -425,7 +427,7 @@ def _plain(text: str) -> object:
 
 def _number(text: str) -> object:
     """A number when the text is one in Go's eyes, else the text."""
-    plain = text.replace("_", "") if text[0] != "." else text
+    plain = text.replace("_", "") if text[0] != "." or DOTTED.fullmatch(text) else text
     if len(plain) < 70 and INTEGER.fullmatch(plain):
         sign, digits = ("", plain) if plain[0] not in "+-" else (plain[0], plain[1:])
         value = int(digits, 8 if digits.isdigit() and digits[0] == "0" else 0)

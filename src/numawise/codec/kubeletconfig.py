@@ -18,12 +18,14 @@ Messages are Go's own; the kubelet puts ``failed to decode: `` before them.
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from numawise.codec.document import number_text
 from numawise.codec.kubeletfields import (
+    INT64,
     KUBELET_CONFIGURATION,
     ByName,
     Field,
@@ -56,7 +58,6 @@ OTHER_KINDS = {
     ),
     f"{GROUP}/v1": ("CredentialProviderConfig",),
 }
-LARGEST_UNSIGNED = 2**64 - 1
 INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -158,9 +159,9 @@ class _Reading:
     def __init__(self) -> None:
         self.first_problem: str | None = None
 
-    def struct(self, shape: Struct, value: Mapping[str, Any], path: str) -> dict[str, Any]:
+    def struct(self, shape: Struct, value: Mapping[str, object], path: str) -> dict[str, object]:
         """The fields that are set; a field that cannot tell zero from absent is not set when zero."""
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         for key, item in sorted(value.items()):
             field = shape.fields.get(key)
             if field is None:
@@ -172,7 +173,7 @@ class _Reading:
                 found[key] = read
         return found
 
-    def field(self, field: Field, value: object, place: str, path: str) -> Any:
+    def field(self, field: Field, value: object, place: str, path: str) -> object:
         """A member of a struct; None when it is not set."""
         if value is None and (field.optional or field.shape != Special("duration")):
             return None
@@ -180,7 +181,7 @@ class _Reading:
         keeps_zero = field.optional or isinstance(field.shape, Many | ByName)
         return read if keeps_zero else read or None
 
-    def value(self, shape: Shape, value: Any, place: str, path: str) -> Any:
+    def value(self, shape: Shape, value: object, place: str, path: str) -> object:
         """Any value, by its shape."""
         if isinstance(shape, Special):
             return _special(shape.kind, value, place)
@@ -199,22 +200,22 @@ class _Reading:
                 return self.struct(shape, value, path)
         return self.note(_mismatch(value, place, shape.go), shape)
 
-    def number(self, shape: Whole | Real, value: float, place: str) -> Any:
+    def number(self, shape: Whole | Real, value: float, place: str) -> object:
         """A number, within its bounds."""
         text = _number_text(value)
-        if isinstance(shape, Real):
+        if isinstance(shape, Real) and abs(value) <= sys.float_info.max:
             return float(value)
-        if INTEGER.fullmatch(text) and shape.lowest <= int(text) <= shape.highest:
+        if isinstance(shape, Whole) and _is_whole(text, shape.lowest, shape.highest):
             return int(text)
         return self.note(_mismatch(value, place, shape.go, text), shape)
 
-    def note(self, problem: str, shape: Shape) -> Any:
+    def note(self, problem: str, shape: Shape) -> object:
         """Keep a problem, if it is the first; go on with a zero value."""
         self.first_problem = self.first_problem or problem
         return _zero(shape)
 
 
-def _zero(shape: Shape) -> Any:
+def _zero(shape: Shape) -> object:
     match shape:
         case Text():
             return ""
@@ -227,7 +228,7 @@ def _zero(shape: Shape) -> Any:
     return 0
 
 
-def _special(kind: str, value: Any, place: str) -> Any:
+def _special(kind: str, value: object, place: str) -> object:
     try:
         if kind == "quantity":
             return _quantity(value)
@@ -240,7 +241,7 @@ def _special(kind: str, value: Any, place: str) -> Any:
         raise _Stop(str(problem)) from None
 
 
-def _quantity(value: Any) -> Quantity:
+def _quantity(value: object) -> Quantity:
     if value is None:
         return Quantity()
     if isinstance(value, str):
@@ -250,15 +251,14 @@ def _quantity(value: Any) -> Quantity:
     return Quantity.parse("{}")  # never a quantity, whatever is inside
 
 
-def _loose_duration(value: Any) -> int:
+def _loose_duration(value: object) -> int:
     """A duration that may also be a number of nanoseconds."""
     if value is None:
         return 0
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number:
+    if isinstance(value, int | float) and not isinstance(value, bool):
         text = _number_text(value)
         what = f"number {text}"
-        if INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**63:
+        if _is_whole(text, INT64.lowest, INT64.highest):
             return int(text)
     else:
         text = json.dumps(value, separators=(",", ":"), sort_keys=True)
@@ -297,9 +297,13 @@ def _word(value: object) -> str:
     return "array" if isinstance(value, list | tuple) else "object"
 
 
+def _is_whole(text: str, lowest: int, highest: int) -> bool:
+    return INTEGER.fullmatch(text) is not None and lowest <= int(text) <= highest
+
+
 def _number_text(value: float) -> str:
     """A number as it stands in the JSON that Go makes of YAML."""
-    if isinstance(value, int) and 0 <= value <= LARGEST_UNSIGNED:
+    if isinstance(value, int):
         return str(value)
     if not math.isfinite(value):
         sign = "-" if value < 0 else "+"

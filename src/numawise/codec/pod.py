@@ -93,6 +93,12 @@ CONTAINER_FIELDS = _words("""
     terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir
 """)
 RESOURCE_FIELDS = ("requests", "limits", "claims")
+FOR_QUOTAS = _words("""
+    configmaps limits.cpu limits.ephemeral-storage limits.memory persistentvolumeclaims pods
+    replicationcontrollers requests.cpu requests.ephemeral-storage requests.memory requests.storage
+    resourcequotas secrets services services.loadbalancers services.nodeports storage
+""")
+DEVICE_NAMES, LONGEST_DOMAIN = "name devices like nvidia.com/gpu", 253
 NOTHING = Quantity()
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 STANDARD = (CPU, MEMORY, "ephemeral-storage")
@@ -101,14 +107,21 @@ LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN = re.compile(rf"{LABEL.pattern}(\.{LABEL.pattern})*")
 NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 BLANK = " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
-    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    f"'{LABEL.pattern}')"
-)
+ENDS = "and must start and end with an alphanumeric character (e.g."
 NAME_RULE = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{NAME.pattern}')"
+    f"must consist of alphanumeric characters, '-', '_' or '.', {ENDS} 'MyName',  or 'my.name',  or '123-abc', "
+    f"regex used for validation is '{NAME.pattern}')"
+)
+LABEL_RULE = (
+    f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {ENDS} 'my-name',  "
+    f"or '123-abc', regex used for validation is '{LABEL.pattern}')"
+)
+SUBDOMAIN_RULE = (
+    f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', {ENDS} "
+    f"'example.com', regex used for validation is '{SUBDOMAIN.pattern}')"
+)
+KEY_RULE = (
+    f"a valid label key {NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 )
 
 
@@ -314,7 +327,7 @@ def _container(part: Part, role: Role, names: set[str]) -> RawContainer:
     if not LABEL.fullmatch(text) or len(text) > 63:
         rule = LABEL_RULE
         if SUBDOMAIN.fullmatch(text):
-            rule = "must be no more than 63 bytes" if "." not in text else "must not contain dots"
+            rule = "must be no more than 63 characters" if "." not in text else "must not contain dots"
         _invalid(name, text, rule, "rename the container")
     if text in names:
         raise name.error(f"Duplicate value: {quote(text)}", "rename one of the containers")
@@ -418,7 +431,9 @@ def _native(name: str) -> bool:
 
 def _extended(name: str) -> bool:
     prefix = name.partition("/")[0]
-    return not _native(name) and not name.startswith("requests.") and len(prefix) <= 253 - len("requests.")
+    return (
+        not _native(name) and not name.startswith("requests.") and len(f"requests.{prefix}") <= LONGEST_DOMAIN
+    )
 
 
 def _whole_pages(name: str, amount: Quantity) -> bool:
@@ -430,23 +445,36 @@ def _whole_pages(name: str, amount: Quantity) -> bool:
 
 
 def _check_qualified(name: str, part: Part) -> None:
-    prefix, slash, own = name.rpartition("/")
-    if slash and not SUBDOMAIN.fullmatch(prefix):
-        _invalid(part, name, "prefix part must be a DNS subdomain", "write it like nvidia.com/gpu")
-    if not NAME.fullmatch(own) or len(own) > 63:
-        rule = NAME_RULE if len(own) <= 63 else "must be no more than 63 bytes"
-        _invalid(part, name, f"name part {rule}", "write it like nvidia.com/gpu")
+    prefix, slash, own = name.partition("/")
+    rule = ""
+    if "/" in own:
+        rule = KEY_RULE
+    elif slash and not prefix:
+        rule = "prefix part must be non-empty"
+    elif slash and not SUBDOMAIN.fullmatch(prefix):
+        rule = f"prefix part {SUBDOMAIN_RULE}"
+    elif len(prefix) > LONGEST_DOMAIN:
+        rule = f"prefix part must be no more than {LONGEST_DOMAIN} bytes"
+    elif not (own if slash else prefix):
+        rule = "name part must be non-empty"
+    elif len(own if slash else prefix) > 63:
+        rule = "name part must be no more than 63 bytes"
+    elif not NAME.fullmatch(own if slash else prefix):
+        rule = f"name part {NAME_RULE}"
+    if rule:
+        _invalid(part, name, rule, DEVICE_NAMES)
 
 
 def _check_name(name: str, part: Part) -> None:
     _check_qualified(name, part)
-    if "/" not in name:
-        if name not in STANDARD and not name.startswith(HUGEPAGES):
-            known = (*STANDARD, f"{HUGEPAGES}2Mi", f"{HUGEPAGES}1Gi")
-            advice = suggestion(name, known) if meant(name, known) else "name devices like nvidia.com/gpu"
-            _invalid(part, name, "must be a standard resource type or fully qualified", advice)
-    elif not _native(name) and not _extended(name):
-        _invalid(part, name, "doesn't follow extended resource name standard", "write it like nvidia.com/gpu")
+    if name in FOR_QUOTAS:
+        _invalid(part, name, "must be a standard resource for containers", DEVICE_NAMES)
+    if "/" not in name and name not in STANDARD and not name.startswith(HUGEPAGES):
+        known = (*STANDARD, f"{HUGEPAGES}2Mi", f"{HUGEPAGES}1Gi")
+        advice = suggestion(name, known) if meant(name, known) else DEVICE_NAMES
+        _invalid(part, name, "must be a standard resource type or fully qualified", advice)
+    if not _native(name) and not _extended(name):
+        _invalid(part, name, "doesn't follow extended resource name standard", DEVICE_NAMES)
 
 
 def _check_pod_level_name(name: str, part: Part) -> None:

@@ -1,10 +1,12 @@
 """The outcome of a simulation as plain data, with the names users see in JSON and YAML."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
-from numawise.codec.decision import Data, decision_data, hint_data
+from numawise.codec.decision import ENUMERABLE, Data, decision_data, hint_data
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
+from numawise.engine.hint import Family
 from numawise.engine.lifecycle import Started
 from numawise.engine.state import NodeState
 from numawise.engine.trace import (
@@ -14,6 +16,7 @@ from numawise.engine.trace import (
     CpusTaken,
     Defect,
     DevicesChosen,
+    HintsFound,
     HintsMerged,
     Step,
     TooManyCombinations,
@@ -22,6 +25,8 @@ from numawise.request.model import PodRequest
 from numawise.sets import format_ids, ids_of
 
 API_VERSION = "numawise.dev/v1alpha1"
+SHOWN = 12
+"""Hints of one resource that a line has room for."""
 YEAR = 365 * 86400.0
 
 
@@ -35,14 +40,15 @@ def pod_data(
         found |= {"reason": decision.reason, "message": decision.message}
     elif isinstance(decision, Crashed):
         found["message"] = decision.message
+    merges = [step for step in steps if isinstance(step, HintsMerged)]
     found["containers"] = [
-        container_data(pod, container.name, decision, started, granted) for container in pod.containers
+        container_data(pod, container.name, decision, started, granted, merges)
+        for container in pod.containers
     ]
     details = decision_data(decision, steps)
     if "allocate_failed" in details:
         found["failed"] = details["allocate_failed"]
     found["rounds"] = details.get("hint_rounds", [])
-    merges = [step for step in steps if isinstance(step, HintsMerged)]
     for told, merged in zip(found["rounds"], merges, strict=False):
         told["decided_by"] = list(merged.decided_by)
         told["candidates"] = [_candidate_data(one) for one in merged.candidates]
@@ -58,11 +64,18 @@ def verdict(decision: Decision) -> str:
 
 
 def container_data(
-    pod: PodRequest, name: str, decision: Decision, started: Sequence[Started], granted: NodeState
+    pod: PodRequest,
+    name: str,
+    decision: Decision,
+    started: Sequence[Started],
+    granted: NodeState,
+    merges: Sequence[HintsMerged],
 ) -> Data:
-    """What one container received."""
+    """What one container received; of a refused pod, the affinity that was judged."""
     row: Data = {"name": name, "verdict": verdict(decision)}
     if not isinstance(decision, Admitted):
+        judged = next((merged for merged in merges if merged.container in (None, name)), None)
+        row["affinity"] = hint_data(judged.best) if judged else None
         return row
     own = granted.cpu.assignments.get(pod.uid, {}).get(name)
     given = next((one for one in started if one.container == name), None)
@@ -85,6 +98,30 @@ def container_data(
     return row
 
 
+def hint_lines(steps: Sequence[Step]) -> list[str]:
+    """The hints of the round that was refused, a line a resource: ``cpu: 1! 0-1`` (``!``: preferred)."""
+    refused = next((s for s in steps if isinstance(s, HintsMerged) and not s.admitted), None)
+    if refused is None:
+        return []
+    lines = []
+    for step in steps:
+        if isinstance(step, HintsFound) and step.container == refused.container:
+            for resource, family in (step.hints or {}).items():
+                lines.append(f"{resource}: {_hints_text(family)}")
+    return lines
+
+
+def _hints_text(family: Family | None) -> str:
+    if family is None:
+        return "any NUMA node will do"
+    if not family.reach:
+        return "no NUMA nodes can serve it"
+    if family.reach.bit_count() > ENUMERABLE:
+        return f"too many to list, from {family.narrowest} NUMA nodes up"
+    shown = [f"{format_ids(mask)}{'!' if liked else ''}" for mask, liked in islice(family, SHOWN + 1)]
+    return " ".join(shown[:SHOWN]) + (" …" if len(shown) > SHOWN else "")
+
+
 def findings(steps: Sequence[Step]) -> list[tuple[str, str]]:
     """What the kubelet does here that nobody would expect: known defects, and choices left to chance."""
     found: dict[tuple[str, str], None] = {}
@@ -101,19 +138,20 @@ def findings(steps: Sequence[Step]) -> list[tuple[str, str]]:
             case DevicesChosen(open_to=open_to, resource=resource, container=container) if open_to:
                 detail = f"{resource} of container {container} could be any of {', '.join(open_to)}"
                 found["device-choice-free", f"The kubelet leaves this choice to chance: {detail}."] = None
-            case TooManyCombinations(combinations=count, seconds=seconds):
-                found["too-many-combinations", _blow_up(count, seconds)] = None
+            case TooManyCombinations(combinations=count, masks=masks, seconds=seconds):
+                found["too-many-combinations", _blow_up(count, masks, seconds)] = None
     return list(found)
 
 
-def _blow_up(count: int, seconds: float) -> str:
+def _blow_up(count: int, masks: int, seconds: float) -> str:
     if seconds > YEAR:
         when = "it would never finish"
     elif seconds > 3600:
         when = f"it would need about {seconds / 3600:.0f} hours of CPU time"
     else:
         when = f"it would need about {seconds:.0f} s of CPU time"
-    return f"The kubelet compares up to {count:.1e} combinations of hints here; {when}."
+    work = f"looks at {masks:.1e} sets of NUMA nodes and compares up to {count:.1e} combinations of hints"
+    return f"The kubelet {work} here; {when}."
 
 
 def _candidate_data(candidate: Candidate) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Recorded traces: one JSON object a line, plain or gzipped."""
 
 import gzip
-import json
 import os
 import sys
 import tempfile
@@ -57,7 +56,7 @@ def scenario_of(place: str, line: bytes) -> dict[str, Any]:
 
 def encode_line(value: object) -> str:
     """One line of results."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return msgspec.json.encode(value).decode() + "\n"
 
 
 @contextmanager

@@ -86,6 +86,11 @@ class Family(Protocol):
         """Number of nodes of the smallest hint; 0 without hints."""
         ...
 
+    @property
+    def widest(self) -> int:
+        """Number of nodes of the largest hint; 0 without hints."""
+        ...
+
 
 Answer = Mapping[str, Family | None] | None
 """What a provider says, by resource; None: no wish at all, or none for one resource."""
@@ -112,6 +117,11 @@ class Listed:
 
     def __iter__(self) -> Iterator[tuple[int, bool]]:
         return iter(self.hints)
+
+    @property
+    def widest(self) -> int:
+        """Number of nodes of the largest hint; 0 without hints."""
+        return max((mask.bit_count() for mask in self.masks), default=0)
 
     def prefers(self, mask: int) -> bool:
         """True when the mask is among the hints and preferred."""
@@ -202,6 +212,12 @@ class Ruled:
         by_rule = fewest_nodes(self.nodes, self.needs, self.touch, self.smallest)
         return min(apart, by_rule) if apart else by_rule
 
+    @property
+    def widest(self) -> int:
+        """Number of nodes of the largest hint; 0 without hints."""
+        apart = max((mask.bit_count() for mask in self.apart), default=0)
+        return max(apart, self.nodes.bit_count()) if self.possible else apart
+
 
 def fewest_nodes(nodes: int, needs: Sequence[Need], touch: Sequence[int] = (), smallest: int = 1) -> int:
     """Size of the smallest mask that meets all needs; 0 when there is none."""
@@ -213,7 +229,7 @@ def fewest_nodes(nodes: int, needs: Sequence[Need], touch: Sequence[int] = (), s
     return size
 
 
-def masks_of(size: int, nodes: int, needs: Sequence[Need], touch: Sequence[int] = ()) -> Iterator[int]:
+def masks_of(size: int, nodes: int, needs: Sequence[Need] = (), touch: Sequence[int] = ()) -> Iterator[int]:
     """Walk the masks of so many nodes that meet all needs, by ascending value.
 
     The highest node is chosen first and as low as can be; branches that cannot reach a need

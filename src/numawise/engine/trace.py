@@ -66,9 +66,11 @@ class TooManyCombinations:
 
     container: str | None
     combinations: int
-    """An upper bound: masks are not counted one by one."""
+    """An upper bound: hints are not counted one by one."""
+    masks: int
+    """Sets of NUMA nodes it would look at before it combines any."""
     seconds: float
-    """Of CPU time, at what one combination was measured to cost."""
+    """Of CPU time, at what one mask and one combination were measured to cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +174,8 @@ DEFECTS = {
     "buffer-reused": "The balanced set of NUMA nodes was overwritten by the search that found it.",
     "single-node-in-group": "Memory was taken from one NUMA node of a group, which leaves the group's books "
     "wrong.",
-    "pod-level-allocated-again": "The pod-level allocation does not notice that it was made before; the first "
-    "CPUs leak.",
+    "pod-level-allocated-again": "The pod-level allocation does not notice that it was made before; the "
+    "first CPUs leak.",
     "never-returns": "Dealing the remainder over NUMA nodes never ends; the kubelet hangs.",
     "crash": "The kubelet crashes here.",
 }

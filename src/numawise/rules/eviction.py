@@ -31,7 +31,8 @@ SIGNALS = frozenset(DEFAULTS) | {
     "pid.available",
 }
 NO_THRESHOLD = ("0%", "100%")
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+DIGITS = r"[0-9]+(?:_[0-9]+)*"
+NUMBER = re.compile(rf"[+-]?(?:{DIGITS}\.?(?:{DIGITS})?|\.{DIGITS})(?:[eE][+-]?{DIGITS})?", re.ASCII)
 UNBOUND = re.compile(r"[+-]?inf(inity)?|nan", re.ASCII | re.IGNORECASE)
 LEAST = -(2**63)
 LARGEST_SINGLE = (2**24 - 0.5) * 2.0**104  # from here on it rounds to infinity

@@ -246,7 +246,7 @@ def resolve_gates(given: Mapping[str, bool]) -> Mapping[str, bool] | str:
             problems.append(f"unrecognized feature gate: {name}")
             break
         if gate.locked and value != gate.default:
-            wanted, lock = _text(value), _text(gate.default)
+            wanted, lock = str(value).lower(), str(gate.default).lower()
             problems.append(f"cannot set feature gate {name} to {wanted}, feature is locked to {lock}")
     if problems:
         return listed(problems)
@@ -275,7 +275,3 @@ def _value(name: str, gate: Gate, given: Mapping[str, bool]) -> bool:
             if switch in given and gate.stage == stage:
                 return given[switch]
     return gate.default
-
-
-def _text(value: bool) -> str:
-    return "true" if value else "false"

@@ -38,8 +38,8 @@ def problems(values: Values, gates: Gates) -> Iterator[str]:
     hidden = values.get("showHiddenMetricsForVersion", "")
     if hidden not in ("", PREVIOUS_VERSION):
         yield (
-            f"invalid showHiddenMetricsForVersion: showHiddenMetricsForVersion: Invalid value: {quote(hidden)}:"
-            f" must be omitted or have the value '{PREVIOUS_VERSION}';"
+            "invalid showHiddenMetricsForVersion: showHiddenMetricsForVersion: Invalid value:"
+            f" {quote(hidden)}: must be omitted or have the value '{PREVIOUS_VERSION}';"
             " only the previous minor version is allowed"
         )
     yield from _logging(values.get("logging", {}), gates)
@@ -141,7 +141,8 @@ def _memory_qos(values: Values, gates: Gates) -> Iterator[str]:
         yield f"{INVALID}memoryThrottlingFactor {shown(factor)} {bounds}"
     policy = values.get("memoryReservationPolicy", "None")
     if policy == "TieredReservation" and not gates["MemoryQoS"]:
-        yield f"{INVALID}memoryReservationPolicy {quote(policy)} requires MemoryQoS feature gate to be enabled"
+        needs = "requires MemoryQoS feature gate to be enabled"
+        yield f"{INVALID}memoryReservationPolicy {quote(policy)} {needs}"
     if policy not in RESERVATION_POLICIES:
         one, other = map(quote, RESERVATION_POLICIES)
         yield (

@@ -106,8 +106,8 @@ def decode_memory(data: str, rules: Rules) -> MemoryState | Refusal:
     except ValueError as error:
         message = (
             f"start memory manager error: could not restore state from checkpoint: {error}, please drain "
-            f'this node and delete the memory manager checkpoint file "{ROOT}{MEMORY_FILE}" before restarting '
-            "Kubelet"
+            f'this node and delete the memory manager checkpoint file "{ROOT}{MEMORY_FILE}" before '
+            "restarting Kubelet"
         )
         return Refusal(MEMORY_START, message)
 

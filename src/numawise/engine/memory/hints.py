@@ -19,6 +19,8 @@ from numawise.rules.model import Rules
 from numawise.sets import ids_of
 
 Wanted = tuple[tuple[str, int], ...]
+ENUMERABLE = 20
+"""Sets of more NUMA nodes than this cannot be tried one by one."""
 
 
 def wanted_by(rules: Rules, pod: PodRequest, container: ContainerRequest) -> Wanted | None:
@@ -192,6 +194,8 @@ def _by_trying(
     wanted: Wanted,
 ) -> Listed:
     """Every mask tested: needed where sums wrap around, so that wider need not mean more."""
+    if len(nodes) > ENUMERABLE:
+        raise Crash("the kubelet never returns: it tries every set of NUMA nodes")
     width = len(nodes)
     found = []
     for size in range(1, len(nodes) + 1):

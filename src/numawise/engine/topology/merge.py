@@ -16,7 +16,7 @@ a combination is preferred when all its hints are preferred *and* have equal mas
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 
 from numawise.engine.hint import Family, Listed, Ruled, masks_of
 from numawise.sets import ids_of
@@ -138,11 +138,11 @@ def _shared(voters: Sequence[Family], distance: Distance) -> int:
     common = voters[0].reach
     for voter in voters:
         common &= voter.reach
-    bits = [1 << node for node in ids_of(common)]
-    for size in sizes_by_rank(width_wanted(voters), len(bits)):
-        masks = sorted(map(sum, combinations(bits, size)))
+    most = min(common.bit_count(), *(voter.widest for voter in voters))
+    for size in sizes_by_rank(width_wanted(voters), most):
+        masks: Iterable[int] = masks_of(size, common)
         if distance is not nearby:
-            masks.sort(key=distance)
+            masks = sorted(masks, key=distance)
         for mask in masks:
             if _is_shared(mask, voters):
                 return mask

@@ -44,10 +44,10 @@ def distances_of(machine: Machine) -> Distance:
         total = 0
         for one in nodes:
             row = rows[one]
-            for other in nodes:
-                if other >= len(row):
-                    raise Crash(f"runtime error: index out of range [{other}] with length {len(row)}")
-                total += row[other]
+            if nodes[-1] >= len(row):
+                beyond = next(node for node in nodes if node >= len(row))
+                raise Crash(f"runtime error: index out of range [{beyond}] with length {len(row)}")
+            total += sum([row[other] for other in nodes])
         return total
 
     return distance

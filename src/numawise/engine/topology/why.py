@@ -1,9 +1,9 @@
 """Why a merge came out as it did: the masks it looked at, and who stood against each."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, islice
+from itertools import islice
 
-from numawise.engine.hint import Family, Hint, Listed, Ruled
+from numawise.engine.hint import Family, Hint, Listed, Ruled, masks_of
 from numawise.engine.topology.merge import width_wanted
 from numawise.engine.trace import (
     CHOSEN,
@@ -21,23 +21,27 @@ from numawise.sets import ids_of
 
 SHOWN = 64
 """So many candidates are told at most."""
-COST = 6.0 / 16.6e6
+PER_COMBINATION = 6.0 / 16.6e6
 """CPU seconds of the kubelet for one combination: measured, 8 NUMA nodes and three resources."""
-NOTICEABLE = 1_000_000
+PER_MASK = 3.7 / (3 * 65535)
+"""CPU seconds of the kubelet for one mask it looks at: measured, 16 NUMA nodes, ``single-numa-node``."""
+NOTICEABLE = 1.0
+"""Seconds from which on it is worth telling."""
 
 
 def blow_up(voters: Iterable[Family], container: str | None, *, single: bool) -> TooManyCombinations | None:
     """What the kubelet's own merge would cost, where that is much; None where it is not.
 
-    Under ``single-numa-node`` it keeps one hint per node before it combines.
+    It looks at every mask of every resource, and then combines those that are hints; under
+    ``single-numa-node`` it keeps one hint per node before it combines.
     """
-    combinations = 1
+    combinations, masks = 1, 0
     for family in voters:
         nodes = family.reach.bit_count()
+        masks += 2**nodes - 1
         combinations *= max(1, nodes if single else 2**nodes - 1)
-    if combinations < NOTICEABLE:
-        return None
-    return TooManyCombinations(container, combinations, combinations * COST)
+    seconds = combinations * PER_COMBINATION + masks * PER_MASK
+    return TooManyCombinations(container, combinations, masks, seconds) if seconds >= NOTICEABLE else None
 
 
 def told(
@@ -73,9 +77,10 @@ def _masks(every: int, voters: Mapping[str, Family], chosen: int) -> list[int]:
         if isinstance(family, Listed):
             masks.update(dict.fromkeys(islice((m for m, liked in family.hints if liked), SHOWN)))
         elif isinstance(family, Ruled) and family.width > 1:
-            nodes = [1 << node for node in ids_of(family.reach)]
-            liked = (mask for mask in map(sum, combinations(nodes, family.width)) if family.prefers(mask))
-            masks.update(dict.fromkeys(islice(liked, SHOWN)))
+            masks.update(dict.fromkeys(m for m in family.apart if family.prefers(m)))
+            if family.possible and family.width >= family.smallest:
+                by_rule = masks_of(family.width, family.nodes, family.needs, family.touch)
+                masks.update(dict.fromkeys(islice(by_rule, SHOWN)))
     masks[chosen] = None
     ordered = sorted(masks, key=lambda mask: (mask.bit_count(), mask))
     return [m for at, m in enumerate(ordered) if at < SHOWN or m == chosen]

@@ -1,0 +1,1 @@
+"""How long decisions take: ``python -m benchmarks``."""
