@@ -16,8 +16,9 @@ Rules kept here (``/traces/FORMAT.md``, "What is left to chance"):
 import base64
 import copy
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 Data = dict[str, Any]
@@ -41,6 +42,7 @@ ASPECTS = (
 )  # fmt: skip
 VERDICT = ("op", "uid", "qos", "admitted", "reason", "error")
 MESSAGE = ("message", "allocate_failed")
+ABSENT = "(absent)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,11 @@ class Difference:
 def differences(recorded: Data, ours: Data) -> list[Difference]:
     """The first difference of each aspect; none: the results are the same but for chance."""
     chance = _Chance(recorded)
-    wanted, got = _told(recorded, chance), _told(ours, chance)
+    wanted = _told(recorded, chance)
+    try:
+        got = _told(ours, chance)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        return [Difference("start", "is not a result", "a result as FORMAT.md has it", repr(error))]
     found = []
     for aspect in ASPECTS:
         first = next(_unlike(wanted[aspect], got[aspect], ""), None)
@@ -85,7 +91,8 @@ class _OpenChoice:
 
     def problem(self, ours: Data) -> Difference | None:
         container, resource = self.choice["container"], self.choice["resource"]
-        step = ours["steps"][self.step]
+        steps = ours.get("steps") or []
+        step = steps[self.step] if self.step < len(steps) else {}
         state = step.get("state_after_admit") or step.get("state") or {}
         grants = state.get("devices", {}).get(self.uid, {}).get(container, {})
         if resource not in grants and "state_after_admit" in step:  # chosen when the container started
@@ -108,6 +115,13 @@ class _Chance:
         self.passed_over = frozenset(recorded.get("device_order_unspecified") or ())
         self.silent = [_unsaid(step) for step in recorded.get("steps") or ()]
         self.open_choice = self._first_open(recorded)
+        self._files: dict[str, object] = {}
+
+    def of_file(self, name: str, text: str) -> object:
+        """What counts of a state file; most are seen many times."""
+        if text not in self._files:
+            self._files[text] = _file(name, text, self)
+        return self._files[text]
 
     def _first_open(self, recorded: Data) -> _OpenChoice | None:
         for at, step in enumerate(recorded.get("steps") or ()):
@@ -177,7 +191,9 @@ def _state(state: Data | None, shown: dict[str, str], chance: _Chance) -> dict[s
     shown.update(state.get("checkpoints") or {})
     devices = {
         uid: {
-            container: {name: grant if chance.ids else grant.get("per_numa") for name, grant in grants.items()}
+            container: {
+                name: grant if chance.ids else grant.get("per_numa") for name, grant in grants.items()
+            }
             for container, grants in containers.items()
         }
         for uid, containers in (state.get("devices") or {}).items()
@@ -187,7 +203,7 @@ def _state(state: Data | None, shown: dict[str, str], chance: _Chance) -> dict[s
         "cpus": _filled(state.get("cpu")),
         "memory": _filled(state.get("memory")),
         "devices": devices,
-        "files": {name: _file(name, text, chance) for name, text in shown.items()},
+        "files": {name: chance.of_file(name, text) for name, text in shown.items()},
         "checksums": {name: format_of(name, text) for name, text in shown.items()},
     }
 
@@ -202,9 +218,9 @@ def _filled(value: Data | None) -> Data:
 
 def _file(name: str, text: str, chance: _Chance) -> object:
     """What counts of a state file."""
-    if name == CPU_FILE:
+    content = _parsed(text)
+    if name == CPU_FILE or content is None:
         return text
-    content = json.loads(text)
     if name == MEMORY_FILE:
         several = False
         for blocks in _block_lists(content):
@@ -222,6 +238,13 @@ def _file(name: str, text: str, chance: _Chance) -> object:
     return {"entries": entries, "registered": registered, "rest": _without(content, "Checksum", "Data")}
 
 
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
 def _block_lists(content: Data) -> Iterator[list[Data]]:
     for containers in (content.get("entries") or {}).values():
         yield from containers.values()
@@ -233,9 +256,12 @@ def _without(mapping: Data, *keys: str) -> Data:
     return {key: value for key, value in mapping.items() if key not in keys}
 
 
+@lru_cache(maxsize=1024)
 def format_of(name: str, text: str) -> str:
     """The format whose checksum the file carries; '' when it is wrong in each of them."""
-    content = json.loads(text)
+    content = _parsed(text)
+    if content is None:
+        return ""
     stored = content.get("Checksum" if name == DEVICE_FILE else "checksum")
     for form, printed in PRINTS[name].items():
         if fnv1a(printed(content)) == stored:
@@ -393,8 +419,9 @@ PRINTS: dict[str, dict[str, Shape]] = {
 def _unlike(wanted: Any, got: Any, path: str) -> Iterator[tuple[str, object, object]]:
     """Walk the places where two values differ."""
     if isinstance(wanted, dict) and isinstance(got, dict):
-        for key in _together(wanted, got):
-            yield from _unlike(wanted.get(key), got.get(key), f"{path}.{key}" if path else str(key))
+        for key in dict.fromkeys([*wanted, *got]):  # null and absent are two things: see hints
+            inside = f"{path}.{key}" if path else str(key)
+            yield from _unlike(wanted.get(key, ABSENT), got.get(key, ABSENT), inside)
     elif isinstance(wanted, list) and isinstance(got, list):
         for at, (one, other) in enumerate(zip(wanted, got, strict=False)):
             yield from _unlike(one, other, f"{path}[{at}]")
@@ -402,10 +429,6 @@ def _unlike(wanted: Any, got: Any, path: str) -> Iterator[tuple[str, object, obj
             yield f"{path} (how many)", len(wanted), len(got)
     elif wanted != got or isinstance(wanted, bool) is not isinstance(got, bool):
         yield path, wanted, got
-
-
-def _together(one: Iterable[str], other: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys([*one, *other]))
 
 
 def _short(value: object) -> str:

@@ -9,8 +9,7 @@ Rules kept here:
    Keys are text: the key ``on`` is ``"true"``.
 3. A key that appears twice is refused; ``<<`` merges, and what stands later wins.
 4. Anchors may be used, but not to build more than 400,000 nodes, nor inside themselves.
-5. Nothing recurses over the text, and nothing is read without end: size, depth, number of
-   documents and of YAML nodes have bounds far beyond any manifest.
+5. Nothing recurses over the text; size, depth and counts are bounded far beyond any manifest.
 6. Lines are looked up when an error asks for them, by walking the text once more.
 """
 

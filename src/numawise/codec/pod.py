@@ -109,20 +109,18 @@ NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 BLANK = " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 ENDS = "and must start and end with an alphanumeric character (e.g."
 NAME_RULE = (
-    f"must consist of alphanumeric characters, '-', '_' or '.', {ENDS} 'MyName',  or 'my.name',  or '123-abc', "
-    f"regex used for validation is '{NAME.pattern}')"
+    f"must consist of alphanumeric characters, '-', '_' or '.', {ENDS} 'MyName',  or 'my.name',  or "
+    f"'123-abc', regex used for validation is '{NAME.pattern}')"
 )
 LABEL_RULE = (
-    f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {ENDS} 'my-name',  "
-    f"or '123-abc', regex used for validation is '{LABEL.pattern}')"
+    f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {ENDS} "
+    f"'my-name',  or '123-abc', regex used for validation is '{LABEL.pattern}')"
 )
 SUBDOMAIN_RULE = (
     f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', {ENDS} "
     f"'example.com', regex used for validation is '{SUBDOMAIN.pattern}')"
 )
-KEY_RULE = (
-    f"a valid label key {NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-)
+WITH_PREFIX = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 
 
 def decode_pods(document: Document) -> tuple[RawPod, ...]:
@@ -390,7 +388,7 @@ def _check(pod: PodRequest, spec: Part, parts: list[Part]) -> None:
 
 def _total(containers: Iterable[ContainerRequest], name: str) -> Quantity:
     """What the containers ask for at one time."""
-    style = next((c.requests[name].style for c in containers if name in c.requests), "")
+    style = next((c.requests[name].style for c in containers if c.requests.get(name, NOTHING).nano), "")
     return Quantity(most_at_once(containers, lambda c: c.requests.get(name, NOTHING).nano), style)
 
 
@@ -431,9 +429,8 @@ def _native(name: str) -> bool:
 
 def _extended(name: str) -> bool:
     prefix = name.partition("/")[0]
-    return (
-        not _native(name) and not name.startswith("requests.") and len(f"requests.{prefix}") <= LONGEST_DOMAIN
-    )
+    for_quota = len(f"requests.{prefix}") <= LONGEST_DOMAIN
+    return not _native(name) and not name.startswith("requests.") and for_quota
 
 
 def _whole_pages(name: str, amount: Quantity) -> bool:
@@ -448,7 +445,7 @@ def _check_qualified(name: str, part: Part) -> None:
     prefix, slash, own = name.partition("/")
     rule = ""
     if "/" in own:
-        rule = KEY_RULE
+        rule = f"a valid label key {NAME_RULE} {WITH_PREFIX}"
     elif slash and not prefix:
         rule = "prefix part must be non-empty"
     elif slash and not SUBDOMAIN.fullmatch(prefix):

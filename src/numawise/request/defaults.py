@@ -4,11 +4,13 @@ Rules kept here:
 
 1. A missing request is copied from the limit of the same name, per container.
 2. Quantities are rounded up to thousandths.
-3. With pod-level limits, a missing pod-level request of CPU or memory is the sum over the
-   containers when they ask for any, else the pod-level limit.
+3. With pod-level resources, a missing pod-level limit of a huge-page size is what the containers are
+   limited to together, unless there is a pod-level request for it.
+4. With pod-level limits, a missing pod-level request of CPU or memory is what the containers ask for
+   together when they ask for any, else the pod-level limit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from numawise.quantity import Quantity
@@ -59,6 +61,7 @@ def defaulted(raw: RawPod, *, pod_level: bool = True) -> PodRequest:
     if present:
         limits = {name: amount.ceil_milli() for name, amount in (limits or {}).items()}
         requests = {name: amount.ceil_milli() for name, amount in (requests or {}).items()}
+        limits = _pod_limits(requests, limits, containers)
         requests = _pod_requests(requests, limits, containers)
     qos = raw.qos or qos_class(
         [(requests or {}, limits or {})] if present else [(c.requests, c.limits) for c in containers]
@@ -82,17 +85,39 @@ def _container(raw: RawContainer) -> ContainerRequest:
     return ContainerRequest(raw.name, raw.role, requests, limits)
 
 
-def _pod_requests(requests: Amounts, limits: Amounts, containers: Sequence[ContainerRequest]) -> Amounts:
+def _pod_limits(
+    requests: Amounts, limits: Amounts, containers: Sequence[ContainerRequest]
+) -> dict[str, Quantity]:
     """Rule 3."""
+    filled = dict(limits)
+    if requests or limits:
+        for name in sorted({name for c in containers for name in c.limits if name.startswith(HUGEPAGES)}):
+            if name not in filled and name not in requests:
+                filled[name] = _together(containers, name, lambda c: c.limits)
+    return filled
+
+
+def _pod_requests(
+    requests: Amounts, limits: Amounts, containers: Sequence[ContainerRequest]
+) -> dict[str, Quantity]:
+    """Rule 4."""
     filled = dict(requests)
     if not limits:
         return filled
     for name in (CPU, MEMORY):
-        asked = [c for c in containers if name in c.requests]
-        if name not in filled and asked:
-            nano = most_at_once(asked, lambda c, name=name: c.requests[name].nano)  # type: ignore[misc]
-            filled[name] = Quantity(nano, asked[0].requests[name].style)
+        if name not in filled and any(name in c.requests for c in containers):
+            filled[name] = _together(containers, name, lambda c: c.requests)
     for name, amount in limits.items():
-        if name not in filled and (name in (CPU, MEMORY) or name.startswith(HUGEPAGES)):
-            filled[name] = amount
+        if name in (CPU, MEMORY) or name.startswith(HUGEPAGES):
+            filled.setdefault(name, amount)
     return filled
+
+
+def _together(
+    containers: Sequence[ContainerRequest], name: str, amounts: Callable[[ContainerRequest], Amounts]
+) -> Quantity:
+    """The most of one resource that the containers need at one time."""
+    found = [amounts(c)[name] for c in containers if name in amounts(c)]
+    style = next((amount.style for amount in found if amount.nano), found[0].style)
+    nano = most_at_once(containers, lambda c: amounts(c)[name].nano if name in amounts(c) else 0)
+    return Quantity(nano, style)
