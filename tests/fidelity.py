@@ -69,7 +69,8 @@ def main(arguments: Sequence[str]) -> int:
     if missing or not files:
         sys.stderr.write(f"no recorded scenarios in {', '.join(missing or arguments) or 'nothing given'}\n")
         return 2
-    return 0 if all([report(path) for path in files]) else 1
+    alike = [report(path) for path in files]
+    return 0 if all(alike) else 1
 
 
 def _print(text: str) -> None:
