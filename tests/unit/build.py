@@ -1,5 +1,6 @@
 """Short ways to write machines, pods and kubelets, so that a test shows what it is about."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -187,3 +188,8 @@ def hint(text: str) -> Hint:
 def numa_list(mask: int) -> list[int]:
     """The ids of a packed set."""
     return list(ids_of(mask))
+
+
+def exactly(words: str) -> str:
+    """A pattern for ``pytest.raises`` that matches these words and no others."""
+    return rf"\A{re.escape(words)}\Z"

@@ -3,6 +3,7 @@
 import pytest
 
 from numawise.quantity import BINARY, DECIMAL, SCIENTIFIC, Quantity
+from tests.unit.build import exactly
 
 OVERFLOW = None
 FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -89,9 +90,8 @@ def test_quantity(*, text: str, value: int, milli: int | None, exact: bool, cano
     ("1.2.3",  NUMBER),
 ])  # fmt: skip
 def test_what_is_no_quantity(text: str, complaint: str) -> None:
-    with pytest.raises(ValueError, match=".") as refusal:
+    with pytest.raises(ValueError, match=exactly(complaint)):
         Quantity.parse(text)
-    assert str(refusal.value) == complaint
 
 
 @pytest.mark.parametrize(("text", "style"), [
@@ -124,7 +124,7 @@ def test_sum(one: str, other: str, total: str) -> None:
     ("2000m",  True),
     ("1500m",  False),
     ("0",      True),
-    ("999.5m", False),  # but the API server makes 1000m of it: see below
+    ("999.5m", True),   # rounded up both times
 ])  # fmt: skip
 def test_whole(*, text: str, whole: bool) -> None:
     assert Quantity.parse(text).whole is whole

@@ -1,0 +1,167 @@
+"""Hardware as it was found: more than the kubelet is told, and honest about what is not known.
+
+Rules kept here:
+
+1. Sets of CPUs are packed ints; ids are the system's own.  NUMA ids may be any number (POWER counts GPU
+   memory from 255 down); the kubelet's limit of 64 is the kubelet's affair.
+2. ``None`` means "not known from this source", never a default.  What was guessed carries a remark.
+3. Sources that disagree are both kept: the kubelet's reading in the fields, the other in a remark.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+UNKNOWN, UNREADABLE, DIFFERS, ASSUMED, ODD = "unknown", "unreadable", "differs", "assumed", "odd"
+GPU, NIC, NVME, STORAGE, BRIDGE, HOST_BRIDGE, ACCELERATOR, OTHER = (
+    "gpu",
+    "nic",
+    "nvme",
+    "storage",
+    "bridge",
+    "host-bridge",
+    "accelerator",
+    "other",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something a reader should know about a value, in one line."""
+
+    kind: str
+    """``unknown``, ``unreadable``, ``differs``, ``assumed`` or ``odd``."""
+    place: str
+    """File or field it is about."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A cache and the CPUs that share it."""
+
+    cpus: int
+    size: int | None = None
+    """Bytes."""
+    id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One online logical CPU."""
+
+    cpu: int
+    core: int | None = None
+    """Core id as the firmware gives it."""
+    socket: int | None = None
+    """Physical package id; -1 where the platform has none."""
+    die: int | None = None
+    numa: int | None = None
+    siblings: int = 0
+    """CPUs of the same core, itself included; 0: not known."""
+    l2: Cache | None = None
+    l3: Cache | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNode:
+    """One NUMA node."""
+
+    id: int
+    cpus: int = 0
+    memory: int | None = None
+    """Bytes."""
+    hugepages: tuple[tuple[str, int], ...] = ()
+    """Page size such as ``2Mi``, and number of pages."""
+    distances: tuple[tuple[int, int], ...] = ()
+    """NUMA id → distance."""
+    note: str = ""
+    """What kind of memory it is, where that is known: ``HBM``, ``CXL``, ``GPU``."""
+
+
+@dataclass(frozen=True, slots=True)
+class PciDevice:
+    """One PCI function."""
+
+    address: str
+    """``0000:17:00.0``"""
+    vendor: int | None = None
+    device: int | None = None
+    class_code: int | None = None
+    """Class, subclass and interface: 0x030200."""
+    kind: str = OTHER
+    numa: int | None = None
+    """-1: the firmware does not say; None: there is no such file."""
+    local_cpus: int | None = None
+    parents: tuple[str, ...] = ()
+    """From the host bridge (``pci0000:17``) down to the nearest bridge."""
+    driver: str = ""
+    names: tuple[str, ...] = ()
+    """What the system calls it: ``eth0``, ``mlx5_0``, ``nvme0``, ``card1``."""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU, or a MIG instance of one."""
+
+    name: str
+    """``GPU0``"""
+    uuid: str = ""
+    address: str = ""
+    model: str = ""
+    memory: int | None = None
+    cpus: int | None = None
+    """CPUs near to it."""
+    numa: tuple[int, ...] | None = None
+    """NUMA nodes near to it, with CPUs."""
+    own_numa: int | None = None
+    """NUMA node of its own memory (Grace and POWER)."""
+    parent: str = ""
+    """Of a MIG instance: the GPU it is a part of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Links between GPUs and NICs, as ``nvidia-smi topo -m`` prints them."""
+
+    gpus: tuple[str, ...]
+    nics: tuple[str, ...] = ()
+    links: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Row → column → link as printed: ``X``, ``NV18``, ``PIX``, ``PXB``, ``PHB``, ``NODE``, ``SYS``."""
+    cpu_affinity: Mapping[str, str | None] = field(default_factory=dict)
+    numa_affinity: Mapping[str, str | None] = field(default_factory=dict)
+    gpu_numa_id: Mapping[str, str | None] = field(default_factory=dict)
+    nic_names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Settings of the running system that bear on placement."""
+
+    cpuset: int | None = None
+    """CPUs that the cgroup we run in may use."""
+    mems: int | None = None
+    """NUMA nodes that it may use."""
+    isolated: int | None = None
+    numa_balancing: bool | None = None
+    cgroup: str = ""
+    """``v1``, ``v2``, ``hybrid``, or '' when not known."""
+    kernel: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """All that is known about one machine."""
+
+    threads: tuple[Thread, ...] = ()
+    offline: int = 0
+    numa: tuple[MemoryNode, ...] = ()
+    pci: tuple[PciDevice, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    matrix: Matrix | None = None
+    host: Host | None = None
+    memory_capacity: int | None = None
+    name: str = ""
+    sources: tuple[str, ...] = ()
+    """Where it was read from, such as ``sysfs`` or ``lscpu``."""
+    remarks: tuple[Remark, ...] = ()
