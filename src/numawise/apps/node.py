@@ -71,14 +71,15 @@ class Files:
 
     def write(self, rules: Rules, state: NodeState) -> None:
         """Bring the files up to date."""
-        pods = rules.pod_level_managers
+        pods, data = rules.pod_level_managers, rules.behaviour.files_carry_data
         if state.cpu is not self._cpu:
             self._cpu = state.cpu
-            self.texts[CPU_FILE] = encode_cpu("static" if rules.cpu_static else "none", state.cpu, pods=pods)
+            policy = "static" if rules.cpu_static else "none"
+            self.texts[CPU_FILE] = encode_cpu(policy, state.cpu, pods=pods, data=data)
         if state.memory is not self._memory:
             self._memory = state.memory
             policy = "Static" if rules.memory_static else "None"
-            self.texts[MEMORY_FILE] = encode_memory(policy, state.memory, pods=pods)
+            self.texts[MEMORY_FILE] = encode_memory(policy, state.memory, pods=pods, data=data)
         if state.devices.saved is not None and state.devices.saved is not self._devices:
             self._devices = state.devices.saved
             self.texts[DEVICE_FILE] = encode_devices(state.devices.saved)

@@ -19,6 +19,8 @@ from numawise.rules.check import Refusal
 from numawise.rules.config import KubeletConfig
 
 UNKNOWN = re.compile(r'unknown field "(.*)"')
+FIELD = re.compile(r"Go struct field KubeletConfiguration\.([\w.]+)")
+QUOTE = "the value must be text: put it in quotes"
 PLACES = {
     CPU_FILE: (CPU_FILE,),
     MEMORY_FILE: (MEMORY_FILE,),
@@ -40,7 +42,13 @@ def load_kubelet_config(path: str) -> KubeletConfig:
     value = cast("Mapping[str, object]", document.value)
     config = decode_kubelet_config(value)
     if isinstance(config, Refusal):
-        raise InputError(config.message, file=path)
+        named = FIELD.search(config.message)
+        advice = (
+            QUOTE if " into Go struct field " in config.message and "of type string" in config.message else ""
+        )
+        raise InputError(
+            config.message, file=path, line=document.line(_steps(named[1]) if named else ()), advice=advice
+        )
     for told in unknown_fields(value):
         found = UNKNOWN.fullmatch(told)
         name = found[1] if found else told

@@ -70,7 +70,8 @@ def command(
     node = boot(hardware, config, files)
     if isinstance(node, Refusal):
         place = state if state and node.stage.endswith("-start") else kubelet_config
-        raise InputError(f"the kubelet would not start ({node.stage}): {node.message}", file=place)
+        message = f"the kubelet would not start ({node.stage}): {node.message}"
+        raise InputError(message, file=place, advice=_advice(node, len(hardware.numa)))
     if node.files.forgotten:
         click.echo(f"numawise: warning: {state}: {node.files.forgotten}", err=True)
     node.plugins_registered(hardware.plugins)
@@ -90,6 +91,17 @@ def command(
         }
         click.echo(to_json(found) if output == "json" else to_yaml(found), nl=False)
     return 0 if admitted == len(requests) else 1
+
+
+def _advice(refusal: Refusal, numas: int) -> str:
+    """What helps against a refusal, where that is not plain from it."""
+    if not refusal.message.startswith("unsupported on machines with more than"):
+        return ""
+    return (
+        f'set max-allowable-numa-nodes: "{numas}" in topologyManagerPolicyOptions; the kubelet then compares '
+        f"up to {float(2**numas - 1) ** 3:.1e} combinations of hints for a container with CPUs, memory and "
+        "one device"
+    )
 
 
 def _show(rows: Sequence[dict], outcomes: Sequence[Simulated], context: click.Context) -> None:  # type: ignore[type-arg]

@@ -59,6 +59,7 @@ def admit(
 ) -> Decision:
     """Decide on one pod, exactly as the kubelet's admission does."""
     draft = Draft(state)
+    draft.last_pod = pod.uid
     if pod.uid in draft.departed:
         draft.departed -= {pod.uid}
     try:

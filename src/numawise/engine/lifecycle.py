@@ -87,7 +87,7 @@ def reconcile(rules: Rules, state: NodeState) -> tuple[NodeState, tuple[Started,
     if not rules.cpu_static:
         return state, ()
     draft = Draft(state)
-    cpu.collect(draft)
+    cpu.collect(draft, spared=draft.last_pod if rules.behaviour.last_pod_outlives_reconcile else "")
     pushes = []
     for uid, pod in draft.active.items():
         for container in pod.containers if pod else ():

@@ -136,6 +136,8 @@ class NodeState:
     """All sources of pods were heard; before that nothing is collected."""
     running: frozenset[tuple[str, str]] = frozenset()
     """Containers (uid, name) that run, finished init containers left out."""
+    last_pod: str = ""
+    """The pod that was last considered."""
 
 
 class Draft:
@@ -149,6 +151,7 @@ class Draft:
         "cpus",
         "departed",
         "grants",
+        "last_pod",
         "memory",
         "memory_numa",
         "memory_pods",
@@ -183,6 +186,7 @@ class Draft:
         self.pushed = state.pushed
         self.ready = state.ready
         self.running = state.running
+        self.last_pod = state.last_pod
         self.reuse_cpus = 0
         self.reuse_memory: dict[tuple[int, str], int] = {}
         self.reuse_devices: dict[str, set[str]] = {}
@@ -255,4 +259,14 @@ class Draft:
                 if uid in self.cpus or uid in self.memory or uid in self.grants or uid in self.cpu_pods
             )
         self._own.clear()
-        return NodeState(cpu, memory, devices, self.active, departed, self.pushed, self.ready, self.running)
+        return NodeState(
+            cpu=cpu,
+            memory=memory,
+            devices=devices,
+            active=self.active,
+            departed=departed,
+            pushed=self.pushed,
+            ready=self.ready,
+            running=self.running,
+            last_pod=self.last_pod,
+        )

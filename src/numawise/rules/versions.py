@@ -43,6 +43,12 @@ class Behaviour:
     """``memory_manager_state`` is accepted without a checksum."""
     reads_flat_device_lists: bool = False
     """The device file of 1.19 and before can be read."""
+    tells_missing_cores: bool = True
+    """The SMT refusal says that it is for want of free cores even when there is none at all."""
+    last_pod_outlives_reconcile: bool = False
+    """The reconcile pass takes the pod the CPU Manager saw last for alive."""
+    files_carry_data: bool = False
+    """CPU and memory files hold their content twice: in the old form, and as text with pod entries."""
 
 
 SINCE: dict[str, tuple[int, int]] = {
@@ -53,16 +59,20 @@ SINCE: dict[str, tuple[int, int]] = {
     "says_how_many_cpus": (1, 29),
     "memory_keeps_groups": (1, 32),
     "memory_compares_groups": (1, 32),
-    "checks_recorded_devices": (1, 28),
+    "checks_recorded_devices": (1, 25),  # the last patches of 1.25 to 1.27, and all of 1.28
     "pod_level_excluded": (1, 34),
     "skips_memoryless_containers": (1, 37),
     "memory_file_may_lack_checksum": (1, 36),
     "reads_flat_device_lists": (1, 23),
+    "tells_missing_cores": (1, 32),
+    "last_pod_outlives_reconcile": (1, 23),
+    "files_carry_data": (1, 37),
 }
 UNTIL: dict[str, tuple[int, int]] = {
     "smt_check_before_record": (1, 36),
     "cpu_file_tries_oldest_first": (1, 35),
     "reads_flat_device_lists": (1, 30),
+    "last_pod_outlives_reconcile": (1, 31),
 }
 
 

@@ -6,7 +6,16 @@ from typing import Any
 
 from numawise.codec import gojson
 from numawise.codec.checkpoint.goprint import by_bytes, fnv1a, map_print, nested_print
-from numawise.codec.checkpoint.reading import CORRUPTED, ROOT, members_of, mismatch, typed
+from numawise.codec.checkpoint.reading import (
+    CORRUPTED,
+    ROOT,
+    content_of,
+    members_of,
+    mismatch,
+    typed,
+    with_data,
+    without_checksum,
+)
 from numawise.engine.start import CPU_START
 from numawise.engine.state import CpuState
 from numawise.rules.check import Refusal
@@ -42,8 +51,15 @@ def _pod_cpus_print(uid: str, cpus: str) -> str:
 V1_MAP, V2_MAP = "map[string]string", "map[string]map[string]string"
 
 
-def encode_cpu(policy: str, state: CpuState, *, pods: bool = False) -> str:
-    """The text of ``cpu_manager_state``; ``pods``: in the format with pod entries."""
+def encode_cpu(policy: str, state: CpuState, *, pods: bool = False, data: bool = False) -> str:
+    """The text of ``cpu_manager_state``.
+
+    ``pods``: in the format with pod entries; ``data``: without, followed by the whole content as text.
+    """
+    if data:
+        old = encode_cpu(policy, state)
+        whole_text = without_checksum(encode_cpu(policy, state, pods=True))
+        return with_data(old, whole_text)
     entries = {
         uid: {container: format_ids(cpus) for container, cpus in containers.items()}
         for uid, containers in state.assignments.items()
@@ -80,7 +96,8 @@ def decode_cpu(data: str, rules: Rules) -> CpuState | Refusal:
 
 def _decode_cpu(data: str, policy: str, rules: Rules) -> CpuState:
     raw = members_of(gojson.decode(data), "CPUManagerCheckpointV1")
-    content = _verified_cpu(raw, rules)
+    newest = content_of(raw) if rules.behaviour.files_carry_data else None
+    content = _cpu_v3(newest, rules) if newest is not None else _verified_cpu(raw, rules)
     if content.policy != policy:
         raise ValueError(
             f'configured policy "{policy}" differs from state checkpoint policy "{content.policy}"'
@@ -124,7 +141,9 @@ def _cpu_v3(raw: Mapping[str, Any], _: Rules) -> _CpuContent:
         members = members_of(entry, "CPUManagerCheckpoint.podEntries")
         whole[uid] = typed(members, "cpuSet", str, "PodEntry", "string") or ""
     content = _CpuContent(content.policy, content.shared, content.entries, None if pods is None else whole)
-    if raw.get("checksum") != fnv1a(content.printed("CPUManagerCheckpoint", V2_MAP, pods=True)):
+    if "checksum" in raw and raw["checksum"] != fnv1a(
+        content.printed("CPUManagerCheckpoint", V2_MAP, pods=True)
+    ):
         raise ValueError(CORRUPTED)
     return content
 

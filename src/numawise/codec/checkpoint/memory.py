@@ -5,7 +5,16 @@ from typing import Any
 
 from numawise.codec import gojson
 from numawise.codec.checkpoint.goprint import by_bytes, fnv1a, ids_print, map_print
-from numawise.codec.checkpoint.reading import CORRUPTED, ROOT, members_of, mismatch, typed
+from numawise.codec.checkpoint.reading import (
+    CORRUPTED,
+    ROOT,
+    content_of,
+    members_of,
+    mismatch,
+    typed,
+    with_data,
+    without_checksum,
+)
 from numawise.engine.start import MEMORY_START
 from numawise.engine.state import Block, MemoryState, MemoryTable, NumaMemory
 from numawise.rules.check import Refusal
@@ -57,8 +66,15 @@ def _blocks_print(blocks: Iterable[Block]) -> str:
     return f"[{told}]"
 
 
-def encode_memory(policy: str, state: MemoryState, *, pods: bool = False) -> str:
-    """The text of ``memory_manager_state``; ``pods``: in the format with pod entries."""
+def encode_memory(policy: str, state: MemoryState, *, pods: bool = False, data: bool = False) -> str:
+    """The text of ``memory_manager_state``.
+
+    ``pods``: in the format with pod entries; ``data``: without, followed by the whole content as text.
+    """
+    if data:
+        return with_data(
+            encode_memory(policy, state), without_checksum(encode_memory(policy, state, pods=True))
+        )
     checksum = fnv1a(_memory_print(policy, state, "MemoryManagerCheckpoint", pods=pods))
     nodes = []
     for numa, node in sorted(state.numa.items(), key=lambda item: str(item[0])):
@@ -115,6 +131,8 @@ def decode_memory(data: str, rules: Rules) -> MemoryState | Refusal:
 def _decode_memory(data: str, policy: str, rules: Rules) -> MemoryState:
     struct = "MemoryManagerCheckpointV1"
     raw = members_of(gojson.decode(data), struct)
+    newest = content_of(raw) if rules.behaviour.files_carry_data else None
+    raw = raw if newest is None else newest
     found = typed(raw, "policyName", str, struct, "string") or ""
     state = _memory_content(raw, struct)
     checksum = raw.get("checksum") or 0
@@ -122,7 +140,7 @@ def _decode_memory(data: str, policy: str, rules: Rules) -> MemoryState:
     with_pods = rules.pod_level_managers and checksum == fnv1a(
         _memory_print(found, state, "MemoryManagerCheckpoint", pods=True)
     )
-    if not with_pods:
+    if newest is None and not with_pods:
         state = MemoryState(state.numa, state.assignments)
         accepted = {plain}
         if rules.behaviour.memory_file_may_lack_checksum:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from numawise.codec import gojson
+from numawise.codec.checkpoint.goprint import fnv1a
 
 ROOT = "/var/lib/kubelet/"
 CORRUPTED = "checkpoint is corrupted"
@@ -34,3 +35,23 @@ def mismatch(value: object, struct: str, name: str, go_type: str) -> ValueError:
     """A member has a value of the wrong type."""
     kind = gojson.kind_of(value)
     return ValueError(f"json: cannot unmarshal {kind} into Go struct field {struct}.{name} of type {go_type}")
+
+
+def with_data(old: str, content: str) -> str:
+    """A file that holds its content twice: in the old form, and as text with a checksum of its own."""
+    return f'{old[:-1]},"data":{gojson.text(content)},"dataChecksum":{fnv1a(f"(string){content}")}}}'
+
+
+def without_checksum(text: str) -> str:
+    """A file's text without its last member, the checksum."""
+    return text[: text.rindex(',"checksum":')] + "}"
+
+
+def content_of(raw: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The members of the content that is kept as text; None when there is none."""
+    data = raw.get("data")
+    if not data:
+        return None
+    if not isinstance(data, str) or raw.get("datachecksum") != fnv1a(f"(string){data}"):
+        raise ValueError(CORRUPTED)
+    return members_of(gojson.decode(data), "data")

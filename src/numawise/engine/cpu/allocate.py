@@ -118,13 +118,13 @@ def _near(layout: CpuLayout, rules: Rules, affinity: int) -> int:
 def smt_failure(layout: CpuLayout, rules: Rules, draft: Draft, count: int) -> Failure | None:
     """What ``full-pcpus-only`` has against so many CPUs."""
     threads = layout.threads_per_core
+    odd = f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}"
     if count % threads:
-        return Failure(
-            f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}",
-            SMT_ALIGNMENT,
-        )
+        return Failure(odd, SMT_ALIGNMENT)
     available = (draft.shared & ~rules.reserved_cores).bit_count()
     if rules.behaviour.counts_free_cores and count > available:
+        if not available and not rules.behaviour.tells_missing_cores:
+            return Failure(odd, SMT_ALIGNMENT)
         return Failure(
             f"SMT Alignment Error: not enough free physical CPUs: available physical CPUs = {available}, "
             f"requested CPUs = {count}, CPUs per core = {threads}",
@@ -133,11 +133,11 @@ def smt_failure(layout: CpuLayout, rules: Rules, draft: Draft, count: int) -> Fa
     return None
 
 
-def collect(draft: Draft, note: Note = ignore) -> None:
+def collect(draft: Draft, note: Note = ignore, spared: str = "") -> None:
     """Take back the CPUs of pods that are gone."""
     if not draft.ready:
         return
-    for uid in sorted(draft.departed):
+    for uid in sorted(draft.departed - {spared}):
         if uid in draft.cpus:
             note(StaleRemoved("cpu", uid))
             for container in tuple(draft.cpus[uid]):
