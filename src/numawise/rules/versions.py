@@ -47,6 +47,8 @@ class Behaviour:
     """The SMT refusal says that it is for want of free cores even when there is none at all."""
     last_pod_outlives_reconcile: bool = False
     """The reconcile pass takes the pod the CPU Manager saw last for alive."""
+    distribution_minds_sockets: bool = False
+    """``distribute-cpus-across-numa`` prefers NUMA nodes of one socket under ``align-by-socket``."""
     files_carry_data: bool = False
     """CPU and memory files hold their content twice: in the old form, and as text with pod entries."""
 
@@ -66,6 +68,7 @@ SINCE: dict[str, tuple[int, int]] = {
     "reads_flat_device_lists": (1, 23),
     "tells_missing_cores": (1, 32),
     "last_pod_outlives_reconcile": (1, 23),
+    "distribution_minds_sockets": (1, 37),
     "files_carry_data": (1, 37),
 }
 UNTIL: dict[str, tuple[int, int]] = {

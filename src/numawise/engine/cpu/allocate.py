@@ -29,7 +29,11 @@ def choose(
     if options.across_numa:
         group = layout.threads_per_core if options.full_cores else 1
         try:
-            return take_distributed(layout, available, count, group, style, note)
+            newer = rules.behaviour.distribution_minds_sockets
+            by_socket = newer and options.by_socket
+            return take_distributed(
+                layout, available, count, group, style, note, by_socket=by_socket, capped=newer
+            )
         except NeverReturns as loop:
             note(Defect("never-returns", str(loop)))
             raise Crash(f"the kubelet never returns: {loop}") from loop

@@ -6,7 +6,9 @@ Rules kept here:
    machine most balanced (lowest standard deviation of what stays free).
 2. Known defect, reproduced: the kubelet *remembers* the best set as a window on a buffer that its
    enumeration goes on writing, so that some elements change afterwards (see ``Window``).
-3. Known defect, reported: where the dealing of a remainder can never end, the kubelet hangs; here
+3. Where sockets count too (``by_socket``, from 1.37 on with ``align-by-socket``), a set inside one socket
+   beats any set across sockets, and the even share is no more than the poorest node of the set has.
+4. Known defect, reported: where the dealing of a remainder can never end, the kubelet hangs; here
    ``NeverReturns`` is raised.
 """
 
@@ -67,12 +69,24 @@ class _Best:
     nodes: Window | None = None
     remainder: Window | None = None
     chosen: tuple[int, ...] = ()
+    one_socket: bool = False
 
 
 def take_distributed(
-    layout: CpuLayout, available: int, count: int, group: int, style: Style = PACKED, note: Note = ignore
+    layout: CpuLayout,
+    available: int,
+    count: int,
+    group: int,
+    style: Style = PACKED,
+    note: Note = ignore,
+    *,
+    by_socket: bool = False,
+    capped: bool = False,
 ) -> int | NotEnough:
-    """Take so many CPUs from the available ones, in whole groups, evenly over NUMA nodes."""
+    """Take so many CPUs from the available ones, in whole groups, evenly over NUMA nodes.
+
+    ``by_socket``: rule 3; ``capped``: no node is asked for more than it has when shares are taken.
+    """
     if count % group:
         return take(layout, available, count, style, note)
     if count <= 0:
@@ -86,27 +100,32 @@ def take_distributed(
     per_node = -(-groups // len(layout.numas))
     wanted = count // group
     for size in range(-(-wanted // per_node), min(wanted, len(nodes)) + 1):
-        best = _most_balanced(nodes, has, count, size, group)
+        best = _most_balanced(nodes, has, count, size, group, layout if by_socket else None)
         if best.nodes is not None:
             if note is not ignore and tuple(best.nodes.elements()) != best.chosen:
                 note(BufferReused(best.chosen, tuple(best.nodes.elements())))
-            return _take_shares(layout, free, count, group, best, note)
+            return _take_shares(layout, free, count, group, best, note, capped=capped)
     return take(layout, available, count, PACKED, note)
 
 
-def _most_balanced(nodes: Sequence[int], has: dict[int, int], count: int, size: int, group: int) -> _Best:
+def _most_balanced(
+    nodes: Sequence[int], has: dict[int, int], count: int, size: int, group: int, sockets: CpuLayout | None
+) -> _Best:
     best = _Best()
-    share = count // size // group * group
-    rest = count - size * share
+    even_share = count // size // group * group
 
     def visit(subset: Window) -> bool:
-        if best.score == 0:
+        if best.score == 0 and (sockets is None or best.one_socket):
             return False
         chosen = subset.elements()
         if sum(has[n] for n in chosen) < count or sum(has[n] // group * group for n in chosen) < count:
             return True
+        share = even_share
+        if sockets is not None:
+            share = min(share, *(has[n] // group * group for n in chosen))
         if any(has[n] < share for n in chosen):
             return True
+        rest = count - size * share
         left = dict(has)
         for n in chosen:
             left[n] -= share
@@ -115,9 +134,11 @@ def _most_balanced(nodes: Sequence[int], has: dict[int, int], count: int, size: 
             score, remainder = _best_remainder([n for n in chosen if left[n] >= group], left, rest, group)
         else:
             score = deviation(list(left.values()))
-        if remainder is not None and score < best.score:
-            best.score, best.nodes, best.remainder = score, subset, remainder
-            best.chosen = tuple(chosen)
+        together = sockets is not None and _in_one_socket(sockets, chosen)
+        better = together if together != best.one_socket else remainder is not None and score < best.score
+        if better:
+            best.score, best.nodes, best.remainder = score, subset, remainder or Window([], 0)
+            best.chosen, best.one_socket = tuple(chosen), together
         return True
 
     each_subset(nodes, size, visit)
@@ -165,13 +186,19 @@ def _deal(nodes: Sequence[int], has: dict[int, int], rest: int, group: int) -> l
     return turns
 
 
+def _in_one_socket(layout: CpuLayout, numas: Sequence[int]) -> bool:
+    return len({socket for numa in numas for socket in layout.sockets_of_numa[numa]}) == 1
+
+
 def _take_shares(
-    layout: CpuLayout, free: int, count: int, group: int, best: _Best, note: Note
+    layout: CpuLayout, free: int, count: int, group: int, best: _Best, note: Note, *, capped: bool
 ) -> int | NotEnough:
     assert best.nodes is not None
     assert best.remainder is not None
     nodes = best.nodes.elements()
     share = count // len(nodes) // group * group
+    if capped:
+        share = min(share, *((free & layout.numas[n]).bit_count() // group * group for n in nodes))
     result = 0
 
     def take_from(numa: int, cpus: int) -> int:

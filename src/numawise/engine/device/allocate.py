@@ -59,9 +59,12 @@ def allocate_resources(
     note: Note = ignore,
     pick: Pick = lowest,
 ) -> Failure | None:
-    """Allocate what is missing of each device resource, and write the file if anything was."""
+    """Allocate what is missing of each device resource, and write the file if anything was.
+
+    The kubelet takes the resources in chance order; here those of which none is wanted come first.
+    """
     collected = changed = False
-    for resource, count in sorted(container.devices):
+    for resource, count in sorted(container.devices, key=lambda wanted: (wanted[1] > 0, wanted[0])):
         if not is_device_resource(draft, resource):
             continue
         if not collected:
