@@ -120,4 +120,4 @@ def _together(
     found = [amounts(c)[name] for c in containers if name in amounts(c)]
     style = next((amount.style for amount in found if amount.nano), found[0].style)
     nano = most_at_once(containers, lambda c: amounts(c)[name].nano if name in amounts(c) else 0)
-    return Quantity(nano, style)
+    return Quantity(nano, style, exact=all(amount.exact for amount in found))

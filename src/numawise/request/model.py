@@ -85,8 +85,8 @@ class PodRequest:
         put(self, "pod_level", any(n in (CPU, MEMORY) or n.startswith(HUGEPAGES) for n in names))
         cpu = (self.requests or {}).get(CPU)
         put(self, "whole_cpus", cpu.value if cpu and cpu.whole and cpu.value > 0 else 0)
-        asked = {n: a for n, a in (self.requests or {}).items() if a.nano > 0}
-        put(self, "memory", memory_bytes(asked))
+        memory = memory_bytes(self.requests or {})
+        put(self, "memory", None if memory is None else tuple(m for m in memory if m[1] > 0))
 
     @property
     def guaranteed(self) -> bool:

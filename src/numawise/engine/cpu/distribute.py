@@ -99,7 +99,7 @@ def take_distributed(
     groups = -(-layout.all.bit_count() // group)
     per_node = -(-groups // len(layout.numas))
     wanted = count // group
-    for size in range(-(-wanted // per_node), min(wanted, len(nodes)) + 1):
+    for size in range(-(-wanted // per_node), min(wanted, len(has)) + 1):
         best = _most_balanced(nodes, has, count, size, group, layout if by_socket else None)
         if best.nodes is not None:
             if note is not ignore and tuple(best.nodes.elements()) != best.chosen:
@@ -118,7 +118,9 @@ def _most_balanced(
         if best.score == 0 and (sockets is None or best.one_socket):
             return False
         chosen = subset.elements()
-        if sum(has[n] for n in chosen) < count or sum(has[n] // group * group for n in chosen) < count:
+        # A node that spans sockets may stand in the order twice; its CPUs count once, its groups twice.
+        enough = sum(has[n] for n in set(chosen)) >= count
+        if not enough or sum(has[n] // group * group for n in chosen) < count:
             return True
         share = even_share
         if sockets is not None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from numawise.engine.failure import Failure
 from numawise.engine.hint import Family, Hint, Listed, Ruled, masks_of
 from numawise.engine.memory.books import WRAP, breaks_group, charge, discharge
-from numawise.engine.memory.hints import Wanted, family, takes_part, wanted_by
+from numawise.engine.memory.hints import INEXACT, Wanted, family, takes_part, wanted_by
 from numawise.engine.reuse import hands_on
 from numawise.engine.state import Block, Draft
 from numawise.engine.trace import Defect, MemoryGranted, Note, StaleRemoved, ignore
@@ -22,7 +22,6 @@ from numawise.request.model import MEMORY, ContainerRequest, PodRequest, Role
 from numawise.rules.model import Rules
 from numawise.sets import NumaSet, ids_of
 
-INEXACT = "[memorymanager] failed to represent quantity as int64"
 NO_DEFAULT = (
     "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
 )

@@ -19,6 +19,7 @@ from numawise.rules.model import Rules
 from numawise.sets import ids_of
 
 Wanted = tuple[tuple[str, int], ...]
+INEXACT = "[memorymanager] failed to represent quantity as int64"
 ENUMERABLE = 20
 """Sets of more NUMA nodes than this cannot be tried one by one."""
 
@@ -91,25 +92,26 @@ def _again(held: Sequence[Block], wanted: Wanted) -> Answer:
 
 
 def empty_pool(rules: Rules, pod: PodRequest, wanted: Wanted) -> str:
-    """Why nothing of the pod's memory would be left to share; '' when there is some."""
-    for kind, total in wanted:
-        sidecars = exclusive = 0
-        shared = False
-        for container in pod.containers:
-            own = wanted_by(rules, pod, container) or ()
-            size = dict(own).get(kind, 0)
-            if container.role is Role.INIT:
-                if not own and sidecars >= total:
+    """What keeps a pod's memory from being divided: nothing to share, or an inexact amount; '' if nothing."""
+    exclusive: dict[str, int] = {}
+    shared = False
+    for container in pod.containers:
+        own = wanted_by(rules, pod, container)
+        if own is None:
+            return INEXACT
+        if container.role is Role.INIT:
+            for kind, total in wanted if not own else ():
+                if exclusive.get(kind, 0) >= total:
                     return f"pod rejected, pod has shared init containers but no {kind} available for them"
-                continue
-            shared = shared or not own
-            exclusive += size
-            if container.role is Role.SIDECAR:
-                sidecars += size
-        if shared and exclusive >= total:
+            continue
+        shared = shared or not own
+        for kind, size in own:
+            exclusive[kind] = exclusive.get(kind, 0) + size
+    for kind, total in wanted if shared else ():
+        if exclusive.get(kind, 0) >= total:
             return (
                 f"pod rejected, sum of exclusive container {kind} requests equals pod budget, "
-                f"leaving no {kind} for shared containers"
+                "leaving no memory for shared containers"
             )
     return ""
 

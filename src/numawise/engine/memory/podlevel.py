@@ -1,9 +1,11 @@
 """Give a whole pod its memory and divide it among its containers (gate PodLevelResourceManagers)."""
 
+from collections.abc import Iterable
+
 from numawise.engine.failure import EMPTY_SHARED_POOL, Failure
 from numawise.engine.hint import Hint
-from numawise.engine.memory.allocate import INEXACT, collect, settle
-from numawise.engine.memory.books import charge
+from numawise.engine.memory.allocate import collect, settle
+from numawise.engine.memory.books import WRAP, charge
 from numawise.engine.memory.hints import empty_pool, takes_part, wanted_by
 from numawise.engine.state import Block, Draft
 from numawise.engine.trace import Note, ignore
@@ -21,9 +23,7 @@ def allocate_pod(
     if not takes_part(rules, pod):
         return None
     wanted = pod.memory
-    if wanted is None:
-        return Failure(INEXACT)
-    if not wanted:
+    if not wanted:  # also where the amount cannot be told as an exact integer: the kubelet lets it pass
         return None
     empty = empty_pool(rules, pod, wanted)
     if empty:
@@ -47,12 +47,16 @@ def _divide(rules: Rules, pod: PodRequest, mask: int, rest: dict[str, int]) -> d
     for container in pod.containers:
         own = wanted_by(rules, pod, container)
         if own:
-            parts[container.name] = tuple(Block(mask, kind, size) for kind, size in own)
-            if container.role is not Role.INIT:
-                for kind, size in own:
-                    rest[kind] = rest.get(kind, 0) - size
+            parts[container.name] = _blocks(mask, own)
+            for kind, size in own if container.role is not Role.INIT else ():
+                if kind in rest or container.role is Role.APP:
+                    rest[kind] = (rest.get(kind, 0) - size) % WRAP
         elif container.role is Role.INIT:
-            parts[container.name] = tuple(Block(mask, kind, size) for kind, size in rest.items())
+            parts[container.name] = _blocks(mask, rest.items())
     for container in pod.containers:
-        parts.setdefault(container.name, tuple(Block(mask, kind, size) for kind, size in rest.items()))
+        parts.setdefault(container.name, _blocks(mask, rest.items()))
     return parts
+
+
+def _blocks(mask: int, sizes: Iterable[tuple[str, int]]) -> tuple[Block, ...]:
+    return tuple(Block(mask, kind, size) for kind, size in sizes if size)

@@ -57,6 +57,8 @@ def _better(new: Merged, old: Merged, width: int, distance: Distance) -> bool:
 
 
 def _closer(new: int, old: int, distance: Distance) -> bool:
+    if new == old:
+        return False
     count, before = new.bit_count(), old.bit_count()
     if count != before:
         return count < before
