@@ -53,9 +53,7 @@ def start_containers(
             failure = device.allocate(rules, draft, pod, container, numa, note, pick)
             if failure:
                 started.append(Started(pod.uid, container.name, error=failure.error))
-                if container.role is Role.APP:
-                    continue
-                break  # nothing after an init container starts before that one has
+                break  # those after it wait, as they would for an init container
         cpus = draft.cpus.get(pod.uid, {}).get(container.name)
         mems = 0
         for block in draft.memory.get(pod.uid, {}).get(container.name, ()):
