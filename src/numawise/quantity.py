@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 NANO = 10**9
-GRAMMAR = re.compile(r"([+-]?)([0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
-NUMBER = re.compile(r"([0-9]*)(?:\.([0-9]*))?", re.ASCII)
+GRAMMAR = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 EXPONENT = re.compile(r"[eE]([-+]?[0-9]+)", re.ASCII)
 
 DECIMAL, BINARY, SCIENTIFIC = "DecimalSI", "BinarySI", "DecimalExponent"
@@ -27,7 +26,6 @@ FAST_DIGITS = 18  # what surely fits into 64 bits
 
 BAD_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 BAD_SUFFIX = "unable to parse quantity's suffix"
-BAD_NUMBER = "unable to parse numeric part of quantity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +72,11 @@ class Quantity:
         return _parse(str(self))
 
     def __add__(self, other: "Quantity") -> "Quantity":
+        if not self.nano or not other.nano:
+            return other if not self.nano else self
         total = self.nano + other.nano
         exact = self.exact and other.exact and abs(total) <= LARGEST * NANO
-        return Quantity(total, self.style if self.nano else other.style, exact)
+        return Quantity(total, self.style, exact)
 
     def __str__(self) -> str:
         if self.nano == 0:
@@ -102,13 +102,10 @@ def _parse(text: str) -> Quantity:
     if text == "0":
         return Quantity()
     found = GRAMMAR.fullmatch(text)
-    if not found:
+    if not found or not text:
         raise ValueError(BAD_FORM)
-    sign, number, suffix = found.groups()
-    parts = NUMBER.fullmatch(number)
-    if not parts or number == ".":
-        raise ValueError(BAD_NUMBER)
-    whole, fraction = parts[1].lstrip("0"), parts[2] or ""
+    sign, number, fraction, suffix = found.groups("")
+    whole = number.lstrip("0")
     style, power = _suffix(suffix)
     if abs(power) > 1000:
         raise ValueError(BAD_SUFFIX)

@@ -10,7 +10,7 @@ from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.engine.hint import Family, Hint
 from numawise.engine.lifecycle import Started
 from numawise.engine.state import NodeState
-from numawise.engine.trace import HintsFound, HintsMerged, Step
+from numawise.engine.trace import HintsFound, HintsMerged, RoundBegan, Step
 from numawise.rules.model import Rules
 from numawise.sets import format_ids, ids_of
 
@@ -51,21 +51,18 @@ def family_data(family: Family | None) -> object:
 def rounds_data(steps: Iterable[Step]) -> list[Data]:
     """The rounds of hints and merges among the steps; a crash leaves the last without a merge."""
     rounds: list[Data] = []
-    open_round: Data | None = None
     for step in steps:
-        if isinstance(step, HintsFound):
-            if open_round is None:
-                asked = {"pod": True} if step.container is None else {"container": step.container}
-                open_round = {**asked, "hints": {}, "merged": None}
-                rounds.append(open_round)
-            open_round["hints"][step.provider] = (
+        if isinstance(step, RoundBegan):
+            asked = {"pod": True} if step.container is None else {"container": step.container}
+            rounds.append({**asked, "hints": {}, "merged": None})
+        elif isinstance(step, HintsFound):
+            rounds[-1]["hints"][step.provider] = (
                 None
                 if step.hints is None
                 else {name: family_data(found) for name, found in step.hints.items()}
             )
-        elif isinstance(step, HintsMerged) and open_round is not None:
-            open_round["merged"] = {**hint_data(step.best), "admit": step.admitted}
-            open_round = None
+        elif isinstance(step, HintsMerged):
+            rounds[-1]["merged"] = {**hint_data(step.best), "admit": step.admitted}
     return rounds
 
 

@@ -23,5 +23,8 @@ class Failure:
         return self.error
 
 
+NIL = "runtime error: invalid memory address or nil pointer dereference"
+
+
 class Crash(Exception):
     """The kubelet does not survive this: it crashes, or never returns."""

@@ -153,6 +153,8 @@ class Ruled:
     width: int = 1
     """Masks of so many nodes are preferred."""
     sockets: Sockets | None = None
+    order: tuple[int, ...] | None = None
+    """Nodes in the order in which hints are listed; None: ascending."""
     reach: int = field(init=False, repr=False, compare=False)
     possible: bool = field(init=False, repr=False, compare=False)
     """The rule has at least one mask."""
@@ -196,7 +198,8 @@ class Ruled:
         return mask.bit_count() == self.width or (self.sockets is not None and self.sockets.met_by(mask))
 
     def __iter__(self) -> Iterator[tuple[int, bool]]:
-        nodes = [1 << numa for numa in ids_of(self.reach)]
+        order = ids_of(self.reach) if self.order is None else self.order
+        nodes = [1 << numa for numa in order if self.reach >> numa & 1]
         for size in range(1, len(nodes) + 1):
             for chosen in combinations(nodes, size):
                 mask = sum(chosen)

@@ -53,7 +53,9 @@ def start_containers(
             failure = device.allocate(rules, draft, pod, container, numa, note, pick)
             if failure:
                 started.append(Started(pod.uid, container.name, error=failure.error))
-                break  # those after it wait, as they would for an init container
+                if container.role is Role.INIT:
+                    break
+                continue  # only an init container keeps those after it waiting
         cpus = draft.cpus.get(pod.uid, {}).get(container.name)
         mems = 0
         for block in draft.memory.get(pod.uid, {}).get(container.name, ()):

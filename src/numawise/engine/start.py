@@ -154,7 +154,7 @@ def _reserved_memory(
                 "that does not exist on this machine"
             )
         for name, amount in entry.limits:
-            totals[name] = amount + totals.get(name, Quantity())
+            totals[name] = amount.ceil_milli() + totals.get(name, Quantity())
     wanted = {n: a for n, a in settings.reservation.items() if n == MEMORY or n.startswith(HUGEPAGES)}
     for name in sorted({*totals, *wanted}):
         total, needed = totals.get(name, Quantity()), wanted.get(name, Quantity())

@@ -12,6 +12,14 @@ from numawise.engine.hint import Family, Hint
 
 
 @dataclass(frozen=True, slots=True)
+class RoundBegan:
+    """Providers are about to be asked."""
+
+    container: str | None
+    """None: for the pod as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
 class HintsFound:
     """One provider was asked for its hints."""
 
@@ -181,7 +189,8 @@ DEFECTS = {
 }
 
 Step = (
-    HintsFound
+    RoundBegan
+    | HintsFound
     | HintsMerged
     | TooManyCombinations
     | CpusTaken

@@ -9,6 +9,7 @@ Rules kept here:
 
 from collections.abc import Iterable, Mapping
 
+from numawise.engine.failure import NIL, Crash
 from numawise.engine.hint import NOWHERE, Answer, Family, Need, Ruled, fewest_nodes
 from numawise.engine.state import Draft, Plugin
 from numawise.machine.model import Device, Machine
@@ -66,11 +67,19 @@ def _hints(
     if held:
         if len(held) != count:
             return NOWHERE
+        _all_listed(plugin, held)
         return family(machine, rules, plugin, held, (), count)
     available = plugin.healthy - draft.allocated.get(resource, frozenset())
     if len(available.union(again)) < count:
         return NOWHERE
+    _all_listed(plugin, again)
     return family(machine, rules, plugin, available, again, count)
+
+
+def _all_listed(plugin: Plugin, names: Iterable[str]) -> None:
+    """The kubelet does not survive a device that it remembers and the plugin no longer lists."""
+    if not all(name in plugin.devices for name in names):
+        raise Crash(NIL)
 
 
 def has_topology(plugin: Plugin) -> bool:
@@ -89,8 +98,10 @@ def family(
     hosts = 0
     for nodes in everywhere:
         hosts |= nodes & machine.numa_bits
+    order: tuple[int, ...] | None = None
     if not hosts or not rules.behaviour.device_hints_over_hosting_nodes:
         hosts = machine.numa_bits
+        order = tuple(numa.id for numa in machine.numa)
     touch = []
     for name in again:
         device_again = plugin.devices.get(name)
@@ -108,6 +119,7 @@ def family(
         nodes=hosts,
         needs=(Need(tuple(here.items()), count - len(touch)),),
         touch=tuple(touch),
+        order=order,
         width=_width(hosts, everywhere, count),
     )
 

@@ -11,7 +11,7 @@ Rules kept here:
 
 from dataclasses import replace
 
-from numawise.engine.failure import Failure
+from numawise.engine.failure import NIL, Crash, Failure
 from numawise.engine.hint import Family, Hint, Listed, Ruled, masks_of
 from numawise.engine.memory.books import WRAP, breaks_group, charge, discharge
 from numawise.engine.memory.hints import INEXACT, Wanted, family, takes_part, wanted_by
@@ -134,7 +134,10 @@ def best_mask(found: Family, containing: int = 0) -> Hint | None:
 def _free(draft: Draft, mask: int, kind: str) -> int:
     total = 0
     for numa in ids_of(mask):
-        total += draft.memory_numa[numa].tables[kind].free
+        table = draft.memory_numa[numa].tables.get(kind)
+        if table is None:
+            raise Crash(NIL)
+        total += table.free
     return total % WRAP
 
 

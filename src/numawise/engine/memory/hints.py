@@ -10,7 +10,7 @@ Rules kept here:
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from numawise.engine.failure import Crash
+from numawise.engine.failure import NIL, Crash
 from numawise.engine.hint import Answer, Family, Listed, Need, Ruled, fewest_nodes
 from numawise.engine.memory.books import WRAP, breaks_group
 from numawise.engine.state import Block, Draft, NumaMemory
@@ -123,7 +123,7 @@ def family(books: Mapping[int, NumaMemory], reuse: Mapping[tuple[int, str], int]
     nodes = sorted(books)
     for kind, _ in wanted:
         if any(kind not in books[numa].tables for numa in nodes):
-            raise Crash("runtime error: invalid memory address or nil pointer dereference")
+            raise Crash(NIL)
     if any(sum(books[n].tables[kind].allocatable for n in nodes) >= WRAP for kind, _ in wanted):
         return _by_trying(books, nodes, reuse, wanted)
 

@@ -24,7 +24,7 @@ from numawise.engine.memory import podlevel as memory_pod
 from numawise.engine.state import Draft
 from numawise.engine.topology.policy import judge
 from numawise.engine.topology.why import blow_up, told
-from numawise.engine.trace import AllocationFailed, Defect, HintsFound, Note, ignore
+from numawise.engine.trace import AllocationFailed, Defect, HintsFound, Note, RoundBegan, ignore
 from numawise.machine.model import Machine
 from numawise.request.model import ContainerRequest, PodRequest
 from numawise.rules.model import NONE, SINGLE, Rules
@@ -129,6 +129,7 @@ class Admission:
         """Ask all providers, merge, and let the policy judge."""
         machine, rules, pod, note = self.machine, self.rules, self.pod, self.note
         name = container.name if container else None
+        note(RoundBegan(name))
         voters: dict[str, Family] = {}
         for provider, ask in (
             ("device", self.ask_devices),
