@@ -12,7 +12,11 @@ from typing import Any
 import click
 
 COMMANDS = {
+    "discover": "Read this machine, a sysfs tree, or what people paste.",
+    "doctor": "What on this host stands in the way of alignment, and what to do.",
+    "machine": "Make machine files from a description or a catalogue of known servers.",
     "replay": "Run recorded scenarios through the engine, in the recording's form.",
+    "show": "Draw a machine: NUMA nodes, caches, cores, GPUs, NICs and their links.",
     "simulate": "What would a kubelet do with these pods on this machine?",
 }
 

@@ -1,0 +1,145 @@
+"""``numawise show``: a picture of a machine, in the terminal, as SVG or as a page."""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from numawise.machine.hardware import Hardware
+
+FORMS = {".svg": "svg", ".html": "html", ".htm": "html", ".json": "json"}
+WIDE, WIDEST = 100, 200
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  numawise show
+  numawise show dgx-h100 --advice
+  numawise show 2s 4n 64c 2t 8gpu nvlink
+  numawise show machine.yaml -o svg --out machine.svg
+  nvidia-smi topo -m > topo.txt; lscpu > lscpu.txt; numawise show --from topo.txt lscpu.txt
+  numawise show --out machine.html --advice
+
+\b
+Exit status: 0, also where something is not known; 2 bad input."""
+)
+@click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    metavar="FILE...",
+    help="Prints of a machine, as discover takes them: lscpu, numactl -H, nvidia-smi topo -m, lstopo XML.",
+)
+@click.option("--root", metavar="DIR", help="A copy of the /sys and /proc of a machine.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "svg", "html", "json"]),
+    help="Form of the picture.  [default: text; for --out by its suffix]",
+)
+@click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
+@click.option(
+    "--width",
+    type=click.IntRange(40, 400),
+    metavar="COLUMNS",
+    help="Width of the text.  [default: the terminal's; 100 where there is none]",
+)
+@click.option("--ascii", "ascii_only", is_flag=True, help="Draw with plain ASCII characters.")
+@click.option("--advice", "advise", is_flag=True, help="Add which GPUs, CPUs and NICs belong together.")
+@click.argument("machine", nargs=-1, metavar="[FILE|NAME|WORDS]...")
+@click.pass_context
+def command(
+    context: click.Context,
+    sources: Sequence[str],
+    root: str | None,
+    output: str | None,
+    out: str | None,
+    width: int | None,
+    ascii_only: bool,
+    advise: bool,
+    machine: Sequence[str],
+) -> int:
+    """Draw sockets, NUMA nodes, caches, cores, GPUs and NICs, and how they are linked.
+
+    The machine is this one, a machine file, a saved discovery, prints of another one, a name from
+    'numawise machine list', or a description in words ('numawise machine new --help' tells which).
+    """
+    from numawise.apps.show import hardware_meant  # noqa: PLC0415 - keeps --help quick
+
+    found = hardware_meant(machine, sources, Path(root) if root is not None else None)
+    form = output or (FORMS.get(Path(out).suffix.lower(), "text") if out else "text")
+    if form == "text":
+        color = _color(context.color) and out is None
+        plain = ascii_only or (out is None and not speaks_unicode())
+        drawn = _text(found, width or default_width(), plain=plain, color=color, advise=advise)
+    else:
+        color, drawn = False, _document(found, form, advise=advise)
+    if out is not None:
+        from numawise.apps.discover import write_whole  # noqa: PLC0415
+
+        write_whole(Path(out), drawn)
+    else:
+        click.echo(drawn, nl=False, color=color)
+    return 0
+
+
+def _text(found: Hardware, width: int, *, plain: bool, color: bool, advise: bool) -> str:
+    from numawise.apps.advice import advice, advice_text  # noqa: PLC0415
+    from numawise.render.layout import picture  # noqa: PLC0415
+    from numawise.render.text import plain as as_ascii  # noqa: PLC0415
+    from numawise.render.text import text  # noqa: PLC0415
+
+    drawn = text(picture(found), width, ascii_only=plain, color=color)
+    if advise:
+        told = advice_text(advice(found), width)
+        drawn += "\n" + (as_ascii(told) if plain else told)
+    return drawn
+
+
+def _document(found: Hardware, form: str, *, advise: bool) -> str:
+    """The picture as a file for other programs."""
+    from numawise.apps.advice import advice  # noqa: PLC0415
+
+    told = advice(found) if advise else ()
+    if form == "json":
+        from numawise.codec.hardware.encode import hardware_data  # noqa: PLC0415
+        from numawise.codec.output import to_json  # noqa: PLC0415
+
+        data = hardware_data(found)
+        if advise:
+            data["advice"] = [{"title": one.title, "lines": list(one.lines)} for one in told]
+        return to_json(data)
+    from numawise.render.layout import picture  # noqa: PLC0415
+
+    if form == "html":
+        from numawise.render.html import html  # noqa: PLC0415
+
+        return html(picture(found), [(one.title, one.lines) for one in told])
+    from numawise.render.svg import svg  # noqa: PLC0415
+
+    return svg(picture(found))
+
+
+def default_width() -> int:
+    """Columns of the terminal, or as many as look good where there is none."""
+    if not sys.stdout.isatty() and not os.environ.get("COLUMNS"):
+        return WIDE
+    return min(WIDEST, shutil.get_terminal_size((WIDE, 24)).columns)
+
+
+def _color(wanted: bool | None) -> bool:
+    """Colour on a terminal; NO_COLOR and FORCE_COLOR decide otherwise, in this order."""
+    if wanted is not None:
+        return wanted
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def speaks_unicode() -> bool:
+    """Whether standard output can carry box drawing characters."""
+    return (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")

@@ -1,0 +1,171 @@
+"""Where things are in a machine: CPUs by NUMA node, cores, the NUMA nodes of a GPU, links between devices.
+
+Rules kept here:
+
+1. The link matrix is believed first.  Without it a link follows from the PCIe tree as ``nvidia-smi`` words
+   it, then from the NUMA nodes; '' means that nothing tells.
+2. A GPU's NUMA nodes are those it was reported with, else those of its PCI function, else those of the
+   CPUs near to it; an empty answer means that nothing tells.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from numawise.machine.hardware import Gpu, Hardware, PciDevice
+from numawise.sets import bits_of, ids_of
+
+SELF, PIX, PXB, PHB, NODE, SYS = "X", "PIX", "PXB", "PHB", "NODE", "SYS"
+DIRECT = ("NV", "XGMI")  # links beside PCIe begin with one of these
+PCIE_RANK = {PIX: 1, PXB: 2, PHB: 3, NODE: 4, SYS: 5, "SOC": 5}
+UNKNOWN_RANK = 6
+
+
+def short_address(address: str) -> str:
+    """A PCI address in the kernel's form: ``00000000:1B:00.0`` is ``0000:1b:00.0``."""
+    domain, colon, rest = address.strip().lower().partition(":")
+    return f"{domain[-4:]:0>4}:{rest}" if colon and rest.count(":") == 1 else address.strip().lower()
+
+
+def cpus_by_numa(hardware: Hardware) -> dict[int, int]:
+    """Online CPUs of every NUMA node that has some, by ascending id."""
+    online = bits_of(thread.cpu for thread in hardware.threads)
+    found = {node.id: node.cpus & online for node in hardware.numa if node.cpus & online}
+    if not found and not online:
+        found = {node.id: node.cpus for node in hardware.numa if node.cpus}
+    if not found:
+        for thread in hardware.threads:
+            if thread.numa is not None:
+                found[thread.numa] = found.get(thread.numa, 0) | 1 << thread.cpu
+    if not found and not online:
+        for gpu in hardware.gpus:  # a link matrix alone tells which CPUs are near to which GPU
+            if gpu.cpus and gpu.numa and len(gpu.numa) == 1:
+                found[gpu.numa[0]] = found.get(gpu.numa[0], 0) | gpu.cpus
+    return dict(sorted(found.items()))
+
+
+def cores_in(hardware: Hardware, cpus: int) -> tuple[int, ...]:
+    """The cores that have a CPU in the set, each as its CPUs there; L3 after L3, then by number."""
+    found: dict[int, tuple[int, int]] = {}
+    for thread in hardware.threads:
+        if cpus >> thread.cpu & 1:
+            bits = (thread.siblings or 1 << thread.cpu) & cpus
+            group = thread.l3.cpus & -thread.l3.cpus if thread.l3 else 0
+            found.setdefault(bits, (group, bits & -bits))
+    return tuple(sorted(found, key=found.__getitem__))
+
+
+def guessed_cores(cpus: int) -> tuple[int, ...]:
+    """Cores of CPUs whose threads nobody told: two equal runs, such as 0-31 and 64-95, are pairs."""
+    low = cpus & ~(cpus + (cpus & -cpus))  # the first run
+    high = cpus & ~low
+    size = low.bit_count()
+    apart = (high & -high).bit_length() - (low & -low).bit_length()
+    if high and high == low << apart and apart >= size:
+        return tuple(1 << cpu | 1 << cpu + apart for cpu in ids_of(low))
+    return tuple(1 << cpu for cpu in ids_of(cpus))
+
+
+def threads_per_core(hardware: Hardware) -> int:
+    """The most threads a core has."""
+    return max((thread.siblings.bit_count() or 1 for thread in hardware.threads), default=0)
+
+
+def pci_by_address(hardware: Hardware) -> Mapping[str, PciDevice]:
+    """PCI functions by address in short form."""
+    return {short_address(device.address): device for device in hardware.pci if device.address}
+
+
+def gpu_numa(hardware: Hardware, gpu: Gpu) -> tuple[int, ...]:
+    """NUMA nodes near to a GPU (rule 2)."""
+    if gpu.numa:
+        return gpu.numa
+    device = pci_by_address(hardware).get(short_address(gpu.address))
+    if device is not None and device.numa is not None and device.numa >= 0:
+        return (device.numa,)
+    every = bits_of(thread.cpu for thread in hardware.threads)
+    if gpu.cpus and gpu.cpus != every:
+        return tuple(numa for numa, cpus in cpus_by_numa(hardware).items() if cpus & gpu.cpus)
+    return ()
+
+
+def whole_gpus(hardware: Hardware) -> tuple[Gpu, ...]:
+    """GPUs without the MIG instances that are parts of them."""
+    return tuple(gpu for gpu in hardware.gpus if not gpu.parent)
+
+
+def nic_labels(hardware: Hardware) -> dict[str, str]:
+    """Names of the NICs in the matrix, by what the system calls them."""
+    if hardware.matrix is None:
+        return {}
+    return {hardware.matrix.nic_names.get(label) or label: label for label in hardware.matrix.nics}
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The links of one machine (rule 1)."""
+
+    told: Mapping[str, Mapping[str, str]]
+    """Rows of the matrix."""
+    labels: Mapping[str, str]
+    """Names of NICs in the matrix."""
+    devices: Mapping[str, PciDevice]
+    """PCI functions by the name of the GPU or NIC."""
+
+    @staticmethod
+    def of(hardware: Hardware) -> "Links":
+        """Gather what tells about links."""
+        by_address = pci_by_address(hardware)
+        devices = {name: device for device in hardware.pci for name in device.names}
+        for gpu in hardware.gpus:
+            device = by_address.get(short_address(gpu.address)) if gpu.address else None
+            if device is not None:
+                devices[gpu.name] = device
+        told = hardware.matrix.links if hardware.matrix else {}
+        return Links(told, nic_labels(hardware), devices)
+
+    def between(self, one: str, other: str) -> str:
+        """Link between two devices, each a GPU's name or a NIC's label or name; '' when nothing tells."""
+        if one == other:
+            return SELF
+        told = self.told.get(self.labels.get(one, one), {}).get(self.labels.get(other, other))
+        if told:
+            return told
+        first, second = self.devices.get(one), self.devices.get(other)
+        if first is None or second is None:
+            return ""
+        by_tree = pcie_link(first.parents, second.parents)
+        if by_tree:
+            return by_tree
+        if first.numa is None or second.numa is None or first.numa < 0 or second.numa < 0:
+            return ""
+        return NODE if first.numa == second.numa else SYS
+
+
+def pcie_link(one: tuple[str, ...], other: tuple[str, ...]) -> str:
+    """Link between two PCIe functions by the bridges above them; '' when they share none."""
+    shared = 0
+    for first, second in zip(one, other, strict=False):
+        if first != second:
+            break
+        shared += 1
+    if shared == 0:
+        return ""
+    if shared == 1:
+        return PHB
+    return PIX if max(len(one), len(other)) - shared <= 1 else PXB
+
+
+def link_rank(text: str) -> tuple[int, int]:
+    """Sort key, the best link first: most NVLinks, then PIX, PXB, PHB, NODE, SYS."""
+    if text.startswith(DIRECT):
+        digits = "".join(c for c in text if c.isdigit())
+        return 0, -int(digits or 1)
+    return PCIE_RANK.get(text, UNKNOWN_RANK), 0
+
+
+def first_cpus(cores: tuple[int, ...]) -> int:
+    """The first thread of each core."""
+    bits = 0
+    for core in cores:
+        bits |= core & -core
+    return bits

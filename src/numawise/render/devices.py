@@ -1,0 +1,216 @@
+"""Which devices a picture shows, on which NUMA node, and below which PCIe switch.
+
+Rules kept here:
+
+1. Shown are GPUs, accelerators, NICs and disks that have a name; bridges and the rest are not.
+2. A switch is drawn where two or more shown devices hang below it.  Switches inside a switch are drawn when
+   they tell devices apart; deeper nesting is folded.
+3. Without a PCIe tree, devices that the link matrix joins by PIX or PXB share a switch.
+4. Of many like devices in one place (virtual functions) the first few are shown and the rest counted.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from numawise.machine.hardware import ACCELERATOR, GPU, NIC, NVME, STORAGE, Gpu, Hardware, PciDevice
+from numawise.machine.places import (
+    NODE,
+    PHB,
+    PIX,
+    PXB,
+    Links,
+    gpu_numa,
+    nic_labels,
+    pci_by_address,
+    short_address,
+    whole_gpus,
+)
+
+ORDER = {GPU: 0, ACCELERATOR: 1, NIC: 2, NVME: 3, STORAGE: 4}
+GPU_VENDORS = (0x10DE, 0x1002, 0x8086)
+MOST_ALIKE = 8
+SAME_NUMA = (PIX, PXB, PHB, NODE)
+RDMA = ("mlx", "bnxt_re", "irdma", "efa", "rocep", "ibp", "hfi", "roce")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One device."""
+
+    name: str
+    kind: str
+    numa: tuple[int, ...] = ()
+    """NUMA nodes near to it; empty: nothing tells."""
+    address: str = ""
+    parents: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    tip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Devices below one PCIe switch, and switches below it."""
+
+    items: tuple["Item | Switch", ...]
+
+
+def items_of(hardware: Hardware) -> tuple[Item, ...]:
+    """Every device that is shown (rule 1), GPUs first, each kind in the system's order."""
+    by_address = pci_by_address(hardware)
+    items: list[Item] = []
+    seen: set[str] = set()
+    models = {gpu.model for gpu in whole_gpus(hardware)}
+    for gpu in whole_gpus(hardware):
+        device = by_address.get(short_address(gpu.address)) if gpu.address else None
+        seen.add(short_address(gpu.address))
+        items.append(_gpu(hardware, gpu, device, tell_model=len(models) > 1))
+    labels = nic_labels(hardware)
+    named: set[str] = set()
+    for device in hardware.pci:
+        if device.kind not in ORDER or (device.address and short_address(device.address) in seen):
+            continue
+        item = _item(device)
+        if item is not None:
+            named.update(device.names)
+            items.append(item)
+    links = Links.of(hardware)
+    for name in labels:
+        if name not in named:  # the matrix knows a NIC that no PCI list told about
+            near = [item.numa for item in items if links.between(name, item.name) in SAME_NUMA]
+            items.append(Item(name, NIC, near[0] if near else (), tip=name))
+    numbers = {item: i for i, item in enumerate(items)}
+    return tuple(sorted(items, key=lambda item: (ORDER[item.kind], numbers[item])))
+
+
+def _gpu(hardware: Hardware, gpu: Gpu, device: PciDevice | None, *, tell_model: bool) -> Item:
+    lines = []
+    if tell_model and gpu.model:
+        lines.append(short_model(gpu.model))
+    if gpu.own_numa is not None:
+        lines.append(f"memory: NUMA {gpu.own_numa}")
+    parts = [part for part in hardware.gpus if part.parent == gpu.name]
+    if parts:
+        lines.append(f"{len(parts)} MIG instances" if len(parts) > 1 else "1 MIG instance")
+    tip = [gpu.name, gpu.model, f"{gpu.memory >> 20} MiB" if gpu.memory else "", gpu.address, gpu.uuid]
+    tip += [f"{part.name} {part.model}".strip() for part in parts]
+    return Item(
+        name=gpu.name,
+        kind=GPU,
+        numa=gpu_numa(hardware, gpu),
+        address=gpu.address,
+        parents=device.parents if device else (),
+        lines=tuple(lines),
+        tip=", ".join(word for word in tip if word),
+    )
+
+
+def _item(device: PciDevice) -> Item | None:
+    name = _name(device)
+    if not name:
+        return None
+    tip = [name, device.model, device.address, " ".join(n for n in device.names if n != name), device.driver]
+    return Item(
+        name=name,
+        kind=device.kind,
+        numa=(device.numa,) if device.numa is not None and device.numa >= 0 else (),
+        address=device.address,
+        parents=device.parents,
+        tip=", ".join(word for word in tip if word),
+    )
+
+
+def _name(device: PciDevice) -> str:
+    """What to call a device; '' when it is not worth showing (a console's graphics chip, an unused port)."""
+    if device.kind == GPU:
+        if device.vendor in GPU_VENDORS or device.vendor is None:
+            return f"GPU {device.address.removeprefix('0000:')}"
+        return ""
+    if device.kind == NIC:
+        for name in device.names:
+            if name.startswith(RDMA):
+                return name
+    if device.names:
+        return device.names[0]
+    return device.address.removeprefix("0000:") if device.kind in (ACCELERATOR, NVME) else ""
+
+
+def short_model(model: str) -> str:
+    """A model without its maker's name."""
+    for maker in ("NVIDIA ", "AMD ", "Intel ", "Tesla "):
+        model = model.removeprefix(maker)
+    return model
+
+
+def tree(hardware: Hardware, items: Sequence[Item]) -> tuple[Item | Switch, ...]:
+    """The devices of one place, in switches where they share one (rules 2 to 4)."""
+    has_tree = any(item.parents for item in items)
+    found = _by_tree(items) if has_tree else _by_links(hardware, items)
+    return tuple(Switch(_few(one.items)) if isinstance(one, Switch) else one for one in _few(found))
+
+
+def _by_tree(items: Sequence[Item]) -> list[Item | Switch]:
+    found: list[Item | Switch] = []
+    for key, members in _grouped(items, lambda item: item.parents[:2] if len(item.parents) > 1 else None):
+        if key is None or len(members) == 1 or all(len(item.parents) < 3 for item in members):
+            found += members  # ports of one card are no switch
+            continue
+        inner = _grouped(members, lambda item: item.parents[:-1] if len(item.parents) > 4 else None)
+        if len(inner) > 1 and any(len(part) > 1 for _, part in inner):
+            parts: list[Item | Switch] = []
+            for _, part in inner:
+                parts.append(Switch(tuple(part)) if len(part) > 1 else part[0])
+            found.append(Switch(tuple(parts)))
+        else:
+            found.append(Switch(tuple(members)))
+    return _switches_first(found)
+
+
+def _by_links(hardware: Hardware, items: Sequence[Item]) -> list[Item | Switch]:
+    links = Links.of(hardware)
+    groups: list[list[Item]] = []
+    for item in items:
+        near = [
+            group
+            for group in groups
+            if any(links.between(item.name, mate.name) in (PIX, PXB) for mate in group)
+        ]
+        merged = [mate for group in near for mate in group] + [item]
+        at = groups.index(near[0]) if near else len(groups)
+        groups = [*groups[:at], merged, *(group for group in groups[at:] if group not in near)]
+    return _switches_first([Switch(tuple(group)) if len(group) > 1 else group[0] for group in groups])
+
+
+def _grouped(
+    items: Iterable[Item], key: Callable[[Item], tuple[str, ...] | None]
+) -> list[tuple[tuple[str, ...] | None, list[Item]]]:
+    """Items with the same key together, in order; those without one each by itself."""
+    found: dict[tuple[str, ...], list[Item]] = {}
+    for i, item in enumerate(items):
+        found.setdefault(key(item) or (str(i),), []).append(item)
+    return [(None if len(name) == 1 else name, members) for name, members in found.items()]
+
+
+def _switches_first(found: list[Item | Switch]) -> list[Item | Switch]:
+    return sorted(found, key=lambda one: isinstance(one, Item))
+
+
+def _few(items: Sequence[Item | Switch]) -> tuple[Item | Switch, ...]:
+    """The items, with like ones beyond a few counted (rule 4)."""
+    counts: dict[str, int] = {}
+    for one in items:
+        if isinstance(one, Item) and one.kind != GPU:
+            counts[one.kind] = counts.get(one.kind, 0) + 1
+    found: list[Item | Switch] = []
+    shown: dict[str, int] = {}
+    for one in items:
+        many = isinstance(one, Item) and counts.get(one.kind, 0) > MOST_ALIKE
+        if not many or isinstance(one, Switch):
+            found.append(one)
+            continue
+        shown[one.kind] = shown.get(one.kind, 0) + 1
+        if shown[one.kind] < MOST_ALIKE - 1:
+            found.append(one)
+        elif shown[one.kind] == counts[one.kind]:
+            left = counts[one.kind] - (MOST_ALIKE - 2)
+            found.append(Item(f"and {left} more", one.kind, tip=f"{left} more"))
+    return tuple(found)

@@ -1,0 +1,100 @@
+"""How a picture words things: counts, amounts of memory, ranges of CPUs; and how a line is broken."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+
+from numawise.machine.hardware import Hardware
+from numawise.machine.places import cores_in, first_cpus
+from numawise.sets import format_ids, ids_of
+
+LONGEST_RANGES = 30
+
+
+def counted(count: int, word: str) -> str:
+    """``1 socket``, ``2 sockets``."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def bytes_text(amount: int) -> str:
+    """An amount of memory in the largest unit that keeps it readable."""
+    for unit, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        whole = amount >= size and (unit != "TiB" or amount % size == 0 or amount >= 10 * size)
+        if whole:
+            return f"{amount / size:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{amount} bytes"
+
+
+def ranges(bits: int) -> str:
+    """Ids as ranges; where these grow long, as steps, and at last cut short with their count."""
+    plain = format_ids(bits)
+    if len(plain) <= LONGEST_RANGES:
+        return plain
+    ids = list(ids_of(bits))
+    step = ids[1] - ids[0]
+    if all(second - first == step for first, second in pairwise(ids)):
+        return f"{ids[0]}-{ids[-1]} step {step}"
+    head = plain[: LONGEST_RANGES - 8].rpartition(",")[0] or plain.partition(",")[0]
+    return f"{head},… ({len(ids)})"
+
+
+def runs(numbers: Iterable[int]) -> str:
+    """Any numbers as runs: ``0-3,8``; they may be far too large for a set of bits."""
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
+def cpus_text(hardware: Hardware, cpus: int) -> str:
+    """CPUs as a person says them: cores, then the threads beside them."""
+    cores = cores_in(hardware, cpus)
+    firsts = first_cpus(cores)
+    rest = cpus & ~firsts
+    if not cpus:
+        return "no CPUs"
+    if not rest or not cores:
+        return f"CPUs {ranges(cpus)}" if cpus.bit_count() > 1 else f"CPU {ranges(cpus)}"
+    if all(core // (core & -core) + 1 == 1 << core.bit_count() for core in cores):
+        if len(cores) == 1:
+            return f"CPUs {ranges(cpus)}, one core"
+        return f"CPUs {ranges(cpus)}, a core is {format_ids(cores[0])}"
+    word = "cores" if len(cores) > 1 else "core"
+    return f"{word} {ranges(firsts)}, threads {ranges(rest)}"
+
+
+def clean(text: str) -> str:
+    """Text without control characters, on one line."""
+    return "".join(c if c.isprintable() else " " for c in text).strip()
+
+
+def wrap(text: str, room: int, measure: Callable[[str], int]) -> list[str]:
+    """Break a line at blanks and after commas so that each part fits; words longer than that anywhere."""
+    parts: list[str] = []
+    now = ""
+    for piece in _pieces(text):
+        if measure((now + piece).rstrip()) <= room:
+            now += piece
+            continue
+        if now.strip():
+            parts.append(now.rstrip())
+        now = piece.lstrip()
+        while measure(now.rstrip()) > room and len(now) > 1:
+            size = next((n for n in range(len(now), 1, -1) if measure(now[:n]) <= room), 1)
+            parts.append(now[:size])
+            now = now[size:]
+    if now.strip() or not parts:
+        parts.append(now.rstrip())
+    return parts
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start = 0
+    for i, c in enumerate(text):
+        if c in " ,":
+            yield text[start : i + 1]
+            start = i + 1
+    if start < len(text):
+        yield text[start:]
