@@ -9,8 +9,10 @@ little; still read them as ratios.  The kubelet's figures are measurements of v1
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -18,11 +20,13 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.machines import GPU, NIC, even, lopsided, node, pod, standard
+from benchmarks.trees import write_tree
 from numawise.apps.node import Node
 from numawise.engine.admit import Admitted, admit
 from numawise.engine.hint import Listed, Need, Ruled
 from numawise.engine.topology.literal import merge_literally
 from numawise.engine.topology.merge import merge, nearby
+from numawise.host.discover import read_hardware
 from numawise.request.model import PodRequest
 
 POLICIES = ("best-effort", "restricted", "single-numa-node")
@@ -157,6 +161,35 @@ def huge_machines() -> Iterator[Row]:
             yield Row(f"{numas} NUMA (2 with CPUs), {name}", spent, 50.0)
 
 
+def discovery() -> Iterator[Row]:
+    """Reading this machine and a large tree; lstopo on the same, where it is installed."""
+    spent = cpu_ms(read_hardware)
+    lstopo = shutil.which("lstopo-no-graphics")
+    yield Row("discover this machine", spent, 50.0, _lstopo(lstopo, "/", spent))
+    with tempfile.TemporaryDirectory() as folder:
+        write_tree(Path(folder))
+        spent = cpu_ms(lambda: read_hardware(Path(folder)), rounds=3)
+        yield Row("discover a tree of 384 CPUs, 24 devices", spent, 200.0, _lstopo(lstopo, folder, spent))
+
+
+def _lstopo(program: str | None, root: str, ours: float) -> str:
+    """CPU time of lstopo on the same tree, as a ratio."""
+    if program is None:
+        return "lstopo is not installed"
+    environment = os.environ | {
+        "HWLOC_FSROOT": root,
+        "HWLOC_THISSYSTEM": "0",
+        "HWLOC_COMPONENTS": "linux,stop",
+    }
+    before = os.times()
+    done = subprocess.run([program, "--of", "console"], env=environment, check=False, capture_output=True)
+    after = os.times()
+    if done.returncode:
+        return "lstopo cannot read it"
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    return f"lstopo, start of the program included: {spent * 1000 / ours:.1f} x as much"
+
+
 def replays(traces: list[str]) -> Iterator[Row]:
     """Admissions a second when recorded scenarios are replayed, hints, files and output included."""
     begin = time.monotonic()
@@ -186,6 +219,7 @@ def main() -> None:
         many_pods,
         merges,
         huge_machines,
+        discovery,
     )
     print(f"{'CPU time of one call':60} {'ms':>9} {'goal':>7}")
     if traces:

@@ -1,10 +1,11 @@
 """Write docs/reference/cli.md from the commands themselves: ``python docs/reference/make_cli.py``."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from numawise.cli.main import COMMANDS, group
+from numawise.cli.main import group
 
 PAGE = Path(__file__).parent / "cli.md"
 INTRO = """# Command line
@@ -20,17 +21,20 @@ colours off; `NUMAWISE_DEBUG=1` shows a traceback for errors in numawise itself.
 
 def page() -> str:
     """The whole page."""
-    parts = [INTRO]
     context = click.Context(group, info_name="numawise", max_content_width=100, terminal_width=100)
-    parts.append(f"## numawise\n\n```\n{group.get_help(context)}\n```\n")
-    for name in sorted(COMMANDS):
-        command = group.get_command(context, name)
-        assert command is not None
-        inner = click.Context(
-            command, info_name=name, parent=context, max_content_width=100, terminal_width=100
+    return "\n".join([INTRO, *sections(group, context, "numawise")])
+
+
+def sections(command: click.Command, context: click.Context, name: str) -> Iterator[str]:
+    """The help of a command, and of those below it."""
+    yield f"## {name}\n\n```\n{command.get_help(context)}\n```\n"
+    for inner in command.list_commands(context) if isinstance(command, click.Group) else ():
+        found = command.get_command(context, inner)
+        assert found is not None
+        below = click.Context(
+            found, info_name=inner, parent=context, max_content_width=100, terminal_width=100
         )
-        parts.append(f"## numawise {name}\n\n```\n{command.get_help(inner)}\n```\n")
-    return "\n".join(parts)
+        yield from sections(found, below, f"{name} {inner}")
 
 
 if __name__ == "__main__":
