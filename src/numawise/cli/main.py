@@ -80,8 +80,8 @@ def main(arguments: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         _say("interrupted")
         return 130
-    except BrokenPipeError:
-        # The reader has gone; keep Python from complaining again when it flushes.
+    except (BrokenPipeError, SystemExit):
+        # The reader has gone (click leaves this way, too); keep Python from complaining when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:

@@ -8,12 +8,15 @@ import click
 from numawise.apps.node import Files, boot
 from numawise.apps.simulate import Simulated, simulate
 from numawise.apps.sources import load_kubelet_config, load_machine, load_pods, load_state
+from numawise.codec.kubeletfields import configuration_of
 from numawise.codec.output import to_json, to_yaml
 from numawise.codec.simulation import API_VERSION, findings, hint_lines, pod_data
 from numawise.errors import InputError
 from numawise.render.terminal import DIM, GREEN, RED, YELLOW, table
 from numawise.request.defaults import defaulted
 from numawise.rules.check import Refusal
+from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
+from numawise.rules.versions import REFERENCE, Version, known_version
 
 COLUMNS = ("POD", "CONTAINER", "VERDICT", "CPUS", "MEMORY", "DEVICES", "AFFINITY", "PREFERRED")
 STYLES = {"admitted": GREEN, "rejected": RED, "crashed": RED}
@@ -40,6 +43,13 @@ Exit status: 0 all admitted, 1 some not, 2 bad input (also: the kubelet would no
     "--state", metavar="DIR", help="State files of a kubelet to begin with; their pods are taken as running."
 )
 @click.option(
+    "--kube",
+    metavar="VERSION",
+    default=".".join(map(str, REFERENCE)),
+    show_default=True,
+    help="The Kubernetes release of the kubelet, such as 1.31.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice(["text", "json", "yaml"]),
@@ -54,6 +64,7 @@ def command(
     machine: str,
     kubelet_config: str,
     state: str | None,
+    kube: str,
     output: str,
     pods: Sequence[str],
 ) -> int:
@@ -64,14 +75,18 @@ def command(
     """
     if sum(path == "-" for path in (machine, kubelet_config, *pods)) > 1:
         raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
+    version = _version(kube)
     hardware = load_machine(machine)
     config = load_kubelet_config(kubelet_config)
+    for name in sorted(config.given - configuration_of(version).fields.keys()):
+        advice = f"remove it; the kubelet of {kube} would ignore it with a warning"
+        raise InputError(f'unknown field "{name}"', file=kubelet_config, advice=advice)
     files = load_state(state) if state else Files()
-    node = boot(hardware, config, files)
+    node = boot(hardware, config, files, version=version)
     if isinstance(node, Refusal):
         place = state if state and node.stage.endswith("-start") else kubelet_config
         message = f"the kubelet would not start ({node.stage}): {node.message}"
-        raise InputError(message, file=place, advice=_advice(node, len(hardware.numa)))
+        raise InputError(message, file=place, advice=_advice(node, len(hardware.numa), version))
     if node.files.forgotten:
         click.echo(f"numawise: warning: {state}: {node.files.forgotten}", err=True)
     node.plugins_registered(hardware.plugins)
@@ -93,10 +108,19 @@ def command(
     return 0 if admitted == len(requests) else 1
 
 
-def _advice(refusal: Refusal, numas: int) -> str:
+def _version(text: str) -> Version:
+    try:
+        return known_version(text)
+    except ValueError as error:
+        raise InputError(str(error), field="--kube") from None
+
+
+def _advice(refusal: Refusal, numas: int, version: Version) -> str:
     """What helps against a refusal, where that is not plain from it."""
     if not refusal.message.startswith("unsupported on machines with more than"):
         return ""
+    if maturity(TOPOLOGY_MATURITY[MOST_NUMA], version) is None:
+        return "this release has no option for more; set topologyManagerPolicy: none"
     return (
         f'set max-allowable-numa-nodes: "{numas}" in topologyManagerPolicyOptions; the kubelet then compares '
         f"up to {float(2**numas - 1) ** 3:.1e} combinations of hints for a container with CPUs, memory and "

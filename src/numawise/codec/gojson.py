@@ -8,10 +8,11 @@ import json
 import re
 from typing import Any
 
+from numawise.strconv import quote
+
 PLAIN = re.compile(r"[^\x00-\x1f\"\\<>&\u2028\u2029\ud800-\udfff]*")
 SPECIAL = re.compile(r"[<>&\u2028\u2029]")
 SPACE = " \t\r\n"
-NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
 LITERALS = {"t": "true", "f": "false", "n": "null"}
 DEPTH = 10000
 
@@ -54,10 +55,13 @@ def complaint(data: str) -> str:
 
 
 class _Scanner:
-    """Walks the text until the first character that cannot stand there."""
+    """Walks the text until the first character that cannot stand there.
+
+    At the end Go's scanner is shown one blank more, which ends numbers and is wrong inside a literal.
+    """
 
     def __init__(self, data: str) -> None:
-        self.data = data
+        self.data = data + " "
         self.at = 0
 
     def run(self) -> str:
@@ -145,13 +149,39 @@ class _Scanner:
                     return self.bad(f"in literal {LITERALS[char]} (expecting {_quoted(wanted)})")
                 self.at += 1
             return None
-        if found := NUMBER.match(self.data, self.at):
-            self.at = found.end()
-            return None
-        if char == "-":
-            self.at += 1
-            return self.bad("in numeric literal")
+        if char == "-" or char.isdecimal():
+            return self.number()
         return self.bad(where)
+
+    def number(self) -> str | None:
+        if self.data[self.at] == "-":
+            self.at += 1
+            if not self.digit():
+                return self.bad("in numeric literal")
+        if self.data[self.at] == "0":
+            self.at += 1
+        else:
+            self.digits()
+        if self.data[self.at] == ".":
+            self.at += 1
+            if not self.digit():
+                return self.bad("after decimal point in numeric literal")
+            self.digits()
+        if self.data[self.at] in "eE":
+            self.at += 1
+            if self.data[self.at] in "+-":
+                self.at += 1
+            if not self.digit():
+                return self.bad("in exponent of numeric literal")
+            self.digits()
+        return None
+
+    def digit(self) -> bool:
+        return "0" <= self.data[self.at] <= "9"
+
+    def digits(self) -> None:
+        while self.digit():
+            self.at += 1
 
     def string(self) -> str | None:
         self.at += 1
@@ -177,10 +207,10 @@ class _Scanner:
 
 
 def _quoted(char: str) -> str:
+    """A character as Go's complaints show it: of several bytes, only the first."""
     if char == "'":
         return r"'\''"
     if char == '"':
         return "'\"'"
-    if char.isprintable() and char != "\\":
-        return f"'{char}'"
-    return repr(char)
+    first = chr(char.encode(errors="surrogatepass")[0])
+    return f"'{quote(first)[1:-1]}'"

@@ -21,8 +21,8 @@ from numawise.request.model import CPU, HUGEPAGES, MEMORY
 from numawise.rules.check import Refusal, Settings
 from numawise.rules.config import KubeletConfig
 from numawise.rules.model import NONE, SINGLE, CpuOptions, Rules
-from numawise.rules.options import BY_SOCKET, TopologyOptions, cpu_options, topology_options
-from numawise.rules.versions import Behaviour
+from numawise.rules.options import BY_SOCKET, TopologyOptions, as_map, cpu_options, topology_options
+from numawise.rules.versions import Version, behaviour_of, manners_of
 from numawise.sets import format_ids
 from numawise.strconv import quote
 
@@ -43,46 +43,56 @@ class Records:
 # --- building the managers ------------------------------------------------------------------
 
 
-def build(
-    machine: Machine, config: KubeletConfig, settings: Settings, behaviour: Behaviour
-) -> Rules | Refusal:
-    """The rules this kubelet decides by, or why it cannot build its managers."""
+def build(machine: Machine, config: KubeletConfig, settings: Settings, version: Version) -> Rules | Refusal:
+    """The rules a kubelet of this release decides by, or why it cannot build its managers.
+
+    A release whose managers have gates of their own goes without those that are switched off.
+    """
+    policy, gates = config.topology_manager_policy, settings.gates
     rules = Rules(
-        topology_policy=config.topology_manager_policy,
+        topology_policy=policy,
         pod_scope=config.topology_manager_scope == "pod",
-        pod_level_resources=settings.gates["PodLevelResources"],
-        pod_level_managers=settings.gates["PodLevelResourceManagers"],
-        behaviour=behaviour,
+        pod_level_resources=gates.get("PodLevelResources", False),
+        pod_level_managers=gates.get("PodLevelResourceManagers", False),
+        behaviour=behaviour_of(version),
     )
-    if config.topology_manager_policy != NONE:
-        topology = _topology(machine, config, settings)
+    looked_at = policy != NONE or manners_of(version).none_reads_topology_options
+    if looked_at and gates.get("TopologyManager", True):
+        topology = _topology(machine, config, settings, version)
         if isinstance(topology, Refusal):
             return topology
         rules = replace(rules, prefer_closest=topology.prefer_closest)
-    with_cpus = _cpus(machine, config, settings, rules)
-    if isinstance(with_cpus, Refusal):
-        return with_cpus
-    return _memory(machine, config, settings, with_cpus)
+    if gates.get("CPUManager", True):
+        with_cpus = _cpus(machine, config, settings, rules, version)
+        if isinstance(with_cpus, Refusal):
+            return with_cpus
+        rules = with_cpus
+    if gates.get("MemoryManager", True):
+        return _memory(machine, config, settings, rules, version)
+    return rules
 
 
-def _topology(machine: Machine, config: KubeletConfig, settings: Settings) -> TopologyOptions | Refusal:
-    options = topology_options(config.topology_manager_policy_options, settings.gates)
+def _topology(
+    machine: Machine, config: KubeletConfig, settings: Settings, version: Version
+) -> TopologyOptions | Refusal:
+    options = topology_options(config.topology_manager_policy_options, settings.gates, version)
     if isinstance(options, str):
         return Refusal(TOPOLOGY, options)
     if options.prefer_closest and not all(numa.distances for numa in machine.numa):
         message = "cannot discover NUMA topology: error getting NUMA distances from cadvisor"
         return Refusal(TOPOLOGY, message)
-    if len(machine.numa) > options.most_numa:
+    if config.topology_manager_policy != NONE and len(machine.numa) > options.most_numa:
         return Refusal(TOPOLOGY, f"unsupported on machines with more than {options.most_numa} NUMA Nodes")
     return options
 
 
-def _cpus(machine: Machine, config: KubeletConfig, settings: Settings, rules: Rules) -> Rules | Refusal:
+def _cpus(
+    machine: Machine, config: KubeletConfig, settings: Settings, rules: Rules, version: Version
+) -> Rules | Refusal:
     given = config.cpu_manager_policy_options
     if config.cpu_manager_policy == "none":
         if given:
-            told = " ".join(f"{name}:{value}" for name, value in sorted(given.items()))
-            message = f"new none policy error: None policy: received unsupported options=map[{told}]"
+            message = f"new none policy error: None policy: received unsupported options={as_map(given)}"
             return Refusal(CPU_STAGE, message)
         return rules
     if config.cpu_manager_policy != "static":
@@ -91,7 +101,7 @@ def _cpus(machine: Machine, config: KubeletConfig, settings: Settings, rules: Ru
     if reserved is None:
         message = "[cpumanager] unable to determine reserved CPU resources for static policy"
         return Refusal(CPU_STAGE, message)
-    options = cpu_options(given, settings.gates)
+    options = cpu_options(given, settings.gates, version)
     if isinstance(options, CpuOptions):
         options = _hardware_check(machine, rules, options)
     if isinstance(options, str):
@@ -127,11 +137,13 @@ def _hardware_check(machine: Machine, rules: Rules, options: CpuOptions) -> CpuO
     return options
 
 
-def _memory(machine: Machine, config: KubeletConfig, settings: Settings, rules: Rules) -> Rules | Refusal:
+def _memory(
+    machine: Machine, config: KubeletConfig, settings: Settings, rules: Rules, version: Version
+) -> Rules | Refusal:
     policy = config.memory_manager_policy
     if policy == "None":
         return rules
-    if policy == "BestEffort":
+    if policy == "BestEffort" and manners_of(version).best_effort_memory_named:
         return Refusal(MEMORY_STAGE, 'policy "BestEffort" is not available for platform "linux"')
     if policy != "Static":
         return Refusal(MEMORY_STAGE, f"unknown policy: {quote(policy)}")

@@ -49,7 +49,6 @@ CHOSEN = "chosen"
 NOT_SHARED = "not offered by every resource"
 NOT_PREFERRED = "not preferred by every resource"
 WIDER = "needs more NUMA nodes than the chosen one"
-NARROWER = "has fewer NUMA nodes than the neediest resource wants"
 FARTHER = "its NUMA nodes are farther apart"
 HIGHER = "equal, but with higher NUMA ids"
 

@@ -80,7 +80,8 @@ def test_the_steps_of_an_admission() -> None:
     config = {**STATIC, **static_memory(GI, GI), "systemReserved": {"cpu": "500m", "memory": str(2 * GI)}}
     node = kubelet(hardware, **config, topologyManagerPolicy="restricted")
     steps = told(node, pod("p", "c cpu=3 memory=1Gi x/d=1"))
-    assert [type(step) for step in steps] == [
+    told_of = (HintsFound, HintsMerged, DevicesChosen, CpusTaken, CpusGranted, MemoryGranted)
+    assert [type(step) for step in steps if isinstance(step, told_of)] == [
         HintsFound, HintsFound, HintsFound, HintsMerged, DevicesChosen, CpusTaken, CpusTaken, CpusGranted, MemoryGranted,
     ]  # fmt: skip
     found = {

@@ -9,6 +9,7 @@ from numawise.codec.checkpoint.goprint import by_bytes, fnv1a, map_print, nested
 from numawise.codec.checkpoint.reading import (
     CORRUPTED,
     ROOT,
+    checksum_of,
     content_of,
     members_of,
     mismatch,
@@ -23,6 +24,10 @@ from numawise.rules.model import Rules
 from numawise.sets import format_ids, ids_of, parse_ids
 
 CPU_FILE = "cpu_manager_state"
+
+
+class NotMigratable(ValueError):
+    """An old file is in order, but names containers that are not there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ def _decode_cpu(data: str, policy: str, rules: Rules) -> CpuState:
         raise ValueError(f'could not parse default cpu set "{content.shared}": {error}') from None
     assignments: dict[str, dict[str, int]] = {}
     for uid, containers in (content.entries or {}).items():
-        for container, cpus in containers.items():
+        for container, cpus in (containers or {}).items():
             try:
                 assignments.setdefault(uid, {})[container] = parse_ids(cpus)
             except ValueError as error:
@@ -127,6 +132,8 @@ def _verified_cpu(raw: Mapping[str, Any], rules: Rules) -> _CpuContent:
     for attempt in attempts:
         try:
             return _CPU_FORMATS[attempt](raw, rules)
+        except NotMigratable:
+            raise
         except ValueError as found:
             error = found
     assert error is not None
@@ -165,7 +172,7 @@ def _cpu_v1(raw: Mapping[str, Any], rules: Rules) -> _CpuContent:
             if rules.behaviour.cpu_file_tries_oldest_first
             else "failed to migrate checkpoint from v1 to v2"
         )
-        raise ValueError(f"{where}: containerID '{container}' not found in initial containers list")
+        raise NotMigratable(f"{where}: containerID '{container}' not found in initial containers list")
     return content
 
 
@@ -192,6 +199,6 @@ def _cpu_content(raw: Mapping[str, Any], struct: str, *, nested: bool) -> _CpuCo
 
 def _check(raw: Mapping[str, Any], texts: Iterable[str]) -> None:
     """Accept an absent or zero checksum, or one of the given prints."""
-    checksum = raw.get("checksum") or 0
+    checksum = checksum_of(raw, "CPUManagerCheckpointV1")
     if checksum and all(checksum != fnv1a(text) for text in texts):
         raise ValueError(CORRUPTED)

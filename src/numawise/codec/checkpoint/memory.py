@@ -8,6 +8,7 @@ from numawise.codec.checkpoint.goprint import by_bytes, fnv1a, ids_print, map_pr
 from numawise.codec.checkpoint.reading import (
     CORRUPTED,
     ROOT,
+    checksum_of,
     content_of,
     members_of,
     mismatch,
@@ -135,7 +136,7 @@ def _decode_memory(data: str, policy: str, rules: Rules) -> MemoryState:
     raw = raw if newest is None else newest
     found = typed(raw, "policyName", str, struct, "string") or ""
     state = _memory_content(raw, struct)
-    checksum = raw.get("checksum") or 0
+    checksum = checksum_of(raw, struct)
     plain = fnv1a(_memory_print(found, state, "MemoryManagerCheckpoint", pods=False))
     with_pods = rules.pod_level_managers and checksum == fnv1a(
         _memory_print(found, state, "MemoryManagerCheckpoint", pods=True)

@@ -55,3 +55,11 @@ def content_of(raw: Mapping[str, Any]) -> dict[str, Any] | None:
     if not isinstance(data, str) or raw.get("datachecksum") != fnv1a(f"(string){data}"):
         raise ValueError(CORRUPTED)
     return members_of(gojson.decode(data), "data")
+
+
+def checksum_of(raw: Mapping[str, Any], struct: str) -> int:
+    """The checksum; 0 when there is none."""
+    checksum = raw.get("checksum") or 0
+    if isinstance(checksum, bool) or not isinstance(checksum, int) or checksum < 0:
+        raise mismatch(checksum, struct, "checksum", "checksum.Checksum")
+    return checksum

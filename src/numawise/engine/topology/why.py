@@ -9,7 +9,6 @@ from numawise.engine.trace import (
     CHOSEN,
     FARTHER,
     HIGHER,
-    NARROWER,
     NOT_PREFERRED,
     NOT_SHARED,
     WIDER,
@@ -57,8 +56,7 @@ def told(
     width = width_wanted(voters.values())
     chosen = best.numa.bits if best.numa is not None else every
     candidates = [
-        _candidate(mask, chosen, voters, best, width, nearest=nearest)
-        for mask in _masks(every, voters, chosen)
+        _candidate(mask, chosen, voters, best, nearest=nearest) for mask in _masks(every, voters, chosen)
     ]
     impossible = [name for name, family in voters.items() if not family.reach]
     against: Sequence[str] = impossible
@@ -87,7 +85,7 @@ def _masks(every: int, voters: Mapping[str, Family], chosen: int) -> list[int]:
 
 
 def _candidate(
-    mask: int, chosen: int, voters: Mapping[str, Family], best: Hint, width: int, *, nearest: bool
+    mask: int, chosen: int, voters: Mapping[str, Family], best: Hint, *, nearest: bool
 ) -> Candidate:
     preferred = bool(voters) and all(family.prefers(mask) for family in voters.values())
     if mask == chosen:
@@ -98,13 +96,8 @@ def _candidate(
     if best.preferred and not preferred:
         disliked = tuple(name for name, family in voters.items() if not family.prefers(mask))
         return Candidate(mask, kept=False, preferred=False, why=NOT_PREFERRED, resources=disliked)
-    count, wanted = mask.bit_count(), chosen.bit_count()
-    if count > wanted:
-        why = WIDER
-    elif count < wanted and not best.preferred and count < width:
-        why = NARROWER
-    else:
-        why = FARTHER if nearest else HIGHER
+    wider = mask.bit_count() > chosen.bit_count()
+    why = WIDER if wider else FARTHER if nearest else HIGHER
     return Candidate(mask, kept=False, preferred=preferred, why=why)
 
 

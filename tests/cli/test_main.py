@@ -1,0 +1,112 @@
+"""The command as a whole: help, version, exit statuses, mistakes on the command line."""
+
+import importlib
+import re
+import subprocess
+import sys
+
+import click
+import pytest
+
+from numawise import __version__
+from numawise.cli.main import COMMANDS
+from tests.cli.run import ROOT, numawise, program
+
+HEAVY = ("yaml", "msgspec", "rich", "numawise.engine", "numawise.codec", "numawise.apps")
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = numawise(capsys, "--help")
+    assert ran.status == 0
+    assert not ran.err
+    told = " ".join(ran.out.split())
+    for name, sentence in COMMANDS.items():
+        assert f"{name} {sentence}" in told
+
+
+@pytest.mark.parametrize("argument", ["--help", "-h", "--version"])
+def test_help_imports_nothing_heavy(argument: str) -> None:
+    code = (
+        "import sys\nfrom numawise.cli.main import main\n"
+        f"status = main([{argument!r}])\n"
+        f"heavy = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        "sys.exit(f'imported {heavy}' if heavy or status else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def commands_of(name: str) -> list[list[str]]:
+    """The words of a command, or of each command below it."""
+    command = importlib.import_module(f"numawise.cli.{name.replace('-', '_')}").command
+    return [[name, below] for below in command.commands] if isinstance(command, click.Group) else [[name]]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help_and_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = ""
+    for words in commands_of(name):
+        ran = numawise(capsys, *words, "--help")
+        assert ran.status == 0
+        assert ran.out.startswith(f"Usage: numawise {' '.join(words)} ")
+        told += ran.out
+    assert re.search(rf"^ +(.*\| )?numawise {name}\b", told, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_says_what_it_is_for(name: str) -> None:
+    assert COMMANDS[name].endswith((".", "?"))
+    assert len(COMMANDS[name]) < 100
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = numawise(capsys, "--version")
+    assert (ran.status, ran.out) == (0, f"numawise {__version__}\n")
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["simulat"],                        "Did you mean 'simulate'?"),
+    (["nonsense"],                       "No such command 'nonsense'"),
+    (["simulate", "p"],                  "Missing option '--machine'"),
+    (["simulate", "--machin", "x"],      "No such option"),
+    (["simulate", "--machine", "m", "--kubelet-config", "k"], "PODS"),
+    (["simulate", "-o", "xml", "--machine", "m", "--kubelet-config", "k", "p"], "'xml' is not one of"),
+    (["replay"],                         "FILE"),
+    (["replay", "--jobs", "0", "x"],     "0 is not in the range"),
+    (["replay", "--jobs", "many", "x"],  "'many' is not a valid integer"),
+])  # fmt: skip
+def test_mistakes_on_the_command_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = numawise(capsys, *arguments)
+    assert ran.status == 2
+    assert not ran.out
+    assert words in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_the_program() -> None:
+    ran = program("--version")
+    assert (ran.status, ran.out, ran.err) == (0, f"numawise {__version__}\n", "")
+    assert program("simulate", "--machine", "m.yaml", "--kubelet-config", "k.yaml", "p.yaml").status == 2
+
+
+def test_an_unexpected_error_is_one_line_without_a_traceback() -> None:
+    """An environment that breaks an import stands for any mistake of ours."""
+    code = (
+        "import sys\nsys.modules['numawise.apps.replay'] = None\n"
+        "from numawise.cli.main import main\nsys.exit(main(['replay', 'x']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 70
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("numawise: internal error: ModuleNotFoundError")
+    assert "NUMAWISE_DEBUG=1" in line
+
+
+def test_a_reader_that_goes_away_is_not_complained_about() -> None:
+    command = (
+        f"{sys.executable} -m numawise replay --jobs 1 tests/recorded/v1.36.4/doc-cases.jsonl.gz | head -c 1"
+    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("{", "")
