@@ -169,7 +169,9 @@ def test_terminal_that_swallows_tabs(printed: tuple[Square, dict[str, Affinity],
     assume(found is not None)
     assert found is not None
     assert found.matrix is not None
-    assert found.matrix.links == links
+    for row, cells in found.matrix.links.items():
+        assert cells.items() <= links[row].items()
+        assert len(links[row]) - len(cells) <= 1  # NV1 and a NUMA node may have run together
     for gpu, values in affinities(found.matrix).items():
         assert all(mine in (None, told) for mine, told in zip(values, near[gpu], strict=True))
 

@@ -16,17 +16,18 @@ from numawise.errors import HostError, InputError
 from numawise.machine.hardware import GPU, NIC, UNKNOWN, Hardware, PciDevice, Remark
 from numawise.machine.known import hardware_of
 from numawise.machine.kubelet_view import kubelet_view
+from numawise.machine.pci import NVIDIA
 from numawise.machine.places import gpu_numa, whole_gpus
 from numawise.quantity import Quantity
 from numawise.sets import format_ids
 
 STDIN, LARGEST = "<stdin>", 64 << 20
-NVIDIA = 0x10DE
 LIVE = Path("/")
 SNIFFED = 1 << 16
 XML_ROOT = re.compile(r"<(topology|root|system)[\s>/]")
+KIND = re.compile(r"apiVersion:\s*numawise|kind:\s*Hardware")
 DOCUMENT = re.compile(
-    r'"topology"\s*:\s*\[|^kind:\s*Hardware|"kind"\s*:\s*"Hardware"|^cpus:|"cpus"\s*:\s*\[', re.MULTILINE
+    r'"topology"\s*:\s*\[|^kind:\s*Hardware|"kind"\s*:\s*"Hardware"|^numa:|"numa"\s*:\s*\[', re.MULTILINE
 )
 
 
@@ -55,8 +56,8 @@ def machine_data(hardware: Hardware) -> dict[str, object]:
     seen = kubelet_view(hardware)
     if isinstance(seen, tuple):
         missing = "; ".join(remark.text for remark in seen)
-        advice = "add a reading that tells it, such as lscpu -e or lstopo --of xml, or pass --assume"
-        raise InputError(f"not enough is known for a machine file: {missing}", advice=advice)
+        advice = "add a reading that tells more, as lscpu -e or lstopo --of xml; --assume fills what it can"
+        raise InputError(f"no machine file can be made of this: {missing}", advice=advice)
     return encode_machine(seen)
 
 
@@ -166,8 +167,10 @@ def _readings(file: str) -> Iterator[Hardware]:
 
     found = False
     for kind, part in split(text):
-        found = True
-        yield READERS[kind](part, name)
+        reading = READERS[kind](part, name) if kind in READERS else _structured(part, name)
+        if reading is not None:
+            found = True
+            yield reading
     if not found:
         advice = "give prints of lscpu, numactl -H, nvidia-smi topo -m, lstopo --of xml or numawise discover"
         raise InputError("is nothing that tells about hardware", file=name, advice=advice)
@@ -184,12 +187,19 @@ def _structured(text: str, name: str) -> Hardware | None:
         return reader(text, name) if reader else None
     if not DOCUMENT.search(body):
         return None
-    document = read_documents(text, name)[0]
+    try:
+        document = read_documents(text, name)[0]
+    except InputError:
+        if body.startswith("{") or KIND.match(body):
+            raise
+        return None
     if encode.is_hardware(document.value):
         return encode.read(text, name)
-    if isinstance(document.value, Mapping) and {"cpus", "numa"} <= set(document.value):
+    if not isinstance(document.value, Mapping):
+        return None
+    if {"cpus", "numa"} <= set(document.value):
         return hardware_of(decode_machine(document, devices_anywhere=True))
-    return cadvisor.read(text, name)
+    return cadvisor.read(text, name) if "topology" in document.value else None
 
 
 def _text(file: str, name: str) -> str:

@@ -6,9 +6,9 @@ from enum import Enum
 
 from numawise.host.readiness import Readiness
 from numawise.machine.hardware import GPU, NIC, Hardware, PciDevice
+from numawise.machine.pci import NVIDIA
 from numawise.sets import bits_of, format_ids
 
-NVIDIA = 0x10DE
 KUBELET_NUMA_LIMIT = 8
 
 

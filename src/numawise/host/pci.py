@@ -21,16 +21,14 @@ from dataclasses import replace
 from numawise.host.files import Tree
 from numawise.machine.hardware import (
     ACCELERATOR,
-    BRIDGE,
     GPU,
-    HOST_BRIDGE,
     NIC,
     NVME,
     ODD,
-    OTHER,
     STORAGE,
     PciDevice,
 )
+from numawise.machine.pci import pci_kind
 
 BUS = "sys/bus/pci/devices"
 DEVICES = "sys/devices"
@@ -43,8 +41,6 @@ MODALIAS = re.compile(
 MODEL = re.compile(r"^Model:\s*(\S.*)$", re.MULTILINE)
 DRM = re.compile(r"card[0-9]+|renderD[0-9]+", re.ASCII)
 DEEPEST = 32
-NVIDIA, AMD, INTEL = 0x10DE, 0x1002, 0x8086
-GPU_MAKERS = frozenset({NVIDIA, AMD, INTEL, None})
 NAMES = (
     ("sys/class/net", "net", {NIC}),
     ("sys/class/infiniband", "infiniband", {NIC}),
@@ -70,32 +66,6 @@ def read_pci(tree: Tree) -> tuple[PciDevice, ...]:
 def place_of(address: str) -> tuple[int, ...]:
     """An address as numbers: domain, bus, device, function."""
     return tuple(int(part, 16) for part in address.replace(".", ":").split(":"))
-
-
-def kind_of(class_code: int | None, vendor: int | None) -> str:
-    """What a function is, by its class code and, for displays, its maker."""
-    if class_code is None:
-        return OTHER
-    major, minor = class_code >> 16, class_code >> 8 & 0xFF
-    match major:
-        case 0x01:
-            return NVME if minor == 0x08 else STORAGE
-        case 0x02:
-            return NIC
-        case 0x03:
-            return GPU if vendor in GPU_MAKERS else OTHER
-        case 0x06 if minor == 0x00:
-            return HOST_BRIDGE
-        case 0x06 if minor in (0x04, 0x09):  # PCI to PCI, the second kind half transparent
-            return BRIDGE
-        case 0x0B if minor == 0x40:  # co-processor
-            return ACCELERATOR
-        case 0x0C if minor == 0x06:  # InfiniBand, before it had a network class
-            return NIC
-        case 0x12:
-            return GPU if vendor == AMD else ACCELERATOR
-        case _:
-            return OTHER
 
 
 def _folders(tree: Tree) -> dict[str, str]:
@@ -155,7 +125,7 @@ def _device(tree: Tree, address: str, folder: str) -> PciDevice:
             vendor = int(alias[1], 16) if vendor is None else vendor
             device = int(alias[2], 16) if device is None else device
             class_code = int(alias[3] + alias[4] + alias[5], 16) if class_code is None else class_code
-    kind = kind_of(class_code, vendor)
+    kind = pci_kind(class_code, vendor)
     driver = tree.link(place + "driver")
     above = folder.split("/")[:-1]
     return PciDevice(

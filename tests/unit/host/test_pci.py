@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from numawise.host.pci import kind_of, place_of
+from numawise.host.pci import place_of
 from numawise.machine.hardware import PciDevice
+from numawise.machine.pci import pci_kind
 from tests.unit.host.trees import PCI, read, remarks
 
 ROOT_PORT, NIC = "0000:17:00.0", "0000:18:00.0"
@@ -60,7 +61,7 @@ def at(folder: str, files: dict[str, str]) -> dict[str, str]:
     (None,     0x10DE, "other"),
 ])  # fmt: skip
 def test_kind(class_code: int | None, vendor: int | None, kind: str) -> None:
-    assert kind_of(class_code, vendor) == kind
+    assert pci_kind(class_code, vendor) == kind
 
 
 def test_by_link(tmp_path: Path) -> None:

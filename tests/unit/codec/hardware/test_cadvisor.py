@@ -20,7 +20,7 @@ def core(number: int, *threads: int, uncore: int | None = None, **more: object) 
     return {**found, "socket_id": 0, **more}
 
 
-def node(number: int, *cores: dict[str, Any], **more: object) -> dict[str, Any]:
+def node(number: object, *cores: dict[str, Any], **more: object) -> dict[str, Any]:
     pages = [{"page_size": 2048, "num_pages": 7}, {"page_size": 1 << 20, "num_pages": 0}]
     found = {"node_id": number, "memory": 1 << 30, "hugepages": pages, "cores": cores, "caches": None}
     return {**found, "distances": [10, 21], **more}

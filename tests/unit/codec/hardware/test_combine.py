@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from numawise.codec.hardware import hwloc
+from numawise.codec.hardware import hwloc, lscpu, numactl, nvidia_topo
 from numawise.codec.hardware.combine import combine
 from numawise.errors import InputError
 from numawise.machine.hardware import (
@@ -256,7 +256,7 @@ def test_the_same_gpu(known: Gpu, more: Gpu, count: int) -> None:
     ],
 )
 def test_not_of_one_machine(other: Hardware, words: str) -> None:
-    with pytest.raises(InputError, match=f"are not of one machine: {words}"):
+    with pytest.raises(InputError, match=f"are not of one machine: .*{words}"):
         combine([TWO, other])
 
 
@@ -291,12 +291,11 @@ def test_unknown_of_a_matrix_alone() -> None:
 
 
 def counts(threads: int = 0, sockets: int = 0) -> tuple[Remark, ...]:
-    found = []
-    if threads:
-        found.append(Remark(UNKNOWN, "lscpu", f"Thread(s) per core: {threads}"))
-    if sockets:
-        found.append(Remark(UNKNOWN, "lscpu", f"Socket(s): {sockets}"))
-    return tuple(found)
+    """What the reader of lscpu's summary keeps of its counts."""
+    if not threads:
+        return ()
+    text = f"the text counts {threads} threads per core, 4 cores per socket, {sockets} sockets, and no more"
+    return (Remark(UNKNOWN, "cores", text),)
 
 
 @pytest.mark.parametrize(
@@ -371,7 +370,43 @@ def test_a_matrix_that_tells_too_little(near: dict[str, str]) -> None:
     assert (found.numa, found.threads) == ((), ())
 
 
-def test_a_list_of_pairs_exists() -> None:
-    if not SHARED.is_dir():
-        pytest.skip(f"there is no {SHARED}")
-    assert len(json.loads((SHARED / "pairs.json").read_text())) >= 43
+# --- prints of real machines ------------------------------------------------------------------------------
+
+SETS = {
+    "nvidia_topo": ("nvidia-topo", nvidia_topo),
+    "lscpu": ("lscpu", lscpu),
+    "numactl": ("numactl", numactl),
+}
+
+
+def pairs() -> list[Any]:
+    if not (SHARED / "pairs.json").is_file():
+        return [pytest.param(None, marks=pytest.mark.skip(reason=f"there is no {SHARED}/pairs.json"))]
+    found = json.loads((SHARED / "pairs.json").read_text())
+    assert len(found) >= 43
+    return [pytest.param(pair, id=pair["nvidia_topo"]) for pair in found]
+
+
+@pytest.mark.parametrize("pair", pairs())
+def test_pairs(pair: dict[str, Any]) -> None:
+    parts = [
+        reader.read((SHARED / folder / f"{pair[name]}.txt").read_bytes().decode(errors="replace"), name)
+        for name, (folder, reader) in SETS.items()
+        if name in pair
+    ]
+    found = combine(parts)
+    assert not remarks(found, DIFFERS)
+    cpus = {node.id: node.cpus for node in found.numa}
+    for gpu in found.gpus if cpus else ():
+        near = [cpus[numa] for numa in gpu.numa or ()]
+        assert gpu.cpus is None or not near or not gpu.cpus & ~sum(near)
+        told = pair.get("gpu_affinity_against_lscpu_numa", {}).get(gpu.name)
+        if told == "equal":
+            assert gpu.cpus == sum(near)
+    known = {thread.cpu: thread.numa for thread in found.threads}
+    whole = combine(parts, assume=True)
+    assert all(known.get(thread.cpu) in (None, thread.numa) for thread in whole.threads)
+    assert remarks(whole, ASSUMED)
+    machine = kubelet_view(whole)
+    assert isinstance(machine, Machine)
+    assert sum(len(plugin.devices) for plugin in machine.plugins) == len(found.gpus)

@@ -1,0 +1,101 @@
+"""A matrix drawn as a table with bars: Markdown, reStructuredText, boxes.
+
+A cell belongs to the heading above it, so a blank one is blank and columns may stand in any order.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from numawise.codec.hardware.matrix.affinity import COLUMNS
+from numawise.codec.hardware.matrix.grid import GPU_NAME, HEADER_LINES, NAME, RULE, Grid, doubtful_names, some
+from numawise.codec.hardware.matrix.links import PEER_WORDS, Vocabulary, well_formed
+from numawise.machine.hardware import UNREADABLE, Remark
+
+
+def read_table(lines: Sequence[str], first: int, words: Vocabulary) -> Grid | None:
+    """The matrix whose first row is in a line with bars."""
+    cells = _cells(lines[first])
+    above = range(first - 1, max(first - HEADER_LINES, -1), -1)
+    at = next((at for at in above if GPU_NAME.search(lines[at])), -1)
+    if at < 0:
+        return None
+    heads = _cells(lines[at])
+    if len(heads) + 1 == len(cells):
+        heads.insert(0, "")
+    columns = {place: _column_of(head) for place, head in enumerate(heads)}
+    names = tuple(
+        head for place, head in enumerate(heads) if head and columns[place] == head and head not in COLUMNS
+    )
+    if not any(GPU_NAME.fullmatch(name) for name in names) or len(set(names)) < len(names):
+        return None
+    own = next((p for p, cell in enumerate(cells) if cell in names and columns.get(p) not in names), None)
+    if own is None:
+        return None
+    nics = tuple(name for name in names if not GPU_NAME.fullmatch(name))
+    names = (*(name for name in names if GPU_NAME.fullmatch(name)), *nics)
+    told = tuple(column for column in COLUMNS if column in columns.values())
+    grid = Grid(names, told, first=at, last=first)
+    for line in range(first, len(lines)):
+        if RULE.fullmatch(lines[line]):
+            continue
+        cells = _cells(lines[line])
+        label = cells[own] if own < len(cells) else ""
+        if "|" not in lines[line] or label in grid.links or not NAME.fullmatch(label):
+            break
+        grid.last = line
+        if label not in names:
+            grid.remarks.append(Remark(UNREADABLE, label, "the row has no column of its own"))
+            continue
+        if lines[at].rstrip().endswith("|") and not lines[line].rstrip().endswith("|"):
+            del cells[-1]  # the row ends inside a cell
+        if len(cells) > len(heads):
+            grid.remarks.append(Remark(UNREADABLE, label, "the row has more cells than the header"))
+            continue
+        _table_row(grid, label, {columns.get(p, ""): cell for p, cell in enumerate(cells) if p != own}, words)
+    doubtful = doubtful_names(names, list(grid.links))
+    if doubtful:
+        grid.names = tuple(name for name in names if name not in doubtful)
+        text = f"{some(doubtful)} cannot be the name of a device"
+        grid.remarks.append(Remark(UNREADABLE, "header", text))
+        for links in grid.links.values():
+            for name in doubtful:
+                links.pop(name, None)
+    return grid
+
+
+def _table_row(grid: Grid, label: str, cells: Mapping[str, str], words: Vocabulary) -> None:
+    links: dict[str, str] = {}
+    for name in grid.names:
+        cell = cells.get(name, "")
+        if words.is_link(cell):
+            links[name] = cell
+        elif cell not in ("", "-"):
+            grid.peer = grid.peer or cell in PEER_WORDS
+            grid.remarks.append(Remark(UNREADABLE, f"{label} {name}", f"{cell!r} is not a link"))
+    if any((link == "X") != (name == label) for name, link in links.items()):
+        grid.remarks.append(Remark(UNREADABLE, label, "the row does not fit under the header"))
+        return
+    grid.links[label] = links
+    if not GPU_NAME.fullmatch(label):
+        return
+    values: dict[str, str | None] = {}
+    for column in grid.columns:
+        cell = cells.get(column, "").replace(" ", "")
+        values[column] = cell if cell and well_formed(cell) else None
+        if cell not in ("", "-") and values[column] is None:
+            grid.remarks.append(Remark(UNREADABLE, f"{label} {column}", f"{cell!r} is no list of ids"))
+    grid.values[label] = values
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip(" \t*`") for cell in line.strip().removeprefix("|").removesuffix("|").split("|")]
+
+
+def _column_of(head: str) -> str:
+    """The name above a column: of a device, or of an affinity."""
+    squeezed = re.sub(r"\W", "", head).lower()
+    for column in COLUMNS:
+        if squeezed == re.sub(r"\W", "", column).lower():
+            return column
+    is_name = NAME.fullmatch(head) and head not in ("GPU", "NIC")
+    return head if is_name and (head.isupper() or re.search(r"[0-9]", head)) else ""
