@@ -33,7 +33,7 @@ from numawise.request.model import PodRequest
 from numawise.rules.check import Refusal, Settings, check
 from numawise.rules.config import KubeletConfig
 from numawise.rules.model import Rules
-from numawise.rules.versions import Behaviour, behaviour_of
+from numawise.rules.versions import REFERENCE, Version, check_known
 from numawise.sets import CpuSet
 
 
@@ -147,19 +147,21 @@ def boot(
     files: Files,
     before: NodeState | None = None,
     *,
-    behaviour: Behaviour | None = None,
+    version: Version = REFERENCE,
 ) -> Node | Refusal:
     """Start a kubelet on a machine, with a configuration and the files an earlier one left.
 
-    ``before``: the state in which an earlier kubelet went down while its pods ran on.
+    ``before``: the state in which an earlier kubelet went down while its pods ran on.  ``ValueError``: the
+    release is not known.
     """
-    config = kubelet if isinstance(kubelet, KubeletConfig) else decode_kubelet_config(kubelet)
+    check_known(version)
+    config = kubelet if isinstance(kubelet, KubeletConfig) else decode_kubelet_config(kubelet, version)
     if isinstance(config, Refusal):
         return config
-    settings = check(config, CpuSet(machine.layout.all), machine.capacity)
+    settings = check(config, CpuSet(machine.layout.all), machine.capacity, version)
     if isinstance(settings, Refusal):
         return settings
-    rules = build(machine, config, settings, behaviour or behaviour_of())
+    rules = build(machine, config, settings, version)
     if isinstance(rules, Refusal):
         return rules
     records = files.read(rules)

@@ -13,11 +13,12 @@ from numawise.codec.machine import devices_from, machine_from
 from numawise.codec.pod import pod_from
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.trace import Step
+from numawise.errors import InputError
 from numawise.machine.model import DevicePlugin
 from numawise.request.defaults import defaulted
 from numawise.request.model import PodRequest
 from numawise.rules.check import Refusal
-from numawise.rules.versions import REFERENCE, behaviour_of, parse_version
+from numawise.rules.versions import REFERENCE, known_version
 from numawise.sets import format_ids
 
 FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
@@ -37,11 +38,14 @@ class _Replay:
         self.shown: dict[str, str] = {}
         self.plugins = {plugin.resource: plugin for plugin in self.machine.plugins}
         self.ended = False
-        version = scenario.get("kubernetes")
-        self.behaviour = behaviour_of(parse_version(version) if version else REFERENCE)
+        release = scenario.get("kubernetes")
+        try:
+            self.version = known_version(release) if release else REFERENCE
+        except ValueError as error:
+            raise InputError(str(error), field="kubernetes") from None
 
     def run(self) -> Data:
-        node = boot(self.machine, self.kubelet, self.files, behaviour=self.behaviour)
+        node = boot(self.machine, self.kubelet, self.files, version=self.version)
         if isinstance(node, Refusal):
             return {"error": _refusal_data(node)}
         self.node = node
@@ -117,7 +121,7 @@ class _Replay:
             self.plugins = {plugin.resource: plugin for plugin in self.machine.plugins}
         self.kubelet = argument.get("kubelet", self.kubelet)
         pods = [pod for pod in self.node.state.active.values() if pod is not None]
-        node = boot(self.machine, self.kubelet, self.files, self.node.state, behaviour=self.behaviour)
+        node = boot(self.machine, self.kubelet, self.files, self.node.state, version=self.version)
         if isinstance(node, Refusal):
             self.ended = True
             return {"op": "restart", "error": _refusal_data(node)}

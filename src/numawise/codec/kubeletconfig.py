@@ -12,7 +12,7 @@ Rules kept here:
 5. An empty policy name is the default policy.  Naming any hard eviction threshold drops all
    default ones, unless ``mergeDefaultEvictionSettings`` is on.
 
-Messages are Go's own; the kubelet puts ``failed to decode: `` before them.
+Messages are Go's own, with the kubelet's ``failed to decode: `` before them.
 """
 
 import json
@@ -20,13 +20,13 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from numawise.codec.document import number_text
 from numawise.codec.kubeletfields import (
     INT64,
-    KUBELET_CONFIGURATION,
     ByName,
     Field,
     Many,
@@ -37,58 +37,64 @@ from numawise.codec.kubeletfields import (
     Text,
     Truth,
     Whole,
+    configuration_of,
 )
 from numawise.quantity import Quantity
 from numawise.rules import eviction, validate
 from numawise.rules.check import Refusal
 from numawise.rules.config import KubeletConfig, ReservedMemory
 from numawise.rules.duration import Duration
+from numawise.rules.versions import REFERENCE, Dated, Version, at
 from numawise.strconv import quote
 
 STAGE = "decode-config"
 GROUP = "kubelet.config.k8s.io"
 API_VERSION, KIND = f"{GROUP}/v1beta1", "KubeletConfiguration"
-SCHEME = "pkg/kubelet/apis/config/scheme/scheme.go:33"
-OTHER_KINDS = {
-    f"{GROUP}/v1beta1": (
-        "CredentialProviderConfig",
-        "ImagePullIntent",
-        "ImagePulledRecord",
-        "SerializedNodeConfigSource",
-    ),
-    f"{GROUP}/v1": ("CredentialProviderConfig",),
-}
+SCHEMES = (
+    Dated("pkg/kubelet/apis/config/scheme/scheme.go:32", until=(1, 25)),
+    Dated("pkg/kubelet/apis/config/scheme/scheme.go:33", (1, 26)),
+)
+OTHER_KINDS = (
+    Dated((API_VERSION, "SerializedNodeConfigSource")),
+    Dated((API_VERSION, "CredentialProviderConfig"), (1, 24)),
+    Dated((f"{GROUP}/v1", "CredentialProviderConfig"), (1, 26)),
+    Dated((API_VERSION, "ImagePullIntent"), (1, 35)),
+    Dated((API_VERSION, "ImagePulledRecord"), (1, 35)),
+)
 INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
 
 
-def decode_kubelet_config(value: Mapping[str, object]) -> KubeletConfig | Refusal:
+def decode_kubelet_config(
+    value: Mapping[str, object], version: Version = REFERENCE
+) -> KubeletConfig | Refusal:
     """Read and default a configuration, or say in Go's words why it cannot be read."""
-    wrong = _wrong_kind(value)
+    wrong = _wrong_kind(value, version)
     if wrong:
-        return Refusal(STAGE, wrong)
+        return Refusal(STAGE, wrong if wrong.startswith("failed to cast") else f"failed to decode: {wrong}")
     reading = _Reading()
     try:
-        found = reading.struct(KUBELET_CONFIGURATION, value, "")
+        found = reading.struct(configuration_of(version), value, "")
     except _Stop as stop:
-        return Refusal(STAGE, stop.message)
+        return Refusal(STAGE, f"failed to decode: {stop.message}")
     if reading.first_problem:
-        return Refusal(STAGE, reading.first_problem)
-    return _config(found)
+        return Refusal(STAGE, f"failed to decode: {reading.first_problem}")
+    config = _config(found, eviction.defaults(version))
+    return replace(config, given=frozenset(value))
 
 
-def unknown_fields(value: Mapping[str, object]) -> tuple[str, ...]:
+def unknown_fields(value: Mapping[str, object], version: Version = REFERENCE) -> tuple[str, ...]:
     """What the kubelet warns about and passes over: ``unknown field "cpuManagerPolicyy"``."""
-    return tuple(f"unknown field {quote(path)}" for path in _unknown(KUBELET_CONFIGURATION, value, ""))
+    return tuple(f"unknown field {quote(path)}" for path in _unknown(configuration_of(version), value, ""))
 
 
-def _config(found: Mapping[str, Any]) -> KubeletConfig:
+def _config(found: Mapping[str, Any], defaults: Mapping[str, str]) -> KubeletConfig:
     thresholds = found.get("evictionHard")
     if thresholds is None:
-        thresholds = eviction.DEFAULTS
+        thresholds = defaults
     elif found.get("mergeDefaultEvictionSettings"):
-        thresholds = {**eviction.DEFAULTS, **thresholds}
+        thresholds = {**defaults, **thresholds}
     return KubeletConfig(
         cpu_manager_policy=found.get("cpuManagerPolicy", "none"),
         cpu_manager_policy_options=found.get("cpuManagerPolicyOptions", {}),
@@ -112,7 +118,7 @@ def _config(found: Mapping[str, Any]) -> KubeletConfig:
     )
 
 
-def _wrong_kind(value: Mapping[str, object]) -> str | None:
+def _wrong_kind(value: Mapping[str, object], release: Version) -> str | None:
     """What is wrong with apiVersion and kind; their names may be in any case here."""
     given = {"apiversion": "", "kind": ""}
     for key, word in sorted(value.items()):
@@ -125,10 +131,11 @@ def _wrong_kind(value: Mapping[str, object]) -> str | None:
     version, kind = given["apiversion"] or API_VERSION, given["kind"] or KIND
     if version.count("/") > 1:
         return f"unexpected GroupVersion string: {version}"
-    if kind in OTHER_KINDS.get(version, ()):
+    if (version, kind) in at(release, OTHER_KINDS):
         return f"failed to cast object to KubeletConfiguration, unexpected type: {version}, Kind={kind}"
     if (version, kind) != (API_VERSION, KIND):
-        return f"no kind {quote(kind)} is registered for version {quote(version)} in scheme {quote(SCHEME)}"
+        (scheme,) = at(release, SCHEMES)
+        return f"no kind {quote(kind)} is registered for version {quote(version)} in scheme {quote(scheme)}"
     return None
 
 

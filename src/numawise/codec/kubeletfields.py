@@ -1,11 +1,15 @@
-"""The fields of a ``KubeletConfiguration`` (v1beta1, release 1.36): names, types, Go's type names.
+"""The fields of a ``KubeletConfiguration`` (v1beta1): names, types, Go's type names.
 
 Every field is known here, also those that no decision hangs on, because the kubelet refuses
-a wrong type wherever it stands.  Go's names of the types are part of its messages.
+a wrong type wherever it stands.  Go's names of the types are part of its messages.  Each release
+adds a row to ``ADDED``; a field that is there again has changed its type.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+
+from numawise.rules.versions import REFERENCE, Dated, Version, at
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,37 +142,40 @@ AUTHORIZATION = Struct(
     },
 )
 
-ROUTING = {**_every("splitStream", TRUTH), **_every("infoBufferSize", QUANTITY)}
+# --- logging, which has changed most often --------------------------------------------------
+
+NANOSECONDS = Whole("time.Duration", INT64.lowest, INT64.highest)
+UINT32 = Whole("uint32", 0, 2**32 - 1)
 VERBOSITY = Whole("v1.VerbosityLevel", 0, 2**32 - 1)
-LOGGING = Struct(
-    "LoggingConfiguration",
-    SHARED,
-    {
-        "format": Field(TEXT),
-        "flushFrequency": Field(LOOSE_DURATION),
-        "verbosity": Field(VERBOSITY),
-        "vmodule": Field(
-            Many(
-                Struct(
-                    "VModuleItem",
-                    SHARED,
-                    {"filePattern": Field(TEXT), "verbosity": Field(VERBOSITY)},
-                ),
-                "v1.VModuleConfiguration",
-            )
-        ),
-        "options": Field(
-            Struct(
-                "FormatOptions",
-                SHARED,
-                {
-                    "text": Field(Struct("TextOptions", SHARED, ROUTING, "OutputRoutingOptions")),
-                    "json": Field(Struct("JSONOptions", SHARED, ROUTING, "OutputRoutingOptions")),
-                },
-            )
-        ),
-    },
-)
+ROUTING = {**_every("splitStream", TRUTH), **_every("infoBufferSize", QUANTITY)}
+
+
+def _logging(package: str, fields: Mapping[str, Field]) -> Mapping[str, Field]:
+    return {"logging": Field(Struct("LoggingConfiguration", package, {"format": Field(TEXT), **fields}))}
+
+
+def _levels(package: str, verbosity: Whole) -> Mapping[str, Field]:
+    item = Struct("VModuleItem", package, {"filePattern": Field(TEXT), "verbosity": Field(verbosity)})
+    return {"verbosity": Field(verbosity), "vmodule": Field(Many(item, f"{package}.VModuleConfiguration"))}
+
+
+def _formats(package: str, names: Mapping[str, str], inlined: str = "") -> Mapping[str, Field]:
+    """Options of the formats, by name; ``inlined``: the struct they share, where Go tells of it."""
+    forms = {name: Field(Struct(kind, package, ROUTING, inlined)) for name, kind in names.items()}
+    return {"options": Field(Struct("FormatOptions", package, forms))}
+
+
+JSON_ONLY = {"json": "JSONOptions"}
+BOTH_FORMATS = {"json": "JSONOptions", "text": "TextOptions"}
+SANITIZATION = _every("sanitization", TRUTH)
+EARLY_LOGGING = {
+    "flushFrequency": Field(NANOSECONDS),
+    **_levels("v1alpha1", UINT32),
+    **_formats("v1alpha1", JSON_ONLY),
+}
+LOGGING = {"flushFrequency": Field(LOOSE_DURATION), **_levels(SHARED, VERBOSITY)}
+
+# --- the rest of what has fields of its own -------------------------------------------------
 
 RESERVED_MEMORY = Struct(
     "MemoryReservation",
@@ -192,28 +199,20 @@ SHUTDOWN_BY_PRIORITY = Struct(
     {"priority": Field(INT32), "shutdownGracePeriodSeconds": Field(INT64)},
 )
 
-KUBELET_CONFIGURATION = Struct(
-    "KubeletConfiguration",
-    KUBELET,
-    {
+ADDED: tuple[Dated[Mapping[str, Field]], ...] = (
+    Dated({
         **_every(
             """
             apiVersion kind
-            address cgroupDriver cgroupRoot clusterDomain containerLogMaxSize containerRuntimeEndpoint
-            contentType cpuManagerPolicy hairpinMode healthzBindAddress imageServiceEndpoint
-            kubeReservedCgroup kubeletCgroups memoryManagerPolicy podCIDR podLogsDir providerID
-            reservedSystemCPUs showHiddenMetricsForVersion staticPodPath staticPodURL systemCgroups
-            systemReservedCgroup tlsCertFile tlsMinVersion tlsPrivateKeyFile topologyManagerPolicy
-            topologyManagerScope volumePluginDir
+            address cgroupDriver cgroupRoot clusterDomain containerLogMaxSize contentType cpuManagerPolicy
+            hairpinMode healthzBindAddress kubeReservedCgroup kubeletCgroups podCIDR providerID
+            reservedSystemCPUs resolvConf showHiddenMetricsForVersion staticPodPath staticPodURL
+            systemCgroups systemReservedCgroup tlsCertFile tlsMinVersion tlsPrivateKeyFile
+            topologyManagerPolicy topologyManagerScope volumePluginDir
             """,
             TEXT,
         ),
-        **_optional("resolvConf", TEXT),
         "configMapAndSecretChangeDetectionStrategy": Field(Text("v1beta1.ResourceChangeDetectionStrategy")),
-        "imagePullCredentialsVerificationPolicy": Field(
-            Text("v1beta1.ImagePullCredentialsVerificationPolicy")
-        ),
-        "memoryReservationPolicy": Field(Text("v1beta1.MemoryReservationPolicy")),
         **_every(
             """
             enableContentionProfiling kernelMemcgNotification protectKernelDefaults rotateCertificates
@@ -223,11 +222,8 @@ KUBELET_CONFIGURATION = Struct(
         ),
         **_optional(
             """
-            cgroupsPerQOS cpuCFSQuota enableControllerAttachDetach enableDebugFlagsHandler
-            enableDebuggingHandlers enableProfilingHandler enableServer enableSystemLogHandler
-            enableSystemLogQuery failCgroupV1 failSwapOn localStorageCapacityIsolation
-            makeIPTablesUtilChains mergeDefaultEvictionSettings registerNode seccompDefault
-            serializeImagePulls singleProcessOOMKill
+            cgroupsPerQOS cpuCFSQuota enableControllerAttachDetach enableDebuggingHandlers enableServer
+            enableSystemLogHandler failSwapOn makeIPTablesUtilChains serializeImagePulls
             """,
             TRUTH,
         ),
@@ -240,40 +236,29 @@ KUBELET_CONFIGURATION = Struct(
         ),
         **_optional(
             """
-            containerLogMaxFiles containerLogMaxWorkers eventRecordQPS healthzPort
-            imageGCHighThresholdPercent imageGCLowThresholdPercent iptablesDropBit
-            iptablesMasqueradeBit kubeAPIQPS maxParallelImagePulls nodeStatusMaxImages oomScoreAdj
-            registryPullQPS
+            containerLogMaxFiles eventRecordQPS healthzPort imageGCHighThresholdPercent
+            imageGCLowThresholdPercent iptablesDropBit iptablesMasqueradeBit kubeAPIQPS
+            nodeStatusMaxImages oomScoreAdj registryPullQPS
             """,
             INT32,
         ),
         **_every("maxOpenFiles", INT64),
         **_optional("podPidsLimit", INT64),
-        **_optional("memoryThrottlingFactor", REAL),
         **_every(
             """
             cpuManagerReconcilePeriod evictionPressureTransitionPeriod fileCheckFrequency
-            httpCheckFrequency imageMaximumGCAge imageMinimumGCAge nodeStatusReportFrequency
-            nodeStatusUpdateFrequency runtimeRequestTimeout shutdownGracePeriod
-            shutdownGracePeriodCriticalPods streamingConnectionIdleTimeout syncFrequency
-            volumeStatsAggPeriod
+            httpCheckFrequency imageMinimumGCAge nodeStatusReportFrequency nodeStatusUpdateFrequency
+            runtimeRequestTimeout shutdownGracePeriod shutdownGracePeriodCriticalPods
+            streamingConnectionIdleTimeout syncFrequency volumeStatsAggPeriod
             """,
             DURATION,
         ),
-        **_optional("containerLogMonitorInterval cpuCFSQuotaPeriod", DURATION),
+        **_optional("cpuCFSQuotaPeriod", DURATION),
+        **_every("allowedUnsafeSysctls clusterDNS enforceNodeAllocatable tlsCipherSuites", TEXTS),
         **_every(
             """
-            allowedUnsafeSysctls clusterDNS enforceNodeAllocatable preloadedImagesVerificationAllowlist
-            tlsCipherSuites
-            """,
-            TEXTS,
-        ),
-        "tlsCurvePreferences": Field(Many(INT32, "[]int32")),
-        **_every(
-            """
-            cpuManagerPolicyOptions evictionHard evictionMinimumReclaim evictionSoft
-            evictionSoftGracePeriod kubeReserved qosReserved systemReserved
-            topologyManagerPolicyOptions
+            evictionHard evictionMinimumReclaim evictionSoft evictionSoftGracePeriod kubeReserved
+            qosReserved systemReserved
             """,
             TEXT_BY_NAME,
         ),
@@ -281,16 +266,31 @@ KUBELET_CONFIGURATION = Struct(
         "staticPodURLHeader": Field(ByName(TEXTS, "map[string][]string")),
         "authentication": Field(AUTHENTICATION),
         "authorization": Field(AUTHORIZATION),
-        "crashLoopBackOff": Field(
-            Struct("CrashLoopBackOffConfig", KUBELET, _optional("maxContainerRestartPeriod", DURATION))
-        ),
-        "logging": Field(LOGGING),
-        "memorySwap": Field(Struct("MemorySwapConfiguration", KUBELET, _every("swapBehavior", TEXT))),
-        "registerWithTaints": Field(Many(TAINT, "[]v1.Taint")),
+        **_logging("v1alpha1", SANITIZATION),
+    }),
+    Dated({
+        **_every("memoryManagerPolicy", TEXT),
+        **_optional("enableDebugFlagsHandler enableProfilingHandler", TRUTH),
         "reservedMemory": Field(Many(RESERVED_MEMORY, "[]v1beta1.MemoryReservation")),
+    }, (1, 21)),
+    Dated({
+        **_every("cpuManagerPolicyOptions", TEXT_BY_NAME),
+        **_optional("seccompDefault", TRUTH),
+        **_optional("memoryThrottlingFactor", REAL),
+        "memorySwap": Field(Struct("MemorySwapConfiguration", KUBELET, _every("swapBehavior", TEXT))),
+    }, (1, 22)),
+    Dated({
+        **_optional("registerNode", TRUTH),
+        **_optional("resolvConf", TEXT),
+        "registerWithTaints": Field(Many(TAINT, "[]v1.Taint")),
         "shutdownGracePeriodByPodPriority": Field(
             Many(SHUTDOWN_BY_PRIORITY, "[]v1beta1.ShutdownGracePeriodByPodPriority")
         ),
+        **_logging("v1alpha1", {**EARLY_LOGGING, **SANITIZATION}),
+    }, (1, 23)),
+    Dated(_logging("v1alpha1", EARLY_LOGGING), (1, 24)),
+    Dated({
+        **_optional("localStorageCapacityIsolation", TRUTH),
         "tracing": Field(
             Struct(
                 "TracingConfiguration",
@@ -299,8 +299,58 @@ KUBELET_CONFIGURATION = Struct(
             ),
             optional=True,
         ),
+        **_logging(
+            SHARED,
+            {**LOGGING, "flushFrequency": Field(NANOSECONDS), **_formats(SHARED, JSON_ONLY)},
+        ),
+    }, (1, 25)),
+    Dated(_every("topologyManagerPolicyOptions", TEXT_BY_NAME), (1, 26)),
+    Dated({
+        **_every("containerRuntimeEndpoint imageServiceEndpoint", TEXT),
+        **_optional("enableSystemLogQuery", TRUTH),
+        **_optional("maxParallelImagePulls", INT32),
+    }, (1, 27)),
+    Dated(_logging(SHARED, {**LOGGING, **_formats(SHARED, JSON_ONLY)}), (1, 28)),
+    Dated(_every("imageMaximumGCAge", DURATION), (1, 29)),
+    Dated({
+        **_every("podLogsDir", TEXT),
+        **_optional("containerLogMaxWorkers", INT32),
+        **_optional("containerLogMonitorInterval", DURATION),
+        **_logging(SHARED, {**LOGGING, **_formats(SHARED, BOTH_FORMATS)}),
+    }, (1, 30)),
+    Dated(_optional("failCgroupV1", TRUTH), (1, 31)),
+    Dated({
+        **_optional("singleProcessOOMKill", TRUTH),
+        "crashLoopBackOff": Field(
+            Struct("CrashLoopBackOffConfig", KUBELET, _optional("maxContainerRestartPeriod", DURATION))
+        ),
+    }, (1, 32)),
+    Dated({
+        "imagePullCredentialsVerificationPolicy": Field(
+            Text("v1beta1.ImagePullCredentialsVerificationPolicy")
+        ),
+        **_optional("mergeDefaultEvictionSettings", TRUTH),
+        **_every("preloadedImagesVerificationAllowlist", TEXTS),
         "userNamespaces": Field(
             Struct("UserNamespaces", KUBELET, _optional("idsPerPod", INT64)), optional=True
         ),
-    },
-)
+    }, (1, 33)),
+    Dated(
+        _logging(SHARED, {**LOGGING, **_formats(SHARED, BOTH_FORMATS, "OutputRoutingOptions")}), (1, 35)
+    ),
+    Dated({
+        "memoryReservationPolicy": Field(Text("v1beta1.MemoryReservationPolicy")),
+        "tlsCurvePreferences": Field(Many(INT32, "[]int32")),
+    }, (1, 36)),
+    Dated(_every("defaultPodSysctls", TEXT_BY_NAME), (1, 37)),
+)  # fmt: skip
+
+
+@cache
+def configuration_of(version: Version = REFERENCE) -> Struct:
+    """The configuration of one release."""
+    fields = {name: field for part in at(version, ADDED) for name, field in part.items()}
+    return Struct("KubeletConfiguration", KUBELET, fields)
+
+
+KUBELET_CONFIGURATION = configuration_of()

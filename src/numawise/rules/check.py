@@ -3,10 +3,12 @@
 The stages, each of which ends the start when it finds something wrong:
 
 1. ``decode-config-panic``: the feature gates; the kubelet looks at them while it fills in defaults.
+   Before 1.32 it did so after that, and the stage is ``feature-gates``.
 2. ``validate-config``: all problems at once (``validate``).
 3. ``reserved-cpus``: the reserved CPUs must be online.  They replace any reserved *number* of CPUs.
 4. ``kube-reserved``, ``system-reserved``: amounts of cpu, memory, ephemeral-storage and pid.
 5. ``eviction-hard``: the thresholds (``eviction``).
+6. ``policy-options``: options of a manager whose gate for options is off.
 
 What comes out is what the managers start from.  Where the kubelet walks a Go map, in chance
 order, names are taken in order.
@@ -19,11 +21,15 @@ from numawise.quantity import Quantity
 from numawise.rules import eviction, validate
 from numawise.rules.config import KubeletConfig
 from numawise.rules.gates import listed, resolve_gates
+from numawise.rules.options import ungated
+from numawise.rules.versions import REFERENCE, Version, manners_of
 from numawise.sets import CpuSet
-from numawise.strconv import quote
+from numawise.strconv import parse_int, quote
 
 RESERVABLE = frozenset({"cpu", "memory", "ephemeral-storage", "pid"})
 NOTHING = Quantity()
+MERGING = "failed to merge global and in-flight KubeletConfiguration while setting defaults, error"
+SETTING = "failed to set feature gates from initial flags-based config"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +55,26 @@ class Settings:
     """Node allocatable reservation of cpu and memory: both lists and hard eviction; never zero."""
 
 
-def check(config: KubeletConfig, online: CpuSet, capacity: int) -> Settings | Refusal:
+def check(
+    config: KubeletConfig, online: CpuSet, capacity: int, version: Version = REFERENCE
+) -> Settings | Refusal:
     """Check a configuration against a machine with these CPUs and so many bytes of memory."""
-    gates = resolve_gates(config.feature_gates)
+    manners = manners_of(version)
+    gates = resolve_gates(config.feature_gates, version)
     if isinstance(gates, str):
-        merging = "failed to merge global and in-flight KubeletConfiguration while setting defaults"
-        return Refusal("decode-config-panic", f"{merging}, error: {gates}")
-    problems = tuple(validate.problems(config, gates))
+        if manners.gates_settled_while_decoding:
+            return Refusal("decode-config-panic", f"{MERGING}: {gates}")
+        return Refusal("feature-gates", f"{SETTING}: {gates}")
+    problems = tuple(validate.problems(config, gates, version))
     if problems:
         return Refusal("validate-config", listed(problems))
 
-    reserved_cpus = None
+    reserved_cpus = _reserved(config.reserved_system_cpus, strictly=manners.reserved_cpus_must_be_online)
+    if reserved_cpus is None or (manners.reserved_cpus_must_be_online and not reserved_cpus <= online):
+        outside = f"{config.reserved_system_cpus} is not a subset of online-cpus: {online}"
+        return Refusal("reserved-cpus", f"reserved-cpus: {outside}")
     kube_texts, system_texts = dict(config.kube_reserved), dict(config.system_reserved)
-    if config.reserved_system_cpus:
-        reserved_cpus = _within(config.reserved_system_cpus, online)
-        if reserved_cpus is None:
-            outside = f"{config.reserved_system_cpus} is not a subset of online-cpus: {online}"
-            return Refusal("reserved-cpus", f"reserved-cpus: {outside}")
+    if reserved_cpus:
         kube_texts.pop("cpu", None)
         system_texts["cpu"] = str(len(reserved_cpus))
 
@@ -76,9 +85,12 @@ def check(config: KubeletConfig, online: CpuSet, capacity: int) -> Settings | Re
     if isinstance(system_reserved, str):
         return Refusal("system-reserved", f"--system-reserved value failed to parse: {system_reserved}")
     try:
-        thresholds = eviction.thresholds(config.eviction_hard)
+        thresholds = eviction.thresholds(config.eviction_hard, version)
     except ValueError as problem:
         return Refusal("eviction-hard", str(problem))
+    cpu, topology = config.cpu_manager_policy_options, config.topology_manager_policy_options
+    if refusal := ungated(cpu, topology, gates, version):
+        return Refusal("policy-options", refusal)
 
     reservation = {
         name: system_reserved.get(name, NOTHING) + kube_reserved.get(name, NOTHING)
@@ -88,20 +100,31 @@ def check(config: KubeletConfig, online: CpuSet, capacity: int) -> Settings | Re
         reservation["memory"] += eviction.memory_kept_free(thresholds["memory.available"], capacity)
     return Settings(
         gates=gates,
-        reserved_cpus=reserved_cpus,
+        reserved_cpus=reserved_cpus or None,
         kube_reserved=kube_reserved,
         system_reserved=system_reserved,
         reservation={name: amount for name, amount in reservation.items() if amount.nano},
     )
 
 
-def _within(text: str, online: CpuSet) -> CpuSet | None:
-    """A list of CPUs, or None when not all of them are online."""
+def _reserved(text: str, *, strictly: bool) -> CpuSet | None:
+    """The list of reserved CPUs; None when a number in it is beyond any machine.
+
+    Its syntax was found good before.  What runs backwards or has two dashes holds nothing, where the
+    kubelet allowed that.
+    """
+    parts = text.split(",") if text else []
+    if not strictly:
+        parts = [part for part in parts if part.count("-") < 2 and _forwards(part)]
     try:
-        cpus = CpuSet.parse(text)
-    except ValueError:  # its syntax was found good before, so a number is beyond any machine
+        return CpuSet.parse(",".join(parts))
+    except ValueError:
         return None
-    return cpus if cpus <= online else None
+
+
+def _forwards(part: str) -> bool:
+    first, _, last = part.partition("-")
+    return not last or parse_int(first) <= parse_int(last)
 
 
 def _amounts(texts: Mapping[str, str]) -> Mapping[str, Quantity] | str:

@@ -37,3 +37,5 @@ class KubeletConfig:
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     other: Mapping[str, Any] = field(default_factory=dict)
     """What only the kubelet's validation looks at, by JSON name, as far as it is set."""
+    given: frozenset[str] = field(default=frozenset(), compare=False)
+    """The names of the fields that were written, by JSON name."""

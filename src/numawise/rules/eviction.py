@@ -15,6 +15,7 @@ import struct
 from collections.abc import Mapping
 
 from numawise.quantity import BINARY, Quantity
+from numawise.rules.versions import REFERENCE, Dated, Version, at, manners_of
 from numawise.strconv import quote
 
 DEFAULTS: Mapping[str, str] = {
@@ -24,12 +25,16 @@ DEFAULTS: Mapping[str, str] = {
     "imagefs.available": "15%",
     "imagefs.inodesFree": "5%",
 }
-SIGNALS = frozenset(DEFAULTS) | {
-    "allocatableMemory.available",
-    "containerfs.available",
-    "containerfs.inodesFree",
-    "pid.available",
-}
+SIGNALS = (
+    *map(Dated, DEFAULTS),
+    Dated("allocatableMemory.available"),
+    Dated("containerfs.available", (1, 29)),
+    Dated("containerfs.inodesFree", (1, 29)),
+    Dated("pid.available"),
+)
+DEFAULT_SIGNALS = tuple(
+    Dated(signal, (1, 30)) if signal == "imagefs.inodesFree" else Dated(signal) for signal in DEFAULTS
+)
 NO_THRESHOLD = ("0%", "100%")
 DIGITS = r"[0-9]+(?:_[0-9]+)*"
 NUMBER = re.compile(rf"[+-]?(?:{DIGITS}\.?(?:{DIGITS})?|\.{DIGITS})(?:[eE][+-]?{DIGITS})?", re.ASCII)
@@ -38,14 +43,21 @@ LEAST = -(2**63)
 LARGEST_SINGLE = (2**24 - 0.5) * 2.0**104  # from here on it rounds to infinity
 
 
-def thresholds(statements: Mapping[str, str]) -> Mapping[str, Quantity | float]:
+def defaults(version: Version = REFERENCE) -> Mapping[str, str]:
+    """The thresholds of a release where none is named."""
+    return {signal: DEFAULTS[signal] for signal in at(version, DEFAULT_SIGNALS)}
+
+
+def thresholds(statements: Mapping[str, str], version: Version = REFERENCE) -> Mapping[str, Quantity | float]:
     """Signal → amount or share; raise ``ValueError`` in the kubelet's words."""
+    known = frozenset(at(version, SIGNALS))
+    largest = 1 if manners_of(version).shares_end_at_all else 100
     found: dict[str, Quantity | float] = {}
     for signal, text in sorted(statements.items()):
-        if signal not in SIGNALS:
+        if signal not in known:
             raise ValueError(f"unsupported eviction signal {signal}")
         if text not in NO_THRESHOLD:
-            found[signal] = _share(signal, text) if text.endswith("%") else _amount(signal, text)
+            found[signal] = _share(signal, text, largest) if text.endswith("%") else _amount(signal, text)
     return found
 
 
@@ -64,11 +76,11 @@ def _amount(signal: str, text: str) -> Quantity:
     return amount
 
 
-def _share(signal: str, text: str) -> float:
+def _share(signal: str, text: str, largest: int) -> float:
     share = _single(_number(text.rstrip("%")) / 100)
     if share < 0:
         raise ValueError(f"eviction percentage threshold {signal} must be >= 0%: {text}")
-    if share > 1:
+    if share > largest:
         raise ValueError(f"eviction percentage threshold {signal} must be <= 100%: {text}")
     return share
 

@@ -1,10 +1,15 @@
-"""Policy options of the CPU and Topology Managers: names, maturity, values, and what excludes what."""
+"""Policy options of the CPU and Topology Managers: names, maturity, values, and what excludes what.
 
-from collections.abc import Callable, Mapping
+An option that is not stable needs the gate of its level; it exists from the first release in its
+row.  In 1.22 there were no levels yet, only one gate for all options.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from numawise.rules.model import CpuOptions
+from numawise.rules.versions import REFERENCE, Version, manners_of
 from numawise.strconv import parse_bool, parse_int, quote
 
 
@@ -25,15 +30,22 @@ BY_UNCORE = "prefer-align-cpus-by-uncorecache"
 CLOSEST = "prefer-closest-numa-nodes"
 MOST_NUMA = "max-allowable-numa-nodes"
 
-CPU_MATURITY = {
-    FULL_CORES: Maturity.STABLE,
-    ACROSS_NUMA: Maturity.BETA,
-    BY_SOCKET: Maturity.ALPHA,
-    ACROSS_CORES: Maturity.ALPHA,
-    STRICT: Maturity.STABLE,
-    BY_UNCORE: Maturity.STABLE,
+ALPHA, BETA, STABLE = Maturity.ALPHA, Maturity.BETA, Maturity.STABLE
+History = Mapping[Version, Maturity]
+"""Release → maturity from then on."""
+
+CPU_MATURITY: Mapping[str, History] = {
+    FULL_CORES: {(1, 22): ALPHA, (1, 23): BETA, (1, 33): STABLE},
+    ACROSS_NUMA: {(1, 23): ALPHA, (1, 33): BETA},
+    BY_SOCKET: {(1, 25): ALPHA},
+    ACROSS_CORES: {(1, 31): ALPHA},
+    STRICT: {(1, 32): ALPHA, (1, 33): BETA, (1, 35): STABLE},
+    BY_UNCORE: {(1, 32): ALPHA, (1, 34): BETA, (1, 36): STABLE},
 }
-TOPOLOGY_MATURITY = {CLOSEST: Maturity.STABLE, MOST_NUMA: Maturity.STABLE}
+TOPOLOGY_MATURITY: Mapping[str, History] = {
+    CLOSEST: {(1, 26): ALPHA, (1, 28): BETA, (1, 32): STABLE},
+    MOST_NUMA: {(1, 31): BETA, (1, 35): STABLE},
+}
 CPU_FIELDS = {
     FULL_CORES: "full_cores",
     ACROSS_NUMA: "across_numa",
@@ -59,12 +71,51 @@ class TopologyOptions:
     most_numa: int = DEFAULT_MOST_NUMA
 
 
-def cpu_options(given: Mapping[str, str], gates: Mapping[str, bool]) -> CpuOptions | str:
+def maturity(history: History, version: Version) -> Maturity | None:
+    """How settled an option is in a release; None where it does not exist."""
+    return next((level for since, level in sorted(history.items(), reverse=True) if since <= version), None)
+
+
+def ungated(
+    cpu: Mapping[str, str], topology: Mapping[str, str], gates: Mapping[str, bool], version: Version
+) -> str:
+    """The kubelet's refusal of options while the gate for all of them is off; '' when it has none.
+
+    An unknown topology option is left to the manager, which is how the recordings have it.
+    """
+    if cpu and gates.get("CPUManager", True) and not gates.get("CPUManagerPolicyOptions", True):
+        needs = 'require feature gates "CPUManager", "CPUManagerPolicyOptions" enabled'
+        return f"CPU Manager policy options {as_map(cpu)} {needs}"
+    known = all(maturity(TOPOLOGY_MATURITY.get(name, {}), version) for name in topology)
+    if topology and known and gates.get("TopologyManager", True):
+        if gates.get("TopologyManagerPolicyOptions", True):
+            return ""
+        first = '"TopologyManager", ' if manners_of(version).topology_gate_told_twice else ""
+        needs = f'require feature gates {first}"TopologyManagerPolicyOptions" enabled'
+        return f"topology manager policy options {as_map(topology)} {needs}"
+    return ""
+
+
+def as_map(options: Mapping[str, str]) -> str:
+    """Options as Go prints a map."""
+    return f"map[{' '.join(f'{name}:{value}' for name, value in sorted(options.items()))}]"
+
+
+def cpu_options(
+    given: Mapping[str, str], gates: Mapping[str, bool], version: Version = REFERENCE
+) -> CpuOptions | str:
     """Read the options of the static CPU policy; a text is the kubelet's refusal."""
+    manners = manners_of(version)
     values: dict[str, bool] = {}
     for name, value in sorted(given.items()):
-        if refusal := _unavailable("CPU Manager", "CPUManager", name, CPU_MATURITY, gates, _cpu_words):
-            return refusal
+        level = maturity(CPU_MATURITY.get(name, {}), version)
+        if level is None and not manners.options_have_levels:
+            return f"unsupported cpumanager option: {quote(name)} ({value})"
+        if level is None:
+            return f"unknown CPU Manager Policy option: {quote(name)}"
+        if manners.options_have_levels and not _open(level, "CPUManager", gates):
+            where = f"CPU Manager Policy {level.value}-level Options"
+            return f"{where} not enabled, but option {quote(name)} provided"
         try:
             values[name] = parse_bool(value)
         except ValueError as error:
@@ -75,14 +126,20 @@ def cpu_options(given: Mapping[str, str], gates: Mapping[str, bool]) -> CpuOptio
     return CpuOptions(**{CPU_FIELDS[name]: value for name, value in values.items()})
 
 
-def topology_options(given: Mapping[str, str], gates: Mapping[str, bool]) -> TopologyOptions | str:
+def topology_options(
+    given: Mapping[str, str], gates: Mapping[str, bool], version: Version = REFERENCE
+) -> TopologyOptions | str:
     """Read the options of the Topology Manager; a text is the kubelet's refusal."""
     closest, most = False, DEFAULT_MOST_NUMA
     for name, value in sorted(given.items()):
-        if refusal := _unavailable(
-            "Topology Manager", "TopologyManager", name, TOPOLOGY_MATURITY, gates, _topology_words
-        ):
-            return refusal
+        level = maturity(TOPOLOGY_MATURITY.get(name, {}), version)
+        if level is None:
+            return f"unknown Topology Manager Policy option: {quote(name)}"
+        if not _open(level, "TopologyManager", gates):
+            where = f"Topology Manager Policy {level.value}-level Options"
+            if not manners_of(version).capital_topology_levels:
+                where = where.lower()
+            return f"{where} not enabled, but option {quote(name)} provided"
         if name == CLOSEST:
             try:
                 closest = parse_bool(value)
@@ -98,27 +155,6 @@ def topology_options(given: Mapping[str, str], gates: Mapping[str, bool]) -> Top
     return TopologyOptions(closest, most)
 
 
-def _cpu_words(level: str, name: str) -> str:
-    return f"CPU Manager Policy {level}-level Options not enabled, but option {quote(name)} provided"
-
-
-def _topology_words(level: str, name: str) -> str:
-    where = f"topology manager policy {level.lower()}-level options"
-    return f"{where} not enabled, but option {quote(name)} provided"
-
-
-def _unavailable(
-    manager: str,
-    gate: str,
-    name: str,
-    maturity: Mapping[str, Maturity],
-    gates: Mapping[str, bool],
-    words: Callable[[str, str], str],
-) -> str:
-    """Why an option cannot be used; '' when it can."""
-    level = maturity.get(name)
-    if level is None:
-        return f"unknown {manager} Policy option: {quote(name)}"
-    if level is not Maturity.STABLE and not gates.get(f"{gate}Policy{level.value}Options", False):
-        return words(level.value, name)
-    return ""
+def _open(level: Maturity, manager: str, gates: Mapping[str, bool]) -> bool:
+    """Whether options of this level may be used."""
+    return level is STABLE or gates.get(f"{manager}Policy{level.value}Options", False)

@@ -39,7 +39,8 @@ def refusal(text: str) -> str:
     found = decode_kubelet_config(value(text))
     assert isinstance(found, Refusal), found
     assert found.stage == "decode-config"
-    return found.message
+    assert found.message.startswith(("failed to decode: ", "failed to cast object to "))
+    return found.message.removeprefix("failed to decode: ")
 
 
 def test_nothing_but_defaults() -> None:
@@ -257,3 +258,56 @@ def test_real_files() -> None:
             for entry in found.reserved_memory
         ] == expected.get("reservedMemory", [])
     assert seen >= 9
+
+
+# fmt: off
+@pytest.mark.parametrize(("field", "since"), [
+    ("memoryManagerPolicy",          21),
+    ("cpuManagerPolicyOptions",      22),
+    ("registerWithTaints",           23),
+    ("tracing",                      25),
+    ("topologyManagerPolicyOptions", 26),
+    ("maxParallelImagePulls",        27),
+    ("imageMaximumGCAge",            29),
+    ("podLogsDir",                   30),
+    ("failCgroupV1",                 31),
+    ("crashLoopBackOff",             32),
+    ("mergeDefaultEvictionSettings", 33),
+    ("tlsCurvePreferences",          36),
+    ("defaultPodSysctls",            37),
+])
+def test_fields_come_with_releases(field: str, since: int) -> None:
+    assert unknown_fields({field: None}, (1, since - 1)) == (f'unknown field "{field}"',)
+    assert unknown_fields({field: None}, (1, since)) == ()
+
+
+@pytest.mark.parametrize(("number", "text", "message"), [
+    (20, "logging: {verbosity: 1}",                          None),
+    (22, "topologyManagerPolicyOptions: {a: 1}",             None),
+    (27, "logging: {flushFrequency: 5s}",                    "json: cannot unmarshal string into Go struct field LoggingConfiguration.logging.flushFrequency of type time.Duration"),
+    (28, "logging: {flushFrequency: 5s}",                    None),
+    (24, "logging: {verbosity: -1}",                         "json: cannot unmarshal number -1 into Go struct field LoggingConfiguration.logging.verbosity of type uint32"),
+    (34, "logging: {options: {text: {splitStream: 1}}}",     "json: cannot unmarshal number into Go struct field TextOptions.logging.options.text.splitStream of type bool"),
+    (35, "logging: {options: {text: {splitStream: 1}}}",     "json: cannot unmarshal number into Go struct field TextOptions.logging.options.text.OutputRoutingOptions.splitStream of type bool"),
+    (25, "kind: Pod\napiVersion: v1",                        'no kind "Pod" is registered for version "v1" in scheme "pkg/kubelet/apis/config/scheme/scheme.go:32"'),
+])
+def test_types_of_other_releases(number: int, text: str, message: str | None) -> None:
+    found = decode_kubelet_config(value(text), (1, number))
+    assert (found.message if isinstance(found, Refusal) else None) == (message and f"failed to decode: {message}")
+# fmt: on
+
+
+def test_what_a_release_does_not_know_is_passed_over() -> None:
+    text = "evictionHard: {memory.available: 1Gi}\nmergeDefaultEvictionSettings: true"
+    old, new = (decode_kubelet_config(value(text), version) for version in ((1, 32), (1, 33)))
+    assert isinstance(old, KubeletConfig)
+    assert isinstance(new, KubeletConfig)
+    assert old.eviction_hard == {"memory.available": "1Gi"}
+    assert new.eviction_hard == {**DEFAULT_EVICTION, "memory.available": "1Gi"}
+    assert old.given == new.given == {"evictionHard", "mergeDefaultEvictionSettings"}
+
+
+def test_default_thresholds_of_other_releases() -> None:
+    old = decode_kubelet_config({}, (1, 29))
+    assert isinstance(old, KubeletConfig)
+    assert DEFAULT_EVICTION.items() - old.eviction_hard.items() == {("imagefs.inodesFree", "5%")}

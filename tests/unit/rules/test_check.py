@@ -248,6 +248,100 @@ def test_stages_come_in_order(fields: dict[str, Any], stage: str) -> None:
 # fmt: on
 
 
+INVALID = "invalid configuration: "
+POLICIES = '["none" "best-effort" "restricted" "single-numa-node"]'
+OLD_VALUES = 'Valid options are "pods", "system-reserved", "kube-reserved", or "none"'
+SHUTDOWN = {"shutdownGracePeriod": Duration(10**6)}
+
+
+# fmt: off
+@pytest.mark.parametrize(("first", "last", "fields", "problem"), [
+    (20, 23, {"topology_manager_policy": "strict"}, INVALID + "topologyManagerPolicy non-allowable value: strict"),
+    (24, 37, {"topology_manager_policy": "strict"}, INVALID + f'topologyManagerPolicy (--topology-manager-policy) "strict" must be one of: {POLICIES}'),
+    (20, 23, {"topology_manager_scope": "node"},    INVALID + "topologyManagerScope non-allowable value: node"),
+    (24, 37, {"topology_manager_scope": "node"},    INVALID + 'topologyManagerScope (--topology-manager-scope) "node" must be one of: "container", or "pod"'),
+    (20, 26, {"topology_manager_policy": "restricted", "feature_gates": {"TopologyManager": False}},
+             INVALID + "topologyManagerPolicy restricted requires feature gate TopologyManager"),
+    (20, 26, {"topology_manager_scope": "pod", "feature_gates": {"TopologyManager": False}},
+             INVALID + "topologyManagerScope pod requires feature gate TopologyManager"),
+    (20, 23, {"reserved_system_cpus": "0-"},  'unable to parse reservedSystemCPUs (--reserved-cpus), error: strconv.Atoi: parsing "": invalid syntax'),
+    (24, 37, {"reserved_system_cpus": "0-"},  INVALID + 'unable to parse reservedSystemCPUs (--reserved-cpus) 0-, error: strconv.Atoi: parsing "": invalid syntax'),
+    (20, 21, {"reserved_system_cpus": "5-3"}, ""),
+    (20, 21, {"reserved_system_cpus": "1-2-3"}, ""),
+    (22, 23, {"reserved_system_cpus": "5-3"}, 'unable to parse reservedSystemCPUs (--reserved-cpus), error: invalid range "5-3" (5 >= 3)'),
+    (24, 26, {"reserved_system_cpus": "5-3"}, INVALID + 'unable to parse reservedSystemCPUs (--reserved-cpus) 5-3, error: invalid range "5-3" (5 >= 3)'),
+    (27, 37, {"reserved_system_cpus": "5-3"}, INVALID + 'unable to parse reservedSystemCPUs (--reserved-cpus) 5-3, error: invalid range "5-3" (5 > 3)'),
+    (21, 23, {"reserved_memory": memory("0:memory=0")}, 'reserved memory may not be zero for NUMA node 0 and resource "memory"'),
+    (24, 37, {"reserved_memory": memory("0:memory=0")}, INVALID + 'reserved memory may not be zero for NUMA node 0 and resource "memory"'),
+    (20, 30, {"other": {"cgroupsPerQOS": False}},
+             INVALID + f"{ENFORCE} is not supported unless cgroupsPerQOS (--cgroups-per-qos) is set to true"),
+    (31, 37, {"other": {"cgroupsPerQOS": False}},
+             INVALID + f'cgroupsPerQOS (--cgroups-per-qos) must be set to true when "pods" contained in {ENFORCE}'),
+    (20, 31, {"enforce_node_allocatable": ("x",)}, INVALID + f'option "x" specified for {ENFORCE}. {OLD_VALUES}'),
+    (20, 23, {"enforce_node_allocatable": ("system-reserved",)},
+             INVALID + f"systemReservedCgroup (--system-reserved-cgroup) must be specified when 'system-reserved' contained in {ENFORCE}"),
+    (24, 31, {"enforce_node_allocatable": ("system-reserved",)},
+             INVALID + f'systemReservedCgroup (--system-reserved-cgroup) must be specified when "system-reserved" contained in {ENFORCE}'),
+    (32, 37, {"enforce_node_allocatable": ("system-reserved",)}, INVALID + SYSTEM_CGROUP),
+    (20, 30, {"enforce_node_allocatable": ("pods", "pods")}, ""),
+    (20, 31, {"other": {"runOnce": True}},          ""),
+    (20, 20, {"other": SHUTDOWN}, INVALID + "Specifying ShutdownGracePeriod or ShutdownGracePeriodCriticalPods requires feature gate GracefulNodeShutdown"),
+    (21, 23, {"other": SHUTDOWN}, INVALID + "ShutdownGracePeriod {1ms} must be either zero or otherwise >= 1 sec"),
+    (24, 37, {"other": SHUTDOWN}, INVALID + "shutdownGracePeriod {1ms} must be either zero or otherwise >= 1 sec"),
+    (22, 23, {"other": {"memorySwap": {"swapBehavior": "LimitedSwap"}}}, INVALID + "MemorySwap.SwapBehavior cannot be set when NodeSwap feature flag is disabled"),
+    (24, 27, {"other": {"memorySwap": {"swapBehavior": "LimitedSwap"}}}, INVALID + "memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled"),
+    (30, 37, {"other": {"memorySwap": {"swapBehavior": "UnlimitedSwap"}}},
+             INVALID + 'memorySwap.swapBehavior "UnlimitedSwap" must be one of: "", "LimitedSwap" or "NoSwap"'),
+    (32, 34, {"other": {"crashLoopBackOff": {"maxContainerRestartPeriod": Duration(10**9)}}},
+             INVALID + "FeatureGate KubeletCrashLoopBackOffMax not enabled, CrashLoopBackOff.MaxContainerRestartPeriod must not be set"),
+    (20, 21, {"other": {"logging": {"format": "xml"}}}, "unsupported log format: xml"),
+    (22, 37, {"other": {"logging": {"format": "xml"}}}, 'logging.format: Invalid value: "xml": Unsupported log format'),
+    (23, 33, {"other": {"logging": {"verbosity": 2**31}}}, "logging.verbosity: Invalid value: 0x80000000: Must be <= 2147483647"),
+    (34, 37, {"other": {"logging": {"verbosity": 2**31}}}, "logging.verbosity: Invalid value: 2147483648: Must be <= 2147483647"),
+    (25, 26, {"other": {"tracing": {}}}, INVALID + "tracing should not be configured if KubeletTracing feature flag is disabled."),
+    (27, 27, {"other": {"showHiddenMetricsForVersion": "1.25"}},
+             "--show-hidden-metrics-for-version must be omitted or have the value '1.26'. Only the previous minor version is allowed"),
+    (37, 37, {"other": {"memoryThrottlingFactor": 0.5}, "feature_gates": {"MemoryQoS": False}}, INVALID + "memoryThrottlingFactor must not be set when MemoryQoS feature gate is disabled"),
+    (37, 37, {"other": {"defaultPodSysctls": {"kernel.sem": "1"}}}, INVALID + "DefaultPodSysctls feature gate is required for Kubelet configuration option defaultPodSysctls"),
+    (37, 37, {"other": {"defaultPodSysctls": {"vm/swappiness": "1"}}, "feature_gates": {"DefaultPodSysctls": True}},
+             INVALID + '"vm/swappiness" is not known to be namespaced for defaultPodSysctls'),
+])
+def test_validation_by_release(first: int, last: int, fields: dict[str, Any], problem: str) -> None:
+    for number in range(first, last + 1):
+        found = check(KubeletConfig(**fields), ONLINE, 128 * GI, (1, number))
+        expected = ("validate-config", problem) if problem else ("", "")
+        assert ((found.stage, found.message) if isinstance(found, Refusal) else ("", "")) == expected, number
+
+
+@pytest.mark.parametrize(("version", "fields", "stage", "problem"), [
+    ((1, 31), {"feature_gates": {"Magic": True}},     "feature-gates",       "failed to set feature gates from initial flags-based config: unrecognized feature gate: Magic"),
+    ((1, 32), {"feature_gates": {"Magic": True}},     "decode-config-panic", "failed to merge global and in-flight KubeletConfiguration while setting defaults, error: unrecognized feature gate: Magic"),
+    ((1, 28), {"eviction_hard": {"containerfs.available": "5%"}}, "eviction-hard", "unsupported eviction signal containerfs.available"),
+    ((1, 21), {"eviction_hard": {"memory.available": "150%"}},    "eviction-hard", "eviction percentage threshold memory.available must be <= 100%: 150%"),
+    ((1, 20), {"eviction_hard": {"memory.available": "20000%"}},  "eviction-hard", "eviction percentage threshold memory.available must be <= 100%: 20000%"),
+    ((1, 27), {"topology_manager_policy_options": {"prefer-closest-numa-nodes": "true"}}, "policy-options",
+     'topology manager policy options map[prefer-closest-numa-nodes:true] require feature gates "TopologyManagerPolicyOptions" enabled'),
+    ((1, 22), {"reserved_system_cpus": "0,28"}, "reserved-cpus", "reserved-cpus: 0,28 is not a subset of online-cpus: 0-27"),
+])
+def test_other_stages_by_release(version: tuple[int, int], fields: dict[str, Any], stage: str, problem: str) -> None:
+    found = check(KubeletConfig(**fields), ONLINE, 128 * GI, version)
+    assert found == Refusal(stage, problem)
+
+
+@pytest.mark.parametrize(("cpus", "kept", "count"), [
+    ("0,28",      "0,28", "2"),
+    ("5-3",       "",     "1"),
+    ("5-3,7",     "7",    "1"),
+    ("1-2-3,4-5", "4-5",  "2"),
+])
+def test_reserved_cpus_were_taken_as_they_came(cpus: str, kept: str, count: str) -> None:
+    found = check(KubeletConfig(reserved_system_cpus=cpus, kube_reserved={"cpu": "1"}), ONLINE, GI, (1, 21))
+    assert isinstance(found, Settings)
+    assert found.reserved_cpus == (CpuSet.parse(kept) if kept else None)
+    assert str(found.reservation["cpu"]) == count
+# fmt: on
+
+
 def test_gates_are_refused_with_the_words_of_defaulting() -> None:
     stage, text = message(KubeletConfig(feature_gates={"TopologyManagerPolicyOptions": False}))
     assert stage == "decode-config-panic"

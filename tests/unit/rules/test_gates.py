@@ -1,6 +1,26 @@
+import itertools
+
 import pytest
 
-from numawise.rules.gates import ALPHA, BETA, DEPRECATED, GATES, NEEDS, STABLE, Gate, listed, resolve_gates
+from numawise.rules.gatehistory import LIVING
+from numawise.rules.gatehistory import NEEDS as NEEDED
+from numawise.rules.gatehistory_gone import GONE
+from numawise.rules.gates import (
+    ALPHA,
+    BETA,
+    DEPRECATED,
+    GATES,
+    NEEDS,
+    STABLE,
+    Gate,
+    gates_of,
+    listed,
+    needs_of,
+    resolve_gates,
+)
+from numawise.rules.versions import NEWEST, OLDEST
+
+RELEASES = [(1, number) for number in range(OLDEST[1], NEWEST[1] + 1)]
 
 
 def gates(text: str) -> dict[str, bool]:
@@ -55,7 +75,8 @@ def test_settled(given: str, on: str, off: str) -> None:
 
 
 LOCKED = "cannot set feature gate {} to false, feature is locked to true"
-NEEDED = "{} is enabled, but depends on features that are disabled: [{}]"
+DEPENDS = "{} is enabled, but depends on features that are disabled: [{}]"
+NEEDED_ONE = DEPENDS.format("PodLevelResourceManagers", "PodLevelResources")
 
 
 @pytest.mark.parametrize(("given", "message"), [
@@ -70,21 +91,87 @@ NEEDED = "{} is enabled, but depends on features that are disabled: [{}]"
     pytest.param("-ImageVolume +Zebra",
                  f"[{LOCKED.format('ImageVolume')}, unrecognized feature gate: Zebra]", id="locked, then unknown"),
     pytest.param("+PodLevelResourceManagers -PodLevelResources -InPlacePodLevelResourcesVerticalScaling",
-                 NEEDED.format("PodLevelResourceManagers", "PodLevelResources"), id="needs one that is off"),
+                 DEPENDS.format("PodLevelResourceManagers", "PodLevelResources"), id="needs one that is off"),
     pytest.param("-PodLevelResources",
-                 NEEDED.format("InPlacePodLevelResourcesVerticalScaling", "PodLevelResources"), id="needed by a default"),
+                 DEPENDS.format("InPlacePodLevelResourcesVerticalScaling", "PodLevelResources"), id="needed by a default"),
     pytest.param("+WorkloadAwarePreemption",
-                 NEEDED.format("WorkloadAwarePreemption", "GangScheduling"), id="needs an alpha gate"),
+                 DEPENDS.format("WorkloadAwarePreemption", "GangScheduling"), id="needs an alpha gate"),
     pytest.param("-AllBeta +InPlacePodLevelResourcesVerticalScaling",
-                 NEEDED.format("InPlacePodLevelResourcesVerticalScaling", "NodeDeclaredFeatures PodLevelResources"),
+                 DEPENDS.format("InPlacePodLevelResourcesVerticalScaling", "NodeDeclaredFeatures PodLevelResources"),
                  id="needs two"),
     pytest.param("-AllBeta +PodLevelResourceManagers +StorageVersionAPI",
-                 f"[{NEEDED.format('PodLevelResourceManagers', 'PodLevelResources')}, "
-                 f"{NEEDED.format('StorageVersionAPI', 'APIServerIdentity')}]", id="two in need, by name"),
+                 f"[{DEPENDS.format('PodLevelResourceManagers', 'PodLevelResources')}, "
+                 f"{DEPENDS.format('StorageVersionAPI', 'APIServerIdentity')}]", id="two in need, by name"),
 ])
 def test_refused(given: str, message: str) -> None:
     assert resolve_gates(gates(given)) == message
+
+
+@pytest.mark.parametrize(("name", "number", "gate"), [
+    ("CPUManager",                        20, Gate(BETA, default=True)),
+    ("CPUManager",                        25, Gate(BETA, default=True)),
+    ("CPUManager",                        26, Gate(STABLE, default=True, locked=True)),
+    ("CPUManager",                        33, None),
+    ("MemoryManager",                     20, None),
+    ("MemoryManager",                     21, Gate(ALPHA, default=False)),
+    ("MemoryManager",                     31, Gate(BETA, default=True)),
+    ("MemoryManager",                     35, Gate(STABLE, default=True, locked=True)),
+    ("TopologyManager",                   26, Gate(BETA, default=True)),
+    ("TopologyManager",                   29, None),
+    ("TopologyManagerPolicyOptions",      27, Gate(ALPHA, default=False)),
+    ("TopologyManagerPolicyOptions",      35, Gate(STABLE, default=True)),
+    ("TopologyManagerPolicyBetaOptions",  27, Gate(BETA, default=False)),
+    ("PodLevelResources",                 31, None),
+    ("PodLevelResources",                 33, Gate(ALPHA, default=False)),
+    ("PodLevelResourceManagers",          37, Gate(BETA, default=False)),
+    ("SidecarContainers",                 37, None),
+])
+def test_gates_of_other_releases(name: str, number: int, gate: Gate | None) -> None:
+    assert gates_of((1, number)).get(name) == gate
+
+
+@pytest.mark.parametrize(("number", "given", "message"), [
+    pytest.param(20, "-TopologyManagerPolicyOptions", "unrecognized feature gate: TopologyManagerPolicyOptions", id="not yet there"),
+    pytest.param(27, "-TopologyManagerPolicyOptions", None,                                                      id="alpha"),
+    pytest.param(35, "-TopologyManagerPolicyOptions", None,                                                      id="stable, not locked"),
+    pytest.param(37, "-TopologyManagerPolicyOptions", LOCKED.format("TopologyManagerPolicyOptions"),             id="locked"),
+    pytest.param(30, "-CPUManager -ExecProbeTimeout", LOCKED.format("CPUManager"),                               id="only the first of two"),
+    pytest.param(31, "-CPUManager -DevicePluginCDIDevices",
+                 f"[{LOCKED.format('CPUManager')}, {LOCKED.format('DevicePluginCDIDevices')}]",                  id="both of them"),
+    pytest.param(34, "-DynamicResourceAllocation",    None,                                                      id="no dependencies yet"),
+    pytest.param(35, "+UserNamespacesHostNetworkSupport -NodeDeclaredFeatures", None,                            id="not dependent yet"),
+    pytest.param(36, "+PodLevelResourceManagers -AllBeta", NEEDED_ONE,                                           id="dependent"),
+])
+def test_refused_by_other_releases(number: int, given: str, message: str | None) -> None:
+    found = resolve_gates(gates(given), (1, number))
+    assert (found if isinstance(found, str) else None) == message
 # fmt: on
+
+
+@pytest.mark.parametrize("version", RELEASES, ids=str)
+def test_every_release_hangs_together(version: tuple[int, int]) -> None:
+    known, needs = gates_of(version), needs_of(version)
+    assert {*needs, *(name for needed in needs.values() for name in needed)} <= known.keys()
+    assert resolve_gates({}, version) == {name: gate.default for name, gate in known.items()}
+    assert all(isinstance(resolve_gates({name: gate.default}, version), dict) for name, gate in known.items())
+
+
+@pytest.mark.parametrize("text", [LIVING, GONE], ids=["living", "gone"])
+def test_histories_are_well_formed(text: str) -> None:
+    lines = [line.split() for line in text.strip().split("\n")]
+    assert [name for name, *_ in lines] == sorted({name for name, *_ in lines})
+    for _, *steps in lines:
+        numbers = [int(step[:2]) for step in steps]
+        assert numbers == sorted(set(numbers))
+        assert OLDEST[1] <= numbers[0] <= numbers[-1] <= NEWEST[1]
+        assert all(one[2:] != other[2:] for one, other in itertools.pairwise(steps)), steps
+        assert steps[-1].endswith("x") == (text is GONE)
+
+
+def test_needs_are_in_order() -> None:
+    names = [line.split() for line in NEEDED.strip().split("\n")]
+    assert [name for name, *_ in names] == sorted({name for name, *_ in names})
+    assert all(needed == sorted(needed) for _, *needed in names)
 
 
 def test_the_table_hangs_together() -> None:

@@ -27,6 +27,7 @@ ADVICE = "give what lscpu, lscpu -e, lscpu -p or lscpu -J prints"
 DRESS = " \t*`|-\u2022"
 LIST = re.compile(r"[0-9]+(?:-[0-9]+)?(?:[ \t]*,[ \t]*[0-9]+(?:-[0-9]+)?)*,?")
 MASK = re.compile(r"(?:0x)?([0-9a-fA-F]+(?:,[0-9a-fA-F]{8})*)")
+LONGEST = 400
 BARE = re.compile(r"[ \t]*(\S*[^\W0-9].*CPU.*?|CPU\S+)[ \t]+([0-9]+(?:[,-][0-9]+)*)[ \t]*")
 TABLE_ROW = re.compile(r"[ \t]*\|?([^|]+)\|([^|]*)\|?[ \t]*")  # Markdown
 MORE = re.compile(r"[ \t]*[0-9,-]+[ \t]*")
@@ -137,10 +138,11 @@ def _labelled(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     label, value = "", ""
     for line in chain.from_iterable(map(_unfolded, lines)):
         before, colon, after = line.partition(":")
-        bare = None if colon else BARE.fullmatch(line)  # some translations forget the colon
+        is_odd = not colon and len(line) < LONGEST
+        bare = BARE.fullmatch(line) if is_odd else None  # some translations forget the colon
         if bare:
             before, colon, after = bare[1], ":", bare[2]
-        table = None if colon else TABLE_ROW.fullmatch(line)
+        table = TABLE_ROW.fullmatch(line) if is_odd else None
         if table:
             before, colon, after = table[1], ":", table[2]
         if colon and before.strip(DRESS):
@@ -157,11 +159,11 @@ def _labelled(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _unfolded(line: str) -> list[str]:
-    """A line, or the lines of a print whose line ends were lost, and what a log put before them."""
+    """A line without what a log put before it, or the lines of a print whose line ends were lost."""
     starts = [found.start() for found in FLAT.finditer(line)]
     if not starts or (len(starts) == 1 and ":" not in line[: starts[0]]):
         return [line]
-    return [line[start:end] for start, end in pairwise([0, *starts[starts[0] == 0 :], len(line)])]
+    return [line[start:end] for start, end in pairwise([*starts, len(line)])]
 
 
 def _told(pairs: Sequence[tuple[str, str]]) -> Summary:

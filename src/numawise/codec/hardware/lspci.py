@@ -32,6 +32,7 @@ INTERFACE = re.compile(r"\(prog-if ([0-9a-fA-F]{2})\b")
 NUMA = re.compile(r"NUMA ?[Nn]ode:?[ \t]+(-?[0-9]{1,5})\b")
 DRIVER = re.compile(r"Kernel driver in use:[ \t]*(\S+)")
 TAGGED = re.compile(r"(Slot|Class|Vendor|Device|NUMANode|Driver|ProgIf):[ \t]+(.+)")
+LONGEST = 400
 OTHER_MAKER = 0  # known by name, and not as a maker of GPUs
 MAKERS = {NVIDIA: "NVIDIA", AMD: "Advanced Micro Devices, Inc. [AMD/ATI]", INTEL: "Intel"}
 CLASSES = {
@@ -94,7 +95,7 @@ def _entries(lines: Sequence[str]) -> list[Entry]:
             entries += _from_tags(tags)
             tags = {}
             continue
-        device = DEVICE.match(line.strip())
+        device = DEVICE.match(line.strip()[:LONGEST])
         if device and (CLASS.match(device[2]) or NUMBERS.match(device[2]) or device[2].startswith('"')):
             entries.append(Entry(device[1], device[2]))
         elif entries and (line[:1] in " \t" or NUMA.search(line) or DRIVER.search(line)):

@@ -86,6 +86,9 @@ def listing(text: str) -> Listing:
     for line in pasted.lines(text):
         matched = False
         available = AVAILABLE.search(line)
+        if available and found.available is not None and found.nodes:
+            found.remarks.append(Remark(ODD, "text", "it holds several prints; the first one is read"))
+            break
         if available:
             found.available, found.ids = int(available[1][:9]), available[2].strip()
             matched = True

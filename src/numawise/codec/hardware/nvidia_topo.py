@@ -113,7 +113,7 @@ def _gpu(name: str, matrix: Matrix, remarks: list[Remark]) -> Gpu:
     cpus = matrix.cpu_affinity.get(name)
     near = id_list(matrix.numa_affinity.get(name))
     own = matrix.gpu_numa_id.get(name)
-    if cpus and cpus.count(",") >= 2 and (cpus.count(",") >= 5 or len(cpus) >= 12):
+    if cpus and _may_be_cut(cpus):
         text = f"nvidia-smi cuts long lists short, so there may be more than {cpus}"
         remarks.append(Remark(UNKNOWN, f"{name} {CPU}", text))
         cpus = None
@@ -123,6 +123,11 @@ def _gpu(name: str, matrix: Matrix, remarks: list[Remark]) -> Gpu:
         numa=None if near is None else tuple(ids_of(near)),
         own_numa=int(own) if own and own.isdecimal() and len(own) < 6 else None,
     )
+
+
+def _may_be_cut(cpus: str) -> bool:
+    """Whether a list may be the beginning of a longer one: newer drivers print no more than 15 characters."""
+    return cpus.count(",") >= 2 and 12 <= len(cpus) <= 15
 
 
 def _doubts(grid: Grid, names: Sequence[str]) -> Iterator[Remark]:

@@ -36,7 +36,7 @@ PLAIN = str.maketrans({
     "\uff08": "(",
     "\uff09": ")",
 })  # fmt: skip
-QUOTED = re.compile(r"[ \t]*(?:(?:>|#+|//+)[ \t]?)+(?=[ \t]*[^\s>#/])")
+QUOTED = re.compile(r"[ \t]*(?:(?:[>#]|//)[ \t]?)+/?(?=[ \t]*[^\s>#/])")
 ONLY_MARKS = re.compile(r"[ \t]*(?:>|#|/)[>#/ \t]*")
 FENCE = re.compile(r"[ \t]*(?:```|~~~)[ \t]*[\w.+-]*[ \t]*")
 STRING = re.compile(r"""[ \t]*(["'])(.*)\1,?[ \t]*""")

@@ -35,14 +35,14 @@ MARKS: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...] = (
     ),
     (
         NVIDIA_TOPO,
-        re.compile(r"(?<!\w)GPU[0-9]+(?:[\s|].*|)CPU\s?Affinity"),
+        re.compile(r"^(?=.*GPU[0-9]).*CPU\s?Affinity"),
         re.compile(rf"(?:{GPU_ROW.pattern})|^\s*NIC[0-9]+: \w|= Connection traversing"),
     ),
     (
         NVIDIA_LIST,
         re.compile(r"GPU models and configuration|^\s*GPU 0: .*\(UUID"),
         re.compile(
-            r"GPU [0-9]+: .*\(UUID: |MIG \S+\s+Device\s+[0-9]+: |^\s*GPU [0-9,]+: (?:NVIDIA|Tesla|Quadro)"
+            r"GPU [0-9]+: .{0,120}\(UUID: |MIG \S+\s+Device\s+[0-9]+: |^\s*GPU [0-9,]+: (?:NVIDIA|Tesla|Quadro)"
         ),
     ),
     (
@@ -55,15 +55,15 @@ MARKS: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...] = (
         re.compile(
             r"^\s*CPU\s(?:.*\s)?(?:NODE|SOCKET|CORE|ONLINE)\b[A-Z0-9%: di]*$|^\s*CPU,(?:Core|Socket|Node)\b"
         ),
-        re.compile(r"^\s*[0-9]+,[0-9]*,[0-9]*,[0-9]*,,(?:[0-9]*,?)*$"),
+        re.compile(r"^\s*[0-9]+,[0-9]*,[0-9]*,[0-9]*,,(?:[0-9]*,)*[0-9]*$"),
     ),
     (
         LSCPU,
-        re.compile(rf"^[^:]*\S\s*:\s+(?:{MACHINES})\s*$|\bArchitecture:\s+(?:{MACHINES})\b"),
+        re.compile(rf"^[^:]{{1,40}}:\s+(?:{MACHINES})\s*$|\bArchitecture:\s+(?:{MACHINES})\b"),
         re.compile(
             r"\b(?:On|Off)-line CPU\(s\) (?:list|mask):|\bThread\(s\) per core:|\bCore\(s\) per socket:"
             r"|\bNUMA node(?:\(s\):\s+[0-9]|[0-9]+ CPU\(s\):)|^\s*CPU(?:\(s\))?\s*:\s*[0-9]+\s*$"
-            r"|^[^:]*NUMA[^:]*[0-9][^:]*:\s*[0-9][0-9,-]*\s*$|^[^:]*[0-9] NUMA[^:]*:\s*[0-9][0-9,-]*\s*$"
+            r"|^[^:]{0,40}NUMA[^:]{0,20}[0-9][^:]{0,20}:\s*[0-9][0-9,-]*\s*$"
         ),
     ),
     (

@@ -22,7 +22,7 @@ from numawise.codec.hardware.matrix.links import GLUED_VALUES, NOT_AVAILABLE, we
 
 CPU, NUMA, OWN = COLUMNS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 TAB = 8
-NARROWEST = 20
+NARROWEST, WIDEST = 20, 1200
 WORD = re.compile(r"\S+")
 LAST_NUMBER = re.compile(r"[0-9]+$")
 
@@ -64,10 +64,12 @@ class Screen:
     @cached_property
     def widths(self) -> list[int]:
         """Line lengths at which a terminal shows header and whole rows as they stand here."""
+        if len(self.header) > 2 * WIDEST:
+            return []
         names = "\t".join([*self.names, *self.columns])
         lines = (f"\t{names}", names)  # the second: the blank first cell was lost before
         wanted = self.header.strip()
-        longest = max([len(wanted) + TAB, *(len(row.text) for row in self.whole)])
+        longest = min(max([len(wanted) + TAB, *(len(row.text) for row in self.whole)]), WIDEST)
         fits = [
             width
             for width in range(NARROWEST, longest + 1)

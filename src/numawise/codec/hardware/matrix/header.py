@@ -21,6 +21,7 @@ HEADER_PART = re.compile(
     r"GPU[0-9]+|NIC[0-9]+|CPU(?=Aff|$)|NUMA(?=Aff|ID|$)|GPU(?=NUMA|$)|Affinity|ID(?=$)"
     r"|[^\s]+?(?=GPU[0-9]|NIC[0-9]|CPU(?:Aff|$)|$)"
 )
+MOST_NAMES = 1000  # far beyond any machine
 AFFINITY_WORDS = ("CPU", "NUMA", "Affinity", "GPU", "ID")
 AFFINITY_COLUMN = re.compile(r"(GPUNUMAID|NUMAID)|(CPU(?:Affinity)?)|(NUMA(?:Affinity)?)")
 
@@ -92,6 +93,8 @@ def _header_of(text: str, line: int) -> Header | None:
         word = token[0].strip(DRESS)
         start = token.start() + token[0].find(word)
         parts += [Token(p[0], where[start + p.start()]) for p in HEADER_PART.finditer(word) if p[0]]
+    if len(parts) > MOST_NAMES:
+        return None
     heads: list[Token] = []
     cut = False
     while parts and not GPU_NAME.fullmatch(parts[-1].text):

@@ -10,13 +10,14 @@ Rules kept here:
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from numawise.codec.hardware import pasted
 from numawise.codec.hardware.matrix.affinity import COLUMNS, Screen, Tail, place, separated
-from numawise.codec.hardware.matrix.grid import ANY_LINK, ANY_NAME, GPU_NAME, RULE, Grid, doubtful_names, some
+from numawise.codec.hardware.matrix.grid import ANY_NAME, GPU_NAME, RULE, Grid, doubtful_names, some
 from numawise.codec.hardware.matrix.header import DRESS, WORD, Header, headers, joined
 from numawise.codec.hardware.matrix.links import (
     NOT_AVAILABLE,
@@ -28,9 +29,8 @@ from numawise.codec.hardware.matrix.links import (
 )
 from numawise.machine.hardware import ODD, UNKNOWN, UNREADABLE, Remark
 
-ROW = re.compile(rf"(?<![\w/-])([A-Za-z][\w.-]*)[ \t]+(?=(?:{ANY_LINK})+(?:[\s0-9,-]|N/A|$))")
 NO_CELL = re.compile(r"[:=]")
-FRAGMENT = re.compile(r"[A-Z0-9,/-]{1,40}")
+FRAGMENT = re.compile(r"[A-Z0-9,/-]{1,400}")
 LEGEND_LINE = re.compile(r"\s*[A-Z#]+\s*= Connection")
 STRAY_LINES = 3  # that may stand between rows
 
@@ -125,6 +125,7 @@ def read_rows(lines: Sequence[str], first: int, words: Vocabulary) -> Grid | Non
 
 def _rows(lines: Sequence[str], first: int, header: Header, words: Vocabulary) -> list[Row]:
     known = set(header.names)
+    pattern = _row_pattern(words.pattern)
     rows: list[Row] = []
     stray, gap = 0, False
     for at in range(first, len(lines)):
@@ -132,14 +133,14 @@ def _rows(lines: Sequence[str], first: int, header: Header, words: Vocabulary) -
         if RULE.fullmatch(line):
             gap = True
             continue
-        names = (f for f in ROW.finditer(line) if f[1] in known or ANY_NAME.fullmatch(f[1]))
+        names = (f for f in pattern.finditer(line) if f[1] in known or ANY_NAME.fullmatch(f[1]))
         found = next(names, None)
         if found:
             if any(row.label == found[1] for row in rows):
                 break
             rows.append(Row(found[1], at, [line], found.start()))
             stray, gap = 0, False
-        elif rows and not gap and all(FRAGMENT.fullmatch(word) for word in line.split()):
+        elif rows and not gap and _goes_on(line, known):
             rows[-1].parts.append(line)
         elif "Legend" in line or len(GPU_NAME.findall(line)) > 1:
             break
@@ -155,6 +156,19 @@ def _rows(lines: Sequence[str], first: int, header: Header, words: Vocabulary) -
     for row in rows:
         _parse(row, header, words, width, by_words=by_words)
     return rows
+
+
+def _goes_on(line: str, names: Container[str]) -> bool:
+    """Whether a line may be the rest of a row: links and values, or parts of them, and no name."""
+    words = line.split()
+    is_named = words[0] in names or ANY_NAME.fullmatch(words[0])
+    return not is_named and all(map(FRAGMENT.fullmatch, words))
+
+
+@lru_cache(maxsize=64)
+def _row_pattern(link: str) -> re.Pattern[str]:
+    """A name, and a link behind it."""
+    return re.compile(rf"(?<![\w/.-])([A-Za-z][\w.-]*)[ \t]+(?=(?:{link})+(?:[\s0-9,-]|N/A|$))")
 
 
 def _parse(row: Row, header: Header, words: Vocabulary, width: int, *, by_words: bool) -> None:
