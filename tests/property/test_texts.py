@@ -113,7 +113,7 @@ def matrices(draw: st.DrawFn) -> tuple[Square, dict[str, Affinity], str]:
     for at, one in enumerate(names):
         for two in names[at + 1 :]:
             links[one][two] = links[two][one] = draw(LINKS)
-    near = {gpu: draw(AFFINITIES) for gpu in gpus}
+    near: dict[str, Affinity] = {gpu: draw(AFFINITIES) for gpu in gpus}
     lines = ["\t" + "\t".join(names) + "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID"]
     for row in names:
         cells = "".join("\t X " if links[row][to] == "X" else f"\t{links[row][to]}" for to in names)

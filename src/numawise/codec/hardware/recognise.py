@@ -42,7 +42,7 @@ MARKS: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...] = (
         NVIDIA_LIST,
         re.compile(r"GPU models and configuration|^\s*GPU 0: .*\(UUID"),
         re.compile(
-            r"GPU [0-9]+: .{0,120}\(UUID: |MIG \S+\s+Device\s+[0-9]+: |^\s*GPU [0-9,]+: (?:NVIDIA|Tesla|Quadro)"
+            r"GPU [0-9]+: .{0,120}\(UUID: |MIG \S+\s+Device\s+[0-9]+: |^\s*GPU [0-9,]+: (?:NVIDIA|Tesla)"
         ),
     ),
     (

@@ -126,6 +126,7 @@ def read_rows(lines: Sequence[str], first: int, words: Vocabulary) -> Grid | Non
 def _rows(lines: Sequence[str], first: int, header: Header, words: Vocabulary) -> list[Row]:
     known = set(header.names)
     pattern = _row_pattern(words.pattern)
+    alike = _alike(header.names)
     rows: list[Row] = []
     stray, gap = 0, False
     for at in range(first, len(lines)):
@@ -133,7 +134,7 @@ def _rows(lines: Sequence[str], first: int, header: Header, words: Vocabulary) -
         if RULE.fullmatch(line):
             gap = True
             continue
-        names = (f for f in pattern.finditer(line) if f[1] in known or ANY_NAME.fullmatch(f[1]))
+        names = (f for f in pattern.finditer(line) if f[1] in known or alike.fullmatch(f[1]))
         found = next(names, None)
         if found:
             if any(row.label == found[1] for row in rows):
@@ -163,6 +164,12 @@ def _goes_on(line: str, names: Container[str]) -> bool:
     words = line.split()
     is_named = words[0] in names or ANY_NAME.fullmatch(words[0])
     return not is_named and all(map(FRAGMENT.fullmatch, words))
+
+
+def _alike(names: Sequence[str]) -> re.Pattern[str]:
+    """Names that a row may have though the header has not: of GPUs, and like those of the NICs."""
+    letters = {re.sub(r"[^A-Za-z].*", "", name) for name in names} - {"", "X"}
+    return re.compile(rf"(?:GPU|NIC)[0-9]+|(?:{'|'.join(sorted(letters))})[0-9]\w*")
 
 
 @lru_cache(maxsize=64)
@@ -276,7 +283,8 @@ def _is_cut_right(header: Header, rows: Sequence[Row], lines: Sequence[str]) -> 
         return all(len(line) <= width for line in lines)
     if header.is_partial:
         return end in (width, width - 1)
-    return len(header.columns) == 1 and ends == {end}
+    has_tabs = any("\t" in row.text for row in rows)  # no screen keeps them
+    return len(header.columns) == 1 and ends == {end} and not has_tabs
 
 
 def _placed(row: Row, header: Header, whole: Sequence[Row]) -> dict[str, str | None] | None:
