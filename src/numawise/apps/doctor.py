@@ -111,7 +111,8 @@ def _cgroups(hardware: Hardware, ready: Readiness) -> Iterator[Finding]:
     else:
         fix = "mount cgroup2 on /sys/fs/cgroup; without it jobs are bound by affinity alone"
         yield Finding(Grade.BAD, "cgroups", "none found", fix)
-    if version == "v2" and ready.controllers is not None and "cpuset" not in ready.controllers:
+    missing = ready.controllers is not None and "cpuset" not in ready.controllers
+    if version == "v2" and missing and not ready.root:
         fix = "systemctl set-property user.slice Delegate='cpuset cpu memory', or run as root"
         yield Finding(Grade.MIND, "cgroup delegation", "the cpuset controller is not delegated to us", fix)
     elif ready.root or ready.cgroup_writable:
@@ -130,7 +131,7 @@ def _gpus(hardware: Hardware, ready: Readiness) -> Iterator[Finding]:
         return
     known = len([gpu for gpu in hardware.gpus if not gpu.parent]) or len(nvidia)
     if not ready.nvml_problem:
-        yield Finding(Grade.GOOD, "NVML", f"{known} GPUs")
+        yield Finding(Grade.GOOD, "NVML", "1 GPU" if known == 1 else f"{known} GPUs")
     elif not nvidia:
         yield Finding(Grade.GOOD, "GPUs", f"{known}, by PCIe")
     elif not ready.nvidia_driver:

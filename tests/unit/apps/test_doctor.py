@@ -48,7 +48,7 @@ OBSTACLES = [
     ("NUMA balancing",    Grade.MIND, "on",                  {"host": replace(HOST, numa_balancing=True)},                READY),
     ("cgroups",           Grade.MIND, "version 1",           {"host": replace(HOST, cgroup="v1")},                        READY),
     ("cgroups",           Grade.BAD,  "none found",          {"host": None},                                              READY),
-    ("cgroup delegation", Grade.MIND, "not delegated",       {},                                                          replace(READY, controllers=frozenset({"memory"}))),
+    ("cgroup delegation", Grade.MIND, "not delegated",       {},                                                          replace(READY, root=False, controllers=frozenset({"memory"}))),
     ("rights",            Grade.MIND, "no root",             {},                                                          replace(READY, root=False)),
     ("rights",            Grade.GOOD, "systemd",             {},                                                          replace(READY, root=False, systemd=True)),
     ("NVML",              Grade.MIND, "NVML is not there",   {"gpus": ()},                                                replace(READY, nvml_problem="NVML is not there")),

@@ -69,8 +69,14 @@ class Vocabulary:
 
 def vocabulary(text: str) -> Vocabulary:
     """The links a text may hold: the usual ones and those of its legend."""
-    told = {word for word in LEGEND.findall(text) if not word.startswith(("GPU", "NIC"))}
+    told = {word for word in LEGEND.findall(text) if not any(_is_rest(word, known) for known in WORDS)}
     return Vocabulary(WORDS | told, frozenset(WHOLE_NVLINK.findall(text)))
+
+
+def _is_rest(word: str, known: str) -> bool:
+    """Whether a word may be a known one that lost letters."""
+    letters = iter(known)
+    return all(letter in letters for letter in word)
 
 
 def well_formed(value: str) -> bool:

@@ -259,9 +259,22 @@ def _corrected(names: tuple[str, ...], rows: Sequence[Row]) -> tuple[str, ...]:
     for row in rows:
         marked = [at for at, link in enumerate(row.links) if link.text == "X"]
         is_whole = len(row.links) == len(names) and len(marked) == 1
-        if is_whole and row.label not in names and found[marked[0]] not in labels:
+        if is_whole and row.label not in names and not _is_sure(names, marked[0], labels):
             found[marked[0]] = row.label
     return tuple(found) if len(set(found)) == len(found) else names
+
+
+def _is_sure(names: Sequence[str], at: int, labels: Container[str]) -> bool:
+    """Whether a name of the header needs no correction: a row has it, or it follows the one before it."""
+    name = names[at]
+    if name in labels:
+        return True
+    if not ANY_NAME.fullmatch(name) or len(name) > 8:
+        return False
+    before = (
+        names[at - 1] if at and names[at - 1][:3] == name[:3] and ANY_NAME.fullmatch(names[at - 1]) else ""
+    )
+    return int(name[3:]) == (int(before[3:9]) + 1 if before else 0)
 
 
 def _is_cut_name(names: Sequence[str], labels: Sequence[str]) -> bool:
@@ -322,10 +335,11 @@ def _by_tabs(row: Row, names: Sequence[str]) -> dict[str, str | None] | None:
         if not 0 <= at < len(names) or names[at] in found or not between.endswith("\t"):
             return None
         found[names[at]] = link.text
-    cells = row.text.count("\t", row.start, row.values[0].start if row.values else len(row.text))
-    if cells < len(names) + bool(row.values) and not row.is_cut:  # a cell is missing, and not only blank
-        return None
-    return found
+    if row.values:
+        is_anchored = row.text.count("\t", row.start, row.values[0].start) > len(names)
+    else:
+        is_anchored = row.is_cut or names[-1] in found
+    return found if is_anchored else None  # else a cell is missing, and not only blank
 
 
 def _by_model(row: Row, names: Sequence[str], model: Row) -> dict[str, str | None] | None:
