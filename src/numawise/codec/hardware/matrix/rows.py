@@ -271,10 +271,10 @@ def _is_sure(names: Sequence[str], at: int, labels: Container[str]) -> bool:
         return True
     if not ANY_NAME.fullmatch(name) or len(name) > 8:
         return False
-    before = (
-        names[at - 1] if at and names[at - 1][:3] == name[:3] and ANY_NAME.fullmatch(names[at - 1]) else ""
-    )
-    return int(name[3:]) == (int(before[3:9]) + 1 if before else 0)
+    before = names[at - 1] if at else ""
+    if before[:3] != name[:3] or not ANY_NAME.fullmatch(before):
+        return int(name[3:]) == 0
+    return int(name[3:]) == int(before[3:9]) + 1
 
 
 def _is_cut_name(names: Sequence[str], labels: Sequence[str]) -> bool:
