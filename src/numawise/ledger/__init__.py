@@ -1,0 +1,1 @@
+"""The durable record of who holds what on this machine."""
