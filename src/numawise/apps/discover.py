@@ -12,11 +12,10 @@ from numawise.codec.document import read_documents
 from numawise.codec.hardware import cadvisor, encode, hwloc, nccl
 from numawise.codec.hardware.combine import combine
 from numawise.codec.machine import decode_machine, encode_machine
-from numawise.errors import HostError, InputError
-from numawise.machine.hardware import GPU, NIC, UNKNOWN, Hardware, PciDevice, Remark
+from numawise.errors import InputError
+from numawise.machine.hardware import GPU, NIC, Hardware, PciDevice, Remark
 from numawise.machine.known import hardware_of
 from numawise.machine.kubelet_view import kubelet_view
-from numawise.machine.pci import NVIDIA
 from numawise.machine.places import gpu_numa, whole_gpus
 from numawise.quantity import Quantity
 from numawise.sets import format_ids
@@ -135,24 +134,12 @@ def printable(text: str) -> str:
 
 
 def _host(root: Path) -> Iterator[Hardware]:
-    from numawise.host.discover import read_hardware  # noqa: PLC0415 - only this needs it
+    from numawise.apps.live import read_live  # noqa: PLC0415 - only this needs it
 
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
         raise InputError(what, file=str(root), advice="give the folder that stands for /")
-    found = read_hardware(root)
-    yield found
-    if root == LIVE and any(device.vendor == NVIDIA and device.kind == GPU for device in found.pci):
-        yield _nvml()
-
-
-def _nvml() -> Hardware:
-    from numawise.host.nvml import load, read_gpus  # noqa: PLC0415 - an extra
-
-    try:
-        return read_gpus(load())
-    except HostError as problem:
-        return Hardware(remarks=(Remark(UNKNOWN, "gpus", f"NVML cannot be asked: {problem.message}"),))
+    yield read_live(None if root == LIVE else root)
 
 
 def _readings(file: str) -> Iterator[Hardware]:

@@ -12,12 +12,23 @@ from typing import Any
 import click
 
 COMMANDS = {
+    "bind": "Run one rank of a job on the CPUs and memory near to its GPU.",
     "discover": "Read this machine, a sysfs tree, or what people paste.",
+    "docker": "Start a Docker container on CPUs, memory and GPUs that belong together.",
     "doctor": "What on this host stands in the way of alignment, and what to do.",
+    "flags": "A placement as text for numactl, containers, systemd, Slurm and Kubernetes.",
     "machine": "Make machine files from a description or a catalogue of known servers.",
+    "ps": "Who holds which CPUs, memory and GPUs on this host.",
+    "reap": "Free what dead jobs held on this host.",
+    "release": "Give holds back before their time.",
+    "run": "Run a job on CPUs, memory and GPUs that belong together.",
+    "nerdctl": "Likewise with nerdctl (containerd).",
+    "podman": "Likewise with podman.",
     "replay": "Run recorded scenarios through the engine, in the recording's form.",
     "show": "Draw a machine: NUMA nodes, caches, cores, GPUs, NICs and their links.",
     "simulate": "What would a kubelet do with these pods on this machine?",
+    "verify": "Whether jobs are where they should be: threads, pages and GPUs.",
+    "why": "Why is this pod rejected, and what is the smallest change that lets it in?",
 }
 
 

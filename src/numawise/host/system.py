@@ -40,8 +40,8 @@ class Mount:
 
 def read_host(tree: Tree) -> Host | None:
     """Cgroup limits, isolation, NUMA balancing and kernel; None when nothing of it is known."""
-    mounts = _mounts(tree)
-    groups = _groups(tree)
+    mounts = cgroup_mounts(tree)
+    groups = own_groups(tree)
     cpuset, mems = _cpuset(tree, mounts, groups)
     balancing = tree.number("proc/sys/kernel/numa_balancing")
     host = Host(
@@ -55,7 +55,7 @@ def read_host(tree: Tree) -> Host | None:
     return None if host == Host() else host
 
 
-def _mounts(tree: Tree) -> list[Mount]:
+def cgroup_mounts(tree: Tree) -> list[Mount]:
     """The cgroup file systems among the mounts."""
     text = tree.text(f"{PROC}/mountinfo")
     if text:
@@ -83,7 +83,7 @@ def _unescape(path: str) -> str:
     return ESCAPE.sub(lambda found: chr(int(found[1], 8)), path)
 
 
-def _groups(tree: Tree) -> dict[str, str]:
+def own_groups(tree: Tree) -> dict[str, str]:
     """Controller → our cgroup; the unified hierarchy goes by the empty name."""
     found = {}
     for line in (tree.text(f"{PROC}/cgroup") or "").splitlines():
@@ -111,11 +111,11 @@ def _cpuset(tree: Tree, mounts: list[Mount], groups: dict[str, str]) -> tuple[in
     if older:
         bare = older[0].kind == "cpuset" or "noprefix" in older[0].options
         prefix = "" if bare else "cpuset."
-        folder = _folder(older[0], group)
+        folder = folder_in(older[0], group)
         cpus = _first(tree, folder, (prefix + "effective_cpus", prefix + "cpus"))
         mems = _first(tree, folder, (prefix + "effective_mems", prefix + "mems"))
     elif newer:
-        for folder in _upwards(_folder(newer[0], group), newer[0].point.strip("/")):
+        for folder in upwards(folder_in(newer[0], group), newer[0].point.strip("/")):
             cpus = tree.ids(f"{folder}/cpuset.cpus.effective")
             if cpus is not None:
                 mems = tree.ids(f"{folder}/cpuset.mems.effective")
@@ -123,7 +123,7 @@ def _cpuset(tree: Tree, mounts: list[Mount], groups: dict[str, str]) -> tuple[in
     return (cpus, mems) if cpus is not None else _allowed(tree, group, told=bool(older))
 
 
-def _folder(mount: Mount, group: str) -> str:
+def folder_in(mount: Mount, group: str) -> str:
     """Where a cgroup's files are; inside a container only its own part of the hierarchy is mounted."""
     root = mount.root.rstrip("/")
     inner = group[len(root) :] if group == root or group.startswith(root + "/") else ""
@@ -132,7 +132,8 @@ def _folder(mount: Mount, group: str) -> str:
     return (mount.point + inner).strip("/")
 
 
-def _upwards(folder: str, top: str) -> Iterator[str]:
+def upwards(folder: str, top: str) -> Iterator[str]:
+    """A folder and those above it, up to the top."""
     while True:
         yield folder
         if folder == top or not folder.startswith(top):

@@ -29,6 +29,11 @@ class Owner:
     """``docker``, ``podman`` or ``nerdctl`` when a container is the owner."""
     container: str = ""
     """Id of the container; '' while it is being made."""
+    namespace: int = 0
+    """Number of the pid namespace in which ``pid`` counts (``/proc/PID/ns/pid``); 0: not told.
+
+    The same number means another process inside a container, so nobody outside may judge by it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +82,16 @@ class Hold:
     """Seconds since the epoch."""
     labels: tuple[tuple[str, str], ...] = field(default=())
     """Whatever else is worth knowing later, such as ``isolated``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """Somebody who waits until there is room, in the order of coming."""
+
+    id: str
+    """Short, unique on this machine."""
+    owner: Owner
+    request: str = ""
+    """What is asked for, in words for people."""
+    since: float = 0.0
+    """Seconds since the epoch."""

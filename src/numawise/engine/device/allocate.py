@@ -11,7 +11,7 @@ Rules kept here:
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from numawise.engine.device.hints import has_topology, is_device_resource, nodes_of
+from numawise.engine.device.hints import is_device_resource, nodes_of
 from numawise.engine.failure import Failure
 from numawise.engine.reuse import hands_on
 from numawise.engine.state import DeviceGrant, Draft, Plugin
@@ -19,6 +19,8 @@ from numawise.engine.trace import DevicesChosen, Note, StaleRemoved, ignore
 from numawise.request.model import ContainerRequest, PodRequest
 from numawise.rules.model import Rules
 
+NOWHERE_NUMA = -1
+"""Where devices without NUMA node are recorded."""
 Pick = Callable[[str, str, frozenset[str], int], Iterable[str] | None]
 """(container, resource, candidates, how many) → the ids to take where the kubelet's choice is free."""
 
@@ -75,7 +77,7 @@ def allocate_resources(
             return chosen
         if chosen:
             changed = True
-            _record(draft, pod.uid, container.name, resource, chosen)
+            _record(rules, draft, pod.uid, container.name, resource, chosen)
     if changed:
         draft.save_devices()
     return None
@@ -108,8 +110,8 @@ def _choose(
             return failure
     if not needed:
         return frozenset()
-    if not rules.behaviour.checks_recorded_devices and (failure := _health_failure(draft, resource, None)):
-        return failure
+    if resource not in draft.plugins:
+        return Failure(f"can't allocate unregistered device {resource}")
 
     plugin = draft.plugins[resource]
     taking = _Taking(container.name, resource, needed, pick)
@@ -197,7 +199,7 @@ def split(
     plugin: Plugin, available: frozenset[str], affinity: int | None
 ) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     """Available devices on the wanted NUMA nodes, on other nodes, and on none."""
-    if affinity is None or not has_topology(plugin):
+    if affinity is None:
         return frozenset(), frozenset(), available
     near: set[str] = set()
     far: set[str] = set()
@@ -215,12 +217,15 @@ def _preferred(plugin: Plugin, available: frozenset[str], must: frozenset[str], 
     return must.union(sorted(available - must)[: max(0, size - len(must))])
 
 
-def _record(draft: Draft, uid: str, container: str, resource: str, chosen: frozenset[str]) -> None:
+def _record(
+    rules: Rules, draft: Draft, uid: str, container: str, resource: str, chosen: frozenset[str]
+) -> None:
     plugin = draft.plugins[resource]
+    homeless = (NOWHERE_NUMA,) if rules.behaviour.homeless_devices_apart else (0,)
     per_numa: dict[int, list[str]] = {}
     for name in sorted(chosen):
         device = plugin.devices.get(name)
-        for numa in (device.numa if device else None) or (-1,):
+        for numa in (device.numa if device else None) or homeless:
             per_numa.setdefault(numa, []).append(name)
     grant = DeviceGrant(tuple((numa, tuple(ids)) for numa, ids in sorted(per_numa.items())))
     held = draft.grants.get(uid, {}).get(container, {})

@@ -62,28 +62,30 @@ def _hints(
     again: Iterable[str],
 ) -> Family | None:
     plugin = draft.plugins.get(resource, Plugin())
-    if not has_topology(plugin):
+    if not has_topology(rules, plugin):
         return None
     if held:
         if len(held) != count:
             return NOWHERE
-        _all_listed(plugin, held)
+        _all_listed(rules, plugin, held)
         return family(machine, rules, plugin, held, (), count)
     available = plugin.healthy - draft.allocated.get(resource, frozenset())
     if len(available.union(again)) < count:
         return NOWHERE
-    _all_listed(plugin, again)
+    _all_listed(rules, plugin, again)
     return family(machine, rules, plugin, available, again, count)
 
 
-def _all_listed(plugin: Plugin, names: Iterable[str]) -> None:
-    """The kubelet does not survive a device that it remembers and the plugin no longer lists."""
-    if not all(name in plugin.devices for name in names):
+def _all_listed(rules: Rules, plugin: Plugin, names: Iterable[str]) -> None:
+    """A device that is remembered, and that the plugin no longer lists, may be the end of the kubelet."""
+    if rules.behaviour.vanished_devices_crash and not all(name in plugin.devices for name in names):
         raise Crash(NIL)
 
 
-def has_topology(plugin: Plugin) -> bool:
-    """True when some device of the resource has a NUMA node."""
+def has_topology(rules: Rules, plugin: Plugin) -> bool:
+    """True when some device of the resource has a topology, with NUMA nodes where that is asked for."""
+    if not rules.behaviour.empty_topology_is_none:
+        return any(device.numa is not None for device in plugin.devices.values())
     return any(device.numa for device in plugin.devices.values())
 
 

@@ -1,0 +1,148 @@
+"""``numawise bind``: one rank of a job on the CPUs and memory near to its GPU, then exec."""
+
+import os
+import sys
+
+import click
+
+from numawise.apps.bind import Asked, Prepared, apply, become, prepare, shares_data, start, told
+from numawise.apps.offspring import find_command
+from numawise.apps.ranks import MODES, TooFew
+from numawise.cli.dashes import BeforeDashes, command_of, required_command
+from numawise.errors import InputError
+
+COLUMNS = ("RANK", "GPU", "NUMA", "CPUS", "CORES", "MEMORY", "THREADS", "NICS")
+
+
+@click.command(
+    cls=BeforeDashes,
+    options_metavar="[OPTIONS] -- COMMAND [ARG]...",
+    epilog="""\b
+Examples:
+  torchrun --nproc-per-node 8 --no-python numawise bind -- python train.py
+  mpirun -np 8 --bind-to none numawise bind --by node -- ./solver
+  srun --ntasks-per-node 8 --cpu-bind=none numawise bind -- ./solver
+  numawise run --gpus 4 --cpus 32 -- torchrun --nproc-per-node 4 --no-python numawise bind -- python train.py
+  numawise bind --dry-run --local-size 8 --machine dgx-h100
+
+\b
+Exit status: that of COMMAND; 127 not found, 126 not executable, 1 too few cores, 2 bad input, 3 host.""",
+)
+@click.option(
+    "--by",
+    type=click.Choice(MODES),
+    default=None,
+    help="CPUs of the GPU's NUMA node, of its socket, a part of the node's cores for each rank alone, or one "
+    "L3 of it.  [default: exclusive where every rank gets a core, else node]",
+)
+@click.option(
+    "--memory",
+    type=click.Choice(["bind", "preferred", "off"]),
+    default=None,
+    help="Memory from the NUMA nodes of the CPUs only, from there first, or as before.  [default: bind]",
+)
+@click.option(
+    "--gpu",
+    type=click.Choice(["all", "one"]),
+    default="all",
+    show_default=True,
+    help="Let the rank see all GPUs and count within them, or its own alone.",
+)
+@click.option("--threads", type=click.IntRange(1, 65536), metavar="N", help="Set OMP_NUM_THREADS to N.")
+@click.option("--cpus", metavar="LIST", help="Divide these CPUs only, such as 0-31.")
+@click.option("--local-rank", type=click.IntRange(0, 65535), metavar="N", help="The rank on this host.")
+@click.option("--local-size", type=click.IntRange(1, 65535), metavar="N", help="Ranks on this host.")
+@click.option("--rank-variable", metavar="NAME", default="", help="Variable that has the rank on this host.")
+@click.option("--dry-run", is_flag=True, help="Show what each rank would get, and start nothing.")
+@click.option("--machine", metavar="MACHINE", help="With --dry-run: another machine, by file, name or words.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of --dry-run.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Say on standard error what this rank got.")
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    by: str | None,
+    memory: str | None,
+    gpu: str,
+    threads: int | None,
+    cpus: str | None,
+    local_rank: int | None,
+    local_size: int | None,
+    rank_variable: str,
+    dry_run: bool,
+    machine: str | None,
+    output: str,
+    verbose: bool,
+) -> int:
+    """Run COMMAND as one rank, on its GPU's part of this machine.
+
+    Which rank it is comes from the launcher: torchrun, mpirun, srun and others.  Within numawise run the
+    hold's CPUs are divided, otherwise those that this process may use.
+    """
+    environment = {} if machine else dict(os.environ)
+    words = command_of(context) if dry_run else required_command(context)
+    if machine and not dry_run:
+        raise InputError("needs --dry-run", field="--machine", advice="ranks are bound on this machine only")
+    if not dry_run:
+        find_command(words[0], environment.get("PATH"))
+    asked = Asked(
+        by=by or "",
+        threads=threads or 0,
+        one_gpu=gpu == "one",
+        cpus=cpus,
+        rank=local_rank,
+        size=local_size,
+        variable=rank_variable,
+        machine=machine or "",
+    )
+    found = prepare(asked, environment, all_ranks=dry_run)
+    if isinstance(found, TooFew):
+        click.echo(f"numawise: {found.message}; {found.advice}", err=True)
+        return 1
+    if dry_run:
+        _show(context, found, memory or "bind", output)
+        return 0
+    bound = start(found, asked, environment)
+    refused = apply(bound.share, memory or "")
+    if verbose:
+        click.echo(f"numawise: {told(bound.share, found.size)}", err=True)
+    if verbose or found.rank == 0:
+        for remark in (*bound.remarks, *refused):
+            click.echo(f"numawise: {remark}", err=True)
+    return become(words, bound.environment)
+
+
+def _show(context: click.Context, found: Prepared, memory: str, output: str) -> None:
+    from numawise.apps.telling import API_VERSION  # noqa: PLC0415
+    from numawise.codec.output import to_json  # noqa: PLC0415 - a rank that starts needs none of these
+    from numawise.render.terminal import DIM, table  # noqa: PLC0415
+
+    rows = shares_data(found.hardware, found.shares)
+    if output == "json":
+        data = {
+            "apiVersion": API_VERSION,
+            "kind": "Ranks",
+            "by": found.shares.by,
+            "memory": memory,
+            "ranks": rows,
+            "remarks": list(found.shares.remarks),
+        }
+        click.echo(to_json(data), nl=False)
+        return
+    cells: list[list[tuple[str, str] | str]] = []
+    for row in rows:
+        cpus = row["cpus"] if row["alone"] else (f"{row['cpus']} (shared)", DIM)
+        nics = ",".join(row["nics"]) or "-"
+        numa = ",".join(map(str, row["numa"])) or "-"
+        numbers = (str(row["cores"]), row["mems"] or "any", str(row["threads"]))
+        cells.append([str(row["rank"]), row["gpu"] or "-", numa, cpus, *numbers, nics])
+    table(COLUMNS, cells, sys.stdout, color=context.color)
+    for remark in found.shares.remarks:
+        click.echo(f"numawise: {remark}", err=True)

@@ -1,0 +1,134 @@
+"""``numawise docker``, ``podman``, ``nerdctl``: a container on CPUs, memory and GPUs that belong together."""
+
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from numawise.cli.dashes import BeforeDashes, required_command
+from numawise.cli.placing import placement_options, seconds, wish_of
+
+EXAMPLES = """\b
+Examples:
+  numawise ENGINE --gpu-ids 0 -- run -d --name train --shm-size=16g trainer:latest python train.py
+  numawise ENGINE --cpus 16 --memory 32g --gpus 1 -- run -d --name serve -p 8080:8080 server:latest
+  numawise ENGINE --cpus 8 --gpus 2 --wait -- run --rm -it trainer:latest bash
+  numawise ENGINE --gpus 4 --print -- run -d trainer:latest torchrun --nproc_per_node=4 train.py
+  numawise ENGINE --cpus 4 -- create --name later server:latest
+
+\b
+Exit status: that of ENGINE (125 it failed, 126 and 127 the container's command); 1 no room, 2 bad
+input or more than the machine has, 3 host, 4 ledger.
+"""
+HELP = """Start a container on CPUs, memory and GPUs that belong together.
+
+After -- stands what ENGINE is to do, run or create with all their options.  The CPUs, memory nodes, GPUs and
+variables that were granted are put in.  The hold lives as long as the container, detached or not.
+"""
+
+
+def container_command(engine: str) -> click.Command:
+    """The command for one engine."""
+    help_text, examples = (text.replace("ENGINE", engine) for text in (HELP, EXAMPLES))
+
+    usage = f"[OPTIONS] -- run [{engine.upper()}_OPTIONS] IMAGE [COMMAND]..."
+
+    @click.command(engine, cls=BeforeDashes, help=help_text, epilog=examples, options_metavar=usage)
+    @placement_options
+    @click.option(
+        "--wait",
+        is_flag=False,
+        flag_value="forever",
+        default="",
+        metavar="[SECONDS]",
+        help="Wait for room, at most so long; first come, first served.",
+    )
+    @click.option("--cdi", is_flag=True, help="Name GPUs by CDI; podman always does for NVIDIA's.")
+    @click.option(
+        "--no-env", is_flag=True, help="Add no variables (OMP_…, CUDA_VISIBLE_DEVICES, NUMAWISE_…)."
+    )
+    @click.option(
+        "--print", "--dry-run", "dry", is_flag=True, help="Print the command; run nothing and hold nothing."
+    )
+    @click.option("--machine", metavar="FILE", help="Another machine than this one (with --print).")
+    @click.option("-q", "--quiet", is_flag=True, help="Do not say what the container got.")
+    @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="For --print.")
+    @click.pass_context
+    def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 - click's
+        return _start(engine, required_command(context), options)
+
+    made: click.Command = command
+    return made
+
+
+def _start(engine: str, words: tuple[str, ...], options: dict[str, Any]) -> int:
+    from numawise.apps import containerrun, launch, telling  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.container_command import read_command  # noqa: PLC0415
+    from numawise.apps.shortage import NoRoom  # noqa: PLC0415
+    from numawise.host.settings import read_settings  # noqa: PLC0415
+
+    settings = read_settings()
+    quiet, environment = options["quiet"], dict(os.environ)
+    given = read_command(engine, words)
+    if given.helps:
+        containerrun.become_client(given, words, environment)
+    wish = containerrun.container_wish(given, wish_of(options, settings.policy), environment)
+    job = containerrun.ContainerJob(
+        given, wish, seconds(options["wait"]), options["cdi"], not options["no_env"], environment
+    )
+    if options["dry"]:
+        return _print(job, settings, options)
+    if options["machine"]:
+        raise click.UsageError("--machine is for --print: a container cannot run on another machine")
+
+    def tell(started: launch.Started) -> None:
+        if not quiet:
+            _say(telling.started_line(started))
+            for remark in started.remarks:
+                _say(f"  {remark}")
+
+    def waiting(found: NoRoom) -> None:
+        if not quiet:
+            _say(f"waiting: {found.reason}")
+
+    ended = containerrun.run_container(job, settings, tell, waiting, _say)
+    if isinstance(ended, NoRoom):
+        for line in telling.no_room_lines(ended, launch.this_site(settings)):
+            _say(line)
+        return 1
+    return ended
+
+
+def _print(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps
+    from numawise.apps import containerrun, launch, telling  # noqa: PLC0415
+    from numawise.apps.shortage import NoRoom  # noqa: PLC0415
+
+    site, holds, here = launch.imagined(options["machine"], settings, job.environment)
+    found = containerrun.printed(job, site, holds, here=here)
+    if isinstance(found, NoRoom):
+        for line in telling.no_room_lines(found, site):
+            _say(line)
+        return 1
+    if options["output"] == "json":
+        data = {
+            "apiVersion": telling.API_VERSION,
+            "kind": "ContainerCommand",
+            **telling.placement_data(found.placement),
+            "remarks": list(found.remarks),
+            "command": list(found.shell.argv),
+        }
+        click.echo(json.dumps(data, indent=2))
+        return 0
+    click.echo(str(found.shell))
+    for remark in found.remarks if not options["quiet"] else ():
+        _say(remark)
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"numawise: {text}", file=sys.stderr, flush=True)  # noqa: T201 - click.echo is slower
+
+
+command = container_command("docker")

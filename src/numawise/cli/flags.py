@@ -1,0 +1,86 @@
+"""``numawise flags``: a placement as text for numactl, containers, systemd, Slurm and Kubernetes."""
+
+import os
+from typing import Any
+
+import click
+
+from numawise.cli.placing import placement_options, wish_of
+
+FORMATS = ("numactl", "taskset", "docker", "podman", "systemd", "slurm", "kubernetes", "env")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  numawise flags --cpus 16 --memory 64g --gpus 2
+  numawise flags --cpus 8 --full-cores --format numactl
+  numawise flags --hold train --format systemd
+  numawise flags --cpus 8 --memory 32g --gpus 1 --format kubernetes --machine dgx-h100
+  eval "$(numawise flags --gpus 2 --format env)"
+
+\b
+Exit status: 0; 1 no room, 2 bad input or more than the machine has, 3 host, 4 ledger."""
+)
+@placement_options
+@click.option("--hold", metavar="HOLD", default="", help="The placement of a hold, by id or name.")
+@click.option(
+    "--format",
+    "formats",
+    type=click.Choice([*FORMATS, "all"]),
+    multiple=True,
+    default=("all",),
+    show_default="all",
+    help="For which program; may be given several times.",
+)
+@click.option(
+    "--machine", metavar="MACHINE", help="Another machine, by file, name or words; nothing runs on it."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the answer.",
+)
+def command(hold: str, formats: tuple[str, ...], machine: str | None, output: str, **options: Any) -> int:  # noqa: ANN401 - click's
+    """Print where a job would go, or a hold is, in the words of other programs.
+
+    Nothing is held by this: what runs with these flags is not in the ledger, and others may get the same.
+    """
+    from numawise.apps import telling  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.flag_sources import flags_data, found_placement  # noqa: PLC0415
+    from numawise.apps.flags import texts  # noqa: PLC0415
+    from numawise.apps.shortage import NoRoom  # noqa: PLC0415
+    from numawise.codec.output import to_json  # noqa: PLC0415
+    from numawise.errors import InputError  # noqa: PLC0415
+    from numawise.host.settings import read_settings  # noqa: PLC0415
+
+    if hold and machine:
+        raise InputError("cannot be used together", field="--hold and --machine", advice="give one of them")
+    given = [name for name, value in options.items() if value]
+    if hold and given:
+        flag = "--" + given[0].removesuffix("s" if given[0] == "devices" else "").replace("_", "-")
+        raise InputError("cannot be used together", field=f"--hold and {flag}", advice="give one of them")
+    settings = read_settings()
+    wish = wish_of(options, settings.policy)
+    site, found = found_placement(wish, hold, machine or "", settings, os.environ)
+    if isinstance(found, NoRoom):
+        for line in telling.no_room_lines(found, site):
+            click.echo(f"numawise: {line}", err=True)
+        return 1
+    chosen = FORMATS if "all" in formats else tuple(dict.fromkeys(formats))
+    written = texts(found, chosen)
+    if output == "json":
+        click.echo(to_json(flags_data(found, written)), nl=False)
+        return 0
+    for at, (name, text) in enumerate(written.items()):
+        if len(written) > 1:
+            click.echo(f"{chr(10) if at else ''}# {name}")
+        click.echo(str(text), nl=False)
+        for remark in text.remarks:
+            click.echo(f"numawise: {name}: {remark}", err=True)
+    for remark in found.placement.remarks:
+        click.echo(f"numawise: {remark}", err=True)
+    return 0

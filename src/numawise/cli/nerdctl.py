@@ -1,0 +1,5 @@
+"""``numawise nerdctl``: see ``docker``."""
+
+from numawise.cli.docker import container_command
+
+command = container_command("nerdctl")

@@ -1,0 +1,71 @@
+"""The flags that say what a job wants, the same for every command that places one."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from numawise.apps.wish import POLICIES, Wish, make_wish
+from numawise.errors import InputError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+NAMES = ("cpus", "memory", "gpus", "gpu_ids", "devices", "nics", "policy", "full_cores", "name")
+
+
+def placement_options(command: Command) -> Command:
+    """Add the flags of a wish to a command; ``wish_of`` takes them out of its arguments again."""
+    options = (
+        click.option(
+            "--cpus", metavar="N", default="", help="CPUs to have alone; 0.5 or 1500m: in the shared pool."
+        ),
+        click.option("--memory", metavar="SIZE", default="", help="Memory, such as 64g."),
+        click.option(
+            "--gpus", metavar="N", type=click.IntRange(1, 1000), help="So many GPUs, the best linked."
+        ),
+        click.option(
+            "--gpu-ids", metavar="LIST", default="", help="These GPUs: 0,1 or UUIDs or PCI addresses."
+        ),
+        click.option(
+            "--device", "devices", metavar="RESOURCE=N", multiple=True, help="Other devices, such as nvme=1."
+        ),
+        click.option(
+            "--nics", metavar="N", type=click.IntRange(1, 1000), help="Network cards, nearest to the GPUs."
+        ),
+        click.option(
+            "--policy",
+            type=click.Choice(POLICIES),
+            help="Topology policy; unless set elsewhere, best-effort.",
+        ),
+        click.option("--full-cores", is_flag=True, help="Whole cores only: no thread beside a stranger's."),
+        click.option("--name", metavar="NAME", default="", help="Name of the hold; otherwise the command's."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def wish_of(arguments: dict[str, Any], policy: str = "") -> Wish:
+    """Take the flags of a wish out of a command's arguments; ``policy`` is what settings say."""
+    given = {name: arguments.pop(name) for name in NAMES}
+    given["policy"] = given["policy"] or policy or POLICIES[1]
+    given["gpus"], given["nics"] = given["gpus"] or 0, given["nics"] or 0
+    return make_wish(**given)
+
+
+def seconds(text: str) -> float:
+    """How long ``--wait`` means: not at all, for ever, or so many seconds."""
+    if not text:
+        return 0.0
+    if text == "forever":
+        return float("inf")
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise InputError(
+            f"{text!r} is no number of seconds",
+            field="--wait",
+            advice="write --wait=60, or --wait alone before --",
+        )
+    return found

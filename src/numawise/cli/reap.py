@@ -1,0 +1,34 @@
+"""``numawise reap``: free what the dead held."""
+
+import os
+
+import click
+
+EXAMPLES = """\b
+Examples:
+  numawise reap
+"""
+
+
+@click.command("reap", epilog=EXAMPLES)
+def command() -> int:
+    """Free what the dead held, and remove control groups that nobody uses.
+
+    Every command that changes the ledger does the first by itself; this one is for a look, or a timer.
+    """
+    from numawise.apps import telling  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.ending import remove_stale  # noqa: PLC0415
+    from numawise.apps.launch import open_holdings, this_site  # noqa: PLC0415
+    from numawise.host.settings import read_settings  # noqa: PLC0415
+
+    settings = read_settings()
+    holdings = open_holdings(this_site(settings), os.environ, settings.ledger)
+    names = telling.gpu_names(holdings.site)
+    for hold in holdings.reap():
+        what = ", ".join(telling.held(hold, names)) or "a place in the shared pool"
+        click.echo(f"{hold.name} ({hold.id}) of {hold.owner.user}, {telling.owner_text(hold)}: {what}")
+    for group in remove_stale(holdings):
+        click.echo(f"removed {group}")
+    for sentence in holdings.silent:
+        click.echo(f"numawise: {sentence}", err=True)
+    return 0

@@ -1,0 +1,39 @@
+"""``numawise release``: give holds back."""
+
+import os
+
+import click
+
+EXAMPLES = """\b
+Examples:
+  numawise release train            # its job has ended, or is frozen beyond repair
+  numawise release --kill train     # end the job, then free what it held
+"""
+
+
+@click.command("release", epilog=EXAMPLES)
+@click.argument("holds", metavar="HOLD...", nargs=-1, required=True)
+@click.option("--kill", is_flag=True, help="End the job first, at once and for good.")
+@click.option("--force", is_flag=True, help="Free it although its job goes on running there.")
+def command(holds: tuple[str, ...], kill: bool, force: bool) -> int:
+    """Give back HOLDs, by name or id.
+
+    A hold ends by itself with its job.  One whose job still runs is given back only with --kill or --force,
+    since the next job would be put beside it.  Only root can release what another user holds.
+    """
+    from numawise.apps.ending import release  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.launch import open_holdings, this_site  # noqa: PLC0415
+    from numawise.host.settings import read_settings  # noqa: PLC0415
+
+    settings = read_settings()
+    holdings = open_holdings(this_site(settings), os.environ, settings.ledger)
+    found = [holdings.find(name) for name in holds]
+    status = 0
+    for hold in found:
+        problem = release(holdings, hold, kill=kill, force=force)
+        if problem:
+            click.echo(f"numawise: {problem}", err=True)
+            status = 1
+        else:
+            click.echo(f"{hold.name} ({hold.id}) released")
+    return status

@@ -1,0 +1,118 @@
+"""``numawise run``: a job on CPUs, memory and GPUs that belong together."""
+
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from numawise.cli.dashes import BeforeDashes, required_command
+from numawise.cli.placing import placement_options, seconds, wish_of
+
+EXAMPLES = """\b
+Examples:
+  numawise run --cpus 8 --memory 64g --gpus 2 -- python train.py
+  numawise run --gpu-ids 0 -- python serve.py       # shared CPUs near to GPU 0
+  numawise run --cpus 16 --full-cores --policy single-numa-node -- ./solver
+  numawise run --cpus 0.5 -- ./watcher              # in the shared pool
+  numawise run --cpus 8 --gpus 1 --wait=600 -- make test
+  numawise run --cpus 8 --gpus 2 --dry-run -- python train.py
+
+\b
+Exit status: that of the job; 1 no room, 2 bad input or more than the machine has, 3 host, 4 ledger,
+125 the job could not be started, 126 not executable, 127 not found.
+"""
+
+
+@click.command("run", cls=BeforeDashes, epilog=EXAMPLES)
+@placement_options
+@click.option(
+    "--wait",
+    is_flag=False,
+    flag_value="forever",
+    default="",
+    metavar="[SECONDS]",
+    help="Wait for room, at most so long; first come, first served.",
+)
+@click.option("--isolate", is_flag=True, help="Keep everybody else off the CPUs (root, cgroup v2).")
+@click.option(
+    "--mode",
+    type=click.Choice(["systemd", "cgroup", "affinity"]),
+    help="How the job is kept to its grant; otherwise the best that this host allows.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be done; hold nothing.")
+@click.option(
+    "--machine", metavar="FILE", help="Another machine than this one (with --dry-run); nothing is held on it."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Do not say what the job got.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="For --dry-run.")
+@click.pass_context
+def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 - click's
+    """Run a COMMAND on CPUs, memory and GPUs that belong together.
+
+    The job is bound before it starts: in a control group where this host allows it, otherwise by CPU mask and
+    memory policy.  Its CPUs are its own until it ends; who holds what is in the ledger ('numawise ps').
+    """
+    from numawise.apps import launch, telling  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.shortage import NoRoom  # noqa: PLC0415
+    from numawise.host.settings import read_settings  # noqa: PLC0415
+
+    settings = read_settings()
+    quiet = options["quiet"]
+    job = launch.Job(
+        wish=wish_of(options, settings.policy),
+        command=required_command(context),
+        wait=seconds(options["wait"]),
+        mode=options["mode"] or "",
+        isolate="root" if options["isolate"] else "",
+        environment=dict(os.environ),
+    )
+    if options["dry_run"]:
+        return _show(job, settings, options)
+    if options["machine"]:
+        raise click.UsageError("--machine is for --dry-run: a job cannot run on another machine")
+
+    def tell(started: launch.Started) -> None:
+        if not quiet:
+            _say(telling.started_line(started))
+            for remark in started.remarks:
+                _say(f"  {remark}")
+
+    def waiting(found: NoRoom) -> None:
+        if not quiet:
+            _say(f"waiting: {found.reason}")
+
+    ended = launch.run(job, settings, tell, waiting)
+    if isinstance(ended, NoRoom):
+        for line in telling.no_room_lines(ended, launch.this_site(settings)):
+            _say(line)
+        return 1
+    return ended
+
+
+def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps
+    from numawise.apps import launch, telling  # noqa: PLC0415
+    from numawise.apps.shortage import NoRoom  # noqa: PLC0415
+
+    site, holds, here = launch.imagined(options["machine"], settings, job.environment)
+    found = launch.preview(job, site, holds, here=here)
+    if isinstance(found, NoRoom):
+        for line in telling.no_room_lines(found, site):
+            _say(line)
+        return 1
+    if options["output"] == "json":
+        click.echo(json.dumps(telling.preview_data(found, job.command), indent=2))
+        return 0
+    click.echo(telling.placement_text(found.placement) + (f", kept by {found.mode}" if found.mode else ""))
+    for remark in found.remarks:
+        click.echo(f"  {remark}")
+    for step in found.steps:
+        click.echo(f"  {step}")
+    for name, value in found.environment:
+        click.echo(f"  {name}={value}")
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"numawise: {text}", file=sys.stderr, flush=True)  # noqa: T201 - click.echo is slower than the job

@@ -1,0 +1,310 @@
+"""How a job is kept to its CPUs and NUMA nodes on this host: which way is open, and that way, gone.
+
+Rules kept here:
+
+1. Order of preference: a systemd scope, control groups version 2, control groups version 1, affinity.  A
+   control group holds every thread and child of the job whatever they call later, and can be changed while it
+   runs; where systemd is in charge it must be asked.  Affinity is open to everybody: the job's process sets
+   its own CPU mask and memory policy before exec, which its children inherit and may undo.
+2. In a control group the cpuset is enough: ``cpuset.mems`` binds the memory of every task in it, so no policy
+   is set on top.  The job's process only drops the mask and policy that it inherited from whoever started us
+   (``taskset``, ``numactl``), since the kernel would intersect them with the cpuset.
+3. Nothing is granted outside of the cpuset that we live in ourselves, nor memory on a NUMA node without any.
+4. What took effect is read back from ``/proc/PID/status``; anything else than the plan is an error, and
+   undone.
+5. A way that was asked for by name and is not open is an error that says what is missing; nothing is
+   silently weaker.
+"""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from numawise.errors import HostError
+from numawise.host import cgroup, groups, mempolicy, processes, systemd
+from numawise.host import plan as effects
+from numawise.host.files import Tree
+from numawise.host.groups import Limits
+from numawise.host.plan import Itself, Plan, Prove, SetMask
+from numawise.host.system import read_host
+from numawise.sets import format_ids
+
+ROOT = Path("/")
+SYSTEMD, CGROUP_V2, CGROUP_V1, AFFINITY = "systemd", "cgroup v2", "cgroup v1", "affinity"
+MODES = (SYSTEMD, CGROUP_V2, CGROUP_V1, AFFINITY)
+"""Best first."""
+WORDS = {"systemd": (SYSTEMD,), "cgroup": (CGROUP_V2, CGROUP_V1), "affinity": (AFFINITY,)}
+"""What a user may ask for, and the modes that are meant."""
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*", re.ASCII)
+KILL_ROUNDS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One way to keep a job to its grant."""
+
+    name: str
+    problem: str = ""
+    """Why it is not open here, as a clause; '' when it is."""
+
+
+def modes(root: Path = ROOT) -> tuple[Mode, ...]:
+    """Every way and whether it is open to this process, best first."""
+    return tuple(Mode(name, _problem(name, root)) for name in MODES)
+
+
+def _problem(mode: str, root: Path) -> str:
+    if mode == SYSTEMD:
+        return systemd.problem(root)
+    if mode == AFFINITY:
+        return ""
+    return cgroup.base_of(2 if mode == CGROUP_V2 else 1, root).problem
+
+
+def choose(wanted: str = "", root: Path = ROOT) -> str:
+    """The best mode that is open; ``wanted`` (systemd, cgroup or affinity) leaves only those of that word."""
+    if wanted and wanted not in WORDS:
+        raise HostError(f"{wanted!r} is no way to bind a job", f"say {', '.join(WORDS)}")
+    problems = []
+    for mode in WORDS.get(wanted, MODES):
+        why_not = _problem(mode, root)
+        if not why_not:
+            return mode
+        problems.append(why_not if wanted == SYSTEMD else f"{mode}: {why_not}")
+    raise HostError(
+        f"jobs cannot be kept in a {'scope' if wanted == SYSTEMD else 'control group'} here: "
+        + "; ".join(problems),
+        "leave out --mode to use what this host allows",
+    )
+
+
+def allowed(root: Path = ROOT) -> tuple[int, int]:
+    """CPUs and NUMA nodes of the cgroup we live in: nothing else can be granted."""
+    host = read_host(Tree(root))
+    own = processes.allowed_of(os.getpid(), root=root) or (0, 0)
+    cpus = host.cpuset if host and host.cpuset else own[0]
+    mems = host.mems if host and host.mems else own[1]
+    return cpus, mems
+
+
+def plan(
+    mode: str,
+    hold: str,
+    pid: int,
+    cpus: int = 0,
+    mems: int = 0,
+    memory: int = 0,
+    cpu_limit: int = 0,
+    isolate: str = "",
+    root: Path = ROOT,
+) -> Plan:
+    """What to do so that process ``pid`` and all it starts is kept to this; nothing is done yet.
+
+    No CPUs, or no NUMA nodes, mean those that we may use ourselves.  ``isolate`` is ``root`` (nobody else
+    runs on the CPUs) or ``isolated`` (nor does the kernel balance load among them: each thread must choose
+    its CPU).  Process 0 stands for one that is not there yet, in a plan that shall only be shown.
+    """
+    if not NAME.fullmatch(hold):
+        raise ValueError(f"{hold!r} cannot name a control group")
+    mems = _with_memory(mems, root)
+    _check_inside(cpus, mems, root)
+    limits = Limits(cpus, mems, memory, cpu_limit, _partition(isolate, cpus))
+    if mode == AFFINITY:
+        return _affinity(pid, limits)
+    if mode == SYSTEMD:
+        group = systemd.scope(hold, pid, limits, root)
+    elif mode == CGROUP_V2:
+        group = groups.group_v2(_base(2, root), hold, pid, limits)
+    elif mode == CGROUP_V1:
+        group = groups.group_v1(_base(1, root), hold, pid, limits, root)
+    else:
+        raise ValueError(f"{mode!r} is no mode")
+    return Plan(mode, group.name, group.steps, remarks=group.remarks)
+
+
+def _base(version: int, root: Path) -> cgroup.Base:
+    base = cgroup.base_of(version, root)
+    if base.problem:
+        raise HostError(f"jobs cannot be kept in a control group here: {base.problem}")
+    return base
+
+
+def _partition(isolate: str, cpus: int) -> str:
+    if isolate and isolate not in cgroup.PARTITIONS:
+        raise ValueError(f"{isolate!r} is no kind of partition")
+    if isolate and not cpus:
+        raise HostError("only CPUs of its own can be isolated", "ask for whole CPUs with --cpus")
+    return isolate
+
+
+def _affinity(pid: int, limits: Limits) -> Plan:
+    if limits.partition:
+        raise HostError("CPUs cannot be isolated by affinity", "run it as root, or without --isolate")
+    remarks = []
+    refused = mempolicy.problem() if limits.mems else ""
+    if refused:
+        remarks.append(
+            f"Memory is not bound to NUMA nodes {format_ids(limits.mems)}: {refused}. Pages still come from"
+            " the NUMA node of the CPU that touches them first, while that has free memory."
+        )
+    for amount, what in ((limits.memory, "memory"), (limits.cpu_limit, "CPU")):
+        if amount:
+            remarks.append(f"The {what} limit is not enforced: that needs a control group.")
+    steps = (SetMask(pid, limits.cpus, groups.mask_of(pid)), Prove(pid, limits.cpus, 0))
+    return Plan(AFFINITY, "", steps, Itself(limits.cpus, 0 if refused else limits.mems), tuple(remarks))
+
+
+def _with_memory(mems: int, root: Path) -> int:
+    having = Tree(root).ids("sys/devices/system/node/has_memory")
+    if not mems or having is None:
+        return mems
+    if not mems & having:
+        raise HostError(
+            f"NUMA node {format_ids(mems)} has no memory", f"nodes with memory are {format_ids(having)}"
+        )
+    return mems & having
+
+
+def _check_inside(cpus: int, mems: int, root: Path) -> None:
+    for wanted, ours, what in zip((cpus, mems), allowed(root), ("CPUs", "NUMA nodes"), strict=True):
+        beyond = wanted & ~ours
+        if beyond and ours:
+            raise HostError(
+                f"{what} {format_ids(beyond)} are outside of the cpuset that numawise runs in",
+                f"it may use {what} {format_ids(ours)} only",
+            )
+
+
+def carry_out(todo: Plan, root: Path = ROOT) -> None:
+    """Do it, and read back that it took effect; on failure everything is undone and ``HostError`` raised.
+
+    The job's process then calls ``settle(plan.itself)`` before exec.
+    """
+    effects.do(todo.steps, root)
+
+
+def put(
+    wanted: str,
+    hold: str,
+    pid: int,
+    cpus: int = 0,
+    mems: int = 0,
+    memory: int = 0,
+    cpu_limit: int = 0,
+    isolate: str = "",
+    root: Path = ROOT,
+) -> Plan:
+    """Choose, plan and carry out; the plan that took effect.
+
+    Without a wish, a way that looked open and failed nevertheless is followed by affinity, and a remark says
+    why.
+    """
+    mode = choose(wanted, root)
+    todo = plan(mode, hold, pid, cpus, mems, memory, cpu_limit, isolate, root)
+    try:
+        carry_out(todo, root)
+    except HostError as error:
+        if wanted or isolate or mode == AFFINITY or processes.read_process(pid, root) is None:
+            raise
+        todo = plan(AFFINITY, hold, pid, cpus, mems, memory, cpu_limit, isolate, root)
+        carry_out(todo, root)
+        return replace(todo, remarks=(f"Bound by affinity: {mode} failed ({error.message}).", *todo.remarks))
+    return todo
+
+
+def settle(itself: Itself) -> mempolicy.Policy:
+    """The part of a plan that the job's process does to itself before exec; the policy it had before."""
+    return effects.settle(itself)
+
+
+def leave(done: Plan) -> None:
+    """Take back a plan that was carried out for a process that goes on, such as a Python program's hold.
+
+    In a systemd scope the process stays until it ends: only its manager could move it.
+    """
+    effects.undo(done.steps)
+
+
+def prove(pid: int, root: Path = ROOT) -> tuple[int, int]:
+    """CPUs and NUMA nodes that the process may use now."""
+    found = processes.allowed_of(pid, root=root)
+    if found is None:
+        raise HostError(f"there is no process {pid}")
+    return found
+
+
+def change_cpus(mode: str, group: str, pids: Iterable[int], cpus: int, root: Path = ROOT) -> None:
+    """Give a running job other CPUs: to its group, or in affinity mode to every thread of its processes."""
+    if mode == SYSTEMD:
+        systemd.change_cpus(group, cpus, root)
+    elif mode in {CGROUP_V2, CGROUP_V1}:
+        groups.change_cpus(group, cpus)
+    else:
+        processes.set_affinity(pids, cpus, root)
+
+
+def members(mode: str, group: str, root: Path = ROOT) -> tuple[int, ...]:
+    """The processes in a job's group; without a group nothing is known."""
+    folder = _folder(mode, group, root)
+    return groups.members(folder) if folder else ()
+
+
+def populated(mode: str, group: str, root: Path = ROOT) -> bool:
+    """Whether any process is left in a job's group; False when the group is gone or there never was one."""
+    folder = _folder(mode, group, root)
+    return bool(folder) and groups.populated(folder)
+
+
+def tear_down(mode: str, group: str, root: Path = ROOT) -> bool:
+    """Remove a job's group; False when processes are left in it.  One that is gone is fine.
+
+    A scope that has become empty is removed by systemd itself.
+    """
+    if mode == SYSTEMD:
+        groups.give_back(systemd.folder_of(group, root))
+        return not populated(mode, group, root)
+    return mode == AFFINITY or not group or groups.tear_down(group)
+
+
+def kill(mode: str, group: str, root: Path = ROOT) -> bool:
+    """End every process in a job's group, at once and for good; whether none is left."""
+    folder = _folder(mode, group, root)
+    if not folder:
+        return True
+    first = groups.folders_of(folder)[0]
+    if Path(first, "cgroup.kill").exists():
+        with suppress(OSError):
+            effects.write(f"{first}/cgroup.kill", "1")
+    for _ in range(KILL_ROUNDS):
+        left = groups.members(folder)
+        if not left:
+            return True
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(effects.PAUSE)
+    return False
+
+
+def stale(in_use: Iterable[str], root: Path = ROOT) -> tuple[str, ...]:
+    """Groups of version 1 or 2 that no hold names and no process lives in: ``tear_down`` may remove them.
+
+    To be asked while holds cannot change, so that a group being made belongs to a hold.
+    """
+    named = set(in_use)
+    return tuple(
+        group for group in groups.found_groups(root) if group not in named and not groups.populated(group)
+    )
+
+
+def _folder(mode: str, group: str, root: Path) -> str:
+    if not group or mode == AFFINITY:
+        return ""
+    return systemd.folder_of(group, root) if mode == SYSTEMD else group

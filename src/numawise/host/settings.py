@@ -1,0 +1,85 @@
+"""Settings of this host and this user: what a launcher does when nobody says otherwise.
+
+Rules kept here:
+
+1. The environment (``NUMAWISE_…``) wins over the user's file, and that over the system's.
+2. A file is TOML; a key that is not known, or a value of the wrong kind, is refused with its file and key.
+3. CPUs kept for the system are the machine's affair, so a user's file may not set them.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from numawise.errors import InputError
+
+SYSTEM_FILE = "etc/numawise/config.toml"
+USER_FILE = "numawise/config.toml"
+RESERVED, POLICY, LEDGER = "reserved-cpus", "policy", "ledger"
+VARIABLES = {RESERVED: "NUMAWISE_RESERVED_CPUS", POLICY: "NUMAWISE_POLICY", LEDGER: "NUMAWISE_LEDGER"}
+SYSTEM_ONLY = (RESERVED,)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What was set; '' where nothing was."""
+
+    reserved_cpus: str = ""
+    """A CPU list, or ``none``; '': the rule of the house."""
+    policy: str = ""
+    ledger: str = ""
+    origins: tuple[tuple[str, str], ...] = ()
+    """Setting → the file or variable it comes from."""
+
+
+def read_settings(environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> Settings:
+    """Gather the settings (rule 1)."""
+    found: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    system = root / SYSTEM_FILE
+    for file, keys in ((system, tuple(VARIABLES)), (_user_file(environment), _user_keys())):
+        for key, value in (_read(file, keys) if file else {}).items():
+            found[key], origins[key] = value, str(file)
+    for key, variable in VARIABLES.items():
+        if environment.get(variable):
+            found[key], origins[key] = environment[variable], variable
+    return Settings(
+        found.get(RESERVED, ""), found.get(POLICY, ""), found.get(LEDGER, ""), tuple(sorted(origins.items()))
+    )
+
+
+def _user_keys() -> tuple[str, ...]:
+    return tuple(key for key in VARIABLES if key not in SYSTEM_ONLY)
+
+
+def _user_file(environment: Mapping[str, str]) -> Path | None:
+    folder = environment.get("XDG_CONFIG_HOME") or (
+        f"{environment['HOME']}/.config" if environment.get("HOME") else ""
+    )
+    return Path(folder) / USER_FILE if folder else None
+
+
+def _read(file: Path, keys: tuple[str, ...]) -> dict[str, str]:
+    try:
+        text = file.read_text()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is not text"
+        raise InputError(f"cannot be read: {reason}", file=str(file), advice="mend or remove it") from None
+    import tomllib  # noqa: PLC0415 - most hosts have no such file
+
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"is no TOML: {problem}", file=str(file), advice="mend or remove it") from None
+    for key, value in data.items():
+        if key not in keys:
+            advice = f"known here are {', '.join(keys)}"
+            if key in SYSTEM_ONLY:
+                advice = f"set it in /{SYSTEM_FILE}, for the whole machine"
+            raise InputError(f"unknown setting {key!r}", file=str(file), field=key, advice=advice)
+        if not isinstance(value, str):
+            raise InputError(f"{value!r} is no text", file=str(file), field=key, advice="put it in quotes")
+    return {key: str(value) for key, value in data.items()}

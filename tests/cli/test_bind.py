@@ -1,0 +1,226 @@
+"""``numawise bind``: real processes on this kernel, every rank's table, and every kind of bad input."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from numawise.host import mempolicy
+from tests.cli.run import ROOT, Ran, numawise, program, refused
+
+ALLOWED = sorted(os.sched_getaffinity(0))
+LAUNCHERS = ("LOCAL_RANK", "SLURM_", "OMPI_", "PMI_", "MPI_", "NUMAWISE_", "OMP_", "CUDA_", "GOMP_")
+SHOW = (
+    "import os; from numawise.host.mempolicy import read_mempolicy as policy; "
+    "print(sorted(os.sched_getaffinity(0)), policy(), os.environ.get('OMP_NUM_THREADS'))"
+)
+needs_two = pytest.mark.skipif(len(ALLOWED) < 2, reason="needs two CPUs")
+binds_memory = pytest.mark.skipif(bool(mempolicy.problem()), reason="memory policies are refused here")
+
+
+@pytest.fixture(autouse=True)
+def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(LAUNCHERS):
+            monkeypatch.delenv(name)
+
+
+def bind(*arguments: object, **environment: str) -> Ran:
+    return program("bind", *arguments, **environment)
+
+
+def shown(*arguments: object, **environment: str) -> str:
+    ran = bind(*arguments, "--", sys.executable, "-c", SHOW, **environment)
+    assert ran.status == 0, ran
+    return ran.out.strip()
+
+
+@needs_two
+@binds_memory
+def test_ranks_are_bound_before_they_start() -> None:
+    for rank in range(2):
+        cpus = [cpu for i, cpu in enumerate(ALLOWED) if i * 2 // len(ALLOWED) == rank]
+        found = shown(LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2")
+        mask, _, rest = found.rpartition("] ")
+        assert rest.split()[0].startswith("bind:")
+        assert mask + "]" == str(cpus)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"},
+        {"OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"},
+        {"MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"},
+    ],
+)
+def test_other_launchers(variables: dict[str, str]) -> None:
+    assert shown(**variables).startswith(f"{ALLOWED} ")
+
+
+@binds_memory
+@pytest.mark.parametrize(
+    ("memory", "policy"), [("bind", "bind:"), ("preferred", "preferred:"), ("off", "default ")]
+)
+def test_memory(memory: str, policy: str) -> None:
+    assert f"] {policy}" in shown("--memory", memory, LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
+
+
+@needs_two
+def test_a_hold_is_divided() -> None:
+    last = ALLOWED[-1]
+    hold = {"NUMAWISE_HOLD": "k3", "NUMAWISE_CPUS": str(last), "NUMAWISE_MEMS": "0"}
+    assert shown(LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", **hold).startswith(f"[{last}] ")
+    said = bind("-v", "--", "true", LOCAL_RANK="1", LOCAL_WORLD_SIZE="2", **hold)
+    assert f"rank 1 of 2: CPUs {last}" in said.err
+    assert "has 1 core here for 2 ranks" in said.err
+
+
+@needs_two
+@pytest.mark.parametrize("wrapper", [(), ("sh", "-c", '"$@"; exit $?', "sh")], ids=["plain", "in a shell"])
+def test_a_launcher_that_binds_its_ranks(wrapper: tuple[str, ...]) -> None:
+    """Like mpirun does by default: the rank keeps to its CPU, and says how to have it otherwise."""
+    done = subprocess.run(
+        [*wrapper, sys.executable, "-m", "numawise", "bind", "--", sys.executable, "-c", SHOW],
+        env={**os.environ, "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"},
+        preexec_fn=lambda: os.sched_setaffinity(0, ALLOWED[-1:]),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert done.stdout.startswith(f"[{ALLOWED[-1]}] ")
+    assert f"has bound this rank to CPUs {ALLOWED[-1]}" in done.stderr
+    assert "mpirun --bind-to none" in done.stderr
+
+
+def test_the_command_takes_the_place_of_the_process() -> None:
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "numawise",
+            "bind",
+            "--",
+            "sh",
+            "-c",
+            "echo $$; grep SigIgn /proc/$$/status; exit 7",
+        ],
+        env={**os.environ, "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as started:
+        out, _ = started.communicate()
+    pid, ignored = out.splitlines()
+    assert int(pid) == started.pid
+    assert int(ignored.split()[1], 16) >> 12 & 1 == 0, "SIGPIPE is ignored in the command"
+    assert started.returncode == 7
+
+
+def test_words_and_variables_pass_through() -> None:
+    ran = bind("--", "printf", "%s|", "a b", "--by", "--", "*", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
+    assert (ran.status, ran.out) == (0, "a b|--by|--|*|")
+    ran = bind(
+        "--", "sh", "-c", "echo $MINE $LOCAL_RANK; cat", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", MINE="x y"
+    )
+    assert ran.out == "x y 0\n"
+
+
+def test_only_the_first_rank_talks() -> None:
+    many = str(len(ALLOWED) + 1)
+    assert "ranks of a NUMA node share" in bind("--", "true", LOCAL_RANK="0", LOCAL_WORLD_SIZE=many).err
+    assert not bind("--", "true", LOCAL_RANK="1", LOCAL_WORLD_SIZE=many).err
+
+
+def test_too_few_cores_is_a_no() -> None:
+    ran = bind("--by", "exclusive", "--", "true", LOCAL_RANK="0", LOCAL_WORLD_SIZE="5000")
+    assert ran.status == 1
+    assert ran.err.count("\n") == 1
+    assert "for 5000 ranks" in ran.err
+
+
+# fmt: off
+@pytest.mark.parametrize(("arguments", "environment", "words"), [
+    pytest.param(["--", "true"],                  {},                                               ["no launcher", "LOCAL_RANK", "SLURM_LOCALID", "--rank-variable"], id="no launcher"),
+    pytest.param(["--", "true"],                  {"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "2"},     ["LOCAL_RANK=2 is no rank of 2"],     id="rank too high"),
+    pytest.param(["--rank-variable", "X", "--", "true"], {},                                        ["--rank-variable", "X is not set"],  id="no such variable"),
+    pytest.param([],                              {"LOCAL_RANK": "0"},                              ["no command", "--"],                 id="no command"),
+    pytest.param(["true"],                        {"LOCAL_RANK": "0"},                              ["'true'", "write -- before"],        id="dashes forgotten"),
+    pytest.param(["--by", "node", "python", "train.py", "--lr", "3"], {"LOCAL_RANK": "0"},          ["'python'", "-- python train.py --lr 3"], id="dashes forgotten before flags"),
+    pytest.param(["--machine", "dgx-h100", "--", "true"], {"LOCAL_RANK": "0"},                      ["--machine", "--dry-run"],           id="another machine to run on"),
+    pytest.param(["--dry-run", "--machine", "nosuch"],    {},                                       ["'nosuch'"],                         id="no such machine"),
+    pytest.param(["--cpus", "4000", "--", "true"], {"LOCAL_RANK": "0"},                             ["--cpus", "4000"],                   id="CPUs that are not there"),
+    pytest.param(["--cpus", "x", "--dry-run"],    {},                                               ["--cpus", "'x'"],                    id="no list of CPUs"),
+    pytest.param(["--", "true"],                  {"LOCAL_RANK": "0", "NUMAWISE_HOLD": "k", "NUMAWISE_CPUS": "0-"}, ["NUMAWISE_CPUS", "'0-'"], id="a broken hold"),
+])
+def test_bad_input(arguments: list[str], environment: dict[str, str], words: list[str]) -> None:
+    refused(bind(*arguments, **environment), *words)
+# fmt: on
+
+
+def test_a_command_that_cannot_be_run(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("x")
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/python\n")
+    bare = tmp_path / "bare"
+    bare.write_text("echo\n")
+    for file in (script, bare):
+        file.chmod(0o755)
+    for command, status, words in (
+        ("nosuchcommand", 127, "nosuchcommand: command not found"),
+        (tmp_path / "none", 127, "command not found"),
+        (plain, 126, "cannot be executed"),
+        (tmp_path, 126, "is a folder"),
+        (script, 127, "its first line names /no/such/python"),
+        (bare, 126, "a script needs #!"),
+    ):
+        ran = bind("--", command, LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
+        assert ran.status == status, ran
+        assert words in ran.err
+        assert ran.err.count("\n") == 1
+
+
+def test_a_dry_run_shows_all_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = numawise(capsys, "bind", "--dry-run", "--local-size", 4, "--machine", "2s 2n 8c 2t 4gpu")
+    assert ran.status == 0
+    assert ran.out.splitlines() == [
+        "RANK  GPU   NUMA  CPUS       CORES  MEMORY  THREADS  NICS",
+        "0     GPU0  0     0-1,8-9    2      0       2        -",
+        "1     GPU1  0     2-3,10-11  2      0       2        -",
+        "2     GPU2  1     4-5,12-13  2      1       2        -",
+        "3     GPU3  1     6-7,14-15  2      1       2        -",
+    ]
+
+
+def test_a_dry_run_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = numawise(capsys, "bind", "--dry-run", "--by", "node", "--machine", "dgx-h100", "-o", "json")
+    found = json.loads(ran.out)
+    assert (found["apiVersion"], found["kind"], found["by"], found["memory"]) == (
+        "numawise.dev/v1alpha1",
+        "Ranks",
+        "node",
+        "bind",
+    )
+    assert found["ranks"][5] == {
+        "rank": 5,
+        "gpu": "GPU5",
+        "gpuUuid": None,
+        "numa": [1],
+        "cpus": "56-111,168-223",
+        "cores": 56,
+        "alone": False,
+        "mems": "1",
+        "threads": 14,
+        "nics": ["mlx5_9"],
+    }
+
+
+def test_a_dry_run_here_needs_no_launcher(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = numawise(capsys, "bind", "--dry-run", "--local-size", len(ALLOWED) + 1, "--", "true")
+    assert ran.status == 0
+    assert len(ran.out.splitlines()) == len(ALLOWED) + 2

@@ -1,0 +1,154 @@
+"""``numawise flags``: of this machine, of another, of a hold that runs; and every kind of bad input."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from numawise.cli.flags import FORMATS
+from numawise.host import mempolicy
+from tests.cli.run import ROOT, numawise, refused
+
+MACHINE = "2s 2n 8c 2t 4gpu"
+RUN = (sys.executable, "-m", "numawise", "run", "-q", "--mode", "affinity")
+binds_memory = pytest.mark.skipif(bool(mempolicy.problem()), reason="memory policies are refused here")
+
+
+@pytest.fixture(autouse=True)
+def _ledger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in list(os.environ):
+        if name.startswith(("NUMAWISE_", "OMP_", "GOMP_", "CUDA_", "LOCAL_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("NUMAWISE_LEDGER", str(tmp_path / "ledger.db"))
+    monkeypatch.setenv("NUMAWISE_RESERVED_CPUS", "none")
+
+
+@pytest.fixture
+def held() -> Iterator[str]:
+    """A hold of one CPU, by the name of ``train``."""
+    with subprocess.Popen(
+        [*RUN, "--cpus", "1", "--name", "train", "--", "sh", "-c", "echo ready; exec sleep 60"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        yield "train"
+        running.terminate()
+
+
+def test_all_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = numawise(capsys, "flags", "--cpus", 4, "--memory", "8g", "--gpus", 1, "--machine", MACHINE)
+    assert ran.status == 0
+    headings = [line[2:] for line in ran.out.splitlines() if line.startswith("# ") and line[2:] in FORMATS]
+    assert headings == list(FORMATS)
+    assert "numactl --physcpubind=0-1,8-9 --membind=0 COMMAND" in ran.out
+    assert "numawise: taskset: memory is not bound to NUMA node 0" in ran.err
+
+
+def test_one_program_alone_has_no_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = numawise(capsys, "flags", "--cpus", 4, "--machine", MACHINE, "--format", "taskset")
+    assert ran.out == "taskset --cpu-list 0-1,8-9 COMMAND\n"
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = numawise(
+        capsys,
+        "flags",
+        "--cpus",
+        2,
+        "--gpu-ids",
+        2,
+        "--machine",
+        MACHINE,
+        "-o",
+        "json",
+        "--format",
+        "numactl",
+        "--format",
+        "env",
+    )
+    found = json.loads(ran.out)
+    assert (found["apiVersion"], found["kind"]) == ("numawise.dev/v1alpha1", "Flags")
+    assert found["placement"]["gpus"][0]["name"] == "GPU2"
+    assert list(found["formats"]) == ["numactl", "env"]
+    assert found["formats"]["numactl"]["argv"][1:3] == ["--physcpubind=4,12", "--membind=1"]
+    assert found["environment"]["OMP_PLACES"] == "{4,12}"
+    assert not [name for name in found["environment"] if name.startswith("NUMAWISE")]
+
+
+def test_this_machine_and_nothing_is_held(capsys: pytest.CaptureFixture[str]) -> None:
+    first = numawise(capsys, "flags", "--cpus", 1, "--format", "taskset")
+    assert first.status == 0
+    assert numawise(capsys, "flags", "--cpus", 1, "--format", "taskset").out == first.out
+    cpu = int(first.out.split()[2])
+    done = subprocess.run(
+        first.out.replace("COMMAND", "nproc"), shell=True, capture_output=True, text=True, check=False
+    )
+    if "not found" not in done.stderr:
+        assert done.stdout == "1\n", f"CPU {cpu}"
+
+
+@binds_memory
+def test_a_hold(capsys: pytest.CaptureFixture[str], held: str) -> None:
+    ran = numawise(capsys, "flags", "--hold", held, "--format", "env")
+    assert ran.status == 0
+    assert "export NUMAWISE_NAME=train\n" in ran.out
+    cpu = next(
+        line.partition("=")[2] for line in ran.out.splitlines() if line.startswith("export NUMAWISE_CPUS")
+    )
+    every = len(os.sched_getaffinity(0))
+    if every > 1:
+        other = numawise(capsys, "flags", "--cpus", 1, "--format", "taskset").out.split()[2]
+        assert other != cpu
+    no = numawise(capsys, "flags", "--cpus", every)
+    assert no.status == 1
+    assert no.err.startswith("numawise: no room: ")
+    assert "train" in no.err
+
+
+@binds_memory
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_ranks_within_a_hold(tmp_path: Path) -> None:
+    """run, a launcher, and bind: each rank has its own part of the hold, and the threads of that part."""
+    script = tmp_path / "launcher"
+    script.write_text(
+        "#!/bin/sh\nfor rank in 0 1; do\n"
+        f"  LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 {sys.executable} -m numawise bind -- sh -c "
+        "'echo $(taskset -cp $$ | sed s/.*://) $OMP_NUM_THREADS $OMP_PLACES $NUMAWISE_NAME'\ndone\n"
+    )
+    script.chmod(0o755)
+    done = subprocess.run(
+        [*RUN, "--cpus", "2", "--name", "both", "--", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    first, second = (line.split() for line in done.stdout.splitlines())
+    assert first[1:] == ["1", f"{{{first[0]}}}", "both"]
+    assert second[1:] == ["1", f"{{{second[0]}}}", "both"]
+    assert first[0] != second[0]
+
+
+# fmt: off
+@pytest.mark.parametrize(("arguments", "words"), [
+    pytest.param(["--cpus", "4000"],                                  ["4000 CPUs"],                        id="more than the machine has"),
+    pytest.param(["--gpus", "9", "--machine", MACHINE],               ["9 GPUs"],                           id="more GPUs than the machine has"),
+    pytest.param(["--gpu-ids", "GPU77", "--machine", MACHINE],        ["GPU77"],                            id="no such GPU"),
+    pytest.param(["--cpus", "x"],                                     ["--cpus", "'x'"],                    id="no number"),
+    pytest.param(["--hold", "nosuch"],                                ["'nosuch'", "numawise ps"],           id="no such hold"),
+    pytest.param(["--hold", "x", "--cpus", "2"],                      ["--hold and --cpus"],                id="a hold and a wish"),
+    pytest.param(["--hold", "x", "--device", "nvme=1"],               ["--hold and --device"],              id="a hold and a device"),
+    pytest.param(["--hold", "x", "--machine", MACHINE],               ["--hold and --machine"],             id="a hold and another machine"),
+    pytest.param(["--machine", "nosuch"],                             ["'nosuch'"],                         id="no such machine"),
+])
+def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], words: list[str]) -> None:
+    refused(numawise(capsys, "flags", *arguments), *words)
+# fmt: on

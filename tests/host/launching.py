@@ -1,0 +1,94 @@
+"""Running ``numawise`` for real: a ledger of the test's own, real processes, the real kernel."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 30.0
+
+
+class Host:
+    """This host, with a ledger below a folder of the test."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.ledger = folder / "ledger.db"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("NUMAWISE")}
+        self.environment = {**kept, "NUMAWISE_LEDGER": str(self.ledger), **environment}
+        self.started: list[subprocess.Popen[str]] = []
+
+    def argv(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "numawise", *words]
+
+    def run(self, *words: str, **settings: Any) -> subprocess.CompletedProcess[str]:
+        """Run numawise to its end."""
+        environment = {**self.environment, **settings.pop("environment", {})}
+        return subprocess.run(
+            self.argv(*words),
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+            timeout=120,
+            **settings,
+        )
+
+    def start(self, *words: str, **settings: Any) -> "subprocess.Popen[str]":
+        """Start numawise, and end it with the test."""
+        started = subprocess.Popen(
+            self.argv(*words),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+            **settings,
+        )
+        self.started.append(started)
+        return started
+
+    def holds(self) -> list[dict[str, Any]]:
+        """What ``ps`` tells."""
+        found: list[dict[str, Any]] = json.loads(self.run("ps", "-o", "json").stdout)["holds"]
+        return found
+
+    def hold(self, name: str) -> dict[str, Any]:
+        """One hold, once it is there and bound."""
+        self.until(lambda: any(one["name"] == name for one in self.holds()), f"no hold {name}")
+        return next(one for one in self.holds() if one["name"] == name)
+
+    def until(self, true: Callable[[], bool], otherwise: str) -> None:
+        """Wait for something, not for ever."""
+        end = time.monotonic() + PATIENCE
+        while not true():
+            assert time.monotonic() < end, otherwise
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        """End all that was started, jobs included."""
+        if self.ledger.exists():
+            for one in self.holds():
+                if one["pid"] and one["pid"] != os.getpid():
+                    try:
+                        os.kill(one["pid"], signal.SIGKILL)
+                    except ProcessLookupError:
+                        continue
+        for started in self.started:
+            if started.poll() is None:
+                started.kill()
+            started.communicate()
+        if self.ledger.exists():
+            self.run("reap")
+
+
+def allowed(pid: int) -> str:
+    """CPUs that a process may run on."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("Cpus_allowed_list:"):
+            return line.split()[1]
+    return ""

@@ -1,0 +1,264 @@
+"""``numawise run`` on this kernel: binding, ending, signals, the shared pool, refusals."""
+
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.host.launching import Host, allowed
+
+from numawise.host.confine import modes
+from numawise.sets import ids_of, parse_ids
+
+CPUS = len(os.sched_getaffinity(0))
+MASK = "grep -h Cpus_allowed_list /proc/self/status | cut -f2"
+OPEN = {"affinity", *(mode.name.split()[0] for mode in modes() if not mode.problem)}
+several = pytest.mark.skipif(CPUS < 2, reason="needs two CPUs")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    made = Host(tmp_path, NUMAWISE_RESERVED_CPUS="none")
+    yield made
+    made.end()
+
+
+@pytest.mark.parametrize("mode", ["cgroup", "systemd", "affinity"])
+def test_a_job_has_its_cpus_and_nothing_stays(host: Host, mode: str) -> None:
+    if mode not in OPEN:
+        pytest.skip(f"this host does not let us use {mode}")
+    done = host.run("run", "--mode", mode, "--cpus", "1", "--", "sh", "-c", MASK)
+    assert done.returncode == 0, done.stderr
+    assert len(list(ids_of(parse_ids(done.stdout.strip())))) == 1
+    assert f"CPUs {done.stdout.strip()}" in done.stderr
+    assert f"kept by {mode}" in done.stderr
+    assert host.holds() == []
+
+
+def test_affinity_also_binds_memory(host: Host) -> None:
+    if not Path("/proc/self/numa_maps").exists():
+        pytest.skip("this kernel does not tell where pages lie")
+    done = host.run(
+        "run", "-q", "--mode", "affinity", "--cpus", "1", "--", "head", "-1", "/proc/self/numa_maps"
+    )
+    assert done.stdout.split()[1].startswith("bind"), done
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("exit 255", 255),
+        ("kill -TERM $$", -signal.SIGTERM),
+        ("kill -KILL $$", -signal.SIGKILL),
+    ],
+)
+def test_it_ends_as_the_job_ended(host: Host, script: str, status: int) -> None:
+    assert host.run("run", "-q", "--", "sh", "-c", script).returncode == status
+    assert host.holds() == []
+
+
+def test_streams_pass_through(host: Host) -> None:
+    done = host.run("run", "-q", "--", "sh", "-c", "cat; echo two >&2", input="one\n")
+    assert (done.stdout, done.stderr) == ("one\n", "two\n")
+
+
+def test_a_terminal_passes_through(host: Host) -> None:
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        host.argv("run", "-q", "--", "sh", "-c", "test -t 0 && test -t 1"),
+        stdin=theirs, stdout=theirs, stderr=theirs, env=host.environment, check=False,
+    )  # fmt: skip
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 0
+
+
+def test_the_environment_of_a_job(host: Host) -> None:
+    done = host.run(
+        "run", "-q", "--cpus", "1", "--name", "x", "--", "env", environment={"OMP_NUM_THREADS": "7", "A": "b"}
+    )
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert found["NUMAWISE_NAME"] == "x"
+    assert found["NUMAWISE_CPUS"] == found["GOMP_CPU_AFFINITY"]
+    assert found["OMP_NUM_THREADS"] == "7"
+    assert found["A"] == "b"
+    assert found["NUMAWISE_MODE"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP])
+def test_signals_are_passed_on(host: Host, number: signal.Signals) -> None:
+    name = number.name.removeprefix("SIG")
+    script = f"trap 'echo got; exit 9' {name}; echo ready; while :; do sleep 0.1; done"
+    started = host.start("run", "-q", "--", "bash", "-c", script)
+    assert started.stdout
+    assert started.stdout.readline() == "ready\n"
+    started.send_signal(number)
+    out, _ = started.communicate(timeout=20)
+    assert out == "got\n"
+    assert started.returncode == 9
+
+
+def test_a_job_outlives_numawise_and_keeps_its_hold(host: Host) -> None:
+    started = host.start("run", "-q", "--cpus", "1", "--name", "long", "--", "sleep", "60")
+    job = host.hold("long")
+    started.kill()
+    started.wait()
+    assert host.hold("long")["pid"] == job["pid"]
+    os.kill(job["pid"], signal.SIGKILL)
+    host.until(lambda: host.holds() == [], "the dead still hold")
+
+
+def test_what_a_job_leaves_behind_keeps_the_hold(host: Host) -> None:
+    done = host.run(
+        "run", "-q", "--cpus", "1", "--name", "parent", "--", "sh", "-c", "sleep 60 >&- 2>&- <&- & echo $!"
+    )
+    child = int(done.stdout)
+    assert [one["name"] for one in host.holds()] == ["parent"]
+    os.kill(child, signal.SIGKILL)
+    host.until(lambda: host.holds() == [], "the dead still hold")
+
+
+@several
+@pytest.mark.parametrize("mode", ["cgroup", "affinity"])
+def test_the_shared_pool_shrinks_and_grows(host: Host, mode: str) -> None:
+    if mode not in OPEN:
+        pytest.skip(f"this host does not let us use {mode}")
+    host.start("run", "-q", "--mode", mode, "--cpus", "0.5", "--name", "shared", "--", "sleep", "60")
+    pid = host.hold("shared")["pid"]
+    every = allowed(pid)
+    assert len(list(ids_of(parse_ids(every)))) == CPUS
+    owner = host.start(
+        "run", "-q", "--mode", mode, "--cpus", str(CPUS - 1), "--name", "own", "--", "sleep", "60"
+    )
+    own = host.hold("own")["cpus"]
+    host.until(lambda: allowed(pid) != every, "the pool did not shrink")
+    assert not parse_ids(allowed(pid)) & parse_ids(own)
+    owner.send_signal(signal.SIGTERM)
+    owner.wait()
+    host.until(lambda: allowed(pid) == every, "the pool did not grow")
+
+
+def test_no_room_tells_who_holds_what(host: Host) -> None:
+    host.start("run", "-q", "--cpus", str(CPUS), "--name", "big", "--", "sleep", "60")
+    host.hold("big")
+    done = host.run("run", "--cpus", "1", "--", "true")
+    assert done.returncode == 1
+    assert "no room: 1 CPU asked for, 0 free" in done.stderr
+    assert "big (" in done.stderr
+
+
+def test_waiting_ends_with_room_or_time(host: Host) -> None:
+    big = host.start("run", "-q", "--cpus", str(CPUS), "--name", "big", "--", "sleep", "60")
+    host.hold("big")
+    assert host.run("run", "--wait=0.2", "--cpus", "1", "--", "true").returncode == 1
+    waiter = host.start("run", "--wait", "--cpus", "1", "--", "echo", "now")
+    assert waiter.stderr
+    assert "waiting: 1 CPU asked for" in waiter.stderr.readline()
+    host.until(lambda: "waiting: " in host.run("ps").stdout, "nobody in line")
+    big.send_signal(signal.SIGTERM)
+    out, _ = waiter.communicate(timeout=20)
+    assert out == "now\n"
+    assert host.holds() == []
+
+
+@pytest.mark.parametrize(("words", "status", "complaint"), [
+    pytest.param(("--cpus", "9999", "--", "true"),       2, "9999 CPUs asked for",          id="more than the machine has"),
+    pytest.param(("--gpu-ids", "77", "--", "true"),      2, "--gpu-ids",                    id="a GPU that is not there"),
+    pytest.param(("--cpus", "x", "--", "true"),          2, "--cpus: 'x'",                  id="no number"),
+    pytest.param(("--cpus", "1", "true"),                2, "write -- before the command",  id="-- forgotten"),
+    pytest.param(("--cpus", "1", "--"),                  2, "no command",                   id="no command"),
+    pytest.param((),                                     2, "no command",                   id="nothing at all"),
+    pytest.param(("--", "no-such-command"),            127, "command not found",            id="not found"),
+    pytest.param(("--", "/etc/passwd"),                126, "cannot be executed",           id="not executable"),
+    pytest.param(("--", "/"),                          126, "is a folder",                  id="a folder"),
+    pytest.param(("--wait=soon", "--", "true"),          2, "--wait: 'soon'",               id="no seconds"),
+    pytest.param(("--policy", "strict", "--", "true"),   2, "--policy",                     id="no policy"),
+    pytest.param(("--isolate", "--", "true"),            2, "--isolate",                    id="isolation of nothing"),
+    pytest.param(("--machine", "x", "--", "true"),       2, "--dry-run",                    id="another machine"),
+])  # fmt: skip
+def test_refused(host: Host, words: tuple[str, ...], status: int, complaint: str) -> None:
+    done = host.run("run", *words)
+    assert done.returncode == status, done.stderr
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not host.ledger.exists() or host.holds() == []
+
+
+def test_a_script_without_interpreter_leaves_nothing(host: Host, tmp_path: Path) -> None:
+    script = tmp_path / "job"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    done = host.run("run", "--cpus", "1", "--", str(script))
+    assert done.returncode == 127
+    assert host.holds() == []
+
+
+def test_dry_run_holds_nothing(host: Host) -> None:
+    done = host.run("run", "--cpus", "1", "--dry-run", "-o", "json", "--", "true")
+    assert '"kind": "Placement"' in done.stdout
+    assert host.holds() == []
+
+
+def test_release(host: Host) -> None:
+    host.start("run", "-q", "--cpus", "1", "--name", "job", "--", "sleep", "60")
+    pid = host.hold("job")["pid"]
+    refused = host.run("release", "job")
+    assert refused.returncode == 1
+    assert "--kill" in refused.stderr
+    assert host.run("release", "--kill", "job").returncode == 0
+    host.until(lambda: not Path(f"/proc/{pid}/status").exists(), "the job lives")
+    assert host.holds() == []
+    unknown = host.run("release", "job")
+    assert unknown.returncode == 2
+    assert "'job' is no hold" in unknown.stderr
+
+
+def test_names_are_unique(host: Host) -> None:
+    host.start("run", "-q", "--name", "job", "--", "sleep", "60")
+    host.hold("job")
+    done = host.run("run", "--name", "job", "--", "true")
+    assert done.returncode == 2
+    assert "--name" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_another_user_cannot_release(host: Host, tmp_path: Path) -> None:
+    host.start("run", "-q", "--cpus", "1", "--name", "job", "--", "sleep", "60")
+    host.hold("job")
+    for path in (tmp_path, *tmp_path.iterdir()):
+        path.chmod(0o777)
+    try:
+        done = host.run("release", "--force", "job", user=65534, cwd="/")
+    except PermissionError:
+        pytest.skip("the interpreter lies where others cannot reach it")
+    assert done.returncode == 4
+    assert "root" in done.stderr
+    assert [one["name"] for one in host.holds()] == ["job"]
+
+
+def test_from_python(host: Host) -> None:
+    code = """
+import os, numawise
+before = os.sched_getaffinity(0)
+with numawise.hold(cpus=1, name="block") as held:
+    assert os.sched_getaffinity(0) == set(held.cpus), held
+    assert os.environ["NUMAWISE_NAME"] == "block"
+    try:
+        with numawise.hold(cpus=len(before)):
+            raise SystemExit("granted twice")
+    except numawise.NoRoomError as error:
+        print(error)
+assert os.sched_getaffinity(0) == before
+assert "NUMAWISE_NAME" not in os.environ
+"""
+    done = subprocess.run(
+        [*host.argv()[:1], "-c", code], env=host.environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "asked for" in done.stdout
+    assert host.holds() == []

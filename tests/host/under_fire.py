@@ -1,0 +1,194 @@
+"""``run`` under fire: many at once, and killed at random points.  Nothing is granted twice, nothing stays held.
+
+``python -m tests.host.under_fire parallel --processes 20 --times 10`` and
+``python -m tests.host.under_fire crash --times 500`` run it at length.
+
+A job takes a lock named after its CPUs and one after its GPU, which nobody else may have at that time; so a
+thing granted twice is seen by the jobs themselves, whatever the ledger says.
+"""
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from numawise.apps.holdings import Holdings
+from numawise.apps.launch import FOREVER, Job, open_holdings, run, this_site
+from numawise.apps.site import Site, make_site
+from numawise.apps.wish import Wish
+from numawise.host import confine
+from numawise.host.settings import Settings
+from numawise.machine.hardware import Gpu
+
+GPUS = 3
+TAKE = """
+for what in $(echo "$NUMAWISE_CPUS" | tr , ' ') $NUMAWISE_GPUS; do
+  exec 9>"$LOCKS/$what.$$" 8>"$LOCKS/$what"
+  flock -n 8 || echo "$what" >> "$LOCKS/twice"
+  rm -f "$LOCKS/$what.$$"
+  eval "exec $((20 + (n += 1)))>&8"
+done
+echo "$NUMAWISE_HOLD" >> "$LOCKS/ran"
+sleep 0.0$((RANDOM % 3))
+"""
+
+
+def site_with_gpus() -> Site:
+    """This machine, with GPUs that nobody has: only their names are held."""
+    here = this_site(Settings(reserved_cpus="none"))
+    gpus = tuple(Gpu(f"GPU{n}", uuid=f"GPU-{n:08d}", numa=(0,)) for n in range(GPUS))
+    return make_site(replace(here.hardware, gpus=gpus), "none")
+
+
+def job(folder: Path, wish: Wish, mode: str) -> Job:
+    environment = {**os.environ, "LOCKS": str(folder), "NUMAWISE_LEDGER": str(folder / "ledger.db")}
+    return Job(wish, ("bash", "-c", TAKE), FOREVER, mode, "", environment)
+
+
+def forked(work: Callable[[], int]) -> int:
+    """A child that does some work; its process number."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 70
+    try:
+        status = work()
+    except BaseException as problem:  # noqa: BLE001 - told, and the child ends here
+        sys.stderr.write(f"{type(problem).__name__}: {problem}\n")
+    finally:
+        os._exit(status)
+
+
+def wish_of(rng: random.Random, cpus: int) -> Wish:
+    return Wish(cpus=rng.choice([1000, 1000, min(2, cpus) * 1000, 0]), gpus=rng.choice([0, 1, 1, 2]), name="")
+
+
+def parallel(folder: Path, processes: int, times: int, mode: str = "") -> list[str]:
+    """So many processes each run so many jobs, one after another; what went wrong."""
+    site = site_with_gpus()
+    cpus = site.machine.layout.all.bit_count()
+
+    def work(seed: int) -> int:
+        rng = random.Random(seed)
+        for _ in range(times):
+            found = run(
+                job(folder, wish_of(rng, cpus), mode), Settings(reserved_cpus="none"), _quiet, _quiet, site
+            )
+            if found != 0:
+                sys.stderr.write(f"a job ended with {found}\n")
+                return 1
+        return 0
+
+    children = [forked(lambda seed=seed: work(seed)) for seed in range(processes)]
+    problems = [
+        f"process {pid} failed" for pid in children if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    ]
+    ran = _lines(folder / "ran")
+    if len(ran) != processes * times or len(set(ran)) != len(ran):
+        problems.append(f"{len(ran)} jobs ran under {len(set(ran))} holds, of {processes * times}")
+    return problems + settled(folder, site)
+
+
+def crash(folder: Path, times: int, seed: int = 0, mode: str = "") -> list[str]:
+    """Kill numawise, or the job, so many times at random points, four runs at a time; what went wrong."""
+    rng = random.Random(seed)
+    site = site_with_gpus()
+    cpus = site.machine.layout.all.bit_count()
+    settings = Settings(reserved_cpus="none")
+    running: dict[int, float] = {}
+    killed = 0
+    until = time.monotonic() + 60 + times
+    while killed < times and time.monotonic() < until:
+        while len(running) < 4:
+            wish = wish_of(rng, cpus)
+            pid = forked(
+                lambda wish=wish: int(run(job(folder, wish, mode), settings, _quiet, _quiet, site) != 0)
+            )
+            running[pid] = time.monotonic() + rng.random() * rng.choice([0.005, 0.03, 0.1])
+        for pid, when in list(running.items()):
+            if time.monotonic() >= when:
+                victim = pid if rng.random() < 0.5 else _job_of(pid)
+                if victim:
+                    try:
+                        os.kill(victim, signal.SIGKILL)
+                        killed += 1
+                    except ProcessLookupError:
+                        pass
+                running[pid] = time.monotonic() + 0.1
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                del running[pid]
+        time.sleep(0.001)
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    problems = [] if killed >= times else [f"only {killed} of {times} were killed in time"]
+    return problems + settled(folder, site)
+
+
+def settled(folder: Path, site: Site) -> list[str]:
+    """What is wrong once everything has ended."""
+    twice = Counter(_lines(folder / "twice"))
+    problems = [f"{what} was granted twice, {count} times" for what, count in twice.items()]
+    environment = {"NUMAWISE_LEDGER": str(folder / "ledger.db")}
+    with open_holdings(site, environment) as holdings:
+        until = time.monotonic() + 10
+        while _left(holdings) and time.monotonic() < until:
+            time.sleep(0.05)
+        problems += [
+            f"hold {hold.id} of process {hold.owner.pid} is still there" for hold in holdings.ledger.holds()
+        ]
+        problems += [f"{waiter.id} still waits" for waiter in holdings.ledger.waiters()]
+        groups = [group for group in confine.stale(()) if Path(group).name in set(_lines(folder / "ran"))]
+        problems += [f"control group {group} is still there" for group in groups]
+    return problems
+
+
+def _left(holdings: Holdings) -> bool:
+    holdings.reap()
+    return bool(holdings.ledger.holds())
+
+
+def _job_of(pid: int) -> int:
+    try:
+        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return 0
+    return int(found[0]) if found else 0
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().split() if path.exists() else []
+
+
+def _quiet(_: object) -> None:
+    return
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["parallel", "crash"])
+    parser.add_argument("--processes", type=int, default=20)
+    parser.add_argument("--times", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--mode", choices=["", "cgroup", "affinity", "systemd"], default="")
+    given = parser.parse_args()
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        if given.what == "parallel":
+            problems = parallel(Path(folder), given.processes, given.times, given.mode)
+        else:
+            problems = crash(Path(folder), given.times, given.seed, given.mode)
+    told = "\n".join(problems) or "nothing granted twice, nothing left"
+    sys.stdout.write(f"{told} ({time.monotonic() - begun:.1f} s)\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""Which container holds are still claimed, with a client that answers, or does not."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from numawise.apps.containerlife import (
+    ended,
+    engine_labels,
+    engine_of,
+    first_process,
+    move_container,
+    owned_by,
+    unheld,
+)
+from numawise.host.containers import Container, Engine, Silent
+from numawise.host.processes import boot_id, start_time
+from numawise.ledger.holds import Grant, Hold, Owner
+
+NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
+DEAD = 1 << 22  # above every process number
+HERE = Engine("docker", ("--host", "unix:///a b"))
+
+
+def hold(
+    name: str = "h1",
+    *,
+    container: str = "",
+    pid: int = 0,
+    verb: str = "run",
+    engine: Engine = HERE,
+    **owner: object,
+) -> Hold:
+    start = (start_time(pid) or 1) if pid else 0
+    fields = {"uid": 0, "user": "root", "boot": boot_id(), "pid": pid, "start": start, "namespace": NAMESPACE}
+    who = Owner(**{**fields, "engine": engine.name, "container": container, **owner})  # type: ignore[arg-type]
+    return Hold(name, name, who, Grant(), labels=engine_labels(engine, verb))
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A client that knows containers ``c1`` (running, of hold h1) and ``c2`` (created, of hold h2)."""
+    states = [("c1", "h1", "running", 7), ("c2", "h2", "created", 0)]
+    answer = json.dumps(
+        [
+            {"Id": c, "State": {"Status": s, "Pid": p}, "Config": {"Labels": {"numawise.hold": h}}}
+            for c, h, s, p in states
+        ]
+    )
+    client = tmp_path / "docker"
+    body = f'echo "$@" >> {tmp_path}/asked\ncase "$*" in *ps*) printf "c1\\nc2\\n";; *inspect*) echo \'{answer}\';; esac'
+    client.write_text(f"#!/bin/sh\n{body}\n")
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path / "asked"
+
+
+# fmt: off
+@pytest.mark.parametrize(("one", "gone"), [
+    pytest.param(hold("h1", container="c1"),                          False, id="running"),
+    pytest.param(hold("h1", container="c9"),                          True,  id="removed"),
+    pytest.param(hold("h2", container="c2"),                          True,  id="run failed to start it"),
+    pytest.param(hold("h2", container="c2", verb="create"),           False, id="to be started later"),
+    pytest.param(hold("h1", pid=DEAD),                                False, id="by label, its client gone"),
+    pytest.param(hold("h9", pid=DEAD),                                True,  id="never made"),
+    pytest.param(hold("h9", pid=DEAD, namespace=1),                   False, id="its client cannot be seen from here"),
+    pytest.param(hold("h9", container="c9", namespace=1),             True,  id="the engine is seen from everywhere"),
+    pytest.param(hold("h1", container="c1", boot="earlier"),          False, id="started again after a boot"),
+    pytest.param(hold("h9", container="c9", boot="earlier"),          True,  id="not started again after a boot"),
+    pytest.param(hold("h9", pid=os.getpid(), boot="earlier"),         True,  id="a process number of an earlier boot"),
+])
+def test_ended(engine: Path, one: Hold, gone: bool) -> None:  # noqa: FBT001 - a column
+    assert ended([one]) == ((one,) if gone else (), ())
+    assert engine.read_text().startswith("--host unix:///a b ps --all --no-trunc --quiet --filter label=numawise.hold\n")
+# fmt: on
+
+
+def test_a_living_process_spares_the_question(engine: Path) -> None:
+    client = hold("h9", pid=os.getpid())
+    first = replace(
+        hold("h9", container="c9"), labels=(("first-process", f"{os.getpid()}:{start_time(os.getpid())}"),)
+    )
+    assert ended([client, first]) == ((), ())
+    assert not engine.exists()
+
+
+def test_one_question_for_all_holds_of_an_engine(engine: Path) -> None:
+    ended([hold(f"h{i}", container=f"c{i}") for i in range(20)])
+    assert len(engine.read_text().splitlines()) == 2
+
+
+def test_silence_frees_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert ended([hold("h1", container="c1"), hold("h2", container="c2")]) == (
+        (),
+        ("docker does not answer, so these stay held: h1, h2 (docker: No such file or directory)",),
+    )
+    assert unheld(HERE, ()) == Silent("docker: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    "engine", [HERE, Engine("podman", ("--root", "/r", "--runtime=x"), 1000), Engine("nerdctl")]
+)
+def test_a_hold_remembers_its_engine(engine: Engine) -> None:
+    assert engine_of(hold(engine=engine)) == engine
+
+
+def test_owned_by() -> None:
+    one = hold(pid=DEAD)
+    both = owned_by(one, Container("c" * 64, pid=os.getpid()), client=True)
+    assert (both.owner.container, both.owner.pid, both.mode) == ("c" * 64, DEAD, "docker")
+    assert first_process(both) == (0, 0), "this process is in no container of that id"
+    alone = owned_by(both, Container("c" * 64))
+    assert (alone.owner.pid, alone.owner.start) == (0, 0)
+    assert engine_of(alone) == HERE
+
+
+def test_unheld(engine: Path) -> None:
+    found = unheld(HERE, [hold("h2")])
+    assert not isinstance(found, Silent)
+    assert [one.id for one in found] == ["c1"]
+    assert unheld(HERE, [hold("h1")]) == ()
+    assert engine.exists()
+
+
+def test_moving_a_container(engine: Path) -> None:
+    assert move_container(hold(container="c1"), 0b1100) == ""
+    assert engine.read_text() == "--host unix:///a b update --cpuset-cpus=2-3 c1\n"
+
+
+def test_a_container_that_cannot_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert move_container(hold(container="c1"), 1).startswith(
+        "h1 stays on its CPUs, though the shared pool has changed: "
+    )

@@ -1,0 +1,64 @@
+"""What of a container's command line becomes part of the wish, and which engine it speaks to."""
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from numawise.apps.container_command import read_command
+from numawise.apps.containerrun import ContainerJob, container_wish, engine_for, gear_of, image_name
+from numawise.apps.wish import Wish
+from numawise.errors import InputError
+from numawise.host.containers import Engine
+
+GI = 1 << 30
+
+
+def job(words: str, wish: Wish | None = None, engine: str = "docker", **environment: str) -> ContainerJob:
+    given = read_command(engine, tuple(shlex.split(words)))
+    return ContainerJob(given, wish or Wish(), environment=environment)
+
+
+# fmt: off
+@pytest.mark.parametrize(("words", "wish", "memory", "name"), [
+    pytest.param("run box",                      Wish(),                0,       "",     id="nothing"),
+    pytest.param("run -m 2g --name serve box",   Wish(),                2 * GI,  "serve", id="the engine's own"),
+    pytest.param("run --memory=1536m box",       Wish(),                3 * GI // 2, "", id="MiB"),
+    pytest.param("run -m 0 box",                 Wish(),                0,       "",     id="no limit"),
+    pytest.param("run --name serve box",         Wish(name="mine"),     0,       "mine", id="numawise's name wins"),
+    pytest.param(f"run --name {'x' * 99} box",   Wish(),                0,       "",     id="too long for a hold"),
+])
+def test_wish(words: str, wish: Wish, memory: int, name: str) -> None:
+    found = container_wish(job(words).given, wish, {})
+    assert (found.memory, found.name) == (memory, name)
+
+
+@pytest.mark.parametrize(("image", "expected"), [
+    pytest.param("box", "box", id="bare"),
+    pytest.param("registry:5000/team/trainer:latest", "trainer", id="all of it"),
+    pytest.param("trainer@sha256:abc", "trainer", id="digest"),
+    pytest.param("/root/fs/", "container", id="a folder"),
+])
+def test_image_name(image: str, expected: str) -> None:
+    assert image_name(image) == expected
+# fmt: on
+
+
+def test_memory_that_is_no_size() -> None:
+    with pytest.raises(InputError, match="docker run --memory: 'much' is no size"):
+        container_wish(job("run -m much box").given, Wish(), {})
+
+
+def test_podman_that_answers_to_the_name_of_docker(tmp_path: Path) -> None:
+    client = tmp_path / "docker"
+    client.write_text('#!/bin/sh\nexec /usr/bin/podman "$@"\n')
+    client.chmod(0o755)
+    disguised = job("--root /r run box", Wish(gpus=1), "podman", PATH=str(tmp_path))
+    assert engine_for(disguised) == Engine("podman", ("--root", "/r"), os.geteuid())
+    disguised = job("run box", Wish(gpus=1), PATH=str(tmp_path))
+    assert engine_for(disguised) == Engine("docker", (), os.geteuid())
+    assert gear_of(disguised).cdi
+    client.write_text("#!/bin/sh\n")
+    assert engine_for(disguised) == Engine("docker", ("--host", "unix:///var/run/docker.sock"))
+    assert not gear_of(disguised).cdi

@@ -1,0 +1,56 @@
+"""Flags of a launcher, read and refused."""
+
+import pytest
+
+from numawise.apps.wish import Wish, make_wish, parse_cpus, parse_size
+from numawise.errors import InputError
+
+
+@pytest.mark.parametrize(("text", "milli"), [
+    ("8", 8000), ("0.5", 500), ("1500m", 1500), ("2.0", 2000), ("1000m", 1000),
+])  # fmt: skip
+def test_cpus(text: str, milli: int) -> None:
+    assert parse_cpus(text) == milli
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "0m", "8x", "nan", "inf", "1e3", "٣", "99999999", " 8"])  # fmt: skip
+def test_no_number_of_cpus(text: str) -> None:
+    with pytest.raises(InputError, match="--cpus"):
+        parse_cpus(text)
+
+
+@pytest.mark.parametrize(("text", "size"), [
+    ("64g", 64 << 30), ("64G", 64 << 30), ("64Gi", 64 << 30), ("64GiB", 64 << 30), ("64GB", 64 << 30),
+    ("512m", 512 << 20), ("1.5g", 3 << 29), ("1024", 1024), ("1024b", 1024), ("2k", 2048), ("1t", 1 << 40),
+])  # fmt: skip
+def test_size(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1g", "g", "1x", "1 000", "1e9", "99999999p", "64Gig"])  # fmt: skip
+def test_no_size(text: str) -> None:
+    with pytest.raises(InputError, match="--memory"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(("flags", "complaint"), [
+    pytest.param({"policy": "strict"},              "--policy: 'strict'",        id="policy"),
+    pytest.param({"gpus": 1, "gpu_ids": "0"},       "--gpus and --gpu-ids",      id="two ways to ask for GPUs"),
+    pytest.param({"gpu_ids": "0,,1"},               "--gpu-ids: '0,,1'",         id="empty entry"),
+    pytest.param({"devices": ["nvme"]},             "--device: 'nvme'",          id="device without number"),
+    pytest.param({"devices": ["nvme=-1"]},          "--device: 'nvme=-1'",       id="device with a bad number"),
+    pytest.param({"devices": ["=1"]},               "--device: '=1'",            id="device without name"),
+    pytest.param({"full_cores": True},              "--full-cores",              id="whole cores of nothing"),
+    pytest.param({"cpus": "0.5", "full_cores": True}, "--full-cores",            id="whole cores of half a CPU"),
+    pytest.param({"name": "a b"},                   "--name: 'a b'",             id="name with a blank"),
+    pytest.param({"name": "-x"},                    "--name: '-x'",              id="name like a flag"),
+])  # fmt: skip
+def test_refused(flags: dict[str, object], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        make_wish(**flags)  # type: ignore[arg-type]
+
+
+def test_whole_cpus_are_to_have_alone() -> None:
+    assert make_wish(cpus="8").whole_cpus == 8
+    assert make_wish(cpus="8.5").whole_cpus == 0
+    assert make_wish() == Wish()

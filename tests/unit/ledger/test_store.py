@@ -1,0 +1,349 @@
+"""Changes of the ledger: whole or not at all, nothing twice, everyone their own."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from numawise.errors import LedgerError
+from numawise.ledger import rows
+from numawise.ledger.holds import CONTAINER, PYTHON, Grant, Hold, MemoryPart, Owner
+from numawise.ledger.store import LARGEST_LOG, Ledger
+from tests.unit.ledger.make import ALICE, BOB, MACHINE, ROOT, hold, opened, owner, record, recorded, waiter
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "ledger.db"
+
+
+@pytest.mark.parametrize("one", [
+    pytest.param(Hold("k2b3c", "", Owner(0, "", ""), Grant()),                               id="nothing but an id"),
+    pytest.param(hold("k", "0-3,8,65535", since=1.5e9, policy="restricted", mode="cgroup v2",
+                      group="/numawise/k", command=("python", "a b", "")),                   id="a job"),
+    pytest.param(hold("k", "1", "g2 g1"),                                                    id="devices in their order"),
+    pytest.param(hold("k", kind=CONTAINER, owner=owner(engine="podman", container="f00")),   id="a container"),
+    pytest.param(hold("k", kind=PYTHON, owner=owner(namespace=4026531836)),                  id="a pid namespace"),
+    pytest.param(hold("k", name="训练 “α”\n", labels=(("z", "1"), ("a", "é"))),                id="any language"),
+    pytest.param(hold("k", command=("\udcff\udc80.py", "ok")),                               id="a command that is no text"),
+    pytest.param(Hold("k", "", owner(), Grant(near=0b10, mems=0b11, cpu_limit=1500,
+                      memory=(MemoryPart(0b11, 1 << 62), MemoryPart(0b1, 5)))),              id="memory on several nodes"),
+    pytest.param(Hold("k", "", owner(), Grant(devices=(("z/nic", ("n",)), ("a/gpu", ("n",))))),
+                 id="one name under two resources"),
+])  # fmt: skip
+def test_what_is_recorded_is_read(path: Path, one: Hold) -> None:
+    record(path, one)
+    assert recorded(path) == (one,)
+
+
+def test_oldest_first(path: Path) -> None:
+    record(path, hold("c", since=2), hold("b", since=1), hold("a", since=2))
+    assert [one.id for one in recorded(path)] == ["b", "a", "c"]
+
+
+def test_a_change_sees_itself_and_others_see_it_when_it_is_left(path: Path) -> None:
+    with opened(path) as ledger, opened(path) as other:
+        with ledger.change() as change:
+            change.add(hold("a", "0"))
+            change.add(hold("b", "1"))
+            assert change.remove("a", by=ALICE)
+            change.add(hold("c", "0"))
+            assert [one.id for one in change.holds] == ["b", "c"]
+            assert other.holds() == ()
+        assert [one.id for one in other.holds()] == ["b", "c"] == [one.id for one in ledger.holds()]
+
+
+def spoiled(ledger: Ledger, problem: type[BaseException]) -> None:
+    with ledger.change() as change:
+        change.remove("a", by=ROOT)
+        change.add(hold("b", "0-1"))
+        change.wait_in_line(waiter("w"))
+        raise problem
+
+
+def gone_on(ledger: Ledger) -> None:
+    with ledger.change() as change:
+        change.add(hold("a", "0"))
+        with pytest.raises(LedgerError):
+            change.add(hold("b", "1", kind="no such kind"))
+
+
+@pytest.mark.parametrize("problem", [ValueError, KeyboardInterrupt, SystemExit])
+def test_an_exception_leaves_everything_as_it_was(path: Path, problem: type[BaseException]) -> None:
+    record(path, hold("a", "0", "g"))
+    with opened(path) as ledger:
+        with pytest.raises(problem):
+            spoiled(ledger, problem)
+        assert (ledger.holds(), ledger.waiters()) == ((hold("a", "0", "g"),), ())
+        with ledger.change() as change:
+            change.add(hold("c", "1"))
+    assert len(recorded(path)) == 2
+
+
+@pytest.mark.parametrize(("new", "words"), [
+    (hold("a", "5"),                                  "there is a hold a already"),
+    (hold("b", "3-5", uid=BOB),                       "CPU 3 cannot go to hold b (job): hold a (job) of alice (uid 1001) has it"),
+    (hold("b", "0-5"),                                "CPUs 0-3 cannot go to hold b"),
+    (hold("b", "7", "h g1"),                          "g1 of nvidia.com/gpu cannot go to hold b"),
+    (hold("b", "7", "h h"),                           "a device of nvidia.com/gpu is named twice"),
+    (hold("b", name="\udcff"),                        "'\\udcff' is no text"),
+    (hold("b", name="a\0b"),                          "'a\\x00b' is no text"),
+    (hold("b", labels=(("x", "1"), ("x", "2"))),      "a label is named twice"),
+])  # fmt: skip
+def test_what_cannot_be_added(path: Path, new: Hold, words: str) -> None:
+    record(path, hold("a", "0-3", "g1"))
+    with opened(path) as ledger, ledger.change() as change:
+        with pytest.raises(LedgerError) as caught:
+            change.add(new)
+        assert words in str(caught.value)
+        assert caught.value.advice
+        change.add(hold("z", "9"))  # the change is none the worse for it
+    assert [one.id for one in recorded(path)] == ["a", "z"]
+
+
+@pytest.mark.parametrize("new", [hold("b", "3"), hold("b", "9", "g1"), hold("a")])
+def test_tables_have_room_for_one_holder(path: Path, new: Hold) -> None:
+    """Whatever the program believes, the file takes no CPU, device or id twice."""
+    record(path, hold("a", "0-3", "g1"))
+    with opened(path) as ledger:
+        with pytest.raises(sqlite3.IntegrityError), ledger.change() as change:
+            rows.add_hold(change._connection, new)
+        assert ledger.holds() == (hold("a", "0-3", "g1"),)
+
+
+def test_a_step_that_failed_spoils_the_change(path: Path) -> None:
+    with opened(path) as ledger:
+        with pytest.raises(LedgerError, match="nothing was recorded"):
+            gone_on(ledger)
+        assert ledger.holds() == ()
+
+
+@pytest.mark.parametrize(("uid", "by", "refused"), [
+    (ALICE, ALICE, False),
+    (ALICE, ROOT,  False),
+    (ALICE, BOB,   True),
+    (ROOT,  ALICE, True),
+])  # fmt: skip
+def test_rights(path: Path, uid: int, by: int, *, refused: bool) -> None:
+    one = hold("a", "0", uid=uid, name="train")
+    record(path, one)
+    with opened(path) as ledger:
+        for step in ("replace", "remove"):
+            with ledger.change() as change:
+                work = {
+                    "replace": lambda c=change: c.replace(one, by=by),
+                    "remove": lambda c=change: c.remove("a", by=by),
+                }
+                if refused:
+                    with pytest.raises(
+                        LedgerError,
+                        match=rf"hold a \(train\) belongs to {one.owner.user} .*ask {one.owner.user} .*root",
+                    ):
+                        work[step]()
+                else:
+                    work[step]()
+        assert bool(ledger.holds()) is refused
+
+
+def test_only_root_gives_a_hold_to_somebody_else(path: Path) -> None:
+    record(path, hold("a", "0"))
+    with opened(path) as ledger, ledger.change() as change:
+        with pytest.raises(LedgerError, match="only root"):
+            change.replace(hold("a", "0", uid=BOB), by=ALICE)
+        change.replace(hold("a", "0", uid=BOB), by=ROOT)
+    assert recorded(path)[0].owner.uid == BOB
+
+
+def test_replace_moves_what_is_held(path: Path) -> None:
+    record(path, hold("a", "0-1", "g1"), hold("b", "2"))
+    with opened(path) as ledger, ledger.change() as change:
+        with pytest.raises(LedgerError, match="CPU 2 "):
+            change.replace(hold("a", "1-2"), by=ALICE)
+        change.replace(hold("a", "1,3", "g2"), by=ALICE)
+        change.add(hold("c", "0", "g1"))
+        with pytest.raises(LedgerError, match="hold gone is no longer in the ledger"):
+            change.replace(hold("gone"), by=ALICE)
+    assert recorded(path) == (hold("a", "1,3", "g2"), hold("b", "2"), hold("c", "0", "g1"))
+
+
+def test_removing_what_is_gone_says_so(path: Path) -> None:
+    with opened(path) as ledger, ledger.change() as change:
+        assert not change.remove("gone", by=ALICE)
+
+
+def test_a_hold_with_a_new_owner_is_not_reaped(path: Path) -> None:
+    made, bobs = hold("a", "0"), hold("b", "1", uid=BOB)
+    record(path, made, bobs, hold("c", "2"))
+    with opened(path) as ledger:
+        judged = (made, bobs, hold("d", "3"))
+        with ledger.change() as change:
+            change.replace(
+                replace(made, owner=owner(pid=0, start=0, engine="docker", container="f00")), by=ALICE
+            )
+        with ledger.change() as change:
+            assert change.reap(judged) == (bobs,)
+        assert [one.id for one in ledger.holds()] == ["a", "c"]
+
+
+def test_ids_are_short_and_no_numbers(path: Path) -> None:
+    with opened(path) as ledger, ledger.change() as change:
+        made = {change.new_id() for _ in range(300)}
+    assert len(made) > 290
+    assert all(len(one) == 5 and one[0].isalpha() and one.isalnum() and one.islower() for one in made)
+
+
+def test_line_is_first_come_first_served(path: Path) -> None:
+    with opened(path) as ledger:
+        with ledger.change() as change:
+            assert change.first_in_line("nobody waits")
+            for name in ("w1", "w2", "w3", "w1"):
+                change.wait_in_line(waiter(name))
+        with ledger.change() as change:
+            assert [change.first_in_line(name) for name in ("w1", "w2", "newcomer")] == [True, False, False]
+            change.leave_line("w1")
+            change.leave_line("w1")
+            change.wait_in_line(waiter("w1"))
+            assert change.first_in_line("w2")
+        with ledger.change() as change:
+            change.leave_line("w2")
+        assert ledger.waiters() == (waiter("w3"), waiter("w1"))
+        with ledger.change() as change, pytest.raises(LedgerError, match="no text"):
+            change.wait_in_line(replace(waiter("w9"), request="\udcff"))
+
+
+def test_version_tells_of_changes_by_others(path: Path) -> None:
+    with opened(path) as ledger, opened(path) as other:
+        before = ledger.version()
+        with ledger.change() as change:
+            change.add(hold("a"))
+        assert ledger.version() == before == ledger.wait_for_change(before, 0)
+        with other.change() as change:
+            change.add(hold("b"))
+        assert ledger.version() != before
+
+
+def test_waiting_ends_with_a_change(path: Path) -> None:
+    with opened(path) as ledger:
+        before = ledger.version()
+        thread = threading.Timer(0.05, record, (path, hold("a")))
+        thread.start()
+        assert ledger.wait_for_change(before, 60) != before
+        thread.join()
+        assert len(ledger.holds()) == 1
+
+
+def test_a_change_that_is_over_changes_nothing(path: Path) -> None:
+    with opened(path) as ledger:
+        with ledger.change() as change:
+            pass
+        with pytest.raises(RuntimeError, match="over"):
+            change.add(hold("a"))
+        assert ledger.holds() == ()
+
+
+def test_one_change_at_a_time(path: Path) -> None:
+    with opened(path) as ledger, ledger.change():
+        with pytest.raises(RuntimeError), ledger.change():
+            pass
+        assert ledger.holds() == ()
+
+
+HOLDER = """
+import sys, sqlite3
+from numawise.ledger.store import Ledger
+path, machine, how = sys.argv[1:]
+with Ledger.open(path, machine) as ledger:
+    if how == "change":
+        with ledger.change():
+            print("locked", flush=True)
+            sys.stdin.read()
+    else:
+        ledger._connection.execute("BEGIN IMMEDIATE")
+        print("locked", flush=True)
+        sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["change", "sqlite alone"])
+def test_patience_ends_and_names_who_is_in_the_way(path: Path, how: str) -> None:
+    record(path, hold("a"))
+    command = [sys.executable, "-c", HOLDER, str(path), MACHINE, how]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout
+        assert child.stdout.readline() == "locked\n"
+        with opened(path, patience=0.05) as ledger:
+            assert len(ledger.holds()) == 1  # readers are not in the way of a writer, nor it of them
+            with pytest.raises(LedgerError) as caught, ledger.change():
+                pass
+        assert f"locked by process {child.pid} (python" in str(caught.value)
+        child.communicate("")
+    with opened(path, patience=0.05) as ledger, ledger.change() as change:
+        change.remove("a", by=ROOT)
+
+
+def test_a_fork_opens_its_own(path: Path) -> None:
+    with opened(path) as ledger:
+        ledger._process -= 1
+        with pytest.raises(RuntimeError, match="fork"):
+            ledger.holds()
+
+
+@pytest.mark.parametrize("what", ["removed", "replaced"])
+def test_a_ledger_that_was_moved_is_noticed(path: Path, what: str) -> None:
+    with opened(path) as ledger:
+        for suffix in ("", "-wal", "-shm"):
+            (path.parent / f"ledger.db{suffix}").unlink()
+        if what == "replaced":
+            record(path, hold("new"))
+        with pytest.raises(LedgerError, match="was moved or removed"), ledger.change():
+            pass
+        with pytest.raises(LedgerError, match="was moved or removed"):
+            ledger.holds()
+
+
+def test_log_does_not_grow_for_ever(path: Path) -> None:
+    log = path.parent / "ledger.db-wal"
+    sizes = []
+    with opened(path) as ledger, opened(path) as watcher:
+        watcher.holds()
+        for count in range(120):
+            with ledger.change() as change:
+                change.remove(f"k{count - 1}", by=ROOT)
+                change.add(hold(f"k{count}", "0-500"))
+            sizes.append(log.stat().st_size)
+        assert watcher.holds() == ledger.holds() != ()
+    assert max(sizes) < 2 * LARGEST_LOG
+    assert min(sizes[40:]) < LARGEST_LOG / 4
+
+
+def test_readable_by_hand(path: Path) -> None:
+    one = hold("k7m2q", "0-3,8", "GPU-1", command=("python", "train.py"), since=1.0)
+    record(path, one)
+    connection = sqlite3.connect(path)
+    row = connection.execute("SELECT user, cpus, mems, devices, command FROM hold").fetchone()
+    assert row == ("alice", "0-3,8", "0", '{"nvidia.com/gpu": ["GPU-1"]}', '["python", "train.py"]')
+    assert [cpu for (cpu,) in connection.execute("SELECT cpu FROM cpu WHERE hold = 'k7m2q'")] == [
+        0,
+        1,
+        2,
+        3,
+        8,
+    ]
+    with connection:
+        connection.execute("DELETE FROM hold")
+    connection.close()
+    assert recorded(path) == ()
+
+
+def test_open_takes_text_and_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Ledger.open("a.db", MACHINE) as ledger:
+        assert ledger.path == tmp_path / "a.db"
+    (tmp_path / "link.db").symlink_to("a.db")
+    with Ledger.open(os.fspath(tmp_path / "link.db"), MACHINE) as ledger:
+        assert ledger.path == tmp_path / "a.db"
