@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from benchmarks.gpus import gpu_choices, many_gpus
+from benchmarks.launching import starts
 from benchmarks.machines import GPU, NIC, even, lopsided, node, pod, standard
 from benchmarks.trees import write_tree
 from numawise.apps.node import Node
@@ -162,6 +164,20 @@ def huge_machines() -> Iterator[Row]:
             yield Row(f"{numas} NUMA (2 with CPUs), {name}", spent, 50.0)
 
 
+def gpus() -> Iterator[Row]:
+    """The choice of GPUs: the slowest of all numbers and many states."""
+    for what, spent in gpu_choices():
+        yield Row(what, spent, 5.0)
+    for what, spent in many_gpus():
+        yield Row(what, spent)
+
+
+def launches() -> Iterator[Row]:
+    """A job's start, and the commit of its hold."""
+    for what, spent, goal, note in starts():
+        yield Row(what, spent, goal, note)
+
+
 def discovery() -> Iterator[Row]:
     """Reading this machine and a large tree; lstopo on the same, where it is installed."""
     spent = cpu_ms(read_hardware)
@@ -226,7 +242,9 @@ def main() -> None:
         many_pods,
         merges,
         huge_machines,
+        gpus,
         discovery,
+        launches,
     )
     print(f"{'CPU time of one call':60} {'ms':>9} {'goal':>7}")
     if traces:

@@ -4,7 +4,10 @@ Version 2, several NUMA nodes and systemd are in ``tests/vm``.
 """
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -84,6 +87,23 @@ def test_what_the_launcher_was_bound_to_does_not_count(mode: str) -> None:
             return job.masks(), policies.pop()
 
     assert in_child(look) == ({CPUS}, "default")
+
+
+def test_processes_that_are_born_meanwhile() -> None:
+    with Job() as job:
+        job.start(job.bind(confine.AFFINITY, NAME, cpus=CPUS).itself, children=1)
+        asked = []
+
+        def family() -> tuple[int, ...]:
+            found = job.family()
+            asked.append(len(found))
+            if len(asked) < 3:
+                job.tell("child")  # not in what was found
+            return found
+
+        confine.change_cpus(confine.AFFINITY, "", family, ONE)
+        assert asked == [2, 3, 4, 4]
+        assert job.masks() == {ONE}
 
 
 def test_affinity_binds_memory_too() -> None:
@@ -228,6 +248,22 @@ def test_a_user_who_wants_a_control_group() -> None:
         as_user(USER, lambda: confine.choose("cgroup"))
     assert str(caught.value).startswith("jobs cannot be kept in a control group here: cgroup v2: ")
     assert f"user {USER} may not write to " in str(caught.value)
+
+
+@version_1
+@pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare")
+def test_a_container_with_control_groups_that_are_read_only() -> None:
+    code = "from numawise.host import confine; print(confine.choose(), *[mode.problem for mode in confine.modes()], sep='\\n')"
+    home = cgroup.home_of("cpuset")
+    assert home
+    script = f'mount -o remount,bind,ro {home.top} && exec "$0" -c "$1"'
+    command = ["unshare", "--mount", "sh", "-c", script, sys.executable, code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "mount" in done.stderr:
+        pytest.skip("may not mount here")
+    said = done.stdout.splitlines()
+    assert said[0] == confine.AFFINITY, done.stderr
+    assert said[3].endswith(" is mounted read-only")
 
 
 @version_1

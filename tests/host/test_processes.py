@@ -180,6 +180,25 @@ def test_the_mask_of_another_user() -> None:
         as_user(1000, lambda: subject.set_affinity((pid,), 1))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_one_that_refuses_does_not_keep_the_others() -> None:
+    cpus = bits_of(os.sched_getaffinity(0))
+
+    def look() -> tuple[str, set[int]]:
+        with sleeper() as own:
+            try:
+                subject.set_affinity((theirs, own), cpus & -cpus)
+            except HostError as error:
+                return error.message, os.sched_getaffinity(own)
+        raise AssertionError("it was not refused")
+
+    with sleeper() as theirs:
+        said, mask = as_user(1000, look)
+        assert said == f"may not change on which CPUs process {theirs} runs"
+        assert bits_of(mask) == cpus & -cpus
+        assert bits_of(os.sched_getaffinity(theirs)) == cpus
+
+
 def test_facts_about_ourselves() -> None:
     assert subject.uid_of(os.getpid()) == os.getuid()
     assert subject.boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip()

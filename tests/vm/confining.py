@@ -1,5 +1,6 @@
 """Checks of the host layer: a job stays on its CPUs and NUMA nodes, in every mode that the guest has."""
 
+import ctypes
 import os
 import signal
 from collections.abc import Callable
@@ -15,6 +16,9 @@ from tests.vm.guest import CGROUP, USER, Guest, Place, Skip
 ENOUGH = 0.98
 MIB = 1 << 20
 LOOKS = 5
+NEW_CGROUP, NEW_MOUNTS = 0x02000000, 0x00020000
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+MNT_DETACH = 2
 
 
 def stays_on_its_place(mode: str, place: Place, **limits: int) -> str:
@@ -157,12 +161,13 @@ def isolation(guest: Guest) -> str:
     """A job has CPUs alone: nobody else may run on them while it lives, and everybody afterwards."""
     cpus = guest.far().cpus
     everything = (CGROUP / "cpuset.cpus.effective").read_text()
-    with Job() as job, Job() as other:
+    with Job() as job, Job() as other, Job() as third:
+        third.start(third.bind(group_mode(), "third", cpus=guest.all_cpus).itself, children=0)
         mine = job.bind(group_mode(), "alone", cpus=cpus, mems=guest.with_memory, isolate="root")
         other.start(other.bind(confine.AFFINITY, "other").itself, threads=4)
         job.start(mine.itself, threads=4)
         assert job.masks() == {cpus}
-        assert other.masks() == {guest.all_cpus & ~cpus}, other.masks()
+        assert other.masks() == third.masks() == {guest.all_cpus & ~cpus}, (other.masks(), third.masks())
         assert "outside of the cpuset" in refusal_of(
             lambda: confine.plan(confine.AFFINITY, "x", 0, cpus=cpus)
         )
@@ -218,6 +223,50 @@ def delegated_subtree(guest: Guest) -> str:
 
     try:
         return str(in_child(look, enter))
+    finally:
+        remove_folder(str(folder))
+
+
+def container(guest: Guest) -> str:
+    """In namespaces of its own, a container sees its part of the control groups as the whole."""
+    folder = CGROUP / "container"
+    folder.mkdir()
+    place = guest.far()
+    (folder / "cpuset.cpus").write_text(format_ids(place.cpus))
+
+    def enter() -> None:
+        (folder / "cgroup.procs").write_text("0")
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.unshare(NEW_CGROUP | NEW_MOUNTS) == 0, os.strerror(ctypes.get_errno())
+        assert libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
+        assert libc.umount2(b"/sys/fs/cgroup", MNT_DETACH) == 0
+        assert libc.mount(b"cgroup2", b"/sys/fs/cgroup", b"cgroup2", 0, None) == 0
+
+    def look() -> str:
+        crowded = refusal_of(lambda: confine.choose("cgroup"))
+        assert "processes live in /sys/fs/cgroup itself" in crowded, crowded
+        assert confine.allowed() == (place.cpus, guest.with_memory)
+        (CGROUP / "init").mkdir()
+        (CGROUP / "init/cgroup.procs").write_text("0")
+        told = stays_on_its_place(confine.choose("cgroup"), Place(place.cpus & -place.cpus, place.mems))
+        alone = refusal_of(lambda: confine.plan(confine.CGROUP_V2, "x", 0, cpus=place.cpus, isolate="root"))
+        assert "is not the root of all control groups" in alone, alone
+        return told
+
+    def sealed() -> str:
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.mount(b"none", b"/sys/fs/cgroup", None, MS_REMOUNT | MS_BIND | MS_RDONLY, None) == 0
+        assert confine.choose() == confine.AFFINITY
+        return refusal_of(lambda: confine.choose("cgroup"))
+
+    try:
+        told = str(in_child(look, enter))
+        remove_folder(str(folder / "init"))
+        remove_folder(str(folder / "numawise"))
+        (folder / "cgroup.subtree_control").write_text("-cpuset")
+        said = str(in_child(sealed, enter))
+        assert "/sys/fs/cgroup is mounted read-only" in said, said
+        return told
     finally:
         remove_folder(str(folder))
 

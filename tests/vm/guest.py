@@ -43,11 +43,15 @@ class Guest:
         return min(ids_of(self.with_memory), key=lambda other: (self.distances[node][other], other))
 
     def places(self) -> tuple[Place, ...]:
-        """Every node with CPUs beside the memory next to it; each memory-only node; two nodes at once."""
+        """Every node with CPUs beside the memory next to it; each memory-only node; two nodes at once, or
+        memory that the CPUs would not take by themselves.
+        """
         found = [Place(cpus, 1 << self.near(node)) for node, cpus in enumerate(self.cpus) if cpus]
         found += [Place(self.cpus[0], 1 << node) for node in ids_of(self.with_memory) if not self.cpus[node]]
         if len(self.cpus) > 2:
             found.append(Place(self.cpus[0] | self.cpus[1], self.with_memory & 3))
+        else:
+            found.append(Place(self.cpus[0], 1 << self.with_memory.bit_length() - 1))
         return tuple(found)
 
     def far(self) -> Place:

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.vm import confining, scopes, verifying
+from tests.vm import confining, running, scopes, verifying
 from tests.vm.guest import Guest, Skip, read_guest
 
 V2, V1, SYSTEMD = "v2", "v1", "systemd"
@@ -47,7 +47,13 @@ CHECKS = (
     Check("isolation that cannot be",                       confining.impossible_isolation, (V2,)),
     Check("no escape from a memory limit",                  confining.no_escape, (V2,)),
     Check("delegated subtree of a user",                    confining.delegated_subtree, (V2,)),
+    Check("in the namespaces of a container",               confining.container, (V2,)),
     Check("a node without memory",                          confining.memory_of_a_node_without, (V2, V1)),
+    Check("run: where it was put",                          running.runs_where_it_was_put),
+    Check("run: without rights",                            running.runs_without_rights),
+    Check("run: GPUs and their node",                       running.gpus_and_their_node),
+    Check("run: isolated CPUs",                             running.nobody_else_on_isolated_cpus, (V2,)),
+    Check("run: the best way there is",                     running.mode_of_choice, (V2, V1, SYSTEMD)),
     Check("verify: bound well",                             verifying.bound_well),
     Check("verify: memory bound elsewhere",                 verifying.misplaced),
     Check("verify: memory bound late",                      verifying.bound_late),

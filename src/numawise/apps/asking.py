@@ -4,16 +4,15 @@ Rules kept here are those of ``placement``, 1 to 4.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from numawise.apps.gpuwish import gpus_wanted, offering
 from numawise.apps.placement import Nic, Placement, with_memory
 from numawise.apps.refusal import shortage
 from numawise.apps.shortage import NoRoom, shared_shortage
 from numawise.apps.site import NIC_RESOURCE, WORDS, Site, pool_cpus, pool_of
 from numawise.apps.wish import Wish
 from numawise.engine.admit import Admitted, Crashed, Rejected, admit
-from numawise.engine.device.choose import Choice, advice
 from numawise.engine.memory.books import charge, empty_books
 from numawise.engine.state import Block, CpuState, DeviceState, MemoryState, NodeState, Plugin
 from numawise.errors import InputError
@@ -25,6 +24,9 @@ from numawise.request.model import CPU, GUARANTEED, MEMORY, ContainerRequest, Po
 from numawise.rules.model import CpuOptions, Rules
 from numawise.sets import bits_of, format_ids, ids_of
 
+if TYPE_CHECKING:
+    from numawise.engine.device.choose import Choice
+
 JOB = "job"
 
 
@@ -33,7 +35,7 @@ class _Found:
     """An answer of the engine, with the GPUs it was asked about."""
 
     decision: Admitted | Rejected | Crashed
-    choice: Choice | None = None
+    choice: "Choice | None" = None
     preferred: bool = False
 
 
@@ -48,10 +50,15 @@ def ask(site: Site, holds: Sequence[Hold], wish: Wish, hold_id: str) -> Placemen
         topology_policy=wish.policy,
     )
     state = _state(site, rules, holds)
-    wanted = gpus_wanted(site, holds, wish)
-    if isinstance(wanted, NoRoom):
-        return wanted
-    candidates, resource, count = wanted
+    candidates: Sequence[Choice] = ()
+    resource, count = "", 0
+    if wish.gpus or wish.gpu_ids:
+        from numawise.apps.gpuwish import gpus_wanted  # noqa: PLC0415 - most jobs want no GPUs
+
+        wanted = gpus_wanted(site, holds, wish)
+        if isinstance(wanted, NoRoom):
+            return wanted
+        candidates, resource, count = wanted
     pod = _request(site, wish, resource, count, hold_id)
     found = _best(site, rules, state, pod, resource, candidates)
     if not isinstance(found.decision, Admitted):
@@ -60,12 +67,12 @@ def ask(site: Site, holds: Sequence[Hold], wish: Wish, hold_id: str) -> Placemen
 
 
 def _best(
-    site: Site, rules: Rules, state: NodeState, pod: PodRequest, resource: str, candidates: Sequence[Choice]
+    site: Site, rules: Rules, state: NodeState, pod: PodRequest, resource: str, candidates: "Sequence[Choice]"
 ) -> _Found:
     """The engine's answer for the best GPUs that it can align (rule 2)."""
     best: _Found | None = None
     for choice in candidates or (None,):
-        offered = offering(site, state, resource, choice) if choice else state
+        offered = _offering(site, state, resource, choice) if choice else state
         decision = admit(site.machine, rules, offered, pod, pick=_nearest(site, choice))
         hint = decision.affinity.get(JOB) if isinstance(decision, Admitted) else None
         found = _Found(decision, choice, preferred=hint is None or hint.preferred)
@@ -136,10 +143,21 @@ def _request(site: Site, wish: Wish, resource: str, gpus: int, hold_id: str) -> 
     return PodRequest(hold_id, wish.name or hold_id, GUARANTEED, (job,))
 
 
+def _offering(site: Site, state: NodeState, resource: str, choice: "Choice") -> NodeState:
+    """The state with every GPU but those of the choice taken."""
+    others = frozenset(
+        name
+        for position, name in enumerate(site.gpu_ids)
+        if site.gpu_resources[position] == resource and not choice.gpus >> position & 1
+    )
+    allocated = {**state.devices.allocated, resource: others}
+    return replace(state, devices=replace(state.devices, allocated=allocated))
+
+
 class _nearest:  # noqa: N801 - used as the function it stands for
     """Picks network cards by how near they are to the GPUs; leaves other choices to the lowest ids."""
 
-    def __init__(self, site: Site, choice: Choice | None) -> None:
+    def __init__(self, site: Site, choice: "Choice | None") -> None:
         self.site = site
         self.choice = choice
 
@@ -153,7 +171,7 @@ class _nearest:  # noqa: N801 - used as the function it stands for
         return order[:count]
 
 
-def _chosen(site: Site, choice: Choice | None) -> tuple[Gpu, ...]:
+def _chosen(site: Site, choice: "Choice | None") -> tuple[Gpu, ...]:
     return tuple(site.gpus[position] for position in ids_of(choice.gpus)) if choice else ()
 
 
@@ -226,6 +244,8 @@ def _remarks(
     if choice is not None and site.links is not None and wish.gpus:
         taken = {name for hold in holds for _, names in hold.grant.devices for name in names}
         free = bits_of(p for p, name in enumerate(site.gpu_ids) if name not in taken)
+        from numawise.engine.device.choose import advice  # noqa: PLC0415 - as above
+
         told = advice(site.links, free, wish.gpus)
         if told and choice.numa.bit_count() > 1:
             yield told

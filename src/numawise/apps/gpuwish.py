@@ -7,13 +7,11 @@ Rules kept here:
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from numawise.apps.shortage import NoRoom, gpus_text
 from numawise.apps.site import Site
 from numawise.apps.wish import Wish
 from numawise.engine.device.choose import Choice, choices
-from numawise.engine.state import NodeState
 from numawise.errors import InputError
 from numawise.ledger.holds import Hold
 from numawise.machine.places import short_address
@@ -82,14 +80,3 @@ def _position(site: Site, text: str) -> int:
     known = ", ".join(f"{position} ({site.gpu_ids[position]})" for position in range(len(site.gpus)))
     what = "could be several GPUs" if found else "is no GPU of this machine"
     raise InputError(f"{text!r} {what}", field="--gpu-ids", advice=f"it has {known}")
-
-
-def offering(site: Site, state: NodeState, resource: str, choice: Choice) -> NodeState:
-    """The state with every GPU but those of the choice taken."""
-    others = frozenset(
-        name
-        for position, name in enumerate(site.gpu_ids)
-        if site.gpu_resources[position] == resource and not choice.gpus >> position & 1
-    )
-    allocated = {**state.devices.allocated, resource: others}
-    return replace(state, devices=replace(state.devices, allocated=allocated))

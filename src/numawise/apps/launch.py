@@ -200,9 +200,9 @@ def imagined(
 ) -> tuple[Site, tuple[Hold, ...], bool]:
     """Where a preview takes place: on this machine with its holds, or on one of a file where nothing runs."""
     if machine:
-        from numawise.apps.discover import discover  # noqa: PLC0415 - reads every form of machine file
+        from numawise.apps.show import hardware_meant  # noqa: PLC0415 - reads every form of machine
 
-        return make_site(discover(None, [machine]), settings.reserved_cpus), (), False
+        return make_site(hardware_meant([machine]), settings.reserved_cpus), (), False
     site = this_site(settings)
     return site, open_holdings(site, environment, settings.ledger).live(), True
 

@@ -15,6 +15,8 @@ API_VERSION = "numawise.dev/v1alpha1"
 COLUMNS = ("HOLD", "NAME", "USER", "OWNER", "CPUS", "NUMA", "MEMORY", "DEVICES", "BY", "SINCE", "COMMAND")
 UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 LONGEST = 40
+BOOKKEEPING = "NUMAWISE_SET"
+"""A variable for other commands of ours, of no interest to people."""
 
 
 def started_line(started: Started) -> str:

@@ -3,7 +3,6 @@
 Exit status: 0 yes · 1 no (rejected, findings) · 2 bad input · 3 host · 4 ledger · 5 cluster.
 """
 
-import difflib
 import importlib
 import os
 import sys
@@ -54,6 +53,8 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            import difflib  # noqa: PLC0415 - for mistakes alone
+
             close = difflib.get_close_matches(args[0], COMMANDS, n=1)
             if close:
                 raise click.UsageError(f"{error.message} Did you mean '{close[0]}'?", ctx) from None

@@ -25,7 +25,7 @@ Exit status: that of the job; 1 no room, 2 bad input or more than the machine ha
 """
 
 
-@click.command("run", cls=BeforeDashes, epilog=EXAMPLES)
+@click.command("run", cls=BeforeDashes, epilog=EXAMPLES, options_metavar="[OPTIONS] -- COMMAND...")
 @placement_options
 @click.option(
     "--wait",
@@ -43,7 +43,7 @@ Exit status: that of the job; 1 no room, 2 bad input or more than the machine ha
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done; hold nothing.")
 @click.option(
-    "--machine", metavar="FILE", help="Another machine than this one (with --dry-run); nothing is held on it."
+    "--machine", metavar="MACHINE", help="For --dry-run: a machine file, or one that 'show' knows by name."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what the job got.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="For --dry-run.")
@@ -110,6 +110,8 @@ def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN
     for step in found.steps:
         click.echo(f"  {step}")
     for name, value in found.environment:
+        if name == telling.BOOKKEEPING:
+            continue
         click.echo(f"  {name}={value}")
     return 0
 

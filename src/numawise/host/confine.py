@@ -20,7 +20,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -238,14 +238,37 @@ def prove(pid: int, root: Path = ROOT) -> tuple[int, int]:
     return found
 
 
-def change_cpus(mode: str, group: str, pids: Iterable[int], cpus: int, root: Path = ROOT) -> None:
-    """Give a running job other CPUs: to its group, or in affinity mode to every thread of its processes."""
+def change_cpus(
+    mode: str,
+    group: str,
+    pids: Iterable[int] | Callable[[], Iterable[int]],
+    cpus: int,
+    root: Path = ROOT,
+) -> None:
+    """Give a running job other CPUs: to its group, or in affinity mode to every thread of its processes.
+
+    Where the processes are given by a function, it is asked again until it tells of no new ones: a process
+    born meanwhile of one that still had the old mask has the old one too.
+    """
     if mode == SYSTEMD:
         systemd.change_cpus(group, cpus, root)
     elif mode in {CGROUP_V2, CGROUP_V1}:
         groups.change_cpus(group, cpus)
-    else:
+    elif not callable(pids):
         processes.set_affinity(pids, cpus, root)
+    else:
+        _change_masks(pids, cpus, root)
+
+
+def _change_masks(pids: Callable[[], Iterable[int]], cpus: int, root: Path) -> None:
+    known: set[int] = set()
+    for _ in range(processes.ROUNDS):
+        new = [pid for pid in pids() if pid not in known]
+        if not new:
+            return
+        known.update(new)
+        processes.set_affinity(new, cpus, root)
+    raise HostError("a job makes processes faster than their CPUs can be set")
 
 
 def members(mode: str, group: str, root: Path = ROOT) -> tuple[int, ...]:

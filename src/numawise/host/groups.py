@@ -131,7 +131,7 @@ def _enter(group: str, own: str, pid: int) -> Write:
 
 
 def widen(pid: int) -> SetMask:
-    """Drop the mask that a process inherited, before it enters a group, so that a way back restores it last."""
+    """Drop the mask that a process inherited; first of all, so that a way back restores it last."""
     return SetMask(pid, 0, mask_of(pid))
 
 

@@ -154,23 +154,29 @@ def set_affinity(pids: Iterable[int], cpus: int, root: Path = ROOT) -> tuple[int
     """Let every thread of the processes run on these CPUs only; the threads it was done to.
 
     A thread born of one that still had the old mask has the old one too, so all are gone through again until
-    no new one is found.
+    no new one is found.  One that refuses does not keep the others from it; it is told of at the end.
     """
     if not cpus:
         raise HostError("a process needs at least one CPU to run on")
     wanted = range(cpus.bit_length()) if not cpus & cpus + 1 else tuple(ids_of(cpus))
     members = tuple(pids)
     done: dict[int, None] = {}
+    refused: HostError | None = None
     for _ in range(ROUNDS):
         new = [(pid, tid) for pid in members for tid in threads(pid, root) if tid not in done]
         if not new:
-            return tuple(done)
+            break
         for pid, tid in new:
             done[tid] = None
-            _set_mask(pid, tid, wanted, cpus)
-    raise HostError(
-        f"process {members[0]} makes threads faster than they can be put on CPUs {format_ids(cpus)}"
-    )
+            try:
+                _set_mask(pid, tid, wanted, cpus)
+            except HostError as error:
+                refused = refused or error
+    else:
+        refused = HostError(f"process {members[0]} makes threads faster than their CPUs can be set")
+    if refused:
+        raise refused
+    return tuple(done)
 
 
 def _set_mask(pid: int, tid: int, wanted: Sequence[int], cpus: int) -> None:

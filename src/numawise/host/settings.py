@@ -63,8 +63,8 @@ def _user_file(environment: Mapping[str, str]) -> Path | None:
 def _read(file: Path, keys: tuple[str, ...]) -> dict[str, str]:
     try:
         text = file.read_text()
-    except FileNotFoundError:
-        return {}
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return {}  # a file that we may not read is somebody else's: HOME after a change of user
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not text"
         raise InputError(f"cannot be read: {reason}", file=str(file), advice="mend or remove it") from None

@@ -102,12 +102,13 @@ def gpus_of(hardware: Hardware) -> tuple[Gpu, ...]:
 def usable_numa(hardware: Hardware) -> int:
     """NUMA nodes with CPUs and memory; those with CPUs where none is known to have both.  Packed.
 
-    Where nothing tells of CPUs, as in a print of links, they are those that the GPUs are reported with.
+    In a print of links, which tells of no NUMA nodes as such, they are those that GPUs are reported with.
     """
+    if not hardware.numa and not hardware.threads:
+        return bits_of(numa for gpu in hardware.gpus for numa in gpu.numa or () if numa >= 0)
     cpus = cpus_by_numa(hardware)
     empty = {node.id for node in hardware.numa if node.memory == 0}
-    with_both = bits_of(numa for numa in cpus if numa not in empty)
-    return with_both or bits_of(cpus) or bits_of(n for gpu in hardware.gpus for n in gpu.numa or () if n >= 0)
+    return bits_of(numa for numa in cpus if numa not in empty) or bits_of(cpus)
 
 
 def placed_gpus(hardware: Hardware, gpus: Sequence[Gpu] = ()) -> tuple[GpuPlace, ...]:

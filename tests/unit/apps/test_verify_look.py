@@ -118,7 +118,26 @@ def test_a_hold_of_which_nothing_runs(tmp_path: Path) -> None:
     assert found.verdict.sentence == "not aligned: nothing of it runs any more: process 40 is gone"
     assert [finding.code for finding in found.verdict.findings] == ["gone"]
     contained = hold(pid=0, start=0, owner={"engine": "docker", "container": ID})
-    assert "container 0123456789ab is gone" in place.check_hold(contained).verdict.sentence
+    assert (
+        place.check_hold(contained).verdict.sentence
+        == "not aligned: no process of container 0123456789ab runs"
+    )
+
+
+@pytest.mark.parametrize(("ours", "theirs", "aligned"), [
+    (7, 7, False),
+    (7, 8, None),
+    (7, 0, False),
+    (0, 8, False),
+])  # fmt: skip
+def test_a_hold_of_another_pid_namespace(
+    tmp_path: Path,
+    ours: int,
+    theirs: int,
+    aligned: bool | None,  # noqa: FBT001
+) -> None:
+    place = replace(host(tmp_path, {}), namespace=ours)
+    assert place.check_hold(hold(owner={"namespace": theirs})).verdict.aligned is aligned
 
 
 def test_a_process_of_a_hold_is_compared_with_the_hold(tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+"""Verdicts as data for programs, and as rows and lines for people."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from numawise.apps.verify.grade import percent
+from numawise.apps.verify.look import Checked
+from numawise.apps.verify.model import Finding, Verdict, Weight
+from numawise.host.numamaps import KINDS
+from numawise.render.words import bytes_text, clean
+from numawise.sets import format_ids, ids_of
+
+WORDS = {True: "aligned", False: "not aligned", None: "not known"}
+HOLD_COLUMNS = ("HOLD", "NAME", "VERDICT", "PROCESSES", "THREADS", "CPUS", "LOCAL", "MEMORY", "GPUS")
+
+
+def together(checks: Sequence[Checked], overlaps: Sequence[str]) -> bool | None:
+    """One verdict for all: aligned when every one is, not when one is not."""
+    if overlaps or any(check.verdict.aligned is False for check in checks):
+        return False
+    return None if any(check.verdict.aligned is None for check in checks) else True
+
+
+def job_data(check: Checked) -> dict[str, Any]:
+    """A job and its verdict as plain data; sizes are bytes."""
+    verdict, amounts = check.verdict, check.verdict.amounts
+    found: dict[str, Any] = {"label": clean(check.label)}
+    if check.hold is not None:
+        found |= {"hold": check.hold.id, "name": check.hold.name, "mode": check.hold.mode}
+    if check.pid:
+        found["pid"] = check.pid
+    if check.wanted is not None:
+        found["granted"] = {
+            "cpus": format_ids(check.wanted.cpus),
+            "exclusive": check.wanted.alone,
+            "mems": format_ids(check.wanted.mems),
+            "gpus": sorted(check.wanted.gpus),
+        }
+    return found | {
+        "aligned": verdict.aligned,
+        "sentence": clean(verdict.sentence),
+        "processes": verdict.processes,
+        "threads": verdict.threads,
+        "cpus": format_ids(verdict.cpus),
+        "ran": format_ids(verdict.ran),
+        "numa": format_ids(verdict.numa),
+        "mems": format_ids(verdict.mems),
+        "memory": {
+            "own": amounts.own,
+            "local": amounts.local,
+            "share": round(amounts.share, 6),
+            "swapped": verdict.swapped,
+            "numa": {str(numa): dict(kinds) for numa, kinds in amounts.table},
+        },
+        "gpus": [
+            {
+                "name": gpu.name,
+                "address": gpu.address,
+                "numa": list(ids_of(gpu.near)),
+                "how": gpu.how,
+                "used": gpu.used,
+                "pids": list(gpu.pids),
+                "memory": gpu.memory,
+            }
+            for gpu in verdict.gpus
+        ],
+        "findings": [finding_data(finding) for finding in verdict.findings],
+    }
+
+
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """A finding as plain data."""
+    found: dict[str, Any] = {
+        "code": finding.code,
+        "weight": finding.weight.value,
+        "text": clean(finding.text),
+    }
+    if finding.why:
+        found["why"] = [clean(line) for line in finding.why]
+    return found | ({"advice": finding.advice} if finding.advice else {})
+
+
+def numa_table(verdict: Verdict) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Pages by NUMA node and kind: columns, and a row for each node with pages or that should have them."""
+    table = dict(verdict.amounts.table)
+    there = [kind for kind in KINDS if any(kind in dict(kinds) for kinds in table.values())]
+    rows = []
+    for numa in sorted({*table, *ids_of(verdict.mems)}):
+        kinds = dict(table.get(numa, ()))
+        cells = [bytes_text(kinds[kind]) if kinds.get(kind) else "-" for kind in there]
+        total = sum(kinds.values())
+        near = "local" if verdict.mems >> numa & 1 else "remote"
+        rows.append((str(numa), *cells, bytes_text(total) if total else "-", near))
+    return ("NUMA", *(kind.upper() for kind in there), "TOTAL", ""), rows
+
+
+def hold_row(check: Checked) -> tuple[str, ...]:
+    """A hold in one row."""
+    verdict = check.verdict
+    assert check.hold
+    return (
+        check.hold.id,
+        clean(check.hold.name) or "-",
+        WORDS[verdict.aligned],
+        str(verdict.processes),
+        str(verdict.threads),
+        format_ids(verdict.cpus) or "-",
+        percent(verdict.amounts.share) if verdict.amounts.own else "-",
+        bytes_text(verdict.amounts.own) if verdict.amounts.own else "-",
+        " ".join(gpu.name for gpu in verdict.gpus if gpu.used) or "-",
+    )
+
+
+def finding_lines(findings: Sequence[Finding]) -> Iterator[tuple[Weight | None, str]]:
+    """Findings in lines: the first of each with its weight, the rest of it without."""
+    for finding in findings:
+        yield finding.weight, clean(finding.text)
+        for line in finding.why:
+            yield None, clean(line)
+        if finding.advice:
+            yield None, f"to do: {finding.advice}"

@@ -1,0 +1,305 @@
+"""The grade of a job: aligned, or where it leaks and why.
+
+Rules kept here:
+
+1. With a grant: every thread may run on granted CPUs only, at least 98 % of the job's own pages lie on
+   granted NUMA nodes (``pages`` says which are its own), and its GPUs are granted and near to its CPUs.
+2. Without one a job is compared with itself, process by process: local are the NUMA nodes of the CPUs its
+   threads are bound to.  A thread that may run on every CPU is not bound.  A process without any bound thread
+   belongs where its GPUs are; without GPUs it belongs nowhere, and that is a leak, too.
+3. Memory on a GPU's own NUMA node (Grace, POWER) is local to the job that uses the GPU.
+4. On a machine with one NUMA node all memory is local, whether or not its places may be read.
+5. What could not be read is told.  It decides (``aligned`` is None) when it could have shown a leak.
+6. Only leaks fail a job.  Notes are for people: file pages elsewhere, CPUs of the grant that no thread may
+   use, busy strangers, NUMA balancing, swap.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from numawise.apps.verify.gpus import gpus_seen, graded_uses, judge_gpus
+from numawise.apps.verify.model import (
+    ENOUGH,
+    Amounts,
+    Finding,
+    GpuSeen,
+    Remote,
+    Seen,
+    Verdict,
+    Wanted,
+    Weight,
+)
+from numawise.apps.verify.pages import weigh
+from numawise.apps.verify.threads import cpu_list, judge_bound, judge_granted, union
+from numawise.host.numamaps import ANONYMOUS, FILE, HUGE, OWN, SHARED
+from numawise.host.placed import Placed
+from numawise.machine.hardware import Hardware
+from numawise.machine.home import memory_near, numa_of, open_cpus
+from numawise.machine.places import cpus_by_numa
+from numawise.render.words import bytes_text, clean, counted
+from numawise.sets import bits_of, format_ids
+
+WORDS = {ANONYMOUS: "anonymous memory", HUGE: "huge pages", SHARED: "shared memory"}
+MOST = 4
+NOTED_FILES = 16 << 20
+"""Bytes of the page cache elsewhere that are worth a note."""
+NEARLY_FULL = 0.02
+
+
+def grade(hardware: Hardware, seen: Seen, wanted: Wanted | None = None) -> Verdict:
+    """Grade a job by what was read about it."""
+    processes = tuple(process for process in seen.processes if not process.kernel)
+    uses = graded_uses(seen)
+    gpus = gpus_seen(hardware, seen.uses)
+    graded = gpus_seen(hardware, uses)
+    homes = _homes(hardware, processes, graded, wanted)
+    extra = _own_memory(hardware, graded)
+    numas = bits_of(cpus_by_numa(hardware))
+    mems = {
+        process.pid: (
+            wanted.mems if wanted and wanted.mems else memory_near(hardware, homes.get(process.pid, 0))
+        )
+        | extra
+        for process in processes
+    }
+    nodes = [node.id for node in hardware.numa] or [0]
+    only = nodes[0] if len(nodes) == 1 else None
+    if only is not None:
+        mems = dict.fromkeys(mems, 1 << only)
+    amounts = weigh(processes, mems, only)
+    findings = [
+        *(
+            judge_granted(hardware, processes, wanted, seen)
+            if wanted
+            else judge_bound(hardware, processes, homes)
+        ),
+        *_judge_pages(hardware, seen, processes, amounts, unknown=only is None),
+        *judge_gpus(gpus, graded, homes, wanted, seen),
+        *_judge_surroundings(hardware, seen, processes, wanted),
+    ]
+    order = list(Weight)
+    findings.sort(key=lambda finding: order.index(finding.weight))
+    verdict = Verdict(
+        aligned=_aligned(findings),
+        sentence="",
+        findings=tuple(findings),
+        processes=len(processes),
+        threads=sum(len(process.threads) for process in processes),
+        cpus=union(processes),
+        ran=bits_of(thread.cpu for process in processes for thread in process.threads if thread.cpu >= 0),
+        numa=_all(homes.values()) if homes else numas,
+        mems=_all(mems.values()),
+        amounts=amounts,
+        gpus=tuple(replace(gpu, used=gpu.name in {one.name for one in graded}) for gpu in gpus),
+        swapped=sum(process.swapped for process in processes),
+    )
+    return replace(verdict, sentence=_sentence(hardware, verdict, graded, same=len(set(mems.values())) <= 1))
+
+
+def _homes(
+    hardware: Hardware, processes: Sequence[Placed], gpus: Sequence[GpuSeen], wanted: Wanted | None
+) -> dict[int, int]:
+    """NUMA nodes whose CPUs each process should run on, packed (rules 1 and 2)."""
+    every = bits_of(cpus_by_numa(hardware))
+    if wanted is not None:
+        return dict.fromkeys((process.pid for process in processes), numa_of(hardware, wanted.cpus) or every)
+    open_to_all = open_cpus(hardware)
+    found = {}
+    for process in processes:
+        bound = 0
+        for thread in process.threads:
+            if open_to_all & ~thread.allowed:
+                bound |= thread.allowed
+        near = _all(gpu.near for gpu in gpus if process.pid in gpu.pids)
+        found[process.pid] = numa_of(hardware, bound) or near or every
+    return found
+
+
+def _own_memory(hardware: Hardware, gpus: Sequence[GpuSeen]) -> int:
+    """NUMA nodes that are the memory of GPUs in use (rule 3), packed."""
+    used = {gpu.address for gpu in gpus if gpu.address}
+    return bits_of(gpu.own_numa for gpu in hardware.gpus if gpu.own_numa is not None and gpu.address in used)
+
+
+def _aligned(findings: Sequence[Finding]) -> bool | None:
+    if any(finding.weight is Weight.LEAK for finding in findings):
+        return False
+    return None if any(finding.weight is Weight.UNKNOWN for finding in findings) else True
+
+
+def _judge_pages(
+    hardware: Hardware, seen: Seen, processes: Sequence[Placed], amounts: Amounts, *, unknown: bool
+) -> Iterator[Finding]:
+    far = [one for one in amounts.remote if one.kind in OWN]
+    if amounts.share < ENOUGH:
+        places = format_ids(bits_of(one.numa for one in far))
+        text = f"{percent(1 - amounts.share, up=True)} of {bytes_text(amounts.own)} lies on NUMA {places}"
+        why = [_remote_text(one) for one in far[:MOST]]
+        full = _short_of_memory(hardware, seen, amounts)
+        advice = "start it with numawise run, which binds memory before the program begins"
+        pids = {process.pid for process in processes}
+        if len(pids) == 1 and far and all("itself" not in one.reason for one in far):
+            near = bits_of(numa for numa, _ in amounts.table) & ~bits_of(one.numa for one in far)
+            advice += (
+                f"; to move what is there: migratepages {min(pids)} {places} {format_ids(near)}"
+                if near
+                else ""
+            )
+        yield Finding("memory-remote", Weight.LEAK, text, (*why, *full), advice)
+    hidden = [process for process in processes if process.pages is None] if unknown else []
+    if hidden:
+        size = sum(size for process in hidden for _, size in process.sizes)
+        who = ", ".join(f"{clean(process.name)} ({process.pid})" for process in hidden[:MOST])
+        more = f" and {len(hidden) - MOST} more" if len(hidden) > MOST else ""
+        problems = tuple(dict.fromkeys(process.pages_problem for process in hidden))
+        yield Finding(
+            "memory-unread",
+            Weight.UNKNOWN,
+            f"where {bytes_text(size)} of {who}{more} lie",
+            problems,
+            "run it as root, or as the user of the job",
+        )
+    cached = [one for one in amounts.remote if one.kind == FILE]
+    size = sum(one.size for one in cached)
+    whole = sum(size for _, kinds in amounts.table for _, size in kinds)
+    if size >= NOTED_FILES and size > (1 - ENOUGH) * whole:
+        yield Finding(
+            "file-pages-remote",
+            Weight.NOTE,
+            f"{bytes_text(size)} of file pages lie on NUMA {format_ids(bits_of(one.numa for one in cached))}",
+            tuple(_remote_text(one) for one in cached[:MOST]),
+            "read large files from inside the job first, or drop them from the page cache "
+            "(sysctl vm.drop_caches=1) before it starts",
+        )
+    garbled = sum(process.pages.garbled for process in processes if process.pages)
+    if garbled:
+        yield Finding(
+            "memory-garbled", Weight.NOTE, f"{counted(garbled, 'line')} of numa_maps could not be understood"
+        )
+
+
+def _remote_text(one: Remote) -> str:
+    if one.kind == FILE:
+        files = ", ".join(f"{clean(file)} ({bytes_text(size)})" for file, size in one.files)
+        return f"NUMA {one.numa}: {files or 'pages of the kernel'}, put there by whoever read them first"
+    named = ", ".join(dict.fromkeys(clean(file) for file, _ in one.files))
+    what = f"{WORDS[one.kind]}, {named}" if named and one.kind == SHARED else WORDS[one.kind]
+    return f"NUMA {one.numa}: {bytes_text(one.size)} of {what}: {one.reason}"
+
+
+def _short_of_memory(hardware: Hardware, seen: Seen, amounts: Amounts) -> Iterator[str]:
+    """Local NUMA nodes that have hardly any memory left."""
+    far = {one.numa for one in amounts.remote if one.kind in OWN}
+    for node in hardware.numa:
+        free = seen.free.get(node.id)
+        if node.id in far or free is None or not node.memory or node.id not in dict(amounts.table):
+            continue
+        if free < NEARLY_FULL * node.memory:
+            yield f"NUMA {node.id} is nearly full now: {bytes_text(free)} of {bytes_text(node.memory)} free"
+
+
+def _judge_surroundings(
+    hardware: Hardware, seen: Seen, processes: Sequence[Placed], wanted: Wanted | None
+) -> Iterator[Finding]:
+    for cpus, hold in seen.overlaps:
+        yield Finding(
+            "cpus-granted-twice",
+            Weight.LEAK,
+            f"{cpu_list(cpus)} granted to {hold}, too",
+            advice="release one of the two",
+        )
+    if seen.strangers and wanted:
+        cpus = bits_of(one.cpu for one in seen.strangers)
+        why = [
+            f"{clean(one.name)} ({one.pid if one.tid == one.pid else f'{one.pid}/{one.tid}'})"
+            + (f" of {one.hold}" if one.hold else "")
+            + f": {percent(one.share)} of CPU {one.cpu}"
+            for one in seen.strangers[:MOST]
+        ]
+        left = len(seen.strangers) - MOST
+        yield Finding(
+            "cpus-shared",
+            Weight.NOTE,
+            f"{counted(len(seen.strangers), 'busy thread')} of others on {cpu_list(cpus)} of the hold",
+            (*why, *([f"and {left} more"] if left > 0 else [])),
+            "start other work with numawise run as well, or this job with --isolate",
+        )
+    host = hardware.host
+    if host and host.numa_balancing and len(hardware.numa) > 1:
+        yield Finding(
+            "numa-balancing",
+            Weight.NOTE,
+            "NUMA balancing is on: the kernel samples and moves pages that no policy binds",
+            advice="sysctl kernel.numa_balancing=0",
+        )
+    swapped = sum(process.swapped for process in processes)
+    if swapped:
+        yield Finding(
+            "swapped",
+            Weight.NOTE,
+            f"{bytes_text(swapped)} are swapped out, and lie nowhere now",
+            advice="give the job more memory",
+        )
+    if len(hardware.numa) > 1 and not (wanted and wanted.mems == _memory_nodes(hardware)):
+        loose = [process for process in processes if _loose(process, wanted)]
+        if loose and wanted:
+            yield Finding(
+                "memory-unbound",
+                Weight.NOTE,
+                f"nothing keeps new memory of {clean(loose[0].name)} ({loose[0].pid}) on NUMA "
+                f"{format_ids(wanted.mems)}",
+                (f"no memory policy, and NUMA {format_ids(loose[0].mems)} are allowed",),
+            )
+
+
+def _loose(process: Placed, wanted: Wanted | None) -> bool:
+    """Nothing binds the memory of a process to what was granted."""
+    if wanted is None or not wanted.mems or process.pages is None or not process.mems & ~wanted.mems:
+        return False
+    policies = {part.policy for part in process.pages.parts if part.kind == ANONYMOUS}
+    return policies <= {"default", "local"}
+
+
+def _memory_nodes(hardware: Hardware) -> int:
+    return bits_of(node.id for node in hardware.numa if node.memory != 0)
+
+
+def _sentence(hardware: Hardware, verdict: Verdict, graded: Sequence[GpuSeen], *, same: bool) -> str:
+    leaks = [finding.text for finding in verdict.findings if finding.weight is Weight.LEAK]
+    if leaks:
+        return f"not aligned: {'; '.join(leaks)}"
+    told = [_threads_text(hardware, verdict)]
+    amounts = verdict.amounts
+    unread = [finding.text for finding in verdict.findings if finding.weight is Weight.UNKNOWN]
+    if amounts.own:
+        share = f"{percent(amounts.share)} of {bytes_text(amounts.own)}"
+        told.append(
+            f"{share} on NUMA {format_ids(verdict.mems)}" if same else f"{share} on its own NUMA nodes"
+        )
+    for gpu in graded:
+        if gpu.near:
+            told.append(f"{gpu.name} on NUMA {format_ids(gpu.near)}")
+    if verdict.aligned is None:
+        return f"not known: {'; '.join(unread)}; otherwise {', '.join(told)}"
+    return f"aligned: {', '.join(told)}"
+
+
+def _threads_text(hardware: Hardware, verdict: Verdict) -> str:
+    threads = counted(verdict.threads, "thread")
+    who = threads if verdict.processes == 1 else f"{threads} of {verdict.processes} processes"
+    numa = numa_of(hardware, verdict.cpus)
+    return f"{who} on {cpu_list(verdict.cpus)}" + (f" (NUMA {format_ids(numa)})" if numa else "")
+
+
+def percent(share: float, *, up: bool = False) -> str:
+    """A share in tenths of a percent; never rounded to all, or with ``up`` to nothing, when it is not."""
+    tenths = math.ceil(share * 1000 - 1e-9) if up else math.floor(share * 1000 + 1e-9)
+    return f"{tenths / 10:.1f}".removesuffix(".0") + " %"
+
+
+def _all(sets: Iterable[int]) -> int:
+    found = 0
+    for bits in sets:
+        found |= bits
+    return found

@@ -1,0 +1,345 @@
+"""Look at the jobs of this host: whose processes they are, what they were granted, how they are placed.
+
+Rules kept here:
+
+1. A hold's processes are its owner's family, those in its control group or container, and those that carry
+   its mark in their environment: what a parent left behind still belongs to the job.
+2. A process that belongs to a hold is compared with the hold; any other, with its descendants and, in a
+   container, with everything in it, is compared with itself.
+3. The ledger is only read.  For a bare process it is not needed, and an unreadable one is told.
+4. A hold of which nothing runs any more is a leak of the ledger; one whose processes count in another pid
+   namespace cannot be judged from here.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from numawise.apps.verify.grade import grade
+from numawise.apps.verify.model import Finding, Seen, Stranger, Verdict, Wanted, Weight
+from numawise.apps.verify.sources import GLANCE, HERE, boot_time, busy_threads
+from numawise.apps.verify.threads import cpu_list
+from numawise.errors import InputError
+from numawise.host import processes
+from numawise.host.gpuuse import GpuUse, kfd_users, nvml_users, opened
+from numawise.host.placed import (
+    Placed,
+    container_of,
+    in_container,
+    in_group,
+    read_free,
+    read_groups,
+    read_placed,
+    variable_of,
+)
+from numawise.ledger.holds import Hold
+from numawise.machine.hardware import Hardware
+from numawise.machine.home import cpus_of
+from numawise.machine.places import short_address
+from numawise.sets import bits_of
+
+MARK = "NUMAWISE_HOLD"
+TICKS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A job and its verdict."""
+
+    label: str
+    verdict: Verdict
+    hold: Hold | None = None
+    pid: int = 0
+    """The process that was asked about; 0 when a hold was."""
+    wanted: Wanted | None = None
+
+
+@dataclass(slots=True)
+class Host:
+    """This host, or the copy of one below a root, with what is held of it."""
+
+    hardware: Hardware
+    holds: tuple[Hold, ...] = ()
+    root: Path = HERE
+    nvml: Any = None
+    """NVML's bindings; None where they are not there."""
+    namespace: int = 0
+    """Number of our pid namespace; 0: not known."""
+    glance: float = GLANCE
+    """Seconds to look for busy strangers; 0: do not look."""
+    _users: tuple[tuple[GpuUse, ...], bool] | None = None
+    _groups: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    _table: dict[int, processes.Process] = field(default_factory=dict)
+    _marks: dict[str, set[int]] | None = None
+    _busy: tuple[Stranger, ...] | None = None
+
+    def check_pid(self, pid: int) -> Checked:
+        """A process and what belongs to it."""
+        first = processes.read_process(pid, self.root)
+        if first is None or not processes.threads(pid, self.root):
+            raise InputError(
+                f"there is no process {pid}", advice="give a process number or a hold, see numawise ps"
+            )
+        hold = self.hold_of(pid)
+        pids = self.family({pid})
+        container = container_of(self.groups(pid))
+        if container and hold is None:
+            pids |= {other for other in self.table() if in_container(self.groups(other), container)}
+        found = self.read(pids)
+        if not found:
+            raise InputError(f"process {pid} has ended", advice="give one that runs")
+        if all(process.kernel for process in found):
+            raise InputError(
+                f"process {pid} ({first.name}) is a thread of the kernel", advice="give a program's"
+            )
+        wanted = self.wanted(hold) if hold else None
+        if wanted and hold and pid != hold.owner.pid:
+            wanted = replace(wanted, alone=False)  # the rest of the job has its share of the CPUs
+        seen = self.seen(found, hold, wanted)
+        label = f"process {pid} ({first.name})" + (f" of hold {title(hold)}" if hold else "")
+        return Checked(label, grade(self.hardware, seen, wanted), hold, pid, wanted)
+
+    def check_hold(self, hold: Hold) -> Checked:
+        """A hold."""
+        wanted = self.wanted(hold)
+        found = self.read(self.members(hold))
+        label = f"hold {title(hold)}"
+        if not found:
+            elsewhere = (
+                bool(hold.owner.namespace and self.namespace) and hold.owner.namespace != self.namespace
+            )
+            verdict = _out_of_sight() if elsewhere and not hold.owner.container else _gone(hold)
+            return Checked(label, verdict, hold, wanted=wanted)
+        return Checked(
+            label, grade(self.hardware, self.seen(found, hold, wanted), wanted), hold, wanted=wanted
+        )
+
+    def nothing(self, hold: Hold) -> Verdict:
+        """The verdict on a hold without processes (rule 4)."""
+        theirs = 0 if hold.owner.container else hold.owner.namespace
+        elsewhere = bool(theirs and self.namespace) and theirs != self.namespace
+        return _out_of_sight() if elsewhere else _gone(hold)
+
+    def find(self, name: str) -> Hold | None:
+        """The hold of this id or name; None when there is none."""
+        found = [hold for hold in self.holds if hold.id == name]
+        found = found or [hold for hold in self.holds if hold.name == name]
+        if len(found) > 1:
+            raise InputError(
+                f"{name!r} could be several holds",
+                advice=f"give an id: {', '.join(hold.id for hold in found)}",
+            )
+        return found[0] if found else None
+
+    def read(self, pids: Iterable[int]) -> tuple[Placed, ...]:
+        """Those of the processes that still run; whoever looks is no part of the job."""
+        own = os.getpid() if self.root == HERE else 0
+        asked = set(pids)
+        found = (read_placed(self.root, pid) for pid in sorted(asked - {own} or asked))
+        return tuple(process for process in found if process is not None)
+
+    def groups(self, pid: int) -> tuple[str, ...]:
+        """Control groups of a process, read once."""
+        if pid not in self._groups:
+            self._groups[pid] = read_groups(self.root, pid)
+        return self._groups[pid]
+
+    def members(self, hold: Hold) -> set[int]:
+        """The processes of a hold (rule 1)."""
+        owner = hold.owner
+        lives = bool(owner.pid) and processes.alive(owner.pid, owner.start, self.root)
+        firsts = self.marks().get(hold.id, set()) | ({owner.pid} if lives else set())
+        for pid in self.table() if hold.group or owner.container else ():
+            inside = bool(hold.group) and in_group(self.groups(pid), hold.group)
+            if inside or (owner.container and in_container(self.groups(pid), owner.container)):
+                firsts.add(pid)
+        return self.family(firsts)
+
+    def table(self) -> dict[int, processes.Process]:
+        """Every process, read once."""
+        self._table = self._table or {one.pid: one for one in processes.processes(self.root)}
+        return self._table
+
+    def marks(self) -> dict[str, set[int]]:
+        """Hold → processes that carry its mark, read once."""
+        if self._marks is None:
+            self._marks = {}
+            for pid in self.table():
+                mark = variable_of(self.root, pid, MARK)
+                if mark:
+                    self._marks.setdefault(mark, set()).add(pid)
+        return self._marks
+
+    def family(self, firsts: Iterable[int]) -> set[int]:
+        """Processes and all that descend from them."""
+        below: dict[int, list[int]] = {}
+        for process in self.table().values():
+            below.setdefault(process.parent, []).append(process.pid)
+        found: set[int] = set()
+        left = [pid for pid in firsts if pid in self.table()]
+        while left:
+            pid = left.pop()
+            if pid not in found:
+                found.add(pid)
+                left += below.get(pid, ())
+        return found
+
+    def hold_of(self, pid: int) -> Hold | None:
+        """The hold that a process belongs to."""
+        table = self.table()
+        above = set()
+        at = pid
+        while at in table and at not in above:
+            above.add(at)
+            at = table[at].parent
+        for hold in self.holds:
+            owner = hold.owner
+            parent = table.get(owner.pid) if owner.pid in above else None
+            if (
+                (parent is not None and parent.start == owner.start)
+                or (hold.group and in_group(self.groups(pid), hold.group))
+                or (owner.container and in_container(self.groups(pid), owner.container))
+                or pid in self.marks().get(hold.id, ())
+            ):
+                return hold
+        return None
+
+    def wanted(self, hold: Hold) -> Wanted:
+        """What a hold was granted: its own CPUs, or the part of the shared pool that it runs on."""
+        online = bits_of(thread.cpu for thread in self.hardware.threads)
+        cpus = hold.grant.cpus
+        if not cpus:
+            pool = online
+            for other in self.holds:
+                pool &= ~other.grant.cpus
+            near = pool & cpus_of(self.hardware, hold.grant.near) if hold.grant.near else pool
+            cpus = near or pool
+        return Wanted(
+            cpus=cpus,
+            mems=hold.grant.mems,
+            gpus=frozenset(self.addresses(hold)),
+            alone=bool(hold.grant.cpus),
+            since=hold.since,
+            group=hold.group,
+        )
+
+    def addresses(self, hold: Hold) -> tuple[str, ...]:
+        """PCI addresses of a hold's GPUs."""
+        known: dict[str, str] = {}
+        for gpu in self.hardware.gpus:
+            known |= dict.fromkeys(
+                (gpu.uuid, gpu.name, short_address(gpu.address)), short_address(gpu.address)
+            )
+        for device in self.hardware.pci:
+            known[short_address(device.address)] = short_address(device.address)
+        ids = (device for _, devices in hold.grant.devices for device in devices)
+        return tuple(known[one] for one in ids if one and known.get(one))
+
+    def seen(self, found: Sequence[Placed], hold: Hold | None, wanted: Wanted | None) -> Seen:
+        """All that the grade needs to know about some processes."""
+        users, listed = self.users()
+        pids = {process.pid for process in found}
+        uses = [use for use in users if use.pid in pids]
+        for process in found:
+            uses += opened(self.root, self.hardware, process.pid, process.devices)
+        others = [other for other in self.holds if hold is None or other.id != hold.id]
+        overlaps: tuple[tuple[int, str], ...] = ()
+        strangers: tuple[Stranger, ...] = ()
+        if hold is not None and wanted is not None and wanted.alone:
+            overlaps = tuple(
+                (other.grant.cpus & wanted.cpus, f"hold {title(other)}")
+                for other in others
+                if other.grant.cpus & wanted.cpus
+            )
+            strangers = self.strangers(wanted.cpus, pids)
+        mine = set(wanted.gpus) if wanted else set()
+        return Seen(
+            processes=tuple(found),
+            uses=tuple(uses),
+            listed=listed,
+            strangers=strangers,
+            foreign={
+                address: f"hold {title(other)}"
+                for other in others
+                for address in self.addresses(other)
+                if address not in mine
+            },
+            overlaps=overlaps,
+            free=read_free(self.root, (node.id for node in self.hardware.numa)),
+            boot=boot_time(self.root),
+            ticks=os.sysconf("SC_CLK_TCK") if self.root == HERE else TICKS,
+        )
+
+    def users(self) -> tuple[tuple[GpuUse, ...], bool]:
+        """Who computes on GPUs, and whether drivers can tell.
+
+        Inside a container NVML may list processes by numbers of the host; such a list is of no use.
+        """
+        if self._users is None:
+            listed = nvml_users(self.nvml) if self.nvml is not None else ()
+            known = all(processes.read_process(use.pid, self.root) for use in listed)
+            amd = kfd_users(self.root)
+            self._users = (*(listed if known else ()), *amd), (self.nvml is not None and known) or bool(amd)
+        return self._users
+
+    def strangers(self, cpus: int, members: set[int]) -> tuple[Stranger, ...]:
+        """Busy threads of others that run on these CPUs, the busiest first."""
+        found = []
+        for one in self.busy():
+            if one.pid not in members and cpus >> one.cpu & 1:
+                hold = self.hold_of(one.pid)
+                found.append(replace(one, hold=f"hold {title(hold)}") if hold else one)
+        return tuple(found)
+
+    def busy(self) -> tuple[Stranger, ...]:
+        """Every busy thread of the machine but ours, the busiest first; looked for once."""
+        if self._busy is None:
+            self._busy = ()
+            if self.glance and self.root == HERE:
+                self._busy = busy_threads([pid for pid in self.table() if pid != os.getpid()], self.glance)
+        return self._busy
+
+
+def twice_granted(holds: Sequence[Hold]) -> tuple[str, ...]:
+    """What two holds have at once, a sentence each."""
+    found = []
+    for at, one in enumerate(holds):
+        devices = {(resource, device) for resource, ids in one.grant.devices for device in ids}
+        for other in holds[at + 1 :]:
+            both = one.grant.cpus & other.grant.cpus
+            if both:
+                found.append(
+                    f"{cpu_list(both)} granted twice: to hold {title(one)} and to hold {title(other)}"
+                )
+            shared = devices & {(resource, device) for resource, ids in other.grant.devices for device in ids}
+            found += [
+                f"{device} of {resource} granted twice: to hold {title(one)} and to hold {title(other)}"
+                for resource, device in sorted(shared)
+            ]
+    return tuple(found)
+
+
+def title(hold: Hold) -> str:
+    """Id and name of a hold."""
+    return f"{hold.id} ({hold.name})" if hold.name else hold.id
+
+
+def _gone(hold: Hold) -> Verdict:
+    owner = hold.owner
+    finding = Finding(
+        "gone",
+        Weight.LEAK,
+        f"no process of container {owner.container[:12]} runs"
+        if owner.container
+        else f"nothing of it runs any more: process {owner.pid} is gone",
+        advice="numawise reap frees what the dead hold",
+    )
+    return Verdict(aligned=False, sentence=f"not aligned: {finding.text}", findings=(finding,))
+
+
+def _out_of_sight() -> Verdict:
+    text = "its processes are in another pid namespace"
+    finding = Finding("out-of-sight", Weight.UNKNOWN, text, advice="run it there, or on the host")
+    return Verdict(aligned=None, sentence=f"not known: {text}", findings=(finding,))

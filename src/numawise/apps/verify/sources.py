@@ -1,0 +1,87 @@
+"""What ``verify`` asks this host besides its processes: the ledger, NVML, the clock, and who is busy."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from numawise.apps.verify.model import Stranger
+from numawise.errors import HostError, LedgerError
+from numawise.host.files import Tree
+from numawise.host.placed import read_tasks
+from numawise.ledger.holds import Hold
+from numawise.ledger.place import VARIABLE, find_ledger, machine_id, shared_group
+from numawise.ledger.store import Ledger
+from numawise.machine.hardware import Hardware
+
+HERE = Path("/")
+GLANCE = 0.25
+"""Seconds in which a busy thread shows."""
+BUSY = 0.1
+"""Share of a CPU from which on a thread is busy."""
+
+
+def read_ledger(
+    environment: Mapping[str, str], ledger: str = "", *, needed: bool = True
+) -> tuple[tuple[Hold, ...], tuple[str, ...]]:
+    """The holds of this host, and remarks; nothing is made where there is no ledger yet.
+
+    ``needed`` is False where they only help; then a ledger that cannot be read becomes a remark.
+    """
+    uid = os.geteuid()
+    where = {**environment, VARIABLE: ledger} if ledger else environment
+    try:
+        place = find_ledger(where, uid, gid=shared_group() if uid == 0 else None)
+        if not place.path.exists():
+            return (), place.remarks
+        with Ledger.open(place.path, machine_id(), access=place.access) as opened_ledger:
+            return opened_ledger.holds(), place.remarks
+    except LedgerError as problem:
+        if needed:
+            raise
+        return (), (f"holds are not known: {problem}",)
+
+
+def load_nvml(hardware: Hardware) -> Any:  # noqa: ANN401 - a module without types
+    """NVML's bindings, ready for use; None where there are none, or no GPU of NVIDIA's."""
+    if not hardware.gpus:
+        return None
+    from numawise.host.nvml import load  # noqa: PLC0415 - an extra
+
+    try:
+        return load()
+    except HostError:
+        return None
+
+
+def pid_namespace() -> int:
+    """Number of the pid namespace we are in; 0 when the kernel does not tell."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
+
+
+def boot_time(root: Path) -> float:
+    """When the machine was started, in seconds since the epoch; 0 when nothing tells."""
+    for line in (Tree(root).text("proc/stat") or "").splitlines():
+        name, _, value = line.partition(" ")
+        if name == "btime" and value.strip().isdigit():
+            return float(value)
+    return 0.0
+
+
+def busy_threads(pids: Sequence[int], seconds: float) -> tuple[Stranger, ...]:
+    """Threads of these processes that are busy, the busiest first."""
+    before = {brief.tid: brief.ticks for _, brief in read_tasks(HERE, pids) if not brief.kernel}
+    began = time.monotonic()
+    time.sleep(seconds)
+    rate = os.sysconf("SC_CLK_TCK")
+    found = []
+    for pid, brief in read_tasks(HERE, pids):
+        if brief.tid in before and brief.cpu >= 0:
+            share = (brief.ticks - before[brief.tid]) / rate / (time.monotonic() - began)
+            if share >= BUSY:
+                found.append(Stranger(pid, brief.tid, brief.name, brief.cpu, min(share, 1.0)))
+    return tuple(sorted(found, key=lambda one: (-one.share, one.tid)))

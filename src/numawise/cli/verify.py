@@ -1,0 +1,181 @@
+"""``numawise verify``: whether jobs are where they should be."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from numawise.apps.live import read_live
+from numawise.apps.verify.data import (
+    HOLD_COLUMNS,
+    WORDS,
+    finding_lines,
+    hold_row,
+    job_data,
+    numa_table,
+    together,
+)
+from numawise.apps.verify.look import Checked, Host, twice_granted
+from numawise.apps.verify.measure import (
+    COPY_COLUMNS,
+    MEMORY_COLUMNS,
+    Measured,
+    copy_rows,
+    measure,
+    measured_data,
+    memory_rows,
+)
+from numawise.apps.verify.model import Weight
+from numawise.apps.verify.sources import load_nvml, pid_namespace, read_ledger
+from numawise.codec.output import to_json
+from numawise.codec.simulation import API_VERSION
+from numawise.errors import InputError
+from numawise.host.placed import read_free
+from numawise.host.settings import read_settings
+from numawise.machine.hardware import Hardware
+from numawise.render.terminal import DIM, GREEN, RED, YELLOW, table
+
+STATUS = {True: 0, False: 1, None: 3}
+STYLES = {WORDS[True]: GREEN, WORDS[False]: RED, WORDS[None]: YELLOW}
+COLORS = {Weight.LEAK: "red", Weight.UNKNOWN: "yellow", Weight.NOTE: "yellow"}
+INDENT = 9
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  numawise verify                     # every hold of this host
+  numawise verify train-0             # a hold, by name or id
+  numawise verify 4711                # a process and its descendants
+  numawise verify train-0 --measure   # also time memory and host-to-GPU copies
+  numawise verify -o json | jq '.jobs[] | select(.aligned != true)'
+
+\b
+Exit status: 0 aligned, 1 not, 2 no such hold or process, 3 could not be read."""
+)
+@click.option(
+    "--measure",
+    "measuring",
+    is_flag=True,
+    help="Time memory from its CPUs, and copies to its GPUs (about 5 s).",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the answer.",
+)
+@click.argument("subject", required=False, metavar="[HOLD|PID]")
+@click.pass_context
+def command(context: click.Context, subject: str | None, measuring: bool, output: str) -> int:
+    """Read every thread's CPUs, the pages per NUMA node and the GPUs in use, and grade them.
+
+    Aligned: all threads keep to the granted CPUs, at least 98 % of the job's own pages lie on the granted
+    NUMA nodes, and its GPUs are its own and near.  A process without a hold is compared with itself: its
+    memory and GPUs with the NUMA nodes that its threads are bound to.
+    """
+    if measuring and subject is None:
+        raise InputError("measures one job", field="--measure", advice="name a hold or a process")
+    hardware = read_live()
+    holds, remarks = read_ledger(os.environ, read_settings().ledger, needed=not (subject or "").isdigit())
+    host = Host(hardware, holds, nvml=load_nvml(hardware), namespace=pid_namespace())
+    checks = _checks(host, subject)
+    overlaps = twice_granted(holds) if subject is None else ()
+    aligned = together(checks, overlaps)
+    measured = _measure(host, checks[0]) if measuring else None
+    if output == "json":
+        found = {
+            "apiVersion": API_VERSION,
+            "kind": "Verification",
+            "aligned": aligned,
+            "jobs": [
+                job_data(check) | ({"measured": measured_data(measured)} if measured else {})
+                for check in checks
+            ],
+            "overlaps": list(overlaps),
+            "remarks": list(remarks),
+        }
+        click.echo(to_json(found), nl=False)
+    elif subject is None:
+        _show_all(checks, overlaps, context)
+    else:
+        _show(hardware, checks[0], context)
+        if measured:
+            _figures(measured, context)
+    if output == "text":
+        for remark in remarks:
+            click.echo(f"numawise: {remark}", err=True)
+    return STATUS[aligned]
+
+
+def _checks(host: Host, subject: str | None) -> list[Checked]:
+    if subject is None:
+        return [host.check_hold(hold) for hold in host.holds]
+    hold = host.find(subject)
+    if hold is not None:
+        return [host.check_hold(hold)]
+    if subject.isascii() and subject.isdigit():
+        return [host.check_pid(int(subject))]
+    known = ", ".join(f"{hold.id} ({hold.name})" for hold in host.holds) or "none at all"
+    raise InputError(f"{subject!r} is neither a hold nor a process number", advice=f"there are {known}")
+
+
+def _measure(host: Host, check: Checked) -> Measured | None:
+    if not check.verdict.cpus:
+        return None
+    return measure(host.hardware, check, read_free(host.root, (node.id for node in host.hardware.numa)))
+
+
+def _figures(measured: Measured, context: click.Context) -> None:
+    for title, columns, rows in (
+        ("memory, by one core", MEMORY_COLUMNS, memory_rows(measured)),
+        ("copies of pinned memory", COPY_COLUMNS, copy_rows(measured)),
+    ):
+        if rows:
+            click.echo(f"\n{title}")
+            table(columns, rows, sys.stdout, color=context.color)
+    for remark in measured.remarks:
+        click.echo(f"\n{remark}")
+
+
+def _show(hardware: Hardware, check: Checked, context: click.Context) -> None:
+    verdict = check.verdict
+    click.secho(verdict.sentence, fg=STYLES[WORDS[verdict.aligned]])
+    columns, rows = numa_table(verdict)
+    if rows and len(hardware.numa) > 1:
+        click.echo()
+        cells = [
+            [(cell, RED if cell == "remote" else DIM) if cell in ("-", "remote") else cell for cell in row]
+            for row in rows
+        ]
+        table(columns, cells, sys.stdout, color=context.color)
+    _findings(check)
+
+
+def _show_all(checks: Sequence[Checked], overlaps: Sequence[str], context: click.Context) -> None:
+    if not checks:
+        click.echo("nothing is held on this host")
+        return
+    rows: list[list[tuple[str, str] | str]] = []
+    for check in checks:
+        row = hold_row(check)
+        rows.append([(cell, STYLES.get(cell, DIM)) if cell in (*STYLES, "-") else cell for cell in row])
+    table(HOLD_COLUMNS, rows, sys.stdout, color=context.color)
+    for overlap in overlaps:
+        click.echo(f"\n{click.style('leak', fg='red')}     {overlap}")
+    for check in checks:
+        if check.verdict.findings:
+            click.echo(f"\n{check.label}")
+            _findings(check, blank=False)
+
+
+def _findings(check: Checked, *, blank: bool = True) -> None:
+    if check.verdict.findings and blank:
+        click.echo()
+    for weight, text in finding_lines(check.verdict.findings):
+        word = weight.value if weight else ""
+        styled = click.style(f"{word:<{INDENT}}", fg=COLORS[weight]) if weight else " " * INDENT
+        click.echo(f"{styled}{text}")
