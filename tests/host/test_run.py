@@ -262,3 +262,39 @@ assert "NUMAWISE_NAME" not in os.environ
     assert done.returncode == 0, done.stderr
     assert "asked for" in done.stdout
     assert host.holds() == []
+
+
+def test_holds_of_one_user(host: Host) -> None:
+    host.start("run", "-q", "--name", "job", "--", "sleep", "60")
+    user = host.hold("job")["user"]
+    assert "job" in host.run("ps", "--user", user).stdout
+    done = host.run("ps", "--user", "no-such-user")
+    assert done.returncode == 2
+    assert "--user: there is no user 'no-such-user'" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small disk")
+def test_a_full_disk_holds_nothing(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", disk], check=False)
+    if mounted.returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        host = Host(disk, NUMAWISE_RESERVED_CPUS="none")
+        assert host.run("run", "-q", "--", "true").returncode == 0
+        (disk / "filler").write_bytes(b"x" * (1 << 17))
+        with (disk / "rest").open("wb", buffering=0) as rest:
+            try:
+                while rest.write(b"x" * 512):
+                    pass
+            except OSError:
+                pass
+        done = host.run("run", "--cpus", "1", "--", "true")
+        assert done.returncode in (0, 4), done.stderr
+        assert "Traceback" not in done.stderr
+        (disk / "filler").unlink()
+        assert host.holds() == []
+        assert host.run("run", "-q", "--cpus", str(CPUS), "--", "true").returncode == 0
+    finally:
+        subprocess.run(["umount", disk], check=True)

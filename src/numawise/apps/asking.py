@@ -76,12 +76,26 @@ def _best(
         decision = admit(site.machine, rules, offered, pod, pick=_nearest(site, choice))
         hint = decision.affinity.get(JOB) if isinstance(decision, Admitted) else None
         found = _Found(decision, choice, preferred=hint is None or hint.preferred)
-        if isinstance(decision, Admitted) and found.preferred:
+        if isinstance(decision, Admitted) and (found.preferred or _beside(site, decision, pod.uid, choice)):
             return found
         if best is None or (isinstance(decision, Admitted) and not isinstance(best.decision, Admitted)):
             best = found
     assert best is not None
     return best
+
+
+def _beside(site: Site, admitted: Admitted, uid: str, choice: "Choice | None") -> bool:
+    """Whether everything else lies on the NUMA nodes of the GPUs."""
+    if choice is None:
+        return False
+    state = admitted.state
+    own = state.cpu.assignments.get(uid, {}).get(JOB, 0)
+    blocks = state.memory.assignments.get(uid, {}).get(JOB, ())
+    cpus = own or state.cpu.shared & site.cpus_of(choice.numa)
+    used = site.numa_of(cpus)
+    for block in blocks:
+        used |= block.numa
+    return bool(cpus) and not used & ~choice.numa
 
 
 def _state(site: Site, rules: Rules, holds: Sequence[Hold]) -> NodeState:
@@ -249,6 +263,11 @@ def _remarks(
         told = advice(site.links, free, wish.gpus)
         if told and choice.numa.bit_count() > 1:
             yield told
+    for position in ids_of(choice.gpus) if choice is not None else ():
+        pids = (site.users or {}).get(position)
+        if pids:
+            listed = ", ".join(map(str, pids[:5]))
+            yield f"{site.gpus[position].name} is in use by process {listed}, which has no hold on it"
     if not found.preferred:
         yield f"not aligned: its parts lie on several NUMA nodes (policy {wish.policy} lets that pass)"
     if near and not cpus & site.cpus_of(near):

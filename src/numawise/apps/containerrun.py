@@ -28,6 +28,7 @@ from numawise.apps.offspring import CannotStart, bear, find_command, leave_as, w
 from numawise.apps.placement import Placement, place
 from numawise.apps.shortage import NoRoom
 from numawise.apps.site import Site, pool_cpus, pool_of
+from numawise.apps.strangers import with_strangers
 from numawise.apps.wish import NAME, Wish, parse_size
 from numawise.errors import HostError, InputError, NumawiseError
 from numawise.host import engines
@@ -151,7 +152,7 @@ def run_container(
     path = find_command(job.given.engine, job.environment.get("PATH"))
     engine = engine_for(job)
     gear = gear_of(job)
-    site = this_site(settings)
+    site = with_strangers(this_site(settings), job.wish)
     with _file_for_id(job) as cidfile:
         child = bear(path, (job.given.engine,))
         try:

@@ -4,6 +4,7 @@ Rules kept here:
 
 1. A GPU is named by its index, its name, its UUID or the beginning of one, or its PCI address.
 2. A job's GPUs are of one maker; by number it gets the maker that the machine has most of.
+3. GPUs that somebody uses without a hold are passed over as long as enough others are free.
 """
 
 from collections.abc import Sequence
@@ -63,7 +64,12 @@ def gpus_wanted(
     if free.bit_count() < wish.gpus:
         reason = f"{gpus_text(wish.gpus)} asked for, {free.bit_count()} of {own.bit_count()} free"
         return NoRoom(reason, tuple(dict.fromkeys(taken.values())))
-    return choices(site.links, free, wish.gpus), resource, wish.gpus
+    quiet = free & ~bits_of(site.users or ())
+    return (
+        choices(site.links, quiet if quiet.bit_count() >= wish.gpus else free, wish.gpus),
+        resource,
+        wish.gpus,
+    )
 
 
 def _position(site: Site, text: str) -> int:

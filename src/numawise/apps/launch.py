@@ -31,6 +31,7 @@ from numawise.apps.offspring import (
 from numawise.apps.placement import Placement, place
 from numawise.apps.shortage import NoRoom
 from numawise.apps.site import Site, make_site
+from numawise.apps.strangers import with_strangers
 from numawise.apps.wish import Wish
 from numawise.errors import HostError, InputError, NumawiseError
 from numawise.host import confine
@@ -114,7 +115,7 @@ def run(
 ) -> int | NoRoom:
     """Run a job to its end; its exit code, or why there is no room for it."""
     path = find_command(job.command[0], job.environment.get("PATH"))
-    site = site or this_site(settings)
+    site = with_strangers(site or this_site(settings), job.wish)
     _check_isolation(job)
     child = bear(path, job.command)
     try:

@@ -5,7 +5,8 @@ Rules kept here:
 1. The engine decides, on the holds of the ledger as its state: whole CPUs under the static policy, memory
    under the Static policy, GPUs and other devices as a device plugin's, each hold one container.
 2. Of GPUs, the sets with the best links are offered to the engine one after another, best first, one for
-   each set of NUMA nodes; the first that it aligns is taken, else the first that it admits.
+   each set of NUMA nodes; the first is taken beside which it finds room for everything else, else the
+   first that it admits.
 3. A job without whole CPUs runs in the shared pool, on the part of it that is near to its memory and GPUs.
    An exclusive grant may not take the last CPU, nor what was promised, from under those who run there.
 4. Without an amount of memory nothing is booked, but its pages come from the NUMA nodes of its CPUs and GPUs

@@ -18,6 +18,7 @@ from numawise.apps.environment import job_environment, joined
 from numawise.apps.holdings import Taken
 from numawise.apps.launch import MODE_VARIABLE, Job, open_holdings, take_patiently, this_site
 from numawise.apps.shortage import NoRoom
+from numawise.apps.strangers import with_strangers
 from numawise.apps.wish import make_wish
 from numawise.errors import NumawiseError
 from numawise.host import confine, mempolicy
@@ -91,7 +92,8 @@ def hold(
     )
     environment = dict(os.environ)
     job = Job(wish, (sys.argv[0] or "python",), wait, confine.AFFINITY, "", environment)
-    with open_holdings(this_site(settings), environment, settings.ledger) as holdings:
+    site = with_strangers(this_site(settings), wish)
+    with open_holdings(site, environment, settings.ledger) as holdings:
         taken = take_patiently(holdings, job, os.getpid(), lambda _: None, PYTHON)
         if isinstance(taken, NoRoom):
             raise NoRoomError(taken.reason, "wait for it, or see 'numawise ps' for who holds what")

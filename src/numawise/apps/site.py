@@ -49,6 +49,8 @@ class Site:
     """By the name the ledger uses."""
     cpus: Mapping[int, int] | None = None
     """NUMA node → CPUs of it that can be given."""
+    users: Mapping[int, tuple[int, ...]] | None = None
+    """Position of a GPU → processes that use it, where that was asked."""
     remarks: tuple[str, ...] = ()
 
     def cpus_of(self, numa: int) -> int:

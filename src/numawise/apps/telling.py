@@ -112,10 +112,10 @@ def waiter_data(waiter: Waiter) -> dict[str, object]:
     }
 
 
-def hold_rows(holds: Sequence[Hold], site: Site) -> list[tuple[str, ...]]:
-    """A row for each hold, under ``COLUMNS``."""
+def hold_rows(holds: Sequence[Hold], site: Site, every: Sequence[Hold]) -> list[tuple[str, ...]]:
+    """A row for each hold, under ``COLUMNS``; ``every`` hold of the host makes the shared pool."""
     names = gpu_names(site)
-    pool = pool_of(site, holds)
+    pool = pool_of(site, every)
     rows: list[tuple[str, ...]] = []
     for hold in holds:
         grant = hold.grant

@@ -15,15 +15,17 @@ EXAMPLES = """\b
 Examples:
   numawise ps
   numawise ps --watch 2
+  numawise ps --user alice
   numawise ps -o json | jq '.holds[] | select(.user == "alice")'
 """
 
 
 @click.command("ps", epilog=EXAMPLES)
 @click.option("--watch", metavar="SECONDS", type=click.FloatRange(0.1, 3600), help="Again and again.")
+@click.option("--user", metavar="NAME", default="", help="Holds of this user only.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "name"]), default="text")
 @click.pass_context
-def command(context: click.Context, watch: float | None, output: str) -> int:
+def command(context: click.Context, watch: float | None, user: str, output: str) -> int:
     """Who holds which CPUs, memory, GPUs and other devices; and what is free.
 
     Owners that have died are left out; 'numawise reap' frees what they held, as does every other command that
@@ -32,29 +34,45 @@ def command(context: click.Context, watch: float | None, output: str) -> int:
     from numawise.apps.launch import open_holdings, this_site  # noqa: PLC0415 - keeps --help quick
     from numawise.host.settings import read_settings  # noqa: PLC0415
 
+    if user:
+        _check_user(user)
     settings = read_settings()
     holdings = open_holdings(this_site(settings), os.environ, settings.ledger)
     while True:
         if watch and output == "text" and sys.stdout.isatty():
             click.clear()
-        _show(holdings, output, context.color)
+        _show(holdings, user, output, context.color)
         if not watch:
             return 0
         sys.stdout.flush()
         time.sleep(watch)
 
 
-def _show(holdings: "Holdings", output: str, color: bool | None) -> None:
+def _check_user(name: str) -> None:
+    import pwd  # noqa: PLC0415 - rarely asked
+
+    from numawise.errors import InputError  # noqa: PLC0415
+
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        raise InputError(
+            f"there is no user {name!r}", field="--user", advice="see the names in 'numawise ps'"
+        ) from None
+
+
+def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> None:
     from numawise.apps import telling  # noqa: PLC0415
     from numawise.render.terminal import table  # noqa: PLC0415
 
-    holds = holdings.live()
+    every = holdings.live()
+    holds = tuple(hold for hold in every if user in ("", hold.owner.user))
     if output == "json":
         data = {
             "apiVersion": telling.API_VERSION,
             "kind": "HoldList",
             "ledger": str(holdings.ledger.path),
-            "holds": [telling.hold_data(hold, holdings.site, holds) for hold in holds],
+            "holds": [telling.hold_data(hold, holdings.site, every) for hold in holds],
             "waiting": [telling.waiter_data(waiter) for waiter in holdings.ledger.waiters()],
         }
         click.echo(json.dumps(data, indent=2))
@@ -64,8 +82,8 @@ def _show(holdings: "Holdings", output: str, color: bool | None) -> None:
             click.echo(hold.name)
         return
     if holds:
-        table(telling.COLUMNS, telling.hold_rows(holds, holdings.site), sys.stdout, color=color)
-    click.echo(telling.free_text(holdings.site, holds))
+        table(telling.COLUMNS, telling.hold_rows(holds, holdings.site, every), sys.stdout, color=color)
+    click.echo(telling.free_text(holdings.site, every))
     for waiter in holdings.ledger.waiters():
         click.echo(f"waiting: {waiter.owner.user} (pid {waiter.owner.pid}) for {waiter.request}")
     for sentence in holdings.silent:

@@ -13,7 +13,7 @@ from numawise.apps.site import Site, make_site, pool_of
 from numawise.apps.wish import Wish, make_wish
 from numawise.errors import InputError
 from numawise.ledger.holds import Hold, Owner
-from numawise.machine.hardware import Hardware, Host
+from numawise.machine.hardware import Gpu, Hardware, Host, Matrix
 from numawise.machine.synthetic import synthetic
 from numawise.sets import format_ids, ids_of, parse_ids
 
@@ -225,3 +225,35 @@ def test_laws() -> None:
         cpus = [one.grant.cpus for one in holds]
         assert all(not one & other for one, other in pairwise(sorted(cpus)))
         assert place(site, holds, Wish(cpus=1000), "a") == place(site, holds, Wish(cpus=1000), "a")
+
+
+def linked_across() -> Site:
+    """Four GPUs; the only NVLink joins one of each NUMA node."""
+    hardware = synthetic("2s 2n 16c 1t 4gpu")
+    names = [f"GPU{i}" for i in range(4)]
+    rows = {
+        one: {
+            two: "X" if one == two else "NODE" if i // 2 == j // 2 else "SYS" for j, two in enumerate(names)
+        }
+        for i, one in enumerate(names)
+    }
+    rows["GPU1"]["GPU2"] = rows["GPU2"]["GPU1"] = "NV4"
+    gpus = tuple(Gpu(name, uuid=f"GPU-{i}", numa=(i // 2,)) for i, name in enumerate(names))
+    return make_site(replace(hardware, gpus=gpus, matrix=Matrix(tuple(names), links=rows)))
+
+
+def test_the_best_links_win_even_across_numa_nodes() -> None:
+    site = linked_across()
+    found = placed(site, [], gpus=2, cpus="2")
+    assert [gpu.name for gpu in found.gpus] == ["GPU1", "GPU2"]
+    assert not found.aligned
+    assert any("NUMA" in remark for remark in found.remarks)
+    strict = placed(site, [], gpus=2, cpus="2", policy="single-numa-node")
+    assert [gpu.name for gpu in strict.gpus] == ["GPU0", "GPU1"]
+
+
+def test_gpus_in_use_without_a_hold_are_passed_over() -> None:
+    site = replace(site_of(SERVER), users={0: (4711,), 2: (4712,)})
+    assert [gpu.name for gpu in placed(site, [], gpus=2).gpus] == ["GPU4", "GPU5"]
+    found = placed(site, [], gpus=8)
+    assert any("GPU0 is in use by process 4711" in remark for remark in found.remarks)
