@@ -2,13 +2,13 @@
 
 import json
 import os
-import sys
 from typing import Any
 
 import click
 
 from numawise.cli.dashes import BeforeDashes, required_command
 from numawise.cli.placing import placement_options, seconds, wish_of
+from numawise.cli.saying import Teller, say
 
 EXAMPLES = """\b
 Examples:
@@ -64,9 +64,8 @@ def container_command(engine: str) -> click.Command:
 
 
 def _start(engine: str, words: tuple[str, ...], options: dict[str, Any]) -> int:
-    from numawise.apps import containerrun, launch, telling  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps import containerrun  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.container_command import read_command  # noqa: PLC0415
-    from numawise.apps.shortage import NoRoom  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
 
     settings = read_settings()
@@ -83,22 +82,8 @@ def _start(engine: str, words: tuple[str, ...], options: dict[str, Any]) -> int:
     if options["machine"]:
         raise click.UsageError("--machine is for --print: a container cannot run on another machine")
 
-    def tell(started: launch.Started) -> None:
-        if not quiet:
-            _say(telling.started_line(started))
-            for remark in started.remarks:
-                _say(f"  {remark}")
-
-    def waiting(found: NoRoom) -> None:
-        if not quiet:
-            _say(f"waiting: {found.reason}")
-
-    ended = containerrun.run_container(job, settings, tell, waiting, _say)
-    if isinstance(ended, NoRoom):
-        for line in telling.no_room_lines(ended, launch.this_site(settings)):
-            _say(line)
-        return 1
-    return ended
+    teller = Teller(quiet=quiet)
+    return teller.ended(containerrun.run_container(job, settings, teller.started, teller.waiting, say))
 
 
 def _print(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps
@@ -108,9 +93,7 @@ def _print(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: AN
     site, holds, here = launch.imagined(options["machine"], settings, job.environment)
     found = containerrun.printed(job, site, holds, here=here)
     if isinstance(found, NoRoom):
-        for line in telling.no_room_lines(found, site):
-            _say(line)
-        return 1
+        return Teller(quiet=False).ended(found, site)
     if options["output"] == "json":
         data = {
             "apiVersion": telling.API_VERSION,
@@ -123,12 +106,8 @@ def _print(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: AN
         return 0
     click.echo(str(found.shell))
     for remark in found.remarks if not options["quiet"] else ():
-        _say(remark)
+        say(remark)
     return 0
-
-
-def _say(text: str) -> None:
-    print(f"numawise: {text}", file=sys.stderr, flush=True)  # noqa: T201 - click.echo is slower
 
 
 command = container_command("docker")

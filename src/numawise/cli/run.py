@@ -2,13 +2,13 @@
 
 import json
 import os
-import sys
 from typing import Any
 
 import click
 
 from numawise.cli.dashes import BeforeDashes, required_command
 from numawise.cli.placing import placement_options, seconds, wish_of
+from numawise.cli.saying import Teller
 
 EXAMPLES = """\b
 Examples:
@@ -54,8 +54,7 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
     The job is bound before it starts: in a control group where this host allows it, otherwise by CPU mask and
     memory policy.  Its CPUs are its own until it ends; who holds what is in the ledger ('numawise ps').
     """
-    from numawise.apps import launch, telling  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.shortage import NoRoom  # noqa: PLC0415
+    from numawise.apps import launch  # noqa: PLC0415 - keeps --help quick
     from numawise.host.settings import read_settings  # noqa: PLC0415
 
     settings = read_settings()
@@ -73,22 +72,8 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
     if options["machine"]:
         raise click.UsageError("--machine is for --dry-run: a job cannot run on another machine")
 
-    def tell(started: launch.Started) -> None:
-        if not quiet:
-            _say(telling.started_line(started))
-            for remark in started.remarks:
-                _say(f"  {remark}")
-
-    def waiting(found: NoRoom) -> None:
-        if not quiet:
-            _say(f"waiting: {found.reason}")
-
-    ended = launch.run(job, settings, tell, waiting)
-    if isinstance(ended, NoRoom):
-        for line in telling.no_room_lines(ended, launch.this_site(settings)):
-            _say(line)
-        return 1
-    return ended
+    teller = Teller(quiet=quiet)
+    return teller.ended(launch.run(job, settings, teller.started, teller.waiting))
 
 
 def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps
@@ -98,9 +83,7 @@ def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN
     site, holds, here = launch.imagined(options["machine"], settings, job.environment)
     found = launch.preview(job, site, holds, here=here)
     if isinstance(found, NoRoom):
-        for line in telling.no_room_lines(found, site):
-            _say(line)
-        return 1
+        return Teller(quiet=False).ended(found, site)
     if options["output"] == "json":
         click.echo(json.dumps(telling.preview_data(found, job.command), indent=2))
         return 0
@@ -114,7 +97,3 @@ def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN
             continue
         click.echo(f"  {name}={value}")
     return 0
-
-
-def _say(text: str) -> None:
-    print(f"numawise: {text}", file=sys.stderr, flush=True)  # noqa: T201 - click.echo is slower than the job
