@@ -1,4 +1,4 @@
-.PHONY: setup demo test check format bench fidelity
+.PHONY: setup demo test check format bench fidelity vm
 
 setup:
 	@scripts/setup
@@ -26,3 +26,7 @@ bench: setup
 # Compare with the recorded kubelet: make fidelity TRACES=path/to/traces
 fidelity: setup
 	.venv/bin/python -m tests.fidelity $(TRACES)
+
+# Bind jobs on virtual machines with several NUMA nodes: make vm NUMAWISE_VM=path/to/numa-vm MACHINES="2s cxl"
+vm: setup
+	.venv/bin/python -m tests.vm $(MACHINES)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from numawise.cli.main import COMMANDS
-from numawise.cli.show import _color
+from numawise.cli.show import wants_color
 from tests.cli.run import EXAMPLES, numawise, refused
 from tests.machines.pictures import HERE, WIDTH
 
@@ -139,8 +139,8 @@ def test_colour_has_manners(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert "\x1b" not in numawise(capsys, "show", "8gpu-server", "-o", "svg").out
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in numawise(capsys, "show", "8gpu-server").out
-    assert _color(None) is False
-    assert _color(True) is True
+    assert wants_color(None) is False
+    assert wants_color(True) is True
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

@@ -61,10 +61,7 @@ LIMITS = """## Not reproduced
 - Up to 1.21 a comparison of cores contradicts itself, so that which CPUs are taken hangs on Go's sort; it is the sort of
   Go 1.19 and later that is followed here, which the recordings were built with, not that of Go 1.15. Where even the
   order of a Go map comes in, the finding `socket-order-by-chance` says so.
-- Up to 1.21, whether a device on several NUMA nodes counts as aligned hangs on the order of a Go map; here it does
-  when one of its NUMA nodes is wanted, as in all later releases.
-- 1.22: once any pod with init containers was given memory, what later pods may use again of their own init containers
-  is forgotten after the next container; here they may use it as from 1.23 on.
+- Up to 1.21, which NUMA node counts of a device on several hangs on the order of a Go map, too; here it is the likeliest.
 - Up to 1.22, a configuration that cannot be decoded is refused at the same stage, but in the words of 1.23 and
   later; the older decoder told of byte offsets.
 - 1.22 and 1.23 print a wrong `memoryThrottlingFactor` as an address in memory; here it is the number.

@@ -11,6 +11,7 @@ from tests.jobs import in_child, without_calls
 
 from numawise.errors import HostError
 from numawise.host import mempolicy as subject
+from numawise.host.confine import allowed
 from numawise.host.mempolicy import BIND, DEFAULT, INTERLEAVE, PREFERRED, STATIC_NODES, Policy
 from numawise.sets import parse_ids
 
@@ -19,6 +20,10 @@ pytestmark = pytest.mark.skipif(
     reason="this process may not set memory policies",
 )
 PAGE = mmap.PAGESIZE
+MEMS = allowed()[1]
+FIRST = (MEMS & -MEMS).bit_length() - 1
+ONE = 1 << FIRST
+"""The lowest NUMA node we may use."""
 
 
 @pytest.mark.parametrize(("policy", "text"), [
@@ -33,16 +38,16 @@ def test_words(policy: Policy, text: str) -> None:
 
 
 @pytest.mark.parametrize("policy", [
-    Policy(BIND, 1),
-    Policy(BIND, 1, STATIC_NODES),
-    Policy(PREFERRED, 1),
-    Policy(INTERLEAVE, 1),
+    Policy(BIND, ONE),
+    Policy(BIND, ONE, STATIC_NODES),
+    Policy(PREFERRED, ONE),
+    Policy(INTERLEAVE, ONE),
     Policy(subject.LOCAL),
     Policy(DEFAULT),
 ])  # fmt: skip
 def test_what_is_set_is_read_back(policy: Policy) -> None:
     def look() -> Policy:
-        subject.bind_memory(1)
+        subject.bind_memory(ONE)
         subject.set_mempolicy(policy.mode, policy.nodes, policy.flags)
         return subject.read_mempolicy()
 
@@ -51,12 +56,12 @@ def test_what_is_set_is_read_back(policy: Policy) -> None:
 
 def test_children_inherit_it() -> None:
     def look() -> Policy:
-        subject.bind_memory(1)
+        subject.bind_memory(ONE)
         found = in_child(subject.read_mempolicy)
         assert isinstance(found, Policy)
         return found
 
-    assert in_child(look) == Policy(BIND, 1)
+    assert in_child(look) == Policy(BIND, ONE)
 
 
 @pytest.mark.parametrize(("nodes", "words"), [
@@ -78,24 +83,25 @@ def memory(pages: int) -> tuple[mmap.mmap, int]:
 
 def test_a_mapping() -> None:
     area, address = memory(2)
-    subject.mbind(address, PAGE, BIND, 1, subject.MOVE)
-    assert subject.read_mempolicy(address) == Policy(BIND, 1)
+    subject.mbind(address, PAGE, BIND, ONE, subject.MOVE)
+    assert subject.read_mempolicy(address) == Policy(BIND, ONE)
     assert subject.read_mempolicy(address + PAGE) == Policy()
     with pytest.raises(HostError, match="mbind"):
-        subject.mbind(address + 1, PAGE, BIND, 1)
+        subject.mbind(address + 1, PAGE, BIND, ONE)
     assert len(area) == 2 * PAGE
 
 
 def test_pages() -> None:
     area, address = memory(3)
+    subject.mbind(address, 3 * PAGE, BIND, ONE)
     area[0] = area[PAGE] = 1
     pages = tuple(address + at * PAGE for at in range(3))
-    assert subject.move_pages(0, pages) == [0, 0, -errno.ENOENT]
-    assert subject.move_pages(0, pages[:2], (0, 0)) == [0, 0]
+    assert subject.move_pages(0, pages) == [FIRST, FIRST, -errno.ENOENT]
+    assert subject.move_pages(0, pages[:2], (FIRST, FIRST)) == [FIRST, FIRST]
     assert subject.move_pages(0, ()) == []
     with pytest.raises(ValueError, match="1 nodes for 2 pages"):
-        subject.move_pages(0, pages[:2], (0,))
-    assert subject.migrate_pages(0, 1, 1) == 0
+        subject.move_pages(0, pages[:2], (FIRST,))
+    assert subject.migrate_pages(0, ONE, ONE) == 0
     with pytest.raises(HostError, match="move_pages failed: No such process"):
         subject.move_pages(1 << 29, pages)
 

@@ -259,6 +259,8 @@ def test_where_scopes_lie(tmp_path: Path, first: str, partition: str, group: str
      "systemctl --system set-property --runtime numawise-ab12.scope AllowedCPUs=0-1,4"),
     ("/user.slice/user-4242.slice/user@4242.service/numawise.slice/numawise-ab12.scope",
      f"{AS_USER} systemctl --user set-property --runtime numawise-ab12.scope AllowedCPUs=0-1,4"),
+    ("/user.slice/user-4242.slice/user@4242.service/box.scope/numawise.slice/numawise-ab12.scope",
+     "systemctl --system set-property --runtime numawise-ab12.scope AllowedCPUs=0-1,4"),
 ])  # fmt: skip
 def test_changing_a_scope(group: str, argv: str) -> None:
     assert " ".join(systemd.change_argv(group, 0b10011)) == argv

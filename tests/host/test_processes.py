@@ -206,6 +206,13 @@ def test_facts_about_ourselves() -> None:
     assert subject.allowed_of(os.getpid())[0] == bits_of(os.sched_getaffinity(0))  # type: ignore[index]
 
 
+def test_a_mask_without_proc(tmp_path: Path) -> None:
+    one = min(os.sched_getaffinity(0))
+    with sleeper() as pid:
+        assert subject.set_affinity((pid,), 1 << one, tmp_path) == (pid,)
+        assert os.sched_getaffinity(pid) == {one}
+
+
 def test_another_root(tmp_path: Path) -> None:
     place = tmp_path / "proc/5"
     place.mkdir(parents=True)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numawise.engine.hint import Family
-from numawise.engine.topology.literal import merge_before_124, merge_literally
-from numawise.engine.topology.merge import Merged, merge, merge_single, nearby
+from numawise.engine.topology.literal import merge_literally
+from numawise.engine.topology.merge import Merged, merge, merge_narrowest, merge_single, nearby
 from tests.property.strategies import distances, families, laws
 
 Told = Sequence[tuple[int | None, bool]]
@@ -116,7 +116,7 @@ def test_up_to_1_23(found: list[Family]) -> None:
     """All preferred is enough; then the narrowest; the search begins with all nodes, not preferred."""
     results = combined(0b1111, lists(found), equal=False) | {(0b1111, False)}
     best = min(results, key=lambda result: (not result[1], result[0].bit_count(), result[0]))
-    assert merge_before_124(0b1111, found) == Merged(*best)
+    assert merge_narrowest(0b1111, found) == Merged(*best)
 
 
 @laws(150)

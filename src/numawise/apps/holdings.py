@@ -249,9 +249,8 @@ class Holdings:
         if hold.owner.engine:
             self._give_container(hold, cpus)
             return
-        pids = self.family(hold) if hold.mode == confine.AFFINITY else ()
         try:
-            confine.change_cpus(hold.mode, hold.group, pids, cpus, self.root)
+            confine.change_cpus(hold.mode, hold.group, lambda: self.family(hold), cpus, self.root)
         except (HostError, OSError) as problem:
             # A job that is still being bound looks for itself afterwards; another user's is watched over.
             if hold.owner.uid == self.who.uid and confine.populated(hold.mode, hold.group, self.root):

@@ -232,42 +232,32 @@ def _drawn(job: Job, hold: Hold, placement: Placement, pid: int) -> Hold:
 
 
 def _plan(mode: str, job: Job, placement: Placement, hold: str, pid: int) -> Plan:
-    return confine.plan(
-        mode,
-        hold,
-        pid,
-        placement.cpus,
-        placement.mems,
-        placement.memory,
-        placement.grant.cpu_limit,
-        job.isolate,
-    )
+    return confine.plan(mode, hold, pid, *_limits(job, placement))
+
+
+def _limits(job: Job, placement: Placement) -> tuple[int, int, int, int, str]:
+    """What the job is kept to: CPUs, NUMA nodes, memory, thousandths of a CPU, kind of partition."""
+    limit = placement.grant.cpu_limit
+    return placement.cpus, placement.mems, placement.memory, limit, job.isolate
 
 
 def _bind(holdings: Holdings, job: Job, child: Offspring, taken: Taken, tell: Tell) -> Hold:
     """Keep the waiting process to its grant, and let it go; the hold as it is then."""
     hold, placement = taken.hold, taken.placement
-    plan = None
     try:
-        plan = _plan(hold.mode, job, placement, hold.id, child.pid)
-        remarks = list(plan.remarks)
         try:
-            confine.carry_out(plan)
-        except HostError as problem:
+            plan = confine.put(job.mode, hold.id, child.pid, *_limits(job, placement))
+        except HostError:
             if child.ended():
                 raise CannotStart("the job's process ended before it could start", NOT_STARTED) from None
-            if job.mode or job.isolate or hold.mode == confine.AFFINITY:
-                raise
-            remarks.insert(0, f"{hold.mode} failed ({problem}), so it is bound by affinity")
-            plan = _plan(confine.AFFINITY, job, placement, hold.id, child.pid)
-            confine.carry_out(plan)
+            raise
+        if plan.mode != hold.mode:
             hold = replace(hold, mode=plan.mode, group=plan.group)
             holdings.rebind(hold)
-            remarks += plan.remarks
         if not hold.grant.cpus:
             holdings.move(hold)  # the pool may have changed since the hold was made
         new = _environment(job, placement, hold.id, hold.name, holdings.site.hardware)
-        tell(Started(hold, placement, (*placement.remarks, *new.remarks, *remarks)))
+        tell(Started(hold, placement, (*placement.remarks, *new.remarks, *plan.remarks)))
         child.let_go(plan.itself, {**new.environment, MODE_VARIABLE: hold.mode})
     except BaseException:
         child.give_up()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from numawise.codec.checkpoint import (
     CPU_FILE,
@@ -33,7 +34,7 @@ from numawise.request.model import PodRequest
 from numawise.rules.check import Refusal, Settings, check
 from numawise.rules.config import KubeletConfig
 from numawise.rules.model import Rules
-from numawise.rules.versions import REFERENCE, Version, check_known
+from numawise.rules.versions import REFERENCE, Behaviour, Version, behaviour_of, check_known
 from numawise.sets import CpuSet
 
 
@@ -51,14 +52,14 @@ class Files:
     def read(self, rules: Rules) -> Records | Refusal:
         """What a kubelet with these rules makes of the files."""
         cpu = memory = devices = None
-        if CPU_FILE in self.texts:
+        if CPU_FILE in self.texts and rules.cpu_manager:
             decoded = decode_cpu(self.texts[CPU_FILE], rules)
             if isinstance(decoded, Refusal):
                 return decoded
             cpu = decoded
-        if MEMORY_FILE in self.texts:
+        if MEMORY_FILE in self.texts and rules.memory_manager:
             memory = decode_memory(self.texts[MEMORY_FILE], rules)
-        if DEVICE_FILE in self.texts:
+        if DEVICE_FILE in self.texts and rules.device_manager:
             found = decode_devices(self.texts[DEVICE_FILE], rules)
             if isinstance(found, str):
                 self.forgotten = (
@@ -72,17 +73,33 @@ class Files:
     def write(self, rules: Rules, state: NodeState) -> None:
         """Bring the files up to date."""
         pods, data = rules.pod_level_managers, rules.behaviour.files_carry_data
-        if state.cpu is not self._cpu:
+        if rules.cpu_manager and state.cpu is not self._cpu:
             self._cpu = state.cpu
             policy = "static" if rules.cpu_static else "none"
             self.texts[CPU_FILE] = encode_cpu(policy, state.cpu, pods=pods, data=data)
-        if state.memory is not self._memory:
+        if rules.memory_manager and state.memory is not self._memory:
             self._memory = state.memory
             policy = "Static" if rules.memory_static else "None"
             self.texts[MEMORY_FILE] = encode_memory(policy, state.memory, pods=pods, data=data)
         if state.devices.saved is not None and state.devices.saved is not self._devices:
             self._devices = state.devices.saved
             self.texts[DEVICE_FILE] = encode_devices(state.devices.saved)
+
+
+class Tune(Protocol):
+    """What may be changed about a release while it starts."""
+
+    def config(self, kubelet: Mapping[str, object] | KubeletConfig, config: KubeletConfig) -> KubeletConfig:
+        """The configuration to go on with; ``kubelet``: as it was given."""
+        ...
+
+    def settings(self, kubelet: Mapping[str, object] | KubeletConfig, settings: Settings) -> Settings:
+        """The settings to go on with, its gates among them."""
+        ...
+
+    def behaviour(self, behaviour: Behaviour) -> Behaviour:
+        """The behaviours to go on with."""
+        ...
 
 
 @dataclass(slots=True)
@@ -124,10 +141,14 @@ class Node:
 
     def devices_changed(self, resource: str, devices: Iterable[Device]) -> None:
         """A device plugin sent a new list."""
+        if not self.rules.device_manager:
+            return
         self.keep(devices_changed(self.state, resource, devices))
 
     def plugins_registered(self, plugins: Iterable[DevicePlugin]) -> None:
         """Device plugins registered, each with its list."""
+        if not self.rules.device_manager:
+            return
         self.keep(plugins_spoke(self.state, plugins))
 
     def sources_ready(self) -> None:
@@ -148,20 +169,26 @@ def boot(
     before: NodeState | None = None,
     *,
     version: Version = REFERENCE,
+    tune: Tune | None = None,
 ) -> Node | Refusal:
     """Start a kubelet on a machine, with a configuration and the files an earlier one left.
 
-    ``before``: the state in which an earlier kubelet went down while its pods ran on.  ``ValueError``: the
-    release is not known.
+    ``before``: the state in which an earlier kubelet went down while its pods ran on; ``tune``: what is to be
+    otherwise than in the release.  ``ValueError``: the release is not known.
     """
     check_known(version)
     config = kubelet if isinstance(kubelet, KubeletConfig) else decode_kubelet_config(kubelet, version)
     if isinstance(config, Refusal):
         return config
+    behaviour = behaviour_of(version)
+    if tune is not None:
+        config = tune.config(kubelet, config)
     settings = check(config, CpuSet(machine.layout.all), machine.capacity, version)
     if isinstance(settings, Refusal):
         return settings
-    rules = build(machine, config, settings, version)
+    if tune is not None:
+        settings, behaviour = tune.settings(kubelet, settings), tune.behaviour(behaviour)
+    rules = build(machine, config, settings, version, behaviour)
     if isinstance(rules, Refusal):
         return rules
     records = files.read(rules)

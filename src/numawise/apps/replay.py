@@ -6,7 +6,7 @@ Only the ``scenario`` of a line is looked at, never its ``result``.
 from collections.abc import Mapping
 from typing import Any
 
-from numawise.apps.node import Files, boot
+from numawise.apps.node import Files, Tune, boot
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.decision import Data, decision_data, started_data, state_data
 from numawise.codec.machine import devices_from, machine_from
@@ -18,19 +18,28 @@ from numawise.machine.model import DevicePlugin
 from numawise.request.defaults import defaulted
 from numawise.request.model import PodRequest
 from numawise.rules.check import Refusal
-from numawise.rules.versions import REFERENCE, known_version
+from numawise.rules.versions import REFERENCE, Profile, Version, profile_of
 from numawise.sets import format_ids
 
 FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
 
 
-def replay(scenario: Mapping[str, Any]) -> Data:
-    """The result of one scenario."""
-    return _Replay(scenario).run()
+def replay(scenario: Mapping[str, Any], version: Version | None = None, tune: Tune | None = None) -> Data:
+    """The result of one scenario; ``version``: in another release than it names, ``tune``: changed so."""
+    return _Replay(scenario, version, tune).run()
+
+
+def release_of(scenario: Mapping[str, Any]) -> Profile:
+    """The profile for the release that a scenario names; without one, the reference."""
+    release = scenario.get("kubernetes")
+    try:
+        return profile_of(release) if release else Profile(REFERENCE)
+    except ValueError as error:
+        raise InputError(str(error), field="kubernetes") from None
 
 
 class _Replay:
-    def __init__(self, scenario: Mapping[str, Any]) -> None:
+    def __init__(self, scenario: Mapping[str, Any], version: Version | None, tune: Tune | None) -> None:
         self.machine = machine_from(scenario["machine"])
         self.kubelet = scenario.get("kubelet") or {}
         self.steps = scenario.get("steps") or ()
@@ -38,14 +47,11 @@ class _Replay:
         self.shown: dict[str, str] = {}
         self.plugins = {plugin.resource: plugin for plugin in self.machine.plugins}
         self.ended = False
-        release = scenario.get("kubernetes")
-        try:
-            self.version = known_version(release) if release else REFERENCE
-        except ValueError as error:
-            raise InputError(str(error), field="kubernetes") from None
+        self.version = release_of(scenario).version if version is None else version
+        self.tune = tune
 
     def run(self) -> Data:
-        node = boot(self.machine, self.kubelet, self.files, version=self.version)
+        node = boot(self.machine, self.kubelet, self.files, version=self.version, tune=self.tune)
         if isinstance(node, Refusal):
             return {"error": _refusal_data(node)}
         self.node = node
@@ -91,7 +97,8 @@ class _Replay:
         return {**found, "state": self.state()}
 
     def add(self, value: Mapping[str, Any]) -> Data:
-        pod = defaulted(pod_from(value), pod_level=self.node.rules.pod_level_resources)
+        rules = self.node.rules
+        pod = defaulted(pod_from(value), pod_level=rules.pod_level_resources, sidecars=rules.sidecars)
         found, admitted = self.admission("add", pod)
         if admitted is not None:
             before = self.node.state
@@ -121,7 +128,8 @@ class _Replay:
             self.plugins = {plugin.resource: plugin for plugin in self.machine.plugins}
         self.kubelet = argument.get("kubelet", self.kubelet)
         pods = [pod for pod in self.node.state.active.values() if pod is not None]
-        node = boot(self.machine, self.kubelet, self.files, self.node.state, version=self.version)
+        before = self.node.state
+        node = boot(self.machine, self.kubelet, self.files, before, version=self.version, tune=self.tune)
         if isinstance(node, Refusal):
             self.ended = True
             return {"op": "restart", "error": _refusal_data(node)}

@@ -1,7 +1,8 @@
 """Where a simulated kubelet comes from: files that people have, read into values."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -9,7 +10,7 @@ from numawise.apps.node import Files
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.document import Document, read_file, suggestion
 from numawise.codec.kubeletconfig import decode_kubelet_config, unknown_fields
-from numawise.codec.kubeletfields import KUBELET_CONFIGURATION
+from numawise.codec.kubeletfields import configuration_of, field_since
 from numawise.codec.machine import decode_machine
 from numawise.codec.pod import decode_pods, unique_uids
 from numawise.errors import InputError
@@ -17,6 +18,7 @@ from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod
 from numawise.rules.check import Refusal
 from numawise.rules.config import KubeletConfig
+from numawise.rules.versions import REFERENCE, Profile, Version, profile_of, shown
 
 UNKNOWN = re.compile(r'unknown field "(.*)"')
 FIELD = re.compile(r"Go struct field KubeletConfiguration\.([\w.]+)")
@@ -34,31 +36,70 @@ def load_machine(path: str) -> Machine:
     return decode_machine(_only(read_file(path), "machine"))
 
 
-def load_kubelet_config(path: str) -> KubeletConfig:
+def load_profile(text: str, field: str = "--kube") -> Profile:
+    """Read a Kubernetes version; its profile, or the nearest older one with a remark."""
+    try:
+        return profile_of(text)
+    except ValueError as error:
+        raise InputError(str(error), field=field) from None
+
+
+def load_kubelet_config(path: str, version: Version = REFERENCE) -> KubeletConfig:
     """Read a KubeletConfiguration; what the kubelet would pass over with a warning is refused here."""
+    file = load_config_file(path)
+    refuse_unknown(file, (version,))
+    return config_of(file, version)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A KubeletConfiguration as it is written, not yet read by any release."""
+
+    path: str
+    document: Document
+    value: Mapping[str, object]
+
+
+def load_config_file(path: str) -> ConfigFile:
+    """Read a file that holds one KubeletConfiguration."""
     document = _only(read_file(path), "KubeletConfiguration")
     if not isinstance(document.value, Mapping):
         raise document.error((), "must be a KubeletConfiguration, that is, a mapping")
-    value = cast("Mapping[str, object]", document.value)
-    config = decode_kubelet_config(value)
+    return ConfigFile(path, document, cast("Mapping[str, object]", document.value))
+
+
+def config_of(file: ConfigFile, version: Version) -> KubeletConfig:
+    """A configuration as one release reads it."""
+    config = decode_kubelet_config(file.value, version)
     if isinstance(config, Refusal):
         named = FIELD.search(config.message)
         advice = (
             QUOTE if " into Go struct field " in config.message and "of type string" in config.message else ""
         )
-        raise InputError(
-            config.message, file=path, line=document.line(_steps(named[1]) if named else ()), advice=advice
-        )
-    for told in unknown_fields(value):
+        line = file.document.line(_steps(named[1]) if named else ())
+        raise InputError(config.message, file=file.path, line=line, advice=advice)
+    return config
+
+
+def refuse_unknown(file: ConfigFile, versions: Sequence[Version]) -> None:
+    """Refuse a field that none of the releases has: most likely it is misspelt."""
+    passed_over = [unknown_fields(file.value, version) for version in versions]
+    for told in passed_over[0]:
+        if not all(told in others for others in passed_over):
+            continue
         found = UNKNOWN.fullmatch(told)
         name = found[1] if found else told
-        steps = _steps(name)
-        advice = (
-            suggestion(name, tuple(KUBELET_CONFIGURATION.fields))
-            or "remove it; the kubelet would ignore it with a warning"
+        raise file.document.error(
+            _steps(name), f'unknown field "{name}"', _unknown_advice(name, versions[-1])
         )
-        raise document.error(steps, f'unknown field "{name}"', advice)
-    return config
+
+
+def _unknown_advice(name: str, version: Version) -> str:
+    ignored = "remove it; the kubelet would ignore it with a warning"
+    since = field_since(name)
+    if since is not None:
+        return f"{shown(version)} does not have it, {shown(since)} is the first; {ignored}"
+    return suggestion(name, tuple(configuration_of(version).fields)) or ignored
 
 
 def _steps(name: str) -> tuple[str | int, ...]:

@@ -12,6 +12,8 @@ import click
 
 COMMANDS = {
     "bind": "Run one rank of a job on the CPUs and memory near to its GPU.",
+    "bundle": "Collect a node into one small file without names, for every other command.",
+    "check": "Lint kubelet configurations, machines, state files and pods, together.",
     "discover": "Read this machine, a sysfs tree, or what people paste.",
     "docker": "Start a Docker container on CPUs, memory and GPUs that belong together.",
     "doctor": "What on this host stands in the way of alignment, and what to do.",
@@ -22,13 +24,23 @@ COMMANDS = {
     "release": "Give holds back before their time.",
     "run": "Run a job on CPUs, memory and GPUs that belong together.",
     "nerdctl": "Likewise with nerdctl (containerd).",
+    "plan": "Kubelet configurations, policy switches and pods that will be aligned.",
     "podman": "Likewise with podman.",
     "replay": "Run recorded scenarios through the engine, in the recording's form.",
     "show": "Draw a machine: NUMA nodes, caches, cores, GPUs, NICs and their links.",
     "simulate": "What would a kubelet do with these pods on this machine?",
+    "state": "A kubelet's state files: show, verify, repair, convert.",
     "verify": "Whether jobs are where they should be: threads, pages and GPUs.",
     "why": "Why is this pod rejected, and what is the smallest change that lets it in?",
 }
+
+
+SECTIONS = {
+    "On one host": ("run", "docker", "podman", "nerdctl", "bind", "flags", "ps", "verify", "release", "reap"),
+    "The machine": ("show", "discover", "machine", "doctor"),
+    "Kubernetes": ("why", "simulate", "check", "plan", "state", "bundle", "replay"),
+}
+"""How the help groups the commands; the most used first."""
 
 
 class LazyGroup(click.Group):
@@ -62,14 +74,22 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing any of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+        left = set(COMMANDS)
+        for title, names in (
+            *SECTIONS.items(),
+            ("More", tuple(sorted(left - {*sum(SECTIONS.values(), ())}))),
+        ):
+            known = [(name, COMMANDS[name]) for name in names if name in left]
+            if known:
+                with formatter.section(title):
+                    formatter.write_dl(known)
 
 
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit status: 0 yes, 1 no, 2 bad input.  'numawise COMMAND --help' shows examples.",
+    epilog="Exit status: 0 yes, 1 no, 2 bad input, 3 host, 4 ledger, 5 cluster.  'numawise COMMAND --help' "
+    "shows examples.",
 )
 @click.version_option(package_name="numawise", message="%(prog)s %(version)s")
 def group() -> None:

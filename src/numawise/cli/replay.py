@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from numawise.apps.replay import replay
+from numawise.apps.replay import release_of, replay
 from numawise.codec.tracefile import encode_line, read_lines, scenario_of, written
 from numawise.errors import NumawiseError
 
@@ -26,18 +26,23 @@ def command(files: Sequence[str], out: str | None, jobs: int | None) -> int:
     """Run the scenario of each trace line and write one {"id", "result"} line for it.
 
     Lines are JSON; .gz is unpacked; - reads standard input.  Only the scenario is looked at, never the
-    recorded result.  A scenario that cannot be run becomes {"id", "failed"}, and the exit status is 1.
+    recorded result.  Its field "kubernetes" says which release is run; one newer than any known is taken for
+    the newest.  A scenario that cannot be run becomes {"id", "failed"}, and the exit status is 1.
     """
     lines = (line for path in files for line in read_lines(path))
     failed = 0
+    remarks: dict[str, None] = {}
     with written(out) as write:
-        for text, ok in _results(lines, jobs or os.cpu_count() or 1):
+        for text, ok, remark in _results(lines, jobs or os.cpu_count() or 1):
             write(text)
             failed += not ok
+            remarks[remark] = None
+    for remark in filter(None, remarks):
+        click.echo(f"numawise: {remark}", err=True)
     return 1 if failed else 0
 
 
-def _results(lines: Iterator[tuple[str, bytes]], jobs: int) -> Iterator[tuple[str, bool]]:
+def _results(lines: Iterator[tuple[str, bytes]], jobs: int) -> Iterator[tuple[str, bool, str]]:
     if jobs == 1:
         yield from map(_result, lines)
         return
@@ -45,12 +50,15 @@ def _results(lines: Iterator[tuple[str, bytes]], jobs: int) -> Iterator[tuple[st
         yield from pool.imap(_result, lines, chunksize=CHUNK)
 
 
-def _result(line: tuple[str, bytes]) -> tuple[str, bool]:
+def _result(line: tuple[str, bytes]) -> tuple[str, bool, str]:
+    """A line of results, whether it went well, and what is to be said about the release."""
     scenario = scenario_of(*line)
     try:
-        return encode_line({"id": scenario["id"], "result": replay(scenario)}), True
+        profile = release_of(scenario)
+        result = replay(scenario, profile.version)
+        return encode_line({"id": scenario["id"], "result": result}), True, profile.remark
     except NumawiseError as error:
-        return encode_line({"id": scenario["id"], "failed": str(error)}), False
+        return encode_line({"id": scenario["id"], "failed": str(error)}), False, ""
     except Exception as error:  # noqa: BLE001 - one scenario that breaks us shall not cost the others
         told = f"internal error: {type(error).__name__}: {error}"
-        return encode_line({"id": scenario["id"], "failed": told}), False
+        return encode_line({"id": scenario["id"], "failed": told}), False, ""

@@ -65,7 +65,7 @@ def command(
 ) -> int:
     """Draw sockets, NUMA nodes, caches, cores, GPUs and NICs, and how they are linked.
 
-    The machine is this one, a machine file, a saved discovery, prints of another one, a name from
+    The machine is this one, a machine file, a saved discovery, a bundle, prints of another one, a name from
     'numawise machine list', or a description in words ('numawise machine new --help' tells which).
     """
     from numawise.apps.show import hardware_meant  # noqa: PLC0415 - keeps --help quick
@@ -73,7 +73,7 @@ def command(
     found = hardware_meant(machine, sources, Path(root) if root is not None else None)
     form = output or (FORMS.get(Path(out).suffix.lower(), "text") if out else "text")
     if form == "text":
-        color = _color(context.color) and out is None
+        color = wants_color(context.color) and out is None
         plain = ascii_only or (out is None and not speaks_unicode())
         drawn = _text(found, width or default_width(), plain=plain, color=color, advise=advise)
     else:
@@ -131,7 +131,7 @@ def default_width() -> int:
     return min(WIDEST, shutil.get_terminal_size((WIDE, 24)).columns)
 
 
-def _color(wanted: bool | None) -> bool:
+def wants_color(wanted: bool | None) -> bool:
     """Colour on a terminal; NO_COLOR and FORCE_COLOR decide otherwise, in this order."""
     if wanted is not None:
         return wanted

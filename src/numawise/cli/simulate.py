@@ -1,25 +1,13 @@
-"""``numawise simulate``: what a kubelet would do with these pods on this machine."""
+"""``numawise simulate``: what kubelets would do with these pods on these machines."""
 
-import sys
 from collections.abc import Sequence
 
 import click
 
-from numawise.apps.node import Files, boot
-from numawise.apps.simulate import Simulated, simulate
-from numawise.apps.sources import load_kubelet_config, load_machine, load_pods, load_state
-from numawise.codec.kubeletfields import configuration_of
-from numawise.codec.output import to_json, to_yaml
-from numawise.codec.simulation import API_VERSION, findings, hint_lines, pod_data
+from numawise.cli.bundled import bundle_option
 from numawise.errors import InputError
-from numawise.render.terminal import DIM, GREEN, RED, YELLOW, table
-from numawise.request.defaults import defaulted
-from numawise.rules.check import Refusal
-from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
-from numawise.rules.versions import REFERENCE, Version, known_version
 
-COLUMNS = ("POD", "CONTAINER", "VERDICT", "CPUS", "MEMORY", "DEVICES", "AFFINITY", "PREFERRED")
-STYLES = {"admitted": GREEN, "rejected": RED, "crashed": RED}
+DRAWINGS = ("svg", "html")
 
 
 @click.command(
@@ -29,43 +17,108 @@ Examples:
       --kubelet-config examples/8gpu-server/kubelet.yaml examples/8gpu-server/pods/*.yaml
   kubectl get pod train-0 -o yaml | numawise simulate --machine m.yaml --kubelet-config k.yaml -
   numawise simulate --machine m.yaml --kubelet-config k.yaml --state /var/lib/kubelet -o json pod.yaml
+  numawise simulate --machine m.yaml --kubelet-config k.yaml --steps day.yaml --map
+  numawise simulate --bundle node7.tar.gz --fill inference.yaml
+  numawise simulate --machine m.yaml --kubelet-config k.yaml --compare new.yaml pods/*.yaml
+  numawise simulate --machine m.yaml --kubelet-config k.yaml --compare-kube 1.34,1.36 pods/*.yaml
+  numawise simulate --nodes dgx-h100:40 --kubelet-config k.yaml --choose spread queue.yaml
 
 \b
-Exit status: 0 all admitted, 1 some not, 2 bad input (also: the kubelet would not start)."""
+Exit status: 0 all admitted (with --compare, --compare-kube: nothing changes), 1 some not (something changes; of
+--fill not even one), 2 bad input (also: the kubelet would not start), 130 interrupted."""
 )
 @click.option(
-    "--machine", required=True, metavar="FILE", help="The machine: CPUs, NUMA nodes, devices (YAML or JSON)."
+    "--machine",
+    metavar="FILE",
+    help="The machine: CPUs, NUMA nodes, devices (YAML or JSON); a name from 'numawise machine list' or words "
+    "like 2s-4n-64c-8gpu; 'this'.",
 )
-@click.option(
-    "--kubelet-config", required=True, metavar="FILE", help="A KubeletConfiguration (YAML or JSON)."
-)
+@click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration (YAML or JSON).")
 @click.option(
     "--state", metavar="DIR", help="State files of a kubelet to begin with; their pods are taken as running."
 )
+@bundle_option
 @click.option(
     "--kube",
     metavar="VERSION",
-    default=".".join(map(str, REFERENCE)),
-    show_default=True,
-    help="The Kubernetes release of the kubelet, such as 1.31.",
+    help="The Kubernetes release of the kubelet, such as 1.31 or v1.34.2; the newest known if not given.",
 )
+@click.option(
+    "--steps",
+    metavar="FILE",
+    help="What happens after the pods came: a scenario of further pods, removals, restarts.",
+)
+@click.option(
+    "--fill",
+    "fills",
+    multiple=True,
+    metavar="FILE",
+    help="At the end, admit copies of this pod until one is refused: how many more fit?",
+)
+@click.option(
+    "--most",
+    type=click.IntRange(1, 100_000),
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="With --fill: stop at so many copies.",
+)
+@click.option(
+    "--compare",
+    "other",
+    metavar="FILE",
+    help="Run it under this KubeletConfiguration as well, and mark what is otherwise.",
+)
+@click.option(
+    "--compare-kube",
+    metavar="OLD,NEW",
+    help="Run the pods in both releases, and show what changes from the one to the other, and why.",
+)
+@click.option(
+    "--nodes",
+    multiple=True,
+    metavar="FILE|DIR|MACHINE:COUNT",
+    help="Many nodes instead of one: a list of them, a folder of nodes, bundles, or so many equal machines.",
+)
+@click.option(
+    "--choose",
+    type=click.Choice(["first", "spread", "sums"]),
+    default="first",
+    show_default=True,
+    help="With --nodes, where a pod goes: the first that admits it, the emptiest that does, or the emptiest by "
+    "sums, as a scheduler sees it.",
+)
+@click.option("--map", "drawn", is_flag=True, help="Draw the machine as it is at the end: who has what.")
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json", "yaml"]),
+    type=click.Choice(["text", "json", "yaml", *DRAWINGS]),
     default="text",
     show_default=True,
-    help="Form of the answer.",
+    help="Form of the answer; svg and html are the map.",
 )
-@click.argument("pods", nargs=-1, required=True, metavar="PODS...")
+@click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress bar.")
+@click.argument("pods", nargs=-1, metavar="[PODS]...")
 @click.pass_context
 def command(
     context: click.Context,
-    machine: str,
-    kubelet_config: str,
+    machine: str | None,
+    kubelet_config: str | None,
     state: str | None,
-    kube: str,
+    bundle: str | None,
+    kube: str | None,
+    steps: str | None,
+    fills: Sequence[str],
+    most: int,
+    other: str | None,
+    compare_kube: str | None,
+    nodes: Sequence[str],
+    choose: str,
+    drawn: bool,
     output: str,
+    out: str | None,
+    quiet: bool,
     pods: Sequence[str],
 ) -> int:
     """Admit the pods in order, exactly as the kubelet's managers would, and show who gets what.
@@ -73,103 +126,51 @@ def command(
     PODS are files with Pods, Deployments, StatefulSets, DaemonSets, Jobs or Lists of them, several documents
     in a file if need be; - reads standard input.
     """
-    if sum(path == "-" for path in (machine, kubelet_config, *pods)) > 1:
+    from numawise.apps.nodesource import Named  # noqa: PLC0415 - keeps --help quick
+    from numawise.cli import simulating as ways  # noqa: PLC0415
+
+    if sum(path == "-" for path in (machine, kubelet_config, steps, other, *fills, *pods)) > 1:
         raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
-    version = _version(kube)
-    hardware = load_machine(machine)
-    config = load_kubelet_config(kubelet_config)
-    for name in sorted(config.given - configuration_of(version).fields.keys()):
-        advice = f"remove it; the kubelet of {kube} would ignore it with a warning"
-        raise InputError(f'unknown field "{name}"', file=kubelet_config, advice=advice)
-    files = load_state(state) if state else Files()
-    node = boot(hardware, config, files, version=version)
-    if isinstance(node, Refusal):
-        place = state if state and node.stage.endswith("-start") else kubelet_config
-        message = f"the kubelet would not start ({node.stage}): {node.message}"
-        raise InputError(message, file=place, advice=_advice(node, len(hardware.numa), version))
-    if node.files.forgotten:
-        click.echo(f"numawise: warning: {state}: {node.files.forgotten}", err=True)
-    node.plugins_registered(hardware.plugins)
-    requests = [defaulted(pod, pod_level=node.rules.pod_level_resources) for pod in load_pods(pods)]
-    outcomes = simulate(node, requests)
-    rows = [pod_data(one.pod, one.decision, one.steps, one.started, one.granted) for one in outcomes]
-    admitted = sum(row["verdict"] == "admitted" for row in rows)
-    if output == "text":
-        _show(rows, outcomes, context)
-    else:
-        found = {
-            "apiVersion": API_VERSION,
-            "kind": "Simulation",
-            "admitted": admitted,
-            "rejected": len(requests) - admitted,
-            "pods": rows,
-        }
-        click.echo(to_json(found) if output == "json" else to_yaml(found), nl=False)
-    return 0 if admitted == len(requests) else 1
+    named = Named(machine, kubelet_config, state, bundle, kube)
+    _check(named.machine, named.config, bundle, nodes)
+    wanted = {
+        "--nodes": bool(nodes),
+        "--compare": other is not None,
+        "--compare-kube": compare_kube is not None,
+    }
+    modes = [name for name, given in wanted.items() if given]
+    if len(modes) > 1:
+        raise InputError(f"{modes[0]} and {modes[1]} exclude each other", advice="give one of them")
+    beside = {
+        "--steps": steps is not None,
+        "--fill": bool(fills),
+        "--map": drawn,
+        f"-o {output}": output in DRAWINGS,
+    }
+    excluded = {
+        "--nodes": tuple(beside),
+        "--compare": ("--map", f"-o {output}"),
+        "--compare-kube": tuple(beside),
+    }
+    for name in excluded[modes[0]] if modes else ():
+        if beside[name]:
+            advice = "give one of them; a map and steps are of one node"
+            raise InputError(f"{modes[0]} and {name} exclude each other", advice=advice)
+    if not pods and (nodes or compare_kube is not None or (steps is None and not fills)):
+        raise click.UsageError("Missing argument 'PODS...'.", context)
+    asked = ways.Asked(context, named, tuple(pods), steps, tuple(fills), most, output, out, quiet, drawn)
+    if nodes:
+        return ways.simulate_nodes(asked, nodes, choose)
+    if compare_kube is not None:
+        return ways.compare_releases(asked, compare_kube)
+    if other is not None:
+        return ways.compare_configs(asked, other)
+    return ways.simulate_one(asked)
 
 
-def _version(text: str) -> Version:
-    try:
-        return known_version(text)
-    except ValueError as error:
-        raise InputError(str(error), field="--kube") from None
-
-
-def _advice(refusal: Refusal, numas: int, version: Version) -> str:
-    """What helps against a refusal, where that is not plain from it."""
-    if not refusal.message.startswith("unsupported on machines with more than"):
-        return ""
-    if maturity(TOPOLOGY_MATURITY[MOST_NUMA], version) is None:
-        return "this release has no option for more; set topologyManagerPolicy: none"
-    return (
-        f'set max-allowable-numa-nodes: "{numas}" in topologyManagerPolicyOptions; the kubelet then compares '
-        f"up to {float(2**numas - 1) ** 3:.1e} combinations of hints for a container with CPUs, memory and "
-        "one device"
-    )
-
-
-def _show(rows: Sequence[dict], outcomes: Sequence[Simulated], context: click.Context) -> None:  # type: ignore[type-arg]
-    cells = []
-    for row in rows:
-        for container in row["containers"]:
-            cells.append(_cells(row["name"], container))
-    table(COLUMNS, cells, sys.stdout, color=context.color)
-    notes = []
-    for row, one in zip(rows, outcomes, strict=True):
-        if row["verdict"] == "rejected":
-            notes.append(f"{row['name']}: {row['reason']}: {row['message']}")
-            notes += [f"    {line}" for line in hint_lines(one.steps)]
-        elif row["verdict"] == "crashed":
-            notes.append(f"{row['name']}: the kubelet crashes: {row['message']}")
-        for container in row["containers"]:
-            if "start_error" in container:
-                notes.append(
-                    f"{row['name']}: container {container['name']} cannot start: {container['start_error']}"
-                )
-        notes += [f"{row['name']}: {code}: {text}" for code, text in findings(one.steps)]
-    if notes:
-        click.echo()
-    for note in notes:
-        click.echo(note)
-    admitted = sum(row["verdict"] == "admitted" for row in rows)
-    click.echo(f"\n{admitted} of {len(rows)} pods admitted")
-
-
-def _cells(pod: str, container: dict) -> list[tuple[str, str] | str]:  # type: ignore[type-arg]
-    verdict = container["verdict"]
-    cells: list[tuple[str, str] | str] = [pod, container["name"], (verdict, STYLES[verdict])]
-    affinity = container["affinity"]
-    numa = "any" if affinity is None or affinity["numa"] is None else ",".join(map(str, affinity["numa"]))
-    preferred = "-" if affinity is None else "yes" if affinity["preferred"] else ("no", YELLOW)
-    if verdict != "admitted":
-        return [*cells, "-", "-", "-", numa if affinity else "-", preferred]
-    cpus = container["cpus"] or "any"
-    devices = " ".join(f"{name}={','.join(ids)}" for name, ids in sorted(container["devices"].items()))
-    return [
-        *cells,
-        cpus if container["exclusive"] else (f"shared ({cpus})", DIM),
-        container["memory"]["numa"] or "any",
-        devices or "-",
-        numa,
-        preferred,
-    ]
+def _check(machine: str | None, config: str | None, bundle: str | None, nodes: Sequence[str]) -> None:
+    if bundle is not None or nodes:
+        return
+    for name, value in (("--machine", machine), ("--kubelet-config", config)):
+        if value is None:
+            raise click.UsageError(f"Missing option '{name}'.")

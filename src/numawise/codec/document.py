@@ -7,7 +7,7 @@ Rules kept here:
 2. YAML scalars mean what sigs.k8s.io/yaml makes of them: ``yes``, ``on`` and ``y`` are
    booleans, ``010`` is 8, ``1_000`` is 1000; ``1:30`` and ``2026-01-01`` are text.
    Keys are text: the key ``on`` is ``"true"``.
-3. A key that appears twice is refused; ``<<`` merges, and what stands later wins.
+3. A key that appears twice is refused, or told to who asks for that; ``<<`` merges; what stands later wins.
 4. Anchors may be used, but not to build more than 400,000 nodes, nor inside themselves.
 5. Nothing recurses over the text; size, depth and counts are bounded far beyond any manifest.
 6. Lines are looked up when an error asks for them, by walking the text once more.
@@ -32,11 +32,11 @@ Steps = tuple[str | int, ...]
 Step = str | int | None
 Plain = Any  # a dict or a list; the parser's events tell which
 Mark = tuple[str, str, int]  # "{", "[", "}", "]" or "=" for a scalar; its text; its line
+Twice = Callable[[InputError], None]
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-STDIN, LARGEST_FILE = "<stdin>", 64 << 20
+STDIN, LARGEST_FILE, LARGEST_INT = "<stdin>", 64 << 20, 2**63 - 1
 MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 1_000_000, 400_000, 100_000, 500
-LARGEST_INT = 2**63 - 1
 KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are no fields
 UNREADABLE: Mapping[type, tuple[str, str]] = {
     FileNotFoundError: ("there is no such file", "check the path"),
@@ -170,8 +170,8 @@ def read_file(path: Path | str) -> tuple[Document, ...]:
     return read_documents(raw, name)
 
 
-def read_documents(text: str | bytes, file: str) -> tuple[Document, ...]:
-    """Read all documents of a YAML or JSON text; at least one."""
+def read_documents(text: str | bytes, file: str, twice: Twice | None = None) -> tuple[Document, ...]:
+    """Read all documents of a YAML or JSON text; at least one.  ``twice``: is told of repeated keys."""
     raw = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     try:
         text = raw.decode("utf-8-sig")
@@ -182,7 +182,7 @@ def read_documents(text: str | bytes, file: str) -> tuple[Document, ...]:
     start = JSON_BLANK.match(text).end()  # type: ignore[union-attr]
     found = _json_documents(text, file) if text[start : start + 1] in ("{", "[") else None
     if found is None:
-        found = _yaml_documents(text, file)
+        found = _yaml_documents(text, file, twice)
     if not found:
         raise InputError("is empty", file=file, advice="give at least one YAML or JSON document")
     return found
@@ -294,17 +294,15 @@ class _Open:
     __slots__ = ("anchor", "before", "items", "key", "merged")
 
     def __init__(self, items: Plain, anchor: str | None, before: int) -> None:
-        self.items = items
-        self.anchor = anchor
-        self.before = before
+        self.items, self.anchor, self.before = items, anchor, before
         self.key: Any = NO_KEY
         self.merged: set[str] = set()
 
 
-def _yaml_documents(text: str, file: str) -> tuple[Document, ...]:
+def _yaml_documents(text: str, file: str, twice: Twice | None) -> tuple[Document, ...]:
     found: list[Document] = []
     try:
-        for index, value in enumerate(_yaml_values(text, file)):
+        for index, value in enumerate(_yaml_values(text, file, twice)):
             if index == MOST_DOCUMENTS:
                 raise InputError(TOO_MANY, file=file, advice=SPLIT)
             if value is not None:
@@ -326,7 +324,7 @@ def _yaml_documents(text: str, file: str) -> tuple[Document, ...]:
     return tuple(found)
 
 
-def _yaml_values(text: str, file: str) -> Iterator[object]:
+def _yaml_values(text: str, file: str, twice: Twice | None) -> Iterator[object]:
     """Build each document from the parser's events, without recursion (rules 3 to 5)."""
     stack: list[_Open] = []
     anchors: dict[str, tuple[object, int]] = {}
@@ -386,7 +384,10 @@ def _yaml_values(text: str, file: str) -> Iterator[object]:
                 continue
             key = value if type(value) is str else _key(value, event, file)
             if key in items and key not in parent.merged:
-                raise _at(event, file, f"the key {shown(key)} appears twice", "remove one of them")
+                again = _at(event, file, f"the key {shown(key)} appears twice", "remove one of them")
+                if twice is None:
+                    raise again
+                twice(again)
             parent.key = key
         elif parent.key is MERGE:
             parent.key = NO_KEY
@@ -429,8 +430,7 @@ def _number(text: str) -> object:
     plain = text.replace("_", "") if text[0] != "." or DOTTED.fullmatch(text) else text
     if len(plain) < 70 and INTEGER.fullmatch(plain):
         sign, digits = ("", plain) if plain[0] not in "+-" else (plain[0], plain[1:])
-        value = int(digits, 8 if digits.isdigit() and digits[0] == "0" else 0)
-        value = -value if sign == "-" else value
+        value = int(digits, 8 if digits.isdigit() and digits[0] == "0" else 0) * (-1 if sign == "-" else 1)
         if -LARGEST_INT - 1 <= value <= (LARGEST_INT if sign else 2 * LARGEST_INT + 1):
             return value
     if DECIMAL.fullmatch(plain):

@@ -125,7 +125,12 @@ WITH_PREFIX = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/
 
 def decode_pods(document: Document) -> tuple[RawPod, ...]:
     """Read the pods of an object, or of a list of objects."""
-    waiting: list[tuple[Part, str]] = [(document.root, "")]
+    return pods_in(document.root)
+
+
+def pods_in(part: Part, kind: str = "") -> tuple[RawPod, ...]:
+    """Likewise of a part of a document; ``kind``: what it is where it does not say."""
+    waiting: list[tuple[Part, str]] = [(part, kind)]
     pods: list[RawPod] = []
     while waiting:
         part, inherited = waiting.pop()
@@ -143,6 +148,11 @@ def decode_pods(document: Document) -> tuple[RawPod, ...]:
         elif not _podless(kind, part):
             raise _unsupported(kind, part.at("kind"))
     return tuple(pods)
+
+
+def pod_in(spec: Part, name: str, owner: str = "") -> RawPod:
+    """Read a pod out of a pod spec, wherever that stands."""
+    return _filled(RawPod(f"default/{name}", name, (), owner=owner), spec)
 
 
 def unique_uids(pods: Iterable[RawPod]) -> tuple[RawPod, ...]:
@@ -239,7 +249,10 @@ def _pod(part: Part) -> RawPod:
     qos = part.at("status", "qosClass")
     if qos.value not in (None, "", GUARANTEED, BURSTABLE, BEST_EFFORT):
         raise qos.error(f"must be {GUARANTEED}, {BURSTABLE} or {BEST_EFFORT}, not {shown(qos.value)}")
-    pod = RawPod(uid, name, (), namespace=namespace, qos=qos.text() if qos.value else "")
+    owner = part.at("metadata", "ownerReferences", 0)
+    parts = [owner.at(key).value for key in ("kind", "name")]
+    told = " ".join(one for one in parts if isinstance(one, str))
+    pod = RawPod(uid, name, (), namespace=namespace, qos=qos.text() if qos.value else "", owner=told)
     return _filled(pod, part.at("spec"))
 
 
@@ -260,7 +273,7 @@ def _templated(part: Part, kind: str) -> list[RawPod]:
     if template.value is None:
         raise template.error("Required value", "give the workload a pod template")
     _misspelt(template, TOP_FIELDS, TOP_READ)
-    pod = _filled(RawPod("", name, (), namespace=namespace), template.at("spec"))
+    pod = _filled(RawPod("", name, (), namespace=namespace, owner=f"{kind} {name}"), template.at("spec"))
     numbered = (f"{name}-{i}" for i in range(first, first + count))
     return [replace(pod, uid=f"{namespace}/{each}", name=each) for each in numbered]
 

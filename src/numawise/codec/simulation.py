@@ -79,7 +79,7 @@ def container_data(
         return row
     own = granted.cpu.assignments.get(pod.uid, {}).get(name)
     given = next((one for one in started if one.container == name), None)
-    row["cpus"] = format_ids(given.cpus) if given else ""
+    row["cpus"] = format_ids(given.cpus if given else own or 0)
     row["exclusive"] = own is not None
     blocks = granted.memory.assignments.get(pod.uid, {}).get(name, ())
     nodes = 0

@@ -8,6 +8,7 @@ from numawise.engine.device import allocate as device
 from numawise.engine.device.allocate import Pick, lowest
 from numawise.engine.hint import Hint
 from numawise.engine.memory import allocate as memory
+from numawise.engine.reuse import hands_on
 from numawise.engine.state import Draft, NodeState, Plugin
 from numawise.engine.trace import Note, ignore
 from numawise.machine.model import Device, DevicePlugin
@@ -66,9 +67,9 @@ def start_containers(
         for name in earlier:
             if name in draft.memory.get(pod.uid, {}):
                 memory.release(draft, pod.uid, name)
-        if container.role is Role.INIT:
+        if hands_on(rules, container) and rules.behaviour.init_memory_reused:
             earlier.append(container.name)
-        else:
+        if container.role is not Role.INIT:
             draft.running |= {(pod.uid, container.name)}
     return draft.freeze(), tuple(started)
 
@@ -85,18 +86,20 @@ def remove(state: NodeState, uid: str) -> NodeState:
 
 
 def reconcile(rules: Rules, state: NodeState) -> tuple[NodeState, tuple[Started, ...]]:
-    """One pass of the CPU Manager's loop: collect, then push what changed to running containers."""
+    """One pass of the CPU Manager's loop: collect, then push CPU sets to running containers."""
     if not rules.cpu_static:
         return state, ()
     draft = Draft(state)
-    cpu.collect(draft, spared=draft.last_pod if rules.behaviour.last_pod_outlives_reconcile else "")
+    behaviour = rules.behaviour
+    cpu.collect(draft, spared=draft.last_pod if behaviour.last_pod_outlives_reconcile else "")
     pushes = []
     for uid, pod in draft.active.items():
         for container in pod.containers if pod else ():
             if (uid, container.name) not in draft.running:
                 continue
             cpus = draft.cpus.get(uid, {}).get(container.name, draft.shared)
-            if cpus and draft.pushed.get(uid, {}).get(container.name) != cpus:
+            known = draft.pushed.get(uid, {}).get(container.name) == cpus and behaviour.pushes_only_changes
+            if cpus and not known:
                 pushes.append(Started(uid, container.name, cpus))
                 draft.put("pushed", uid, container.name, cpus)
     return draft.freeze(), tuple(pushes)

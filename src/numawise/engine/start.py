@@ -22,10 +22,20 @@ from numawise.rules.check import Refusal, Settings
 from numawise.rules.config import KubeletConfig
 from numawise.rules.model import NONE, SINGLE, CpuOptions, Rules
 from numawise.rules.options import BY_SOCKET, TopologyOptions, as_map, cpu_options, topology_options
-from numawise.rules.versions import Version, behaviour_of, manners_of
+from numawise.rules.versions import Behaviour, Version, behaviour_of, manners_of
 from numawise.sets import format_ids
 from numawise.strconv import quote
 
+MANAGER_GATES = (
+    "TopologyManager",
+    "CPUManager",
+    "MemoryManager",
+    "DevicePlugins",
+    "SidecarContainers",
+    "PodLevelResources",
+    "PodLevelResourceManagers",
+)
+"""The gates that decisions hang on; a release that lacks one has made up its mind."""
 TOPOLOGY, CPU_STAGE, MEMORY_STAGE = "topology-manager", "cpu-manager", "memory-manager"
 CPU_START, MEMORY_START = "cpu-manager-start", "memory-manager-start"
 
@@ -43,18 +53,30 @@ class Records:
 # --- building the managers ------------------------------------------------------------------
 
 
-def build(machine: Machine, config: KubeletConfig, settings: Settings, version: Version) -> Rules | Refusal:
+def build(
+    machine: Machine,
+    config: KubeletConfig,
+    settings: Settings,
+    version: Version,
+    behaviour: Behaviour | None = None,
+) -> Rules | Refusal:
     """The rules a kubelet of this release decides by, or why it cannot build its managers.
 
     A release whose managers have gates of their own goes without those that are switched off.
+    ``behaviour``: where it is not simply that of the release.
     """
     policy, gates = config.topology_manager_policy, settings.gates
+    behaviour = behaviour or behaviour_of(version)
     rules = Rules(
         topology_policy=policy,
         pod_scope=config.topology_manager_scope == "pod",
+        cpu_manager=gates.get("CPUManager", True),
+        memory_manager=behaviour.has_memory_manager and gates.get("MemoryManager", True),
+        device_manager=gates.get("DevicePlugins", True),
+        sidecars=gates.get("SidecarContainers", behaviour.sidecars_keep_their_share),
         pod_level_resources=gates.get("PodLevelResources", False),
         pod_level_managers=gates.get("PodLevelResourceManagers", False),
-        behaviour=behaviour_of(version),
+        behaviour=behaviour,
     )
     looked_at = policy != NONE or manners_of(version).none_reads_topology_options
     if looked_at and gates.get("TopologyManager", True):
@@ -62,12 +84,12 @@ def build(machine: Machine, config: KubeletConfig, settings: Settings, version: 
         if isinstance(topology, Refusal):
             return topology
         rules = replace(rules, prefer_closest=topology.prefer_closest)
-    if gates.get("CPUManager", True):
+    if rules.cpu_manager:
         with_cpus = _cpus(machine, config, settings, rules, version)
         if isinstance(with_cpus, Refusal):
             return with_cpus
         rules = with_cpus
-    if gates.get("MemoryManager", True):
+    if rules.memory_manager:
         return _memory(machine, config, settings, rules, version)
     return rules
 

@@ -138,6 +138,8 @@ class NodeState:
     """Containers (uid, name) that run, finished init containers left out."""
     last_pod: str = ""
     """The pod that was last considered."""
+    reusers: frozenset[str] = frozenset()
+    """Pods whose init containers' memory is remembered as reusable; only 1.22 keeps that for too long."""
 
 
 class Draft:
@@ -161,6 +163,7 @@ class Draft:
         "reuse_cpus",
         "reuse_devices",
         "reuse_memory",
+        "reusers",
         "running",
         "saved",
         "shared",
@@ -187,6 +190,7 @@ class Draft:
         self.ready = state.ready
         self.running = state.running
         self.last_pod = state.last_pod
+        self.reusers = state.reusers
         self.reuse_cpus = 0
         self.reuse_memory: dict[tuple[int, str], int] = {}
         self.reuse_devices: dict[str, set[str]] = {}
@@ -269,4 +273,5 @@ class Draft:
             ready=self.ready,
             running=self.running,
             last_pod=self.last_pod,
+            reusers=self.reusers,
         )

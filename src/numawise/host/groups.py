@@ -13,6 +13,7 @@ Rules kept here:
 """
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +21,19 @@ from pathlib import Path
 
 from numawise.errors import HostError
 from numawise.host.cgroup import FOLDER, Base, base_v1, home_of, partition_problem, upwards, words
-from numawise.host.plan import Expect, MakeFolder, Prove, SetMask, Step, Write, read, remove_folder, write
+from numawise.host.plan import (
+    PAUSE,
+    TRIES,
+    Expect,
+    MakeFolder,
+    Prove,
+    SetMask,
+    Step,
+    Write,
+    read,
+    remove_folder,
+    write,
+)
 from numawise.sets import bits_of, format_ids
 
 ROOT = Path("/")
@@ -234,17 +247,29 @@ def populated(group: str) -> bool:
 
 def tear_down(group: str) -> bool:
     """Remove the job's groups; False when processes are left in one.  Groups that are gone are fine."""
-    give_back(folders_of(group)[0])
+    if not give_back(folders_of(group)[0]):
+        return False
     gone = [remove_folder(folder) for folder in reversed(folders_of(group))]
     return all(gone)
 
 
-def give_back(folder: str) -> None:
-    """Let others run on the CPUs that an empty group had alone; without this the kernel takes its time."""
+def give_back(folder: str) -> bool:
+    """Let others run on the CPUs that an empty group had alone; False when processes are left in it.
+
+    Removing the group would do it, too, but the kernel takes its time for that.
+    """
     file = f"{folder}/cpuset.cpus.partition"
-    if read(file) not in {"", "member"} and not populated(folder):
-        with suppress(OSError):
-            write(file, "member")
+    if read(file) in {"", "member"}:
+        return True
+    for _ in range(TRIES):
+        if not populated(folder):
+            with suppress(OSError):
+                write(file, "member")
+            return True
+        if members(folder):
+            return False
+        time.sleep(PAUSE)  # those that are ending are no members any more, and still there
+    return False
 
 
 def found_groups(root: Path = ROOT) -> tuple[str, ...]:

@@ -24,7 +24,9 @@ from numawise.host.processes import allowed_of, group_of, set_affinity
 from numawise.sets import format_ids
 
 PAUSE = 0.005
-PATIENCE = 10.0
+TRIES = 100
+"""So often is a group looked at whose last process is just ending."""
+PATIENCE = 30.0
 """Seconds that systemd is given for a scope or a changed property."""
 EVERY_CPU = (1 << (1 << 13)) - 1
 """More than any kernel is built for: "whatever the cpuset allows"."""
@@ -325,7 +327,7 @@ def remove_folder(path: str) -> bool:
 
     For a moment after a process has ended its group may still count as busy.
     """
-    for _ in range(20):
+    for _ in range(TRIES):
         try:
             _remove(path)
         except OSError as error:

@@ -163,7 +163,8 @@ def set_affinity(pids: Iterable[int], cpus: int, root: Path = ROOT) -> tuple[int
     done: dict[int, None] = {}
     refused: HostError | None = None
     for _ in range(ROUNDS):
-        new = [(pid, tid) for pid in members for tid in threads(pid, root) if tid not in done]
+        # Without /proc its main thread is all that is known of a process.
+        new = [(pid, tid) for pid in members for tid in threads(pid, root) or (pid,) if tid not in done]
         if not new:
             break
         for pid, tid in new:

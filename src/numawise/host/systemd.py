@@ -37,7 +37,7 @@ from numawise.sets import format_ids, parse_ids
 ROOT = Path("/")
 SLICE = "numawise.slice"
 MANAGER = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
-OWNER = re.compile(r"/user@([0-9]+)\.service/", re.ASCII)
+OWNER = re.compile(r"/user@([0-9]+)\.service/numawise\.slice/[^/]+$", re.ASCII)
 SIGNATURE = "ssa(sv)a(sa(sv))"
 MICROSECONDS = 1000
 """Of CPU time in a second, for each thousandth of a CPU."""

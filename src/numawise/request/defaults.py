@@ -3,7 +3,7 @@
 Rules kept here:
 
 1. A missing request is copied from the limit of the same name, per container.
-2. Quantities are rounded up to thousandths.
+2. Quantities are rounded up to thousandths.  A field of a feature that is off is dropped.
 3. With pod-level resources, a missing pod-level limit of a huge-page size is what the containers are
    limited to together, unless there is a pod-level request for it.
 4. With pod-level limits, a missing pod-level request of CPU or memory is what the containers ask for
@@ -49,11 +49,13 @@ class RawPod:
     namespace: str = "default"
     qos: str = ""
     """``status.qosClass`` when the manifest carries it."""
+    owner: str = ""
+    """Who makes it anew when it fails, such as ``StatefulSet db``; '' when nobody is known."""
 
 
-def defaulted(raw: RawPod, *, pod_level: bool = True) -> PodRequest:
-    """The request that reaches the kubelet; ``pod_level``: the gate PodLevelResources."""
-    containers = tuple(_container(c) for c in raw.containers)
+def defaulted(raw: RawPod, *, pod_level: bool = True, sidecars: bool = True) -> PodRequest:
+    """The request that reaches the kubelet; the gates PodLevelResources and SidecarContainers."""
+    containers = tuple(_container(c, sidecars=sidecars) for c in raw.containers)
     requests, limits = raw.requests, raw.limits
     if not pod_level:
         requests = limits = None
@@ -77,12 +79,13 @@ def defaulted(raw: RawPod, *, pod_level: bool = True) -> PodRequest:
     )
 
 
-def _container(raw: RawContainer) -> ContainerRequest:
+def _container(raw: RawContainer, *, sidecars: bool) -> ContainerRequest:
     limits = {name: amount.ceil_milli() for name, amount in raw.limits.items()}
     requests = {name: amount.ceil_milli() for name, amount in raw.requests.items()}
     for name, amount in limits.items():
         requests.setdefault(name, amount)
-    return ContainerRequest(raw.name, raw.role, requests, limits)
+    role = Role.INIT if raw.role is Role.SIDECAR and not sidecars else raw.role
+    return ContainerRequest(raw.name, role, requests, limits)
 
 
 def _pod_limits(

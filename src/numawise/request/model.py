@@ -94,12 +94,20 @@ class PodRequest:
         return self.qos == GUARANTEED
 
 
-def most_at_once(containers: Iterable[ContainerRequest], amount: Callable[[ContainerRequest], int]) -> int:
-    """The most of something that the containers of a pod need at one time (rule 3)."""
+def most_at_once(
+    containers: Iterable[ContainerRequest],
+    amount: Callable[[ContainerRequest], int],
+    *,
+    lasting: bool = True,
+) -> int:
+    """The most of something that the containers of a pod need at one time (rule 3).
+
+    ``lasting``: sidecars are known to go on running.
+    """
     running = sidecars = largest = 0
     for container in containers:
         wanted = amount(container)
-        if container.role is Role.INIT:
+        if container.role is Role.INIT or (container.role is Role.SIDECAR and not lasting):
             largest = max(largest, wanted + sidecars)
         else:
             running += wanted

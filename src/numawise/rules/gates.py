@@ -23,7 +23,6 @@ from numawise.rules.versions import REFERENCE, Version, manners_of
 
 ALPHA, BETA, STABLE, DEPRECATED = "ALPHA", "BETA", "", "DEPRECATED"
 WHOLE_STAGE = {"AllAlpha": ALPHA, "AllBeta": BETA}
-DEPENDENCIES_SINCE = (1, 35)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def gates_of(version: Version = REFERENCE) -> Mapping[str, Gate]:
 def needs_of(version: Version = REFERENCE) -> Mapping[str, tuple[str, ...]]:
     """Gate → the gates it depends on, in a release."""
     found: dict[str, tuple[str, ...]] = {}
-    known = gates_of(version) if version >= DEPENDENCIES_SINCE else {}
+    known = gates_of(version) if manners_of(version).gates_have_needs else {}
     for line in NEEDED.split("\n"):
         name, *others = line.split() or ("",)
         pairs = (other.partition("@") for other in others)

@@ -42,6 +42,14 @@ class Rules:
     topology_policy: str = NONE
     pod_scope: bool = False
     prefer_closest: bool = False
+    cpu_manager: bool = True
+    """There is a CPU Manager; without, there are no hints of it and no file."""
+    memory_manager: bool = True
+    """There is a Memory Manager."""
+    device_manager: bool = True
+    """There is a Device Manager that listens to plugins."""
+    sidecars: bool = True
+    """Gate SidecarContainers; without it, such a container is an ordinary init container."""
     pod_level_resources: bool = True
     """Gate PodLevelResources."""
     pod_level_managers: bool = False

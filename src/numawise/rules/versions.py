@@ -1,25 +1,29 @@
-"""What differs between kubelet releases, as named behaviours.
+"""What differs between kubelet releases, as named ways of doing things.
 
-The algorithms ask for a behaviour by name and never for a version number.  The defaults are
-those of the reference release; ``SINCE`` says from which release on a behaviour holds, ``UNTIL``
-which one is the last.  ``Behaviour`` is about decisions, ``Manners`` about configurations; tables
-whose rows come and go with releases are made of ``Dated`` rows.
+The algorithms ask for a way by name (``rules.behaviour.cpus_by_numa``) and never for a version
+number.  ``WAYS`` and ``CONFIGURATION_WAYS`` say in which releases each holds; a release is nothing but a
+column of these tables, and adding one is a matter of its rows.  ``Behaviour`` is about decisions,
+``Manners`` about configurations; other tables whose rows come and go are made of ``Dated`` rows.
+
+A release stands for its last patch.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import cache
 from typing import Generic, TypeVar
 
 Version = tuple[int, int]
 
 OLDEST, REFERENCE, NEWEST = (1, 20), (1, 36), (1, 37)
-"""The releases that configurations are known of, and the one everything is measured by."""
-ENDLESS = (99, 0)
+"""The releases that are known, from and to, and the one everything is measured by."""
+DEFAULT = NEWEST
+"""What is taken when nobody says which release it is."""
+EVER, ENDLESS = (0, 0), (99, 0)
 VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?(?:[-+].*)?", re.ASCII)
 
 Row = TypeVar("Row")
-Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,45 +41,210 @@ def at(version: Version, rows: Iterable[Dated[Row]]) -> Iterator[Row]:
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """A named way of doing things: what it is, and in which releases it holds."""
+
+    name: str
+    says: str
+    since: Version = EVER
+    until: Version = ENDLESS
+
+    def holds(self, version: Version) -> bool:
+        """True when a release does it so."""
+        return self.since <= version <= self.until
+
+    @property
+    def span(self) -> str:
+        """``since 1.24``, ``until 1.36`` or ``1.22 to 1.31``."""
+        since, until = shown(self.since), shown(self.until)
+        if self.since == EVER:
+            return "always" if self.until == ENDLESS else f"until {until}"
+        return f"since {since}" if self.until == ENDLESS else f"{since} to {until}"
+
+
+@dataclass(frozen=True, slots=True)
 class Behaviour:
-    """Answers that changed between releases; the defaults are those of 1.36."""
+    """How a release decides; each name is explained in ``WAYS``, the defaults are those of 1.36."""
 
     preferred_needs_equal_masks: bool = True
-    """A merged hint is preferred only when all masks agree, and width is judged by the neediest."""
-    device_hints_over_hosting_nodes: bool = True
-    """Device hints range over the NUMA nodes that have such devices, not over all."""
-    sidecars_keep_their_share: bool = True
-    """What a sidecar received is not handed on to later containers."""
+    cpus_in_settled_order: bool = True
+    cpus_by_numa: bool = True
     counts_free_cores: bool = True
-    """``full-pcpus-only`` also refuses when too few whole cores are free."""
-    says_how_many_cpus: bool = True
-    """The refusal for want of CPUs gives the numbers."""
-    memory_keeps_groups: bool = True
-    """The Memory Manager refuses a mask that breaks how its nodes are grouped."""
-    memory_compares_groups: bool = True
-    """The start-up check compares memory by group of nodes, not by node."""
-    checks_recorded_devices: bool = True
-    """Devices already recorded are checked for health again at re-admission."""
-    pod_level_excluded: bool = True
-    """Pods with pod-level resources get no exclusive CPUs or memory unless the gate is on."""
-    smt_check_before_record: bool = True
-    """``full-pcpus-only`` is checked before looking whether the container has its CPUs already."""
-    skips_memoryless_containers: bool = False
-    """Containers without memory of their own are passed over by the Memory Manager (pod level)."""
-    cpu_file_tries_oldest_first: bool = False
-    """``cpu_manager_state`` is read as the oldest format first; the complaint is about the newest."""
-    memory_file_may_lack_checksum: bool = True
-    """``memory_manager_state`` is accepted without a checksum."""
-    reads_flat_device_lists: bool = False
-    """The device file of 1.19 and before can be read."""
     tells_missing_cores: bool = True
-    """The SMT refusal says that it is for want of free cores even when there is none at all."""
-    last_pod_outlives_reconcile: bool = False
-    """The reconcile pass takes the pod the CPU Manager saw last for alive."""
+    smt_check_before_record: bool = True
+    says_how_many_cpus: bool = True
+    odd_requests_fit_uncore: bool = True
     distribution_minds_sockets: bool = False
-    """``distribute-cpus-across-numa`` prefers NUMA nodes of one socket under ``align-by-socket``."""
+    pushes_only_changes: bool = True
+    last_pod_outlives_reconcile: bool = False
+    sidecars_keep_their_share: bool = True
+    pod_level_excluded: bool = True
+    has_memory_manager: bool = True
+    init_memory_reused: bool = True
+    other_pods_reuse_forgotten: bool = True
+    memory_widens_downwards: bool = True
+    memory_width_ignores_groups: bool = True
+    memory_keeps_groups: bool = True
+    memory_compares_groups: bool = True
+    skips_memoryless_containers: bool = False
+    device_hints_over_hosting_nodes: bool = True
+    empty_topology_is_none: bool = True
+    homeless_devices_apart: bool = True
+    any_wanted_node_counts: bool = True
+    checks_recorded_devices: bool = True
+    vanished_devices_crash: bool = True
+    reads_flat_device_lists: bool = False
+    cpu_file_tries_oldest_first: bool = False
+    memory_file_may_lack_checksum: bool = True
     files_carry_data: bool = False
-    """CPU and memory files hold their content twice: in the old form, and as text with pod entries."""
+
+
+WAYS = (
+    Way(
+        "preferred_needs_equal_masks",
+        "A merged hint is preferred only when all masks agree, and width is judged by the neediest resource.",
+        since=(1, 24),
+    ),
+    Way(
+        "cpus_in_settled_order",
+        "Sockets, cores and CPUs are compared without contradiction, so that one order comes out.",
+        since=(1, 22),
+    ),
+    Way(
+        "cpus_by_numa",
+        "Whole NUMA nodes are a level of the CPU choice, beside sockets and cores.",
+        since=(1, 23),
+    ),
+    Way(
+        "counts_free_cores",
+        "`full-pcpus-only` also refuses when too few whole cores are free.",
+        since=(1, 27),
+    ),
+    Way(
+        "tells_missing_cores",
+        "The SMT refusal says that it is for want of free cores even when there is none at all.",
+        since=(1, 32),
+    ),
+    Way(
+        "smt_check_before_record",
+        "`full-pcpus-only` is checked before looking whether the container has its CPUs already.",
+        until=(1, 36),
+    ),
+    Way("says_how_many_cpus", "The refusal for want of CPUs gives the numbers.", since=(1, 29)),
+    Way(
+        "odd_requests_fit_uncore",
+        "`prefer-align-cpus-by-uncorecache` finds room for a request that ends in half a core.",
+        since=(1, 34),
+    ),
+    Way(
+        "distribution_minds_sockets",
+        "`distribute-cpus-across-numa` prefers NUMA nodes of one socket under `align-by-socket`.",
+        since=(1, 37),
+    ),
+    Way(
+        "pushes_only_changes",
+        "The reconcile pass pushes a CPU set only where it is not the one pushed last.",
+        since=(1, 22),
+    ),
+    Way(
+        "last_pod_outlives_reconcile",
+        "The reconcile pass takes the pod the CPU Manager saw last for alive.",
+        since=(1, 22),
+        until=(1, 31),
+    ),
+    Way(
+        "sidecars_keep_their_share",
+        "What a sidecar received is not handed on to later containers.",
+        since=(1, 29),
+    ),
+    Way(
+        "pod_level_excluded",
+        "Pods with pod-level resources get no exclusive CPUs or memory unless a gate says so.",
+        since=(1, 34),
+    ),
+    Way("has_memory_manager", "There is a Memory Manager, with hints and a file of its own.", since=(1, 21)),
+    Way(
+        "init_memory_reused",
+        "Memory of an init container serves later containers, and is given back when the next one starts.",
+        since=(1, 22),
+    ),
+    Way(
+        "other_pods_reuse_forgotten",
+        "What other pods' init containers left is forgotten, not what the pod's own left.",
+        since=(1, 23),
+    ),
+    Way(
+        "memory_widens_downwards",
+        "A mask with too little memory may be widened by lower NUMA nodes alone, or stay as it is.",
+        since=(1, 22),
+    ),
+    Way(
+        "memory_width_ignores_groups",
+        "How many NUMA nodes memory needs at best is judged as if none were grouped.",
+        since=(1, 23),
+    ),
+    Way(
+        "memory_keeps_groups",
+        "The Memory Manager refuses a mask that breaks how its NUMA nodes are grouped.",
+        since=(1, 32),
+    ),
+    Way(
+        "memory_compares_groups",
+        "The start-up check compares memory by group of NUMA nodes, not by node.",
+        since=(1, 32),
+    ),
+    Way(
+        "skips_memoryless_containers",
+        "Containers without memory of their own are passed over by the Memory Manager (pod level).",
+        since=(1, 37),
+    ),
+    Way(
+        "device_hints_over_hosting_nodes",
+        "Device hints range over the NUMA nodes that have such devices, not over all.",
+        since=(1, 36),
+    ),
+    Way(
+        "empty_topology_is_none",
+        "A device whose topology names no NUMA node counts as one without topology.",
+        since=(1, 26),
+    ),
+    Way(
+        "homeless_devices_apart",
+        "Devices without NUMA node are recorded as such, not under node 0.",
+        since=(1, 23),
+    ),
+    Way(
+        "any_wanted_node_counts",
+        "A device on several NUMA nodes is taken as aligned when any of them is wanted, not a certain one.",
+        since=(1, 22),
+    ),
+    Way(
+        "checks_recorded_devices",
+        "Recorded devices must still be healthy, except those of containers found running at a restart.",
+        since=(1, 25),
+    ),
+    Way(
+        "vanished_devices_crash",
+        "Hints for devices that the plugin no longer lists end the kubelet; before, these were passed over.",
+        since=(1, 34),
+    ),
+    Way("reads_flat_device_lists", "The device file of 1.19 and before can be read.", until=(1, 30)),
+    Way(
+        "cpu_file_tries_oldest_first",
+        "`cpu_manager_state` is read as the oldest format first; the complaint is about the newest.",
+        until=(1, 35),
+    ),
+    Way(
+        "memory_file_may_lack_checksum",
+        "`memory_manager_state` is accepted without a checksum.",
+        since=(1, 36),
+    ),
+    Way(
+        "files_carry_data",
+        "CPU and memory files hold their content twice: in the old form, and as text with pod entries.",
+        since=(1, 37),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,93 +252,124 @@ class Manners:
     """How a release reads its configuration and words a refusal; the defaults are those of 1.36."""
 
     gates_settled_while_decoding: bool = True
-    """Wrong feature gates stop the decoding; before, they were looked at after it."""
     lists_every_locked_gate: bool = True
-    """All gates set against their lock are named, not only the first."""
+    gates_have_needs: bool = True
     options_have_levels: bool = True
-    """An option is alpha, beta or stable; before, one gate was for all of them."""
     topology_gate_told_twice: bool = False
-    """Where topology options want for their gate, ``TopologyManager`` is named too."""
     none_reads_topology_options: bool = False
-    """Topology options are looked at under policy ``none`` too."""
     capital_topology_levels: bool = False
-    """``Topology Manager Policy Alpha-level Options`` in a refusal, not in small letters."""
     best_effort_memory_named: bool = True
-    """Memory policy ``BestEffort`` is known, though for Windows only."""
     reserved_cpus_must_be_online: bool = True
-    """The list of reserved CPUs is compared with those that are online."""
     shares_end_at_all: bool = True
-    """An eviction threshold above 100% is refused; before, only one above 10000%."""
 
 
-SINCE: dict[str, tuple[int, int]] = {
-    "preferred_needs_equal_masks": (1, 24),
-    "device_hints_over_hosting_nodes": (1, 36),
-    "sidecars_keep_their_share": (1, 29),
-    "counts_free_cores": (1, 27),
-    "says_how_many_cpus": (1, 29),
-    "memory_keeps_groups": (1, 32),
-    "memory_compares_groups": (1, 32),
-    "checks_recorded_devices": (1, 25),  # the last patches of 1.25 to 1.27, and all of 1.28
-    "pod_level_excluded": (1, 34),
-    "skips_memoryless_containers": (1, 37),
-    "memory_file_may_lack_checksum": (1, 36),
-    "reads_flat_device_lists": (1, 23),
-    "tells_missing_cores": (1, 32),
-    "last_pod_outlives_reconcile": (1, 23),
-    "distribution_minds_sockets": (1, 37),
-    "files_carry_data": (1, 37),
-    "gates_settled_while_decoding": (1, 32),
-    "lists_every_locked_gate": (1, 31),
-    "options_have_levels": (1, 23),
-    "best_effort_memory_named": (1, 32),
-    "reserved_cpus_must_be_online": (1, 22),
-    "shares_end_at_all": (1, 21),
-}
-UNTIL: dict[str, tuple[int, int]] = {
-    "smt_check_before_record": (1, 36),
-    "cpu_file_tries_oldest_first": (1, 35),
-    "reads_flat_device_lists": (1, 30),
-    "last_pod_outlives_reconcile": (1, 31),
-    "topology_gate_told_twice": (1, 26),
-    "none_reads_topology_options": (1, 27),
-    "capital_topology_levels": (1, 32),
-}
+CONFIGURATION_WAYS = (
+    Way(
+        "gates_settled_while_decoding",
+        "Wrong feature gates stop the decoding; before, they were looked at after it.",
+        since=(1, 32),
+    ),
+    Way(
+        "lists_every_locked_gate",
+        "All gates set against their lock are named, not only the first.",
+        since=(1, 31),
+    ),
+    Way(
+        "gates_have_needs",
+        "A gate that is on must find the gates it depends on switched on, too.",
+        since=(1, 35),
+    ),
+    Way(
+        "options_have_levels",
+        "An option is alpha, beta or stable; before, one gate was for all of them.",
+        since=(1, 23),
+    ),
+    Way(
+        "topology_gate_told_twice",
+        "Where topology options want for their gate, `TopologyManager` is named too.",
+        until=(1, 26),
+    ),
+    Way(
+        "none_reads_topology_options",
+        "Topology options are looked at under policy `none` too.",
+        until=(1, 27),
+    ),
+    Way(
+        "capital_topology_levels",
+        "`Topology Manager Policy Alpha-level Options` in a refusal, not in small letters.",
+        until=(1, 32),
+    ),
+    Way(
+        "best_effort_memory_named",
+        "Memory policy `BestEffort` is known, though for Windows only.",
+        since=(1, 32),
+    ),
+    Way(
+        "reserved_cpus_must_be_online",
+        "The list of reserved CPUs is compared with those that are online.",
+        since=(1, 22),
+    ),
+    Way(
+        "shares_end_at_all",
+        "An eviction threshold above 100% is refused; before, only one above 10000%.",
+        since=(1, 21),
+    ),
+)
 
 
+@cache
 def behaviour_of(version: Version = REFERENCE) -> Behaviour:
-    """The behaviours of one release."""
-    return _held(Behaviour, version)
+    """How one release decides."""
+    return Behaviour(**{way.name: way.holds(version) for way in WAYS})
 
 
+@cache
 def manners_of(version: Version = REFERENCE) -> Manners:
     """How one release treats a configuration."""
-    return _held(Manners, version)
+    return Manners(**{way.name: way.holds(version) for way in CONFIGURATION_WAYS})
 
 
-def _held(kind: type[Kind], version: Version) -> Kind:
-    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: SINCE.get(name, (0, 0)) <= version <= UNTIL.get(name, ENDLESS) for name in names})
+# --- reading a version ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The release whose ways are used, and what is to be said about that."""
+
+    version: Version
+    remark: str = ""
+    """A sentence where it is not the release that was asked for."""
+
+
+def shown(version: Version) -> str:
+    """``1.36``."""
+    return ".".join(map(str, version))
 
 
 def parse_version(text: str) -> Version:
     """Read ``1.36``, ``v1.36.4`` or ``v1.37.0-rc.1``; raise ``ValueError`` for anything else."""
     found = VERSION.fullmatch(text)
     if not found:
-        raise ValueError(f"{text!r} is no Kubernetes version such as 1.36")
+        raise ValueError(f"{text!r} is no Kubernetes version such as {shown(REFERENCE)}")
     return int(found[1]), int(found[2])
 
 
-def known_version(text: str) -> Version:
-    """Read a version whose configurations are known; raise ``ValueError`` for any other."""
+def profile_of(text: str) -> Profile:
+    """The profile for a version as people write it: its own, or else the nearest older one.
+
+    ``ValueError``: that is no version, or older than any known.
+    """
     version = parse_version(text)
-    check_known(version)
-    return version
+    if version < OLDEST:
+        check_known(version)
+    if version > NEWEST:
+        told = f"Kubernetes {shown(version)} is newer than any known release; it is taken for {shown(NEWEST)}"
+        return Profile(NEWEST, told)
+    return Profile(version)
 
 
 def check_known(version: Version) -> None:
-    """Raise ``ValueError`` for a release whose configurations are not known."""
+    """Raise ``ValueError`` for a release that is not known."""
     if not OLDEST <= version <= NEWEST:
-        first, last = (".".join(map(str, one)) for one in (OLDEST, NEWEST))
-        told = ".".join(map(str, version))
-        raise ValueError(f"Kubernetes {told} is not known; known are {first} to {last}")
+        told = f"Kubernetes {shown(version)} is not known; known are {shown(OLDEST)} to {shown(NEWEST)}"
+        raise ValueError(told)

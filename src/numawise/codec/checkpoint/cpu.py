@@ -31,13 +31,16 @@ class NotMigratable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _CpuContent:
+class CpuContent:
+    """What the file says, CPU lists still as text; None: the map was null."""
+
     policy: str
     shared: str
     entries: Mapping[str, Any] | None
     pods: Mapping[str, str] | None = None
 
     def printed(self, name: str, nested: str, *, pods: bool = False) -> str:
+        """Go's print of it as a struct of this name."""
         pods_print = ""
         if pods:
             told = None if self.pods is None else (_pod_cpus_print(uid, c) for uid, c in by_bytes(self.pods))
@@ -70,7 +73,7 @@ def encode_cpu(policy: str, state: CpuState, *, pods: bool = False, data: bool =
         for uid, containers in state.assignments.items()
     }
     whole = {uid: format_ids(cpus) for uid, cpus in state.pods.items()}
-    content = _CpuContent(policy, format_ids(state.shared), entries, whole)
+    content = CpuContent(policy, format_ids(state.shared), entries, whole)
     checksum = fnv1a(content.printed("CPUManagerCheckpoint", V2_MAP, pods=pods))
     parts = [f'"policyName":{gojson.text(policy)}', f'"defaultCpuSet":{gojson.text(content.shared)}']
     if entries:
@@ -107,6 +110,11 @@ def _decode_cpu(data: str, policy: str, rules: Rules) -> CpuState:
         raise ValueError(
             f'configured policy "{policy}" differs from state checkpoint policy "{content.policy}"'
         )
+    return cpu_state(content)
+
+
+def cpu_state(content: CpuContent) -> CpuState:
+    """The content with its CPU lists read; raise ``ValueError`` in the kubelet's words."""
     try:
         shared = parse_ids(content.shared)
     except ValueError as error:
@@ -123,7 +131,7 @@ def _decode_cpu(data: str, policy: str, rules: Rules) -> CpuState:
     return CpuState(shared, assignments, pods)
 
 
-def _verified_cpu(raw: Mapping[str, Any], rules: Rules) -> _CpuContent:
+def _verified_cpu(raw: Mapping[str, Any], rules: Rules) -> CpuContent:
     """The content in the first format that decodes and whose checksum holds."""
     attempts = ["v2", "v1"] if not rules.behaviour.cpu_file_tries_oldest_first else ["v1", "v2"]
     if rules.pod_level_managers:
@@ -140,14 +148,19 @@ def _verified_cpu(raw: Mapping[str, Any], rules: Rules) -> _CpuContent:
     raise error
 
 
-def _cpu_v3(raw: Mapping[str, Any], _: Rules) -> _CpuContent:
-    content = _cpu_content(raw, "CPUManagerCheckpoint", nested=True)
+def with_pod_entries(raw: Mapping[str, Any]) -> CpuContent:
+    """The members of a file, pod entries included."""
+    content = cpu_content(raw, "CPUManagerCheckpoint", nested=True)
     pods = typed(raw, "podEntries", dict, "CPUManagerCheckpoint", "state.PodCPUAssignments")
     whole: dict[str, str] = {}
     for uid, entry in (pods or {}).items():
         members = members_of(entry, "CPUManagerCheckpoint.podEntries")
         whole[uid] = typed(members, "cpuSet", str, "PodEntry", "string") or ""
-    content = _CpuContent(content.policy, content.shared, content.entries, None if pods is None else whole)
+    return CpuContent(content.policy, content.shared, content.entries, None if pods is None else whole)
+
+
+def _cpu_v3(raw: Mapping[str, Any], _: Rules) -> CpuContent:
+    content = with_pod_entries(raw)
     if "checksum" in raw and raw["checksum"] != fnv1a(
         content.printed("CPUManagerCheckpoint", V2_MAP, pods=True)
     ):
@@ -155,16 +168,16 @@ def _cpu_v3(raw: Mapping[str, Any], _: Rules) -> _CpuContent:
     return content
 
 
-def _cpu_v2(raw: Mapping[str, Any], rules: Rules) -> _CpuContent:
+def _cpu_v2(raw: Mapping[str, Any], rules: Rules) -> CpuContent:
     name = "CPUManagerCheckpoint" if rules.behaviour.cpu_file_tries_oldest_first else "CPUManagerCheckpointV2"
-    content = _cpu_content(raw, name, nested=True)
+    content = cpu_content(raw, name, nested=True)
     names = {"CPUManagerCheckpoint"} if rules.pod_level_managers else {"CPUManagerCheckpoint", name}
     _check(raw, (content.printed(one, V2_MAP) for one in sorted(names)))
     return content
 
 
-def _cpu_v1(raw: Mapping[str, Any], rules: Rules) -> _CpuContent:
-    content = _cpu_content(raw, "CPUManagerCheckpointV1", nested=False)
+def _cpu_v1(raw: Mapping[str, Any], rules: Rules) -> CpuContent:
+    content = cpu_content(raw, "CPUManagerCheckpointV1", nested=False)
     _check(raw, [content.printed("CPUManagerCheckpoint", V1_MAP)])
     for container in sorted(content.entries or ()):
         where = (
@@ -179,7 +192,8 @@ def _cpu_v1(raw: Mapping[str, Any], rules: Rules) -> _CpuContent:
 _CPU_FORMATS = {"v1": _cpu_v1, "v2": _cpu_v2, "v3": _cpu_v3}
 
 
-def _cpu_content(raw: Mapping[str, Any], struct: str, *, nested: bool) -> _CpuContent:
+def cpu_content(raw: Mapping[str, Any], struct: str, *, nested: bool) -> CpuContent:
+    """The members of a file, pod entries left out; ``nested``: by pod and container, not by container id."""
     entries = typed(raw, "entries", dict, struct, V2_MAP if nested else V1_MAP)
     for value in (entries or {}).values():
         if nested:
@@ -190,7 +204,7 @@ def _cpu_content(raw: Mapping[str, Any], struct: str, *, nested: bool) -> _CpuCo
                     raise mismatch(cpus, struct, "entries", "string")
         elif not isinstance(value, str):
             raise mismatch(value, struct, "entries", "string")
-    return _CpuContent(
+    return CpuContent(
         typed(raw, "policyName", str, struct, "string") or "",
         typed(raw, "defaultCpuSet", str, struct, "string") or "",
         entries,

@@ -59,7 +59,7 @@ def encode_devices(file: DeviceFile) -> str:
                 )
     registered = [(name, sorted(ids)) for name, ids in by_bytes(file.registered)]
     told = " ".join(f"{name}:{ids_print(ids)}" for name, ids in registered)
-    text = _devices_print(f"[{' '.join(printed)}]" if printed else "<nil>", f"map[{told}]")
+    text = devices_print(f"[{' '.join(printed)}]" if printed else "<nil>", f"map[{told}]")
     listed = ",".join(f"{gojson.text(name)}:[{','.join(map(gojson.text, ids))}]" for name, ids in registered)
     pods = f"[{','.join(entries)}]" if entries else "null"
     return (
@@ -67,7 +67,8 @@ def encode_devices(file: DeviceFile) -> str:
     )
 
 
-def _devices_print(entries: str, registered: str) -> str:
+def devices_print(entries: str, registered: str) -> str:
+    """Go's print of the content, made of those of its two members."""
     return (
         f"(checkpoint.checkpointData){{PodDeviceEntries:([]checkpoint.PodDevicesEntry){entries} "
         f"RegisteredDevices:(map[string][]string){registered}}}"
@@ -79,22 +80,31 @@ def decode_devices(data: str, rules: Rules) -> DeviceFile | str:
     try:
         raw = members_of(gojson.decode(data), "Data")
         content = members_of(raw.get("data") or {}, "checkpointData")
-        entries, flat = _device_entries(content)
-        registered = typed(content, "RegisteredDevices", dict, "checkpointData", "map[string][]string")
-        listed = (
-            None if registered is None else [f"{r}:{ids_print(ids or ())}" for r, ids in by_bytes(registered)]
-        )
-        text = _devices_print(entries, map_print(listed) if "registereddevices" in content else "<nil>")
+        text, flat = devices_printed(content)
         if raw.get("checksum") != fnv1a(text) or (flat and not rules.behaviour.reads_flat_device_lists):
             return CORRUPTED
-        return DeviceFile(
-            _device_grants(content), {r: frozenset(ids or ()) for r, ids in (registered or {}).items()}
-        )
+        return device_file(content)
     except (ValueError, TypeError, AttributeError, binascii.Error) as error:
         return str(error)
 
 
-def _device_entries(content: Mapping[str, Any]) -> tuple[str, bool]:
+def device_file(content: Mapping[str, Any]) -> DeviceFile:
+    """What the file holds."""
+    registered = typed(content, "RegisteredDevices", dict, "checkpointData", "map[string][]string") or {}
+    return DeviceFile(device_grants(content), {r: frozenset(ids or ()) for r, ids in registered.items()})
+
+
+def devices_printed(content: Mapping[str, Any]) -> tuple[str, bool]:
+    """Go's print of the content, and whether its entries are in the old form with flat lists."""
+    entries, flat = device_entries(content)
+    registered = typed(content, "RegisteredDevices", dict, "checkpointData", "map[string][]string")
+    listed = (
+        None if registered is None else [f"{r}:{ids_print(ids or ())}" for r, ids in by_bytes(registered)]
+    )
+    return devices_print(entries, map_print(listed) if "registereddevices" in content else "<nil>"), flat
+
+
+def device_entries(content: Mapping[str, Any]) -> tuple[str, bool]:
     """Go's print of the entries, and whether these are in the old form with flat lists."""
     listed = content.get("poddeviceentries")
     if listed is None:
@@ -120,7 +130,8 @@ def _device_entries(content: Mapping[str, Any]) -> tuple[str, bool]:
     return f"[{' '.join(printed)}]", flat
 
 
-def _device_grants(content: Mapping[str, Any]) -> dict[str, dict[str, dict[str, DeviceGrant]]]:
+def device_grants(content: Mapping[str, Any]) -> dict[str, dict[str, dict[str, DeviceGrant]]]:
+    """The entries by pod, container and resource."""
     grants: dict[str, dict[str, dict[str, DeviceGrant]]] = {}
     for one in content.get("poddeviceentries") or ():
         entry = members_of(one, "PodDevicesEntry")

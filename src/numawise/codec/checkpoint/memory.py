@@ -27,7 +27,8 @@ WORD = 2**64
 COLUMNS = ("total", "systemReserved", "allocatable", "reserved", "free")
 
 
-def _memory_print(policy: str, state: MemoryState, name: str, *, pods: bool) -> str:
+def memory_print(policy: str, state: MemoryState, name: str, *, pods: bool) -> str:
+    """Go's print of the content as a struct of this name."""
     nodes = []
     for numa, node in sorted(state.numa.items()):
         tables = " ".join(
@@ -76,7 +77,7 @@ def encode_memory(policy: str, state: MemoryState, *, pods: bool = False, data: 
         return with_data(
             encode_memory(policy, state), without_checksum(encode_memory(policy, state, pods=True))
         )
-    checksum = fnv1a(_memory_print(policy, state, "MemoryManagerCheckpoint", pods=pods))
+    checksum = fnv1a(memory_print(policy, state, "MemoryManagerCheckpoint", pods=pods))
     nodes = []
     for numa, node in sorted(state.numa.items(), key=lambda item: str(item[0])):
         tables = ",".join(
@@ -135,11 +136,11 @@ def _decode_memory(data: str, policy: str, rules: Rules) -> MemoryState:
     newest = content_of(raw) if rules.behaviour.files_carry_data else None
     raw = raw if newest is None else newest
     found = typed(raw, "policyName", str, struct, "string") or ""
-    state = _memory_content(raw, struct)
+    state = memory_content(raw, struct)
     checksum = checksum_of(raw, struct)
-    plain = fnv1a(_memory_print(found, state, "MemoryManagerCheckpoint", pods=False))
+    plain = fnv1a(memory_print(found, state, "MemoryManagerCheckpoint", pods=False))
     with_pods = rules.pod_level_managers and checksum == fnv1a(
-        _memory_print(found, state, "MemoryManagerCheckpoint", pods=True)
+        memory_print(found, state, "MemoryManagerCheckpoint", pods=True)
     )
     if newest is None and not with_pods:
         state = MemoryState(state.numa, state.assignments)
@@ -147,7 +148,7 @@ def _decode_memory(data: str, policy: str, rules: Rules) -> MemoryState:
         if rules.behaviour.memory_file_may_lack_checksum:
             accepted.add(0)
             if not rules.pod_level_managers:
-                accepted.add(fnv1a(_memory_print(found, state, struct, pods=False)))
+                accepted.add(fnv1a(memory_print(found, state, struct, pods=False)))
         if checksum not in accepted:
             raise ValueError(CORRUPTED)
     if found != policy:
@@ -157,7 +158,8 @@ def _decode_memory(data: str, policy: str, rules: Rules) -> MemoryState:
     return state
 
 
-def _memory_content(raw: Mapping[str, Any], struct: str) -> MemoryState:
+def memory_content(raw: Mapping[str, Any], struct: str) -> MemoryState:
+    """The members of a file, whatever its checksum says; raise ``ValueError`` in Go's words."""
     numa: dict[int, NumaMemory] = {}
     for key, value in (typed(raw, "machineState", dict, struct, "state.NUMANodeMap") or {}).items():
         if not key.isdecimal():

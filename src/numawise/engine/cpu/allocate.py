@@ -8,6 +8,7 @@ Rules kept here:
 """
 
 from numawise.engine.cpu.distribute import NeverReturns, take_distributed
+from numawise.engine.cpu.early import take_early
 from numawise.engine.cpu.hints import exclusive_cpus
 from numawise.engine.cpu.take import NotEnough, Style, take
 from numawise.engine.failure import SMT_ALIGNMENT, Crash, Failure
@@ -24,12 +25,20 @@ def choose(
     layout: CpuLayout, rules: Rules, available: int, count: int, note: Note = ignore
 ) -> int | NotEnough:
     """Take CPUs the way the policy options say."""
-    options = rules.cpu_options
-    style = Style(options.by_uncore, options.across_cores, rules.behaviour.says_how_many_cpus)
+    options, behaviour = rules.cpu_options, rules.behaviour
+    style = Style(
+        options.by_uncore,
+        options.across_cores,
+        behaviour.says_how_many_cpus,
+        behaviour.cpus_by_numa,
+        behaviour.odd_requests_fit_uncore,
+    )
+    if not behaviour.cpus_in_settled_order:
+        return take_early(layout, available, count, style, note)
     if options.across_numa:
         group = layout.threads_per_core if options.full_cores else 1
         try:
-            newer = rules.behaviour.distribution_minds_sockets
+            newer = behaviour.distribution_minds_sockets
             by_socket = newer and options.by_socket
             return take_distributed(
                 layout, available, count, group, style, note, by_socket=by_socket, capped=newer

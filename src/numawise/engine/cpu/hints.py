@@ -24,7 +24,10 @@ def exclusive_pod_cpus(rules: Rules, pod: PodRequest) -> int:
         return 0
     if pod.pod_level and rules.pod_level_managers:
         return pod.whole_cpus
-    return most_at_once(pod.containers, lambda container: exclusive_cpus(rules, pod, container))
+    lasting = rules.behaviour.sidecars_keep_their_share
+    return most_at_once(
+        pod.containers, lambda container: exclusive_cpus(rules, pod, container), lasting=lasting
+    )
 
 
 def container_hints(

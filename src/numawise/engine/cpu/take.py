@@ -31,6 +31,10 @@ class Style:
     by_uncore: bool = False
     across_cores: bool = False
     says_numbers: bool = True
+    by_numa: bool = True
+    """NUMA nodes are a level of their own."""
+    odd_in_uncore: bool = True
+    """Half a core may be taken of an L3 group."""
 
 
 PACKED = Style()
@@ -51,9 +55,11 @@ def take(
     free = available & layout.all
     if count > free.bit_count():
         return not_enough(count, available.bit_count(), style)
-    taker = _Taker(layout, free, count, note)
+    taker = _Taker(layout, free, count, note, style)
     numas, sockets = taker.whole_numas, taker.whole_sockets
     passes: list[Callable[[], None]] = [numas, sockets] if layout.numa_first else [sockets, numas]
+    if not style.by_numa:
+        passes = [sockets]
     if style.by_uncore:
         passes.append(taker.by_uncore)
     if not style.across_cores:
@@ -69,12 +75,15 @@ def take(
 class _Taker:
     """The working state of one choice."""
 
-    def __init__(self, layout: CpuLayout, free: int, need: int, note: Note) -> None:
+    def __init__(self, layout: CpuLayout, free: int, need: int, note: Note, style: Style) -> None:
         self.layout = layout
         self.free = free
         self.need = need
         self.result = 0
         self.note = note
+        self.style = style
+        self.numa_first = layout.numa_first and style.by_numa
+        self.cores_by_socket = layout.numa_first or not style.by_numa
 
     def claim(self, cpus: int, unit: str, name: int) -> None:
         if self.note is not ignore:
@@ -148,7 +157,7 @@ class _Taker:
     def fitting_part(self, uncore: int) -> int:
         """Lowest cores of an L3 group that hold exactly what is needed; 0 when they do not."""
         threads = self.layout.threads_per_core
-        wanted = -(-self.need // threads)
+        wanted = -(-self.need // threads) if self.style.odd_in_uncore else self.need // threads
         here = self.free & uncore
         chosen = 0
         for cpus in self.layout.cores.values():
@@ -178,7 +187,7 @@ class _Taker:
 
     def socket_order(self) -> list[int]:
         layout = self.layout
-        if not layout.numa_first:
+        if not self.numa_first:
             return self.by_free(layout.sockets, layout.sockets)
         order: list[int] = []
         for numa in self.numa_order():
@@ -195,7 +204,7 @@ class _Taker:
     def cores_walked(self) -> Iterator[tuple[int, int]]:
         """Cores in group order, by id inside a group: enough where all have the same free count."""
         layout = self.layout
-        if layout.numa_first:
+        if self.cores_by_socket:
             for socket in self.socket_order():
                 yield from layout.cores_of_socket[socket]
         else:
@@ -205,11 +214,11 @@ class _Taker:
     def cores_by_group(self) -> Iterator[list[tuple[int, int, int]]]:
         """Per socket or node in order: (free count, core, free CPUs) of its cores."""
         layout, free = self.layout, self.free
-        groups = layout.cores_of_socket if layout.numa_first else layout.cores_of_numa
-        for group in self.socket_order() if layout.numa_first else self.numa_order():
+        groups = layout.cores_of_socket if self.cores_by_socket else layout.cores_of_numa
+        for group in self.socket_order() if self.cores_by_socket else self.numa_order():
             yield [((c & free).bit_count(), core, c & free) for core, c in groups[group] if c & free]
 
 
 def numa_order(layout: CpuLayout, available: int) -> list[int]:
     """NUMA nodes with available CPUs in the order they would be walked."""
-    return _Taker(layout, available, 0, ignore).numa_order()
+    return _Taker(layout, available, 0, ignore, PACKED).numa_order()

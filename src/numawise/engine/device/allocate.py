@@ -124,7 +124,8 @@ def _choose(
             f"requested number of devices unavailable for {resource}. Requested: {missing}, "
             f"Available: {len(available)}"
         )
-    near, far, anywhere = split(plugin, available, affinity)
+    apart = split if rules.behaviour.any_wanted_node_counts else split_by_one_node
+    near, far, anywhere = apart(plugin, available, affinity)
     if missing < len(near):
         answer = _preferred(plugin, near | taking.taken, taking.taken, count)
         if not taking.take(answer & near, sure=True):
@@ -207,6 +208,36 @@ def split(
     for name in available:
         nodes = nodes_of(plugin.devices[name])
         (near if nodes & affinity else far if nodes else anywhere).add(name)
+    return frozenset(near), frozenset(far), frozenset(anywhere)
+
+
+def split_by_one_node(
+    plugin: Plugin, available: frozenset[str], affinity: int | None
+) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The same as kubelets up to 1.21 did it: only the first of a device's NUMA nodes in a list counts.
+
+    That list comes out of a Go map and is sorted by the wrong sizes: positions are taken for node ids.  Its
+    likeliest order is used here: that in which devices, and the nodes of each, are listed.
+    """
+    if affinity is None:
+        return frozenset(), frozenset(), available
+    sizes: dict[int, int] = {}
+    for name, device in plugin.devices.items():
+        for numa in (device.numa or (NOWHERE_NUMA,)) if name in available else ():
+            sizes[numa] = sizes.get(numa, 0) + 1
+    order = list(sizes)
+    for end in range(1, len(order)):
+        at = end
+        while at and sizes.get(at, 0) < sizes.get(at - 1, 0):
+            order[at - 1 : at + 1] = order[at], order[at - 1]
+            at -= 1
+    near: set[str] = set()
+    far: set[str] = set()
+    anywhere: set[str] = set()
+    for name in available:
+        nodes = plugin.devices[name].numa or (NOWHERE_NUMA,)
+        numa = next(one for one in order if one in nodes)
+        (anywhere if numa == NOWHERE_NUMA else near if affinity >> numa & 1 else far).add(name)
     return frozenset(near), frozenset(far), frozenset(anywhere)
 
 

@@ -9,6 +9,7 @@ Rules kept here:
 3. A mask of several nodes must keep the groups; a single node is never checked (a defect).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from numawise.engine.failure import NIL, Crash, Failure
@@ -48,7 +49,7 @@ def allocate(
     wanted = wanted_by(rules, pod, container)
     held = draft.memory.get(pod.uid, {}).get(container.name)
     if held is not None:
-        _hand_on(rules, draft, container, held)
+        _hand_on(rules, draft, pod, container, held)
         return None
     if wanted is None:
         return Failure(INEXACT)
@@ -63,9 +64,10 @@ def allocate(
         blocks.append(Block(mask, kind, size))
         charge(books, mask, kind, max(0, size - draft.reuse_memory.get((mask, kind), 0)))
     draft.memory_numa = books
-    _hand_on(rules, draft, container, blocks)
+    _hand_on(rules, draft, pod, container, blocks)
     draft.put("memory", pod.uid, container.name, tuple(blocks))
-    _shrink_inits(rules, draft, pod, container, blocks)
+    if rules.behaviour.init_memory_reused:
+        _shrink_inits(rules, draft, pod, container, blocks)
     return None
 
 
@@ -74,11 +76,12 @@ def settle(
 ) -> int | Failure:
     """The NUMA nodes to use (steps 3 to 5 of an allocation)."""
     found: Family | None = None
+    ungrouped = rules.behaviour.memory_width_ignores_groups
     preferred = affinity.preferred
     if affinity.numa is not None:
         mask = affinity.numa.bits
     else:
-        found = family(draft.memory_numa, draft.reuse_memory, wanted)
+        found = family(draft.memory_numa, draft.reuse_memory, wanted, ungrouped=ungrouped)
         best = best_mask(found)
         if best is None or not _lists_memory(wanted):
             return Failure(NO_DEFAULT)
@@ -88,8 +91,8 @@ def settle(
         mask, preferred = best.numa.bits, best.preferred
     extended = False
     if any(_free(draft, mask, kind) < size for kind, size in wanted):
-        found = found or family(draft.memory_numa, draft.reuse_memory, wanted)
-        best = best_mask(found, containing=mask)
+        found = found or family(draft.memory_numa, draft.reuse_memory, wanted, ungrouped=ungrouped)
+        best = best_mask(found, containing=mask, upwards=not rules.behaviour.memory_widens_downwards)
         if best is None or not _lists_memory(wanted):
             return Failure(NO_EXTENDED)
         if preferred and not best.preferred:
@@ -109,19 +112,27 @@ def _lists_memory(wanted: Wanted) -> bool:
     return any(kind == MEMORY for kind, _ in wanted)
 
 
-def best_mask(found: Family, containing: int = 0) -> Hint | None:
-    """The best hint that contains the given nodes: preferred first, then the narrowest."""
+def best_mask(found: Family, containing: int = 0, *, upwards: bool = False) -> Hint | None:
+    """The best hint that contains the given nodes: preferred first, then the narrowest.
+
+    ``upwards``: it must have a node above all of these.
+    """
+    above = -1 << containing.bit_length() if upwards else -1
     if isinstance(found, Listed):
-        masks = [(not liked, m.bit_count(), m) for m, liked in found.masks.items() if not containing & ~m]
+        masks = [
+            (not liked, m.bit_count(), m)
+            for m, liked in found.masks.items()
+            if not containing & ~m and m & above
+        ]
         if not masks:
             return None
         disliked, _, mask = min(masks)
         return Hint(NumaSet(mask), not disliked)
     assert isinstance(found, Ruled)
     most = found.reach.bit_count()
-    inside = [1 << numa for numa in ids_of(containing)]
+    inside = [*(1 << numa for numa in ids_of(containing)), *((above,) if upwards else ())]
     for size in (found.width, *(s for s in range(1, most + 1) if s != found.width)):
-        masks_here = [m for m in found.apart if m.bit_count() == size and not containing & ~m]
+        masks_here = [m for m in found.apart if m.bit_count() == size and not containing & ~m and m & above]
         if found.possible and size >= found.smallest and not containing & ~found.nodes:
             by_rule = next(masks_of(size, found.nodes, found.needs, (*found.touch, *inside)), 0)
             if by_rule:
@@ -142,9 +153,17 @@ def _free(draft: Draft, mask: int, kind: str) -> int:
 
 
 def _hand_on(
-    rules: Rules, draft: Draft, container: ContainerRequest, blocks: "list[Block] | tuple[Block, ...]"
+    rules: Rules, draft: Draft, pod: PodRequest, container: ContainerRequest, blocks: Sequence[Block]
 ) -> None:
     """Keep the table of what later containers of the pod may use again."""
+    if not rules.behaviour.init_memory_reused:
+        return
+    if not rules.behaviour.other_pods_reuse_forgotten:  # a slip: the pod's own is forgotten instead
+        if draft.reusers - {pod.uid}:
+            draft.reuse_memory.clear()
+            draft.reusers -= {pod.uid}
+        if hands_on(rules, container):
+            draft.reusers |= {pod.uid}
     for block in blocks:
         key = (block.numa, block.type)
         before = draft.reuse_memory.get(key)

@@ -7,7 +7,7 @@ Rules kept here:
 3. Memory that fits nowhere is answered with no wish at all: the kubelet's empty mapping.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 from numawise.engine.failure import NIL, Crash
@@ -40,8 +40,16 @@ def wanted_by_pod(rules: Rules, pod: PodRequest) -> Wanted | None:
         return None
     amounts = {name: dict(memory or ()) for name, memory in asked.items()}
     kinds = sorted({kind for c in pod.containers if c.role is Role.APP for kind in amounts[c.name]})
+    lasting = rules.behaviour.sidecars_keep_their_share
     return tuple(
-        (kind, most_at_once(pod.containers, lambda c, kind=kind: amounts[c.name].get(kind, 0)))  # type: ignore[misc]
+        (
+            kind,
+            most_at_once(
+                pod.containers,
+                lambda c, kind=kind: amounts[c.name].get(kind, 0),  # type: ignore[misc]
+                lasting=lasting,
+            ),
+        )
         for kind in kinds
     )
 
@@ -60,7 +68,7 @@ def container_hints(rules: Rules, draft: Draft, pod: PodRequest, container: Cont
     held = draft.memory.get(pod.uid, {}).get(container.name)
     if held is not None:
         return _again(held, wanted)
-    return new_hints(draft, wanted)
+    return new_hints(rules, draft, wanted)
 
 
 def pod_hints(rules: Rules, draft: Draft, pod: PodRequest) -> Answer:
@@ -74,12 +82,13 @@ def pod_hints(rules: Rules, draft: Draft, pod: PodRequest) -> Answer:
     for container in pod.containers:
         if container.name in recorded:
             return _again(recorded[container.name], wanted)
-    return new_hints(draft, wanted)
+    return new_hints(rules, draft, wanted)
 
 
-def new_hints(draft: Draft, wanted: Wanted) -> Answer:
+def new_hints(rules: Rules, draft: Draft, wanted: Wanted) -> Answer:
     """Hints for memory that is not held yet."""
-    found = family(draft.memory_numa, draft.reuse_memory, wanted)
+    ungrouped = rules.behaviour.memory_width_ignores_groups
+    found = family(draft.memory_numa, draft.reuse_memory, wanted, ungrouped=ungrouped)
     return {kind: found for kind, _ in wanted} if found.reach else {}
 
 
@@ -116,8 +125,17 @@ def empty_pool(rules: Rules, pod: PodRequest, wanted: Wanted) -> str:
     return ""
 
 
-def family(books: Mapping[int, NumaMemory], reuse: Mapping[tuple[int, str], int], wanted: Wanted) -> Family:
-    """Masks whose nodes have enough free memory of each type and may be grouped so."""
+def family(
+    books: Mapping[int, NumaMemory],
+    reuse: Mapping[tuple[int, str], int],
+    wanted: Wanted,
+    *,
+    ungrouped: bool = True,
+) -> Family:
+    """Masks whose nodes have enough free memory of each type and may be grouped so.
+
+    ``ungrouped``: which of them are preferred is judged as if no nodes were grouped.
+    """
     if not wanted:
         return Listed()
     nodes = sorted(books)
@@ -125,7 +143,7 @@ def family(books: Mapping[int, NumaMemory], reuse: Mapping[tuple[int, str], int]
         if any(kind not in books[numa].tables for numa in nodes):
             raise Crash(NIL)
     if any(sum(books[n].tables[kind].allocatable for n in nodes) >= WRAP for kind, _ in wanted):
-        return _by_trying(books, nodes, reuse, wanted)
+        return _by_trying(books, nodes, reuse, wanted, ungrouped=ungrouped)
 
     apart = set()
     idle = 0
@@ -148,7 +166,9 @@ def family(books: Mapping[int, NumaMemory], reuse: Mapping[tuple[int, str], int]
         ),
         smallest=2,
         apart=frozenset(apart),
-        width=_width(books, nodes, wanted),
+        width=_width(books, nodes, wanted)
+        if ungrouped
+        else _grouped_width(books, nodes, wanted, groups, idle),
     )
 
 
@@ -156,23 +176,44 @@ def _width(books: Mapping[int, NumaMemory], nodes: Sequence[int], wanted: Wanted
     """How many nodes the request needs when nothing else runs."""
     if any(all(books[n].tables[kind].allocatable >= size for kind, size in wanted) for n in nodes):
         return 1
-    needs = [
-        Need(tuple((1 << n, books[n].tables[kind].allocatable) for n in nodes), size) for kind, size in wanted
-    ]
     every = 0
     for numa in nodes:
         every |= 1 << numa
-    return fewest_nodes(every, needs) or len(nodes)
+    return fewest_nodes(every, _allocatable(books, nodes, wanted)) or len(nodes)
+
+
+def _grouped_width(
+    books: Mapping[int, NumaMemory], nodes: Sequence[int], wanted: Wanted, groups: Iterable[int], idle: int
+) -> int:
+    """How many nodes the request needs of those that may be used together as they are grouped now."""
+    needs = _allocatable(books, nodes, wanted)
+    sizes = [
+        mask.bit_count()
+        for mask in groups
+        if _keeps_groups(books, mask) and all(need.met_by(mask) for need in needs)
+    ]
+    of_idle = fewest_nodes(idle, needs, smallest=2)
+    return min((*sizes, *((of_idle,) if of_idle else ())), default=len(nodes))
+
+
+def _allocatable(books: Mapping[int, NumaMemory], nodes: Sequence[int], wanted: Wanted) -> list[Need]:
+    return [
+        Need(tuple((1 << n, books[n].tables[kind].allocatable) for n in nodes), size) for kind, size in wanted
+    ]
+
+
+def _keeps_groups(books: Mapping[int, NumaMemory], mask: int) -> bool:
+    """True when the mask is one node outside any group, or several that may be grouped."""
+    if mask.bit_count() == 1:
+        return not any(books[n].cells.bit_count() > 1 for n in ids_of(mask))
+    return not breaks_group(books, mask)
 
 
 def _fits(
     books: Mapping[int, NumaMemory], mask: int, reuse: Mapping[tuple[int, str], int], wanted: Wanted
 ) -> bool:
     """The kubelet's own test of one mask."""
-    if mask.bit_count() == 1:
-        if any(books[n].cells.bit_count() > 1 for n in ids_of(mask)):
-            return False
-    elif breaks_group(books, mask):
+    if not _keeps_groups(books, mask):
         return False
     for kind, size in wanted:
         if _sum(books, mask, kind, "allocatable") < size:
@@ -194,6 +235,8 @@ def _by_trying(
     nodes: Sequence[int],
     reuse: Mapping[tuple[int, str], int],
     wanted: Wanted,
+    *,
+    ungrouped: bool,
 ) -> Listed:
     """Every mask tested: needed where sums wrap around, so that wider need not mean more."""
     if len(nodes) > ENUMERABLE:
@@ -203,7 +246,8 @@ def _by_trying(
     for size in range(1, len(nodes) + 1):
         for chosen in combinations(nodes, size):
             mask = sum(1 << n for n in chosen)
-            if all(_sum(books, mask, kind, "allocatable") >= amount for kind, amount in wanted):
+            counts = ungrouped or _keeps_groups(books, mask)
+            if counts and all(_sum(books, mask, kind, "allocatable") >= amount for kind, amount in wanted):
                 width = min(width, size)
                 if _fits(books, mask, reuse, wanted):
                     found.append(mask)

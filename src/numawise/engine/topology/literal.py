@@ -1,8 +1,7 @@
 """The merge as the kubelet writes it: every combination, compared one after the other.
 
-Two uses: kubelets up to 1.23 prefer by another rule, and a kubelet with distances and gaps in its
-node ids crashes at a comparison, so that the order of comparisons is what decides.  Costs the
-product of the lengths; use it where these are short.
+A kubelet with distances and gaps in its node ids crashes at a comparison, so that the order of
+comparisons is what decides.  Costs the product of the lengths; use it where these are short.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,27 +15,19 @@ def merge_literally(every: int, families: Sequence[Family], distance: Distance) 
     """Merge by comparing all combinations; what ``distance`` raises passes through."""
     width = width_wanted(families)
     best: Merged | None = None
-    for merged in _combinations(every, families, equal=True):
+    for merged in _combinations(every, families):
         if best is None or _better(merged, best, width, distance):
             best = merged
     return best or Merged(every, preferred=False)
 
 
-def merge_before_124(every: int, families: Sequence[Family]) -> Merged:
-    """Merge by the rule up to 1.23: preferred when all are, masks may differ; then the narrowest."""
-    results = {(m.mask, m.preferred) for m in _combinations(every, families, equal=False)}
-    results.add((every, False))
-    mask, preferred = min(results, key=lambda r: (not r[1], r[0].bit_count(), r[0]))
-    return Merged(mask, preferred)
-
-
-def _combinations(every: int, families: Sequence[Family], *, equal: bool) -> Iterator[Merged]:
+def _combinations(every: int, families: Sequence[Family]) -> Iterator[Merged]:
     for combination in product(*(tuple(family) or ((every, False),) for family in families)):
         mask, preferred = every, True
         for hint, liked in combination:
             mask &= hint
             preferred = preferred and liked
-        if equal and len({hint for hint, _ in combination}) > 1:
+        if len({hint for hint, _ in combination}) > 1:
             preferred = False
         if mask:
             yield Merged(mask, preferred)

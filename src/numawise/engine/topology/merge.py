@@ -48,7 +48,23 @@ def merge(every: int, families: Sequence[Family], distance: Distance = nearby) -
         mask = _agreed(voters, distance)
         if mask:
             return Merged(mask, preferred=True)
-    return Merged(_shared(voters, distance) or every, preferred=False)
+    return Merged(_shared(voters, distance, width_wanted(voters)) or every, preferred=False)
+
+
+def merge_narrowest(every: int, families: Sequence[Family]) -> Merged:
+    """Merge by the rule up to 1.23: preferred when all hints are, masks may differ; then the narrowest."""
+    voters = [family for family in families if family.reach]
+    tainted = len(voters) < len(families)
+    if not voters:
+        return Merged(every, preferred=not tainted)
+    if not tainted:
+        reached = {every}
+        for voter in voters:
+            liked = _liked(voter)
+            reached = {found for mask in reached for hint in liked if (found := mask & hint)}
+        if reached:
+            return Merged(min(reached, key=lambda mask: (mask.bit_count(), mask)), preferred=True)
+    return Merged(_shared(voters, nearby, width=1) or every, preferred=False)
 
 
 def merge_single(every: int, families: Sequence[Family]) -> Merged:
@@ -123,6 +139,16 @@ def _preferred_masks(size: int, common: int, voters: Sequence[Ruled]) -> Iterato
             yield mask
 
 
+def _liked(voter: Family) -> set[int]:
+    """All masks that a voter prefers."""
+    if isinstance(voter, Ruled) and voter.sockets is None:
+        masks = {mask for mask in voter.apart if mask.bit_count() == voter.width}
+        if voter.possible and voter.width >= voter.smallest:
+            masks.update(masks_of(voter.width, voter.nodes, voter.needs, voter.touch))
+        return masks
+    return {mask for mask, preferred in voter if preferred}
+
+
 def _best(masks: Iterator[int], distance: Distance) -> int:
     """The first of the masks (ascending, equal in size), or the nearest when distances count."""
     if distance is nearby:
@@ -133,13 +159,13 @@ def _best(masks: Iterator[int], distance: Distance) -> int:
 # --- not preferred --------------------------------------------------------------------------
 
 
-def _shared(voters: Sequence[Family], distance: Distance) -> int:
+def _shared(voters: Sequence[Family], distance: Distance, width: int) -> int:
     """The best mask that is an intersection of one hint of each voter; 0 when there is none."""
     common = voters[0].reach
     for voter in voters:
         common &= voter.reach
     most = min(common.bit_count(), *(voter.widest for voter in voters))
-    for size in sizes_by_rank(width_wanted(voters), most):
+    for size in sizes_by_rank(width, most):
         masks: Iterable[int] = masks_of(size, common)
         if distance is not nearby:
             masks = sorted(masks, key=distance)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from numawise.engine.failure import Crash
 from numawise.engine.hint import Family, Hint
-from numawise.engine.topology.literal import merge_before_124, merge_literally
-from numawise.engine.topology.merge import Distance, Merged, merge, merge_single, nearby
+from numawise.engine.topology.literal import merge_literally
+from numawise.engine.topology.merge import Distance, Merged, merge, merge_narrowest, merge_single, nearby
 from numawise.machine.model import Machine
 from numawise.rules.model import BEST_EFFORT, SINGLE, Rules
 from numawise.sets import NumaSet, ids_of
@@ -24,7 +24,7 @@ def judge(machine: Machine, rules: Rules, families: Sequence[Family]) -> tuple[H
 
 def _merged(machine: Machine, rules: Rules, families: Sequence[Family]) -> Merged:
     if not rules.behaviour.preferred_needs_equal_masks:
-        return merge_before_124(machine.numa_bits, families)
+        return merge_narrowest(machine.numa_bits, families)
     if not rules.prefer_closest:
         return merge(machine.numa_bits, families)
     distance = distances_of(machine)

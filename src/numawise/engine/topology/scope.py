@@ -131,11 +131,14 @@ class Admission:
         name = container.name if container else None
         note(RoundBegan(name))
         voters: dict[str, Family] = {}
-        for provider, ask in (
-            ("device", self.ask_devices),
-            ("cpu", self.ask_cpus),
-            ("memory", self.ask_memory),
+        answer: Answer = None
+        for provider, there, ask in (
+            ("device", rules.device_manager, self.ask_devices),
+            ("cpu", rules.cpu_manager, self.ask_cpus),
+            ("memory", rules.memory_manager, self.ask_memory),
         ):
+            if not there:
+                continue
             answer = ask(container)
             note(HintsFound(provider, name, answer))
             voters |= {resource: family for resource, family in (answer or {}).items() if family is not None}
@@ -143,8 +146,8 @@ class Admission:
         if note is not ignore:
             if memory_hints.takes_part(rules, pod) and not answer and answer is not None:
                 note(Defect("memory-nowhere-is-no-wish", name or ""))
-            nearest = rules.prefer_closest
-            note(told(machine.numa_bits, voters, name, hint, admitted=admitted, nearest=nearest))
+            nearest, early = rules.prefer_closest, not rules.behaviour.preferred_needs_equal_masks
+            note(told(machine.numa_bits, voters, name, hint, admitted=admitted, nearest=nearest, early=early))
             stall = blow_up(voters.values(), name, single=rules.topology_policy == SINGLE)
             if stall:
                 note(stall)

@@ -51,9 +51,10 @@ def told(
     *,
     admitted: bool,
     nearest: bool,
+    early: bool = False,
 ) -> HintsMerged:
-    """The merge of one container or pod as a step."""
-    width = width_wanted(voters.values())
+    """The merge of one container or pod as a step; ``early``: by the rule up to 1.23."""
+    width = 1 if early else width_wanted(voters.values())
     chosen = best.numa.bits if best.numa is not None else every
     candidates = [
         _candidate(mask, chosen, voters, best, nearest=nearest) for mask in _masks(every, voters, chosen)

@@ -6,7 +6,9 @@ import pytest
 
 from numawise.apps.why.case import case_of
 from numawise.apps.why.explain import explain
+from numawise.codec.document import Document
 from numawise.codec.explanation import ADMITTED, CRASHED, REJECTED
+from numawise.codec.pod import decode_pods
 from numawise.engine.admit import Admitted
 from tests.unit.apps.why.asking import FOUR, GI, SMALL, SMT, case, node, raw, why
 from tests.unit.build import even, machine
@@ -18,14 +20,14 @@ APART = ("a cpu=6 memory=1Gi", "b cpu=2 memory=40Gi")
 
 
 @pytest.mark.parametrize(("hardware", "policy", "pod", "running", "more", "answer"), [
-    pytest.param(SMALL, SINGLE,     "c cpu=6 memory=1Gi",         FULL,  {}, "cpu: 6 CPUs are asked for, NUMA 0 has 3 free and NUMA 1 has 4, 2 short; single-numa-node needs one node with all of them", id="one node, too little free"),
-    pytest.param(SMALL, SINGLE,     "c cpu=9 memory=1Gi",         (),    {}, "cpu: 9 CPUs are asked for and no NUMA node of this machine can give more than 8; single-numa-node needs one node with all of them", id="one node, too small"),
+    pytest.param(SMALL, SINGLE,     "c cpu=6 memory=1Gi",         FULL,  {}, "cpu: 6 CPUs are asked for, NUMA 0 has 3 free and NUMA 1 has 4, 2 short; single-numa-node needs one NUMA node with all of them", id="one node, too little free"),
+    pytest.param(SMALL, SINGLE,     "c cpu=9 memory=1Gi",         (),    {}, "cpu: 9 CPUs are asked for and no NUMA node of this machine can give more than 8; single-numa-node needs one NUMA node with all of them", id="one node, too small"),
     pytest.param(SMALL, SINGLE,     "c cpu=16 memory=1Gi",        (),    {}, "cpu: 16 CPUs are asked for and 15 are free on the whole machine (NUMA 0 has 7 free and NUMA 1 has 8)", id="nowhere"),
     pytest.param(SMALL, SINGLE,     "c cpu=4 memory=40Gi",        APART, {}, "CPU hints only on NUMA 1, memory hints only on NUMA 0: no NUMA node serves both (NUMA 0 lacks 3 of 4 CPUs and NUMA 1 lacks 16 GiB of 40 GiB of memory)", id="the incident"),
-    pytest.param(SMALL, SINGLE,     "c cpu=1 memory=65Gi",        (),    {}, "memory: 65 GiB is asked for and no NUMA node of this machine can give more than 64 GiB; single-numa-node needs one node with all of it", id="memory of one node"),
-    pytest.param(SMALL, SINGLE,     "c cpu=1 memory=1Gi x/gpu=3", (),    {}, "x/gpu: 3 are asked for and no NUMA node of this machine can give more than 2; single-numa-node needs one node with all of them", id="devices of one node"),
+    pytest.param(SMALL, SINGLE,     "c cpu=1 memory=65Gi",        (),    {}, "memory: 65 GiB is asked for and no NUMA node of this machine can give more than 64 GiB; single-numa-node needs one NUMA node with all of it", id="memory of one node"),
+    pytest.param(SMALL, SINGLE,     "c cpu=1 memory=1Gi x/gpu=3", (),    {}, "x/gpu: 3 are asked for and no NUMA node of this machine can give more than 2; single-numa-node needs one NUMA node with all of them", id="devices of one node"),
     pytest.param(SMALL, RESTRICTED, "c cpu=6 memory=1Gi",         FULL,  {}, "cpu: 6 CPUs are asked for and would fit one NUMA node of an idle machine, but NUMA 0 has 3 free and NUMA 1 has 4, 2 short; restricted takes no more than one NUMA node for it", id="preferred width not attained"),
-    pytest.param(SMALL, RESTRICTED, "c cpu=4 memory=1Gi x/gpu=3", (),    {}, "x/gpu needs two NUMA nodes (3 are asked for, 2 to a node) and CPU needs one NUMA node (4 CPUs are asked for); restricted wants the same NUMA nodes preferred by all", id="different widths"),
+    pytest.param(SMALL, RESTRICTED, "c cpu=4 memory=1Gi x/gpu=3", (),    {}, "x/gpu needs two NUMA nodes (3 are asked for, at most 2 each) and CPU needs one NUMA node (4 CPUs are asked for); restricted wants the same NUMA nodes preferred by all", id="different widths"),
     pytest.param(SMALL, BEST,       "c cpu=4 memory=1Gi x/gpu=3", ("a cpu=1 memory=1Gi x/gpu=2",), {}, "x/gpu: 3 are asked for and 2 are free (4 in all, 2 in use)", id="devices used up"),
     pytest.param(SMALL, BEST,       "c cpu=1 memory=128Gi",       (),    {}, "memory: 128 GiB is asked for and 127 GiB is free on the whole machine (NUMA 0 has 63 GiB free and NUMA 1 has 64 GiB)", id="memory nowhere"),
     pytest.param(SMALL, BEST,       "c cpu=1 memory=1.5Gi",       (),    {}, "memory: the amount is written with a fraction or an exponent, which the Memory Manager does not read", id="memory not whole"),
@@ -46,7 +48,7 @@ def test_rejected(
 @pytest.mark.parametrize(("policy", "pods", "answer"), [
     pytest.param(SINGLE, ["c cpu=4 memory=1Gi x/gpu=1"],               "Admitted: everything on NUMA 0: 4 CPUs (1-4), 1 GiB of memory, x/gpu g0", id="together"),
     pytest.param(SINGLE, ["c cpu=7 memory=1Gi", "d cpu=8 memory=1Gi"], "Admitted: each container on a NUMA node of its own: c 7 CPUs (1-7) on NUMA 0, 1 GiB of memory on NUMA 0; d 8 CPUs (8-15) on NUMA 1, 1 GiB of memory on NUMA 1", id="each for itself"),
-    pytest.param(BEST,   ["c cpu=9 memory=1Gi"],                       "Admitted, but not aligned: 1 CPU (1) on NUMA 0 and 8 CPUs (8-15) on NUMA 1, 1 GiB of memory on NUMA 0-1; CPU needs two NUMA nodes (9 CPUs are asked for, 8 to a node) and memory needs one NUMA node (1 GiB is asked for); they cannot all have the NUMA nodes they prefer", id="what best-effort lost"),
+    pytest.param(BEST,   ["c cpu=9 memory=1Gi"],                       "Admitted, but not aligned: 1 CPU (1) on NUMA 0 and 8 CPUs (8-15) on NUMA 1, 1 GiB of memory on NUMA 0-1; CPU needs two NUMA nodes (9 CPUs are asked for, at most 8 each) and memory needs one NUMA node (1 GiB is asked for); they cannot all have the NUMA nodes they prefer", id="what best-effort lost"),
     pytest.param(SINGLE, ["c cpu=500m memory=1Gi"],                    "Admitted: everything on NUMA 0: 1 GiB of memory", id="a part of a CPU"),
     pytest.param(SINGLE, ["c cpu=1..2 memory=1Gi"],                    "Admitted: nothing to align, as a Burstable pod shares CPUs and memory with others", id="not Guaranteed"),
     pytest.param("none", ["c cpu=9 memory=1Gi"],                       "Admitted, but not aligned, as policy none does not look at NUMA nodes: 1 CPU (1) on NUMA 0 and 8 CPUs (8-15) on NUMA 1, 1 GiB of memory on NUMA 0", id="no policy"),
@@ -81,6 +83,19 @@ def test_numbers_are_those_after_the_containers_before() -> None:
 def test_who_recreates_it(owner: str, words: str) -> None:
     found = explain(case_of(node(SMALL, SINGLE), raw("p", "c cpu=9 memory=1Gi", owner=owner)))
     assert any(words in remark for remark in found.remarks) if words else not found.remarks
+
+
+def test_a_live_pod_tells_its_owner() -> None:
+    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d9"}]
+    manifest = {
+        "kind": "Pod",
+        "metadata": {"name": "p", "ownerReferences": owners},
+        "spec": {"containers": [{"name": "c"}]},
+    }
+    (pod,) = decode_pods(Document(manifest))
+    assert pod.owner == "ReplicaSet web-7d9"
+    (bare,) = decode_pods(Document({**manifest, "metadata": {"name": "p"}}))
+    assert bare.owner == ""
 
 
 def test_memory_group_names_its_owner() -> None:

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from numawise.engine.hint import NOWHERE, Family, Listed, Need, Ruled
-from numawise.engine.topology.literal import merge_before_124, merge_literally
+from numawise.engine.topology.literal import merge_literally
 from numawise.engine.topology.merge import (
     Merged,
     merge,
+    merge_narrowest,
     merge_single,
     nearby,
     sizes_by_rank,
@@ -115,7 +116,7 @@ def test_single_node(resources: list[str], expected: str) -> None:
 ])  # fmt: skip
 def test_up_to_1_23_masks_could_differ(resources: list[str], before: str, since: str) -> None:
     found = families(resources)
-    assert written(merge_before_124(0b11, found)) == before
+    assert written(merge_narrowest(0b11, found)) == before
     assert written(merge(0b11, found)) == since
 
 

@@ -1,0 +1,114 @@
+"""A kubelet's configuration without addresses, certificates and whatever else does not bear on placement.
+
+Rules kept here:
+
+1. Fields of ``PRIVATE`` go; ``SECRET`` ones go even when names are kept.  Numbers and booleans always stay.
+2. A field that no release knows stays by its name, because a misspelt field is a finding; a text in it goes.
+3. Flags that set a field are judged like the field; of the others a few stay (``OWN_FLAGS``), the rest is
+   named and nothing more.
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from numawise.codec.flagnames import known_flags
+from numawise.codec.kubeletfields import configuration_of
+from numawise.codec.kubeletflags import Flag
+from numawise.rules.versions import NEWEST, OLDEST, Version
+
+SECRET = frozenset({"staticPodURLHeader", "staticPodURL"})
+PRIVATE = SECRET | frozenset({
+    "address", "healthzBindAddress", "clusterDNS", "clusterDomain", "providerID", "podCIDR", "tlsCertFile",
+    "tlsPrivateKeyFile", "clientCAFile", "registerWithTaints", "preloadedImagesVerificationAllowlist",
+    "endpoint", "resolvConf", "hostname",
+})  # fmt: skip
+OWN_FLAGS = frozenset({
+    "cgroup-root", "cloud-provider", "container-runtime", "container-runtime-endpoint", "feature-gates",
+    "runtime-cgroups", "v", "root-dir", "experimental-allocatable-ignore-eviction", "register-node",
+    "really-crash-for-testing", "seccomp-default", "config", "config-dir",
+})  # fmt: skip
+TAKEN_OUT = "x"
+KINDS = ("apiVersion", "kind")
+
+
+def reduced_config(value: Mapping[str, Any], *, keep: bool = False) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What is kept of a configuration, and which fields were taken out; ``keep``: names stay."""
+    known = _fields()
+    gone: list[str] = []
+    found: dict[str, Any] = {}
+    for name, item in value.items():
+        if name in (SECRET if keep else PRIVATE):
+            gone.append(name)
+        elif name in KINDS or name in known:
+            found[name] = _kept(item, SECRET if keep else PRIVATE, gone, name)
+        else:
+            found[name] = _nameless(item)
+    return found, tuple(dict.fromkeys(gone))
+
+
+def reduced_flags(flags: Iterable[Flag], *, keep: bool = False) -> tuple[str, tuple[str, ...]]:
+    """Flags as text, a line each, and the names of those whose value was taken out."""
+    fields = _flag_fields()
+    private = SECRET if keep else PRIVATE
+    lines: list[str] = []
+    gone: list[str] = []
+    for flag in flags:
+        if not flag.name:
+            continue
+        steps = fields.get(flag.name)
+        open_to_all = not private.intersection(steps) if steps else flag.name in OWN_FLAGS
+        if flag.name in ("config", "config-dir") and not keep:
+            open_to_all = False
+        if flag.value is None:
+            lines.append(f"--{flag.name}")
+        elif open_to_all:
+            lines.append(f"--{flag.name}={shlex.quote(flag.value)}")
+        else:
+            gone.append(f"--{flag.name}")
+            if steps is None and flag.name not in _known_names():
+                lines.append(f"--{flag.name}={TAKEN_OUT}")
+    return "".join(f"{line}\n" for line in lines), tuple(dict.fromkeys(gone))
+
+
+def _kept(value: Any, private: frozenset[str], gone: list[str], place: str) -> Any:  # noqa: ANN401 - as it is written
+    if isinstance(value, Mapping):
+        found = {}
+        for name, item in value.items():
+            if name in private:
+                gone.append(f"{place}.{name}")
+            else:
+                found[name] = _kept(item, private, gone, f"{place}.{name}")
+        return found
+    if isinstance(value, list):
+        return [_kept(item, private, gone, place) for item in value]
+    return value
+
+
+def _nameless(value: Any) -> Any:  # noqa: ANN401
+    """Something under a name that nobody knows (rule 2)."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return {} if isinstance(value, Mapping) else [] if isinstance(value, list) else TAKEN_OUT
+
+
+def _versions() -> Iterable[Version]:
+    return ((1, minor) for minor in range(OLDEST[1], NEWEST[1] + 1))
+
+
+def _fields() -> frozenset[str]:
+    return frozenset(name for version in _versions() for name in configuration_of(version).fields)
+
+
+def _flag_fields() -> dict[str, tuple[str, ...]]:
+    """Flag → the field that it sets, in any release."""
+    return {
+        name: flag.field
+        for version in _versions()
+        for name, flag in known_flags(version).items()
+        if flag.field
+    }
+
+
+def _known_names() -> frozenset[str]:
+    return frozenset(name for version in _versions() for name in known_flags(version))

@@ -1,0 +1,141 @@
+"""Hints as a log prints them, read into families.
+
+Rules kept here:
+
+1. Three prints: ``map[cpu:[{01 true}]]`` (to 1.20), ``map[cpu:[{NUMANodeAffinity:01 Preferred:true}]]``
+   (1.21 to 1.27), JSON (1.28 and later, and ``--logging-format=json`` before).  A mask is binary digits in
+   the first two, a number in JSON.
+2. ``null`` is no wish and ``[]`` no way; the prints of Go show both as ``[]``, so they leave it open.
+3. Of a list that is cut off nothing is taken.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from numawise.codec.kubeletlog.fields import Fields, Printed
+from numawise.engine.hint import NOWHERE, Family, Hint, Listed
+from numawise.sets import NumaSet
+
+ONE = re.compile(r"\{(?:NUMANodeAffinity:)?([01]+|<nil>) (?:Preferred:)?(true|false)\}", re.ASCII)
+LIST = re.compile(rf"\[((?:{ONE.pattern} ?)*)\]", re.ASCII)
+ENTRY = re.compile(rf"([^\s:\[\]{{}}]+):{LIST.pattern} ?", re.ASCII)
+LARGEST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Hints by resource, what of that is open, and whether all of it is there."""
+
+    hints: Mapping[str, Family | None] = field(default_factory=dict)
+    unsure: frozenset[str] = frozenset()
+    cut: bool = False
+
+
+def told_in(fields: Fields, key: str) -> Told:
+    """The hints of a provider, by resource."""
+    value = fields.value(key)
+    if isinstance(value, Printed):
+        return printed_map(value.text)
+    if isinstance(value, Mapping):
+        return Told({str(name): json_family(one) for name, one in value.items()}, cut=fields.cut)
+    return Told(cut=fields.cut or value is not None)
+
+
+def told_list(fields: Fields, key: str, resource: str) -> Told:
+    """The hints of one resource."""
+    value = fields.value(key)
+    if isinstance(value, Printed):
+        return printed_list(value.text, resource)
+    if isinstance(value, list) or (value is None and key in fields):
+        return Told({resource: json_family(value)}, cut=fields.cut)
+    return Told(cut=True)
+
+
+def printed_map(text: str) -> Told:
+    """``map[cpu:[{01 true}] memory:[{01 true}]]``, or JSON that is cut off."""
+    if not text.startswith("map["):
+        return _cut_json(text)
+    hints: dict[str, Family | None] = {}
+    unsure = set()
+    at = len("map[")
+    while entry := ENTRY.match(text, at):
+        hints[entry[1]] = _family(ONE.findall(entry[2]))
+        if hints[entry[1]] is NOWHERE:
+            unsure.add(entry[1])
+        at = entry.end()
+    return Told(hints, frozenset(unsure), cut=text[at : at + 1] != "]")
+
+
+def printed_list(text: str, resource: str) -> Told:
+    """``[{01 true} {11 false}]``."""
+    found = LIST.match(text)
+    if found is None:
+        return Told(cut=True)
+    family = _family(ONE.findall(found[1]))
+    return Told({resource: family}, frozenset({resource}) if family is NOWHERE else frozenset())
+
+
+def _cut_json(text: str) -> Told:
+    """The resources of a JSON object whose lists are all there."""
+    hints: dict[str, Family | None] = {}
+    decoder = json.JSONDecoder()
+    for found in re.finditer(r'"([^"\\]+)":(?=\[|null)', text):
+        try:
+            value, _ = decoder.raw_decode(text, found.end())
+        except ValueError:
+            break
+        hints[found[1]] = json_family(value)
+    return Told(hints, cut=True)
+
+
+def json_family(value: object) -> Family | None:
+    """A list of hints as JSON has it; what is no hint in it is passed over."""
+    if not isinstance(value, list):
+        return None
+    hints = [hint for one in value if (hint := json_hint(one)) is not None]
+    return _joined((None if h.numa is None else h.numa.bits, h.preferred) for h in hints)
+
+
+def json_hint(value: object) -> Hint | None:
+    """``{"NUMANodeAffinity":2,"Preferred":true}``."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("Preferred"), bool):
+        return None
+    mask = value.get("NUMANodeAffinity")
+    if mask is None:
+        return Hint(None, value["Preferred"])
+    if not isinstance(mask, int) or isinstance(mask, bool) or not 0 <= mask < 1 << LARGEST:
+        return None
+    return Hint(NumaSet(mask), value["Preferred"])
+
+
+def hint_in(fields: Fields, key: str) -> Hint | None:
+    """One hint of a structured message."""
+    value = fields.value(key)
+    return printed_hint(value.text) if isinstance(value, Printed) else json_hint(value)
+
+
+def printed_hint(text: str) -> Hint | None:
+    """``{01 true}``."""
+    found = ONE.match(text)
+    if found is None:
+        return None
+    mask = _mask(found[1])
+    return Hint(None if mask is None else NumaSet(mask), found[2] == "true")
+
+
+def _family(pairs: Iterable[tuple[str, str]]) -> Family | None:
+    return _joined((_mask(digits), liked == "true") for digits, liked in pairs)
+
+
+def _joined(hints: Iterable[tuple[int | None, bool]]) -> Family | None:
+    found = list(hints)
+    masks = tuple((mask, liked) for mask, liked in found if mask)
+    if masks:
+        return Listed(masks)
+    return None if any(mask is None and liked for mask, liked in found) else NOWHERE
+
+
+def _mask(digits: str) -> int | None:
+    return None if digits == "<nil>" else int(digits[-LARGEST:], 2)

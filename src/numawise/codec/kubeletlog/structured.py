@@ -1,0 +1,351 @@
+"""Structured messages of 1.21 and later: which event each is."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from numawise.codec.kubeletlog.fields import Fields, Printed, pods_of
+from numawise.codec.kubeletlog.heads import Headed
+from numawise.codec.kubeletlog.hints import Told, hint_in, told_in, told_list
+from numawise.codec.kubeletlog.reasons import patched_status, reason_in, reason_of, rejection_in
+from numawise.codec.kubeletlog.values import (
+    ADMIT_STARTED,
+    AFFINITY,
+    ALLOCATING,
+    ANY_RELEASE,
+    BEST,
+    CAME,
+    CPUS,
+    CPUS_WANTED,
+    DENIED,
+    DEVICES,
+    FAILED,
+    HINTS,
+    IMPOSSIBLE,
+    MACHINE,
+    MERGED,
+    NO_PREFERENCE,
+    POLICY,
+    PROVIDER_HINTS,
+    RECREATED,
+    REJECTED,
+    RELEASE,
+    RESULT,
+    SHORT,
+    STATUS,
+    WANTED,
+    Event,
+    PodRef,
+)
+from numawise.request.model import CPU
+from numawise.rules.versions import ENDLESS, Version
+
+Reading = Callable[[Headed, Fields], Event | None]
+
+NUMA_NODE = re.compile(r"NUMANodeID\"?:(\d{1,2})\b")
+SCOPES = ("container", "pod", "none")
+MANAGERS = {"cpu_manager.go": "cpu", "memory_manager.go": "memory", "manager.go": "device"}
+
+
+def structured_event(line: Headed) -> Event | None:
+    """The event of a structured message; None when it is not about admissions."""
+    reading = READINGS.get(line.message)
+    if reading is None or line.fields is None:
+        return None
+    event = reading(line, line.fields)
+    if event is None or not line.fields.cut or event.cut:
+        return event
+    return replace(event, cut=True)
+
+
+def _container(fields: Fields) -> str | None:
+    return fields.text("containerName") or None
+
+
+def _between(since: Version, until: Version = ENDLESS) -> tuple[Version, Version]:
+    return since, until
+
+
+def _simple(kind: str, releases: tuple[Version, Version] = ANY_RELEASE) -> Reading:
+    def reading(_line: Headed, fields: Fields) -> Event:
+        return Event(kind, pod=fields.pod(), container=_container(fields), releases=releases)
+
+    return reading
+
+
+# --- the Topology Manager -------------------------------------------------------------------
+
+
+def _handler(_line: Headed, fields: Fields) -> Event:
+    named = "podUID" in fields
+    releases = _between((1, 25), (1, 30)) if named else _between((1, 21), (1, 24))
+    return Event(ADMIT_STARTED, pod=fields.pod(), releases=releases)
+
+
+def _hints(_line: Headed, fields: Fields) -> Event:
+    releases = _between((1, 37)) if "operation" in fields else _form(fields, "hints")
+    return _told(HINTS, fields, told_in(fields, "hints"), releases)
+
+
+def _cpu_hints(_line: Headed, fields: Fields) -> Event:
+    releases = _between((1, 35)) if "podUID" in fields else _form(fields, "cpuHints")
+    told = told_list(fields, "cpuHints", CPU)
+    return replace(_told(PROVIDER_HINTS, fields, told, releases), provider=CPU)
+
+
+def _form(fields: Fields, key: str) -> tuple[Version, Version]:
+    """Go's print until 1.27, JSON since; klog's own JSON format tells nothing."""
+    raw = fields.values.get(key)
+    if not isinstance(raw, Printed):
+        return ANY_RELEASE
+    return _between((1, 21), (1, 27)) if raw.text.startswith(("map[", "[{N")) else _between((1, 28))
+
+
+def _told(kind: str, fields: Fields, told: Told, releases: tuple[Version, Version]) -> Event:
+    return Event(
+        kind,
+        pod=fields.pod(),
+        container=_container(fields),
+        hints=told.hints,
+        unsure=told.unsure,
+        cut=told.cut,
+        releases=releases,
+    )
+
+
+def _no_preference(_line: Headed, fields: Fields) -> Event:
+    return Event(NO_PREFERENCE, resource=fields.text("resource", "resourceName"))
+
+
+def _impossible(_line: Headed, fields: Fields) -> Event:
+    return Event(IMPOSSIBLE, resource=fields.text("resource", "resourceName"))
+
+
+def _short(_line: Headed, fields: Fields) -> Event:
+    return Event(
+        SHORT,
+        pod=fields.pod(),
+        container=_container(fields),
+        resource=fields.text("resource", "resourceName"),
+        asked=fields.number("request"),
+        available=fields.number("available"),
+    )
+
+
+def _held(_line: Headed, fields: Fields) -> Event:
+    """Something else is held than is asked for, so that there are no hints."""
+    return Event(
+        SHORT,
+        pod=fields.pod(),
+        container=_container(fields),
+        resource=fields.text("resource", "resourceName") or CPU,
+        asked=fields.number("requestedSize", "request", "requestedByContainer"),
+        available=fields.number("allocatedSize", "allocated"),
+        text="held",
+    )
+
+
+def _merged(line: Headed, fields: Fields) -> Event:
+    pod = fields.pod()
+    return Event(
+        MERGED,
+        pod=pod,
+        container=_container(fields),
+        hint=hint_in(fields, "bestHint"),
+        scope="pod" if line.message.startswith("Pod") else "container",
+        releases=_between((1, 33)) if pod else _between((1, 21), (1, 32)),
+    )
+
+
+def _best(_line: Headed, fields: Fields) -> Event:
+    return Event(BEST, pod=fields.pod(), container=_container(fields), hint=hint_in(fields, "bestHint"))
+
+
+def _affinity(_line: Headed, fields: Fields) -> Event:
+    kind, key = (AFFINITY, "bestHint") if "bestHint" in fields else (ALLOCATING, "affinity")
+    return Event(kind, pod=fields.pod(), container=_container(fields), hint=hint_in(fields, key))
+
+
+def _result(_line: Headed, fields: Fields) -> Event:
+    message = fields.text("Message", "message")
+    return Event(
+        RESULT, pod=fields.pod(), message=message, reason=reason_in(message), releases=_between((1, 33))
+    )
+
+
+# --- the verdict ----------------------------------------------------------------------------
+
+
+def _denied(_line: Headed, fields: Fields) -> Event:
+    return Event(
+        DENIED,
+        pod=fields.pod(),
+        reason=fields.text("reason"),
+        message=fields.text("message"),
+        releases=_between((1, 36)) if "operation" in fields else _between((1, 31)),
+    )
+
+
+def _occurred(_line: Headed, fields: Fields) -> Event | None:
+    reason = reason_of(fields.text("reason"))
+    if not reason or fields.text("kind") not in ("", "Pod") or fields.text("type") not in ("", "Warning"):
+        return None
+    return Event(REJECTED, pod=fields.pod("object"), reason=reason, message=fields.text("message", "note"))
+
+
+def _status(line: Headed, fields: Fields) -> Event | None:
+    if line.message.startswith("Patch"):
+        status = patched_status(fields.text("patch", "patchBytes"))
+    else:
+        status = fields.value("status")
+    found = rejection_in(status)
+    if found is None:
+        return None
+    return Event(STATUS, pod=fields.pod(), reason=found[0], message=found[1], text=line.message)
+
+
+def _predicate(line: Headed, fields: Fields) -> Event:
+    message = fields.text("message", "err")
+    return Event(STATUS, pod=fields.pod(), reason=reason_in(message), message=message, text=line.message)
+
+
+# --- allocation -----------------------------------------------------------------------------
+
+
+def _failed(line: Headed, fields: Fields) -> Event | None:
+    error = fields.text("err", "error")
+    if not error:
+        return None
+    provider = MANAGERS.get(line.file, "cpu" if "CPU" in line.message else "")
+    return Event(FAILED, pod=fields.pod(), container=_container(fields), provider=provider, message=error)
+
+
+def _policy_error(line: Headed, fields: Fields) -> Event | None:
+    return _failed(line, fields) if line.file == "cpu_manager.go" else None
+
+
+def _allocate_cpus(_line: Headed, fields: Fields) -> Event | None:
+    asked = fields.number("numCPUs")
+    if asked is None:
+        return None
+    return Event(CPUS_WANTED, pod=fields.pod(), container=_container(fields), resource=CPU, asked=asked)
+
+
+def _cpus(_line: Headed, fields: Fields) -> Event:
+    cpus = fields.text("cpuSet", "CPUSet")
+    return Event(CPUS, pod=fields.pod(), container=_container(fields), text=cpus)
+
+
+def _wanted(_line: Headed, fields: Fields) -> Event | None:
+    asked = fields.number("needed")
+    resource = fields.text("resourceName")
+    if asked is None or not resource:
+        return None
+    return Event(WANTED, pod=fields.pod(), container=_container(fields), resource=resource, asked=asked)
+
+
+def _devices(_line: Headed, fields: Fields) -> Event:
+    value = fields.value("devices")
+    names = value if isinstance(value, list) else fields.text("devices").strip("[] ").split()
+    return Event(
+        DEVICES,
+        pod=fields.pod(),
+        container=_container(fields),
+        resource=fields.text("resourceName"),
+        text=",".join(str(name) for name in names),
+    )
+
+
+# --- the kubelet itself ---------------------------------------------------------------------
+
+
+def _policy(_line: Headed, fields: Fields) -> Event:
+    policy = fields.text("topologyPolicyName", "policy")
+    scope = fields.text("topologyScopeName", "scope")
+    options = fields.value("topologyPolicyOptions")
+    text = options.text if isinstance(options, Printed) else json.dumps(options or {})
+    closest = '"PreferClosestNUMA": true' in text or "PreferClosestNUMA:true" in text
+    return Event(
+        POLICY, text=policy, scope=scope if scope in SCOPES else "", message="closest" if closest else ""
+    )
+
+
+def _no_policy(_line: Headed, _fields: Fields) -> Event:
+    return Event(POLICY, text="none", scope="none", releases=_between((1, 28)))
+
+
+def _release(_line: Headed, fields: Fields) -> Event | None:
+    value = fields.value("kubeletVersion")
+    text = str(value.get("gitVersion") or "") if isinstance(value, Mapping) else fields.text("kubeletVersion")
+    return Event(RELEASE, text=text) if text else None
+
+
+def _machine(_line: Headed, fields: Fields) -> Event | None:
+    numas = numas_in(fields.text("topology"))
+    return Event(MACHINE, numas=numas) if numas else None
+
+
+def numas_in(text: str) -> int:
+    """The NUMA nodes that a print of the CPU topology names, packed."""
+    found = 0
+    for numa in NUMA_NODE.findall(text.replace(" ", "")):
+        found |= 1 << int(numa) if int(numa) < 64 else 0
+    return found
+
+
+def _came(_line: Headed, fields: Fields) -> Event:
+    return Event(CAME, pods=(fields.pod(),) if "pod" in fields else pods_of(fields))
+
+
+def _recreated(_line: Headed, fields: Fields) -> Event:
+    pod = fields.pod()
+    return Event(RECREATED, pod=pod, pods=(PodRef(pod.name, pod.namespace, fields.text("oldPodUID")),))
+
+
+READINGS: dict[str, Reading] = {
+    "Topology Admit Handler": _handler,
+    "Topology manager admission check": _simple(ADMIT_STARTED, ((1, 33), ENDLESS)),
+    "TopologyHints": _hints,
+    "TopologyHints generated": _cpu_hints,
+    "Hint Provider has no preference for NUMA affinity with any resource": _no_preference,
+    "Hint Provider has no preference for NUMA affinity with resource": _no_preference,
+    "Hint Provider has no possible NUMA affinities for resource": _impossible,
+    "Unable to generate topology hints: requested number of devices unavailable": _short,
+    "CPUs already allocated to container with different number than request": _held,
+    "Resource already allocated to pod with different number than request": _held,
+    "ContainerTopologyHint": _merged,
+    "PodTopologyHint": _merged,
+    "Best TopologyHint": _best,
+    "Topology Affinity": _affinity,
+    "Pod Admit Result": _result,
+    "Pod admission denied": _denied,
+    "Event occurred": _occurred,
+    "Patch status for pod": _status,
+    "Status for pod updated successfully": _status,
+    "Failed to admit pod": _predicate,
+    "Predicate failed on Pod": _predicate,
+    "Static policy: Allocate": _simple(ALLOCATING),
+    "Allocate start": _simple(ALLOCATING),
+    "Allocate": _simple(ALLOCATING),
+    "AllocatePod called for pod-level managed pod": _simple(ALLOCATING),
+    "AllocateCPUs": _allocate_cpus,
+    "Unable to allocate CPUs": _failed,
+    "Unable to allocate CPUs for pod": _failed,
+    "Allocate error": _failed,
+    "AllocatePod error": _failed,
+    "Pod-level allocation failed": _failed,
+    "policy error": _policy_error,
+    "Updated desired CPUSet": _cpus,
+    "Looking for needed resources": _wanted,
+    "Making allocation request for device plugin": _devices,
+    "Creating topology manager with policy per scope": _policy,
+    "Creating topology manager with none policy": _no_policy,
+    "Initializing Topology Manager": _policy,
+    "Kubelet version": _release,
+    "Detected CPU topology": _machine,
+    "Receiving a new pod": _came,
+    "SyncLoop ADD": _came,
+    "Pod was deleted and then recreated, skipping status update": _recreated,
+}
+"""What each message says, by its text."""

@@ -1,0 +1,336 @@
+"""Scenario files: what happens to one node, step by step.
+
+Rules kept here:
+
+1. A file is a list of steps, or a mapping with ``steps``.  A step is one word (``reconcile``) or a mapping
+   with one word and, if wanted, ``at`` (time since the beginning) or ``after`` (since the step before).
+2. Files that a step names are looked for beside the scenario; what is wrong in them is told with their lines.
+3. Time never runs backwards.  A step without a time happens together with the one before.
+4. What can be checked without a node is checked here; a step keeps its part of the file for what cannot.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from numawise.codec.document import Document, Part, read_file, shown, suggestion
+from numawise.codec.pod import pods_in
+from numawise.request.defaults import RawPod
+
+ADD, START, REMOVE, RESTART, RECONCILE, DEVICES, FILL = (
+    "add",
+    "start",
+    "remove",
+    "restart",
+    "reconcile",
+    "devices",
+    "fill",
+)
+WORDS = (ADD, START, REMOVE, RESTART, RECONCILE, DEVICES, FILL)
+TIMES = ("at", "after")
+TOP = ("apiVersion", "kind", "steps")
+GONE, UNHEALTHY, BACK, ALL = "gone", "unhealthy", "back", "all"
+HEALTH = (GONE, UNHEALTHY, BACK)
+EARLY, LATE = "before-pods", "after-pods"
+MOST_COPIES = 100_000
+DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+", re.ASCII)
+PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Pods come, one after the other."""
+
+    pods: tuple[RawPod, ...]
+    start: bool = True
+    """False: they are admitted, and their containers start at a later step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Containers of pods that were admitted before start now."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Pods end."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The kubelet restarts, and admits all live pods again."""
+
+    config: str = ""
+    """Another configuration file; '': the same."""
+    late: bool = False
+    """Device plugins register after the pods were admitted again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """The CPU Manager's loop runs once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """A device plugin sends a new list."""
+
+    resource: str
+    changes: tuple[tuple[str, tuple[str, ...] | None], ...]
+    """``gone``, ``unhealthy`` or ``back``, and the devices; None: all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Copies of a pod come until one is refused."""
+
+    pod: RawPod
+    most: int | None = None
+
+
+Act = Add | Start | Remove | Restart | Reconcile | Devices | Fill
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One step, and when it happens."""
+
+    number: int
+    word: str
+    act: Act
+    at: float | None = None
+    """Seconds since the beginning; None: no time was told so far."""
+    part: Part | None = None
+    """Where it is written."""
+
+
+def read_steps(path: str) -> tuple[Timed, ...]:
+    """Read a scenario file; ``-`` is standard input."""
+    documents = read_file(path)
+    if len(documents) > 1:
+        raise documents[1].error((), "a scenario is one document", "write all steps in one list")
+    folder = Path() if path == "-" else Path(path).parent
+    return decode_steps(documents[0], folder)
+
+
+def decode_steps(document: Document, folder: Path = Path()) -> tuple[Timed, ...]:
+    """Read the steps; ``folder``: where the files they name are."""
+    root = document.root
+    if isinstance(root.value, dict):
+        root.mapping(TOP)
+        root = root.at("steps")
+    parts = root.items("a list of steps")
+    if not parts:
+        raise root.error("has no steps", f"list some; known are {', '.join(WORDS)}")
+    now: float | None = None
+    found: list[Timed] = []
+    for part in parts:
+        word, argument = _word(part)
+        now = _time(part, now)
+        number = len(found) + 1
+        for act in _acts(word, argument, folder):
+            found.append(Timed(number, word, act, now, part))
+    return tuple(found)
+
+
+def pods_of(path: str) -> tuple[RawPod, ...]:
+    """The pods of one file."""
+    return tuple(pod for document in read_file(path) for pod in pods_in(document.root))
+
+
+def template_of(pods: Sequence[RawPod]) -> RawPod | None:
+    """The one pod that all of these are copies of; None when they differ."""
+    first = pods[0] if pods else None
+    if first is None or any(_asks(pod) != _asks(first) for pod in pods[1:]):
+        return None
+    name = first.owner.partition(" ")[2] or first.name
+    return replace(first, name=name)
+
+
+def parse_duration(text: str) -> float:
+    """``1h30m`` in seconds; raise ``ValueError`` when it is no duration."""
+    if not DURATION.fullmatch(text):
+        raise ValueError(f"{text!r} is no duration")
+    return sum(float(size) * SECONDS[unit] for size, unit in PIECE.findall(text))
+
+
+def duration_text(seconds: float) -> str:
+    """Seconds as ``1h30m``; 0 is ``0s``."""
+    left = round(seconds * 1000)
+    out = ""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        if left >= size:
+            out += f"{left // size}{unit}"
+            left %= size
+    return out or "0s"
+
+
+def _asks(pod: RawPod) -> tuple[object, ...]:
+    return (pod.containers, pod.requests, pod.limits, pod.qos, pod.namespace)
+
+
+def _word(part: Part) -> tuple[str, Part]:
+    """The word of a step, and what comes with it."""
+    if isinstance(part.value, str):
+        if part.value in (RECONCILE, RESTART):
+            return part.value, Part(part.document, part.steps, None)
+        if part.value in WORDS:
+            raise part.error(f"{part.value} of what?", f"write it as {part.value}: ...")
+        raise part.error(f"unknown step {shown(part.value)}", suggestion(part.value, WORDS))
+    value = part.mapping((*WORDS, *TIMES), "a step: one word, or a mapping")
+    words = [key for key in value if key in WORDS]
+    if len(words) != 1:
+        what = f"has {' and '.join(words)}" if words else "does nothing"
+        raise part.error(f"{what}, and a step does one thing", f"known are {', '.join(WORDS)}")
+    return words[0], part.at(words[0])
+
+
+def _time(part: Part, now: float | None) -> float | None:
+    if not isinstance(part.value, dict):
+        return now
+    given = [key for key in TIMES if key in part.value]
+    if len(given) > 1:
+        raise part.error("has both at and after", "give one of them")
+    if not given:
+        return now
+    told = part.at(given[0])
+    seconds = _seconds(told)
+    if given[0] == "after":
+        return (now or 0.0) + seconds
+    if now is not None and seconds < now:
+        raise told.error(f"{shown(told.value)} is before the step before, at {duration_text(now)}")
+    return seconds
+
+
+def _seconds(part: Part) -> float:
+    value = part.value
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    try:
+        return parse_duration(value if isinstance(value, str) else "")
+    except ValueError:
+        raise part.error(f"{shown(value)} is no time", "write it as 30s, 5m or 1h30m") from None
+
+
+def _acts(word: str, part: Part, folder: Path) -> list[Act]:
+    if word == ADD:
+        return [_add(part, folder)]
+    if word == START:
+        return [Start(_names(part))]
+    if word == REMOVE:
+        return [Remove(_names(part))]
+    if word == RESTART:
+        return [_restart(part, folder)]
+    if word == FILL:
+        return [_fill(part, folder)]
+    if word == RECONCILE:
+        if part.value not in (None, True, {}):
+            raise part.error(f"takes nothing, not {shown(part.value)}")
+        return [Reconcile()]
+    resources = part.mapping(what="a mapping from resource to what happens")
+    if not resources:
+        raise part.error("is missing", "such as devices: {nvidia.com/gpu: {unhealthy: [gpu0]}}")
+    return [_devices(part.at(resource), resource) for resource in resources]
+
+
+def _add(part: Part, folder: Path) -> Add:
+    """A file, several, an object, or a mapping with file or pod, count and start."""
+    value = part.value
+    if isinstance(value, str):
+        return Add(_file(part, folder))
+    if isinstance(value, list):
+        return Add(tuple(pod for item in part.items() for pod in _file(item, folder)))
+    given = part.mapping(what="a file, a list of files, or a pod")
+    if not given:
+        raise part.error("is missing", "give a file with pods, or a pod")
+    if "spec" in given or "kind" in given or "metadata" in given:
+        return Add(pods_in(part))
+    part.mapping(("file", "pod", "count", "start"))
+    if ("file" in given) == ("pod" in given):
+        raise part.error("needs either file or pod", "give one of them")
+    pods = _file(part.at("file"), folder) if "file" in given else pods_in(part.at("pod"))
+    if "count" in given:
+        count = part.at("count").integer(1, MOST_COPIES)
+        pods = tuple(_numbered(pod, number) for pod in pods for number in range(count))
+    start = part.at("start")
+    if start.value not in (None, True, False):
+        raise start.error(f"must be true or false, not {shown(start.value)}")
+    return Add(pods, start=start.value is not False)
+
+
+def _numbered(pod: RawPod, number: int) -> RawPod:
+    name = f"{pod.name}-{number}"
+    return replace(pod, name=name, uid=f"{pod.namespace}/{name}", owner=pod.owner or f"Pod {pod.name}")
+
+
+def _file(part: Part, folder: Path) -> tuple[RawPod, ...]:
+    pods = pods_of(_path(part, folder))
+    if not pods:
+        raise part.error(f"{part.value} has no pods", "give a Pod, Deployment, StatefulSet, Job or List")
+    return pods
+
+
+def _path(part: Part, folder: Path) -> str:
+    text = part.text()
+    path = folder / text
+    if not path.exists():
+        raise part.error(f"there is no file {path}", "paths are relative to the scenario")
+    return str(path)
+
+
+def _names(part: Part) -> tuple[str, ...]:
+    if isinstance(part.value, str):
+        return (part.value,)
+    names = tuple(item.text() for item in part.items("the name of a pod, or a list of names"))
+    if not names:
+        raise part.error(
+            "is missing", "name a pod: NAME, NAMESPACE/NAME, its uid, or a pattern such as web-*"
+        )
+    return names
+
+
+def _restart(part: Part, folder: Path) -> Restart:
+    given = part.mapping(("config", "plugins"))
+    plugins = part.at("plugins")
+    if plugins.value not in (None, EARLY, LATE):
+        raise plugins.error(f"must be {EARLY} or {LATE}, not {shown(plugins.value)}")
+    config = _path(part.at("config"), folder) if "config" in given else ""
+    return Restart(config, late=plugins.value == LATE)
+
+
+def _devices(part: Part, resource: str) -> Devices:
+    given = part.mapping(HEALTH, "what happens to devices, such as {unhealthy: [gpu0]}")
+    if not given:
+        raise part.error("is missing", f"say which devices are {', '.join(HEALTH[:-1])} or {BACK}")
+    changes: list[tuple[str, tuple[str, ...] | None]] = []
+    for health in given:
+        one = part.at(health)
+        if one.value == ALL:
+            changes.append((health, None))
+        elif isinstance(one.value, str):
+            changes.append((health, (one.value,)))
+        else:
+            changes.append((health, tuple(item.text() for item in one.items("device ids, or all"))))
+    return Devices(resource, tuple(changes))
+
+
+def _fill(part: Part, folder: Path) -> Fill:
+    most = None
+    source = part
+    if isinstance(part.value, dict) and not {"spec", "kind", "metadata"} & set(part.value):
+        given = part.mapping(("file", "pod", "most"))
+        if ("file" in given) == ("pod" in given):
+            raise part.error("needs either file or pod", "give one of them")
+        most = part.at("most").integer(1, MOST_COPIES) if "most" in given else None
+        source = part.at("file") if "file" in given else part.at("pod")
+    pods = _file(source, folder) if isinstance(source.value, str) else pods_in(source)
+    pod = template_of(pods)
+    if pod is None:
+        raise source.error("holds pods that differ", "give one pod to make copies of")
+    return Fill(pod, most)

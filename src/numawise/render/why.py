@@ -1,0 +1,275 @@
+"""An explanation for the terminal: the answer, the hints, the merge, the rule, and what would help.
+
+Rules kept here:
+
+1. The answer comes first, in one sentence.
+2. No line is wider than asked for.  A table that would be is turned, and at last told line by line.
+3. Colour only where the caller says so; every colour stands beside a word or a mark.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from numawise.codec.explanation import (
+    ADMITTED,
+    BYTES,
+    CPUS,
+    CRASHED,
+    IMPOSSIBLE,
+    NO,
+    NO_WISH,
+    NOT_STARTED,
+    POSSIBLE,
+    PREFERRED,
+    REJECTED,
+    Explanation,
+    Place,
+    Round,
+    Suggestion,
+    Wish,
+)
+from numawise.render.text import columns, plain
+from numawise.render.words import bytes_text, clean, wrap
+from numawise.sets import format_ids
+
+NARROWEST = 40
+BOLD, DIM, GREEN, YELLOW, RED, CYAN = "1", "2", "32", "33", "31", "36"
+MARKS = {PREFERRED: ("yes!", GREEN), POSSIBLE: ("yes", YELLOW), NO: ("no", RED)}
+VERDICTS = {ADMITTED: GREEN, REJECTED: RED, CRASHED: RED, NOT_STARTED: RED}
+GAP = 2
+FEW_NODES = 4
+"""Up to so many NUMA nodes each has a column of its own; of more, equal ones share one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A piece of a table."""
+
+    text: str
+    style: str = ""
+
+
+def why_text(
+    found: Sequence[Explanation], width: int, *, color: bool = False, ascii_only: bool = False
+) -> str:
+    """All explanations, one below the other."""
+    parts = [_Page(max(NARROWEST, width), color=color).drawn(one, alone=len(found) == 1) for one in found]
+    drawn = "\n".join(parts)
+    if len(found) > 1:
+        admitted = sum(one.admitted for one in found)
+        drawn += f"\n{admitted} of {len(found)} pods admitted\n"
+    return plain(drawn) if ascii_only else drawn
+
+
+class _Page:
+    """One explanation on its way onto lines."""
+
+    def __init__(self, width: int, *, color: bool) -> None:
+        self.width = width
+        self.color = color
+        self.lines: list[str] = []
+
+    def paint(self, text: str, style: str) -> str:
+        return f"\x1b[{style}m{text}\x1b[0m" if self.color and style and text else text
+
+    def drawn(self, one: Explanation, *, alone: bool) -> str:
+        """The whole explanation; an admitted pod among others is told in its answer alone."""
+        style = VERDICTS.get(one.verdict, "")
+        name = f"{one.namespace}/{one.name}" if one.namespace not in ("", "default") else one.name
+        if one.name and one.verdict != NOT_STARTED:
+            self.say(name, style=BOLD)
+        first = len(self.lines)
+        self.say(f"{one.answer}.")
+        word, blank, rest = self.lines[first].partition(" ")
+        self.lines[first] = self.paint(word, f"{BOLD};{style}") + blank + rest
+        if one.admitted and not alone and not one.findings:
+            return "\n".join(self.lines) + "\n"
+        for remark in one.remarks:
+            self.say(f"{remark}.")
+        if one.reason and one.verdict == REJECTED:
+            self.say(f"The kubelet says: {one.reason}: {one.message}", style=DIM)
+        if one.round is not None and one.round.wishes:
+            self.hints(one.round)
+            self.merge(one.round, one.rule)
+        self.suggestions(one)
+        for code, text in one.findings:
+            self.lines.append("")
+            self.say(f"{code}: {text}", style=YELLOW)
+        return "\n".join(self.lines) + "\n"
+
+    def say(self, text: str, indent: int = 0, first: str = "", style: str = "") -> None:
+        """A sentence, broken at the width."""
+        room = max(20, self.width - indent - len(first))
+        for at, line in enumerate(wrap(clean(text), room, columns)):
+            lead = first if at == 0 else " " * len(first)
+            self.lines.append(" " * indent + lead + self.paint(line, style))
+
+    def heading(self, text: str) -> None:
+        self.lines.append("")
+        self.say(text, style=BOLD)
+
+    # --- hints ---
+
+    def hints(self, one: Round) -> None:
+        """Resources by NUMA nodes, whichever way it fits (rule 2)."""
+        whose = "the pod" if one.container is None else f"container {one.container}"
+        self.heading(f"Hints of {whose}" if one.container != "" else "Hints")
+        rows = _by_resource(one.wishes)
+        if _width(rows) > self.width - GAP:
+            rows = _turned(rows)
+        if _width(rows) > self.width - GAP:
+            for wish in one.wishes:
+                self.say(_line(wish), 2)
+            return
+        self.table(rows)
+        if any(place.mark == PREFERRED for wish in one.wishes for place in wish.places):
+            self.say("yes!: preferred, as few NUMA nodes as an idle machine would need", 2, style=DIM)
+
+    def table(self, rows: Sequence[Sequence[Cell]]) -> None:
+        widths = _widths(rows)
+        for at, row in enumerate(rows):
+            line = ""
+            for cell, size in zip(row, widths, strict=True):
+                style = BOLD if at == 0 else cell.style
+                line += self.paint(cell.text, style) + " " * (size - columns(cell.text) + GAP)
+            self.lines.append(" " * GAP + line.rstrip())
+
+    # --- merge ---
+
+    def merge(self, one: Round, rule: str) -> None:
+        """What each resource left over, and what came of it."""
+        self.heading("Merge")
+        for step in one.narrowings:
+            prefers, left = (_masks(masks, more=step.more) for masks in (step.prefers, step.left))
+            self.say(f"{step.resource} prefers {prefers}: {left} left", 2)
+        best = f"NUMA {one.best.numa}"
+        if one.best.numa is None:
+            best = "any NUMA node" if one.best.preferred else "no NUMA nodes"
+        preferred = "preferred" if one.best.preferred else "not preferred"
+        verdict = "accepted" if one.admitted else "refused"
+        self.say(f"best: {best}, {preferred}: {verdict}", 2, style=GREEN if one.admitted else RED)
+        if rule:
+            self.say(f"rule: {rule}", 2)
+
+    # --- suggestions ---
+
+    def suggestions(self, one: Explanation) -> None:
+        """What would help, smallest change first."""
+        if not one.searched:
+            return
+        what = "the kubelet starts" if one.verdict == NOT_STARTED else "the pod is admitted"
+        if not one.suggestions:
+            self.lines.append("")
+            self.say("No single change was found that would help.")
+            return
+        self.heading(f"What would help: after each of these {what}, as simulated")
+        for number, each in enumerate(one.suggestions, 1):
+            self.suggestion(number, each)
+
+    def suggestion(self, number: int, one: Suggestion) -> None:
+        self.say(f"{one.text}.", 2, f"{number}. ")
+        if one.price:
+            self.say(f"({one.price})", 5, style=DIM)
+
+
+# --- tables ---------------------------------------------------------------------------------
+
+
+def _widths(rows: Sequence[Sequence[Cell]]) -> list[int]:
+    return [max(columns(row[at].text) for row in rows) for at in range(len(rows[0]))]
+
+
+def _width(rows: Sequence[Sequence[Cell]]) -> int:
+    return sum(size + GAP for size in _widths(rows)) - GAP
+
+
+def _turned(rows: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _by_resource(wishes: Sequence[Wish]) -> list[list[Cell]]:
+    """A row for each resource, a column for each NUMA node or group of equal ones."""
+    groups = _groups(wishes)
+    head = ["RESOURCE"]
+    known = any(wish.asked is not None for wish in wishes)
+    if known:
+        head.append("ASKED")
+    head += [f"NUMA {format_ids(mask)}" for mask in groups]
+    several = any(wish.wider for wish in wishes)
+    if several:
+        head.append("SEVERAL")
+    rows = [[Cell(text) for text in head]]
+    for wish in wishes:
+        row = [Cell(clean(wish.resource))]
+        if known:
+            row.append(Cell(_asked(wish)))
+        for mask in groups:
+            place = next((p for p in wish.places if mask >> p.numa & 1), None)
+            row.append(_cell(wish, place))
+        if several:
+            row.append(Cell(_wider(wish)))
+        rows.append(row)
+    return rows
+
+
+def _groups(wishes: Sequence[Wish]) -> list[int]:
+    """NUMA nodes that get a column together: all that look the same, where there are many."""
+    numas = sorted({place.numa for wish in wishes for place in wish.places})
+    looks: dict[tuple[Cell, ...], int] = {}
+    for numa in numas:
+        look = tuple(_cell(wish, next((p for p in wish.places if p.numa == numa), None)) for wish in wishes)
+        key = look if len(numas) > FEW_NODES else (*look, Cell(str(numa)))
+        looks[key] = looks.get(key, 0) | 1 << numa
+    return list(looks.values())
+
+
+def _cell(wish: Wish, place: Place | None) -> Cell:
+    if wish.answer == NO_WISH:
+        return Cell("any", DIM)
+    if place is None:
+        return Cell("-", DIM)
+    word, style = MARKS[place.mark]
+    if place.free is None:
+        return Cell(word, style)
+    free = bytes_text(place.free) if wish.unit == BYTES else str(place.free)
+    note = f", {place.note}" if place.note else ""
+    return Cell(f"{word}, {free} free{note}" if place.free else f"{word}, none free{note}", style)
+
+
+def _asked(wish: Wish) -> str:
+    if wish.asked is None:
+        return "-"
+    if wish.unit == BYTES:
+        return bytes_text(wish.asked)
+    return f"{wish.asked} CPU{'s' * (wish.asked != 1)}" if wish.unit == CPUS else str(wish.asked)
+
+
+def _wider(wish: Wish) -> str:
+    if wish.answer == IMPOSSIBLE:
+        return "impossible"
+    shown = [f"{format_ids(mask)}{'!' if liked else ''}" for mask, liked in wish.wider]
+    return " ".join(shown) + (" …" if wish.more else "") if shown else "-"
+
+
+def _line(wish: Wish) -> str:
+    """A resource in one line, where no table has room."""
+    places = [f"NUMA {format_ids(mask)} {cell}" for mask, cell in _line_cells(wish)]
+    asked = f" ({_asked(wish)})" if wish.asked is not None else ""
+    wider = f"; several: {_wider(wish)}" if wish.wider else ""
+    return f"{wish.resource}{asked}: {'; '.join(places) or 'any'}{wider}"
+
+
+def _line_cells(wish: Wish) -> Iterator[tuple[int, str]]:
+    looks: dict[str, int] = {}
+    for place in wish.places:
+        text = _cell(wish, place).text
+        looks[text] = looks.get(text, 0) | 1 << place.numa
+    for text, mask in looks.items():
+        yield mask, text
+
+
+def _masks(masks: Iterable[int], *, more: bool) -> str:
+    shown = [format_ids(mask) for mask in masks]
+    if not shown:
+        return "nothing"
+    return f"NUMA {' or '.join(shown)}{' or others' if more and len(shown) > 1 else ''}"

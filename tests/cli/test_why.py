@@ -1,0 +1,188 @@
+"""``numawise why``: the examples, the forms of the answer, exit codes, and bad input."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.run import EXAMPLES, ROOT, Ran, numawise, program, refused
+
+THREE, EIGHT, INCIDENT = (EXAMPLES / name for name in ("3gpu-server", "8gpu-server", "incident-server"))
+
+
+def why(
+    capsys: pytest.CaptureFixture[str], server: Path, *rest: object, kubelet: str = "kubelet.yaml"
+) -> Ran:
+    return numawise(
+        capsys, "why", "--machine", server / "machine.yaml", "--kubelet-config", server / kubelet, *rest
+    )
+
+
+def pods(ran: Ran) -> list[dict[str, Any]]:
+    found = json.loads(ran.out)
+    assert (found["apiVersion"], found["kind"]) == ("numawise.dev/v1alpha1", "Explanation")
+    assert found["admitted"] + found["rejected"] == len(found["pods"])
+    return found["pods"]
+
+
+def test_the_incident(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = why(capsys, INCIDENT, *sorted((INCIDENT / "pods").iterdir()))
+    assert (ran.status, ran.err) == (1, "")
+    told = " ".join(ran.out.split())
+    assert "CPU hints only on NUMA 1, memory hints only on NUMA 0: no NUMA node serves both" in told
+    assert "StatefulSet vmstorage-common recreates it for ever" in told
+    assert (
+        "1. Ask for 2 CPUs less: set cpu to 2 instead of 4 in container vmstorage (requests and limits)."
+        in told
+    )
+    assert told.endswith("2 of 3 pods admitted")
+
+
+def test_the_fix_of_the_incident_is_admitted(capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted((INCIDENT / "pods").glob("0*"))
+    ran = why(capsys, INCIDENT, "-o", "json", *before, *(INCIDENT / "fixed").iterdir())
+    assert ran.status == 0
+    assert pods(ran)[-1]["answer"] == "Admitted: everything on NUMA 0: 2 CPUs (14-15), 120 GiB of memory"
+
+
+def test_five_gpus(capsys: pytest.CaptureFixture[str]) -> None:
+    five = EIGHT / "pods" / "04-five-gpu-training.yaml"
+    (one,) = pods(why(capsys, EIGHT, "-o", "json", five, kubelet="kubelet-single-numa-node.yaml"))
+    assert one["answer"] == (
+        "Rejected: nvidia.com/gpu: 5 are asked for and no NUMA node of this machine can give more than 4; "
+        "single-numa-node needs one NUMA node with all of them"
+    )
+    assert one["resources"] == ["nvidia.com/gpu"]
+    assert (one["reason"], one["scope"], one["container"]) == ("TopologyAffinityError", "pod", "")
+    edit = one["suggestions"][0]
+    assert edit["pod"] == [
+        {"op": "replace", "path": f"/spec/containers/0/resources/{side}/nvidia.com~1gpu", "value": "4"}
+        for side in ("requests", "limits")
+    ]
+
+
+def test_every_form_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    five = EIGHT / "pods" / "04-five-gpu-training.yaml"
+    forms = {
+        form: why(capsys, EIGHT, "-o", form, five, kubelet="kubelet-single-numa-node.yaml").out
+        for form in ("json", "yaml", "text")
+    }
+    assert json.loads(forms["json"]) == yaml.safe_load(forms["yaml"])
+    assert json.loads(forms["json"])["pods"][0]["answer"] in " ".join(forms["text"].split())
+
+
+def test_state_files_are_minded(capsys: pytest.CaptureFixture[str]) -> None:
+    pod = next((THREE / "pods" / "14-both-short").glob("b-*"))
+    state = THREE / "state" / "numa1-busy"
+    (one,) = pods(why(capsys, THREE, "--state", state, "-o", "json", pod))
+    assert one["answer"].startswith(
+        "Admitted, but not aligned: 5 CPUs (1-5) on NUMA 0 and 11 CPUs (17-27) on NUMA 1"
+    )
+    assert "nvidia.com/gpu: 2 are asked for and would fit one NUMA node of an idle machine" in one["answer"]
+
+
+def test_a_kubelet_that_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:
+    pod = EIGHT / "pods" / "03-inference-service.yaml"
+    ran = why(capsys, EIGHT, pod, kubelet="kubelet-refused.yaml")
+    assert ran.status == 1
+    told = " ".join(ran.out.split())
+    assert told.startswith(
+        'The kubelet does not start (memory-manager): the total amount "4Gi" of type "memory"'
+    )
+    assert "1. Set reservedMemory to 2148Mi on NUMA 0 and 2Gi on NUMA 1, 4196Mi in all." in told
+
+
+def test_state_of_another_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    pod = next((THREE / "pods" / "01-3cpu").iterdir())
+    ran = why(capsys, THREE, "--state", THREE / "state" / "policy-none", "-o", "json", pod)
+    assert ran.status == 1
+    (one,) = pods(ran)
+    assert one["verdict"] == "not started"
+    assert ["cpu_manager_state"] in [each.get("delete") for each in one["suggestions"]]
+
+
+def test_another_node(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, kubelet in (("strict", "kubelet-single-numa-node.yaml"), ("loose", "kubelet.yaml")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "machine.yaml").write_text((EIGHT / "machine.yaml").read_text())
+        (tmp_path / name / "config.yaml").write_text((EIGHT / kubelet).read_text())
+    five = EIGHT / "pods" / "04-five-gpu-training.yaml"
+    nodes = ["--node", tmp_path / "strict", "--node", tmp_path / "loose"]
+    (one,) = pods(why(capsys, EIGHT, "-o", "json", *nodes, five, kubelet="kubelet-single-numa-node.yaml"))
+    assert one["suggestions"][0] == {
+        "kind": "node",
+        "text": "Send the pod to node loose, which admits it as it is",
+        "node": "loose",
+    }
+
+
+@pytest.mark.parametrize(("hints", "status", "words"), [
+    (["cpu=1! 0-1", "memory=0!"], 1, "Rejected: CPU hints only on NUMA 1, memory hints only on NUMA 0"),
+    (["cpu=0! 0-1", "memory=0!"], 0, "Admitted: on NUMA 0, which all resources prefer"),
+    (['cpu=[{"NUMANodeAffinity":2,"Preferred":true}]', "memory={01 true}"], 1, "Rejected: CPU hints only on NUMA 1"),
+])  # fmt: skip
+def test_pasted_hints(hints: list[str], status: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [word for hint in hints for word in ("--hints", hint)]
+    ran = numawise(capsys, "why", "--policy", "single-numa-node", *options)
+    assert ran.status == status
+    assert ran.out.startswith(words)
+
+
+def test_older_release(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--policy", "restricted", "--hints", "cpu=0-1!", "--hints", "x/gpu=0! 1! 0-1"]
+    assert numawise(capsys, "why", "--kube", "1.23", *options).status == 0
+    assert numawise(capsys, "why", "--kube", "1.24", *options).status == 1
+
+
+MACHINE, KUBELET = str(INCIDENT / "machine.yaml"), str(INCIDENT / "kubelet.yaml")
+POD = str(INCIDENT / "pods" / "10-statefulset.yaml")
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ([],                                                              ["--machine: is missing", "--hints"]),
+    (["--machine", MACHINE, POD],                                     ["--kubelet-config: is missing"]),
+    (["--machine", MACHINE, "--kubelet-config", KUBELET],             ["PODS: is missing"]),
+    (["--machine", MACHINE, "--kubelet-config", KUBELET, "/no/pod"],  ["/no/pod", "there is no such file"]),
+    (["--machine", "-", "--kubelet-config", "-", POD],                ["standard input (-) can be read only once"]),
+    (["--machine", MACHINE, "--kubelet-config", KUBELET, "--node", "/nowhere", POD], ["/nowhere: is not a directory"]),
+    (["--machine", MACHINE, "--kubelet-config", KUBELET, "--node", str(EXAMPLES), POD], [f"{EXAMPLES}: has no machine.yaml"]),
+    (["--machine", MACHINE, "--kubelet-config", KUBELET, "--policy", "none", POD], ["--policy and --numa go with --hints"]),
+    (["--hints", "cpu=0!"],                                           ["--policy: is missing"]),
+    (["--policy", "restricted", "--hints", "cpu=x"],                  ["--hints: cpu: 'x' is no hint"]),
+    (["--policy", "restricted", "--hints", "cpu=0!", POD],            ["--hints are explained by themselves"]),
+    (["--kube", "2", "--policy", "restricted", "--hints", "cpu=0!"],  ["--kube", "'2'"]),
+])  # fmt: skip
+def test_bad_input(arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    refused(numawise(capsys, "why", *arguments), *words)
+
+
+def test_pipes_and_colours() -> None:
+    arguments = ["why", "--policy", "single-numa-node", "--hints", "cpu=1!", "--hints", "memory=0!"]
+    assert "\x1b" not in program(*arguments).out
+    assert "\x1b" in program(*arguments, FORCE_COLOR="1").out
+    assert "\x1b" not in program(*arguments, FORCE_COLOR="1", NO_COLOR="1").out
+
+
+def test_standard_input(capsys: pytest.CaptureFixture[str]) -> None:
+    del capsys
+    ran = program("why", "--machine", MACHINE, "--kubelet-config", KUBELET, "-", stdin=Path(POD).read_text())
+    assert ran.status == 0
+    assert ran.out.startswith("vm-cluster-common/vmstorage-common-15\nAdmitted: everything on NUMA 0")
+
+
+def test_examples_of_the_help_run(capsys: pytest.CaptureFixture[str]) -> None:
+    help_text = numawise(capsys, "why", "--help").out.replace("\\\n", " ")
+    lines = [line.strip() for line in help_text.splitlines() if line.strip().startswith("numawise why")]
+    runnable = [line for line in lines if "m.yaml" not in line]
+    assert len(runnable) == 2
+    for line in runnable:
+        words = [
+            word
+            for part in shlex.split(line)[1:]
+            for word in (sorted(map(str, ROOT.glob(part))) if "*" in part else [part])
+        ]
+        ran = program(*words)
+        assert (ran.status, ran.err) == (1, "")
