@@ -129,8 +129,9 @@ def command(
     if logs:
         from numawise.cli.why_log import LogFlags, explain_log  # noqa: PLC0415
 
-        if hints or nodes:
-            raise InputError("--log goes with neither --hints nor --node", advice="leave these out")
+        if hints or nodes or bundle is not None:
+            advice = "leave these out; give the node with --machine, --kubelet-config and --state"
+            raise InputError("--log goes with neither --hints nor --node nor --bundle", advice=advice)
         beside = (machine, kubelet_config, state, pods, policy, numa, kube)
         return explain_log(context, LogFlags(logs, pod, since, everything, *beside), output, width)
     if pod is not None or since is not None or everything:

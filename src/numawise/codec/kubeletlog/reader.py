@@ -52,7 +52,7 @@ PLAIN_STARTS = (
     "Pod ",
 )
 TELLING = frozenset(text[:SHOWN].encode() for text in (*READINGS, *PLAIN_STARTS))
-TOPOLOGY = b"[topologymanager] "
+TOPOLOGY, BRACKET = b"[topologymanager] ", ord("[")
 """All of these tell something."""
 KUBELET = (
     b"kubelet",
@@ -103,10 +103,10 @@ class _Reader:
         for block in blocks:
             self.tally.size += len(block)
             rest += block
-            if not begun and rest.strip():
-                begun = True
-                self.export = rest.lstrip().startswith(EXPORT)
-                self.tally.start = rest[:200].decode(errors="replace").strip().split("\n")[0]
+            if not begun:
+                begun = self._begins(rest)
+                if not begun:
+                    continue
             end = self._end(rest)
             if end:
                 done = yield from self._whole(rest[:end], last=False)
@@ -116,6 +116,14 @@ class _Reader:
                 rest = b""
         if rest:
             yield from self._whole(rest if rest.endswith(b"\n") else rest + b"\n", last=True)
+
+    def _begins(self, data: bytes) -> bool:
+        """Look at how the input begins, once there is enough of it."""
+        begin = data.lstrip()
+        if begin:
+            self.tally.start = begin[:200].decode(errors="replace").split("\n")[0].strip()
+        self.export = begin.startswith(EXPORT)
+        return len(begin) >= len(EXPORT)
 
     def _end(self, data: bytes) -> int:
         """Where the last whole line (or entry) of the data ends."""
@@ -179,6 +187,8 @@ class _Reader:
         at = end + 1
         body, more = framed.body, framed.part
         block = body.endswith("=<")
+        if not more and not block:
+            return framed, at, True
         while more or block:
             if at >= len(data):
                 return replace(framed, body=body), at, False
@@ -221,7 +231,7 @@ def _telling(data: bytes, pattern: re.Pattern[bytes] = WORDS) -> tuple[list[int]
     for found in pattern.finditer(data):
         known += 1
         word = found[1]
-        if word in TELLING or word.startswith(TOPOLOGY):
+        if word in TELLING or (word[0] == BRACKET and word.startswith(TOPOLOGY)):
             starts.append(found.start())
     if not known and pattern is WORDS and any(stamp in data for stamp in STAMPED):
         return _telling(data, BARE_JSON)

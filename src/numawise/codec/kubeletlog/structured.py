@@ -43,7 +43,7 @@ from numawise.rules.versions import ENDLESS, Version
 
 Reading = Callable[[Headed, Fields], Event | None]
 
-NUMA_NODE = re.compile(r"NUMANodeID\"?:(\d{1,2})\b")
+NUMA_NODE = re.compile(r"NUMANodeID\"?: ?(\d{1,2})(?!\d)")
 SCOPES = ("container", "pod", "none")
 MANAGERS = {"cpu_manager.go": "cpu", "memory_manager.go": "memory", "manager.go": "device"}
 
@@ -289,7 +289,7 @@ def _machine(_line: Headed, fields: Fields) -> Event | None:
 def numas_in(text: str) -> int:
     """The NUMA nodes that a print of the CPU topology names, packed."""
     found = 0
-    for numa in NUMA_NODE.findall(text.replace(" ", "")):
+    for numa in NUMA_NODE.findall(text):
         found |= 1 << int(numa) if int(numa) < 64 else 0
     return found
 

@@ -1,0 +1,431 @@
+"""Admissions out of events.
+
+Rules kept here:
+
+1. Lines that name a pod go to its admission, wherever they stand; lines that name none go to the admission
+   that the same kubelet was last busy with.
+2. An admission begins with the kubelet's word, or with hints for a container that has its answer already.
+3. An answer that was stored was accepted.  One that is not preferred and was not stored, though the log goes
+   on, was refused; where the log ends there, it is unfinished.
+4. What a line tells later (the event, the status) completes an admission, and never turns one that another
+   pod of the same name has begun since.
+5. Never more than ``MOST_OPEN`` admissions of a kubelet are open, and ``MOST_KUBELETS`` kubelets known.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from numawise.apps.logs.kubelets import Kubelets
+from numawise.codec.explanation import ADMITTED, REJECTED
+from numawise.codec.kubeletlog import values
+from numawise.codec.kubeletlog.report import UNFINISHED, Admission, LoggedRound, Shortage, Trouble
+from numawise.codec.kubeletlog.values import Event, Origin, PodRef
+from numawise.engine.failure import SMT_ALIGNMENT, TOPOLOGY_AFFINITY, UNEXPECTED
+from numawise.engine.hint import NOWHERE, Family, Hint
+from numawise.request.model import CPU
+
+MOST_OPEN = 64
+MOST_KUBELETS = 256
+MOST_REMEMBERED = 512
+LONGEST_AGO = 500_000
+"""Lines after which an admission that nothing more was heard of is done."""
+
+Done = Callable[[Admission], None]
+
+
+@dataclass(slots=True)
+class _Round:
+    container: str | None
+    hints: dict[str, Family | None] = field(default_factory=dict)
+    own: dict[str, Family | None] = field(default_factory=dict)
+    """As the providers tell them; used where the Topology Manager's line is missing."""
+    unsure: set[str] = field(default_factory=set)
+    shortages: dict[str, Shortage] = field(default_factory=dict)
+    best: Hint | None = None
+    answered: bool = False
+    placed: bool = False
+    cut: bool = False
+
+    @property
+    def preferred(self) -> bool:
+        """The answer is as good as it gets."""
+        return self.best is not None and self.best.preferred
+
+    def value(self) -> LoggedRound:
+        hints = {**{name: one for name, one in self.own.items() if name not in self.hints}, **self.hints}
+        for name in self.unsure & hints.keys():
+            # Neither line came; an answer that is preferred cannot hold a resource without a way.
+            if hints[name] is NOWHERE and self.preferred:
+                hints[name] = None
+        return LoggedRound(self.container, hints, self.shortages, self.best, self.placed, self.cut)
+
+
+@dataclass(slots=True)
+class _Open:
+    origin: Origin
+    pod: PodRef
+    line: int
+    last: int
+    time: datetime | None
+    announced: bool = False
+    """The kubelet said that it begins, as it will for the next one, too."""
+    rounds: list[_Round] = field(default_factory=list)
+    pod_scope: bool = False
+    allocating: bool = False
+    shortages: dict[str, Shortage] = field(default_factory=dict)
+    verdict: str = ""
+    reason: str = ""
+    message: str = ""
+    heard: set[tuple[str, str]] = field(default_factory=set)
+    """Who has told of a rejection."""
+    troubles: list[Trouble] = field(default_factory=list)
+    cpus: dict[str, str] = field(default_factory=dict)
+    devices: dict[str, str] = field(default_factory=dict)
+    wanted: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        """True when lines tell how it ended."""
+        return bool(self.verdict or self.troubles)
+
+    @property
+    def over(self) -> bool:
+        """True when nothing that belongs to an admission can follow any more, but for words about it."""
+        last = self.rounds[-1] if self.rounds else None
+        refused = last is not None and last.answered and not last.placed and not last.preferred
+        return refused or self.settled
+
+    def value(self, line: int) -> Admission:
+        verdict, told = self._verdict(line)
+        reason = self.reason
+        if verdict == REJECTED and not reason:
+            reason = self._concluded_reason()
+        return Admission(
+            self.pod,
+            self.origin,
+            self.time,
+            self.line,
+            self.last,
+            tuple(one.value() for one in self.rounds),
+            self.pod_scope,
+            verdict,
+            told,
+            reason,
+            self.message,
+            tuple(dict.fromkeys(self.troubles)),
+            dict(self.cpus),
+            dict(self.devices),
+            dict(self.wanted),
+        )
+
+    def _verdict(self, line: int) -> tuple[str, bool]:
+        """Verdict, and whether it was told (rule 3)."""
+        if self.verdict:
+            return self.verdict, True
+        if self.troubles:
+            return REJECTED, False
+        last = self.rounds[-1] if self.rounds else None
+        if last is not None and last.answered and not last.placed:
+            if last.best is not None and not last.preferred and line > self.last:
+                return REJECTED, False
+            return UNFINISHED, False
+        placed = last is not None and last.placed
+        return (ADMITTED if placed or (last is None and self.allocating) else UNFINISHED), False
+
+    def _concluded_reason(self) -> str:
+        if not self.troubles:
+            return TOPOLOGY_AFFINITY
+        return SMT_ALIGNMENT if self.troubles[-1].error.startswith("SMT Alignment") else UNEXPECTED
+
+
+class Admissions:
+    """Takes events in the order of the log; gives admissions as they end."""
+
+    def __init__(self, done: Done, life: Callable[[Event], None] = lambda _: None) -> None:
+        self.done = done
+        self.life = life
+        self.kubelets = Kubelets(MOST_KUBELETS)
+        self._open: OrderedDict[Origin, OrderedDict[int, _Open]] = OrderedDict()
+        self._busy: dict[Origin, _Open] = {}
+        self._ended: OrderedDict[PodRef, frozenset[tuple[str, str]]] = OrderedDict()
+        """Rejected pods whose admission is done, so that late words about them make no new one."""
+
+    def hear(self, event: Event) -> None:
+        """One more event."""
+        self.kubelets.hear(event)
+        match event.kind:
+            case values.ADMIT_STARTED:
+                self._started(event)
+            case values.HINTS | values.PROVIDER_HINTS:
+                self._hints(event)
+            case values.NO_PREFERENCE | values.IMPOSSIBLE:
+                self._preference(event)
+            case values.SHORT:
+                self._short(event)
+            case values.MERGED | values.BEST:
+                self._answered(event)
+            case values.AFFINITY:
+                self._stored(event)
+            case values.ALLOCATING:
+                self._allocating(event)
+            case values.CPUS_WANTED | values.WANTED:
+                self._wanted(event)
+            case values.CPUS | values.DEVICES:
+                self._given(event)
+            case values.FAILED:
+                self._failed(event)
+            case values.RESULT:
+                self._result(event)
+            case values.DENIED | values.REJECTED | values.STATUS:
+                self._turned_away(event)
+            case values.CAME | values.RECREATED:
+                self._came(event)
+
+    def finish(self, line: int) -> None:
+        """The log ends with this line."""
+        for origin in list(self._open):
+            self._leave(origin, line)
+
+    # --- which admission ---
+
+    def _of(self, event: Event, *, adopt: bool = True) -> _Open | None:
+        """The admission a line belongs to (rule 1); ``adopt``: it may be the first to name the pod."""
+        busy = self._busy.get(event.origin)
+        if not event.pod:
+            return busy
+        if busy is not None and (busy.pod.matches(event.pod) or (adopt and not busy.pod)):
+            return busy
+        for one in reversed(self._open.get(event.origin, {}).values()):
+            if one.pod.matches(event.pod):
+                return one
+        # A line with nothing but a uid, while the pod that is busy has shown its name only.
+        if adopt and busy is not None and not event.pod.name and not busy.pod.uid and not busy.settled:
+            return busy
+        return None
+
+    def _touched(self, one: _Open, event: Event) -> _Open:
+        if not one.pod and event.pod:
+            for other in list(self._open[event.origin].values()):
+                if other is not one and other.pod.matches(event.pod):
+                    self._end(other, event.line)
+        one.pod = one.pod.with_(event.pod)
+        one.last = event.line
+        one.time = one.time or event.time
+        self._busy[event.origin] = one
+        self._open[event.origin].move_to_end(id(one))
+        return one
+
+    def _begin(self, event: Event) -> _Open:
+        opened = self._open.setdefault(event.origin, OrderedDict())
+        self._open.move_to_end(event.origin)
+        if len(self._open) > MOST_KUBELETS:
+            self._leave(next(iter(self._open)), event.line)
+        while opened:
+            oldest = next(iter(opened.values()))
+            if len(opened) < MOST_OPEN and event.line - oldest.last < LONGEST_AGO:
+                break
+            self._end(oldest, event.line)
+        one = _Open(event.origin, event.pod, event.line, event.line, event.time)
+        opened[id(one)] = one
+        self._busy[event.origin] = one
+        return one
+
+    def _ongoing(self, event: Event) -> _Open:
+        found = self._of(event)
+        return self._begin(event) if found is None else self._touched(found, event)
+
+    def _end(self, one: _Open, line: int) -> None:
+        del self._open[one.origin][id(one)]
+        if self._busy.get(one.origin) is one:
+            del self._busy[one.origin]
+        if not one.pod and not one.rounds and not one.verdict:
+            return
+        value = one.value(line)
+        if value.rejected:
+            self._ended.pop(one.pod, None)
+            self._ended[one.pod] = frozenset(one.heard)
+            if len(self._ended) > MOST_REMEMBERED:
+                self._ended.popitem(last=False)
+        self.kubelets.learn(value)
+        self.done(value)
+
+    def _leave(self, origin: Origin, line: int) -> None:
+        for one in list(self._open.get(origin, {}).values()):
+            self._end(one, line)
+        self._open.pop(origin, None)
+        self._busy.pop(origin, None)
+
+    def _came(self, event: Event) -> None:
+        """A pod that comes again is another one: what there was of the last is over."""
+        pods = event.pods if event.kind == values.CAME else (event.pod,)
+        for pod in pods:
+            for one in list(self._open.get(event.origin, {}).values()):
+                if one.pod.matches(pod) and (one.over or event.kind == values.CAME):
+                    self._end(one, event.line)
+        self.life(event)
+
+    # --- hints and their merge ---
+
+    def _started(self, event: Event) -> None:
+        found = self._of(event) if event.pod else self._busy.get(event.origin)
+        if found is not None and not found.pod and not found.rounds:
+            self._touched(found, event).announced = True
+            return
+        if found is not None and found.pod and event.pod:
+            self._end(found, event.line)
+        self._begin(event).announced = True
+
+    def _round(self, event: Event) -> _Round:
+        """The merge that hints belong to; they may begin another admission (rule 2)."""
+        one = self._of(event)
+        if one is not None and (one.over or any(each.answered for each in one.rounds)):
+            again = any(each.answered and each.container == event.container for each in one.rounds)
+            over = bool(one.verdict) or (one.over and not one.announced)
+            if over or again or event.container is None:
+                if one.pod:
+                    self._end(one, event.line)
+                one = None
+        one = self._begin(event) if one is None else self._touched(one, event)
+        if not one.rounds or one.rounds[-1].answered or one.rounds[-1].container != event.container:
+            one.rounds.append(_Round(event.container))
+            one.pod_scope = one.pod_scope or event.container is None
+        return one.rounds[-1]
+
+    def _hints(self, event: Event) -> None:
+        round_ = self._round(event)
+        target = round_.hints if event.kind == values.HINTS else round_.own
+        target.update(event.hints)
+        round_.unsure |= event.unsure
+        round_.cut = round_.cut or event.cut
+
+    def _preference(self, event: Event) -> None:
+        """Tells apart what the print of hints leaves open: no wish, or no way."""
+        one = self._busy.get(event.origin)
+        if one is None or not one.rounds or one.rounds[-1].answered or not event.resource:
+            return
+        round_ = one.rounds[-1]
+        if event.resource in round_.unsure or event.resource not in round_.hints:
+            round_.hints[event.resource] = NOWHERE if event.kind == values.IMPOSSIBLE else None
+            round_.unsure.discard(event.resource)
+        one.last = event.line
+
+    def _short(self, event: Event) -> None:
+        one = self._of(event)
+        if one is not None and one.over and event.pod:
+            self._end(one, event.line)
+            one = None
+        one = self._begin(event) if one is None else self._touched(one, event)
+        one.shortages[event.resource] = Shortage(event.asked, event.available, event.text == "held")
+
+    def _answered(self, event: Event) -> None:
+        one = self._ongoing(event)
+        if not one.rounds:
+            one.rounds.append(_Round(event.container))
+        round_ = one.rounds[-1]
+        if round_.answered and event.kind == values.BEST and event.container not in (None, round_.container):
+            round_ = _Round(event.container)
+            one.rounds.append(round_)
+        if event.container is not None and round_.container is None and not one.pod_scope:
+            round_.container = event.container
+        if event.scope == "pod":
+            one.pod_scope = True
+        round_.best = event.hint if event.hint is not None else round_.best
+        round_.answered = True
+        round_.shortages, one.shortages = {**round_.shortages, **one.shortages}, {}
+
+    def _stored(self, event: Event) -> None:
+        one = self._ongoing(event)
+        if not one.rounds:
+            one.rounds.append(_Round(event.container, best=event.hint))
+        for round_ in reversed(one.rounds):
+            if one.pod_scope or event.container is None or round_.container in (None, event.container):
+                break
+        else:
+            round_ = _Round(event.container, best=event.hint)
+            one.rounds.append(round_)
+        round_.best = round_.best or event.hint
+        round_.answered = round_.placed = True
+        if event.container is None:
+            for each in one.rounds:
+                each.placed = each.answered
+
+    # --- allocation ---
+
+    def _allocating(self, event: Event) -> None:
+        found = self._of(event)
+        if found is not None and found.over and found.pod and event.pod:
+            self._end(found, event.line)
+            found = None
+        one = self._begin(event) if found is None else self._touched(found, event)
+        one.allocating = True
+
+    def _wanted(self, event: Event) -> None:
+        one = self._of(event)
+        if one is not None and event.asked is not None:
+            one.wanted[event.resource] = event.asked
+            self._touched(one, event)
+
+    def _given(self, event: Event) -> None:
+        one = self._of(event)
+        if one is None or one.over:
+            return
+        self._touched(one, event)
+        if event.kind == values.CPUS:
+            one.cpus[event.container or ""] = event.text
+        else:
+            before = one.devices.get(event.resource)
+            one.devices[event.resource] = f"{before},{event.text}" if before else event.text
+
+    def _failed(self, event: Event) -> None:
+        one = self._ongoing(event)
+        container = event.container or (one.rounds[-1].container if one.rounds else "") or ""
+        told = {trouble.error for trouble in one.troubles}
+        if event.message not in told:
+            one.troubles.append(Trouble(event.provider, event.message, container))
+        if event.asked is not None:
+            one.wanted.setdefault(CPU, event.asked)
+
+    # --- the verdict ---
+
+    def _result(self, event: Event) -> None:
+        one = self._ongoing(event)
+        one.verdict = REJECTED if event.message else ADMITTED
+        one.message = event.message
+        one.reason = event.reason
+
+    def _turned_away(self, event: Event) -> None:
+        """The kubelet's word, its event, or the pod's status (rule 4)."""
+        one = self._of(event, adopt=False)
+        heard = (event.kind, event.text)
+        if one is None:
+            if self._was_ended(event, heard):
+                return
+            one = self._begin(event)
+        elif event.kind == values.STATUS:
+            if not self._may_be_about(one, event):
+                return
+        elif heard in one.heard and not (one.pod.uid and event.pod.uid):
+            self._end(one, event.line)
+            one = self._begin(event)
+        one.heard.add(heard)
+        if one.verdict != REJECTED or not one.reason:
+            one.verdict, one.reason = REJECTED, event.reason or one.reason
+            one.message = event.message or one.message
+        one.pod = one.pod.with_(event.pod)
+        one.last = event.line
+
+    @staticmethod
+    def _may_be_about(one: _Open, event: Event) -> bool:
+        if one.pod.uid and event.pod.uid:
+            return one.pod.uid == event.pod.uid
+        return one.over or not (one.rounds or one.allocating)
+
+    def _was_ended(self, event: Event, heard: tuple[str, str]) -> bool:
+        """True for a late word about an admission that is done; the same word again tells of another."""
+        for pod, known in reversed(self._ended.items()):
+            if pod.matches(event.pod):
+                known_pod = bool(pod.uid and event.pod.uid)
+                return known_pod or event.kind == values.STATUS or heard not in known
+        return False

@@ -1,0 +1,268 @@
+"""One admission out of a log, explained without the machine.
+
+Rules kept here:
+
+1. The hints are merged anew under the policy; the log's own answer decides what is said, and where ours is
+   another, that is said too.
+2. A policy or release that the log leaves open is chosen so that the merge gives the log's answer.
+3. Whatever the log does not tell is named as not told, never made up.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from numawise.apps.logs.causes import cause_of
+from numawise.apps.logs.tell import (
+    NO_AMOUNTS,
+    NO_HINTS,
+    given_text,
+    loop_text,
+    merge_text,
+    policy_text,
+    shortage_text,
+    unfinished_text,
+    verdict_text,
+)
+from numawise.apps.why.explain import explain_hints
+from numawise.codec.explanation import ADMITTED, IMPOSSIBLE, REJECTED, Explanation, Round, Wish
+from numawise.codec.kubeletlog.report import UNFINISHED, Admission, Kubelet, LoggedRound, Repeats
+from numawise.engine.failure import TOPOLOGY_AFFINITY
+from numawise.engine.hint import NOWHERE, Hint
+from numawise.engine.topology.scope import NOT_ALIGNED
+from numawise.rules.model import BEST_EFFORT, NONE
+from numawise.rules.versions import ENDLESS, NEWEST, Version
+from numawise.sets import ids_of
+
+EQUAL_MASKS = (1, 24)
+"""Since when masks must agree to be preferred."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the user knows beside the log."""
+
+    policy: str = ""
+    version: Version | None = None
+    numas: int = 0
+    """NUMA nodes, packed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A merge under one policy and release."""
+
+    policy: str
+    found: Explanation
+    agrees: bool
+    """It gives the answer that the log has, and so does its verdict."""
+
+
+def explain_admission(
+    admission: Admission, kubelet: Kubelet, repeats: Repeats, given: Given | None = None
+) -> Explanation:
+    """What became of a pod, and why, as far as a log tells it."""
+    given = given or Given()
+    one = admission.decisive
+    attempt = _merged(admission, one, kubelet, given) if one is not None and one.hints else None
+    by_topology = admission.reason in ("", TOPOLOGY_AFFINITY)
+    if admission.rejected and by_topology and attempt is not None:
+        found = _refused(admission, attempt)
+    elif admission.rejected:
+        found = _failed(admission, attempt if by_topology else None)
+    elif attempt is not None:
+        found = _passed(admission, attempt)
+    else:
+        found = _silent(admission)
+    remarks = list(_remarks(admission, kubelet, repeats, attempt, found, given))
+    return replace(
+        found,
+        name=admission.pod.name or admission.pod.uid,
+        namespace=admission.pod.namespace,
+        uid=admission.pod.uid,
+        scope=_scope(admission, kubelet),
+        remarks=tuple(remarks),
+    )
+
+
+def _scope(admission: Admission, kubelet: Kubelet) -> str:
+    return "pod" if admission.pod_scope else kubelet.scope or ("container" if admission.rounds else "")
+
+
+# --- the merge, once more -------------------------------------------------------------------
+
+
+def _merged(admission: Admission, one: LoggedRound, kubelet: Kubelet, given: Given) -> _Attempt | None:
+    """The hints merged under the policy that gives the log's answer (rule 2)."""
+    numas = kubelet.numas | given.numas
+    first: _Attempt | None = None
+    for policy in _policies(kubelet, given):
+        for version in _versions(kubelet, given):
+            found = explain_hints(
+                policy,
+                dict(one.hints),
+                list(ids_of(numas)) or [0],
+                container=one.container,
+                version=version,
+            )
+            found = replace(found, round=_with_shortages(found.round, one))
+            attempt = _Attempt(policy, found, _agrees(admission, one, found, numas))
+            if attempt.agrees:
+                return attempt
+            first = first or attempt
+    return first
+
+
+def _policies(kubelet: Kubelet, given: Given) -> Sequence[str]:
+    if given.policy:
+        return (given.policy,)
+    return [policy for policy in kubelet.policies if policy != NONE] or (BEST_EFFORT,)
+
+
+def _versions(kubelet: Kubelet, given: Given) -> Iterator[Version]:
+    if given.version is not None:
+        yield given.version
+        return
+    since, until = kubelet.releases
+    newest = NEWEST if until == ENDLESS else until
+    yield newest
+    if since < EQUAL_MASKS <= newest:
+        yield (1, 23)
+
+
+def _agrees(admission: Admission, one: LoggedRound, found: Explanation, numas: int) -> bool:
+    """True when it is the log's answer; NUMA nodes that no line names may be all that differs."""
+    assert found.round is not None
+    ours, best = found.round.best, one.best
+    if best is not None and ours != best:
+        all_that_are_named = ours.numa is None and best.numa is not None and best.numa.bits == numas
+        if not all_that_are_named or ours.preferred != best.preferred:
+            return False
+    if admission.rejected and admission.reason == TOPOLOGY_AFFINITY:
+        return not found.admitted
+    return found.admitted or not one.placed
+
+
+def _with_shortages(drawn: Round | None, one: LoggedRound) -> Round | None:
+    """Notes of why a resource has no hints, where a line says it."""
+    if drawn is None or not one.shortages:
+        return drawn
+    wishes: list[Wish] = []
+    for wish in drawn.wishes:
+        short = one.shortages.get(wish.resource)
+        if short is not None and wish.answer == IMPOSSIBLE:
+            wish = replace(wish, note=shortage_text(short))
+        wishes.append(wish)
+    return replace(drawn, wishes=tuple(wishes))
+
+
+# --- answers --------------------------------------------------------------------------------
+
+
+def _refused(admission: Admission, attempt: _Attempt) -> Explanation:
+    """For want of common NUMA nodes."""
+    found = attempt.found
+    one = admission.decisive
+    assert one is not None
+    drawn = _logged(found.round, one.best, admitted=False)
+    message = admission.message or NOT_ALIGNED
+    base = replace(
+        found, verdict=REJECTED, reason=TOPOLOGY_AFFINITY, message=message, round=drawn, rule=found.rule
+    )
+    if found.admitted:
+        where = "the hints in the log do not show why"
+        missing = "; a line of them is cut off" if one.cut else "; a line of them may be missing"
+        return replace(base, answer=f"Rejected: {where}{missing}", resources=())
+    short = [name for name, family in one.hints.items() if family is NOWHERE and name in one.shortages]
+    if short:
+        text = "; ".join(f"{name}: {shortage_text(one.shortages[name])}" for name in short)
+        return replace(base, answer=_in_container(admission, f"Rejected: {text}"), resources=tuple(short))
+    return replace(base, answer=_in_container(admission, found.answer))
+
+
+def _in_container(admission: Admission, answer: str) -> str:
+    """Names the container where there are several."""
+    one = admission.decisive
+    names = {each.container for each in admission.rounds}
+    if one is None or one.container is None or len(names) < 2:
+        return answer
+    verdict, colon, cause = answer.partition(": ")
+    return f"{verdict}{colon}container {one.container}: {cause}"
+
+
+def _logged(drawn: Round | None, best: Hint | None, *, admitted: bool) -> Round | None:
+    """The merge with the log's own answer."""
+    return None if drawn is None else replace(drawn, best=best or drawn.best, admitted=admitted)
+
+
+def _failed(admission: Admission, attempt: _Attempt | None) -> Explanation:
+    """For something else, or with nothing known of the hints."""
+    container = next((each.container for each in reversed(admission.troubles) if each.container), "")
+    base = Explanation(
+        name=admission.pod.name,
+        verdict=REJECTED,
+        answer="",
+        container=container,
+        reason=admission.reason,
+        message=admission.message,
+        policy=attempt.policy if attempt else "",
+    )
+    if admission.reason in ("", TOPOLOGY_AFFINITY) and not admission.troubles:
+        return replace(base, answer=f"Rejected: {NO_HINTS}")
+    resource, text = cause_of(admission.message, admission.troubles)
+    resources = (resource,) if resource else ()
+    return replace(base, answer=f"Rejected: {text or admission.reason}", resources=resources)
+
+
+def _passed(admission: Admission, attempt: _Attempt) -> Explanation:
+    """Admitted, or without an end."""
+    one = admission.decisive
+    assert one is not None
+    found = attempt.found
+    if admission.verdict == ADMITTED:
+        drawn = _logged(found.round, one.best, admitted=True)
+        if found.admitted:
+            return replace(found, round=drawn, answer=_in_container(admission, found.answer))
+        where = "" if one.best is None or one.best.numa is None else f" on NUMA {one.best.numa}"
+        return replace(found, verdict=ADMITTED, round=drawn, answer=f"Admitted{where}", reason="", message="")
+    best = one.best
+    drawn = _logged(found.round, best, admitted=found.admitted)
+    return replace(found, verdict=UNFINISHED, round=drawn, answer=unfinished_text(one), reason="", message="")
+
+
+def _silent(admission: Admission) -> Explanation:
+    """Nothing was wished for, or nothing is told of it."""
+    if admission.verdict != ADMITTED:
+        answer = unfinished_text(admission.decisive)
+        return Explanation(name=admission.pod.name, verdict=UNFINISHED, answer=answer)
+    answer = "Admitted: no resource has a wish for NUMA nodes" if admission.rounds else "Admitted"
+    return Explanation(name=admission.pod.name, verdict=ADMITTED, answer=answer)
+
+
+# --- remarks --------------------------------------------------------------------------------
+
+
+def _remarks(
+    admission: Admission,
+    kubelet: Kubelet,
+    repeats: Repeats,
+    attempt: _Attempt | None,
+    found: Explanation,
+    given: Given,
+) -> Iterator[str]:
+    yield from loop_text(admission, repeats)
+    yield from verdict_text(admission)
+    yield from given_text(admission)
+    one = admission.decisive
+    if attempt is not None and one is not None:
+        yield from policy_text(kubelet, attempt.policy, one, given_policy=given.policy)
+        if not attempt.agrees and one.best is not None:
+            assert attempt.found.round is not None
+            yield from merge_text(attempt.policy, attempt.found.round.best, one, kubelet)
+    if admission.rejected and found.round is not None and not _amounts(admission, found.round):
+        yield NO_AMOUNTS
+
+
+def _amounts(admission: Admission, drawn: Round) -> bool:
+    """True when lines tell how much was asked of what decided."""
+    notes = {wish.resource for wish in drawn.wishes if wish.note}
+    return bool(notes) or all(wish.resource in admission.wanted for wish in drawn.wishes)

@@ -1,0 +1,166 @@
+"""A log file read and explained: from bytes to a report.
+
+Rules kept here:
+
+1. One pass, blocks of a fixed size, and bounded groups: memory does not grow with the log.
+2. Compressed files (gzip, bzip2, xz) are told by their first bytes.
+3. Input without a single line of a kubelet is an error that shows what was read.
+"""
+
+import bz2
+import gzip
+import lzma
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from numawise.apps.logs.admissions import Admissions
+from numawise.apps.logs.explain import Given, explain_admission
+from numawise.apps.logs.groups import Groups, Wanted
+from numawise.codec.explanation import ADMITTED, REJECTED
+from numawise.codec.kubeletlog.reader import Tally, events_in
+from numawise.codec.kubeletlog.report import UNFINISHED, Finding, Reading, Report
+from numawise.errors import InputError
+from numawise.render.words import counted
+
+BLOCK = 1 << 20
+GZIP, BZIP, XZ = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"
+STDIN = "-"
+
+Progress = Callable[[int], None]
+"""Called with the number of bytes that were read of the file itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Logs to read one after the other, as one."""
+
+    paths: Sequence[str]
+    progress: Progress = lambda _: None
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all files; None when one is a pipe."""
+        total = 0
+        for path in self.paths:
+            if path == STDIN or not Path(path).is_file():
+                return None
+            total += Path(path).stat().st_size
+        return total
+
+    def blocks(self) -> Iterator[bytes]:
+        """All bytes, unpacked."""
+        before = 0
+        for path in self.paths:
+            with ExitStack() as stack:
+                raw = _opened(path, stack)
+                reader = _unpacked(raw)
+                position = 0
+                ended = True
+                while block := _read(reader, path):
+                    ended = block.endswith(b"\n")
+                    yield block
+                    position = _position(raw, position + len(block))
+                    self.progress(before + position)
+                before += position
+            if not ended:
+                yield b"\n"  # a file that ends within a line does not run into the next
+
+
+def _opened(path: str, stack: ExitStack) -> IO[bytes]:
+    if path == STDIN:
+        return sys.stdin.buffer
+    if Path(path).is_dir():
+        raise InputError("is a directory", file=path, advice="give the log file itself")
+    try:
+        return stack.enter_context(Path(path).open("rb"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=path) from error
+
+
+def _unpacked(raw: IO[bytes]) -> IO[bytes]:
+    peek = getattr(raw, "peek", None)
+    start = bytes(peek(8)[:8]) if peek is not None else b""
+    if start.startswith(GZIP):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+    if start.startswith(BZIP):
+        return cast("IO[bytes]", bz2.BZ2File(raw))
+    if start.startswith(XZ):
+        return cast("IO[bytes]", lzma.LZMAFile(raw))
+    return raw
+
+
+def _read(reader: IO[bytes], path: str) -> bytes:
+    shown = "standard input" if path == STDIN else path
+    try:
+        read1 = getattr(reader, "read1", None)
+        return bytes(read1(BLOCK)) if read1 is not None and path == STDIN else reader.read(BLOCK)
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise InputError(f"is damaged: {error}", file=shown, advice="copy it again") from error
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=shown) from error
+
+
+def _position(raw: IO[bytes], fallback: int) -> int:
+    try:
+        return raw.tell()
+    except OSError:
+        return fallback
+
+
+def read_log(source: Source, wanted: Wanted, given: Given | None = None) -> Report:
+    """Everything a log tells of the admissions that are asked for."""
+    tally = Tally()
+    groups = Groups(wanted)
+    admissions = Admissions(groups.add, groups.life)
+    for event in events_in(source.blocks(), tally):
+        admissions.hear(event)
+    admissions.finish(tally.lines)
+    _check(source, tally)
+    findings = []
+    for group in groups.groups.values():
+        kubelet = admissions.kubelets.of(group.last.origin)
+        repeats = group.repeats
+        findings.append(
+            Finding(group.last, kubelet, explain_admission(group.last, kubelet, repeats, given), repeats)
+        )
+    return Report(
+        Reading(
+            tuple(source.paths),
+            tally.size,
+            tally.lines,
+            tally.known,
+            tally.cut,
+            tally.first,
+            tally.last,
+            tally.counts,
+        ),
+        tuple(findings),
+        groups.counts.get(ADMITTED, 0),
+        groups.counts.get(REJECTED, 0),
+        groups.counts.get(UNFINISHED, 0),
+        groups.left_out,
+        admissions.kubelets.all,
+        tuple(groups.others),
+        groups.early,
+    )
+
+
+def _check(source: Source, tally: Tally) -> None:
+    """Refuse what is no log of a kubelet (rule 3)."""
+    if tally.kubelet and tally.known:
+        return
+    file = ", ".join("standard input" if path == STDIN else path for path in source.paths)
+    if not tally.start:
+        raise InputError("is empty", file=file, advice="give a kubelet's log, such as journalctl -u kubelet")
+    start = tally.start if len(tally.start) <= 60 else tally.start[:60] + "…"
+    what = "is no kubelet's log" if not tally.known else "is the log of another program than the kubelet"
+    raise InputError(
+        f"{what}: of {counted(tally.lines, 'line')} that were read the first is {start!r}",
+        file=file,
+        advice="give what journalctl -u kubelet prints, or a file of the kubelet's log",
+    )

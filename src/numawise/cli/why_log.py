@@ -1,0 +1,66 @@
+"""``numawise why --log``: the admissions of a kubelet's log, explained."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from numawise.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class LogFlags:
+    """What was given beside ``--log``."""
+
+    logs: Sequence[str]
+    pod: str | None
+    since: str | None
+    everything: bool
+    machine: str | None
+    kubelet_config: str | None
+    state: str | None
+    pods: Sequence[str]
+    policy: str | None
+    numa: int | None
+    kube: str | None
+
+
+def explain_log(context: click.Context, flags: LogFlags, output: str, width: int | None) -> int:
+    """Read the logs, print what they tell; 1 when a pod was rejected."""
+    from datetime import datetime  # noqa: PLC0415 - keeps --help quick
+
+    from numawise.apps.logs.check import checked, load_beside  # noqa: PLC0415
+    from numawise.apps.logs.groups import Wanted  # noqa: PLC0415
+    from numawise.apps.logs.read import Source, read_log  # noqa: PLC0415
+    from numawise.apps.logs.since import parse_since  # noqa: PLC0415
+    from numawise.apps.sources import load_profile  # noqa: PLC0415
+    from numawise.render.logs import reading  # noqa: PLC0415
+
+    given = [*flags.logs, flags.machine, flags.kubelet_config, *flags.pods]
+    if sum(path == "-" for path in given) > 1:
+        raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
+    version = load_profile(flags.kube).version if flags.kube is not None else None
+    now = datetime.now()  # noqa: DTZ005 - a log tells the time of its node
+    since = parse_since(flags.since, now) if flags.since is not None else None
+    beside = load_beside(flags.machine, flags.kubelet_config, flags.state, flags.pods, version)
+    wanted = Wanted(flags.pod or "", since, flags.everything)
+    size = Source(flags.logs).size
+    shown = sys.stderr.isatty()
+    with reading(sys.stderr, size, shown=shown) as progress:
+        report = read_log(Source(flags.logs, progress), wanted, beside.given(flags.policy, flags.numa))
+    report = checked(report, beside)
+    if output == "text":
+        from numawise.cli.show import default_width, speaks_unicode, wants_color  # noqa: PLC0415
+        from numawise.render.logs import log_text  # noqa: PLC0415
+
+        colored = wants_color(context.color)
+        drawn = log_text(report, width or default_width(), color=colored, ascii_only=not speaks_unicode())
+        click.echo(drawn, nl=False, color=colored)
+    else:
+        from numawise.codec.kubeletlog.report import report_data  # noqa: PLC0415
+        from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
+
+        found = report_data(report)
+        click.echo(to_json(found) if output == "json" else to_yaml(found), nl=False)
+    return 1 if report.rejected else 0

@@ -1,0 +1,158 @@
+"""What a kubelet's log tells, for the terminal; and how far the reading is."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import IO
+
+from numawise.codec.kubeletlog.report import Finding, Kubelet, Report
+from numawise.codec.kubeletlog.values import stamp_text
+from numawise.render.text import columns, plain
+from numawise.render.why import BOLD, DIM, NARROWEST, why_text
+from numawise.render.words import clean, counted, wrap
+
+SOON = 0.5
+"""Seconds after which a bar appears."""
+MOST_SHOWN = 20
+"""Findings in full; of the rest only the number is told."""
+
+
+def log_text(report: Report, width: int, *, color: bool = False, ascii_only: bool = False) -> str:
+    """All findings, then what was read."""
+    width = max(NARROWEST, width)
+    parts = []
+    for finding in report.findings[:MOST_SHOWN]:
+        place = _lines(_place(finding), width).splitlines(keepends=True)
+        head = "".join(_paint(line, DIM, color=color) for line in place)
+        parts.append(head + why_text([finding.explanation], width, color=color))
+    rest = len(report.findings) - MOST_SHOWN
+    if rest > 0:
+        parts.append(
+            _lines(f"{counted(rest, 'more pod')} not shown; name one with --pod, or see -o json.", width)
+        )
+    summary = _lines(_summary(report), width)
+    first, newline, others = summary.partition("\n")
+    parts.append(_paint(first, BOLD, color=color) + newline + others)
+    drawn = "\n".join(parts)
+    return plain(drawn) if ascii_only else drawn
+
+
+def _paint(text: str, style: str, *, color: bool) -> str:
+    if not color:
+        return text
+    body = text.rstrip("\n")
+    return f"\x1b[{style}m{body}\x1b[0m" + text[len(body) :]
+
+
+def _lines(text: str, width: int) -> str:
+    return "".join(line + "\n" for part in text.splitlines() for line in wrap(clean(part), width, columns))
+
+
+def _place(finding: Finding) -> str:
+    """Where and when: ``Aug 15 22:24:53, node1, lines 3 to 27``."""
+    one = finding.admission
+    parts = [stamp_text(one.start)] if one.start is not None else []
+    if one.origin.host:
+        parts.append(clean(one.origin.host))
+    parts.append(
+        f"lines {one.first_line} to {one.last_line}"
+        if one.last_line > one.first_line
+        else f"line {one.first_line}"
+    )
+    return ", ".join(parts)
+
+
+def _summary(report: Report) -> str:
+    reading = report.reading
+    verdicts = [f"{report.rejected:,} rejected", f"{report.admitted:,} admitted"]
+    if report.unfinished:
+        verdicts.append(f"{report.unfinished:,} without an end in this log")
+    if report.left_out:
+        verdicts.append(f"{report.left_out:,} of further owners not kept apart")
+    lines = [f"{', '.join(verdicts)}."]
+    if not report.rejected + report.admitted + report.unfinished:
+        lines = [_nothing(report)]
+    kubelet = f"{reading.known:,} of a kubelet"
+    others = "other" if reading.skipped == 1 else "others"
+    skipped = f", {reading.skipped:,} {others} skipped" if reading.skipped else ""
+    cut = f", {reading.cut:,} cut off" if reading.cut else ""
+    read = f"{counted_lines(reading.lines)} read: {kubelet}{skipped}{cut}"
+    if reading.first is not None and reading.last is not None:
+        read += f"; {stamp_text(reading.first)} to {stamp_text(reading.last)}"
+    lines.append(f"{read}.")
+    lines += [text for one in report.kubelets[-3:] if (text := _kubelet(one))]
+    return "\n".join(lines)
+
+
+def counted_lines(count: int) -> str:
+    """``1 line``, ``2,000 lines``."""
+    return "1 line" if count == 1 else f"{count:,} lines"
+
+
+def _nothing(report: Report) -> str:
+    if report.others:
+        return f"No such admission; the log has those of {', '.join(clean(one) for one in report.others)}."
+    if report.early:
+        return f"No admission since then; {counted(report.early, 'admission')} before."
+    if any(one.policy == "none" for one in report.kubelets):
+        return "No admission with hints: the policy is none, under which the kubelet asks for none."
+    return "No admission is told in this log."
+
+
+def _kubelet(one: Kubelet) -> str:
+    parts = []
+    if one.release:
+        parts.append(clean(one.release))
+    elif one.releases_text:
+        parts.append(f"{one.releases_text} by the form of its lines")
+    if one.policy:
+        parts.append(f"policy {one.policy}" + ("" if one.policy_told else " by its answers"))
+    if one.scope and one.scope != "none":
+        parts.append(f"scope {one.scope}")
+    who = f"Kubelet on {clean(one.origin.host)}" if one.origin.host else "Kubelet"
+    return f"{who}: {', '.join(parts)}." if parts else ""
+
+
+@contextmanager
+def reading(file: IO[str], total: int | None, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    """A bar with rate and time left while a long log is read; nothing when it is not ``shown``."""
+    if not shown:
+        yield lambda _: None
+        return
+    with ExitStack() as stack:
+        begin = time.monotonic() + SOON
+        bar: list[Callable[[int], None]] = []
+
+        def done(size: int) -> None:
+            if not bar and time.monotonic() >= begin:
+                bar.append(_bar(file, total, stack))
+            for one in bar:
+                one(size)
+
+        yield done
+
+
+def _bar(file: IO[str], total: int | None, stack: ExitStack) -> Callable[[int], None]:
+    from rich.console import Console  # noqa: PLC0415 - costs time, and only a long log needs it
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    progress = stack.enter_context(
+        Progress(
+            TextColumn("reading"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=Console(file=file),
+            transient=True,
+        )
+    )
+    task = progress.add_task("reading", total=total)
+    return lambda size: progress.update(task, completed=size)
