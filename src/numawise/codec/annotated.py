@@ -20,6 +20,7 @@ PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[./-][A-Za-z0-9_]+)*|[0-9]+(?:[KMGT
 NOT_TEXT = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
 WIDTH = 100
 TEXT_TAG = "tag:yaml.org,2002:str"
+NUMERIC = tuple("0123456789+-.~")
 Value = Union[str, int, bool, "tuple[Entry, ...]", "tuple[tuple[Entry, ...], ...]"]
 
 
@@ -67,9 +68,8 @@ class _Manifests(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     style = "|" if "\n" in value else None
-    if style is None and (not PLAIN.fullmatch(value) or value.lower() in NOT_TEXT) and len(value) < WIDTH:
-        plain_style = dumper.resolve(yaml.ScalarNode, value, (True, False)) == TEXT_TAG  # type: ignore[no-untyped-call]
-        style = None if plain_style else '"'
+    if value.lower() in NOT_TEXT or (value[:1] in NUMERIC and not PLAIN.fullmatch(value)):
+        style = '"'  # readers differ in what they take for a number or a truth
     return dumper.represent_scalar(TEXT_TAG, value, style=style)
 
 

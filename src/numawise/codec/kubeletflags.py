@@ -26,7 +26,7 @@ from numawise.strconv import parse_bool, parse_int, quote
 
 FAILED = "failed to parse kubelet flag: "
 ASSIGNED = re.compile(r"[A-Z_][A-Z0-9_]*=")
-SECTION = re.compile(r"^\[[A-Z]\w*\]\s*$", re.MULTILINE)
+SECTION = re.compile(r"^(\[[A-Z]\w*\]\s*$|\s*(Environment|ExecStart)=)", re.MULTILINE)
 UNIT = re.compile(r"(Environment|ExecStart)=")
 PROGRAM = re.compile(r"(.*/)?(hyper)?kubelet")
 WHOLE = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|[0-9]+)", re.ASCII)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.document import Document, Part, read_file, shown, suggestion
 from numawise.codec.pod import pods_in
 from numawise.request.defaults import RawPod
@@ -33,6 +34,7 @@ TOP = ("apiVersion", "kind", "steps")
 GONE, UNHEALTHY, BACK, ALL = "gone", "unhealthy", "back", "all"
 HEALTH = (GONE, UNHEALTHY, BACK)
 EARLY, LATE = "before-pods", "after-pods"
+STATE_FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
 MOST_COPIES = 100_000
 DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+", re.ASCII)
 PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
@@ -70,6 +72,8 @@ class Restart:
     """Another configuration file; '': the same."""
     late: bool = False
     """Device plugins register after the pods were admitted again."""
+    delete: tuple[str, ...] = ()
+    """State files that are deleted while it is down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,12 +300,24 @@ def _names(part: Part) -> tuple[str, ...]:
 
 
 def _restart(part: Part, folder: Path) -> Restart:
-    given = part.mapping(("config", "plugins"))
+    given = part.mapping(("config", "plugins", "delete"))
     plugins = part.at("plugins")
     if plugins.value not in (None, EARLY, LATE):
         raise plugins.error(f"must be {EARLY} or {LATE}, not {shown(plugins.value)}")
     config = _path(part.at("config"), folder) if "config" in given else ""
-    return Restart(config, late=plugins.value == LATE)
+    return Restart(config, late=plugins.value == LATE, delete=_deleted(part.at("delete")))
+
+
+def _deleted(part: Part) -> tuple[str, ...]:
+    if part.value == ALL:
+        return STATE_FILES
+    items = [part] if isinstance(part.value, str) else part.items("state files, or all")
+    for item in items:
+        if item.text() not in STATE_FILES:
+            raise item.error(
+                f"there is no state file {shown(item.value)}", suggestion(item.text(), STATE_FILES)
+            )
+    return tuple(item.text() for item in items)
 
 
 def _devices(part: Part, resource: str) -> Devices:

@@ -38,7 +38,18 @@ KINDS = {
 MAKE_ONE = "give what 'numawise bundle' wrote"
 AS_FOLDER = "unpack it, and give the folder instead"
 
+MANIFEST = "manifest.json"
+
 Members = Mapping[str, bytes]
+
+
+def is_bundle(path: str) -> bool:
+    """Whether a path leads to something that is meant as a bundle."""
+    place = Path(path)
+    try:
+        return (place / MANIFEST).is_file() or (path.endswith((".tar.gz", ".tgz")) and place.is_file())
+    except (OSError, ValueError):
+        return False
 
 
 def pack(members: Members, when: int) -> bytes:

@@ -126,17 +126,32 @@ def _managers(raw: Mapping[str, Data], names: Renaming) -> dict[str, Data]:
     found: dict[str, Data] = {}
     for member, value in raw.items():
         match member.lower():
-            case "entries" if isinstance(value, dict):
+            case "entries" if value is not None:
                 found[member] = {names.uid(uid): _containers(below, names) for uid, below in value.items()}
-            case "podentries" if isinstance(value, dict):
-                found[member] = {names.uid(uid): below for uid, below in value.items()}
+            case "podentries" if value is not None:
+                found[member] = {names.uid(uid): _plain(below) for uid, below in value.items()}
             case "data" if isinstance(value, str) and value:
                 found[member] = _inner(value, names)
             case "policyname" | "defaultcpuset" if isinstance(value, str):
                 found[member] = value if HARMLESS.fullmatch(value) else names.uid(value)
             case _:
-                found[member] = value
+                found[member] = _plain(value)
     return found
+
+
+def _plain(value: Data) -> Data:
+    """A part of a file that has no names in it; raise ``ValueError`` when it does."""
+    if isinstance(value, dict):
+        for name, below in value.items():
+            if name not in WORDS and not PLAIN.fullmatch(name):
+                raise ValueError("a name where none should be")
+            _plain(below)
+    elif isinstance(value, list):
+        for one in value:
+            _plain(one)
+    elif isinstance(value, str) and value not in WORDS and not PLAIN.fullmatch(value):
+        raise ValueError("a name where none should be")
+    return value
 
 
 def _inner(text: str, names: Renaming) -> str:
@@ -148,15 +163,15 @@ def _inner(text: str, names: Renaming) -> str:
 
 def _containers(value: Data, names: Renaming) -> Data:
     if not isinstance(value, dict):
-        return value
-    return {names.name("container", name): below for name, below in value.items()}
+        return _plain(value)
+    return {names.name("container", name): _plain(below) for name, below in value.items()}
 
 
 def _devices(raw: Mapping[str, Data], names: Renaming) -> dict[str, Data]:
     found: dict[str, Data] = {}
     for member, value in raw.items():
-        if member.lower() != "data" or not isinstance(value, dict):
-            found[member] = value
+        if member.lower() != "data" or value is None:
+            found[member] = _plain(value)
             continue
         inner: dict[str, Data] = {}
         for name, below in value.items():
@@ -167,8 +182,8 @@ def _devices(raw: Mapping[str, Data], names: Renaming) -> dict[str, Data]:
                     resource: None if ids is None else [names.device(one) for one in ids]
                     for resource, ids in below.items()
                 }
-            elif below is None:
-                inner[name] = None
+            elif name.lower() in STRUCTS:
+                inner[name] = _plain(below)
         found[member] = inner
     return found
 

@@ -1,0 +1,1 @@
+"""Lint kubelet configurations, machines, state files and pods, together and against a release."""

@@ -1,0 +1,177 @@
+"""The kubelet's configuration: what it would refuse, in its own words, and what it accepts and will hurt."""
+
+import re
+from collections.abc import Iterator
+
+from numawise.apps.check import gates, reserved_cpus, reserved_memory
+from numawise.apps.check.context import Context
+from numawise.apps.check.finding import Finding, found
+from numawise.apps.check.refusals import Refused
+from numawise.apps.check.told import code_of
+from numawise.codec.document import meant
+from numawise.engine.start import CPU_START, MEMORY_START
+from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
+from numawise.rules.versions import shown
+
+POLICIES = {
+    "cpuManagerPolicy": ("none", "static"),
+    "memoryManagerPolicy": ("None", "Static"),
+    "topologyManagerPolicy": ("none", "best-effort", "restricted", "single-numa-node"),
+    "topologyManagerScope": ("container", "pod"),
+}
+NO_QUOTA_SINCE, BY_RUNTIME_SINCE, CGROUP_SINCE = (1, 33), (1, 31), (1, 35)
+NEEDED = re.compile(r"that are disabled: \[([^\]]*)\]")
+AT_START = (CPU_START, MEMORY_START)
+COMBINED = 3
+"""Resources of a container that asks for CPUs, memory and one kind of device."""
+
+
+def configuration_findings(context: Context) -> Iterator[Finding]:
+    """Everything about the configuration; refusals of state files are told elsewhere."""
+    yield from context.configuration.findings
+    for refused in context.start.refusals:
+        if refused.stage not in AT_START:
+            finding = _refused(context, refused)
+            if finding is not None:
+                yield finding
+    yield from gates.gate_findings(context)
+    yield from gates.option_findings(context)
+    yield from _together(context)
+    yield from _rest(context)
+    yield from reserved_cpus.cpu_findings(context)
+    yield from reserved_memory.memory_findings(context)
+    yield from reserved_memory.capacity_findings(context)
+
+
+# --- refusals -------------------------------------------------------------------------------
+
+
+def _refused(context: Context, refused: Refused) -> Finding | None:
+    """The finding for a refusal, with what helps against it."""
+    code = code_of(refused)
+    place = context.configuration.place(*refused.steps)
+    why = fix = ""
+    match code:
+        case "NW221":
+            return reserved_memory.sum_refused(context, refused)
+        case "NW201":
+            return reserved_cpus.nothing_reserved(context, refused)
+        case "NW203":
+            return reserved_cpus.not_online(context, refused) if context.known else None
+        case "NW204" | "NW231" | "NW235" | "NW239" if not context.known:
+            return None
+        case "NW222" if not context.known and "does not exist" in refused.message:
+            return None
+        case "NW101":
+            fix = _type_advice(refused.message)
+        case "NW111":
+            why, fix = gates.unknown_gate(str(refused.steps[-1]), context.version)
+        case "NW113":
+            off = sorted({name for listed in NEEDED.findall(refused.message) for name in listed.split()})
+            why, fix = f"{', '.join(off)} is off", f"switch {', '.join(off)} on, or what needs it off"
+        case "NW222":
+            return reserved_memory.entry_refused(context, refused)
+        case "NW121" | "NW122" | "NW123":
+            fix = _policy_advice(context, refused)
+        case "NW124" | "NW125":
+            if len(refused.steps) > 1:
+                why, fix = gates.option_advice(str(refused.steps[0]), str(refused.steps[1]), context.version)
+        case "NW204":
+            cpus = context.machine.layout.all.bit_count()
+            why = f"the machine has {cpus} CPUs"
+        case "NW231":
+            why, fix = _many_numa(context)
+    return found(code, place, refused.message, why=why, fix=fix, stage=refused.stage)
+
+
+def _type_advice(message: str) -> str:
+    if "of type string" in message and "unmarshal object" not in message and "unmarshal array" not in message:
+        return "the value must be text: put it in quotes"
+    if "of type string" in message:
+        return "the value must be a text, not a mapping or a list"
+    if "invalid duration" in message or "missing unit" in message:
+        return "write a duration with its unit, such as 10s"
+    return ""
+
+
+def _policy_advice(context: Context, refused: Refused) -> str:
+    field = str(refused.steps[0]) if refused.steps else ""
+    known = POLICIES.get(field, ())
+    near = meant(str(context.configuration.raw.get(field, "")), known, 0.5)
+    return f'did you mean "{near}"? known are {", ".join(known)}' if near else ""
+
+
+def _many_numa(context: Context) -> tuple[str, str]:
+    count = len(context.machine.numa)
+    why = f"the machine has {count} NUMA nodes, that is {2**count - 1:,} sets of them for every resource"
+    if maturity(TOPOLOGY_MATURITY[MOST_NUMA], context.version) is None:
+        return why, f"{shown(context.version)} has no option for more; set topologyManagerPolicy: none"
+    cost = f"up to {float(2**count - 1) ** COMBINED:.1e} combinations of hints for CPUs, memory and a device"
+    return why, f'{MOST_NUMA}: "{count}" in topologyManagerPolicyOptions, and single-numa-node: else {cost}'
+
+
+# --- policies that do not go together -------------------------------------------------------
+
+
+def _together(context: Context) -> Iterator[Finding]:
+    config, place = context.config, context.configuration.place
+    policy = config.topology_manager_policy
+    if context.configuration.partial and not context.configuration.written("cpuManagerPolicy"):
+        return
+    if context.aligning and config.cpu_manager_policy == "none":
+        message = f"topologyManagerPolicy is {policy}, and cpuManagerPolicy none"
+        yield found("NW130", place("topologyManagerPolicy"), message)
+    if context.aligning and context.static_cpus and config.memory_manager_policy == "None":
+        if context.version >= (1, 22):
+            message = f"topologyManagerPolicy is {policy}, and memoryManagerPolicy None"
+            yield found("NW131", place("topologyManagerPolicy"), message)
+    elif not context.aligning and (context.static_cpus or context.static_memory):
+        field = "cpuManagerPolicy" if context.static_cpus else "memoryManagerPolicy"
+        yield found(
+            "NW132", place(field), f"{field} is {context.configuration.raw.get(field)}, topology none"
+        )
+
+
+def _rest(context: Context) -> Iterator[Finding]:
+    raw, place = context.configuration.raw, context.configuration.place
+    if context.static_cpus and context.version < NO_QUOTA_SINCE and raw.get("cpuCFSQuota") is not False:
+        yield found(
+            "NW134", place("cpuManagerPolicy"), f"{shown(context.version)} sets a quota for exclusive CPUs"
+        )
+    if raw.get("cgroupDriver") == "cgroupfs" and (context.static_cpus or context.static_memory):
+        yield found("NW135", place("cgroupDriver"), "cgroupDriver is cgroupfs")
+    if context.static_memory and (swap := _swap(context)):
+        yield found("NW136", place("memorySwap" if "memorySwap" in raw else "failSwapOn"), swap)
+    enforced = context.config.enforce_node_allocatable
+    reserves = context.config.kube_reserved or context.config.system_reserved
+    if context.configuration.written("enforceNodeAllocatable") and "pods" not in enforced and reserves:
+        message = f"enforceNodeAllocatable is [{', '.join(enforced)}]"
+        yield found("NW137", place("enforceNodeAllocatable"), message)
+    yield from _cgroups(context)
+
+
+def _swap(context: Context) -> str:
+    raw = context.configuration.raw
+    swap = raw.get("memorySwap")
+    behaviour = swap.get("swapBehavior") if isinstance(swap, dict) else None
+    if behaviour in ("LimitedSwap", "UnlimitedSwap"):
+        return f"memorySwap.swapBehavior is {behaviour}"
+    if raw.get("failSwapOn") is False and not behaviour and context.version < (1, 30):
+        return "failSwapOn is false, and no swapBehavior is written"
+    return ""
+
+
+def _cgroups(context: Context) -> Iterator[Finding]:
+    """Rule of the kubelet's validation that hangs on the host."""
+    host = context.hardware.host if context.hardware else None
+    if host is None or host.cgroup not in ("v1", "hybrid"):
+        return
+    fails = context.configuration.raw.get("failCgroupV1", context.version >= CGROUP_SINCE)
+    if fails is not True or context.version < (1, 31):
+        return
+    fate = "unsupported and will be removed in a future release" if context.version >= CGROUP_SINCE else ""
+    message = (
+        "kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is "
+        f"{fate or 'in maintenance mode'}"
+    )
+    yield found("NW138", context.configuration.place("failCgroupV1"), message, stage="validate-config")

@@ -1,0 +1,50 @@
+"""What the checks of one kubelet have before them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from numawise.apps.check.configured import Configuration
+from numawise.apps.check.refusals import Start
+from numawise.machine.hardware import Hardware
+from numawise.machine.model import Machine
+from numawise.rules.config import KubeletConfig
+from numawise.rules.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One kubelet: its configuration on a machine, with state files, in a release."""
+
+    configuration: Configuration
+    version: Version
+    machine: Machine
+    """The one that was given, or one made up."""
+    start: Start
+    known: bool = False
+    """The machine was given."""
+    machine_file: str = ""
+    hardware: Hardware | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    """State files, by name."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Where they lie."""
+
+    @property
+    def config(self) -> KubeletConfig:
+        """The configuration as it is written."""
+        return self.start.written or KubeletConfig()
+
+    @property
+    def static_cpus(self) -> bool:
+        """True when containers can have CPUs of their own."""
+        return self.config.cpu_manager_policy == "static"
+
+    @property
+    def static_memory(self) -> bool:
+        """True when containers can have memory of a NUMA node."""
+        return self.config.memory_manager_policy == "Static"
+
+    @property
+    def aligning(self) -> bool:
+        """True when there is a topology policy."""
+        return self.config.topology_manager_policy != "none"

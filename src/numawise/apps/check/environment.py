@@ -1,0 +1,310 @@
+"""What a pod does to its own placement: variables, commands, privileges, host paths.
+
+Rules kept here:
+
+1. Variables are those written in the manifest, and assignments at the start of shell commands in it; what
+   comes from elsewhere is not known.  Where a variable stands twice the last counts.
+2. A container sees the GPUs it was given as 0, 1 and so on.  Naming exactly those is idle talk, naming
+   others or fewer fights.
+3. CPUs by number are wrong for sure when there are more than the container has, or when the machine cannot
+   give them; else they are wrong by chance.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from numawise.apps.check.context import Context
+from numawise.apps.check.finding import Finding, Place, Severity, found
+from numawise.apps.check.manifests import PodSource, gpus_of, has_accelerators
+from numawise.apps.check.pods import requested
+from numawise.apps.check.reserved_memory import cpus_are
+from numawise.codec.document import Part
+from numawise.request.defaults import RawContainer
+from numawise.request.model import CPU
+from numawise.sets import bits_of, format_ids
+
+BY_NUMBER = (
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "ZE_AFFINITY_MASK",
+    "ASCEND_RT_VISIBLE_DEVICES",
+)
+BY_PLUGIN = ("NVIDIA_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES")
+HIDING = frozenset({"", "none", "void", "NoDevFiles", "-1"})
+CPU_LISTS = (
+    "GOMP_CPU_AFFINITY",
+    "KMP_AFFINITY",
+    "OMP_PLACES",
+    "I_MPI_PIN_PROCESSOR_LIST",
+    "MV2_CPU_MAPPING",
+    "SLURM_CPU_BIND",
+    "GOTOBLAS_CPU_AFFINITY",
+    "VLLM_CPU_OMP_THREADS_BIND",
+)
+THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "GOTO_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+    "TORCH_NUM_THREADS",
+    "GOMAXPROCS",
+    "NUMBA_NUM_THREADS",
+)
+BINDERS = re.compile(
+    r"(?:^|[\s;&|(/])(numactl|taskset|hwloc-bind|cset|chrt\s+--?\w+\s+\d+\s+taskset|likwid-pin)(?=\s)"
+)
+LAUNCHERS = re.compile(
+    r"(?<!\S)(--cpunodebind|--physcpubind|--membind|--cpu-bind|--cpu_bind|--bind-to|--cpu-list|--cpu-set"
+    r"|--numa-bind|--numa-node|--map-by)(?:[=\s](\S+))?"
+)
+RELATIVE = frozenset({"none", "slot", "node", "board"})
+ASSIGNED = re.compile(r"(?:^|[\s;&|(])(?:export\s+)?([A-Z][A-Z0-9_]{3,})=(\"[^\"]*\"|'[^']*'|[^\s;&|]*)")
+ID = re.compile(r"(?<![\w-])(\d+)(?:-(\d+)(?::(\d+))?)?")
+UUID = re.compile(r"(GPU|MIG)-", re.IGNORECASE)
+DEVICE_FILES = re.compile(r"/dev(/(nvidia|dri|kfd|accel|davinci|neuron|infiniband)|/?$)")
+NVIDIA_RUNTIME = re.compile(r"^nvidia(-|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of a container, and where it is set."""
+
+    name: str
+    value: str
+    place: Place
+
+
+def environment_findings(source: PodSource, context: Context | None) -> Iterator[Finding]:
+    """Everything in a pod that fights its placement."""
+    asks = any(raw is not None and has_accelerators(raw) for raw, _ in source.parts)
+    for raw, part in source.parts:
+        variables = {one.name: one for one in _variables(source, part)}
+        yield from _visible(raw, variables)
+        yield from _cpu_lists(source, raw, variables, context)
+        yield from _threads(source, raw, variables, context)
+        yield from _commands(source, part)
+        privileged = part.at("securityContext", "privileged")
+        if privileged.value is True and asks:
+            yield found("NW506", source.place(privileged), f"container {_name(part)} is privileged")
+    yield from _pod_wide(source, asks=asks)
+
+
+def _name(part: Part) -> str:
+    name = part.at("name").value
+    return name if isinstance(name, str) else ""
+
+
+def _variables(source: PodSource, part: Part) -> Iterator[Variable]:
+    listed = part.at("env").value
+    for i, one in enumerate(listed) if isinstance(listed, list) else ():
+        if isinstance(one, Mapping) and isinstance(one.get("name"), str) and one.get("value") is not None:
+            yield Variable(one["name"], str(one["value"]), source.place(part, "env", i, "name"))
+    for text, place in _texts(source, part):
+        for name, value in ASSIGNED.findall(text):
+            yield Variable(name, value.strip("\"'"), place)
+
+
+def _texts(source: PodSource, part: Part) -> Iterator[tuple[str, Place]]:
+    """The words of a container's command and arguments; those of a shell are scripts."""
+    for key in ("command", "args"):
+        words = part.at(key).value
+        if isinstance(words, list) and words:
+            text = "\n".join(str(word) for word in words)
+            yield text, source.place(part, key)
+
+
+# --- GPUs -----------------------------------------------------------------------------------
+
+
+def _visible(raw: RawContainer | None, variables: Mapping[str, Variable]) -> Iterator[Finding]:
+    count = gpus_of(raw) if raw is not None else 0
+    for name in BY_NUMBER:
+        if name in variables:
+            yield from _numbered(variables[name], count, asks=raw is not None and has_accelerators(raw))
+    for name in BY_PLUGIN:
+        variable = variables.get(name)
+        if variable is None:
+            continue
+        if variable.value in HIDING:
+            if count:
+                message = f"{name}={variable.value or '(empty)'} hides the {count} GPUs that were asked for"
+                yield found("NW502", variable.place, message)
+        elif raw is not None and not has_accelerators(raw):
+            yield found("NW508", variable.place, f"{name}={variable.value} without asking for a GPU")
+        else:
+            yield found("NW502", variable.place, f"{name}={variable.value} overrules the device plugin")
+
+
+def _numbered(variable: Variable, count: int, *, asks: bool) -> Iterator[Finding]:
+    told = f"{variable.name}={variable.value}"
+    numbers = [word.strip() for word in variable.value.split(",")]
+    if variable.value.strip() in HIDING:
+        if count:
+            yield found("NW501", variable.place, f"{told} hides the {count} GPUs that were asked for")
+        return
+    if "$" in variable.value:
+        return
+    if any(UUID.match(word) for word in numbers):
+        why = "which GPU the pod is given is decided when it starts; another one than this cannot be used"
+        yield found("NW501", variable.place, f"{told} names one card", why=why)
+        return
+    if not all(word.isdigit() for word in numbers):
+        return
+    if not count:
+        what = "no GPU is asked for" if not asks else "no whole GPU is asked for"
+        yield found("NW501", variable.place, f"{told}, and {what}")
+        return
+    own = set(map(str, range(count)))
+    if set(numbers) == own:
+        why = (
+            "the container sees just these; the line does nothing, and breaks when the number of GPUs changes"
+        )
+        message = (
+            f"{told} names the {'GPU' if count == 1 else f'{count} GPUs'} that the container sees anyway"
+        )
+        yield found("NW501", variable.place, message, why=why)
+    elif set(numbers) - own:
+        beyond = ", ".join(sorted(set(numbers) - own, key=int))
+        message = f"{told}: the container sees GPUs 0 to {count - 1} and no {beyond}"
+        yield found("NW501", variable.place, message)
+    else:
+        message = f"{told} leaves {count - len(set(numbers))} of the {count} GPUs unused"
+        yield found("NW501", variable.place, message)
+
+
+# --- CPUs -----------------------------------------------------------------------------------
+
+
+def _cpu_lists(
+    source: PodSource, raw: RawContainer | None, variables: Mapping[str, Variable], context: Context | None
+) -> Iterator[Finding]:
+    for name in CPU_LISTS:
+        variable = variables.get(name)
+        if variable is None or "$" in variable.value:
+            continue
+        cpus = _cpus(variable)
+        if not cpus:
+            continue
+        whole = _whole_cpus(source, raw, context)
+        message = f"{name}={variable.value}: {_judged(cpus, whole, context)}"
+        yield found("NW503", variable.place, message)
+
+
+def _judged(cpus: int, whole: int, context: Context | None) -> str:
+    """How sure it is that the CPUs are not the container's (rule 3)."""
+    count = cpus.bit_count()
+    if whole and count > whole:
+        return f"{count} CPUs are named, and the container gets {whole}"
+    if context is not None and context.known:
+        missing = cpus & ~context.machine.layout.all
+        if missing:
+            return f"the machine has no CPUs {format_ids(missing)}"
+        node = context.start.node
+        reserved = cpus & (node.rules.reserved_cpus if node is not None else 0)
+        if reserved:
+            return f"{cpus_are(reserved)} reserved for the system"
+    if not whole:
+        return "the container has no CPUs of its own; these belong to all, or to another pod"
+    return "which CPUs the container gets is decided when it starts"
+
+
+def _cpus(variable: Variable) -> int:
+    """The CPUs that a list names; 0 for what is relative, such as ``cores``."""
+    value = variable.value
+    if variable.name == "KMP_AFFINITY":
+        found_list = re.search(r"proclist=\[([^\]]*)\]", value)
+        if not found_list:
+            return 0
+        value = found_list[1]
+    if variable.name == "OMP_PLACES" and "{" not in value:
+        return 0
+    if variable.name == "OMP_PLACES":
+        value = re.sub(r"\{(\d+):(\d+)\}", lambda m: f"{m[1]}-{int(m[1]) + int(m[2]) - 1}", value)
+    cpus = 0
+    for first, last, step in ID.findall(value):
+        end = int(last or first)
+        if int(first) <= end < 1 << 16:
+            cpus |= bits_of(range(int(first), end + 1, max(1, int(step or 1))))
+    return cpus
+
+
+def _whole_cpus(source: PodSource, raw: RawContainer | None, context: Context | None) -> int:
+    if raw is None or source.raw is None:
+        return 0
+    pod = requested(source, context)
+    own = next((one for one in pod.containers if one.name == raw.name), None)
+    return own.whole_cpus if own is not None and pod.guaranteed else 0
+
+
+def _threads(
+    source: PodSource, raw: RawContainer | None, variables: Mapping[str, Variable], context: Context | None
+) -> Iterator[Finding]:
+    if raw is None or source.raw is None:
+        return
+    limit = raw.limits.get(CPU) or (raw.requests.get(CPU) if _whole_cpus(source, raw, context) else None)
+    if limit is None or not limit.nano:
+        return
+    for name in THREADS:
+        variable = variables.get(name)
+        first = variable.value.split(",")[0].strip() if variable is not None else ""
+        if variable is not None and first.isdigit() and int(first) * 1000 > limit.milli:
+            message = f"{name}={variable.value}, and the container has {limit} CPUs"
+            yield found("NW504", variable.place, message)
+
+
+def _commands(source: PodSource, part: Part) -> Iterator[Finding]:
+    for text, place in _texts(source, part):
+        binder = BINDERS.search(f" {text} ") or BINDERS.search(f" {text.replace(chr(10), ' ')} ")
+        if binder:
+            yield found("NW505", place, f"container {_name(part)} runs {_command(text, binder[1])}")
+            return
+        for option, value in LAUNCHERS.findall(text):
+            if value not in RELATIVE:
+                yield found("NW505", place, f"container {_name(part)} runs with {option} {value}".rstrip())
+                return
+
+
+def _command(text: str, program: str) -> str:
+    """The program with the options behind it, as far as they belong to it."""
+    _, _, rest = text.partition(program)
+    try:
+        words = shlex.split(rest.replace("\n", " ").split(";")[0], comments=False)
+    except ValueError:
+        words = rest.split()
+    options = []
+    for word in words[:4]:
+        if not (word.startswith("-") or re.fullmatch(r"[0-9,-]+", word)):
+            break
+        options.append(word)
+    return " ".join([program, *options])
+
+
+# --- the pod as a whole ---------------------------------------------------------------------
+
+
+def _pod_wide(source: PodSource, *, asks: bool) -> Iterator[Finding]:
+    spec = source.spec
+    host = spec.at("hostPID")
+    if host.value is True:
+        yield found("NW507", source.place(host), "hostPID is true")
+    runtime = spec.at("runtimeClassName")
+    if isinstance(runtime.value, str) and NVIDIA_RUNTIME.match(runtime.value) and not asks and source.raw:
+        severity = Severity.INFO if source.kind == "DaemonSet" else None
+        message = f"runtimeClassName is {runtime.value}, and no container asks for a GPU"
+        yield found("NW508", source.place(runtime), message, severity=severity)
+    volumes = spec.at("volumes").value
+    for i, volume in enumerate(volumes) if isinstance(volumes, list) else ():
+        host_path = volume.get("hostPath") if isinstance(volume, Mapping) else None
+        path = host_path.get("path") if isinstance(host_path, Mapping) else None
+        if isinstance(path, str) and DEVICE_FILES.match(path.rstrip("/") or "/"):
+            severity = Severity.INFO if source.kind == "DaemonSet" else None
+            place = source.place(spec, "volumes", i, "hostPath")
+            yield found("NW509", place, f"{path} is mounted from the host", severity=severity)

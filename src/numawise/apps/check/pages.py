@@ -1,0 +1,28 @@
+"""What a code is about, as a page of text."""
+
+import textwrap
+
+from numawise.apps.check.codes import CODES, Code
+from numawise.codec.document import meant
+from numawise.errors import InputError
+
+WIDTH = 90
+
+
+def explained(code: str) -> str:
+    """The page of one code."""
+    name = code.upper()
+    if name not in CODES:
+        near = meant(name, tuple(CODES))
+        known = f"{min(CODES)} to {max(CODES)}"
+        advice = f"did you mean {near}?" if near else f"there are codes from {known}"
+        raise InputError(f"there is no code {code!r}", field="--explain", advice=advice)
+    return page(name, CODES[name])
+
+
+def page(name: str, code: Code) -> str:
+    """Title, severity and paragraphs."""
+    parts = [f"{name} {code.title} ({code.severity})"]
+    for label, text in (("", code.about), ("Why it matters: ", code.why), ("What to do: ", code.fix)):
+        parts.append(textwrap.fill(f"{label}{text.replace('`', '')}", WIDTH))
+    return "\n\n".join(parts) + "\n"

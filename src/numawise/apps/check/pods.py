@@ -1,0 +1,244 @@
+"""Pods for themselves: their class, what they leave out, and what that costs them on a node with managers."""
+
+from collections.abc import Iterator, Sequence
+
+from numawise.apps.check.context import Context
+from numawise.apps.check.finding import Finding, Severity, found
+from numawise.apps.check.manifests import PodSource, gpus_of, has_accelerators, has_devices
+from numawise.codec.document import Part
+from numawise.quantity import Quantity
+from numawise.request.defaults import RawContainer, defaulted
+from numawise.request.model import CPU, MEMORY, ContainerRequest, PodRequest, Role
+from numawise.rules.versions import DEFAULT, shown
+
+NOTHING = Quantity()
+POD_LEVEL_SINCE = (1, 34)
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path inside a container that is looked for
+INJECTED = {
+    "sidecar.istio.io/inject": ("true",),
+    "linkerd.io/inject": ("enabled", "ingress"),
+    "dapr.io/enabled": ("true",),
+}
+Row = tuple[RawContainer, ContainerRequest, Part]
+
+
+def pod_findings(source: PodSource, context: Context | None) -> Iterator[Finding]:
+    """What can be told about a pod from its manifest alone, for the kubelet it is meant for."""
+    yield from _spec(source, context)
+    if source.raw is None:
+        return
+    pod = requested(source, context)
+    raws = [raw for raw, _ in source.parts if raw is not None]
+    parts = [part for _, part in source.parts]
+    if len(raws) != len(pod.containers):
+        return
+    rows = list(zip(raws, pod.containers, parts, strict=True))
+    if context is None or context.static_cpus or context.static_memory:
+        yield from _class(source, context, pod, rows)
+        yield from _fractions(source, pod, rows)
+        yield from _injected(source, pod, rows)
+        yield from _init(source, pod, rows)
+    yield from _gpus_alone(source, rows)
+    yield from _shared_memory(source, rows)
+    if context is not None:
+        yield from _scope(source, context, pod, rows)
+        yield from _policy(source, context, rows)
+
+
+def requested(source: PodSource, context: Context | None) -> PodRequest:
+    """What reaches the kubelet."""
+    assert source.raw is not None
+    node = context.start.node if context is not None else None
+    if node is None:
+        return defaulted(source.raw)
+    return defaulted(source.raw, pod_level=node.rules.pod_level_resources, sidecars=node.rules.sidecars)
+
+
+# --- the class ------------------------------------------------------------------------------
+
+
+def _class(
+    source: PodSource, context: Context | None, pod: PodRequest, rows: Sequence[Row]
+) -> Iterator[Finding]:
+    if pod.pod_level:
+        yield from _pod_level(source, context, pod)
+        return
+    if pod.guaranteed:
+        return
+    needy = [row for row in rows if has_devices(row[0])]
+    loose = [row for row in rows if not row[1].fixed]
+    if needy and all(row[1].fixed for row in needy):
+        for raw, request, part in loose:
+            role = {Role.INIT: "init container", Role.SIDECAR: "sidecar"}.get(raw.role, "container")
+            message = f"{role} {raw.name} {_lacking(request)}: the pod is {pod.qos}"
+            yield found("NW411", source.place(part, "resources"), message, fix=_complete(raw, request))
+        return
+    for raw, request, part in needy:
+        bare = has_accelerators(raw) and (CPU not in request.requests or MEMORY not in request.requests)
+        if not request.fixed and not bare:
+            message = f"container {raw.name} {_lacking(request)}: the pod is {pod.qos}"
+            yield found("NW410", source.place(part, "resources"), message, fix=_complete(raw, request))
+    if not needy:
+        for raw, request, part in loose:
+            if request.whole_cpus >= 2 and raw.role is Role.APP:
+                message = f"container {raw.name} asks for {request.whole_cpus} CPUs, {_lacking(request)}"
+                yield found("NW415", source.place(part, "resources"), message, fix=_complete(raw, request))
+
+
+def _lacking(request: ContainerRequest) -> str:
+    """What keeps a container from counting as Guaranteed."""
+    parts = []
+    for name in (CPU, MEMORY):
+        wanted, limit = request.requests.get(name), request.limits.get(name)
+        if limit is None or not limit.nano:
+            parts.append(f"has no {name} limit")
+        elif wanted is None or wanted.nano != limit.nano:
+            parts.append(f"requests {wanted or 0} {name} and is limited to {limit}")
+    return " and ".join(parts) or "is Guaranteed for itself"
+
+
+def _complete(raw: RawContainer, request: ContainerRequest) -> str:
+    """Limits that would make it Guaranteed, with what it asks for already."""
+    cpu = request.requests.get(CPU) or request.limits.get(CPU)
+    memory = request.requests.get(MEMORY) or request.limits.get(MEMORY)
+    if raw.role is not Role.APP and cpu is None:
+        cpu = Quantity.parse("100m")
+    whole = f'"{-(-cpu.milli // 1000)}"' if cpu is not None and raw.role is Role.APP else f'"{cpu}"'
+    told = f"cpu: {whole if cpu is not None else '<n>'}, memory: {memory or '<m>'}"
+    return f"limits: {{{told}}} in {raw.name}, and the same requests or none"
+
+
+def _pod_level(source: PodSource, context: Context | None, pod: PodRequest) -> Iterator[Finding]:
+    version = context.version if context is not None else DEFAULT
+    node = context.start.node if context is not None else None
+    managed = node is not None and node.rules.pod_level_managers
+    if pod.guaranteed and version >= POD_LEVEL_SINCE and not managed:
+        message = f"spec.resources: {shown(version)} gives such a pod no CPUs of its own"
+        yield found("NW413", source.place(source.spec, "resources"), message)
+
+
+def _fractions(source: PodSource, pod: PodRequest, rows: Sequence[Row]) -> Iterator[Finding]:
+    """Fractions of a CPU in a Guaranteed pod, where whole ones seem to be meant."""
+    if not pod.guaranteed or pod.pod_level:
+        return
+    for raw, request, part in rows:
+        cpu = request.requests.get(CPU, NOTHING)
+        meant = has_devices(raw) or (cpu.milli > 1000 and raw.role is Role.APP)
+        if cpu.nano and not request.whole_cpus and meant:
+            whole = -(-cpu.milli // 1000)
+            message = f"container {raw.name} asks for {cpu} CPUs: it shares them with others"
+            place = source.place(part, "resources", "limits" if CPU in raw.limits else "requests", CPU)
+            yield found("NW412", place, message, fix=f'cpu: "{whole}" in {raw.name}')
+
+
+def _injected(source: PodSource, pod: PodRequest, rows: Sequence[Row]) -> Iterator[Finding]:
+    if (
+        source.metadata is None
+        or not pod.guaranteed
+        or not any(r.whole_cpus or has_devices(w) for w, r, _ in rows)
+    ):
+        return
+    for where in ("annotations", "labels"):
+        for name, values in INJECTED.items():
+            part = source.metadata.at(where, name)
+            if isinstance(part.value, str) and part.value in values:
+                yield found(
+                    "NW414", source.place(part), f'{name}: "{part.value}" adds a container to the pod'
+                )
+
+
+def _init(source: PodSource, pod: PodRequest, rows: Sequence[Row]) -> Iterator[Finding]:
+    if not pod.guaranteed or pod.pod_level:
+        return
+    apps = sum(request.whole_cpus for _, request, _ in rows if request.role is not Role.INIT)
+    for raw, request, part in rows:
+        if request.role is Role.INIT and request.whole_cpus > apps:
+            message = f"init container {raw.name} asks for {request.whole_cpus} CPUs, the others for {apps}"
+            yield found("NW424", source.place(part, "resources"), message)
+
+
+# --- GPUs -----------------------------------------------------------------------------------
+
+
+def _gpus_alone(source: PodSource, rows: Sequence[Row]) -> Iterator[Finding]:
+    for raw, request, part in rows:
+        if not has_accelerators(raw) or source.spec.at("resources").value:
+            continue
+        place = source.place(part, "resources")
+        if CPU not in request.requests:
+            yield found("NW430", place, f"container {raw.name} asks for a GPU and no cpu")
+        if MEMORY not in request.requests:
+            yield found("NW431", place, f"container {raw.name} asks for a GPU and no memory")
+
+
+def _shared_memory(source: PodSource, rows: Sequence[Row]) -> Iterator[Finding]:
+    if source.spec.at("hostIPC").value is True:
+        return
+    for raw, _, part in rows:
+        mounts = part.at("volumeMounts").value
+        paths = (
+            [one.get("mountPath") for one in mounts if isinstance(one, dict)]
+            if isinstance(mounts, list)
+            else []
+        )
+        if gpus_of(raw) > 1 and not any(str(path).rstrip("/") == SHARED_MEMORY for path in paths):
+            message = f"container {raw.name} has {gpus_of(raw)} GPUs and nothing mounted at {SHARED_MEMORY}"
+            yield found("NW435", source.place(part), message)
+
+
+# --- with a kubelet in mind -----------------------------------------------------------------
+
+
+def _scope(source: PodSource, context: Context, pod: PodRequest, rows: Sequence[Row]) -> Iterator[Finding]:
+    if not context.aligning or pod.pod_level or (context.known and len(context.machine.numa) < 2):
+        return
+    pinned = [row for row in rows if row[1].role is not Role.INIT and _pinned(pod, row)]
+    if context.config.topology_manager_scope == "pod":
+        for raw, request, part in pinned:
+            if request.role is Role.SIDECAR and request.whole_cpus:
+                message = f"sidecar {raw.name} adds {request.whole_cpus} CPUs to what one NUMA node must hold"
+                yield found("NW425", source.place(part, "resources"), message)
+    elif len(pinned) > 1:
+        names = ", ".join(raw.name for raw, _, _ in pinned)
+        yield found("NW423", source.place(pinned[0][2]), f"containers {names} are aligned each for itself")
+
+
+def _pinned(pod: PodRequest, row: Row) -> bool:
+    return (pod.guaranteed and row[1].whole_cpus > 0) or has_devices(row[0])
+
+
+def _policy(source: PodSource, context: Context, rows: Sequence[Row]) -> Iterator[Finding]:
+    several = not context.known or len(context.machine.numa) > 1
+    accelerated = [row for row in rows if has_accelerators(row[0])]
+    if accelerated and not context.aligning and several and not context.configuration.partial:
+        raw, _, part = accelerated[0]
+        message = (
+            f"container {raw.name} asks for GPUs; {context.configuration.name} has topologyManagerPolicy none"
+        )
+        yield found("NW432", source.place(part, "resources"), message)
+    options = context.config.cpu_manager_policy_options
+    if (
+        context.known
+        or not context.static_cpus
+        or options.get("full-pcpus-only") not in ("true", "1", "True")
+    ):
+        return
+    pod = requested(source, context)
+    for raw, request, part in rows:
+        if pod.guaranteed and request.whole_cpus % 2:
+            message = f"container {raw.name} asks for {request.whole_cpus} CPUs, and full-pcpus-only is on"
+            yield found("NW426", source.place(part, "resources"), message)
+
+
+def _spec(source: PodSource, context: Context | None) -> Iterator[Finding]:
+    """Fields of the pod that go past the managers."""
+    claims = source.spec.at("resourceClaims")
+    managed = context is None or context.static_cpus or context.static_memory
+    if isinstance(claims.value, list) and claims.value and managed:
+        names = [str(one.get("name", "")) for one in claims.value if isinstance(one, dict)]
+        message = f"{'claim' if len(names) == 1 else 'claims'} {', '.join(names)}"
+        severity = None if context is not None else Severity.INFO
+        yield found("NW433", source.place(claims), f"{message}: no hints for the kubelet", severity=severity)
+    node = source.spec.at("nodeName")
+    if node.value and not source.uid:
+        yield found("NW434", source.place(node), f"nodeName is {node.value}")

@@ -1,0 +1,255 @@
+"""Reserved memory: what it has to add up to, a split that does, and what NUMA nodes can bear.
+
+Rules kept here:
+
+1. A split is only shown when the kubelet's own check accepts it.
+2. The split changes as little as it can: the difference goes to the entry that is largest; where that cannot
+   be, or nothing is written, every NUMA node with memory gets an equal share in whole mebibytes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from numawise.apps.check.context import Context
+from numawise.apps.check.finding import Finding, Severity, found
+from numawise.apps.check.refusals import Refused
+from numawise.engine.memory.books import empty_books
+from numawise.engine.start import build
+from numawise.quantity import NANO, Quantity
+from numawise.request.model import HUGEPAGES, MEMORY
+from numawise.rules.check import NOTHING, Refusal, Settings, check
+from numawise.rules.config import KubeletConfig, ReservedMemory
+from numawise.sets import CpuSet, format_ids
+
+MEBI = 1 << 20
+SIGNAL = "memory.available"
+NUMAS_SHOWN = 8
+RESERVING = ("systemReserved", "kubeReserved", "reservedSystemCPUs", "evictionHard")
+
+
+def settings_of(context: Context, config: KubeletConfig) -> Settings | None:
+    """What a configuration reserves on the machine; None when that cannot be told."""
+    found_settings = check(
+        config, CpuSet(context.machine.layout.all), context.machine.capacity, context.version
+    )
+    return None if isinstance(found_settings, Refusal) else found_settings
+
+
+def sum_refused(context: Context, refused: Refused) -> Finding | None:
+    """A sum that does not add up, with the terms and a split that does; None when it cannot be judged."""
+    config = refused.config or context.config
+    place = context.configuration.place("reservedMemory")
+    if not context.known and _in_percent(config):
+        message = "evictionHard memory.available is a percentage of memory that is not known"
+        return found("NW003", place, message, fix="pass --machine to check reservedMemory")
+    settings = settings_of(context, config)
+    if settings is None or f'type "{MEMORY}"' not in refused.message:
+        fix = "remove huge pages from reservedMemory: they cannot be reserved"
+        return found("NW221", place, refused.message, fix=fix, stage=refused.stage)
+    wanted = settings.reservation.get(MEMORY, NOTHING)
+    given = sum((_memory(entry) for entry in config.reserved_memory), 0)
+    lacking = _bytes(abs(wanted.nano - given) // NANO)
+    amount = "too little" if given < wanted.nano else "too much"
+    why = f"{_terms(settings, wanted)}; reservedMemory is {lacking} {amount}"
+    partial = context.configuration.partial and not _all_written(context)
+    if partial:
+        why += f"; the configuration below the {context.configuration.inside} may reserve more"
+    split = a_split(context, config, wanted)
+    fix = f"reservedMemory: {split_text(split)}" if split else ""
+    if given > wanted.nano:
+        kept = settings.system_reserved.get(MEMORY, NOTHING).nano + given - wanted.nano
+        more = f"systemReserved memory: {_bytes(kept // NANO)}"
+        fix = f"{fix}; or keep it, and {more}" if fix else more
+    severity = Severity.WARNING if partial else None
+    return found("NW221", place, refused.message, why=why, fix=fix, stage=refused.stage, severity=severity)
+
+
+def entry_refused(context: Context, refused: Refused) -> Finding:
+    """An entry that cannot be used, at its own place."""
+    config = refused.config or context.config
+    for at, entry in enumerate(config.reserved_memory):
+        if f"references a NUMA node {entry.numa} " in refused.message:
+            place = context.configuration.place("reservedMemory", at, "numaNode")
+            fix = f"the machine has {numa_text(context.machine.numa_bits)}"
+            return found("NW222", place, refused.message, fix=fix, stage=refused.stage)
+        for name, amount in entry.limits:
+            if "Quantity to int64" in refused.message and not amount.exact:
+                place = context.configuration.place("reservedMemory", at, "limits", name)
+                fix = f"write {_bytes(amount.value)}"
+                return found("NW222", place, refused.message, fix=fix, stage=refused.stage)
+    place = context.configuration.place(*(refused.steps or ("reservedMemory",)))
+    return found("NW222", place, refused.message, stage=refused.stage)
+
+
+def _in_percent(config: KubeletConfig) -> bool:
+    return config.eviction_hard.get(SIGNAL, "").endswith("%")
+
+
+def _all_written(context: Context) -> bool:
+    return all(
+        context.configuration.written(name) for name in ("kubeReserved", "systemReserved", "evictionHard")
+    )
+
+
+def _memory(entry: ReservedMemory) -> int:
+    return sum(amount.nano for name, amount in entry.limits if name == MEMORY)
+
+
+def _terms(settings: Settings, wanted: Quantity) -> str:
+    kube = settings.kube_reserved.get(MEMORY, NOTHING)
+    system = settings.system_reserved.get(MEMORY, NOTHING)
+    threshold = wanted.nano - kube.nano - system.nano
+    parts = (("kubeReserved", kube.nano), ("systemReserved", system.nano), ("evictionHard", threshold))
+    terms = " + ".join(f"{name} {_bytes(nano // NANO)}" for name, nano in parts)
+    return f"{terms} = {_bytes(wanted.nano // NANO)}"
+
+
+def _bytes(amount: int) -> str:
+    return str(Quantity.of(amount))
+
+
+# --- a split (rules 1 and 2) ----------------------------------------------------------------
+
+
+def a_split(context: Context, config: KubeletConfig, wanted: Quantity) -> tuple[tuple[int, int], ...]:
+    """NUMA node and bytes, so that the sum is what is wanted; empty when there is none."""
+    total, left = divmod(wanted.nano, NANO)
+    if left or total <= 0:
+        return ()
+    for split in (_adjusted(config, total), _even(_homes(context, config), total)):
+        if split and _accepted(context, config, split):
+            return split
+    return ()
+
+
+def _adjusted(config: KubeletConfig, total: int) -> tuple[tuple[int, int], ...]:
+    shares = [(entry.numa, _memory(entry) // NANO) for entry in config.reserved_memory if _memory(entry)]
+    if not shares or len({numa for numa, _ in shares}) != len(shares):
+        return ()
+    largest = max(range(len(shares)), key=lambda at: shares[at][1])
+    numa, share = shares[largest]
+    share += total - sum(one for _, one in shares)
+    if share <= 0:
+        return ()
+    shares[largest] = numa, share
+    return tuple(shares)
+
+
+def _even(homes: Sequence[int], total: int) -> tuple[tuple[int, int], ...]:
+    each = total // len(homes) // MEBI * MEBI
+    if not each:
+        return ((homes[0], total),)
+    rest = total - each * (len(homes) - 1)
+    return tuple((numa, each if at else rest) for at, numa in enumerate(homes))
+
+
+def _homes(context: Context, config: KubeletConfig) -> list[int]:
+    if context.known:
+        return [numa.id for numa in context.machine.numa if numa.memory] or [context.machine.numa[0].id]
+    return sorted({entry.numa for entry in config.reserved_memory}) or [0]
+
+
+def _accepted(context: Context, config: KubeletConfig, split: Sequence[tuple[int, int]]) -> bool:
+    entries = tuple(ReservedMemory(numa, ((MEMORY, Quantity.of(share)),)) for numa, share in split)
+    trial = replace(
+        config, reserved_memory=entries, memory_manager_policy="Static", topology_manager_policy="none",
+        cpu_manager_policy="none", cpu_manager_policy_options={}, topology_manager_policy_options={},
+    )  # fmt: skip
+    settings = settings_of(context, trial)
+    return settings is not None and not isinstance(
+        build(context.machine, trial, settings, context.version), Refusal
+    )
+
+
+def split_text(split: Sequence[tuple[int, int]]) -> str:
+    """A split as it can be pasted into a configuration."""
+    entries = [f"{{numaNode: {numa}, limits: {{memory: {_bytes(share)}}}}}" for numa, share in split]
+    if len(entries) > NUMAS_SHOWN:
+        return f"[{', '.join(entries[:2])}, and so on: {_bytes(split[-1][1])} on each other NUMA node]"
+    return f"[{', '.join(entries)}]"
+
+
+# --- what is accepted and hurts -------------------------------------------------------------
+
+
+def memory_findings(context: Context) -> Iterator[Finding]:
+    """Reservations of memory that the kubelet accepts and that will hurt."""
+    config, place = context.config, context.configuration.place
+    written = context.configuration.written
+    if written("evictionHard") and not _has_memory_threshold(config) and not context.configuration.partial:
+        message = "evictionHard names no memory.available, so the default of 100Mi is dropped"
+        yield found("NW213", place("evictionHard"), message)
+    if _in_percent(config) and context.static_memory:
+        threshold = config.eviction_hard[SIGNAL]
+        message = (
+            f"memory.available is {threshold}: reservedMemory must match a share of the memory to the byte"
+        )
+        fix = ""
+        settings = settings_of(context, config) if context.known else None
+        if settings is not None and MEMORY in settings.reservation:
+            kept = settings.reservation[MEMORY].nano - sum(
+                reserved.get(MEMORY, NOTHING).nano
+                for reserved in (settings.kube_reserved, settings.system_reserved)
+            )
+            amount = _bytes(-(-kept // NANO // MEBI) * MEBI)
+            fix = f'write memory.available: "{amount}", and adjust reservedMemory'
+        yield found("NW214", place("evictionHard", SIGNAL), message, fix=fix)
+    if config.reserved_memory and config.memory_manager_policy == "None":
+        yield found("NW133", place("reservedMemory"), "memoryManagerPolicy is None")
+    if context.known and context.start.node is not None and context.start.node.rules.memory_static:
+        yield from _overdrawn(context)
+
+
+def _has_memory_threshold(config: KubeletConfig) -> bool:
+    return config.eviction_hard.get(SIGNAL, "0%") not in ("0%", "100%")
+
+
+def _overdrawn(context: Context) -> Iterator[Finding]:
+    """NUMA nodes that are to give up more than they have."""
+    node = context.start.node
+    assert node is not None
+    reserved: Mapping[int, Mapping[str, int]] = node.rules.reserved_memory
+    over = []
+    for numa, books in empty_books(context.machine, node.rules).items():
+        pages = sum(table.total for name, table in books.tables.items() if name.startswith(HUGEPAGES))
+        kept = reserved.get(numa, {}).get(MEMORY, 0)
+        total = books.tables[MEMORY].total
+        if kept + pages > total:
+            over.append(
+                f"NUMA node {numa} has {_bytes(total)} and is to give up {_bytes(kept)} for the system"
+                + (f" and {_bytes(pages)} for huge pages" if pages else "")
+            )
+    for text in over:
+        yield found("NW224", context.configuration.place("reservedMemory"), text)
+
+
+def capacity_findings(context: Context) -> Iterator[Finding]:
+    """Reservations beyond what the machine has, which the kubelet finds last."""
+    if not context.known:
+        return
+    settings = settings_of(context, context.config)
+    if settings is None:
+        return
+    capacity = {"cpu": Quantity.of(context.machine.layout.all.bit_count(), "DecimalSI"),
+                MEMORY: Quantity.of(context.machine.capacity)}  # fmt: skip
+    for name, has in capacity.items():
+        amount = settings.reservation.get(name)
+        if amount is not None and amount.nano > has.nano > 0:
+            # The kubelet prints both amounts as Go structs; here they are readable.
+            message = (
+                f'invalid Node Allocatable configuration. Resource "{name}" has a reservation of {amount} '
+                f"but capacity of {has}. Expected capacity >= reservation."
+            )
+            fields = [one for one in RESERVING if context.configuration.written(one)]
+            place = context.configuration.place(*fields[:1])
+            yield found("NW215", place, message, stage="allocatable")
+
+
+def cpus_are(bits: int) -> str:
+    """``CPU 0 is`` or ``CPUs 0-1 are``."""
+    return f"CPUs {format_ids(bits)} are" if bits.bit_count() > 1 else f"CPU {format_ids(bits)} is"
+
+
+def numa_text(bits: int) -> str:
+    """``NUMA node 0`` or ``NUMA nodes 0-1``."""
+    return f"NUMA node{'s' if bits.bit_count() > 1 else ''} {format_ids(bits)}"

@@ -1,0 +1,205 @@
+"""Forms of the answer, and the command line."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from numawise.apps.check.codes import CODES
+from numawise.codec.findings import Row, github, sarif
+from numawise.render.findings import findings_text
+from tests.check.examples import output, write
+from tests.check.folder import HEAD, STATIC, pod
+from tests.cli.run import numawise, program, refused
+
+ROW = Row(
+    "NW221",
+    "error",
+    "a title",
+    "a dir/k.yaml",
+    3,
+    "reservedMemory",
+    "100% wrong,\nreally",
+    "because: x",
+    "do: y",
+    "memory-manager",
+)
+BARE = Row("NW003", "info", "a title", "", None, "", "not known", "", "", "")
+
+
+def test_github_escapes() -> None:
+    told = github([ROW, BARE])
+    assert told == (
+        "::error file=a dir/k.yaml,line=3,title=NW221 a title::100%25 wrong,%0Areally%0Abecause: x%0AFix: do: y\n"
+        "::notice title=NW003 a title::not known\n"
+    )
+    odd = Row("NW221", "warning", "a: b, c", "x:y,z%.yaml", 1, "", "m", "", "", "")
+    assert github([odd]) == "::warning file=x%3Ay%2Cz%25.yaml,line=1,title=NW221 a%3A b%2C c::m\n"
+
+
+# What SARIF 2.1.0 demands of the objects that are written here: name → (required, allowed).
+SARIF = {
+    "log":         ({"version", "runs"}, {"$schema"}),
+    "run":         ({"tool"}, {"results", "columnKind"}),
+    "driver":      ({"name"}, {"version", "rules"}),
+    "rule":        ({"id"}, {"shortDescription", "fullDescription", "help", "defaultConfiguration"}),
+    "result":      ({"message"}, {"ruleId", "ruleIndex", "level", "locations"}),
+    "location":    (set(), {"physicalLocation", "logicalLocations"}),
+    "physical":    (set(), {"artifactLocation", "region"}),
+}  # fmt: skip
+
+
+def shaped(name: str, value: dict[str, object]) -> dict[str, object]:
+    required, allowed = SARIF[name]
+    assert required <= value.keys() <= required | allowed
+    return value
+
+
+def test_sarif_is_of_the_form(tmp_path: Path) -> None:
+    write(
+        {
+            "kubelet.yaml": f"{HEAD}cpuManagerPolicy: static\nmaxPods: -1\n",
+            "pod.yaml": pod('{limits: {nvidia.com/gpu: "1"}}'),
+        },
+        tmp_path,
+    )
+    status, told = output("numawise check --kubelet-config kubelet.yaml pod.yaml -o sarif", tmp_path)
+    assert status == 1
+    log = shaped("log", json.loads(told))
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    driver = shaped("driver", shaped("run", run)["tool"]["driver"])
+    assert run["columnKind"] in ("utf16CodeUnits", "unicodeCodePoints")
+    ids = [shaped("rule", rule)["id"] for rule in driver["rules"]]
+    assert ids == sorted(set(ids))
+    for rule in driver["rules"]:
+        assert rule["defaultConfiguration"]["level"] in ("none", "note", "warning", "error")
+        assert all(rule[key]["text"] for key in ("shortDescription", "fullDescription", "help"))
+    for result in run["results"]:
+        shaped("result", result)
+        assert ids[result["ruleIndex"]] == result["ruleId"]
+        assert result["level"] in ("none", "note", "warning", "error")
+        assert result["message"]["text"]
+        for location in result["locations"]:
+            physical = shaped("physical", shaped("location", location)["physicalLocation"])
+            assert physical["region"]["startLine"] >= 1
+            assert re.fullmatch(r"[\w./-]+", physical["artifactLocation"]["uri"])
+    assert {"NW120", "NW201", "NW430"} <= set(ids)
+
+
+# fmt: off
+@pytest.mark.parametrize(("file", "uri"), [
+    pytest.param("a/k.yaml",       "a/k.yaml",              id="relative"),
+    pytest.param("a b/ü#.yaml",    "a%20b/%C3%BC%23.yaml",  id="odd characters"),
+    pytest.param("/etc/k.yaml",    "file:///etc/k.yaml",    id="absolute"),
+    pytest.param("a:b.yaml",       "./a:b.yaml",            id="no scheme"),
+])
+def test_sarif_paths(file: str, uri: str) -> None:
+    row = Row("NW221", "error", "t", file, 1, "", "m", "", "", "")
+    (result,) = sarif([row], CODES, "0")["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
+# fmt: on
+
+
+def test_json_has_everything(tmp_path: Path) -> None:
+    write({"kubelet.yaml": f"{HEAD}cpuManagerPolicy: static\n"}, tmp_path)
+    told = json.loads(output("numawise check --kubelet-config kubelet.yaml -o json", tmp_path)[1])
+    assert (told["kind"], told["errors"], told["warnings"], told["notes"]) == ("Check", 1, 0, 1)
+    first = told["findings"][0]
+    assert list(first) == [
+        "code",
+        "severity",
+        "title",
+        "file",
+        "line",
+        "field",
+        "stage",
+        "message",
+        "why",
+        "fix",
+    ]
+    assert (first["code"], first["line"], first["stage"]) == ("NW201", 3, "cpu-manager")
+
+
+def test_text_is_grouped_and_summed_up() -> None:
+    told = findings_text([ROW, ROW, BARE], 2)
+    assert told == (
+        "a dir/k.yaml\n"
+        "  3  error NW221  reservedMemory: 100% wrong, really\n"
+        "                  why because: x\n"
+        "                  fix do: y\n"
+        "  3  error NW221  reservedMemory: 100% wrong, really\n"
+        "                  why because: x\n"
+        "                  fix do: y\n"
+        "\n(no file)\n"
+        "     info  NW003  not known\n"
+        "\n2 errors, 1 note (2 left out)\n"
+    )
+    assert findings_text([]) == "nothing found\n"
+
+
+def test_text_keeps_to_the_width() -> None:
+    long = Row("NW221", "error", "t", "k.yaml", 1, "", "word " * 60, "why " * 60, "fix " * 60, "")
+    assert max(map(len, findings_text([long], width=80).splitlines())) <= 80
+    assert "\x1b" not in findings_text([long], width=80)
+    assert "\x1b[31m" in findings_text([long], width=80, color=True)
+
+
+def test_text_cannot_steer_the_terminal() -> None:
+    evil = Row("NW221", "error", "t", "k\x1b[2J.yaml", 1, "f\x07", "m\x1b[31m\r\n", "w\x1b]0;x\x07", "f", "")
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", findings_text([evil]))
+
+
+# --- the command ----------------------------------------------------------------------------
+
+
+# fmt: off
+@pytest.mark.parametrize(("words", "told"), [
+    pytest.param([],                                                        ["nothing to check"],                  id="nothing given"),
+    pytest.param(["--kubelet-config", "nosuch.yaml"],                       ["nosuch.yaml", "no such file"],       id="no such file"),
+    pytest.param(["--state", "nosuch"],                                     ["nosuch", "does not exist"],          id="no such folder"),
+    pytest.param(["--config-dir", "nosuch"],                                ["nosuch", "does not exist"],          id="no drop-ins"),
+    pytest.param(["--kube", "one", "pod.yaml"],                             ["--kube", "'one'"],                   id="no release"),
+    pytest.param(["--upgrade", "1.36", "pod.yaml"],                         ["--upgrade", "1.34:1.36"],            id="half an upgrade"),
+    pytest.param(["--ignore", "XY1", "pod.yaml"],                           ["there is no code 'XY1'"],            id="ignore"),
+    pytest.param(["--select", "NW999", "pod.yaml"],                         ["there is no code 'NW999'"],          id="select"),
+    pytest.param(["--explain", "NW999"],                                    ["there is no code 'NW999'"],          id="explain"),
+    pytest.param(["-", "--machine", "-"],                                   ["standard input"],                    id="standard input twice"),
+])
+def test_bad_input(words: list[str], told: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    refused(numawise(capsys, "check", *words), *told)
+# fmt: on
+
+
+def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = numawise(capsys, "check", "--explain", "nw221")
+    assert ran.status == 0
+    assert ran.out.startswith("NW221 reservedMemory does not add up (error)\n\n")
+    assert max(map(len, ran.out.splitlines())) <= 100
+
+
+def test_standard_input_and_colours(tmp_path: Path) -> None:
+    ran = program("check", "-", stdin=pod('{limits: {nvidia.com/gpu: "1"}}'), cwd=tmp_path)
+    assert ran.status == 0
+    assert ran.out.startswith("<stdin>\n")
+    assert "\x1b" not in ran.out
+
+
+def test_a_kubelet_without_a_file(tmp_path: Path) -> None:
+    status, told = output('numawise check --kubelet-flags "--cpu-manager-policy=static"', tmp_path)
+    assert status == 1
+    assert "[cpumanager] unable to determine reserved CPU resources for static policy" in told
+
+
+def test_an_upgrade_starts_from_its_old_release(tmp_path: Path) -> None:
+    write({"kubelet.yaml": f"{STATIC}featureGates: {{MemoryManager: true}}\n"}, tmp_path)
+    told = output("numawise check --kubelet-config kubelet.yaml --upgrade 1.35:1.36 -o json", tmp_path)[1]
+    assert {one["code"] for one in json.loads(told)["findings"] if one["severity"] == "error"} == {"NW601"}
+
+
+def test_the_release_decides(tmp_path: Path) -> None:
+    write({"kubelet.yaml": f"{STATIC}featureGates: {{MemoryManager: true}}\n"}, tmp_path)
+    line = "numawise check --kubelet-config kubelet.yaml --select NW111"
+    assert output(f"{line} --kube 1.35", tmp_path)[0] == 0
+    assert output(f"{line} --kube v1.36.4", tmp_path)[0] == 1

@@ -1,0 +1,436 @@
+"""What a bundle keeps of names, state files, pods, configurations and hardware."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from numawise.codec.bundle.config import reduced_config, reduced_flags
+from numawise.codec.bundle.hardware import without_identity
+from numawise.codec.bundle.names import ONCE, UUID, Names, key_of
+from numawise.codec.bundle.pods import kubelet_uid, pods_of, reduced
+from numawise.codec.bundle.state import renamed_state
+from numawise.codec.checkpoint import (
+    CPU_FILE,
+    DEVICE_FILE,
+    MEMORY_FILE,
+    encode_cpu,
+    encode_devices,
+    encode_memory,
+)
+from numawise.codec.checkpoint.look import look
+from numawise.codec.document import Document
+from numawise.codec.kubeletflags import read_flags
+from numawise.engine.state import (
+    Block,
+    CpuState,
+    DeviceFile,
+    DeviceGrant,
+    MemoryState,
+    MemoryTable,
+    NumaMemory,
+)
+from numawise.errors import InputError
+from numawise.machine.hardware import Gpu, Hardware, Matrix, PciDevice, Remark
+
+KEY = key_of("0123456789abcdef0123456789abcdef")
+NAMES = Names(KEY)
+KEPT = Names(None)
+FIRST, SECOND = "ffffffff-1111-2222-3333-444444444444", "11111111-1111-2222-3333-444444444444"
+
+# --- names ----------------------------------------------------------------------------------
+
+
+def test_a_name_is_always_the_same_word() -> None:
+    assert NAMES.name("pod", "web-0") == Names(KEY).name("pod", "web-0")
+    assert NAMES.name("pod", "web-0") != NAMES.name("container", "web-0").replace("container", "pod")
+    assert NAMES.name("pod", "web-0") != Names(key_of("another")).name("pod", "web-0")
+    assert NAMES.name("pod", "web-0").startswith("pod-")
+    assert NAMES.name("pod", "") == ""
+
+
+@pytest.mark.parametrize(
+    "machine_id", ["0123456789ABCDEF0123456789ABCDEF\n", "01234567-89ab-cdef-0123-456789abcdef"]
+)
+def test_a_machine_has_one_key_however_it_is_written(machine_id: str) -> None:
+    assert key_of(machine_id) == KEY
+
+
+def test_a_machine_without_id_has_a_key_for_once() -> None:
+    first, second = Names(key_of("")), Names(key_of(""))
+    assert first.name("pod", "web-0") != second.name("pod", "web-0")
+    assert first.fingerprint.startswith(ONCE)
+    assert not NAMES.fingerprint.startswith(ONCE)
+
+
+@pytest.mark.parametrize(("uid", "form"), [
+    pytest.param("d8cef786-c3e6-4ab9-8c6e-83f71a6881b7",     "8-4-4-4-12", id="a UUID"),
+    pytest.param("d8cef786c3e6fab90c6e83f71a6881b7",         "32",         id="a static pod's hash"),
+    pytest.param("0" * 64,                                   "64",         id="a container's id"),
+    pytest.param("ns/pod",                                   "3-10",       id="anything"),
+])  # fmt: skip
+def test_uids_keep_their_form(uid: str, form: str) -> None:
+    found = NAMES.uid(uid)
+    assert found != uid
+    assert "-".join(str(len(part)) for part in found.split("-")) == form
+
+
+@pytest.mark.parametrize("namespace", ["default", "kube-system"])
+def test_namespaces_that_everybody_has_stay(namespace: str) -> None:
+    assert NAMES.name("namespace", namespace) == namespace
+
+
+def test_devices_keep_their_order() -> None:
+    names = NAMES.with_devices([f"GPU-{FIRST}", f"MIG-{SECOND}"])
+    told = [names.device(f"GPU-{uuid}::1") for uuid in (SECOND, FIRST)]
+    assert told == sorted(told)
+    assert all(one.startswith("GPU-0000000") and one.endswith("::1") for one in told)
+    assert FIRST not in names.device(f"GPU-{FIRST.upper()}").lower()
+    assert names.device("gpu0") == "gpu0"
+    assert UUID.fullmatch(names.device("99999999-1111-2222-3333-444444444444"))
+
+
+def test_sentences_lose_the_names_that_were_replaced() -> None:
+    names = Names(KEY)
+    word, uid = names.name("pod", "web-0-n1"), names.uid("d8cef786c3e6fab90c6e83f71a6881b7")
+    names.name("container", "pod")
+    told = names.cleaned(f"pod web-0-n1 (d8cef786c3e6fab90c6e83f71a6881b7) of {FIRST}, web-0-n11")
+    assert told.startswith(f"pod {word} ({uid}) of ")
+    assert FIRST not in told
+    assert told.endswith("web-0-n11")
+
+
+def test_without_a_key_nothing_changes() -> None:
+    assert KEPT.name("pod", "web-0") == "web-0"
+    assert KEPT.uid("x") == "x"
+    assert KEPT.cleaned("web-0") == "web-0"
+    assert KEPT.with_devices([FIRST]).device(FIRST) == FIRST
+    assert KEPT.fingerprint == ""
+
+
+# --- state files ----------------------------------------------------------------------------
+
+CPUS = CpuState(0b1111, {"uid-b": {"app": 0b110000}, "uid-a": {"app": 0b11000000}}, {"uid-a": 0b11000000})
+MEMORY = MemoryState(
+    {0: NumaMemory(1, {"memory": MemoryTable(10, 1, 9, 4, 5)}, 1)},
+    {"uid-a": {"app": (Block(1, "memory", 4),)}},
+    {"uid-a": (Block(1, "memory", 4),)},
+)
+DEVICES = DeviceFile(
+    {"uid-a": {"app": {"nvidia.com/gpu": DeviceGrant(((0, (f"GPU-{FIRST}",)),), b"\x0a\x04/etc")}}},
+    {"nvidia.com/gpu": frozenset({f"GPU-{FIRST}", f"GPU-{SECOND}"})},
+)
+FILES = {
+    "cpu":                (CPU_FILE, encode_cpu("static", CPUS)),
+    "cpu with pods":      (CPU_FILE, encode_cpu("static", CPUS, pods=True)),
+    "cpu with data":      (CPU_FILE, encode_cpu("static", CPUS, data=True)),
+    "memory":             (MEMORY_FILE, encode_memory("Static", MEMORY)),
+    "memory with pods":   (MEMORY_FILE, encode_memory("Static", MEMORY, pods=True)),
+    "memory with data":   (MEMORY_FILE, encode_memory("Static", MEMORY, data=True)),
+    "devices":            (DEVICE_FILE, encode_devices(DEVICES)),
+    "empty cpu":          (CPU_FILE, encode_cpu("none", CpuState())),
+    "empty devices":      (DEVICE_FILE, encode_devices(DeviceFile())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", FILES)
+def test_checksums_stay_right(which: str) -> None:
+    file, text = FILES[which]
+    before, after = look(file, text), look(file, renamed_state(file, text, NAMES))
+    assert before.fits
+    assert after.fits, after
+    assert (after.format, after.policy) == (before.format, before.policy)
+    told = renamed_state(file, text, NAMES)
+    assert not any(secret in told for secret in ("uid-a", "app", FIRST, "L2V0Yw"))
+
+
+@pytest.mark.parametrize("which", FILES)
+def test_without_names_to_replace_the_file_is_the_same(which: str) -> None:
+    file, text = FILES[which]
+    if file != DEVICE_FILE:  # whose answers of plugins are replaced in any case
+        assert renamed_state(file, text, KEPT) == text
+
+
+def test_what_is_held_stays() -> None:
+    found = look(CPU_FILE, renamed_state(CPU_FILE, FILES["cpu with pods"][1], NAMES)).cpu
+    assert found is not None
+    assert found.shared == CPUS.shared
+    assert found.assignments == {
+        NAMES.uid(uid): {NAMES.name("container", "app"): cpus for cpus in own.values()}
+        for uid, own in CPUS.assignments.items()
+    }
+    memory = look(MEMORY_FILE, renamed_state(MEMORY_FILE, FILES["memory"][1], NAMES)).memory
+    assert memory is not None
+    assert memory.numa == MEMORY.numa
+
+
+@pytest.mark.parametrize("which", FILES)
+def test_checksums_that_were_wrong_stay_wrong(which: str) -> None:
+    file, text = FILES[which]
+    for member in ("checksum", "Checksum", "dataChecksum"):
+        start = text.rfind(f'"{member}":')
+        if start < 0:
+            continue
+        end = min(i for i in (text.find(",", start), text.find("}", start)) if i > 0)
+        broken = text[:start] + f'"{member}":12345' + text[end:]
+        before, after = look(file, broken), look(file, renamed_state(file, broken, NAMES))
+        assert [one.fits for one in after.sums] == [one.fits for one in before.sums]
+        assert not after.fits
+
+
+@pytest.mark.parametrize("text", [
+    pytest.param("",                                                                         id="empty"),
+    pytest.param("\0" * 512,                                                                 id="lost in a crash"),
+    pytest.param('{"policyName":"static","defaultCpuSet":"0-3","entries":{"uid-a":{"app":"4', id="cut off"),
+    pytest.param('{"policyName":"static","entries":["uid-a"],"checksum":1}',                 id="a list"),
+    pytest.param('{"policyName":"static","entries":{"uid-a":{"app":7}},"checksum":1}',       id="a number"),
+    pytest.param('{"policyName":"acme secret","defaultCpuSet":"0-3","checksum":1}',          id="no policy"),
+    pytest.param("acme secret",                                                              id="no JSON"),
+    pytest.param('{"data":"{\\"entries\\":{\\"uid-a\\"","policyName":"none","checksum":1}',  id="broken data"),
+])  # fmt: skip
+def test_damaged_files_keep_their_shape_and_no_names(text: str) -> None:
+    found = renamed_state(CPU_FILE, text, NAMES)
+    assert not any(word in found for word in ("uid-a", "app", "acme", "secret"))
+    before, after = look(CPU_FILE, text), look(CPU_FILE, found)
+    assert bool(before.problem) == bool(after.problem)
+    assert before.fits == after.fits
+    if text.startswith("{") or not text.strip("\0"):
+        assert after.problem == before.problem or "uid-a" in before.problem
+
+
+RECORDED = Path(__file__).parents[4] / "shared/data/kubelet-state"
+
+
+@pytest.mark.skipif(not RECORDED.is_dir(), reason="recorded state files are not here")
+def test_recorded_files() -> None:
+    count = 0
+    for path in sorted(RECORDED.glob("*.state")):
+        file, text = path.name.partition("--")[0], path.read_text()
+        found = renamed_state(file, text, NAMES)
+        before, after = look(file, text), look(file, found)
+        assert (before.fits, before.format, before.policy) == (after.fits, after.format, after.policy), (
+            path.name
+        )
+        count += 1
+        uids = set(json.loads(text).get("entries") or {}) if not before.problem else set()
+        assert not any(f'"{uid}"' in found for uid in uids), path.name
+    assert count
+
+
+# --- pods -----------------------------------------------------------------------------------
+
+
+def pod(**changes: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "app", "image": "acme.io/app:1", "resources": {"limits": {"cpu": 2}}}]}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": "web-0", "namespace": "acme", "uid": "u"},
+        "spec": spec,
+        **changes,
+    }
+
+
+def kept(value: dict[str, Any], names: Names = NAMES) -> dict[str, Any]:
+    (part,) = pods_of([Document(value, "pods.json")])
+    return reduced(part, names)
+
+
+def test_names_of_a_pod() -> None:
+    found = kept(pod())
+    assert found["metadata"] == {
+        "name": NAMES.name("pod", "web-0"),
+        "namespace": NAMES.name("namespace", "acme"),
+        "uid": NAMES.uid("u"),
+    }
+    (container,) = found["spec"]["containers"]
+    assert container == {
+        "name": NAMES.name("container", "app"),
+        "image": NAMES.name("image", "acme.io/app:1"),
+        "resources": {"limits": {"cpu": 2}},
+    }
+    assert kept(pod(), KEPT)["metadata"] == pod()["metadata"]
+
+
+@pytest.mark.parametrize(("name", "value", "stays"), [
+    pytest.param("CUDA_VISIBLE_DEVICES",   "0,1",                         True,  id="numbers"),
+    pytest.param("CUDA_VISIBLE_DEVICES",   f"GPU-{FIRST}",                True,  id="UUID"),
+    pytest.param("NVIDIA_VISIBLE_DEVICES", "all",                         True,  id="all"),
+    pytest.param("GOMP_CPU_AFFINITY",      "0-15:2",                      True,  id="CPUs"),
+    pytest.param("OMP_PLACES",             "{0:4}:4:4",                   True,  id="places"),
+    pytest.param("KMP_AFFINITY",           "granularity=fine,compact,1,0", True, id="words"),
+    pytest.param("OMP_NUM_THREADS",        "8",                           True,  id="threads"),
+    pytest.param("OMP_NUM_THREADS",        "hunter2",                     False, id="a secret under a good name"),
+    pytest.param("CUDA_VISIBLE_DEVICES",   "GPU-hunter2",                 False, id="a secret after a good word"),
+    pytest.param("PASSWORD",               "8",                           False, id="another variable"),
+    pytest.param("OMP_NUM_THREADS",        "1-" * 300,                    False, id="too long"),
+])  # fmt: skip
+def test_variables(name: str, value: str, *, stays: bool) -> None:
+    value_ = pod()
+    value_["spec"]["containers"][0]["env"] = [{"name": name, "value": value}]
+    (container,) = kept(value_)["spec"]["containers"]
+    assert container.get("env") == ([{"name": name, "value": NAMES.device(value)}] if stays else None)
+
+
+def test_what_bears_on_placement_stays() -> None:
+    value = pod(
+        status={
+            "phase": "Failed",
+            "reason": "TopologyAffinityError",
+            "message": "web-0-x",
+            "qosClass": "Guaranteed",
+        },
+    )
+    value["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "web", "controller": True}]
+    value["spec"] |= {
+        "initContainers": [{"name": "side", "restartPolicy": "Always"}],
+        "resources": {"limits": {"cpu": "4"}},
+        "overhead": {"cpu": "250m"},
+        "hostPID": True,
+        "runtimeClassName": "nvidia",
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": "acme-gpu"}],
+        "volumes": [
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}},
+            {"name": "dev", "hostPath": {"path": "/dev/nvidia0"}},
+            {"name": "data", "hostPath": {"path": "/home/acme"}},
+        ],
+    }
+    found = kept(value)
+    assert found["status"] == {**value["status"], "message": "web-0-x"}
+    assert found["metadata"]["ownerReferences"] == [
+        {"kind": "StatefulSet", "name": NAMES.name("owner", "web")}
+    ]
+    spec = found["spec"]
+    assert spec["initContainers"][0]["restartPolicy"] == "Always"
+    assert spec["resources"] == {"limits": {"cpu": "4"}}
+    assert spec["overhead"] == {"cpu": "250m"}
+    assert spec["hostPID"] is True
+    assert spec["runtimeClassName"] == "nvidia"
+    assert spec["resourceClaims"] == [{"name": NAMES.name("claim", "gpu")}]
+    assert [one.get("emptyDir") or one["hostPath"] for one in spec["volumes"]] == [
+        {"medium": "Memory", "sizeLimit": "8Gi"},
+        {"path": "/dev/nvidia0"},
+    ]
+    assert "acme" not in json.dumps(found)
+
+
+def test_a_message_that_is_no_refusal_goes() -> None:
+    status = {"phase": "Failed", "reason": "Error", "message": "could not mount acme-secret"}
+    assert kept(pod(status=status))["status"] == {"phase": "Failed", "reason": "Error"}
+
+
+def test_the_uid_that_a_kubelet_knows() -> None:
+    annotations = {"kubernetes.io/config.mirror": "hash"}
+    assert kubelet_uid({"metadata": {"uid": "api", "annotations": annotations}}) == "hash"
+    assert kubelet_uid({"metadata": {"uid": "api"}}) == "api"
+    assert kubelet_uid({}) == ""
+
+
+def test_workloads_and_lists() -> None:
+    template = {"metadata": {"labels": {"a": "acme"}}, "spec": pod()["spec"]}
+    workload = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 3, "serviceName": "acme", "ordinals": {"start": 2}, "template": template},
+    }
+    items = [pod(), workload, {"kind": "Service", "metadata": {"name": "acme"}}]
+    del items[0]["kind"]
+    found = [
+        reduced(part, NAMES)
+        for part in pods_of(
+            [
+                Document({"kind": "PodList", "items": items[:1]}, "x"),
+                Document({"kind": "List", "items": items[1:]}, "x"),
+            ]
+        )
+    ]
+    assert [one["kind"] for one in found] == ["Pod", "StatefulSet"]
+    assert found[1]["spec"]["replicas"] == 3
+    assert found[1]["spec"]["ordinals"] == {"start": 2}
+    assert "acme" not in json.dumps(found)
+
+
+@pytest.mark.parametrize("spec", [{"containers": [7]}, {"containers": [{}]}, {"containers": 7}])
+def test_no_pods(spec: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"pods.json.*is not a Pod"):
+        kept(pod(spec=spec))
+
+
+# --- configuration --------------------------------------------------------------------------
+
+
+def test_a_configuration_keeps_what_decides() -> None:
+    value = {
+        "kind": "KubeletConfiguration",
+        "cpuManagerPolicy": "static",
+        "featureGates": {"X": True},
+        "clusterDNS": ["10.0.0.1"],
+        "authentication": {"x509": {"clientCAFile": "/home/acme/ca"}, "anonymous": {"enabled": False}},
+        "staticPodURLHeader": {"Authorization": ["hunter2"]},
+        "cpuMangerPolicy": "hunter2",
+        "mySecrets": {"a": "hunter2"},
+        "maxPods": 10,
+    }
+    found, gone = reduced_config(value)
+    assert found == {
+        "kind": "KubeletConfiguration",
+        "cpuManagerPolicy": "static",
+        "featureGates": {"X": True},
+        "authentication": {"x509": {}, "anonymous": {"enabled": False}},
+        "cpuMangerPolicy": "x",
+        "mySecrets": {},
+        "maxPods": 10,
+    }
+    assert gone == ("clusterDNS", "authentication.x509.clientCAFile", "staticPodURLHeader")
+    found, gone = reduced_config(value, keep=True)
+    assert found["clusterDNS"] == ["10.0.0.1"]
+    assert gone == ("staticPodURLHeader",)
+
+
+def test_flags_keep_what_decides() -> None:
+    line = "--cpu-manager-policy=static --reserved-cpus 0-1 --node-ip=10.0.0.7 --hostname-override=acme --v=4"
+    line += (
+        " --config=/home/acme/k.yaml --node-labels=team=acme --kubelet-made-up=hunter2 --cluster-dns=10.0.0.1"
+    )
+    line += " --kubeconfig=/home/acme/kc --fail-swap-on"
+    text, gone = reduced_flags(read_flags(line))
+    assert text.splitlines() == [
+        "--cpu-manager-policy=static",
+        "--reserved-cpus=0-1",
+        "--v=4",
+        "--kubelet-made-up=x",
+        "--fail-swap-on",
+    ]
+    assert set(gone) >= {
+        "--node-ip",
+        "--hostname-override",
+        "--config",
+        "--node-labels",
+        "--cluster-dns",
+        "--kubeconfig",
+    }
+    assert read_flags(text)[1].value == "0-1"
+    kept_text, _ = reduced_flags(read_flags(line), keep=True)
+    assert "--config=/home/acme/k.yaml" in kept_text
+
+
+# --- hardware -------------------------------------------------------------------------------
+
+
+def test_hardware_without_identity() -> None:
+    hardware = Hardware(
+        name="acme7",
+        pci=(PciDevice("0000:17:00.0", names=("mlx5_0", "ens1f0np0", "enx001122334455", "acme-storage")),),
+        gpus=(Gpu("GPU0", uuid=f"GPU-{FIRST}", address="0000:18:00.0"),),
+        matrix=Matrix(("GPU0",), ("NIC0",), nic_names={"NIC0": "mlx5_bond_acme"}),
+        remarks=(Remark("odd", "gpus", f"GPU-{FIRST} is odd"),),
+    )
+    names = NAMES.with_devices([f"GPU-{FIRST}"])
+    found = without_identity(hardware, names)
+    assert found.name == ""
+    assert found.pci[0].names[:2] == ("mlx5_0", "ens1f0np0")
+    assert not any(word in str(found) for word in ("acme", FIRST, "001122334455"))
+    assert found.gpus[0].uuid == names.device(f"GPU-{FIRST}")
+    assert found.gpus[0].uuid in found.remarks[0].text
+    assert without_identity(hardware, KEPT) == hardware
