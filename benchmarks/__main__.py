@@ -23,6 +23,7 @@ from pathlib import Path
 from benchmarks.gpus import gpu_choices, many_gpus
 from benchmarks.launching import starts
 from benchmarks.machines import GPU, NIC, even, lopsided, node, pod, standard
+from benchmarks.simulate import queues
 from benchmarks.trees import write_tree
 from numawise.apps.node import Node
 from numawise.engine.admit import Admitted, admit
@@ -172,6 +173,12 @@ def gpus() -> Iterator[Row]:
         yield Row(what, spent)
 
 
+def simulations() -> Iterator[Row]:
+    """Queues of thousands of pods, on one node and on hundreds."""
+    for one in queues():
+        yield Row(f"{one.what}: a pod", one.milliseconds, None, one.note)
+
+
 def launches() -> Iterator[Row]:
     """A job's start, and the commit of its hold."""
     for what, spent, goal, note in starts():
@@ -245,6 +252,7 @@ def main() -> None:
         gpus,
         discovery,
         launches,
+        simulations,
     )
     print(f"{'CPU time of one call':60} {'ms':>9} {'goal':>7}")
     if traces:

@@ -2,13 +2,19 @@
 
 import io
 import json
+import os
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from numawise.cli.main import COMMANDS
 from numawise.cli.show import wants_color
+from numawise.host.processes import start_time
+from numawise.ledger.holds import Grant, Hold, Owner
+from numawise.ledger.place import boot_id, machine_id
+from numawise.ledger.store import Ledger
 from tests.cli.run import EXAMPLES, numawise, refused
 from tests.machines.pictures import HERE, WIDTH
 
@@ -166,3 +172,30 @@ def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
     ran = numawise(capsys, "show", "--help")
     assert ran.status == 0
     assert "numawise show dgx-h100 --advice" in ran.out
+
+
+# --- holds ---------------------------------------------------------------------------------------
+
+
+def test_the_holds_of_this_host(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NUMAWISE_LEDGER", str(tmp_path / "ledger"))
+    cpu = min(os.sched_getaffinity(0))
+    owner = Owner(os.getuid(), "me", boot_id(), os.getpid(), start_time(os.getpid()) or 0)
+    gone = replace(owner, pid=2**22 + 1, start=5)
+    with Ledger.open(tmp_path / "ledger", machine_id()) as opened, opened.change() as change:
+        change.add(Hold("b2345", "train", owner, Grant(1 << cpu)))
+        change.add(Hold("b2346", "dead", gone, Grant(0)))
+    ran = numawise(capsys, "show", "--holds")
+    assert (ran.status, ran.err) == (0, "")
+    assert f"A train: {cpu}" in ran.out
+    assert "held by train" in ran.out
+    found = json.loads(numawise(capsys, "show", "--holds", "-o", "json").out)
+    assert [(hold["name"], hold["cpus"]) for hold in found["holds"]] == [("train", str(cpu))]
+    assert "held by train" in numawise(capsys, "show", "--holds", "-o", "svg").out
+
+
+@pytest.mark.parametrize("words", [["dgx-h100"], ["--root", "/"], ["--from", "x"]])
+def test_holds_are_of_this_host_alone(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    refused(numawise(capsys, "show", "--holds", *words), "--holds", "holds are of this host")

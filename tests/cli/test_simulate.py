@@ -271,7 +271,7 @@ def test_text_of_a_refusal(here: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_json_and_yaml_say_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, here, "-o", "json").out)
     assert found == yaml.safe_load(run(capsys, here, "--output", "yaml").out)
-    assert list(found) == ["apiVersion", "kind", "admitted", "rejected", "pods"]
+    assert list(found) == ["apiVersion", "kind", "kubernetes", "admitted", "rejected", "pods"]
     (pod,) = found["pods"]
     assert (pod["name"], pod["namespace"], pod["qos"], pod["verdict"]) == (
         "one",

@@ -2,7 +2,8 @@
 
 Rules kept here:
 
-1. A machine file is taken to the letter, as ``simulate`` takes it; ``-`` is one on standard input.
+1. A machine file is taken to the letter, as ``simulate`` takes it; ``-`` is one on standard input.  So is the
+   machine of a bundle.
 2. Anything else is what ``show`` takes: a saved discovery, prints, a name of the catalogue, words.
 3. ``this`` is the machine we run on; write ``./this`` for a file of that name.
 """
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from numawise.apps.bundles import is_bundle, open_bundle
 from numawise.apps.show import hardware_meant
 from numawise.codec.document import read_documents, read_file
 from numawise.codec.machine import decode_machine
@@ -36,6 +38,9 @@ class GivenMachine:
 
 def machine_given(text: str) -> GivenMachine:
     """The machine that is meant."""
+    if is_bundle(text):
+        bundle = open_bundle(text)
+        return GivenMachine(bundle.machine(), bundle.hardware())
     if text == "-" or _is_machine_file(text):
         documents = read_file(text)
         if len(documents) != 1:

@@ -3,8 +3,8 @@
 Rules kept here:
 
 1. A name of the catalogue is that machine; write ``./name`` for a file of the same name.
-2. A file is saved hardware when it says so, and a machine file when it has ``cpus`` and ``numa``; anything
-   else is for ``discover`` to recognise.
+2. A file is saved hardware when it says so, and a machine file when it has ``cpus`` and ``numa``; a bundle
+   has the hardware of its node; anything else is for ``discover`` to recognise.
 3. What begins with a number and a letter describes a machine, in one word or in several.
 """
 
@@ -15,6 +15,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from numawise.apps.bundles import is_bundle, open_bundle
 from numawise.apps.discover import discover
 from numawise.codec.document import Document, read_documents
 from numawise.codec.hardware.encode import hardware_from, is_hardware
@@ -54,6 +55,9 @@ def machine_meant(text: str) -> Hardware:
 def _one(word: str) -> Hardware:
     if word in CATALOG:
         return machine_named(word)
+    if is_bundle(word):
+        found = open_bundle(word)
+        return _named(found.hardware(), found.name)
     if word == "-" or Path(word).is_file():
         return _file(word)
     if is_synthetic(word):

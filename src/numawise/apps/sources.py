@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from numawise.apps.node import Files
+from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.document import Document, read_file, suggestion
 from numawise.codec.kubeletconfig import decode_kubelet_config, unknown_fields
@@ -20,6 +21,9 @@ from numawise.rules.check import Refusal
 from numawise.rules.config import KubeletConfig
 from numawise.rules.versions import REFERENCE, Profile, Version, profile_of, shown
 
+if TYPE_CHECKING:
+    from numawise.apps.bundles import Bundle
+
 UNKNOWN = re.compile(r'unknown field "(.*)"')
 FIELD = re.compile(r"Go struct field KubeletConfiguration\.([\w.]+)")
 QUOTE = "the value must be text: put it in quotes"
@@ -32,7 +36,9 @@ LARGEST_STATE = 64 << 20
 
 
 def load_machine(path: str) -> Machine:
-    """Read a machine file."""
+    """Read a machine file, or the machine of a bundle."""
+    if is_bundle(path):
+        return _opened(path).machine()
     return decode_machine(_only(read_file(path), "machine"))
 
 
@@ -61,7 +67,9 @@ class ConfigFile:
 
 
 def load_config_file(path: str) -> ConfigFile:
-    """Read a file that holds one KubeletConfiguration."""
+    """Read a file that holds one KubeletConfiguration, or that of a bundle."""
+    if is_bundle(path):
+        return _opened(path).config_file()
     document = _only(read_file(path), "KubeletConfiguration")
     if not isinstance(document.value, Mapping):
         raise document.error((), "must be a KubeletConfiguration, that is, a mapping")
@@ -121,7 +129,9 @@ def load_pods(paths: Iterable[str]) -> tuple[RawPod, ...]:
 
 
 def load_state(directory: str) -> Files:
-    """Read the state files that a kubelet left in a directory, such as /var/lib/kubelet."""
+    """Read the state files that a kubelet left in a directory, such as /var/lib/kubelet, or of a bundle."""
+    if is_bundle(directory):
+        return _opened(directory).files()
     folder = Path(directory)
     if not folder.is_dir():
         what = "is not a directory" if folder.exists() else "does not exist"
@@ -147,6 +157,12 @@ def _state_text(path: Path) -> str:
         return path.read_bytes().decode("utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+
+
+def _opened(path: str) -> "Bundle":
+    from numawise.apps.bundles import open_bundle  # noqa: PLC0415 - it reads with this module
+
+    return open_bundle(path)
 
 
 def _only(documents: tuple[Document, ...], what: str) -> Document:

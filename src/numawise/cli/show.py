@@ -4,11 +4,16 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from numawise.machine.hardware import Hardware
+
+if TYPE_CHECKING:
+    from numawise.apps.heldmap import Overlay
 
 FORMS = {".svg": "svg", ".html": "html", ".htm": "html", ".json": "json"}
 WIDE, WIDEST = 100, 200
@@ -23,6 +28,7 @@ Examples:
   numawise show machine.yaml -o svg --out machine.svg
   nvidia-smi topo -m > topo.txt; lscpu > lscpu.txt; numawise show --from topo.txt lscpu.txt
   numawise show --out machine.html --advice
+  numawise show --holds
 
 \b
 Exit status: 0, also where something is not known; 2 bad input."""
@@ -50,6 +56,9 @@ Exit status: 0, also where something is not known; 2 bad input."""
 )
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with plain ASCII characters.")
 @click.option("--advice", "advise", is_flag=True, help="Add which GPUs, CPUs and NICs belong together.")
+@click.option(
+    "--holds", is_flag=True, help="Draw what jobs hold on this host now, as 'numawise ps' lists it."
+)
 @click.argument("machine", nargs=-1, metavar="[FILE|NAME|WORDS]...")
 @click.pass_context
 def command(
@@ -61,6 +70,7 @@ def command(
     width: int | None,
     ascii_only: bool,
     advise: bool,
+    holds: bool,
     machine: Sequence[str],
 ) -> int:
     """Draw sockets, NUMA nodes, caches, cores, GPUs and NICs, and how they are linked.
@@ -70,14 +80,18 @@ def command(
     """
     from numawise.apps.show import hardware_meant  # noqa: PLC0415 - keeps --help quick
 
-    found = hardware_meant(machine, sources, Path(root) if root is not None else None)
+    overlay = None
+    if holds:
+        found, overlay = _held(*machine, *sources, *([root] if root is not None else []))
+    else:
+        found = hardware_meant(machine, sources, Path(root) if root is not None else None)
     form = output or (FORMS.get(Path(out).suffix.lower(), "text") if out else "text")
     if form == "text":
         color = wants_color(context.color) and out is None
         plain = ascii_only or (out is None and not speaks_unicode())
-        drawn = _text(found, width or default_width(), plain=plain, color=color, advise=advise)
+        drawn = _text(found, overlay, width or default_width(), plain=plain, color=color, advise=advise)
     else:
-        color, drawn = False, _document(found, form, advise=advise)
+        color, drawn = False, _document(found, overlay, form, advise=advise)
     if out is not None:
         from numawise.apps.discover import write_whole  # noqa: PLC0415
 
@@ -87,20 +101,46 @@ def command(
     return 0
 
 
-def _text(found: Hardware, width: int, *, plain: bool, color: bool, advise: bool) -> str:
+def _held(*others: str) -> "tuple[Hardware, Overlay]":
+    """This machine and what jobs hold on it."""
+    from numawise.errors import InputError  # noqa: PLC0415
+
+    if others:
+        advice = "leave out the machine, or --holds"
+        raise InputError(f"holds are of this host, not of {others[0]!r}", field="--holds", advice=advice)
+    from numawise.apps.heldmap import Overlay, held_hardware, holds_held  # noqa: PLC0415
+    from numawise.apps.launch import open_holdings, this_site  # noqa: PLC0415
+    from numawise.apps.telling import gpu_names, hold_data  # noqa: PLC0415
+    from numawise.host.settings import read_settings  # noqa: PLC0415
+
+    settings = read_settings()
+    with open_holdings(this_site(settings), os.environ, settings.ledger) as holdings:
+        live, site = holdings.live(), holdings.site
+        for sentence in holdings.silent:
+            click.echo(f"numawise: {sentence}", err=True)
+    held = holds_held(live, gpu_names(site))
+    hardware = replace(site.hardware, name=site.hardware.name or "this machine")
+    data = tuple(hold_data(hold, site, live) for hold in live)
+    return hardware, Overlay(held_hardware(hardware, held), held.cpus, data)
+
+
+def _text(
+    found: Hardware, overlay: "Overlay | None", width: int, *, plain: bool, color: bool, advise: bool
+) -> str:
     from numawise.apps.advice import advice, advice_text  # noqa: PLC0415
     from numawise.render.layout import picture  # noqa: PLC0415
     from numawise.render.text import plain as as_ascii  # noqa: PLC0415
     from numawise.render.text import text  # noqa: PLC0415
 
-    drawn = text(picture(found), width, ascii_only=plain, color=color)
+    seen = picture(overlay.hardware, overlay.cpus) if overlay else picture(found)
+    drawn = text(seen, width, ascii_only=plain, color=color)
     if advise:
         told = advice_text(advice(found), width)
         drawn += "\n" + (as_ascii(told) if plain else told)
     return drawn
 
 
-def _document(found: Hardware, form: str, *, advise: bool) -> str:
+def _document(found: Hardware, overlay: "Overlay | None", form: str, *, advise: bool) -> str:
     """The picture as a file for other programs."""
     from numawise.apps.advice import advice  # noqa: PLC0415
 
@@ -112,16 +152,19 @@ def _document(found: Hardware, form: str, *, advise: bool) -> str:
         data = hardware_data(found)
         if advise:
             data["advice"] = [{"title": one.title, "lines": list(one.lines)} for one in told]
+        if overlay:
+            data["holds"] = list(overlay.data)
         return to_json(data)
     from numawise.render.layout import picture  # noqa: PLC0415
 
+    seen = picture(overlay.hardware, overlay.cpus) if overlay else picture(found)
     if form == "html":
         from numawise.render.html import html  # noqa: PLC0415
 
-        return html(picture(found), [(one.title, one.lines) for one in told])
+        return html(seen, [(one.title, one.lines) for one in told])
     from numawise.render.svg import svg  # noqa: PLC0415
 
-    return svg(picture(found))
+    return svg(seen)
 
 
 def default_width() -> int:

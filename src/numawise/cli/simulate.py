@@ -24,14 +24,14 @@ Examples:
   numawise simulate --nodes dgx-h100:40 --kubelet-config k.yaml --choose spread queue.yaml
 
 \b
-Exit status: 0 all admitted (with --compare, --compare-kube: nothing changes), 1 some not (something changes; of
---fill not even one), 2 bad input (also: the kubelet would not start), 130 interrupted."""
+Exit status: 0 all admitted (with --compare, --compare-kube: nothing changes), 1 some not (something changes;
+not even one copy of --fill), 2 bad input (also: the kubelet would not start), 130 interrupted."""
 )
 @click.option(
     "--machine",
     metavar="FILE",
-    help="The machine: CPUs, NUMA nodes, devices (YAML or JSON); a name from 'numawise machine list' or words "
-    "like 2s-4n-64c-8gpu; 'this'.",
+    help="The machine: CPUs, NUMA nodes, devices (YAML or JSON); a name from 'numawise machine list', words "
+    "like 2s-4n-64c-8gpu, or 'this'.",
 )
 @click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration (YAML or JSON).")
 @click.option(
@@ -85,8 +85,8 @@ Exit status: 0 all admitted (with --compare, --compare-kube: nothing changes), 1
     type=click.Choice(["first", "spread", "sums"]),
     default="first",
     show_default=True,
-    help="With --nodes, where a pod goes: the first that admits it, the emptiest that does, or the emptiest by "
-    "sums, as a scheduler sees it.",
+    help="With --nodes, where a pod goes: the first that admits it, the emptiest that does, or the emptiest "
+    "by sums, as a scheduler sees it.",
 )
 @click.option("--map", "drawn", is_flag=True, help="Draw the machine as it is at the end: who has what.")
 @click.option(

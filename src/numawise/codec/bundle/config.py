@@ -21,7 +21,7 @@ SECRET = frozenset({"staticPodURLHeader", "staticPodURL"})
 PRIVATE = SECRET | frozenset({
     "address", "healthzBindAddress", "clusterDNS", "clusterDomain", "providerID", "podCIDR", "tlsCertFile",
     "tlsPrivateKeyFile", "clientCAFile", "registerWithTaints", "preloadedImagesVerificationAllowlist",
-    "endpoint", "resolvConf", "hostname",
+    "endpoint", "resolvConf",
 })  # fmt: skip
 OWN_FLAGS = frozenset({
     "cgroup-root", "cloud-provider", "container-runtime", "container-runtime-endpoint", "feature-gates",

@@ -2,16 +2,17 @@
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from numawise.codec import gojson
 from numawise.codec.checkpoint.goprint import by_bytes, fnv1a, ids_print, map_print
-from numawise.codec.checkpoint.reading import CORRUPTED, members_of, typed
+from numawise.codec.checkpoint.reading import CORRUPTED, members_of, mismatch, typed
 from numawise.engine.state import DeviceFile, DeviceGrant
 from numawise.rules.model import Rules
 
 DEVICE_FILE = "kubelet_internal_checkpoint"
+STRUCT = "PodDevicesEntry"
 
 
 def simulated_response(resource: str, ids: Iterable[str]) -> bytes:
@@ -90,42 +91,45 @@ def decode_devices(data: str, rules: Rules) -> DeviceFile | str:
 
 def device_file(content: Mapping[str, Any]) -> DeviceFile:
     """What the file holds."""
-    registered = typed(content, "RegisteredDevices", dict, "checkpointData", "map[string][]string") or {}
-    return DeviceFile(device_grants(content), {r: frozenset(ids or ()) for r, ids in registered.items()})
+    return DeviceFile(
+        device_grants(content), {r: frozenset(ids) for r, ids in (_registered(content) or {}).items()}
+    )
 
 
 def devices_printed(content: Mapping[str, Any]) -> tuple[str, bool]:
     """Go's print of the content, and whether its entries are in the old form with flat lists."""
     entries, flat = device_entries(content)
-    registered = typed(content, "RegisteredDevices", dict, "checkpointData", "map[string][]string")
-    listed = (
-        None if registered is None else [f"{r}:{ids_print(ids or ())}" for r, ids in by_bytes(registered)]
-    )
+    registered = _registered(content)
+    listed = None if registered is None else [f"{r}:{ids_print(ids)}" for r, ids in by_bytes(registered)]
     return devices_print(entries, map_print(listed) if "registereddevices" in content else "<nil>"), flat
+
+
+def _registered(content: Mapping[str, Any]) -> dict[str, list[str]] | None:
+    found = typed(content, "RegisteredDevices", dict, "checkpointData", "map[string][]string")
+    if found is None:
+        return None
+    return {name: _texts(ids, "checkpointData", "RegisteredDevices") for name, ids in found.items()}
 
 
 def device_entries(content: Mapping[str, Any]) -> tuple[str, bool]:
     """Go's print of the entries, and whether these are in the old form with flat lists."""
-    listed = content.get("poddeviceentries")
-    if listed is None:
+    if content.get("poddeviceentries") is None:
         return "<nil>", False
     printed = []
     flat = False
-    for one in listed:
-        entry = members_of(one, "PodDevicesEntry")
-        ids = entry.get("deviceids") or {}
+    for entry in _entries(content):
+        ids = entry["deviceids"]
         if isinstance(ids, list):
             flat = True
             devices = f"([]string){ids_print(ids)}"
         else:
-            told = (f"{n}:{ids_print(ids[n])}" for n in sorted(ids, key=int))
+            told = (f"{n}:{ids_print(ids[n])}" for n in sorted(ids))
             devices = f"(checkpoint.DevicesPerNUMA)map[{' '.join(told)}]"
-        response = base64.b64decode(entry.get("allocresp") or "", validate=True)
         printed.append(
-            f"{{PodUID:(string){entry.get('poduid', '')} "
-            f"ContainerName:(string){entry.get('containername', '')} "
-            f"ResourceName:(string){entry.get('resourcename', '')} DeviceIDs:{devices} "
-            f"AllocResp:([]uint8){ids_print(response)}}}"
+            f"{{PodUID:(string){entry['poduid']} "
+            f"ContainerName:(string){entry['containername']} "
+            f"ResourceName:(string){entry['resourcename']} DeviceIDs:{devices} "
+            f"AllocResp:([]uint8){ids_print(entry['allocresp'])}}}"
         )
     return f"[{' '.join(printed)}]", flat
 
@@ -133,12 +137,45 @@ def device_entries(content: Mapping[str, Any]) -> tuple[str, bool]:
 def device_grants(content: Mapping[str, Any]) -> dict[str, dict[str, dict[str, DeviceGrant]]]:
     """The entries by pod, container and resource."""
     grants: dict[str, dict[str, dict[str, DeviceGrant]]] = {}
-    for one in content.get("poddeviceentries") or ():
-        entry = members_of(one, "PodDevicesEntry")
-        ids = entry.get("deviceids") or {}
-        per_numa = {0: ids} if isinstance(ids, list) else {int(numa): found for numa, found in ids.items()}
-        response = base64.b64decode(entry.get("allocresp") or "", validate=True)
-        grant = DeviceGrant(tuple((n, tuple(found)) for n, found in sorted(per_numa.items())), response)
+    for entry in _entries(content):
+        ids = entry["deviceids"]
+        per_numa = {0: ids} if isinstance(ids, list) else ids
+        grant = DeviceGrant(
+            tuple((n, tuple(found)) for n, found in sorted(per_numa.items())), entry["allocresp"]
+        )
         containers = grants.setdefault(entry["poduid"], {})
         containers.setdefault(entry["containername"], {})[entry["resourcename"]] = grant
     return grants
+
+
+def _entries(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The entries with members of the right types; raise ``ValueError`` for any other."""
+    listed = typed(content, "PodDeviceEntries", list, "checkpointData", "[]checkpoint.PodDevicesEntry")
+    for one in listed or ():
+        entry = members_of(one, STRUCT)
+        found: dict[str, Any] = {
+            name.lower(): typed(entry, name, str, STRUCT, "string") or ""
+            for name in ("PodUID", "ContainerName", "ResourceName")
+        }
+        ids = entry.get("deviceids") or {}
+        if isinstance(ids, dict):
+            found["deviceids"] = {
+                int(numa): _texts(names, STRUCT, "DeviceIDs") for numa, names in ids.items()
+            }
+        else:
+            found["deviceids"] = _texts(ids, STRUCT, "DeviceIDs")
+        response = typed(entry, "AllocResp", str, STRUCT, "[]uint8") or ""
+        found["allocresp"] = base64.b64decode(response, validate=True)
+        yield found
+
+
+def _texts(value: object, struct: str, name: str) -> list[str]:
+    """A list of strings; none when there is none."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise mismatch(value, struct, name, "[]string")
+    for one in value:
+        if not isinstance(one, str):
+            raise mismatch(one, struct, name, "string")
+    return value

@@ -1,0 +1,293 @@
+"""The ways of ``numawise simulate``: one node, two configurations, two releases, many nodes."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from numawise.apps import simulate_told
+from numawise.apps.nodesource import Named, NodeSource, booted, source_of
+from numawise.apps.play import Play, play, script
+from numawise.apps.sources import load_pods
+from numawise.codec.output import to_json, to_yaml
+from numawise.codec.steps import Fill, Timed, read_steps, template_of
+from numawise.errors import InputError
+from numawise.render.progress import progress_bar
+from numawise.render.terminal import table
+
+if TYPE_CHECKING:
+    from numawise.machine.hardware import Hardware
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was given on the command line."""
+
+    context: click.Context
+    named: Named
+    pods: tuple[str, ...]
+    steps: str | None
+    fills: tuple[str, ...]
+    most: int
+    output: str
+    out: str | None
+    quiet: bool
+    drawn: bool
+
+
+def simulate_one(asked: Asked) -> int:
+    """Pods and steps on one node."""
+    source = source_of(asked.named)
+    _say(source.remark)
+    happening = _script(asked)
+    found = _played(asked, source, happening)
+    steps = asked.steps is not None
+    if asked.output in ("json", "yaml"):
+        _write_data(asked, simulate_told.simulation_data(found, source.machine, steps=steps))
+    elif asked.output == "text":
+        _one_text(asked, source, found, steps=steps)
+    else:
+        _emit(asked, _drawing(asked, source.hardware, found))
+    return INTERRUPTED if found.interrupted else 0 if found.well else 1
+
+
+def compare_configs(asked: Asked, other: str) -> int:
+    """The same under two configurations."""
+    from numawise.apps import versus  # noqa: PLC0415 - few ask for it
+
+    source = source_of(asked.named)
+    second = source_of(replace(asked.named, config=other))
+    _say(source.remark)
+    happening = _script(asked)
+    one = _played(asked, source, happening)
+    plays = (one, _played(asked, second, () if one.interrupted else happening))
+    names = _apart(source.config_place, other)
+    interrupted = any(each.interrupted for each in plays)
+    if asked.output != "text":
+        _write_data(asked, versus.comparison_data(*plays, names, source.machine))
+    else:
+        pods = versus.paired(*plays)
+        with _Text(asked) as text:
+            if pods:
+                text.table(versus.columns(), versus.rows(pods, names))
+            text.notes(versus.notes(pods, names))
+            if any(each.fills for each in plays):
+                text.blank()
+            for name, each in zip(names, plays, strict=True):
+                for filled in each.fills:
+                    lines = simulate_told.fill_lines(filled, source.machine)
+                    text.lines([f"{name}: {lines[0]}", *lines[1:]])
+            if pods:
+                text.last(versus.summary(*plays, names))
+    return INTERRUPTED if interrupted else 1 if versus.differing(*plays) else 0
+
+
+def compare_releases(asked: Asked, releases: str) -> int:
+    """The same pods in two releases."""
+    from numawise.apps import upgrade_told as told  # noqa: PLC0415 - few ask for it
+    from numawise.apps.blend import Pair  # noqa: PLC0415
+    from numawise.apps.bundles import open_bundle  # noqa: PLC0415
+    from numawise.apps.compare import Case, compare  # noqa: PLC0415
+    from numawise.apps.nodesource import machine_of  # noqa: PLC0415
+    from numawise.apps.sources import load_config_file, load_profile, load_state, refuse_unknown  # noqa: PLC0415
+
+    named = asked.named
+    if named.kube is not None:
+        raise InputError("--kube and --compare-kube exclude each other", advice="give one of them")
+    texts = releases.split(",")
+    if len(texts) != 2:
+        raise InputError(
+            f"{releases!r} is not two versions", field="--compare-kube", advice="such as 1.34,1.36"
+        )
+    old, new = (load_profile(text.strip(), "--compare-kube") for text in texts)
+    remarks = tuple(dict.fromkeys(one.remark for one in (old, new) if one.remark))
+    for remark in remarks:
+        _say(remark)
+    bundle = open_bundle(named.bundle) if named.bundle else None
+    if named.config is None and bundle is not None:
+        file = bundle.config_file()
+    else:
+        file = load_config_file(named.config or "")
+        refuse_unknown(file, (old.version, new.version))
+    state = load_state(named.state).texts if named.state else bundle.texts if bundle else {}
+    machine = bundle.machine() if bundle and not named.machine else machine_of(named.machine or "")[0]
+    case = Case(machine, state, load_pods(asked.pods))
+    changes = compare(case, Pair(old.version, new.version, file.value, file.value))
+    count = len(case.pods)
+    if asked.output != "text":
+        _write_data(asked, told.comparison_data(changes, count, old.version, new.version, remarks))
+    else:
+        with _Text(asked) as text:
+            rows = told.change_rows(changes)
+            if rows:
+                text.table(told.change_columns(old.version, new.version), rows)
+            text.notes([*told.change_notes(changes), told.summary(changes, count, old.version, new.version)])
+    return 1 if any(not change.minor for change in changes) else 0
+
+
+def simulate_nodes(asked: Asked, nodes: Sequence[str], choice: str) -> int:
+    """A queue of pods before many nodes."""
+    from numawise.apps import fleet_told as told  # noqa: PLC0415 - few ask for it
+    from numawise.apps.fleet import fleet_of, send  # noqa: PLC0415
+    from numawise.apps.fleet_sources import groups_of  # noqa: PLC0415
+
+    fleet = fleet_of(groups_of(nodes, asked.named, _say), choice)
+    pods = load_pods(asked.pods)
+    with progress_bar(sys.stderr, "pods", len(pods), shown=not asked.quiet) as progress:
+        send(fleet, pods, progress)
+    if asked.output != "text":
+        _write_data(asked, told.fleet_data(fleet))
+    else:
+        with _Text(asked) as text:
+            text.table(told.NODE_COLUMNS, told.node_rows(fleet))
+            text.blank()
+            text.table(told.WORK_COLUMNS, told.work_rows(fleet))
+            text.notes(list(told.notes(fleet)))
+            text.last(told.summary(fleet))
+    return INTERRUPTED if fleet.interrupted else 0 if fleet.placed == fleet.total else 1
+
+
+# --- what happens -----------------------------------------------------------------------------
+
+
+def _script(asked: Asked) -> tuple[Timed, ...]:
+    pods = load_pods(asked.pods) if asked.pods else ()
+    steps = read_steps(asked.steps) if asked.steps is not None else ()
+    fills = []
+    for path in asked.fills:
+        pod = template_of(load_pods([path]))
+        if pod is None:
+            raise InputError("holds pods that differ", file=path, advice="give one pod to make copies of")
+        fills.append(Fill(pod))
+    return script(pods, steps, fills)
+
+
+def _played(asked: Asked, source: NodeSource, happening: Sequence[Timed]) -> Play:
+    node = booted(source)
+    if node.files.forgotten:
+        _say(f"warning: {source.state_place}: {node.files.forgotten}")
+    total = sum(len(getattr(one.act, "pods", ())) for one in happening)
+    known = None if any(isinstance(one.act, Fill) for one in happening) else total
+    with progress_bar(sys.stderr, "pods", known, shown=not asked.quiet) as progress:
+        return play(node, happening, source.version, progress, asked.most)
+
+
+def _apart(first: str, second: str) -> tuple[str, str]:
+    """The shortest ends of two paths by which they can be told apart."""
+    one, other = Path(first).parts, Path(second).parts
+    for size in range(1, max(len(one), len(other)) + 1):
+        if one[-size:] != other[-size:]:
+            return str(Path(*one[-size:])), str(Path(*other[-size:]))
+    return f"{first} (1)", f"{second} (2)"
+
+
+# --- what is said -----------------------------------------------------------------------------
+
+
+def _one_text(asked: Asked, source: NodeSource, found: Play, *, steps: bool) -> None:
+    with _Text(asked) as text:
+        rows = simulate_told.table_rows(found, steps=steps)
+        if rows:
+            text.table(simulate_told.table_columns(found, steps=steps), rows)
+        text.notes(simulate_told.notes(found))
+        for filled in found.fills:
+            text.blank()
+            text.lines(simulate_told.fill_lines(filled, source.machine))
+        text.last(simulate_told.summary(found))
+        if asked.drawn:
+            text.blank()
+            text.raw(_drawing(asked, source.hardware, found))
+
+
+def _drawing(asked: Asked, hardware: "Hardware", found: Play) -> str:
+    """The machine at the end, in the form that is asked for."""
+    from numawise.apps.heldmap import held_hardware, node_held  # noqa: PLC0415 - few ask for it
+    from numawise.render.layout import picture  # noqa: PLC0415
+
+    held = node_held(found.node, found.known, found.owners)
+    seen = picture(held_hardware(hardware, held), held.cpus)
+    if asked.output == "svg":
+        from numawise.render.svg import svg  # noqa: PLC0415
+
+        return svg(seen)
+    if asked.output == "html":
+        from numawise.render.html import html  # noqa: PLC0415
+
+        told = [("Pods", [simulate_told.summary(found), *simulate_told.notes(found)])] if found.pods else []
+        return html(seen, told)
+    from numawise.cli.show import default_width, speaks_unicode, wants_color  # noqa: PLC0415
+    from numawise.render.text import text  # noqa: PLC0415
+
+    color = wants_color(asked.context.color) and asked.out is None
+    plain = asked.out is None and not speaks_unicode()
+    return text(seen, default_width(), ascii_only=plain, color=color)
+
+
+def _write_data(asked: Asked, data: object) -> None:
+    _emit(asked, to_yaml(data) if asked.output == "yaml" else to_json(data))
+
+
+def _emit(asked: Asked, drawn: str) -> None:
+    if asked.out is None:
+        click.echo(drawn, nl=False)
+        return
+    from numawise.apps.discover import write_whole  # noqa: PLC0415 - few ask for it
+
+    write_whole(Path(asked.out), drawn)
+
+
+class _Text:
+    """Text in parts with a blank line between them; into a file at the end, when one is named."""
+
+    def __init__(self, asked: Asked) -> None:
+        import io  # noqa: PLC0415 - only for --out
+
+        self.asked = asked
+        self.file = sys.stdout if asked.out is None else io.StringIO()
+        self.begun = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self.asked.out is not None and kind is None:
+            import io  # noqa: PLC0415
+
+            assert isinstance(self.file, io.StringIO)
+            _emit(self.asked, self.file.getvalue())
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[tuple[str, str] | str]]) -> None:
+        color = self.asked.context.color if self.asked.out is None else False
+        table(columns, rows, self.file, color=color)
+        self.begun = True
+
+    def notes(self, lines: Sequence[str]) -> None:
+        """Lines after a blank one, if there are any."""
+        if lines:
+            self.blank()
+            self.lines(lines)
+
+    def last(self, line: str) -> None:
+        self.notes([line] if line else [])
+
+    def blank(self) -> None:
+        if self.begun:
+            self.lines([""])
+
+    def lines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            click.echo(line, file=self.file)
+            self.begun = True
+
+    def raw(self, drawn: str) -> None:
+        click.echo(drawn, nl=False, file=self.file, color=None)
+
+
+def _say(text: str) -> None:
+    if text:
+        click.echo(f"numawise: {text}", err=True)
