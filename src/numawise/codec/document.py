@@ -36,7 +36,7 @@ Twice = Callable[[InputError], None]
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 STDIN, LARGEST_FILE, LARGEST_INT = "<stdin>", 64 << 20, 2**63 - 1
-MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 1_000_000, 400_000, 100_000, 500
+MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST, MOST_KNOWN = 1_000_000, 400_000, 100_000, 500, 24
 KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are no fields
 UNREADABLE: Mapping[type, tuple[str, str]] = {
     FileNotFoundError: ("there is no such file", "check the path"),
@@ -235,9 +235,10 @@ def meant(word: str, known: Collection[str], likeness: float = 0.7) -> str:
 
 
 def suggestion(word: str, known: Collection[str]) -> str:
-    """Advice for a word that is not known: the one meant, or all there are."""
+    """Advice for a word that is not known: the one meant, or all there are, or '' when those are too many."""
     near = meant(word, known)
-    return f'did you mean "{near}"?' if near else f"known are {', '.join(sorted(known))}"
+    every = f"known are {', '.join(sorted(known))}" if len(known) <= MOST_KNOWN else ""
+    return f'did you mean "{near}"?' if near else every
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
