@@ -23,7 +23,6 @@ from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
 
 THIS = "this"
-HELP = "A machine file, anything else that show takes, or 'this' for the machine we run on."
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def _listens(path: Path) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as attempt:
             attempt.settimeout(PATIENCE)
             attempt.connect(os.fspath(path))
-    except TimeoutError:
+    except (TimeoutError, BlockingIOError):
         return True  # its queue is full: there is a listener
     except (OSError, ValueError):
         return False

@@ -22,6 +22,7 @@ COMMON = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 """Namespaces that every cluster has."""
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 DIGITS = re.compile(r"[0-9a-f]{16,64}", re.ASCII)
+WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", re.ASCII)
 SHORT = 10
 ONCE = "once:"
 """Begins the fingerprint of a key that was made up for one bundle alone."""
@@ -93,8 +94,7 @@ class Names:
         """A sentence without the names that were replaced so far, nor any UUID."""
         if self.key is None:
             return text
-        for name in sorted(self.replaced, key=len, reverse=True):
-            text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", self.replaced[name], text)
+        text = WORD.sub(lambda found: self.replaced.get(found[0], found[0]), text)
         words = set(self.replaced.values()) | set(self.devices.values())
         return UUID.sub(lambda found: found[0] if found[0] in words else self.device(found[0]), text)
 

@@ -75,7 +75,7 @@ def renamed_state(file: str, text: str, names: Renaming) -> str:
         changed = _PARTS[file](_known(raw, ORDERED[file]), names)
         _seal(file, raw, changed)
         return _text(changed)
-    except (ValueError, TypeError, AttributeError, KeyError):
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return _scrambled(text, names)
 
 
@@ -129,29 +129,27 @@ def _managers(raw: Mapping[str, Data], names: Renaming) -> dict[str, Data]:
             case "entries" if value is not None:
                 found[member] = {names.uid(uid): _containers(below, names) for uid, below in value.items()}
             case "podentries" if value is not None:
-                found[member] = {names.uid(uid): _plain(below) for uid, below in value.items()}
+                found[member] = {names.uid(uid): _plain(below, names) for uid, below in value.items()}
             case "data" if isinstance(value, str) and value:
                 found[member] = _inner(value, names)
             case "policyname" | "defaultcpuset" if isinstance(value, str):
                 found[member] = value if HARMLESS.fullmatch(value) else names.uid(value)
             case _:
-                found[member] = _plain(value)
+                found[member] = _plain(value, names)
     return found
 
 
-def _plain(value: Data) -> Data:
-    """A part of a file that has no names in it; raise ``ValueError`` when it does."""
+def _plain(value: Data, names: Renaming) -> Data:
+    """A part of a file that should have no names in it; stand-ins for what is none of its words."""
     if isinstance(value, dict):
-        for name, below in value.items():
-            if name not in WORDS and not PLAIN.fullmatch(name):
-                raise ValueError("a name where none should be")
-            _plain(below)
-    elif isinstance(value, list):
-        for one in value:
-            _plain(one)
-    elif isinstance(value, str) and value not in WORDS and not PLAIN.fullmatch(value):
-        raise ValueError("a name where none should be")
-    return value
+        return {_word(name, names): _plain(below, names) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_plain(one, names) for one in value]
+    return _word(value, names) if isinstance(value, str) else value
+
+
+def _word(text: str, names: Renaming) -> str:
+    return text if text in WORDS or PLAIN.fullmatch(text) else names.uid(text)
 
 
 def _inner(text: str, names: Renaming) -> str:
@@ -163,15 +161,15 @@ def _inner(text: str, names: Renaming) -> str:
 
 def _containers(value: Data, names: Renaming) -> Data:
     if not isinstance(value, dict):
-        return _plain(value)
-    return {names.name("container", name): _plain(below) for name, below in value.items()}
+        return _plain(value, names)
+    return {names.name("container", name): _plain(below, names) for name, below in value.items()}
 
 
 def _devices(raw: Mapping[str, Data], names: Renaming) -> dict[str, Data]:
     found: dict[str, Data] = {}
     for member, value in raw.items():
         if member.lower() != "data" or value is None:
-            found[member] = _plain(value)
+            found[member] = _plain(value, names)
             continue
         inner: dict[str, Data] = {}
         for name, below in value.items():
@@ -183,7 +181,7 @@ def _devices(raw: Mapping[str, Data], names: Renaming) -> dict[str, Data]:
                     for resource, ids in below.items()
                 }
             elif name.lower() in STRUCTS:
-                inner[name] = _plain(below)
+                inner[name] = _plain(below, names)
         found[member] = inner
     return found
 

@@ -1,0 +1,1 @@
+"""The kubelet's three state files: shown, verified, repaired and converted."""

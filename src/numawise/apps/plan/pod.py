@@ -1,0 +1,182 @@
+"""Pods that will be aligned, out of wishes or of manifests; each proved on a simulated node.
+
+Rules kept here:
+
+1. A manifest keeps all that does not stand in the way; objects that make no pods pass unchanged.
+2. Memory is tried as it was limited; where that does not stay together and the request does, the request is
+   taken.
+3. Without a machine nothing is proved, and without a configuration the one that ``plan kubelet`` writes is
+   used.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from numawise.apps.plan.kubelet import Wish, plan_kubelet
+from numawise.apps.plan.manifest import (
+    SERVICES,
+    Object,
+    copied,
+    pod_objects,
+    pod_spec,
+)
+from numawise.apps.plan.options import INFERENCE, TRAINING
+from numawise.apps.plan.podextras import Change, PodWish
+from numawise.apps.plan.podfix import Share, claims, fixed
+from numawise.apps.plan.podproof import Proof, Stage, prove, share_of
+from numawise.codec.document import Document
+from numawise.codec.pod import decode_pods
+from numawise.errors import InputError
+from numawise.machine.model import Machine
+from numawise.rules.versions import Version, shown
+
+BROKEN = (TypeError, AttributeError, KeyError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPod:
+    """A pod out of nothing but flags."""
+
+    name: str
+    image: str
+    goal: str
+    wish: PodWish
+    command: tuple[str, ...] = ()
+    namespace: str = ""
+    replicas: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPod:
+    """One object with its pod made ready."""
+
+    name: str
+    kind: str
+    changes: tuple[Change, ...]
+    proof: Proof | None
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlan:
+    """All objects of all files, and what was done to those that make pods."""
+
+    documents: tuple[Object, ...]
+    pods: tuple[PlannedPod, ...]
+
+    @property
+    def good(self) -> bool:
+        """True when every pod that was tried is admitted and aligned."""
+        return all(pod.proof is None or (pod.proof.admitted and pod.proof.aligned) for pod in self.pods)
+
+
+def stage_for(
+    machine: Machine,
+    version: Version,
+    config: Mapping[str, object] | None,
+    goal: str,
+    texts: Mapping[str, str],
+) -> Stage:
+    """The node to try pods on (rule 3)."""
+    if config is None:
+        plan = plan_kubelet(machine, Wish(goal, version))
+        told = f"the node as plan kubelet --goal {goal} has it ({shown(version)})"
+        return Stage(machine, plan.config, version, texts, told)
+    return Stage(machine, config, version, texts, f"the node ({shown(version)})")
+
+
+def new_manifest(new: NewPod, resource: str) -> Object:
+    """The object that the flags describe; amounts are filled in later."""
+    container: Object = {"name": "main", "image": new.image}
+    if new.command:
+        container["command"] = list(new.command)
+    if new.wish.port is not None:
+        container["ports"] = [{"containerPort": new.wish.port}]
+    container["resources"] = {}
+    if new.wish.gpus:
+        container["resources"] = {side: {resource: new.wish.gpus} for side in ("requests", "limits")}
+    labels = {"app": new.name}
+    metadata: Object = {"name": new.name, **({"namespace": new.namespace} if new.namespace else {})}
+    if new.goal != INFERENCE:
+        spec = {"restartPolicy": "Never", "containers": [container]}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "labels": labels}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {
+            "replicas": new.replicas,
+            "selector": {"matchLabels": dict(labels)},
+            "template": {"metadata": {"labels": dict(labels)}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def plan_pods(
+    values: Sequence[tuple[object, str]], wish: PodWish, stage: Stage | None, goal: str | None = None
+) -> PodPlan:
+    """Make the pods of all documents ready; ``values``: each with the file it is from."""
+    share = share_of(stage) if stage is not None else Share()
+    documents: list[Object] = []
+    planned: list[PlannedPod] = []
+    for value, file in values:
+        if not isinstance(value, dict):
+            raise InputError("is not a Kubernetes object", file=file, advice="give YAML or JSON manifests")
+        decode_pods(Document(value, file))  # what the API server refuses is refused in its words
+        document = copied(value)
+        documents.append(document)
+        for found in pod_objects(document):
+            planned.append(_planned(found, wish, share, stage, goal, file))
+    if not planned:
+        file = values[0][1] if values else ""
+        raise InputError("has no pods", file=file, advice="give a Pod, Deployment, StatefulSet, Job or List")
+    return PodPlan(tuple(documents), tuple(planned))
+
+
+def _planned(
+    found: Object, wish: PodWish, share: Share, stage: Stage | None, goal: str | None, file: str
+) -> PlannedPod:
+    wish = replace(wish, service=goal == INFERENCE if goal else found["kind"] in SERVICES)
+    before = copied(found)
+    changes = _fixed(found, wish, share, file)
+    proof = _proved(found, stage, file)
+    if proof is not None and not (proof.admitted and proof.aligned) and wish.memory is None:
+        other = copied(before)
+        others = _fixed(other, replace(wish, by_request=True), share, file)
+        if other != found:
+            second = _proved(other, stage, file)
+            if second is not None and second.admitted and second.aligned:
+                found.clear()
+                found.update(other)
+                changes, proof = others, second
+    name = str((found.get("metadata") or {}).get("name") or "pod")
+    return PlannedPod(name, found["kind"], changes, proof, tuple(_remarks(found, stage)))
+
+
+def _fixed(found: Object, wish: PodWish, share: Share, file: str) -> tuple[Change, ...]:
+    try:
+        return fixed(pod_spec(found), wish, share)
+    except BROKEN as problem:
+        message = f"is not a manifest that can be changed: {type(problem).__name__}: {problem}"
+        raise InputError(message, file=file) from None
+
+
+def _proved(found: Object, stage: Stage | None, file: str) -> Proof | None:
+    pods = decode_pods(Document(found, file))
+    return prove(pods[0], stage) if stage is not None and pods else None
+
+
+def _remarks(found: Object, stage: Stage | None) -> list[str]:
+    spec = pod_spec(found)
+    remarks = []
+    names = list(claims(spec))
+    if names:
+        remarks.append(f"Devices of resource claims ({', '.join(names)}) take no part in the alignment.")
+    if stage is None:
+        remarks.append("Not tried: give --machine, and --kubelet-config if the node has one.")
+    return remarks
+
+
+def goal_of(goal: str | None, kind: str) -> str:
+    """What a pod is for, where nobody says."""
+    return goal or (INFERENCE if kind in SERVICES else TRAINING)

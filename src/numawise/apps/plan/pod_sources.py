@@ -1,0 +1,103 @@
+"""Planned pods out of flags and files."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from numawise.apps.plan.node_given import NodeGiven
+from numawise.apps.plan.options import TRAINING
+from numawise.apps.plan.pod import NewPod, PodPlan, goal_of, new_manifest, plan_pods, stage_for
+from numawise.apps.plan.podextras import PodWish
+from numawise.apps.plan.podproof import Stage
+from numawise.apps.plan.words import bytes_given
+from numawise.codec.document import read_file
+from numawise.errors import InputError
+from numawise.machine.known import GPU_RESOURCE
+from numawise.machine.kubelet_view import NVIDIA_GPU
+
+
+@dataclass(frozen=True, slots=True)
+class PodFlags:
+    """The flags of a pod, as given."""
+
+    name: str | None = None
+    image: str | None = None
+    command: str | None = None
+    namespace: str = ""
+    replicas: int = 1
+    cpus: int | None = None
+    memory: str | None = None
+    gpus: int | None = None
+    resource: str | None = None
+    shm: str | None = None
+    port: int | None = None
+    health: str = ""
+    goal: str | None = None
+
+    @property
+    def of_new_pod(self) -> dict[str, object]:
+        """Flags that only a new pod has."""
+        given = {"--name": self.name, "--image": self.image, "--command": self.command}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def load_pod_plan(flags: PodFlags, files: Sequence[str], node: NodeGiven) -> PodPlan:
+    """Read all there is, and make the pods ready."""
+    named = node.named
+    if sum(path == "-" for path in (named.machine, named.kubelet_config, *files)) > 1:
+        raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
+    values = [(document.value, document.file) for path in files for document in read_file(path)]
+    kind = next((str(value.get("kind")) for value, _ in values if isinstance(value, dict)), "")
+    goal = goal_of(flags.goal, kind)
+    stage = _stage(node, goal)
+    wish = _wish(flags, stage)
+    if not values:
+        values = [(new_manifest(_new(flags, wish, goal), wish.resource), "")]
+    elif flags.of_new_pod:
+        flag = next(iter(flags.of_new_pod))
+        raise InputError(f"{flag} is for a new pod, and {files[0]} is one", advice="leave out one of them")
+    return plan_pods(values, wish, stage, goal if not files else flags.goal)
+
+
+def _stage(node: NodeGiven, goal: str) -> Stage | None:
+    machine, named = node.machine(), node.named
+    if machine is None:
+        if named.kubelet_config is not None or named.state is not None:
+            given = "--kubelet-config" if named.kubelet_config is not None else "--state"
+            raise InputError("is of use only with --machine", field=given, advice="give the machine, too")
+        return None
+    config, state = node.config(), node.state()
+    texts = state.texts if state is not None else {}
+    return stage_for(machine.machine, node.profile.version, config.value if config else None, goal, texts)
+
+
+def _wish(flags: PodFlags, stage: Stage | None) -> PodWish:
+    resource = flags.resource
+    if resource is None and stage is not None:
+        offered = [plugin.resource for plugin in stage.machine.plugins]
+        resource = next((name for name in offered if GPU_RESOURCE.search(name)), None)
+    shm = None
+    if flags.shm is not None:
+        shm = 0 if flags.shm.strip() == "0" else bytes_given(flags.shm, "--shm")
+    return PodWish(
+        cpus=flags.cpus,
+        memory=None if flags.memory is None else bytes_given(flags.memory, "--memory"),
+        gpus=flags.gpus,
+        resource=resource or NVIDIA_GPU,
+        shm=shm,
+        port=flags.port,
+        health=flags.health,
+    )
+
+
+def _new(flags: PodFlags, wish: PodWish, goal: str) -> NewPod:
+    if flags.image is None:
+        raise InputError(
+            "is missing", field="--image", advice="name the image, or give a manifest to start from"
+        )
+    try:
+        command = tuple(shlex.split(flags.command or ""))
+    except ValueError as problem:
+        raise InputError(f"cannot be read: {problem}", field="--command", advice="check its quotes") from None
+    name = flags.name or goal
+    return NewPod(name, flags.image, goal or TRAINING, wish, command, flags.namespace, flags.replicas)

@@ -1,0 +1,348 @@
+"""``numawise plan``: kubelet configurations, policy switches and pods that will be aligned."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from numawise.cli.bundled import bundle_option
+
+if TYPE_CHECKING:
+    from numawise.apps.plan.node_given import NodeGiven
+    from numawise.apps.plan.switch import Switch
+    from numawise.apps.plan.switch_script import Place
+
+GOALS = ("training", "inference", "latency")
+
+
+@click.group()
+def command() -> None:
+    """Write what is right: a kubelet configuration, the steps of a switch, a pod that will be aligned."""
+
+
+@command.command(
+    "kubelet",
+    epilog="""\b
+Examples:
+  numawise plan kubelet --machine this --goal training > kubelet.yaml
+  numawise plan kubelet --machine machine.yaml --goal latency --kube 1.31
+  numawise plan kubelet --machine dgx-h100 --goal inference --reserve-cpus 8 --reserve-memory 32Gi
+  numawise plan kubelet --machine '2s 4n 64c 2t 8gpu' --goal training --hugepages 1Gi=16 -o json
+
+\b
+Exit status: 0; 2 bad input.""",
+)
+@click.option(
+    "--machine",
+    metavar="MACHINE",
+    help="A machine file, a name or words as show takes them, or 'this' for the machine we run on.",
+)
+@bundle_option
+@click.option(
+    "--goal", type=click.Choice(GOALS), default="training", show_default=True, help="What the node is for."
+)
+@click.option("--kube", metavar="VERSION", help="The Kubernetes release of the kubelet, such as 1.31.")
+@click.option(
+    "--reserve-cpus", type=int, metavar="N", help="Keep at least so many CPUs for the system, as whole cores."
+)
+@click.option(
+    "--reserve-memory",
+    metavar="SIZE",
+    help="Keep so much memory for the system, the eviction threshold included.",
+)
+@click.option(
+    "--hugepages",
+    multiple=True,
+    metavar="SIZE=COUNT",
+    help="Plan with so many huge pages on every NUMA node, such as 1Gi=16.",
+)
+@click.option("--alpha", is_flag=True, help="Use options that are alpha in the release, with their gates.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="The configuration with its reasons as comments, or all of the plan as JSON.",
+)
+@click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
+def kubelet(
+    machine: str | None,
+    bundle: str | None,
+    goal: str,
+    kube: str | None,
+    reserve_cpus: int | None,
+    reserve_memory: str | None,
+    hugepages: Sequence[str],
+    alpha: bool,
+    output: str,
+    out: str | None,
+) -> int:
+    """Print a KubeletConfiguration for a machine, each line with its reason.
+
+    The reservations add up as the kubelet demands it, the options are those that the release has, and the
+    simulated kubelet has started with it.
+    """
+    from numawise.apps.plan.kubelet import Wish, plan_kubelet  # noqa: PLC0415
+    from numawise.apps.plan.kubelet_told import plan_data, plan_yaml  # noqa: PLC0415
+    from numawise.apps.plan.words import bytes_given, pages_given  # noqa: PLC0415
+    from numawise.codec.output import to_json  # noqa: PLC0415
+
+    node = _node(machine=machine, kube=kube, bundle=bundle)
+    given = node.the_machine()
+    wish = Wish(
+        goal=goal,
+        version=node.profile.version,
+        cpus=reserve_cpus,
+        memory=None if reserve_memory is None else bytes_given(reserve_memory, "--reserve-memory"),
+        alpha=alpha,
+        hugepages=pages_given(hugepages),
+    )
+    plan = plan_kubelet(given.machine, wish, given.hardware)
+    if output == "yaml":
+        _print(plan_yaml(plan, given.hardware), out)
+    else:
+        _print(to_json(plan_data(plan, given.hardware)), out)
+    return 0
+
+
+def _node(**named: str | None) -> "NodeGiven":
+    from numawise.apps.plan.node_given import NodeNamed  # noqa: PLC0415 - keeps --help quick
+
+    node = NodeNamed(**named).opened()
+    if node.profile.remark:
+        click.echo(f"numawise: {node.profile.remark}", err=True)
+    return node
+
+
+def _print(text: str, out: str | None) -> None:
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    from numawise.apps.discover import write_whole  # noqa: PLC0415
+
+    write_whole(Path(out), text)
+
+
+@command.command(
+    "switch",
+    epilog="""\b
+Examples:
+  numawise plan switch old.yaml new.yaml --state /var/lib/kubelet --machine this --node gpu7
+  numawise plan switch old.yaml new.yaml --state node7/ --machine node7.yaml --script switch.sh pods.yaml
+  kubectl get pods -A -o yaml --field-selector spec.nodeName=gpu7 |
+      numawise plan switch old.yaml new.yaml --state node7/ --machine node7.yaml -
+  numawise plan switch node7.tar.gz new.yaml
+
+\b
+Exit status: 0; 1 a pod would be refused afterwards, or the kubelet does not start; 2 bad input.""",
+)
+@click.option("--state", metavar="DIR", help="State files of the kubelet.")
+@click.option(
+    "--machine", metavar="MACHINE", help="A machine file, a name or words as show takes them, or 'this'."
+)
+@bundle_option
+@click.option("--kube", metavar="VERSION", help="The Kubernetes release of the kubelet, such as 1.31.")
+@click.option("--node", default="", metavar="NAME", help="The node's name in the cluster.")
+@click.option(
+    "--kubelet-dir",
+    default="/var/lib/kubelet",
+    show_default=True,
+    metavar="DIR",
+    help="Its directory on the node.",
+)
+@click.option(
+    "--config-path",
+    default="/var/lib/kubelet/config.yaml",
+    show_default=True,
+    metavar="FILE",
+    help="Where its configuration lies on the node.",
+)
+@click.option("--service", default="kubelet", show_default=True, metavar="NAME", help="Its systemd service.")
+@click.option(
+    "--script", metavar="FILE", help="Write the steps as a shell script; - prints it, and nothing else."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    show_default=True,
+    help="Form of the answer.",
+)
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW")
+@click.argument("pods", nargs=-1, metavar="[PODS]...")
+@click.pass_context
+def switch(
+    context: click.Context,
+    state: str | None,
+    machine: str | None,
+    bundle: str | None,
+    kube: str | None,
+    node: str,
+    kubelet_dir: str,
+    config_path: str,
+    service: str,
+    script: str | None,
+    output: str,
+    old: str,
+    new: str,
+    pods: Sequence[str],
+) -> int:
+    """Steps from one kubelet configuration to another, without a kubelet that refuses to start.
+
+    Which state files must be removed is asked of the simulated kubelet; so is which of the PODS would be
+    refused afterwards.  OLD may be a bundle of the node.
+    """
+    from numawise.apps.plan.switch_script import Place, switch_script  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.plan.switch_sources import load_switch  # noqa: PLC0415
+    from numawise.apps.plan.switch_told import switch_data  # noqa: PLC0415
+    from numawise.codec.bundle.archive import is_bundle  # noqa: PLC0415
+    from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
+
+    bundle = bundle or (old if is_bundle(old) else None)
+    given = _node(machine=machine, state=state, kube=kube, bundle=bundle)
+    place = Place(node or given.name, kubelet_dir.rstrip("/") or "/", config_path, service)
+    loaded = load_switch(old, new, given, pods)
+    found = loaded.switch
+    bad = bool(found.refusal) or any(one.refused for one in found.pods)
+    if script is not None and not found.refusal:
+        text = switch_script(found, place, loaded.new_text, loaded.old_text)
+        if script == "-":
+            click.echo(text, nl=False)
+            return 1 if bad else 0
+        _print(text, script)
+        Path(script).chmod(0o755)
+    if output != "text":
+        data = switch_data(found, place, new)
+        click.echo(to_json(data) if output == "json" else to_yaml(data), nl=False)
+        return 1 if bad else 0
+    _show_switch(found, place, new, context.color)
+    if script is not None and not found.refusal:
+        click.echo(f"\nThe script is {script}; try it with: sh {script} --dry-run")
+    return 1 if bad else 0
+
+
+def _show_switch(found: "Switch", place: "Place", new: str, color: bool | None) -> None:
+    from numawise.apps.plan.switch_told import POD_COLUMNS, pod_rows, switch_lines  # noqa: PLC0415
+    from numawise.render.terminal import table  # noqa: PLC0415
+
+    if found.refusal:
+        click.echo(
+            f"The kubelet does not start with the new configuration, whatever its files say: {found.refusal}"
+        )
+        click.echo("numawise check and numawise why tell more about it")
+        return
+    for line in switch_lines(found, place, new):
+        click.echo(line)
+    if found.pods:
+        click.echo()
+        table(POD_COLUMNS, pod_rows(found), sys.stdout, color=color)
+        refused = sum(one.refused for one in found.pods)
+        click.echo(f"\n{refused} of {len(found.pods)} pods would be refused")
+    for remark in found.remarks:
+        click.echo(f"\n{remark}")
+
+
+@command.command(
+    "pod",
+    epilog="""\b
+Examples:
+  numawise plan pod --machine dgx-h100 --gpus 1 --image train:1 --command 'python train.py' > pod.yaml
+  numawise plan pod --machine machine.yaml --kubelet-config kubelet.yaml --gpus 4 --cpus 32 \\
+      --memory 128Gi --shm 64Gi --image train:1 --command 'torchrun --nproc_per_node=4 train.py'
+  numawise plan pod --machine this --goal inference --gpus 1 --cpus 8 --memory 32Gi \\
+      --image serve:1 --port 8080 --health /health
+  numawise plan pod --machine machine.yaml deployment.yaml | kubectl apply -f -
+
+\b
+Exit status: 0 admitted and aligned (or not tried), 1 not, 2 bad input.""",
+)
+@click.option("--name", metavar="NAME", help="Name of a new pod.  [default: the goal]")
+@click.option("--image", metavar="IMAGE", help="Image of a new pod.")
+@click.option("--command", "words", metavar="TEXT", help="Command of a new pod, in one word as for a shell.")
+@click.option("--namespace", default="", metavar="NAME", help="Namespace of a new pod.")
+@click.option("--replicas", type=click.IntRange(0), default=1, metavar="N", help="Replicas of a new service.")
+@click.option("--cpus", type=click.IntRange(1), metavar="N", help="CPUs of its own.  [default: its share]")
+@click.option("--memory", metavar="SIZE", help="Memory, shared memory included.  [default: its share]")
+@click.option("--gpus", type=click.IntRange(0), metavar="N", help="GPUs.")
+@click.option("--resource", metavar="NAME", help="Resource name of the GPUs.  [default: the machine's]")
+@click.option("--shm", metavar="SIZE", help="Size of /dev/shm; it counts against the memory.  0: none.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), metavar="PORT", help="Port of a service, for its probes."
+)
+@click.option("--health", default="", metavar="PATH", help="Path that tells whether a service is well.")
+@click.option("--goal", type=click.Choice(GOALS), help="What the pod is for.  [default: by its kind]")
+@click.option(
+    "--machine", metavar="MACHINE", help="A machine file, a name or words as show takes them, or 'this'."
+)
+@click.option(
+    "--kubelet-config", metavar="FILE", help="The node's configuration.  [default: as plan kubelet writes it]"
+)
+@click.option("--state", metavar="DIR", help="State files of the node; what is taken there is taken.")
+@bundle_option
+@click.option("--kube", metavar="VERSION", help="The Kubernetes release of the kubelet, such as 1.31.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="Manifests with comments, or all of the plan as JSON.",
+)
+@click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
+@click.argument("files", nargs=-1, metavar="[FILES]...")
+def pod(
+    name: str | None,
+    image: str | None,
+    words: str | None,
+    namespace: str,
+    replicas: int,
+    cpus: int | None,
+    memory: str | None,
+    gpus: int | None,
+    resource: str | None,
+    shm: str | None,
+    port: int | None,
+    health: str,
+    goal: str | None,
+    machine: str | None,
+    kubelet_config: str | None,
+    state: str | None,
+    bundle: str | None,
+    kube: str | None,
+    output: str,
+    out: str | None,
+    files: Sequence[str],
+) -> int:
+    """Turn wishes, or manifests, into pods that get CPUs, memory and GPUs of the same NUMA nodes.
+
+    FILES are Pods, Deployments, StatefulSets, Jobs or Lists of them; without, a new pod is made of the flags.
+    What was changed, why, and what came of a trial on the machine stands in comments.
+    """
+    from numawise.apps.plan.pod_sources import PodFlags, load_pod_plan  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.plan.pod_told import plan_data, plan_text  # noqa: PLC0415
+    from numawise.codec.output import to_json  # noqa: PLC0415
+
+    flags = PodFlags(
+        name=name,
+        image=image,
+        command=words,
+        namespace=namespace,
+        replicas=replicas,
+        cpus=cpus,
+        memory=memory,
+        gpus=gpus,
+        resource=resource,
+        shm=shm,
+        port=port,
+        health=health,
+        goal=goal,
+    )
+    node = _node(machine=machine, kubelet_config=kubelet_config, state=state, kube=kube, bundle=bundle)
+    found = load_pod_plan(flags, files, node)
+    _print(plan_text(found) if output == "yaml" else to_json(plan_data(found)), out)
+    return 0 if found.good else 1

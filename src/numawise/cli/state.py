@@ -1,0 +1,427 @@
+"""``numawise state``: the kubelet's state files shown, verified, repaired and converted."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from numawise.cli.bundled import bundle_option
+
+if TYPE_CHECKING:
+    from numawise.apps.kubeletstate.change import Change
+    from numawise.apps.kubeletstate.finding import Against, Finding
+    from numawise.apps.kubeletstate.folder import StateFolder
+    from numawise.apps.kubeletstate.sources import Loaded
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+DIRECTORY = "/var/lib/kubelet"
+RESETS = ("cpu", "memory", "devices", "all")
+
+
+def _sources(function: Command) -> Command:
+    """The options that say what the files are compared with."""
+    options = (
+        bundle_option,
+        click.option(
+            "--machine",
+            metavar="MACHINE",
+            help="The machine: a machine file, a name or words as show takes them, or 'this'.",
+        ),
+        click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration (YAML or JSON)."),
+        click.option(
+            "--pods",
+            multiple=True,
+            metavar="FILE",
+            help="The pods of the node, as kubectl get pods -A -o json prints them; - is standard input.",
+        ),
+        click.option(
+            "--kube", metavar="VERSION", help="The Kubernetes release of the kubelet, such as 1.31."
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _output(*forms: str) -> Callable[[Command], Command]:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(forms),
+        default="text",
+        show_default=True,
+        help="Form of the answer.",
+    )
+
+
+DIR = click.argument("directory", default=DIRECTORY, metavar="[DIR]")
+
+
+@click.group()
+def command() -> None:
+    """Look into the files in which a kubelet remembers who has which CPUs, memory and devices.
+
+    They are cpu_manager_state, memory_manager_state and device-plugins/kubelet_internal_checkpoint.
+    """
+
+
+@command.command(
+    "show",
+    epilog="""\b
+Examples:
+  numawise state show
+  numawise state show /var/lib/kubelet --machine this
+  kubectl get pods -A -o json | numawise state show node7/ --machine node7.yaml --pods -
+  numawise state show cpu_manager_state -o json
+  numawise state show node7/ --machine node7.yaml -o svg > node7.svg
+
+\b
+Exit status: 0; 2 bad input.""",
+)
+@_sources
+@_output("text", "table", "json", "yaml", "svg", "html")
+@click.option(
+    "--width",
+    type=click.IntRange(40, 400),
+    metavar="COLUMNS",
+    help="Width of the map.  [default: the terminal's; 100 where there is none]",
+)
+@DIR
+@click.pass_context
+def show(
+    context: click.Context,
+    /,
+    output: str,
+    width: int | None,
+    directory: str,
+    **given: Any,  # noqa: ANN401 - the options of _sources
+) -> int:
+    """Show who holds what: the files, a table, and a map of the machine.
+
+    DIR is the kubelet's directory, /var/lib/kubelet if not given, a copy of it, a single file, or a bundle.
+    """
+    from numawise.apps.kubeletstate import tell  # noqa: PLC0415 - keeps --help quick
+    from numawise.render.layout import picture  # noqa: PLC0415
+
+    loaded = _read(directory, **given)
+    folder, against = loaded.folder, loaded.against
+    if output in ("json", "yaml"):
+        _data(tell.state_data(folder, against), output)
+        return 0
+    hardware = tell.map_hardware(folder, loaded.hardware, against.live)
+    drawn = picture(hardware, tell.map_holds(folder, against.live))
+    if output == "svg":
+        from numawise.render.svg import svg  # noqa: PLC0415
+
+        click.echo(svg(drawn), nl=False)
+    elif output == "html":
+        from numawise.render.html import html  # noqa: PLC0415
+
+        click.echo(html(drawn, []), nl=False)
+    else:
+        _tables(folder, against, context.color)
+        if output == "text" and hardware.threads:
+            from numawise.cli.show import default_width, speaks_unicode, wants_color  # noqa: PLC0415
+            from numawise.render.text import text  # noqa: PLC0415
+
+            color = wants_color(context.color)
+            told = text(drawn, width or default_width(), ascii_only=not speaks_unicode(), color=color)
+            click.echo("\n" + told, nl=False, color=color)
+        if loaded.hardware is not None and (beyond := tell.cpus_beyond(folder, loaded.hardware)):
+            from numawise.sets import format_ids  # noqa: PLC0415
+
+            click.echo(f"\nCPUs {format_ids(beyond)} are in the files and not on the machine")
+    return 0
+
+
+@command.command(
+    "verify",
+    epilog="""\b
+Examples:
+  numawise state verify --machine this --kubelet-config /var/lib/kubelet/config.yaml
+  numawise state verify node7/ --machine node7.yaml --kubelet-config config.yaml --kube 1.31
+  kubectl get pods -A -o json --field-selector spec.nodeName=node7 | numawise state verify node7/ --pods -
+
+\b
+Exit status: 0 nothing is wrong (warnings may be told), 1 something is, 2 bad input.""",
+)
+@_sources
+@_output("text", "json", "yaml")
+@DIR
+@click.pass_context
+def verify_files(
+    context: click.Context,
+    /,
+    output: str,
+    directory: str,
+    **given: Any,  # noqa: ANN401 - the options of _sources
+) -> int:
+    """Check checksums, overlaps, policies, pods that are gone, and drift against the machine.
+
+    What a kubelet would say when it starts on these files is told in its own words.
+    """
+    from numawise.apps.kubeletstate import tell  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.kubeletstate.finding import ERROR  # noqa: PLC0415
+    from numawise.apps.kubeletstate.verify import verify  # noqa: PLC0415
+
+    loaded = _read(directory, **given)
+    folder, against = loaded.folder, loaded.against
+    findings = verify(folder, against)
+    errors = sum(one.severity == ERROR for one in findings)
+    if output == "text":
+        _files(folder, context.color)
+        click.echo()
+        _findings(findings)
+        click.echo(_verdict(findings, against))
+    else:
+        _data(tell.verified_data(folder, against, findings), output)
+    return 1 if errors else 0
+
+
+@command.command(
+    "repair",
+    epilog="""\b
+Examples:
+  numawise state repair node7/ --drop-pod 39b37746
+  numawise state repair --adapt-memory --machine this --write
+  kubectl get pods -A -o json | numawise state repair node7/ --remove-stale --pods - --write
+  numawise state repair --reset memory --write
+
+\b
+Exit status: 0 done (or it can be done), 1 something asked for is not possible or still wrong,
+2 bad input, 3 the files cannot be written (also: a kubelet runs on them).""",
+)
+@click.option(
+    "--drop-pod", "drop", multiple=True, metavar="UID", help="Forget a pod; its uid or the beginning of it."
+)
+@click.option("--remove-stale", is_flag=True, help="Forget every pod that is not among --pods.")
+@click.option(
+    "--recompute-checksum", is_flag=True, help="Give every file the right checksum for its content."
+)
+@click.option("--recompute-books", is_flag=True, help="Count memory anew from what containers have.")
+@click.option(
+    "--adapt-memory", is_flag=True, help="Let the memory's books follow the machine, as after a reboot."
+)
+@click.option("--adapt-cpus", is_flag=True, help="Let the shared pool follow the CPUs that are online.")
+@click.option(
+    "--reset",
+    multiple=True,
+    type=click.Choice(RESETS),
+    help="Remove a file, so that the kubelet begins anew.",
+)
+@click.option("--write", is_flag=True, help="Do it; without, it is only shown.")
+@click.option("--even-if-running", is_flag=True, help="Write although a kubelet works on the directory.")
+@_sources
+@_output("text", "json", "yaml")
+@DIR
+def repair_files(
+    drop: Sequence[str],
+    remove_stale: bool,
+    recompute_checksum: bool,
+    recompute_books: bool,
+    adapt_memory: bool,
+    adapt_cpus: bool,
+    reset: Sequence[str],
+    write: bool,
+    even_if_running: bool,
+    output: str,
+    directory: str,
+    **given: Any,  # noqa: ANN401 - the options of _sources
+) -> int:
+    """Repair what is named, and nothing else; shown first, done with --write.
+
+    The old files are kept in a folder beside the new ones, which are written whole or not at all, with the
+    same mode and owner.  What comes out is read as the kubelet would read it.
+    """
+    from numawise.apps.kubeletstate.repair import Asked, repair, reset_names  # noqa: PLC0415
+
+    loaded = _read(directory, **given)
+    folder, against = loaded.folder, loaded.against
+    asked = Asked(
+        drop=tuple(drop),
+        remove_stale=remove_stale,
+        recompute_checksum=recompute_checksum,
+        recompute_books=recompute_books,
+        adapt_memory=adapt_memory,
+        adapt_cpus=adapt_cpus,
+        reset=reset_names(reset),
+    )
+    change = repair(folder, asked, against)
+    return _changed(folder, change, against, output, write=write, even_if_running=even_if_running)
+
+
+@command.command(
+    "convert",
+    epilog="""\b
+Examples:
+  numawise state convert node7/ --to 1.31
+  numawise state convert node7/ --to 1.37 --out upgraded/
+  numawise state convert --to 1.35 --write
+
+\b
+Exit status: 0 done (or it can be done), 1 something cannot be converted, 2 bad input,
+3 the files cannot be written.""",
+)
+@click.option(
+    "--to", "release", required=True, metavar="VERSION", help="The release that is to read the files."
+)
+@click.option(
+    "--pod-level-managers", is_flag=True, help="That release runs with the gate PodLevelResourceManagers."
+)
+@click.option(
+    "--machine", metavar="MACHINE", help="Tells on which NUMA nodes devices are that have none recorded."
+)
+@click.option(
+    "--pods", multiple=True, metavar="FILE", help="Pods, to look up containers that are known by id alone."
+)
+@click.option("--out", metavar="DIR", help="Write the converted files there, and leave the others alone.")
+@click.option("--write", is_flag=True, help="Do it in place; without, it is only shown.")
+@click.option("--even-if-running", is_flag=True, help="Write although a kubelet works on the directory.")
+@_output("text", "json", "yaml")
+@DIR
+def convert_files(
+    release: str,
+    pod_level_managers: bool,
+    machine: str | None,
+    pods: Sequence[str],
+    out: str | None,
+    write: bool,
+    even_if_running: bool,
+    output: str,
+    directory: str,
+) -> int:
+    """Bring the files into the form of another release; what that has no room for is told as lost."""
+    from numawise.apps.kubeletstate.change import write_copies  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.kubeletstate.convert import convert  # noqa: PLC0415
+    from numawise.errors import InputError  # noqa: PLC0415
+
+    if out is not None and write:
+        raise InputError("--out and --write exclude each other", advice="give one of them")
+    loaded = _read(directory, machine=machine, pods=pods, kube=release, field="--to")
+    folder, against = loaded.folder, loaded.against
+    change = convert(folder, against, gate=pod_level_managers)
+    if out is not None:
+        for path in write_copies(folder, change, Path(out)):
+            click.echo(f"numawise: {path} written", err=True)
+    return _changed(
+        folder, change, against, output, write=write, even_if_running=even_if_running, quiet=bool(out)
+    )
+
+
+# --- what the commands share -----------------------------------------------------------------
+
+
+def _read(directory: str, **given: Any) -> "Loaded":  # noqa: ANN401 - the options, as click has them
+    from numawise.apps.kubeletstate.sources import load  # noqa: PLC0415 - keeps --help quick
+
+    loaded = load(directory, **given)
+    if loaded.remark:
+        click.echo(f"numawise: {loaded.remark}", err=True)
+    return loaded
+
+
+def _tables(folder: "StateFolder", against: "Against", color: bool | None) -> None:
+    from numawise.apps.kubeletstate import tell  # noqa: PLC0415
+    from numawise.render.terminal import table  # noqa: PLC0415
+
+    _files(folder, color)
+    rows = tell.holder_rows(folder, against.live)
+    if rows:
+        click.echo()
+        table(tell.HOLDER_COLUMNS, rows, sys.stdout, color=color)
+    rows = tell.memory_rows(folder)
+    if rows:
+        click.echo()
+        table(tell.MEMORY_COLUMNS, rows, sys.stdout, color=color)
+    pool = tell.pool_text(folder)
+    if pool:
+        click.echo(f"\n{pool}")
+
+
+def _files(folder: "StateFolder", color: bool | None) -> None:
+    """The files; what is wrong about one stands out."""
+    from numawise.apps.kubeletstate import tell  # noqa: PLC0415
+    from numawise.render.terminal import GREEN, RED, table  # noqa: PLC0415
+
+    rows: list[list[tuple[str, str] | str]] = []
+    for file, row in zip(folder.files, tell.file_rows(folder), strict=True):
+        name, form, policy, checksum, readers = row
+        rows.append([name, form, policy, (checksum, GREEN if file.look.fits else RED), readers])
+    table(tell.FILE_COLUMNS, rows, sys.stdout, color=color)
+
+
+def _findings(findings: "Sequence[Finding]") -> None:
+    from numawise.apps.kubeletstate.tell import finding_lines  # noqa: PLC0415
+
+    for line in finding_lines(findings):
+        word, colon, rest = line.partition(":")
+        colour = {"error": "red", "warning": "yellow"}.get(word)
+        click.echo(click.style(word, fg=colour, bold=True) + colon + rest if colour else line)
+
+
+def _verdict(findings: "Sequence[Finding]", against: "Against") -> str:
+    from numawise.apps.kubeletstate.finding import ERROR, WARNING  # noqa: PLC0415
+    from numawise.rules.versions import shown  # noqa: PLC0415
+
+    counts = [sum(one.severity == severity for one in findings) for severity in (ERROR, WARNING)]
+    missing = [
+        name
+        for name, value in (
+            ("--machine", against.machine),
+            ("--kubelet-config", against.config),
+            ("--pods", against.live),
+        )
+        if value is None
+    ]
+    told = f" (not compared: {', '.join(missing)} not given)" if missing else ""
+    words = [
+        f"{count} {word}{'' if count == 1 else 's'}"
+        for count, word in zip(counts, ("error", "warning"), strict=True)
+    ]
+    return f"{' and '.join(words)}, for Kubernetes {shown(against.version)}{told}"
+
+
+def _changed(
+    folder: "StateFolder",
+    change: "Change",
+    against: "Against",
+    output: str,
+    *,
+    write: bool,
+    even_if_running: bool,
+    quiet: bool = False,
+) -> int:
+    from numawise.apps.kubeletstate import tell  # noqa: PLC0415
+    from numawise.apps.kubeletstate.change import carry_out  # noqa: PLC0415
+    from numawise.errors import InputError  # noqa: PLC0415
+
+    backup = None
+    if write and not folder.directory.is_dir():
+        raise InputError("cannot be changed in place", file=str(folder.directory), advice="unpack it first")
+    if write and change.changes:
+        backup = carry_out(folder, change.files, even_if_running=even_if_running)
+    if output != "text":
+        _data(
+            tell.change_data(folder, change, against, str(backup) if backup else None, written=write), output
+        )
+        return 1 if change.refused or change.left else 0
+    for line in tell.change_lines(change):
+        click.echo(line)
+    if not change.changes:
+        click.echo("nothing to change")
+    elif write:
+        click.echo(f"written; the old files are in {backup}")
+    elif not quiet:
+        click.echo("nothing was written; --write does it")
+    if change.left:
+        click.echo("\nstill wrong afterwards:" if change.changes else "\nwrong:")
+        _findings(change.left)
+    return 1 if change.refused or change.left else 0
+
+
+def _data(found: object, output: str) -> None:
+    from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
+
+    click.echo(to_json(found) if output == "json" else to_yaml(found), nl=False)
