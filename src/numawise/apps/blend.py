@@ -26,6 +26,8 @@ from numawise.rules.versions import WAYS, Behaviour, Version, behaviour_of, show
 Raw = Mapping[str, object]
 Outcome = TypeVar("Outcome")
 
+KINDS = ("field", "gate", "behaviour")
+"""What is left out first where several explain an outcome: a named behaviour says most."""
 WORDY = {"reserved_system_cpus": "reservedSystemCPUs"}
 NOT_SWITCHES = frozenset({"feature_gates", "given", "other"})
 """What a release reads of these is told by its gates, or only validation looks at it."""
@@ -133,7 +135,7 @@ class Search(Generic[Outcome]):
         self.pair = pair
         self.trial = trial
         self.every = frozenset(switches(pair) if known is None else known)
-        self.order = tuple(sorted(self.every))
+        self.order = tuple(sorted(self.every, key=lambda switch: (KINDS.index(switch.kind), switch.name)))
         self.tried: dict[frozenset[Switch], Outcome] = {}
         self.found: list[frozenset[Switch]] = []
 

@@ -120,7 +120,7 @@ def command(
     profile = load_profile(kube) if kube is not None else Profile(DEFAULT)
     if profile.remark:
         click.echo(f"numawise: {profile.remark}", err=True)
-    from numawise.cli.why_node import NodeFlags, explain_node, wants_cluster  # noqa: PLC0415
+    from numawise.cli.why_node import NodeFlags, explain_node, release_in, wants_cluster  # noqa: PLC0415
 
     beside_node = (machine, kubelet_config, state, nodes, kube, pods)
     flags = NodeFlags(bundle, kubeconfig, cluster, namespace, *beside_node)
@@ -129,15 +129,15 @@ def command(
     if logs:
         from numawise.cli.why_log import LogFlags, explain_log  # noqa: PLC0415
 
-        if hints or nodes or bundle is not None:
-            advice = "leave these out; give the node with --machine, --kubelet-config and --state"
-            raise InputError("--log goes with neither --hints nor --node nor --bundle", advice=advice)
-        beside = (machine, kubelet_config, state, pods, policy, numa, kube)
+        if hints or nodes:
+            raise InputError("--log goes with neither --hints nor --node", advice="leave these out")
+        kube = kube or (release_in(bundle) if bundle else None)
+        beside = (machine or bundle, kubelet_config or bundle, state or bundle, pods, policy, numa, kube)
         return explain_log(context, LogFlags(logs, pod, since, everything, *beside), output, width)
     if pod is not None or since is not None or everything:
         raise InputError("--pod, --since and --all go with --log", advice="name the log with --log FILE")
     if hints:
-        _only_hints(machine, kubelet_config, state, *nodes, *pods)
+        _only_hints(machine, kubelet_config, state, bundle, *nodes, *pods)
         from numawise.apps.why.pasted import explain_pasted  # noqa: PLC0415
 
         if policy is None:

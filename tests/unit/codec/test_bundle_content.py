@@ -187,6 +187,7 @@ def test_checksums_that_were_wrong_stay_wrong(which: str) -> None:
     pytest.param('{"policyName":"static","entries":{"uid-a":{"app":7}},"checksum":1}',       id="a number"),
     pytest.param('{"policyName":"acme secret","defaultCpuSet":"0-3","checksum":1}',          id="no policy"),
     pytest.param("acme secret",                                                              id="no JSON"),
+    pytest.param('{"entries":' + '{"uid-a":' * 960 + "1" + "}" * 961,                        id="deep"),
     pytest.param('{"data":"{\\"entries\\":{\\"uid-a\\"","policyName":"none","checksum":1}',  id="broken data"),
 ])  # fmt: skip
 def test_damaged_files_keep_their_shape_and_no_names(text: str) -> None:

@@ -418,7 +418,7 @@ def flat_text() -> str:
     return device_text([FLAT], {}, fnv1a(printed))
 
 
-def test_flat_lists_are_read_from_1_23_to_1_30() -> None:
+def test_flat_lists_are_read_up_to_1_30() -> None:
     grants = {"p": {"c": {"r/x": DeviceGrant(((0, ("d2", "d1")),), b"\n\xc8")}}}
     assert decode_devices(flat_text(), under(NONE, Behaviour(reads_flat_device_lists=True))) == DeviceFile(
         grants, {}

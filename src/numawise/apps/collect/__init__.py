@@ -1,0 +1,1 @@
+"""What ``numawise bundle`` gathers on a node, and how it is packed."""

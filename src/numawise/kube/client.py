@@ -1,0 +1,273 @@
+"""The API server, asked for what explains a pod: the pod, its node, its neighbours, its events, ``configz``.
+
+Rules kept here:
+
+1. Only reading: ``get`` and ``list``.  Objects come as the server wrote them, whatever release it is.
+2. kubectl's order of places: a file that was named, ``KUBECONFIG``, the one at home, then the pod we are in.
+3. What goes wrong is one sentence that says which server, what was asked, and what to do.  An object that is
+   not there is ``None``; what we may not see is a ``Refused``, so that a caller can go on without it.
+"""
+
+import binascii
+import os
+import re
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from numawise.codec.kubeconfig import MALFORMED, Access, kubeconfig_files, read_access
+from numawise.errors import ClusterError, InputError
+from numawise.kube.credentials import ACCOUNT, in_cluster, issued
+
+if TYPE_CHECKING:
+    from lightkube import Client
+
+Object = Mapping[str, Any]
+EVERYWHERE = "*"
+PATIENCE = 15.0
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+UNKNOWN_CALLER, FORBIDDEN, ABSENT = 401, 403, 404
+EXTRA = "numawise[kube]"
+
+
+class Refused(ClusterError):
+    """The API server knows us, and does not let us see this."""
+
+
+def access_to(
+    kubeconfig: str, context: str, environment: Mapping[str, str] | None = None, account: str = ACCOUNT
+) -> Access:
+    """Which server to ask, as whom (rule 2)."""
+    known = os.environ if environment is None else environment
+    try:
+        found = read_access(kubeconfig_files(kubeconfig, known), context, must_exist=bool(kubeconfig))
+    except InputError as problem:
+        raise ClusterError(str(problem)) from None
+    found = found or in_cluster(known, account)
+    if found is None:
+        raise ClusterError("no cluster is known here", advice="give --kubeconfig FILE, or set KUBECONFIG")
+    return found
+
+
+class Cluster:
+    """One API server, as somebody."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if "_client" in self.__dict__:
+            self._client.close()
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the context."""
+        return self.access.namespace
+
+    def pod(self, namespace: str, name: str) -> Object | None:
+        """A pod, or None when there is none of that name."""
+        resources = _resources()
+        with self._asking(f"get pod {name} in namespace {_checked(namespace)}") as found:
+            found.append(
+                _whole(self._client.get(resources["pods"], name=_checked(name), namespace=namespace))
+            )
+        return found[0] if found else None
+
+    def pods(self, namespace: str) -> tuple[Object, ...]:
+        """All pods of a namespace."""
+        resources = _resources()
+        with self._asking(f"list pods in namespace {_checked(namespace)}") as found:
+            found += self._client.list(resources["pods"], namespace=namespace, chunk_size=500)
+        return tuple(found)
+
+    def pods_on(self, node: str) -> tuple[Object, ...]:
+        """All pods of a node."""
+        resources = _resources()
+        fields: dict[str, Any] = {"spec.nodeName": _checked(node)}
+        with self._asking(f"list the pods of node {node}") as found:
+            found += self._client.list(resources["pods"], namespace=EVERYWHERE, fields=fields, chunk_size=500)
+        return tuple(found)
+
+    def node(self, name: str) -> Object | None:
+        """A node, or None when there is none of that name."""
+        resources = _resources()
+        with self._asking(f"get node {_checked(name)}") as found:
+            found.append(_whole(self._client.get(resources["nodes"], name=name)))
+        return found[0] if found else None
+
+    def configz(self, node: str) -> Object | None:
+        """The configuration that a node's kubelet runs with, or None when it does not tell."""
+        resources = _resources()
+        with self._asking(f"get nodes/proxy of node {_checked(node)}", through=True) as found:
+            found.append(self._client.get(resources["configz"], name=node))
+        return found[0] if found else None
+
+    def events(self, namespace: str, pod: str) -> tuple[Object, ...]:
+        """The events about a pod, also one that is gone."""
+        resources = _resources()
+        fields: dict[str, Any] = {"involvedObject.kind": "Pod", "involvedObject.name": _checked(pod)}
+        with self._asking(f"list events in namespace {_checked(namespace)}") as found:
+            found += self._client.list(
+                resources["events"], namespace=namespace, fields=fields, chunk_size=500
+            )
+        return tuple(found)
+
+    @cached_property
+    def _client(self) -> "Client":
+        return _client(self.access)
+
+    @contextmanager
+    def _asking(self, what: str, *, through: bool = False) -> Iterator[list[Object]]:
+        """Ask for something; whatever goes wrong becomes one sentence (rule 3).
+
+        ``through``: a kubelet behind the server answers, in its own manner.
+        """
+        import httpx2  # noqa: PLC0415 - an extra
+
+        found: list[Object] = []
+        server = self.access.server
+        try:
+            yield found
+        except httpx2.HTTPStatusError as problem:
+            code = problem.response.status_code
+            if code == ABSENT and not through and not hasattr(problem, "status"):
+                raise ClusterError(f"{server} does not answer as an API server does", REACH) from None
+            self._judged(code, _told(problem), what)
+        except httpx2.TimeoutException:
+            raise ClusterError(f"{server} does not answer within {PATIENCE:.0f} s", REACH) from None
+        except httpx2.TransportError as problem:
+            reason = _plainly(problem)
+            advice = TRUST if "CERTIFICATE" in reason.upper() else REACH
+            raise ClusterError(f"{server} cannot be reached: {reason}", advice) from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError, OSError, binascii.Error) as problem:
+            raise ClusterError(f"{server} cannot be asked: {_plainly(problem)}") from None
+        except (ValueError, KeyError, TypeError, AttributeError, MALFORMED):
+            raise ClusterError(f"{server} does not answer as an API server does", REACH) from None
+
+    def _judged(self, code: int, message: str, what: str) -> None:
+        server = self.access.server
+        if code == ABSENT:
+            return
+        if code == UNKNOWN_CALLER:
+            advice = "log in again, or take another --context"
+            raise ClusterError(f"{server} does not know who you are (401): {message}", advice)
+        if code == FORBIDDEN:
+            raise Refused(f"you may not {what} (403): {message}", "ask for that right")
+        raise ClusterError(f"{server} answers {code} when asked to {what}: {message}")
+
+
+REACH = "check the server of the kubeconfig, and whether a proxy or VPN is needed"
+TRUST = "check certificate-authority of the kubeconfig"
+
+
+def _client(access: Access) -> "Client":
+    try:
+        import httpx2  # noqa: PLC0415 - an extra
+        from lightkube import Client  # noqa: PLC0415
+        from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415
+    except ImportError:
+        raise _missing() from None
+    folder = Path(access.file or ".").resolve()
+    user = issued(access.user, folder.parent if folder.is_file() else folder, os.environ)
+    if "auth-provider" in user:
+        raise ClusterError("the kubeconfig logs in by auth-provider, which is gone", "use exec instead")
+    try:
+        name = {"name": "this"}
+        config = KubeConfig.from_dict(
+            {
+                "current-context": "this",
+                "clusters": [name | {"cluster": {**access.cluster, "server": access.server}}],
+                "users": [name | {"user": user}],
+                "contexts": [
+                    name | {"context": {"cluster": "this", "user": "this", "namespace": access.namespace}}
+                ],
+            }
+        ).get()
+        return Client(
+            config,
+            timeout=httpx2.Timeout(PATIENCE),
+            transport=_named_transport(config, access.cluster.get("tls-server-name")),
+            proxy=access.cluster.get("proxy-url"),
+        )
+    except (MALFORMED, OSError, ValueError, TypeError, httpx2.InvalidURL) as problem:
+        told = f"{access.file}: cannot be used: {_plainly(problem)}"
+        raise ClusterError(told, "check certificates and keys of the kubeconfig") from None
+
+
+def _named_transport(config: Any, name: object) -> Any:  # noqa: ANN401 - of an extra
+    """A transport that expects another name in the server's certificate; None when none is named."""
+    if not isinstance(name, str) or not name:
+        return None
+    import httpx2  # noqa: PLC0415 - an extra
+    from lightkube.config.client_adapter import verify_cluster  # noqa: PLC0415
+
+    class Named(httpx2.HTTPTransport):
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            request.extensions["sni_hostname"] = name
+            return super().handle_request(request)
+
+    return Named(verify=verify_cluster(config.cluster, config.user, config.abs_file))
+
+
+def _resources() -> dict[str, Any]:
+    """The resources that are asked for, their objects left as they come (rule 1)."""
+    try:
+        from lightkube.core.resource import (  # noqa: PLC0415 - an extra
+            ApiInfo,
+            GlobalResource,
+            GlobalSubResource,
+            NamespacedResourceG,
+            ResourceDef,
+        )
+    except ImportError:
+        raise _missing() from None
+    node = ResourceDef("", "v1", "Node")
+
+    class Pods(NamespacedResourceG, dict[str, Any]):
+        _api_info = ApiInfo(ResourceDef("", "v1", "Pod"), "pods", ["get", "list", "global_list"])
+
+    class Events(NamespacedResourceG, dict[str, Any]):
+        _api_info = ApiInfo(ResourceDef("", "v1", "Event"), "events", ["list", "global_list"])
+
+    class Nodes(GlobalResource, dict[str, Any]):
+        _api_info = ApiInfo(node, "nodes", ["get"])
+
+    class Configz(GlobalSubResource, dict[str, Any]):
+        _api_info = ApiInfo(node, "nodes", ["get"], parent=node, action="proxy/configz")
+
+    return {"pods": Pods, "events": Events, "nodes": Nodes, "configz": Configz}
+
+
+def _missing() -> ClusterError:
+    return ClusterError("talking to a cluster needs an extra that is not there", f"install {EXTRA}")
+
+
+def _whole(found: Object) -> Object:
+    if "metadata" not in found:
+        raise ValueError("no object")
+    return found
+
+
+def _checked(name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise ClusterError(f"{name!r} is no name of Kubernetes", "lower-case letters, digits, '-' and '.'")
+    return name
+
+
+def _told(problem: Exception) -> str:
+    """What the server said, in one line."""
+    status = getattr(problem, "status", None)
+    text = getattr(status, "message", "") or str(problem)
+    return " ".join(text.split())[:300]
+
+
+def _plainly(problem: BaseException) -> str:
+    """An exception in a few words."""
+    text = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+    return " ".join(re.sub(r"\[Errno -?\d+\] ", "", text).split())[:300]
