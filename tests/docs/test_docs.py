@@ -1,5 +1,6 @@
 """Documentation that is true: commands run as shown, names and links exist."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -28,7 +29,12 @@ def run(command: str, folder: Path) -> str:
     for word in words[1:]:
         paths += sorted(str(p.relative_to(folder)) for p in folder.glob(word)) if "*" in word else [word]
     done = subprocess.run(
-        [sys.executable, "-m", "numawise", *paths], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "numawise", *paths],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "100"},
     )
     return done.stdout + done.stderr
 
@@ -41,7 +47,7 @@ def sessions(page: Path) -> list[tuple[str, str]]:
             lines = part.splitlines(keepends=True)
             size = next(i for i, line in enumerate(lines, 1) if not line.endswith("\\\n"))
             command, output = "".join(lines[:size]), "".join(lines[size:])
-            if command.startswith("numawise simulate") and output:
+            if command.startswith(("numawise simulate", "numawise why")) and output:
                 found.append((command, output))
     return found
 
