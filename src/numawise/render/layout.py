@@ -385,9 +385,13 @@ class _Draw:
         return boxes
 
     def tables(self, items: Sequence[Item]) -> list[Box]:
-        """Links and distances, what the words mean, and what a reader should know."""
+        """Links and distances, what the words mean, and what a reader should know.
+
+        Who holds what is a picture of its own: the links are left to the one without holds.
+        """
         boxes = []
-        links = link_table(self.hardware, [item for item in items if item.kind in (GPU, NIC)])
+        ends = [item for item in items if item.kind in (GPU, NIC) and not self.held]
+        links = link_table(self.hardware, ends)
         if links:
             boxes.append(Box(TABLE, "Links", table=links))
         distances = distance_table(self.hardware)
