@@ -222,11 +222,12 @@ def _file(name: str, text: str, chance: _Chance) -> object:
     if name == CPU_FILE or content is None:
         return text
     if name == MEMORY_FILE:
+        again = _parsed(content.get("data") or "{}")  # from 1.37 on the content stands there once more
         several = False
-        for blocks in _block_lists(content):
+        for blocks in (*_block_lists(content), *_block_lists(again)):
             several = several or len(blocks) > 1
             blocks.sort(key=lambda block: block["type"])
-        return _without(content, "checksum") if several else text
+        return {**_without(content, "checksum", "dataChecksum"), "data": again} if several else text
     data = content["Data"]
     entries = {}
     for entry in data.get("PodDeviceEntries") or ():
@@ -263,6 +264,8 @@ def format_of(name: str, text: str) -> str:
     if content is None:
         return ""
     stored = content.get("Checksum" if name == DEVICE_FILE else "checksum")
+    if "data" in content and content.get("dataChecksum") != fnv1a(f"(string){content['data']}"):
+        return ""
     for form, printed in PRINTS[name].items():
         if fnv1a(printed(content)) == stored:
             return form

@@ -17,6 +17,7 @@ from tests.recorded.compare import differences
 
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / "tests" / "recorded" / "v1.36.4"
+VERSIONS = ROOT / "tests" / "recorded" / "versions"
 SHARED = ROOT.parent / "shared" / "traces"
 CHUNK = 20
 
@@ -32,7 +33,7 @@ def chunks(folder: Path) -> list[Any]:
         return [pytest.param(None, 0, marks=pytest.mark.skip(reason=f"there is no {folder}"))]
     found = []
     for path in trace_files([folder]):
-        name = path.name.partition(".")[0]
+        name = path.name.removesuffix(".gz").removesuffix(".jsonl")
         copied = HERE / f"{name}.jsonl.gz"
         if folder != HERE and copied.exists() and lines_of(copied) == lines_of(path):
             skip = pytest.mark.skip(reason=f"{path} is the same as {copied.relative_to(HERE.parents[2])}")
@@ -52,6 +53,11 @@ def problems(path: Path, start: int) -> list[str]:
 
 @pytest.mark.parametrize(("path", "start"), chunks(HERE))
 def test_recorded(path: Path, start: int) -> None:
+    assert not (found := problems(path, start)), "\n".join(found)
+
+
+@pytest.mark.parametrize(("path", "start"), chunks(VERSIONS))
+def test_recorded_releases(path: Path, start: int) -> None:
     assert not (found := problems(path, start)), "\n".join(found)
 
 

@@ -183,8 +183,8 @@ DEFECTS = {
     "wrong.",
     "pod-level-allocated-again": "The pod-level allocation does not notice that it was made before; the "
     "first CPUs leak.",
-    "socket-order-by-chance": "Sockets are compared in a way that contradicts itself, starting from the order "
-    "of a Go map, so it is chance which of them gives its cores first; here it is the one with fewest.",
+    "socket-order-by-chance": "Sockets are compared in a way that contradicts itself, starting from the "
+    "order of a Go map, so it is chance which of them gives its cores first; here it is the one with fewest.",
     "never-returns": "Dealing the remainder over NUMA nodes never ends; the kubelet hangs.",
     "crash": "The kubelet crashes here.",
 }

@@ -81,11 +81,11 @@ def test_more_numa_nodes_are_allowed_since_an_option_came() -> None:
 def test_unknown_releases() -> None:
     with pytest.raises(ValueError, match=r"Kubernetes 1.19 is not known; known are 1.20 to 1.37"):
         boot(SERVER, {}, Files(), version=(1, 19))
-    with pytest.raises(InputError, match=r"kubernetes: Kubernetes 1.38 is not known"):
+    with pytest.raises(InputError, match=r"kubernetes: Kubernetes 1.19 is not known"):
         replay(
             {
                 "id": "x",
-                "kubernetes": "v1.38.0",
+                "kubernetes": "v1.19.0",
                 "machine": {"numa": [{"id": 0}], "cpus": [{"cpu": 0, "core": 0, "socket": 0, "numa": 0}]},
             }
         )
@@ -95,10 +95,11 @@ def test_unknown_releases() -> None:
 @pytest.mark.parametrize(("kube", "more", "status", "words"), [
     pytest.param("1.36",    "",                                   0, "", id="the reference"),
     pytest.param("v1.31.4", "",                                   0, "", id="another"),
-    pytest.param("1.38",    "",                                   2, "numawise: --kube: Kubernetes 1.38 is not known; known are 1.20 to 1.37\n", id="not known"),
+    pytest.param("1.19",    "",                                   2, "numawise: --kube: Kubernetes 1.19 is not known; known are 1.20 to 1.37\n", id="not known"),
+    pytest.param("1.38",    "",                                   0, "numawise: Kubernetes 1.38 is newer than any known release; it is taken for 1.37\n", id="newer"),
     pytest.param("new",     "",                                   2, "numawise: --kube: 'new' is no Kubernetes version such as 1.36\n", id="none at all"),
     pytest.param("1.32",    "mergeDefaultEvictionSettings: true", 2,
-                 'numawise: {file}: unknown field "mergeDefaultEvictionSettings"; remove it; the kubelet of 1.32 would ignore it with a warning\n',
+                 'numawise: {file}:3: mergeDefaultEvictionSettings: unknown field "mergeDefaultEvictionSettings"; 1.32 does not have it, 1.33 is the first; remove it; the kubelet would ignore it with a warning\n',
                  id="a field it does not know"),
 ])
 def test_simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str], kube: str, more: str, status: int, words: str) -> None:
