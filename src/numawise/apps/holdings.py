@@ -108,7 +108,6 @@ class Holdings:
                 change.leave_line(ticket)
             if reaped or hold.grant.cpus:
                 self._settle(change.holds, but=hold.id)
-        self._clear(reaped)
         return Taken(hold, found, self.site.hardware)
 
     def queue(self, wish: Wish) -> str:
@@ -141,9 +140,9 @@ class Holdings:
         if not even_alive and self.lives(hold):
             return False
         with self.ledger.change() as change:
+            self._clear((hold,))
             change.remove(hold.id, by=self.who.uid)
             self._settle(change.holds)
-        self._clear((hold,))
         return True
 
     def reap(self) -> tuple[Hold, ...]:
@@ -153,7 +152,6 @@ class Holdings:
             reaped = self._reap(change, gone)
             if reaped:
                 self._settle(change.holds)
-        self._clear(reaped)
         return reaped
 
     def live(self) -> tuple[Hold, ...]:
@@ -221,7 +219,9 @@ class Holdings:
             self.who.namespace,
         ):
             change.leave_line(waiter.id)
-        return change.reap((*containers, *self._dead_processes(change.holds)))
+        reaped = change.reap((*containers, *self._dead_processes(change.holds)))
+        self._clear(reaped)
+        return reaped
 
     def _process_lives(self, owner: Owner) -> bool:
         return processes.alive(owner.pid, owner.start, self.root)
@@ -273,7 +273,10 @@ class Holdings:
         )
 
     def _clear(self, holds: Iterable[Hold]) -> None:
-        """Remove the control groups of holds that are gone; what is still busy stays for the next call."""
+        """Remove the control groups of holds that go, before that is on the disk: a crash leaves none behind.
+
+        What is still busy stays for ``numawise reap``.
+        """
         for hold in holds:
             if hold.group:
                 try:

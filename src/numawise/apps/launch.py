@@ -248,10 +248,10 @@ def _bind(holdings: Holdings, job: Job, child: Offspring, taken: Taken, tell: Te
         try:
             plan = confine.put(job.mode, hold.id, child.pid, *_limits(job, placement))
         except HostError:
-            if child.ended():
-                raise CannotStart("the job's process ended before it could start", NOT_STARTED) from None
+            _check_waiting(child)
             raise
         if plan.mode != hold.mode:
+            _check_waiting(child)
             hold = replace(hold, mode=plan.mode, group=plan.group)
             holdings.rebind(hold)
         if not hold.grant.cpus:
@@ -264,6 +264,12 @@ def _bind(holdings: Holdings, job: Job, child: Offspring, taken: Taken, tell: Te
         holdings.end(hold, even_alive=True)
         raise
     return hold
+
+
+def _check_waiting(child: Offspring) -> None:
+    """Somebody may have killed it meanwhile; what went wrong then is no fault of this host."""
+    if child.ended():
+        raise CannotStart("the job's process ended before it could start", NOT_STARTED)
 
 
 def _environment(job: Job, placement: Placement, hold: str, name: str, hardware: Hardware) -> Joined:
