@@ -249,7 +249,7 @@ def _pod_differences(old: Facts, new: Facts) -> Iterable[Change]:
     quiet = True
     for kind in GRANTS:
         one, other = old.grants.get(kind), new.grants.get(kind)
-        if one != other:
+        if one != other and (quiet or kind != AFFINITY):  # another grant tells of another affinity
             quiet = False
             yield Change(kind, _grant_told(one), _grant_told(other), old.pod, old.uid)
     if old.words != new.words:

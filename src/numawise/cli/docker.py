@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from numawise.cli.dashes import BeforeDashes, required_command
-from numawise.cli.placing import placement_options, seconds, wish_of
+from numawise.cli.placing import placement_options, seconds, wait_option, wish_of
 from numawise.cli.saying import Teller, say
 
 EXAMPLES = """\b
@@ -37,14 +37,7 @@ def container_command(engine: str) -> click.Command:
 
     @click.command(engine, cls=BeforeDashes, help=help_text, epilog=examples, options_metavar=usage)
     @placement_options
-    @click.option(
-        "--wait",
-        is_flag=False,
-        flag_value="forever",
-        default="",
-        metavar="[SECONDS]",
-        help="Wait for room, at most so long; first come, first served.",
-    )
+    @wait_option
     @click.option("--cdi", is_flag=True, help="Name GPUs by CDI; podman always does for NVIDIA's.")
     @click.option(
         "--no-env", is_flag=True, help="Add no variables (OMP_…, CUDA_VISIBLE_DEVICES, NUMAWISE_…)."

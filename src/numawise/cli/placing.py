@@ -44,6 +44,16 @@ def placement_options(command: Command) -> Command:
     return command
 
 
+wait_option = click.option(
+    "--wait",
+    is_flag=False,
+    flag_value="forever",
+    default="",
+    metavar="[SECONDS]",
+    help="Wait for room, at most so long; first come, first served.",
+)
+
+
 def wish_of(arguments: dict[str, Any], policy: str = "") -> Wish:
     """Take the flags of a wish out of a command's arguments; ``policy`` is what settings say."""
     given = {name: arguments.pop(name) for name in NAMES}

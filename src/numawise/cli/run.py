@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from numawise.cli.dashes import BeforeDashes, required_command
-from numawise.cli.placing import placement_options, seconds, wish_of
+from numawise.cli.placing import placement_options, seconds, wait_option, wish_of
 from numawise.cli.saying import Teller
 
 EXAMPLES = """\b
@@ -27,14 +27,7 @@ Exit status: that of the job; 1 no room, 2 bad input or more than the machine ha
 
 @click.command("run", cls=BeforeDashes, epilog=EXAMPLES, options_metavar="[OPTIONS] -- COMMAND...")
 @placement_options
-@click.option(
-    "--wait",
-    is_flag=False,
-    flag_value="forever",
-    default="",
-    metavar="[SECONDS]",
-    help="Wait for room, at most so long; first come, first served.",
-)
+@wait_option
 @click.option("--isolate", is_flag=True, help="Keep everybody else off the CPUs (root, cgroup v2).")
 @click.option(
     "--mode",
