@@ -52,9 +52,10 @@ INTRO = """# Releases
 Made from the code by `python tests/docs/test_versions.py`.
 
 `simulate --kube VERSION` and the field `kubernetes` of a recorded scenario choose the release. Known are
-{oldest} to {newest}; {reference} is the reference. Recordings of real managers exist for 1.20, 1.27, 1.31 and
-1.34 to 1.37; the configurations of all other releases come from the same tables. Each release stands for its
-last patch.
+{oldest} to {newest}; {reference} is the reference. A newer version is taken for {newest}, and that is said; an older one is
+refused. Recordings of real managers exist for 1.20, 1.27, 1.31 and 1.34 to 1.37; the other releases follow from the
+same tables, see [Fidelity](../fidelity.md). Each release stands for its last patch. [What an upgrade
+changes](../how-to/upgrade-a-node.md) for given pods is worked out from these rows.
 """
 LIMITS = """## Not reproduced
 
