@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from numawise.apps.replay import replay
@@ -62,8 +62,8 @@ def report(path: Path) -> bool:
     return agree["all"] == total
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Compare all files."""
+def over(arguments: Sequence[str], report: Callable[[Path], bool]) -> int:
+    """Look at all files; the exit status."""
     files = trace_files(arguments)
     missing = [str(path) for path in files if not path.is_file()]
     if missing or not files:
@@ -78,4 +78,4 @@ def _print(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(over(sys.argv[1:], report))

@@ -12,11 +12,10 @@ import multiprocessing
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from tests.check.traces import difference, first_pod, pod_difference, starts
-from tests.fidelity import trace_files, trace_lines
+from tests.fidelity import over, trace_lines
 
 SHOWN = 5
 
@@ -51,20 +50,9 @@ def report(path: Path) -> bool:
     return not differences
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Look at all files."""
-    files = trace_files(arguments)
-    missing = [str(path) for path in files if not path.is_file()]
-    if missing or not files:
-        sys.stderr.write(f"no recorded scenarios in {', '.join(missing or arguments) or 'nothing given'}\n")
-        return 2
-    alike = [report(path) for path in files]
-    return 0 if all(alike) else 1
-
-
 def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(over(sys.argv[1:], report))

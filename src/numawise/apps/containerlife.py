@@ -1,10 +1,10 @@
-"""Holds whose owner is a container: who still has a claim, and how the shared pool follows.
+"""Holds whose owner is a container: which of them go on, and how the shared pool follows.
 
 Rules kept here:
 
 1. A hold names its engine and how that is asked, so that a later call by somebody else asks the same one.
 2. It lives while the client that makes the container does, while the container's first process does, or while
-   the engine says that the container has a claim (``host.containers.claims``).  The engine is asked last,
+   the engine says that the container keeps it (``host.containers.keeps_hold``).  The engine is asked last,
    once for all of its holds: the first two cost nothing.
 3. While the id is not recorded yet, the container is known by its label; so a numawise that was killed on the
    way leaves nothing unaccounted for.
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from numawise.errors import HostError
 from numawise.host import processes
-from numawise.host.containers import Container, Engine, Silent, change_cpus, claims, labelled
+from numawise.host.containers import Container, Engine, Silent, change_cpus, keeps_hold, labelled
 from numawise.host.placed import in_container, read_groups
 from numawise.ledger.holds import Hold
 
@@ -65,7 +65,7 @@ def _first_process(container: Container) -> str:
 
 
 def ended(holds: Sequence[Hold]) -> tuple[tuple[Hold, ...], tuple[str, ...]]:
-    """Those holds whose container has no claim any more, and a sentence for each engine that is silent."""
+    """Those holds that their container no longer keeps, and a sentence for each engine that is silent."""
     boot, namespace = processes.boot_id(), _own_namespace()
     doubtful: dict[Engine, list[Hold]] = {}
     for hold in holds:
@@ -79,18 +79,18 @@ def ended(holds: Sequence[Hold]) -> tuple[tuple[Hold, ...], tuple[str, ...]]:
             names = ", ".join(hold.name or hold.id for hold in some)
             silent.append(f"{engine.name} does not answer, so these stay held: {names} ({found.reason})")
         else:
-            gone += _without_claim(some, found, namespace)
+            gone += _given_up(some, found, namespace)
     return tuple(gone), tuple(silent)
 
 
-def _without_claim(holds: Iterable[Hold], found: Mapping[str, Container], namespace: int) -> Iterable[Hold]:
+def _given_up(holds: Iterable[Hold], found: Mapping[str, Container], namespace: int) -> Iterable[Hold]:
     by_hold = {container.hold: container for container in found.values()}
     for hold in holds:
         owner = hold.owner
         container = found.get(owner.container) if owner.container else by_hold.get(hold.id)
         if container is None and not owner.container and _elsewhere(hold, namespace):
             continue  # its client may still be at work, where we cannot see it
-        if not claims(container, made_only=made_only(hold)):
+        if not keeps_hold(container, made_only=made_only(hold)):
             yield hold
 
 

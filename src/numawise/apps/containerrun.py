@@ -5,8 +5,8 @@ Rules kept here:
 1. The engine's client is born first and waits; the hold names it.  When the container's id is known, the hold
    names the container, too; when the client has ended, the container alone.
 2. The client has terminal, standard streams and signals; its exit status is ours.
-3. When it has ended, the engine is asked: a container without a claim gives its hold back at once, one with a
-   claim (detached, or starting again) keeps it.  While the engine is silent, the hold stays.
+3. When it has ended, the engine is asked: a container that has ended for good gives its hold back at once,
+   one that goes on (detached, or starting again) keeps it.  While the engine is silent, the hold stays.
 4. ``--print`` holds nothing and starts nothing.
 5. The engine's own ``--memory`` counts as an amount asked for, and its ``--name`` as the hold's name.
 """
@@ -32,7 +32,7 @@ from numawise.apps.strangers import with_strangers
 from numawise.apps.wish import NAME, Wish, parse_size
 from numawise.errors import HostError, InputError, NumawiseError
 from numawise.host import engines
-from numawise.host.containers import Container, Engine, Silent, claims, inspect, labelled
+from numawise.host.containers import Container, Engine, Silent, inspect, keeps_hold, labelled
 from numawise.host.plan import Itself
 from numawise.host.processes import allowed_of
 from numawise.host.settings import Settings
@@ -271,7 +271,7 @@ class _Start:
             )
             if found:
                 self._record(Container(found), client=False)
-        elif claims(container, made_only=made_only(self.hold)):
+        elif keeps_hold(container, made_only=made_only(self.hold)):
             assert container is not None
             self._record(container, client=False)
             if detached:

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from numawise.apps.node import Node
-from numawise.apps.room import add, allocatable, asked, lack, used
 from numawise.apps.simulate import Simulated
 from numawise.apps.why.case import case_of, requested
 from numawise.apps.why.explain import explain
 from numawise.engine.admit import Admitted, Crashed, Rejected, admit
 from numawise.engine.lifecycle import start_containers
+from numawise.engine.room import add, asked, lack, used
 from numawise.engine.state import NodeState
 from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod
@@ -69,7 +69,7 @@ def fill_on(
     node: Node, found: Filled, version: Version, most: int = MOST, progress: Progress | None = None
 ) -> None:
     """Likewise, and put each copy among those found as soon as it runs."""
-    limit, sums = allocatable(node), used(node.state)
+    limit, sums = node.allocatable(), used(node.state)
     while found.count < most:
         raw = copy_of(found.pod, found.count)
         pod = requested(raw, node.rules)

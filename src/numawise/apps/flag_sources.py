@@ -8,8 +8,9 @@ from numawise.apps.launch import open_holdings, this_site
 from numawise.apps.placement import Nic, Placement, place
 from numawise.apps.shortage import NoRoom
 from numawise.apps.site import NIC_RESOURCE, Site, make_site, pool_cpus, pool_of
-from numawise.apps.telling import API_VERSION, placement_data
+from numawise.apps.telling import placement_data
 from numawise.apps.wish import Wish
+from numawise.codec.apiversion import API_VERSION
 from numawise.host import engines
 from numawise.host.settings import Settings
 from numawise.ledger.holds import Hold

@@ -18,12 +18,12 @@ from itertools import count
 
 from numawise.apps.fill import Progress
 from numawise.apps.node import Node
-from numawise.apps.room import add, allocatable, asked, lack, used
 from numawise.apps.simulate import Simulated
 from numawise.apps.why.case import case_of, requested
 from numawise.apps.why.explain import explain
 from numawise.engine.admit import Crashed, Rejected, admit
 from numawise.engine.lifecycle import start_containers
+from numawise.engine.room import add, asked, lack, used
 from numawise.engine.state import NodeState
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY, PodRequest
@@ -105,7 +105,7 @@ def fleet_of(groups: Iterable[tuple[Sequence[str], Node, Version]], choice: str 
     for names, node, version in groups:
         node.write_files = False
         token = next(tokens)
-        limits, sums = allocatable(node), used(node.state)
+        limits, sums = node.allocatable(), used(node.state)
         for name in names:
             own = replace(node) if len(names) > 1 else node
             before = len(node.state.active)

@@ -6,9 +6,9 @@ from itertools import groupby
 from typing import Any
 
 from numawise.apps.fleet import NOWHERE, PLACED, REJECTED, Fleet, Member, Sent, exclusive_cpus
-from numawise.apps.room import PODS, amount_text
 from numawise.apps.simulate_told import Row, container_rows
-from numawise.codec.simulation import API_VERSION
+from numawise.codec.apiversion import API_VERSION
+from numawise.engine.room import PODS, amount_text
 from numawise.render.terminal import GREEN, RED, YELLOW
 from numawise.render.words import counted
 from numawise.request.defaults import RawPod

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from numawise.apps.environment import HOLD
 from numawise.apps.placement import Placement, place
 from numawise.apps.shortage import NoRoom, cpus_text, gpus_text, size_text
 from numawise.apps.site import Site, pool_cpus, pool_of
@@ -30,9 +31,6 @@ from numawise.ledger.reap import dead, left_line
 from numawise.ledger.store import Change, Ledger
 from numawise.machine.hardware import Hardware
 from numawise.sets import format_ids
-
-MARK = "NUMAWISE_HOLD"
-"""Variable by which the processes of a job are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +267,7 @@ class Holdings:
         alive = processes.alive(hold.owner.pid, hold.owner.start, self.root)
         others = frozenset(other.owner.pid for other in self.ledger.holds() if other.id != hold.id)
         return processes.family(
-            hold.owner.pid if alive else -1, f"{MARK}={hold.id}", self.root, without=others - {hold.owner.pid}
+            hold.owner.pid if alive else -1, f"{HOLD}={hold.id}", self.root, without=others - {hold.owner.pid}
         )
 
     def _clear(self, holds: Iterable[Hold]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from numawise.apps.environment import Joined, job_environment, joined
+from numawise.apps.environment import MODE, Joined, job_environment, joined
 from numawise.apps.holdings import Draw, Holdings, Taken
 from numawise.apps.live import read_live
 from numawise.apps.offspring import (
@@ -45,7 +45,6 @@ from numawise.machine.hardware import Hardware
 FOREVER = float("inf")
 LOOK_AGAIN = 1.0
 """Seconds after which one who waits for room looks for owners that died."""
-MODE_VARIABLE = "NUMAWISE_MODE"
 NAMESPACE = Path("/proc/self/ns/pid")
 
 
@@ -258,7 +257,7 @@ def _bind(holdings: Holdings, job: Job, child: Offspring, taken: Taken, tell: Te
             holdings.move(hold)  # the pool may have changed since the hold was made
         new = _environment(job, placement, hold.id, hold.name, holdings.site.hardware)
         tell(Started(hold, placement, (*placement.remarks, *new.remarks, *plan.remarks)))
-        child.let_go(plan.itself, {**new.environment, MODE_VARIABLE: hold.mode})
+        child.let_go(plan.itself, {**new.environment, MODE: hold.mode})
     except BaseException:
         child.give_up()
         holdings.end(hold, even_alive=True)

@@ -26,6 +26,7 @@ from numawise.engine.lifecycle import (
     remove,
     start_containers,
 )
+from numawise.engine.room import allocatable
 from numawise.engine.start import Records, build, start
 from numawise.engine.state import NodeState
 from numawise.engine.trace import Note, ignore
@@ -113,6 +114,10 @@ class Node:
     state: NodeState
     files: Files
     write_files: bool = True
+
+    def allocatable(self) -> dict[str, int]:
+        """What all pods together may ask for."""
+        return allocatable(self.machine, self.settings.reservation, self.config, self.state)
 
     def admit(self, pod: PodRequest, note: Note = ignore, pick: Pick = lowest) -> Decision:
         """Admit one pod, and keep what came of it."""

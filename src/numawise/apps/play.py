@@ -17,7 +17,7 @@ from numawise.apps.node import Node, boot
 from numawise.apps.simulate import Simulated, simulate, with_devices
 from numawise.apps.sources import load_kubelet_config
 from numawise.apps.why.case import requested
-from numawise.codec.document import meant
+from numawise.codec.meant import meant
 from numawise.codec.pod import unique_uids
 from numawise.codec.steps import (
     ADD,

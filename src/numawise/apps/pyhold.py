@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from numawise.apps.environment import job_environment, joined
+from numawise.apps.environment import MODE, job_environment, joined
 from numawise.apps.holdings import Taken
-from numawise.apps.launch import MODE_VARIABLE, Job, open_holdings, take_patiently, this_site
+from numawise.apps.launch import Job, open_holdings, take_patiently, this_site
 from numawise.apps.shortage import NoRoom
 from numawise.apps.strangers import with_strangers
 from numawise.apps.wish import make_wish
@@ -141,5 +141,5 @@ def _bound(taken: Taken, *, bind: bool) -> Iterator[Held]:
 def _variables(taken: Taken, environment: Mapping[str, str]) -> dict[str, str]:
     hold = taken.hold
     wanted = job_environment(taken.placement, hold.id, hold.name, taken.hardware)
-    found = joined(environment, (*wanted, (MODE_VARIABLE, confine.AFFINITY))).environment
+    found = joined(environment, (*wanted, (MODE, confine.AFFINITY))).environment
     return {key: value for key, value in found.items() if environment.get(key) != value}

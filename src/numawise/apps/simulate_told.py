@@ -6,7 +6,8 @@ from typing import Any
 from numawise.apps.fill import LIMIT, REJECTED, START, SUMS, Filled, numas_of
 from numawise.apps.play import Play, Played
 from numawise.apps.simulate import Simulated
-from numawise.codec.simulation import API_VERSION, container_data, findings, hint_lines, pod_data
+from numawise.codec.apiversion import API_VERSION
+from numawise.codec.simulation import container_data, findings, hint_lines, pod_data
 from numawise.codec.steps import Devices, Fill, Restart, Start, duration_text
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.trace import HintsMerged

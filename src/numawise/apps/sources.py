@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, cast
 from numawise.apps.node import Files
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
-from numawise.codec.document import Document, read_file, suggestion
+from numawise.codec.document import Document, read_file
 from numawise.codec.kubeletconfig import decode_kubelet_config, unknown_fields
 from numawise.codec.kubeletfields import configuration_of, field_since
 from numawise.codec.machine import decode_machine
+from numawise.codec.meant import suggestion
 from numawise.codec.pod import decode_pods, unique_uids
 from numawise.errors import InputError
 from numawise.machine.model import Machine

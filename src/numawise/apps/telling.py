@@ -7,16 +7,14 @@ from numawise.apps.launch import Preview, Started
 from numawise.apps.placement import Placement
 from numawise.apps.shortage import NoRoom, size_text
 from numawise.apps.site import Site, pool_cpus, pool_of
+from numawise.codec.apiversion import API_VERSION
 from numawise.ledger.holds import Hold, Waiter
 from numawise.machine.hardware import Gpu
 from numawise.sets import format_ids
 
-API_VERSION = "numawise.dev/v1alpha1"
 COLUMNS = ("HOLD", "NAME", "USER", "OWNER", "CPUS", "NUMA", "MEMORY", "DEVICES", "BY", "SINCE", "COMMAND")
 UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 LONGEST = 40
-BOOKKEEPING = "NUMAWISE_SET"
-"""A variable for other commands of ours, of no interest to people."""
 
 
 def started_line(started: Started) -> str:

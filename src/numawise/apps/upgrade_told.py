@@ -22,7 +22,7 @@ from numawise.apps.compare import (
     Reason,
 )
 from numawise.apps.upgrade import Finding, Report
-from numawise.codec.simulation import API_VERSION
+from numawise.codec.apiversion import API_VERSION
 from numawise.rules.versions import Version, shown
 
 KINDS = {

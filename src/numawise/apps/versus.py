@@ -22,7 +22,7 @@ from numawise.apps.simulate_told import (
     pod_rows,
     whole_data,
 )
-from numawise.codec.simulation import API_VERSION
+from numawise.codec.apiversion import API_VERSION
 from numawise.engine.admit import Crashed, Rejected
 from numawise.machine.model import Machine
 from numawise.render.terminal import DIM, YELLOW

@@ -9,6 +9,7 @@ from numawise.apps.bind import Asked, Prepared, apply, become, prepare, shares_d
 from numawise.apps.offspring import find_command
 from numawise.apps.ranks import MODES, TooFew
 from numawise.cli.dashes import BeforeDashes, command_of, required_command
+from numawise.cli.output import output_option
 from numawise.errors import InputError
 
 COLUMNS = ("RANK", "GPU", "NUMA", "CPUS", "CORES", "MEMORY", "THREADS", "NICS")
@@ -55,14 +56,7 @@ Exit status: that of COMMAND; 127 not found, 126 not executable, 1 too few cores
 @click.option("--rank-variable", metavar="NAME", default="", help="Variable that has the rank on this host.")
 @click.option("--dry-run", is_flag=True, help="Show what each rank would get, and start nothing.")
 @click.option("--machine", metavar="MACHINE", help="With --dry-run: another machine, by file, name or words.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of --dry-run.",
-)
+@output_option("text", "json", words="Form of --dry-run.")
 @click.option("-v", "--verbose", is_flag=True, help="Say on standard error what this rank got.")
 @click.pass_context
 def command(
@@ -120,7 +114,7 @@ def command(
 
 
 def _show(context: click.Context, found: Prepared, memory: str, output: str) -> None:
-    from numawise.apps.telling import API_VERSION  # noqa: PLC0415
+    from numawise.codec.apiversion import API_VERSION  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415 - a rank that starts needs none of these
     from numawise.render.terminal import DIM, table  # noqa: PLC0415
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from numawise.cli.output import output_option
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
@@ -118,14 +119,7 @@ Examples:
 \b
 Exit status: 0; 2 it is no bundle, or was tampered with.""",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the answer.",
-)
+@output_option("text", "json")
 @click.argument("file")
 @click.pass_context
 def show(context: click.Context, output: str, file: str) -> int:

@@ -15,9 +15,10 @@ from numawise.apps.check.pages import explained
 from numawise.apps.check.sources import Given
 from numawise.apps.sources import load_profile
 from numawise.cli.bundled import bundle_option
+from numawise.cli.output import output_option
+from numawise.codec.apiversion import API_VERSION
 from numawise.codec.findings import Row, github, row_data, sarif
 from numawise.codec.output import to_json
-from numawise.codec.simulation import API_VERSION
 from numawise.errors import InputError
 from numawise.render.findings import findings_text
 from numawise.rules.versions import DEFAULT, Profile, Version, shown
@@ -71,14 +72,7 @@ Exit status: 0 no errors, 1 errors (with --strict: or warnings), 2 bad input."""
 @click.option("--select", metavar="CODES", help="Tell only of these.")
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
 @click.option("--explain", metavar="CODE", help="Tell what a code is about, and leave.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "sarif", "github"]),
-    default="text",
-    show_default=True,
-    help="Form of the answer.",
-)
+@output_option("text", "json", "sarif", "github")
 @click.argument("pods", nargs=-1, metavar="[PODS]...")
 @click.pass_context
 def command(

@@ -9,6 +9,7 @@ import click
 from numawise.cli.dashes import BeforeDashes, required_command
 from numawise.cli.placing import placement_options, seconds, wait_option, wish_of
 from numawise.cli.saying import Teller, say
+from numawise.codec.apiversion import API_VERSION
 
 EXAMPLES = """\b
 Examples:
@@ -89,7 +90,7 @@ def _print(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: AN
         return Teller(quiet=False).ended(found, site)
     if options["output"] == "json":
         data = {
-            "apiVersion": telling.API_VERSION,
+            "apiVersion": API_VERSION,
             "kind": "ContainerCommand",
             **telling.placement_data(found.placement),
             "remarks": list(found.remarks),

@@ -7,8 +7,8 @@ import click
 
 from numawise.apps.discover import discover
 from numawise.apps.doctor import Finding, Grade, examine
+from numawise.codec.apiversion import API_VERSION
 from numawise.codec.output import to_json
-from numawise.codec.simulation import API_VERSION
 from numawise.host.readiness import read_readiness
 from numawise.render.terminal import GREEN, RED, YELLOW, table
 

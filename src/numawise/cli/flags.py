@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from numawise.cli.output import output_option
 from numawise.cli.placing import placement_options, wish_of
 
 FORMATS = ("numactl", "taskset", "docker", "podman", "systemd", "slurm", "kubernetes", "env")
@@ -36,14 +37,7 @@ Exit status: 0; 1 no room, 2 bad input or more than the machine has, 3 host, 4 l
 @click.option(
     "--machine", metavar="MACHINE", help="Another machine, by file, name or words; nothing runs on it."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the answer.",
-)
+@output_option("text", "json")
 def command(hold: str, formats: tuple[str, ...], machine: str | None, output: str, **options: Any) -> int:  # noqa: ANN401 - click's
     """Print where a job would go, or a hold is, in the words of other programs.
 

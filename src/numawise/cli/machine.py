@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import click
 
+from numawise.cli.output import output_option
+
 WORDS = """\b
 Words: 2s sockets, 4n NUMA nodes, 64c cores, 2t threads per core, 512g or 2tb memory (128g/n: of each node),
   8gpu, 4nic, 2nvme, nvlink (nvlink=12), pairs (a PCIe switch for every two GPUs), l3=8c, adjacent
@@ -30,14 +32,7 @@ Examples:
 \b
 Exit status: 0; 2 a word that makes no sense.""",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["yaml", "json"]),
-    default="yaml",
-    show_default=True,
-    help="Form of the file.",
-)
+@output_option("yaml", "json", words="Form of the file.")
 @click.option("--hardware", is_flag=True, help="Print all that is known, links too, as discover does.")
 @click.argument("words", nargs=-1, required=True, metavar="TEXT...")
 def new(output: str, hardware: bool, words: Sequence[str]) -> int:
@@ -62,14 +57,7 @@ def new(output: str, hardware: bool, words: Sequence[str]) -> int:
 
 
 @command.command("list")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "name"]),
-    default="text",
-    show_default=True,
-    help="Form of the list.",
-)
+@output_option("text", "json", "name", words="Form of the list.")
 @click.pass_context
 def catalogue(context: click.Context, output: str) -> int:
     """List the machines of the catalogue."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from numawise.cli.bundled import bundle_option
+from numawise.cli.output import output_option
 
 if TYPE_CHECKING:
     from numawise.apps.plan.node_given import NodeGiven
@@ -59,13 +60,8 @@ Exit status: 0; 2 bad input.""",
     help="Plan with so many huge pages on every NUMA node, such as 1Gi=16.",
 )
 @click.option("--alpha", is_flag=True, help="Use options that are alpha in the release, with their gates.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["yaml", "json"]),
-    default="yaml",
-    show_default=True,
-    help="The configuration with its reasons as comments, or all of the plan as JSON.",
+@output_option(
+    "yaml", "json", words="The configuration with its reasons as comments, or all of the plan as JSON."
 )
 @click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
 def kubelet(
@@ -164,14 +160,7 @@ Exit status: 0; 1 a pod would be refused afterwards, or the kubelet does not sta
 @click.option(
     "--script", metavar="FILE", help="Write the steps as a shell script; - prints it, and nothing else."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "yaml"]),
-    default="text",
-    show_default=True,
-    help="Form of the answer.",
-)
+@output_option("text", "json", "yaml")
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
 @click.argument("pods", nargs=-1, metavar="[PODS]...")
@@ -285,14 +274,7 @@ Exit status: 0 admitted and aligned (or not tried), 1 not, 2 bad input.""",
 @click.option("--state", metavar="DIR", help="State files of the node; what is taken there is taken.")
 @bundle_option
 @click.option("--kube", metavar="VERSION", help="The Kubernetes release of the kubelet, such as 1.31.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["yaml", "json"]),
-    default="yaml",
-    show_default=True,
-    help="Manifests with comments, or all of the plan as JSON.",
-)
+@output_option("yaml", "json", words="Manifests with comments, or all of the plan as JSON.")
 @click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
 @click.argument("files", nargs=-1, metavar="[FILES]...")
 def pod(

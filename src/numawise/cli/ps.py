@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from numawise.codec.apiversion import API_VERSION
+
 if TYPE_CHECKING:
     from numawise.apps.holdings import Holdings
 
@@ -69,7 +71,7 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
     holds = tuple(hold for hold in every if user in ("", hold.owner.user))
     if output == "json":
         data = {
-            "apiVersion": telling.API_VERSION,
+            "apiVersion": API_VERSION,
             "kind": "HoldList",
             "ledger": str(holdings.ledger.path),
             "holds": [telling.hold_data(hold, holdings.site, every) for hold in holds],

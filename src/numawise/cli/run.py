@@ -71,6 +71,7 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
 
 def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps
     from numawise.apps import launch, telling  # noqa: PLC0415
+    from numawise.apps.environment import SET  # noqa: PLC0415
     from numawise.apps.shortage import NoRoom  # noqa: PLC0415
 
     site, holds, here = launch.imagined(options["machine"], settings, job.environment)
@@ -86,7 +87,7 @@ def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN
     for step in found.steps:
         click.echo(f"  {step}")
     for name, value in found.environment:
-        if name == telling.BOOKKEEPING:
+        if name == SET:  # for other commands of ours, of no interest to people
             continue
         click.echo(f"  {name}={value}")
     return 0

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import click
 
 from numawise.cli.bundled import bundle_option
+from numawise.cli.output import output_option
 from numawise.errors import InputError
 
 DRAWINGS = ("svg", "html")
@@ -89,14 +90,7 @@ not even one copy of --fill), 2 bad input (also: the kubelet would not start), 1
     "by sums, as a scheduler sees it.",
 )
 @click.option("--map", "drawn", is_flag=True, help="Draw the machine as it is at the end: who has what.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "yaml", *DRAWINGS]),
-    default="text",
-    show_default=True,
-    help="Form of the answer; svg and html are the map.",
-)
+@output_option("text", "json", "yaml", *DRAWINGS, words="Form of the answer; svg and html are the map.")
 @click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar.")
 @click.argument("pods", nargs=-1, metavar="[PODS]...")

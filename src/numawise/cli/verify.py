@@ -28,8 +28,9 @@ from numawise.apps.verify.measure import (
 )
 from numawise.apps.verify.model import Weight
 from numawise.apps.verify.sources import load_nvml, pid_namespace, read_ledger
+from numawise.cli.output import output_option
+from numawise.codec.apiversion import API_VERSION
 from numawise.codec.output import to_json
-from numawise.codec.simulation import API_VERSION
 from numawise.errors import InputError
 from numawise.host.placed import read_free
 from numawise.host.settings import read_settings
@@ -60,14 +61,7 @@ Exit status: 0 aligned, 1 not, 2 no such hold or process, 3 could not be read.""
     is_flag=True,
     help="Time memory from its CPUs, and copies to its GPUs (about 5 s).",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the answer.",
-)
+@output_option("text", "json")
 @click.argument("subject", required=False, metavar="[HOLD|PID]")
 @click.pass_context
 def command(context: click.Context, subject: str | None, measuring: bool, output: str) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from numawise.cli.bundled import bundle_option
+from numawise.cli.output import output_option
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,14 +69,7 @@ Exit status: 0 admitted, 1 rejected (also: the kubelet would not start), 2 bad i
     "--since", metavar="TIME", help="With --log: from then on; 10m (ago), or 08-15 22:24 in the log."
 )
 @click.option("--all", "everything", is_flag=True, help="With --log: also pods that were admitted.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "yaml"]),
-    default="text",
-    show_default=True,
-    help="Form of the answer.",
-)
+@output_option("text", "json", "yaml")
 @click.option(
     "--width",
     type=click.IntRange(40, 400),

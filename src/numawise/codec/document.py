@@ -20,12 +20,12 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
 
+from numawise.codec.meant import suggestion
 from numawise.errors import InputError
 
 Steps = tuple[str | int, ...]
@@ -36,7 +36,7 @@ Twice = Callable[[InputError], None]
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 STDIN, LARGEST_FILE, LARGEST_INT = "<stdin>", 64 << 20, 2**63 - 1
-MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST, MOST_KNOWN = 1_000_000, 400_000, 100_000, 500, 24
+MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 1_000_000, 400_000, 100_000, 500
 KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are no fields
 UNREADABLE: Mapping[type, tuple[str, str]] = {
     FileNotFoundError: ("there is no such file", "check the path"),
@@ -225,20 +225,6 @@ def shown(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, default=repr)
     text = text if text.isprintable() else json.dumps(value, default=repr)
     return text if len(text) <= 60 else f"{text[:56]}...{text[-1] if text[0] == text[-1] else ''}"
-
-
-def meant(word: str, known: Collection[str], likeness: float = 0.7) -> str:
-    """The known word that an unknown one resembles, or nothing."""
-    near = {name.lower(): name for name in sorted(known)}
-    close = get_close_matches(word[:80].lower(), near, n=1, cutoff=likeness)
-    return near[close[0]] if close else ""
-
-
-def suggestion(word: str, known: Collection[str]) -> str:
-    """Advice for a word that is not known: the one meant, or all there are, or '' when those are too many."""
-    near = meant(word, known)
-    every = f"known are {', '.join(sorted(known))}" if len(known) <= MOST_KNOWN else ""
-    return f'did you mean "{near}"?' if near else every
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

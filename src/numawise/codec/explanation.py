@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from numawise.codec.apiversion import API_VERSION
 from numawise.engine.hint import Hint
 from numawise.sets import ids_of
 
-API_VERSION, KIND = "numawise.dev/v1alpha1", "Explanation"
+KIND = "Explanation"
 
 ADMITTED, REJECTED, CRASHED, NOT_STARTED = "admitted", "rejected", "crashed", "not started"
 PREFERRED, POSSIBLE, NO = "preferred", "possible", "no"

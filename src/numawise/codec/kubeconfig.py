@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from numawise.codec.document import Document, read_file, suggestion
+from numawise.codec.document import Document, read_file
+from numawise.codec.meant import suggestion
 from numawise.errors import InputError
 
 PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")

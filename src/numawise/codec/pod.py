@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from numawise.codec.document import Document, Part, meant, number_text, shown, suggestion
+from numawise.codec.document import Document, Part, number_text, shown
+from numawise.codec.meant import meant, suggestion
 from numawise.errors import InputError
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted

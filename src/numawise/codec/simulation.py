@@ -24,7 +24,6 @@ from numawise.engine.trace import (
 from numawise.request.model import PodRequest
 from numawise.sets import format_ids, ids_of
 
-API_VERSION = "numawise.dev/v1alpha1"
 SHOWN = 12
 """Hints of one resource that a line has room for."""
 YEAR = 365 * 86400.0

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
-from numawise.codec.document import Document, Part, read_file, shown, suggestion
+from numawise.codec.document import Document, Part, read_file, shown
+from numawise.codec.meant import suggestion
 from numawise.codec.pod import pods_in
 from numawise.request.defaults import RawPod
 

@@ -6,7 +6,7 @@ Rules kept here:
    that says nothing about its containers: unknown is not dead.
 2. Containers are found by their label, in one question for all of them; only those are looked at further.
 3. podman and nerdctl keep their books per user, so only that user is asked; root asks as that user.
-4. What the engine will start again by itself keeps its claim (see ``claims``).
+4. What the engine will start again by itself keeps its hold (see ``keeps_hold``).
 """
 
 import json
@@ -80,12 +80,12 @@ class Said:
     """In one line."""
 
 
-def claims(container: Container | None, *, made_only: bool) -> bool:
-    """Whether a container has a claim on what it was granted.
+def keeps_hold(container: Container | None, *, made_only: bool) -> bool:
+    """Whether a container keeps the hold on what it was granted.
 
-    A running, paused or restarting one has, and so has one in a state that is not known here.  A stopped one
-    has none, unless its engine will start it again by itself (``--restart always``).  One that was never
-    started has one only if it was made by ``create`` (``made_only``), since ``run`` leaves such a one behind
+    A running, paused or restarting one does, and so does one in a state that is not known here.  A stopped
+    one does not, unless its engine will start it again by itself (``--restart always``).  One that was never
+    started does only if it was made by ``create`` (``made_only``), since ``run`` leaves such a one behind
     when it fails.
     """
     if container is None:

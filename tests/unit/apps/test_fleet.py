@@ -6,12 +6,12 @@ import pytest
 
 from numawise.apps.fleet import FIRST, NOWHERE, PLACED, REJECTED, SPREAD, SUMS, Fleet, fleet_of, send
 from numawise.apps.node import Files, Node, boot
-from numawise.apps.room import allocatable, asked, lack, used
 from numawise.apps.simulate import simulate
 from numawise.apps.why.case import requested
 from numawise.codec.machine import machine_from
 from numawise.codec.pod import pod_from, unique_uids
 from numawise.engine.admit import Admitted
+from numawise.engine.room import asked, lack, used
 from numawise.request.defaults import RawPod
 from numawise.rules.check import Refusal
 from numawise.rules.versions import REFERENCE
@@ -69,7 +69,7 @@ def plainly(pods: tuple[RawPod, ...], nodes: list[Node], *, spread: bool) -> lis
         found.append(None)
         for at in order:
             request = requested(pod, nodes[at].rules)
-            if lack(allocatable(nodes[at]), used(nodes[at].state), asked(request)):
+            if lack(nodes[at].allocatable(), used(nodes[at].state), asked(request)):
                 continue
             before = nodes[at].state
             (one,) = simulate(nodes[at], [request])
@@ -81,7 +81,7 @@ def plainly(pods: tuple[RawPod, ...], nodes: list[Node], *, spread: bool) -> lis
 
 
 def free(node: Node) -> float:
-    limit, sums = allocatable(node), used(node.state)
+    limit, sums = node.allocatable(), used(node.state)
     return sum(1 - sums.get(name, 0) / limit[name] for name in ("cpu", "memory")) / 2
 
 
@@ -145,14 +145,14 @@ def test_equal_nodes_do_not_share_what_they_hold() -> None:
 
 def test_allocatable() -> None:
     gi = 1 << 30
-    assert allocatable(kubelet()) == {
+    assert kubelet().allocatable() == {
         "cpu": 15000,
         "memory": 32 * gi - 512 * 2**20 - gi,
         "pods": 12,
         "hugepages-2Mi": gi,
         GPU: 4,
     }
-    assert allocatable(kubelet(podsPerCore=1, maxPods=110))["pods"] == 16
+    assert kubelet(podsPerCore=1, maxPods=110).allocatable()["pods"] == 16
 
 
 @pytest.mark.parametrize(("spec", "expected"), [

@@ -9,15 +9,8 @@ from typing import Any
 
 import pytest
 
-from numawise.codec.document import (
-    Document,
-    field_name,
-    number_text,
-    read_documents,
-    read_file,
-    shown,
-    suggestion,
-)
+from numawise.codec.document import Document, field_name, number_text, read_documents, read_file, shown
+from numawise.codec.meant import suggestion
 from numawise.errors import InputError
 
 MEGABYTES = 10_000_000

@@ -8,7 +8,7 @@ import pytest
 
 from numawise.errors import HostError, InputError
 from numawise.host import containers as subject
-from numawise.host.containers import Container, Engine, Silent, change_cpus, claims, inspect, labelled
+from numawise.host.containers import Container, Engine, Silent, change_cpus, inspect, keeps_hold, labelled
 from numawise.host.engines import cdi_devices, is_podman, locate, variables_in
 
 HERE = Engine("docker")
@@ -49,12 +49,12 @@ def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 ])
 def test_claims(state: str, restart: str, by_run: bool, by_create: bool) -> None:  # noqa: FBT001 - columns
     container = Container("c", state=state, restart=restart)
-    assert (claims(container, made_only=False), claims(container, made_only=True)) == (by_run, by_create)
+    assert (keeps_hold(container, made_only=False), keeps_hold(container, made_only=True)) == (by_run, by_create)
 # fmt: on
 
 
 def test_a_container_that_is_not_there_has_no_claim() -> None:
-    assert not claims(None, made_only=True)
+    assert not keeps_hold(None, made_only=True)
 
 
 def told(container: str, hold: str, **state: object) -> dict[str, object]:

@@ -8,7 +8,7 @@ from numawise.apps.check.context import Context
 from numawise.apps.check.finding import Finding, found
 from numawise.apps.check.refusals import Refused
 from numawise.apps.check.told import code_of
-from numawise.codec.document import meant
+from numawise.codec.meant import meant
 from numawise.engine.start import CPU_START, MEMORY_START
 from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
 from numawise.rules.versions import shown

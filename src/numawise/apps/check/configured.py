@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from numawise.apps.check.finding import Finding, Place, Severity, found
-from numawise.codec.document import Document, Part, Steps, field_name, suggestion
+from numawise.codec.document import Document, Part, Steps, field_name
 from numawise.codec.flagnames import flag_span
 from numawise.codec.kubeletconfig import API_VERSION, KIND, unknown_fields
 from numawise.codec.kubeletfields import configuration_of, field_since
 from numawise.codec.kubeletflags import Flag, Settled, overlaid, settle
 from numawise.codec.kubeletforms import Found
+from numawise.codec.meant import suggestion
 from numawise.errors import InputError
 from numawise.rules import eviction
 from numawise.rules.versions import Version, shown

@@ -20,7 +20,7 @@ from numawise.apps.check.reserved_cpus import first_cores
 from numawise.apps.node import Files, Node, boot
 from numawise.apps.why.case import case_of
 from numawise.apps.why.explain import explain
-from numawise.codec.document import meant
+from numawise.codec.meant import meant
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.engine.device.choose import advice
 from numawise.engine.device.links import GpuLinks

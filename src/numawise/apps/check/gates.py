@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from numawise.apps.check.context import Context
 from numawise.apps.check.finding import Finding, found
-from numawise.codec.document import meant
+from numawise.codec.meant import meant
 from numawise.rules.gates import ALPHA, gates_of
 from numawise.rules.options import CPU_MATURITY, TOPOLOGY_MATURITY, History, Maturity, maturity
 from numawise.rules.versions import NEWEST, OLDEST, Version, shown

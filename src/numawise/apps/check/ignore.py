@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from numawise.apps.check.codes import CODES
 from numawise.apps.check.finding import Finding, Place, found
-from numawise.codec.document import meant
+from numawise.codec.meant import meant
 
 COMMENT = re.compile(r"(?:^|\s)#\s*numawise:\s*ignore\b[:\s]*(.*)$", re.IGNORECASE)
 WORD = re.compile(r"[\s,]+")

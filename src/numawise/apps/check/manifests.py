@@ -18,7 +18,7 @@ from numawise.codec.kubeletforms import kubelet_configurations
 from numawise.codec.pod import SUPPORTED, TEMPLATES, pod_in, pods_in
 from numawise.errors import InputError
 from numawise.request.defaults import RawContainer, RawPod
-from numawise.request.model import HUGEPAGES, Role
+from numawise.request.model import HUGEPAGES
 
 PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\{\{.*\}\}|\{%.*%\}|<[A-Za-z_-]+>")
 MISTYPED = re.compile(r"is not a quantity|must be an integer")
@@ -215,8 +215,3 @@ def has_devices(container: RawContainer) -> bool:
 def has_accelerators(container: RawContainer) -> bool:
     """True when a container asks for a GPU or the like."""
     return any(amount.nano for name, amount in container.limits.items() if is_accelerator(name))
-
-
-def is_app(container: RawContainer) -> bool:
-    """True for a container that runs as long as the pod."""
-    return container.role is not Role.INIT

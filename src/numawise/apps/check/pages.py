@@ -3,7 +3,7 @@
 import textwrap
 
 from numawise.apps.check.codes import CODES, Code
-from numawise.codec.document import meant
+from numawise.codec.meant import meant
 from numawise.errors import InputError
 
 WIDTH = 90

@@ -4,16 +4,9 @@ from collections.abc import Mapping
 
 from numawise.apps.bundles import Bundle
 from numawise.apps.collect.pack import what_is
+from numawise.codec.apiversion import API_VERSION
 from numawise.codec.bundle.archive import MANIFEST
-from numawise.codec.bundle.manifest import (
-    API_VERSION,
-    KIND,
-    PODS,
-    README,
-    STATE,
-    Manifest,
-    manifest_data,
-)
+from numawise.codec.bundle.manifest import KIND, PODS, README, STATE, Manifest, manifest_data
 from numawise.codec.checkpoint.look import Look, look
 
 MEMBERS = ("FILE", "BYTES", "WHAT")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from numawise.apps.heldmap import Held, held_hardware
 from numawise.apps.kubeletstate.change import Change, FileChange
 from numawise.apps.kubeletstate.finding import ERROR, Against, Finding
 from numawise.apps.kubeletstate.folder import (
@@ -15,9 +16,9 @@ from numawise.apps.kubeletstate.folder import (
     memory_text,
 )
 from numawise.apps.kubeletstate.readers import accepted_text, readings
+from numawise.codec.apiversion import API_VERSION
 from numawise.codec.checkpoint.look import WRITERS, Look
-from numawise.codec.simulation import API_VERSION
-from numawise.machine.hardware import Gpu, Hardware, MemoryNode, PciDevice, Thread
+from numawise.machine.hardware import Hardware, MemoryNode, Thread
 from numawise.quantity import Quantity
 from numawise.rules.versions import shown
 from numawise.sets import bits_of, format_ids, ids_of
@@ -141,14 +142,8 @@ def map_hardware(folder: StateFolder, hardware: Hardware | None, live: Live | No
             known |= one.cpus
         return Hardware(threads=tuple(Thread(cpu) for cpu in ids_of(known)), name="CPUs in the state files")
     devices = {name: label(one, live) for one in some for _, ids in one.devices for name in ids}
-    return replace(
-        hardware,
-        numa=tuple(_node(folder, node) for node in hardware.numa),
-        gpus=tuple(_gpu(gpu, devices) for gpu in hardware.gpus),
-        pci=tuple(_named(device, devices) for device in hardware.pci),
-        matrix=None,
-        remarks=(),
-    )
+    numa = tuple(_node(folder, node) for node in hardware.numa)
+    return replace(held_hardware(hardware, Held(devices=devices)), numa=numa)
 
 
 def map_holds(folder: StateFolder, live: Live | None) -> dict[int, str]:
@@ -169,16 +164,6 @@ def _node(folder: StateFolder, node: MemoryNode) -> MemoryNode:
     held = sum(table.reserved for table in books.tables.values()) if books else 0
     note = f"{node.note} {Quantity.of(held)} held".strip() if held else node.note
     return replace(node, note=note, distances=())
-
-
-def _gpu(gpu: Gpu, devices: dict[str, str]) -> Gpu:
-    owner = devices.get(gpu.uuid) or devices.get(gpu.name) or devices.get(gpu.address)
-    return replace(gpu, name=f"{gpu.name}: {owner}") if owner else gpu
-
-
-def _named(device: PciDevice, devices: dict[str, str]) -> PciDevice:
-    owner = next((devices[name] for name in device.names if name in devices), "")
-    return replace(device, names=(f"{device.names[0]}: {owner}", *device.names[1:])) if owner else device
 
 
 # --- data -----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from numawise.apps.plan.kubelet import KubeletPlan
 from numawise.apps.plan.reserve import MEBI
 from numawise.codec.annotated import Entry, annotated_yaml
-from numawise.codec.simulation import API_VERSION
+from numawise.codec.apiversion import API_VERSION
 from numawise.machine.hardware import Hardware
 from numawise.quantity import Quantity
 from numawise.render.layout import summary

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from numawise.apps.plan.pod import PlannedPod, PodPlan
 from numawise.codec.annotated import comment_lines, manifest_yaml
-from numawise.codec.simulation import API_VERSION
+from numawise.codec.apiversion import API_VERSION
 from numawise.sets import format_ids
 
 Data = dict[str, object]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from numawise.apps.plan.switch import Switch
 from numawise.apps.plan.switch_script import Place
+from numawise.codec.apiversion import API_VERSION
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
-from numawise.codec.simulation import API_VERSION
 from numawise.rules.versions import shown
 
 POD_COLUMNS = ("POD", "BY A RESTART", "CREATED ANEW", "WHY")

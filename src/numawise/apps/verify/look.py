@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from numawise.apps.environment import HOLD
 from numawise.apps.verify.grade import grade
 from numawise.apps.verify.model import Finding, Seen, Stranger, Verdict, Wanted, Weight
 from numawise.apps.verify.sources import GLANCE, HERE, boot_time, busy_threads
@@ -40,7 +41,6 @@ from numawise.machine.home import cpus_of
 from numawise.machine.places import short_address
 from numawise.sets import bits_of
 
-MARK = "NUMAWISE_HOLD"
 TICKS = 100
 
 
@@ -167,7 +167,7 @@ class Host:
         if self._marks is None:
             self._marks = {}
             for pid in self.table():
-                mark = variable_of(self.root, pid, MARK)
+                mark = variable_of(self.root, pid, HOLD)
                 if mark:
                     self._marks.setdefault(mark, set()).add(pid)
         return self._marks

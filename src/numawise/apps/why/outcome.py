@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from numawise.apps.why.case import Case, held_by
+from numawise.apps.why.case import Case
 from numawise.apps.why.merge import Cause
 from numawise.apps.why.words import both, nodes_text, numa_text
 from numawise.engine.admit import Admitted, Rejected
+from numawise.engine.holding import held_by
 from numawise.engine.lifecycle import start_containers
 from numawise.engine.state import NodeState
 from numawise.machine.layout import CpuLayout

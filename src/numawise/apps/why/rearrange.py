@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from numawise.apps.why import tell
-from numawise.apps.why.case import Case, Holding, held_by, restarted, with_config, with_pod, without
+from numawise.apps.why.case import Case, restarted, with_config, with_pod, without
 from numawise.apps.why.change import Setting, setting_patches, with_settings
 from numawise.apps.why.search import Priced, Search
 from numawise.codec.explanation import Suggestion
 from numawise.engine.failure import SMT_ALIGNMENT
+from numawise.engine.holding import Holding, held_by
 from numawise.engine.lifecycle import devices_changed
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.rules.options import ACROSS_NUMA, CLOSEST, FULL_CORES

@@ -14,8 +14,8 @@ from numawise.apps.node import Files, boot
 from numawise.apps.why.change import CONFIG_FIELDS, Setting, setting_patches, with_settings
 from numawise.apps.why.words import both
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
-from numawise.codec.document import meant
 from numawise.codec.explanation import NOT_STARTED, Explanation, Suggestion
+from numawise.codec.meant import meant
 from numawise.machine.model import Machine
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, MEMORY

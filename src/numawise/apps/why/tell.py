@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from numawise.apps.why.case import Case, Holding
+from numawise.apps.why.case import Case
 from numawise.apps.why.change import SetAmount, place_of, sides_of
 from numawise.apps.why.words import both, numa_text
 from numawise.codec.explanation import Patch
+from numawise.engine.holding import Holding
 from numawise.quantity import Quantity
 from numawise.render.words import bytes_text, counted
 from numawise.request.defaults import RawPod

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from numawise.codec.apiversion import API_VERSION
 from numawise.codec.bundle.archive import MAKE_ONE, MANIFEST, Members
 from numawise.codec.document import read_documents
 from numawise.codec.output import to_json
 from numawise.errors import InputError
 
-API_VERSION, KIND = "numawise.dev/v1alpha1", "Bundle"
+KIND = "Bundle"
 README = "README.md"
 HARDWARE, MACHINE, CONFIG, PODS = "hardware.json", "machine.yaml", "kubelet.yaml", "pods.json"
 STATE, SOURCES = "state", "kubelet"

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import msgspec
 
+from numawise.codec.apiversion import API_VERSION
 from numawise.codec.document import Document, read_documents
 from numawise.errors import InputError
 from numawise.machine.hardware import (
@@ -29,7 +30,7 @@ from numawise.machine.hardware import (
 )
 from numawise.sets import LARGEST_ID, format_ids, parse_ids
 
-API_VERSION, KIND = "numawise.dev/v1alpha1", "Hardware"
+KIND = "Hardware"
 EXPECTED = "give what 'numawise discover -o json' wrote"
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]

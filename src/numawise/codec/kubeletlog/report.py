@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from numawise.codec.explanation import API_VERSION, REJECTED, Explanation, explanation_data
+from numawise.codec.apiversion import API_VERSION
+from numawise.codec.explanation import REJECTED, Explanation, explanation_data
 from numawise.codec.kubeletlog.values import (
     ANY_RELEASE,
     NOBODY,

@@ -14,11 +14,12 @@ Rules kept here:
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from numawise.apps.node import Node
-from numawise.apps.why.case import held_by
+from numawise.engine.holding import held_by
 from numawise.engine.state import NodeState
+from numawise.machine.model import Machine
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY, PodRequest, most_at_once
+from numawise.rules.config import KubeletConfig
 
 PODS = "pods"
 MOST_PODS = 110
@@ -56,13 +57,14 @@ def amount_text(resource: str, size: int) -> str:
     return str(Quantity.of(size)) if resource == MEMORY or resource.startswith(HUGEPAGES) else str(size)
 
 
-def allocatable(node: Node) -> dict[str, int]:
+def allocatable(
+    machine: Machine, reservation: Mapping[str, Quantity], config: KubeletConfig, state: NodeState
+) -> dict[str, int]:
     """What all pods together may ask for (rule 1)."""
-    machine, reservation = node.machine, node.settings.reservation
     found = {
         CPU: 1000 * len(machine.cpus) - _reserved(reservation, CPU, milli=True),
         MEMORY: machine.capacity - _reserved(reservation, MEMORY),
-        PODS: _most_pods(node),
+        PODS: _most_pods(machine, config),
     }
     for numa in machine.numa:
         for size, pages in numa.hugepages:
@@ -70,7 +72,7 @@ def allocatable(node: Node) -> dict[str, int]:
             name = f"{HUGEPAGES}{Quantity.of(page)}"
             found[name] = found.get(name, 0) + pages * page
     found[MEMORY] -= sum(size for name, size in found.items() if name.startswith(HUGEPAGES))
-    for resource, plugin in node.state.devices.plugins.items():
+    for resource, plugin in state.devices.plugins.items():
         found[resource] = len(plugin.healthy)
     return {name: max(0, size) for name, size in found.items()}
 
@@ -109,11 +111,11 @@ def lack(allocatable: Sums, used: Sums, asked: Sums) -> Lack | None:
     return None
 
 
-def _most_pods(node: Node) -> int:
-    other = node.config.other
+def _most_pods(machine: Machine, config: KubeletConfig) -> int:
+    other = config.other
     most = int(other.get("maxPods") or MOST_PODS)
     per_core = int(other.get("podsPerCore") or 0)
-    return min(most, per_core * len(node.machine.cpus)) if per_core else most
+    return min(most, per_core * len(machine.cpus)) if per_core else most
 
 
 def _held(state: NodeState, uid: str) -> dict[str, int]:

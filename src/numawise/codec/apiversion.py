@@ -1,0 +1,3 @@
+"""The version of every form that numawise writes as JSON or YAML."""
+
+API_VERSION = "numawise.dev/v1alpha1"
