@@ -25,12 +25,12 @@ from benchmarks.launching import starts
 from benchmarks.machines import GPU, NIC, even, lopsided, node, pod, standard
 from benchmarks.simulate import queues
 from benchmarks.trees import write_tree
-from numawise.apps.node import Node
 from numawise.engine.admit import Admitted, admit
 from numawise.engine.hint import Listed, Need, Ruled
 from numawise.engine.topology.literal import merge_literally
 from numawise.engine.topology.merge import merge, nearby
 from numawise.host.discover import read_hardware
+from numawise.node.node import Node
 from numawise.request.model import PodRequest
 
 POLICIES = ("best-effort", "restricted", "single-numa-node")

@@ -4,7 +4,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from numawise.engine.device.choose import GpuLinks, choices
+from numawise.gpus.choose import GpuLinks, choices
 from numawise.machine.hardware import Gpu
 from numawise.machine.near import gpus_of
 from numawise.machine.synthetic import synthetic

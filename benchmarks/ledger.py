@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from numawise.ledger.holds import Grant, Hold, MemoryPart, Owner
 from numawise.ledger.store import Ledger
+from numawise.results.hold import Grant, Hold, MemoryPart, Owner
 
 MACHINE = "0123456789abcdef0123456789abcdef"
 GOAL = 10.0

@@ -1,8 +1,8 @@
 """The machines, configurations and pods that are measured."""
 
-from numawise.apps.node import Files, Node, boot
 from numawise.codec.pod import pod_from
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
+from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import defaulted
 from numawise.request.model import PodRequest
 from numawise.rules.check import Refusal

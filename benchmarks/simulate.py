@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.machines import GPU, even, node
-from numawise.apps.fleet import CHOICES, fleet_of, send
-from numawise.apps.play import play, script
-from numawise.apps.simulate_told import notes, simulation_data, table_rows
+from numawise.apps.simulate.fleet import CHOICES, fleet_of, send
+from numawise.apps.simulate.scenario import play, script
 from numawise.codec.pod import pod_from, unique_uids
+from numawise.render.simulation import notes, simulation_data, table_rows
 from numawise.request.defaults import RawPod
 from numawise.rules.versions import REFERENCE
 

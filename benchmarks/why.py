@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.machines import GPU, even, lopsided, node
-from numawise.apps.node import Node
-from numawise.apps.why.case import Case, case_of
-from numawise.apps.why.explain import explain
 from numawise.codec.pod import pod_from
+from numawise.explain.case import Case, case_of
+from numawise.explain.explain import explain
 from numawise.machine.model import Machine
+from numawise.node.node import Node
 from numawise.request.defaults import RawPod
 
 RECORDED = Path(__file__).parent.parent / "tests" / "recorded" / "v1.36.4"

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from numawise.apps.replay import replay
+from numawise.node.replay import replay
 from tests.recorded.compare import ASPECTS, Difference, differences
 
 SHOWN = 5

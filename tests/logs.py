@@ -21,9 +21,9 @@ from numawise.apps.logs.admissions import Admissions
 from numawise.apps.logs.explain import explain_admission
 from numawise.apps.logs.kubelets import Kubelets
 from numawise.codec.kubeletlog import Event, Tally, events_in
-from numawise.codec.kubeletlog.report import Admission, Repeats
 from numawise.engine.failure import TOPOLOGY_AFFINITY
 from numawise.engine.hint import Family
+from numawise.results.log import Admission, Repeats
 from numawise.sets import ids_of
 from tests.fidelity import trace_files, trace_lines
 from tests.logwriting import FRAMES, Log, Style, complete, framed, write_admission

@@ -19,25 +19,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from numawise.apps.check.finding import Severity
 from numawise.apps.check.lint import lint
 from numawise.apps.check.sources import Given as Wanted
-from numawise.apps.discover import discover
-from numawise.apps.node import Files, boot
 from numawise.apps.plan.kubelet import Wish, plan_kubelet
-from numawise.apps.plan.kubelet_told import plan_data, plan_yaml
 from numawise.apps.plan.options import GOALS
 from numawise.codec.document import read_documents
 from numawise.codec.hardware.assume import assumed
-from numawise.codec.kubeletconfig import unknown_fields
+from numawise.codec.kubelet.config import unknown_fields
 from numawise.codec.machine import decode_machine, encode_machine
 from numawise.errors import NumawiseError
 from numawise.host.discover import read_hardware
+from numawise.inputs.discover import discover
 from numawise.machine.catalog import CATALOG, machine_named
 from numawise.machine.hardware import Hardware
 from numawise.machine.known import hardware_of
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
+from numawise.node.node import Files, boot
+from numawise.render.plan_kubelet import plan_data, plan_yaml
+from numawise.results.finding import Severity
 from numawise.rules.check import Refusal
 from numawise.rules.versions import NEWEST, Version, shown
 from tests.machines.sysfs import unpacked

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.scenarios import compare_scenario
+from numawise.compare.recorded import compare_scenario
 from numawise.rules.versions import Version, parse_version, shown
 from tests.fidelity import trace_lines
 from tests.recorded.compare import differences

@@ -18,20 +18,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.node import Files, boot
-from numawise.apps.replay import replay
-from numawise.apps.why.case import Case, case_of
-from numawise.apps.why.explain import explain
-from numawise.apps.why.start import explain_refusal
 from numawise.codec.document import Document
-from numawise.codec.explanation import CRASHED, REJECTED, Explanation, Suggestion, suggestion_data
-from numawise.codec.kubeletconfig import decode_kubelet_config
+from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.codec.machine import devices_from, machine_from
 from numawise.codec.pod import decode_pods, pod_from
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.state import NodeState
 from numawise.errors import InputError
+from numawise.explain.case import Case, case_of
+from numawise.explain.explain import explain
+from numawise.explain.start import explain_refusal
 from numawise.machine.model import DevicePlugin, Machine
+from numawise.node.node import Files, boot
+from numawise.node.replay import replay
+from numawise.results.explanation import CRASHED, REJECTED, Explanation, Suggestion, suggestion_data
 from numawise.rules.check import Refusal
 from numawise.rules.versions import REFERENCE, Version, parse_version
 from tests.fidelity import trace_files, trace_lines

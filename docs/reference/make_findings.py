@@ -32,7 +32,7 @@ def pages() -> dict[str, str]:
     sys.path.insert(0, str(ROOT))
     from tests.check.examples import example, output, write  # noqa: PLC0415 - needs the path above
 
-    from numawise.apps.check.codes import CODES  # noqa: PLC0415 - only when run
+    from numawise.results.codes import CODES  # noqa: PLC0415 - only when run
 
     found = {}
     for name, code in CODES.items():

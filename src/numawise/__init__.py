@@ -11,7 +11,7 @@ On one host, from Python::
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from numawise.apps.pyhold import Held, NoRoomError, hold
+    from numawise.apps.launch.python import Held, NoRoomError, hold
 
 __version__ = "0.1.0"
 __all__ = ["Held", "NoRoomError", "__version__", "hold"]
@@ -20,7 +20,7 @@ __all__ = ["Held", "NoRoomError", "__version__", "hold"]
 def __getattr__(name: str) -> object:
     """Import what holds need only when it is used."""
     if name in ("Held", "NoRoomError", "hold"):
-        from numawise.apps import pyhold  # noqa: PLC0415 - costs time
+        from numawise.apps.launch import python as pyhold  # noqa: PLC0415 - costs time
 
         return getattr(pyhold, name)
     raise AttributeError(f"module 'numawise' has no attribute {name!r}")

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.check.finding import Finding
 from numawise.apps.check.lint import Report, lint
 from numawise.apps.check.sources import Given
+from numawise.results.finding import Finding
 from numawise.rules.versions import parse_version
 from tests.check.examples import inside, write
 

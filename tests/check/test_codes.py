@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.check.codes import CODES
-from numawise.apps.check.finding import Severity
 from numawise.apps.check.lint import lint
 from numawise.apps.check.pages import explained
 from numawise.apps.check.sources import Given
-from numawise.apps.sources import load_profile
+from numawise.inputs.files import load_profile
+from numawise.results.codes import CODES
+from numawise.results.finding import Severity
 from tests.check.examples import Example, examples, inside, output, write
 
 ROOT = Path(__file__).parent.parent.parent

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.check.configured import merged
 from numawise.apps.check.sources import Given, sources
+from numawise.inputs.config import merged
 from tests.check.examples import inside, write
 from tests.check.folder import HEAD, STATIC, check, codes, one
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.check.codes import CODES
 from numawise.codec.findings import Row, github, sarif
 from numawise.render.findings import findings_text
+from numawise.results.codes import CODES
 from tests.check.examples import output, write
 from tests.check.folder import HEAD, STATIC, pod
 from tests.cli.run import numawise, program, refused

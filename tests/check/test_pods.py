@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.check.finding import Severity
 from numawise.apps.check.lint import lint
 from numawise.apps.check.sources import Given
+from numawise.results.finding import Severity
 from tests.check.examples import inside, write
 from tests.check.folder import HEAD, STATIC, check, codes, one, pod
 

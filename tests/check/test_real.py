@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.check.finding import Severity
 from numawise.apps.check.lint import Report, lint
 from numawise.apps.check.sources import Given
+from numawise.results.finding import Severity
 from numawise.rules.versions import NEWEST, OLDEST
 from tests.check.examples import write
 from tests.check.traces import HEAD

@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from numawise.apps.check.codes import CODES
 from numawise.apps.check.lint import lint
 from numawise.apps.check.sources import Given
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.findings import github, sarif
-from numawise.codec.kubeletfields import configuration_of
+from numawise.codec.kubelet.fields import configuration_of
 from numawise.errors import InputError
+from numawise.results.codes import CODES
 from tests.check.examples import write
 from tests.check.traces import HEAD
 

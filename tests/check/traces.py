@@ -5,26 +5,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from numawise.apps.check.configuration import configuration_findings
-from numawise.apps.check.configured import configured
 from numawise.apps.check.environment import environment_findings
-from numawise.apps.check.finding import Finding, Severity
 from numawise.apps.check.fit import fit_findings
 from numawise.apps.check.lint import context_of
 from numawise.apps.check.machine import machine_findings
-from numawise.apps.check.manifests import PodSource, read_manifest
 from numawise.apps.check.pods import pod_findings
 from numawise.apps.check.sources import Sources
 from numawise.apps.check.state import state_findings
-from numawise.apps.node import Files, Node, boot
 from numawise.codec.document import Document
-from numawise.codec.kubeletforms import Found
+from numawise.codec.kubelet.forms import Found
 from numawise.codec.machine import devices_from, machine_from
 from numawise.codec.pod import pod_from
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.state import NodeState
+from numawise.inputs.config import configured
+from numawise.inputs.pods import PodSource, read_manifest
 from numawise.machine.known import hardware_of
 from numawise.machine.model import DevicePlugin, Machine
+from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import defaulted
+from numawise.results.finding import Finding, Severity
 from numawise.rules.gates import listed
 from numawise.rules.versions import REFERENCE, Version, parse_version
 

@@ -94,7 +94,7 @@ def test_the_program() -> None:
 def test_an_unexpected_error_is_one_line_without_a_traceback() -> None:
     """An environment that breaks an import stands for any mistake of ours."""
     code = (
-        "import sys\nsys.modules['numawise.apps.replay'] = None\n"
+        "import sys\nsys.modules['numawise.node.replay'] = None\n"
         "from numawise.cli.main import main\nsys.exit(main(['replay', 'x']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)

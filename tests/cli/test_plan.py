@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from numawise.apps.collect.gather import gather
-from numawise.apps.collect.model import Wanted
-from numawise.apps.collect.pack import packed
+from numawise.apps.bundle.gather import gather
+from numawise.apps.bundle.model import Wanted
+from numawise.apps.bundle.pack import packed
 from tests.cli.run import EXAMPLES, numawise, program, refused
 from tests.nodetree import grow_node, pod_list
 

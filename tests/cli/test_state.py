@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from numawise.apps.collect.gather import gather
-from numawise.apps.collect.model import Wanted
-from numawise.apps.collect.pack import packed
+from numawise.apps.bundle.gather import gather
+from numawise.apps.bundle.model import Wanted
+from numawise.apps.bundle.pack import packed
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.machine import encode_machine
 from tests.cli.run import EXAMPLES, numawise, program, refused

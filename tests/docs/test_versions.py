@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from numawise.codec.kubeletfields import ADDED
+from numawise.codec.kubelet.fields import ADDED
 from numawise.rules import versions
 from numawise.rules.gates import Gate, gates_of, needs_of
 from numawise.rules.options import CPU_MATURITY, TOPOLOGY_MATURITY, History, Maturity

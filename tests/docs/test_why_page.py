@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.unit.apps.why.asking import SMALL, why
 
-from numawise.codec.explanation import explanations_data
+from numawise.results.explanation import explanations_data
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "how-to" / "explain-a-rejection.md"

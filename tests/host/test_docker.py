@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.containerlife import OPTIONS, ended, engine_of, unheld
-from numawise.apps.launch import open_holdings, this_site
+from numawise.apps.launch.containers.life import OPTIONS, ended, engine_of, unheld
+from numawise.apps.launch.run import open_holdings, this_site
 from numawise.host.containers import container_pids
 from numawise.host.processes import allowed_of
 from numawise.host.settings import Settings
-from numawise.ledger.holds import Hold
+from numawise.results.hold import Hold
 from numawise.sets import format_ids, parse_ids
 
 IMAGE = "box:1"

@@ -19,10 +19,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from numawise.apps.holdings import Holdings
-from numawise.apps.launch import FOREVER, Job, open_holdings, run, this_site
-from numawise.apps.site import Site, make_site
-from numawise.apps.wish import Wish
+from numawise.apps.launch.capacity import Site, make_site
+from numawise.apps.launch.holds import Holdings
+from numawise.apps.launch.request import Wish
+from numawise.apps.launch.run import FOREVER, Job, open_holdings, run, this_site
 from numawise.host import confine
 from numawise.host.settings import Settings
 from numawise.machine.hardware import Gpu

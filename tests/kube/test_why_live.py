@@ -282,7 +282,7 @@ def test_refused_then_and_admitted_now(here: Here) -> None:
 def test_a_machine_without_a_bundle(here: Here) -> None:
     out = here.bundle()
     folder = here.folder / "unpacked"
-    from numawise.apps.bundles import open_bundle  # noqa: PLC0415 - just here
+    from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - just here
 
     for name, content in open_bundle(str(out)).members.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -10,10 +10,10 @@ import random
 import time
 from pathlib import Path
 
-from numawise.ledger.holds import Grant, Hold, Owner
 from numawise.ledger.place import boot_id
 from numawise.ledger.reap import alive_by, dead
 from numawise.ledger.store import Ledger
+from numawise.results.hold import Grant, Hold, Owner
 from numawise.sets import bits_of, ids_of
 
 MACHINE = "0123456789abcdef0123456789abcdef"

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from numawise.apps.node import Files, Node, boot
 from numawise.codec.checkpoint import (
     CPU_FILE,
     DEVICE_FILE,
@@ -26,6 +25,7 @@ from numawise.engine.cpu.hints import exclusive_cpus
 from numawise.engine.lifecycle import remove
 from numawise.engine.state import DeviceFile, Draft, NodeState
 from numawise.engine.trace import Defect, Step, TooManyCombinations
+from numawise.node.node import Files, Node, boot
 from numawise.request.model import PodRequest, Role
 from numawise.sets import ids_of
 from tests.property.strategies import Case, cases, laws

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numawise.codec.hardware.nvidia_topo import read
-from numawise.engine.device.choose import GpuLinks, choices
-from numawise.engine.device.measure import MOST_DIVIDED, Measure
-from numawise.engine.device.nested import best_nested, nesting
-from numawise.engine.device.search import best_searched
 from numawise.errors import InputError
+from numawise.gpus.choose import GpuLinks, choices
+from numawise.gpus.measure import MOST_DIVIDED, Measure
+from numawise.gpus.nested import best_nested, nesting
+from numawise.gpus.search import best_searched
 from numawise.machine.hardware import Gpu
 from numawise.machine.near import gpus_of
 from numawise.sets import bits_of, ids_of

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numawise.apps.environment import cores_of
-from numawise.apps.ranks import MODES, Room, Shares, TooFew, divide
+from numawise.apps.launch.environment import cores_of
+from numawise.apps.launch.ranks import MODES, Room, Shares, TooFew, divide
 from numawise.machine.hardware import Hardware
 from numawise.machine.near import gpus_of
 from numawise.machine.places import cpus_by_numa

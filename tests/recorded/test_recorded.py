@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.replay import replay
+from numawise.node.replay import replay
 from tests.fidelity import compare_line, trace_files, trace_lines
 from tests.recorded.compare import differences
 

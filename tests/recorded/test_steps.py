@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.node import Files, boot
-from numawise.apps.play import play, script
-from numawise.apps.replay import replay
+from numawise.apps.simulate.scenario import play, script
 from numawise.codec.decision import decision_data, state_data
 from numawise.codec.machine import machine_from
 from numawise.codec.steps import read_steps
+from numawise.node.node import Files, boot
+from numawise.node.replay import replay
 from numawise.rules.check import Refusal
 from tests.fidelity import trace_files, trace_lines
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.scenarios import compare_scenario
+from numawise.compare.recorded import compare_scenario
 from numawise.rules.versions import parse_version
 from tests.upgrades import compared, recordings, releases_in
 

@@ -49,8 +49,8 @@ def first_refusal() -> tuple[dict[str, Any], Refused]:
 
 
 def test_a_wrong_suggestion_is_noticed() -> None:
-    from numawise.apps.why.explain import explain  # noqa: PLC0415
-    from numawise.codec.explanation import Patch, Suggestion  # noqa: PLC0415
+    from numawise.explain.explain import explain  # noqa: PLC0415
+    from numawise.results.explanation import Patch, Suggestion  # noqa: PLC0415
 
     scenario, refused = first_refusal()
     found = explain(refused.case)

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from numawise.apps.node import Files, Node, boot
 from numawise.engine.hint import Family, Hint
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
+from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import PodRequest, Role

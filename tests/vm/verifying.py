@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from numawise.apps.live import read_live
 from numawise.apps.verify.look import Checked, Host
 from numawise.apps.verify.model import Weight
 from numawise.host import mempolicy
 from numawise.host.bandwidth import measure_memory
+from numawise.host.live import read_live
 from numawise.host.processes import boot_id, start_time
-from numawise.ledger.holds import Grant, Hold, Owner
+from numawise.results.hold import Grant, Hold, Owner
 from numawise.sets import ids_of
 from tests.vm.guest import USER, Guest, Skip
 

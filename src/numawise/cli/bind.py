@@ -5,12 +5,12 @@ import sys
 
 import click
 
-from numawise.apps.bind import Asked, Prepared, apply, become, prepare, shares_data, start, told
-from numawise.apps.offspring import find_command
-from numawise.apps.ranks import MODES, TooFew
+from numawise.apps.launch.bind import Asked, Prepared, apply, become, prepare, shares_data, start, told
+from numawise.apps.launch.ranks import MODES, TooFew
 from numawise.cli.dashes import BeforeDashes, command_of, required_command
 from numawise.cli.output import output_option
 from numawise.errors import InputError
+from numawise.host.child import find_command
 
 COLUMNS = ("RANK", "GPU", "NUMA", "CPUS", "CORES", "MEMORY", "THREADS", "NICS")
 
@@ -114,9 +114,9 @@ def command(
 
 
 def _show(context: click.Context, found: Prepared, memory: str, output: str) -> None:
-    from numawise.codec.apiversion import API_VERSION  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415 - a rank that starts needs none of these
-    from numawise.render.terminal import DIM, table  # noqa: PLC0415
+    from numawise.render.table import DIM, table  # noqa: PLC0415
+    from numawise.results.plain import API_VERSION  # noqa: PLC0415
 
     rows = shares_data(found.hardware, found.shares)
     if output == "json":

@@ -76,8 +76,8 @@ def command(
         return None
     if out == STDOUT and sys.stdout.isatty():
         raise InputError("a bundle is not for a terminal", advice="redirect it to a file")
-    from numawise.apps.collect.model import Wanted  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.collect.write import collect, written  # noqa: PLC0415
+    from numawise.apps.bundle.model import Wanted  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.bundle.write import collect, written  # noqa: PLC0415
 
     wanted = Wanted(
         root=Path(root) if root is not None and Path(root) != Path("/") else None,
@@ -103,7 +103,7 @@ def command(
 
 
 def _say(manifest: "Manifest") -> None:
-    from numawise.apps.collect.told import notes_lines  # noqa: PLC0415
+    from numawise.render.bundle import notes_lines  # noqa: PLC0415
 
     for line in notes_lines(manifest):
         click.echo(f"numawise: {line}", err=True)
@@ -124,16 +124,10 @@ Exit status: 0; 2 it is no bundle, or was tampered with.""",
 @click.pass_context
 def show(context: click.Context, output: str, file: str) -> int:
     """List what is in a bundle, and what is not."""
-    from numawise.apps.bundles import open_bundle  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.collect.told import (  # noqa: PLC0415
-        MEMBERS,
-        head_lines,
-        member_rows,
-        notes_lines,
-        shown_data,
-    )
     from numawise.codec.output import to_json  # noqa: PLC0415
-    from numawise.render.terminal import table  # noqa: PLC0415
+    from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - keeps --help quick
+    from numawise.render.bundle import MEMBERS, head_lines, member_rows, notes_lines, shown_data  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
 
     bundle = open_bundle(file)
     if output == "json":

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import click
 
 from numawise import __version__
-from numawise.apps.bundles import open_bundle
-from numawise.apps.check.codes import CODES
-from numawise.apps.check.finding import Severity
 from numawise.apps.check.lint import Report, lint
 from numawise.apps.check.pages import explained
 from numawise.apps.check.sources import Given
-from numawise.apps.sources import load_profile
 from numawise.cli.bundled import bundle_option
 from numawise.cli.output import output_option
-from numawise.codec.apiversion import API_VERSION
 from numawise.codec.findings import Row, github, row_data, sarif
 from numawise.codec.output import to_json
 from numawise.errors import InputError
+from numawise.inputs.bundle import open_bundle
+from numawise.inputs.files import load_profile
 from numawise.render.findings import findings_text
+from numawise.results.codes import CODES
+from numawise.results.finding import Severity
+from numawise.results.plain import API_VERSION
 from numawise.rules.versions import DEFAULT, Profile, Version, shown
 
 

@@ -8,12 +8,12 @@ from typing import IO
 
 import click
 
-from numawise.apps.discover import discover, machine_data, remark_line, summary, write_whole
 from numawise.codec.hardware.encode import hardware_data
 from numawise.codec.output import to_json, to_yaml
 from numawise.errors import InputError
+from numawise.inputs.discover import discover, machine_data, remark_line, summary, write_whole
 from numawise.machine.hardware import ASSUMED, DIFFERS, Hardware
-from numawise.render.terminal import DIM, table
+from numawise.render.table import DIM, table
 
 COLUMNS = ("NUMA", "CPUS", "MEMORY", "HUGEPAGES", "GPUS", "NICS", "NOTE")
 

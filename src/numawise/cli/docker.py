@@ -9,7 +9,7 @@ import click
 from numawise.cli.dashes import BeforeDashes, required_command
 from numawise.cli.placing import placement_options, seconds, wait_option, wish_of
 from numawise.cli.saying import Teller, say
-from numawise.codec.apiversion import API_VERSION
+from numawise.results.plain import API_VERSION
 
 EXAMPLES = """\b
 Examples:
@@ -58,8 +58,8 @@ def container_command(engine: str) -> click.Command:
 
 
 def _start(engine: str, words: tuple[str, ...], options: dict[str, Any]) -> int:
-    from numawise.apps import containerrun  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.container_command import read_command  # noqa: PLC0415
+    from numawise.apps.launch.containers import run as containerrun  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.launch.containers.command import read_command  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
 
     settings = read_settings()
@@ -81,8 +81,10 @@ def _start(engine: str, words: tuple[str, ...], options: dict[str, Any]) -> int:
 
 
 def _print(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps
-    from numawise.apps import containerrun, launch, telling  # noqa: PLC0415
-    from numawise.apps.shortage import NoRoom  # noqa: PLC0415
+    from numawise.apps.launch import run as launch  # noqa: PLC0415
+    from numawise.apps.launch.containers import run as containerrun  # noqa: PLC0415
+    from numawise.apps.launch.no_room import NoRoom  # noqa: PLC0415
+    from numawise.render import holds as telling  # noqa: PLC0415
 
     site, holds, here = launch.imagined(options["machine"], settings, job.environment)
     found = containerrun.printed(job, site, holds, here=here)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from numawise.apps.discover import discover
-from numawise.apps.doctor import Finding, Grade, examine
-from numawise.codec.apiversion import API_VERSION
+from numawise.apps.machine.doctor import Finding, Grade, examine
 from numawise.codec.output import to_json
 from numawise.host.readiness import read_readiness
-from numawise.render.terminal import GREEN, RED, YELLOW, table
+from numawise.inputs.discover import discover
+from numawise.render.table import GREEN, RED, YELLOW, table
+from numawise.results.plain import API_VERSION
 
 STYLES = {Grade.GOOD: ("ok", GREEN), Grade.MIND: ("mind", YELLOW), Grade.BAD: ("bad", RED)}
 

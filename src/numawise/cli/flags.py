@@ -43,13 +43,13 @@ def command(hold: str, formats: tuple[str, ...], machine: str | None, output: st
 
     Nothing is held by this: what runs with these flags is not in the ledger, and others may get the same.
     """
-    from numawise.apps import telling  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.flag_sources import flags_data, found_placement  # noqa: PLC0415
-    from numawise.apps.flags import texts  # noqa: PLC0415
-    from numawise.apps.shortage import NoRoom  # noqa: PLC0415
+    from numawise.apps.launch.flag_sources import flags_data, found_placement  # noqa: PLC0415
+    from numawise.apps.launch.flags import texts  # noqa: PLC0415
+    from numawise.apps.launch.no_room import NoRoom  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415
     from numawise.errors import InputError  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
+    from numawise.render import holds as telling  # noqa: PLC0415 - keeps --help quick
 
     if hold and machine:
         raise InputError("cannot be used together", field="--hold and --machine", advice="give one of them")

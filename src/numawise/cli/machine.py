@@ -40,8 +40,8 @@ def new(output: str, hardware: bool, words: Sequence[str]) -> int:
 
     TEXT describes the machine in words, or is a name from 'numawise machine list'.
     """
-    from numawise.apps.show import machine_meant  # noqa: PLC0415 - keeps --help quick
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
+    from numawise.inputs.machine import machine_meant  # noqa: PLC0415 - keeps --help quick
 
     found = machine_meant(" ".join(words))
     if hardware:
@@ -49,7 +49,7 @@ def new(output: str, hardware: bool, words: Sequence[str]) -> int:
 
         data = hardware_data(found)
     else:
-        from numawise.apps.discover import machine_data  # noqa: PLC0415
+        from numawise.inputs.discover import machine_data  # noqa: PLC0415
 
         data = machine_data(found)
     click.echo(to_json(data) if output == "json" else to_yaml(data), nl=False)
@@ -63,7 +63,7 @@ def catalogue(context: click.Context, output: str) -> int:
     """List the machines of the catalogue."""
     from numawise.codec.output import to_json  # noqa: PLC0415
     from numawise.machine.catalog import CATALOG  # noqa: PLC0415
-    from numawise.render.terminal import table  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
 
     if output == "name":
         click.echo("\n".join(CATALOG))
@@ -89,8 +89,8 @@ def show(name: str, width: int | None, ascii_only: bool) -> int:
     """Draw a machine of the catalogue and name the source of its facts."""
     from numawise.cli.show import default_width, speaks_unicode  # noqa: PLC0415 - keeps --help quick
     from numawise.machine.catalog import CATALOG, machine_named  # noqa: PLC0415
-    from numawise.render.layout import picture  # noqa: PLC0415
-    from numawise.render.text import text  # noqa: PLC0415
+    from numawise.render.picture.layout import picture  # noqa: PLC0415
+    from numawise.render.picture.text import text  # noqa: PLC0415
 
     found = machine_named(name)
     plain = ascii_only or not speaks_unicode()

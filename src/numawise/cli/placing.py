@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from numawise.apps.wish import POLICIES, Wish, make_wish
+from numawise.apps.launch.request import POLICIES, Wish, make_wish
 from numawise.errors import InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -11,7 +11,7 @@ from numawise.cli.bundled import bundle_option
 from numawise.cli.output import output_option
 
 if TYPE_CHECKING:
-    from numawise.apps.plan.node_given import NodeGiven
+    from numawise.apps.plan.node_input import NodeGiven
     from numawise.apps.plan.switch import Switch
     from numawise.apps.plan.switch_script import Place
 
@@ -82,9 +82,9 @@ def kubelet(
     simulated kubelet has started with it.
     """
     from numawise.apps.plan.kubelet import Wish, plan_kubelet  # noqa: PLC0415
-    from numawise.apps.plan.kubelet_told import plan_data, plan_yaml  # noqa: PLC0415
     from numawise.apps.plan.words import bytes_given, pages_given  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415
+    from numawise.render.plan_kubelet import plan_data, plan_yaml  # noqa: PLC0415
 
     node = _node(machine=machine, kube=kube, bundle=bundle)
     given = node.the_machine()
@@ -105,7 +105,7 @@ def kubelet(
 
 
 def _node(**named: str | None) -> "NodeGiven":
-    from numawise.apps.plan.node_given import NodeNamed  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.plan.node_input import NodeNamed  # noqa: PLC0415 - keeps --help quick
 
     node = NodeNamed(**named).opened()
     if node.profile.remark:
@@ -117,7 +117,7 @@ def _print(text: str, out: str | None) -> None:
     if out is None:
         click.echo(text, nl=False)
         return
-    from numawise.apps.discover import write_whole  # noqa: PLC0415
+    from numawise.inputs.discover import write_whole  # noqa: PLC0415
 
     write_whole(Path(out), text)
 
@@ -188,9 +188,9 @@ def switch(
     """
     from numawise.apps.plan.switch_script import Place, switch_script  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.plan.switch_sources import load_switch  # noqa: PLC0415
-    from numawise.apps.plan.switch_told import switch_data  # noqa: PLC0415
     from numawise.codec.bundle.archive import is_bundle  # noqa: PLC0415
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
+    from numawise.render.plan_switch import switch_data  # noqa: PLC0415
 
     bundle = bundle or (old if is_bundle(old) else None)
     given = _node(machine=machine, state=state, kube=kube, bundle=bundle)
@@ -216,8 +216,8 @@ def switch(
 
 
 def _show_switch(found: "Switch", place: "Place", new: str, color: bool | None) -> None:
-    from numawise.apps.plan.switch_told import POD_COLUMNS, pod_rows, switch_lines  # noqa: PLC0415
-    from numawise.render.terminal import table  # noqa: PLC0415
+    from numawise.render.plan_switch import POD_COLUMNS, pod_rows, switch_lines  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
 
     if found.refusal:
         click.echo(
@@ -306,8 +306,8 @@ def pod(
     What was changed, why, and what came of a trial on the machine stands in comments.
     """
     from numawise.apps.plan.pod_sources import PodFlags, load_pod_plan  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.plan.pod_told import plan_data, plan_text  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415
+    from numawise.render.plan_pod import plan_data, plan_text  # noqa: PLC0415
 
     flags = PodFlags(
         name=name,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from numawise.codec.apiversion import API_VERSION
+from numawise.results.plain import API_VERSION
 
 if TYPE_CHECKING:
-    from numawise.apps.holdings import Holdings
+    from numawise.apps.launch.holds import Holdings
 
 EXAMPLES = """\b
 Examples:
@@ -33,7 +33,7 @@ def command(context: click.Context, watch: float | None, user: str, output: str)
     Owners that have died are left out; 'numawise reap' frees what they held, as does every other command that
     changes the ledger.
     """
-    from numawise.apps.launch import open_holdings, this_site  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.launch.run import open_holdings, this_site  # noqa: PLC0415 - keeps --help quick
     from numawise.host.settings import read_settings  # noqa: PLC0415
 
     if user:
@@ -64,8 +64,8 @@ def _check_user(name: str) -> None:
 
 
 def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> None:
-    from numawise.apps import telling  # noqa: PLC0415
-    from numawise.render.terminal import table  # noqa: PLC0415
+    from numawise.render import holds as telling  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
 
     every = holdings.live()
     holds = tuple(hold for hold in every if user in ("", hold.owner.user))

@@ -16,10 +16,10 @@ def command() -> int:
 
     Every command that changes the ledger does the first by itself; this one is for a look, or a timer.
     """
-    from numawise.apps import telling  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.ending import remove_stale  # noqa: PLC0415
-    from numawise.apps.launch import open_holdings, this_site  # noqa: PLC0415
+    from numawise.apps.launch.ending import remove_stale  # noqa: PLC0415
+    from numawise.apps.launch.run import open_holdings, this_site  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
+    from numawise.render import holds as telling  # noqa: PLC0415 - keeps --help quick
 
     settings = read_settings()
     holdings = open_holdings(this_site(settings), os.environ, settings.ledger)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from numawise.apps.replay import release_of, replay
 from numawise.codec.tracefile import encode_line, read_lines, scenario_of, written
 from numawise.errors import NumawiseError
+from numawise.node.replay import release_of, replay
 
 CHUNK = 8
 

@@ -47,7 +47,7 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
     The job is bound before it starts: in a control group where this host allows it, otherwise by CPU mask and
     memory policy.  Its CPUs are its own until it ends; who holds what is in the ledger ('numawise ps').
     """
-    from numawise.apps import launch  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.launch import run as launch  # noqa: PLC0415 - keeps --help quick
     from numawise.host.settings import read_settings  # noqa: PLC0415
 
     settings = read_settings()
@@ -70,9 +70,10 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
 
 
 def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps
-    from numawise.apps import launch, telling  # noqa: PLC0415
-    from numawise.apps.environment import SET  # noqa: PLC0415
-    from numawise.apps.shortage import NoRoom  # noqa: PLC0415
+    from numawise.apps.launch import run as launch  # noqa: PLC0415
+    from numawise.apps.launch.environment import SET  # noqa: PLC0415
+    from numawise.apps.launch.no_room import NoRoom  # noqa: PLC0415
+    from numawise.render import holds as telling  # noqa: PLC0415
 
     site, holds, here = launch.imagined(options["machine"], settings, job.environment)
     found = launch.preview(job, site, holds, here=here)

@@ -4,9 +4,9 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from numawise.apps.launch import Started
-    from numawise.apps.shortage import NoRoom
-    from numawise.apps.site import Site
+    from numawise.apps.launch.capacity import Site
+    from numawise.apps.launch.no_room import NoRoom
+    from numawise.apps.launch.run import Started
 
 
 def say(text: str) -> None:
@@ -22,7 +22,7 @@ class Teller:
 
     def started(self, started: "Started") -> None:
         """What the job got."""
-        from numawise.apps.telling import started_line  # noqa: PLC0415 - keeps --help quick
+        from numawise.render.holds import started_line  # noqa: PLC0415 - keeps --help quick
 
         if not self.quiet:
             say(started_line(started))
@@ -38,9 +38,9 @@ class Teller:
         """The exit status of a job, or of there being no room for it, which is told with who holds what."""
         if isinstance(ended, int):
             return ended
-        from numawise.apps.launch import this_site  # noqa: PLC0415 - keeps --help quick
-        from numawise.apps.telling import no_room_lines  # noqa: PLC0415
+        from numawise.apps.launch.run import this_site  # noqa: PLC0415 - keeps --help quick
         from numawise.host.settings import read_settings  # noqa: PLC0415
+        from numawise.render.holds import no_room_lines  # noqa: PLC0415
 
         for line in no_room_lines(ended, site or this_site(read_settings())):
             say(line)

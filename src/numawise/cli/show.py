@@ -13,7 +13,7 @@ import click
 from numawise.machine.hardware import Hardware
 
 if TYPE_CHECKING:
-    from numawise.apps.heldmap import Overlay
+    from numawise.render.holders import Overlay
 
 FORMS = {".svg": "svg", ".html": "html", ".htm": "html", ".json": "json"}
 WIDE, WIDEST = 100, 200
@@ -78,7 +78,7 @@ def command(
     The machine is this one, a machine file, a saved discovery, a bundle, prints of another one, a name from
     'numawise machine list', or a description in words ('numawise machine new --help' tells which).
     """
-    from numawise.apps.show import hardware_meant  # noqa: PLC0415 - keeps --help quick
+    from numawise.inputs.machine import hardware_meant  # noqa: PLC0415 - keeps --help quick
 
     overlay = None
     if holds:
@@ -93,7 +93,7 @@ def command(
     else:
         color, drawn = False, _document(found, overlay, form, advise=advise)
     if out is not None:
-        from numawise.apps.discover import write_whole  # noqa: PLC0415
+        from numawise.inputs.discover import write_whole  # noqa: PLC0415
 
         write_whole(Path(out), drawn)
     else:
@@ -108,10 +108,10 @@ def _held(*others: str) -> "tuple[Hardware, Overlay]":
     if others:
         advice = "leave out the machine, or --holds"
         raise InputError(f"holds are of this host, not of {others[0]!r}", field="--holds", advice=advice)
-    from numawise.apps.heldmap import Overlay, held_hardware, holds_held  # noqa: PLC0415
-    from numawise.apps.launch import open_holdings, this_site  # noqa: PLC0415
-    from numawise.apps.telling import gpu_names, hold_data  # noqa: PLC0415
+    from numawise.apps.launch.run import open_holdings, this_site  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
+    from numawise.render.holders import Overlay, held_hardware, holds_held  # noqa: PLC0415
+    from numawise.render.holds import gpu_names, hold_data  # noqa: PLC0415
 
     settings = read_settings()
     with open_holdings(this_site(settings), os.environ, settings.ledger) as holdings:
@@ -127,10 +127,10 @@ def _held(*others: str) -> "tuple[Hardware, Overlay]":
 def _text(
     found: Hardware, overlay: "Overlay | None", width: int, *, plain: bool, color: bool, advise: bool
 ) -> str:
-    from numawise.apps.advice import advice, advice_text  # noqa: PLC0415
-    from numawise.render.layout import picture  # noqa: PLC0415
-    from numawise.render.text import plain as as_ascii  # noqa: PLC0415
-    from numawise.render.text import text  # noqa: PLC0415
+    from numawise.apps.machine.advice import advice, advice_text  # noqa: PLC0415
+    from numawise.render.picture.layout import picture  # noqa: PLC0415
+    from numawise.render.picture.text import plain as as_ascii  # noqa: PLC0415
+    from numawise.render.picture.text import text  # noqa: PLC0415
 
     seen = picture(overlay.hardware, overlay.cpus) if overlay else picture(found)
     drawn = text(seen, width, ascii_only=plain, color=color)
@@ -142,7 +142,7 @@ def _text(
 
 def _document(found: Hardware, overlay: "Overlay | None", form: str, *, advise: bool) -> str:
     """The picture as a file for other programs."""
-    from numawise.apps.advice import advice  # noqa: PLC0415
+    from numawise.apps.machine.advice import advice  # noqa: PLC0415
 
     told = advice(found) if advise else ()
     if form == "json":
@@ -155,14 +155,14 @@ def _document(found: Hardware, overlay: "Overlay | None", form: str, *, advise: 
         if overlay:
             data["holds"] = list(overlay.data)
         return to_json(data)
-    from numawise.render.layout import picture  # noqa: PLC0415
+    from numawise.render.picture.layout import picture  # noqa: PLC0415
 
     seen = picture(overlay.hardware, overlay.cpus) if overlay else picture(found)
     if form == "html":
-        from numawise.render.html import html  # noqa: PLC0415
+        from numawise.render.picture.html import html  # noqa: PLC0415
 
         return html(seen, [(one.title, one.lines) for one in told])
-    from numawise.render.svg import svg  # noqa: PLC0415
+    from numawise.render.picture.svg import svg  # noqa: PLC0415
 
     return svg(seen)
 

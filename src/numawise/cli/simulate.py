@@ -120,8 +120,8 @@ def command(
     PODS are files with Pods, Deployments, StatefulSets, DaemonSets, Jobs or Lists of them, several documents
     in a file if need be; - reads standard input.
     """
-    from numawise.apps.nodesource import Named  # noqa: PLC0415 - keeps --help quick
     from numawise.cli import simulating as ways  # noqa: PLC0415
+    from numawise.inputs.node import Named  # noqa: PLC0415 - keeps --help quick
 
     if sum(path == "-" for path in (machine, kubelet_config, steps, other, *fills, *pods)) > 1:
         raise InputError("standard input (-) can be read only once", advice="save one of them to a file")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from numawise.apps import simulate_told
-from numawise.apps.nodesource import Named, NodeSource, booted, source_of
-from numawise.apps.play import Play, play, script
-from numawise.apps.sources import load_pods
+from numawise.apps.simulate.scenario import Play, play, script
 from numawise.codec.output import to_json, to_yaml
 from numawise.codec.steps import Fill, Timed, read_steps, template_of
 from numawise.errors import InputError
+from numawise.inputs.files import load_pods
+from numawise.inputs.node import Named, NodeSource, booted, source_of
+from numawise.render import simulation as simulate_told
 from numawise.render.progress import progress_bar
-from numawise.render.terminal import table
+from numawise.render.table import table
 
 if TYPE_CHECKING:
     from numawise.machine.hardware import Hardware
@@ -58,7 +58,7 @@ def simulate_one(asked: Asked) -> int:
 
 def compare_configs(asked: Asked, other: str) -> int:
     """The same under two configurations."""
-    from numawise.apps import versus  # noqa: PLC0415 - few ask for it
+    from numawise.apps.simulate import configs as versus  # noqa: PLC0415 - few ask for it
 
     source = source_of(asked.named)
     second = source_of(replace(asked.named, config=other))
@@ -89,12 +89,12 @@ def compare_configs(asked: Asked, other: str) -> int:
 
 def compare_releases(asked: Asked, releases: str) -> int:
     """The same pods in two releases."""
-    from numawise.apps import upgrade_told as told  # noqa: PLC0415 - few ask for it
-    from numawise.apps.blend import Pair  # noqa: PLC0415
-    from numawise.apps.bundles import open_bundle  # noqa: PLC0415
-    from numawise.apps.compare import Case, compare  # noqa: PLC0415
-    from numawise.apps.nodesource import machine_of  # noqa: PLC0415
-    from numawise.apps.sources import load_config_file, load_profile, load_state, refuse_unknown  # noqa: PLC0415
+    from numawise.compare.attribution import Pair  # noqa: PLC0415
+    from numawise.compare.releases import Case, compare  # noqa: PLC0415
+    from numawise.inputs.bundle import open_bundle  # noqa: PLC0415
+    from numawise.inputs.files import load_config_file, load_profile, load_state, refuse_unknown  # noqa: PLC0415
+    from numawise.inputs.node import machine_of  # noqa: PLC0415
+    from numawise.render import comparison as told  # noqa: PLC0415 - few ask for it
 
     named = asked.named
     if named.kube is not None:
@@ -132,9 +132,9 @@ def compare_releases(asked: Asked, releases: str) -> int:
 
 def simulate_nodes(asked: Asked, nodes: Sequence[str], choice: str) -> int:
     """A queue of pods before many nodes."""
-    from numawise.apps import fleet_told as told  # noqa: PLC0415 - few ask for it
-    from numawise.apps.fleet import fleet_of, send  # noqa: PLC0415
-    from numawise.apps.fleet_sources import groups_of  # noqa: PLC0415
+    from numawise.apps.simulate.fleet import fleet_of, send  # noqa: PLC0415
+    from numawise.apps.simulate.fleet_nodes import groups_of  # noqa: PLC0415
+    from numawise.render import fleet as told  # noqa: PLC0415 - few ask for it
 
     fleet = fleet_of(groups_of(nodes, asked.named, _say), choice)
     pods = load_pods(asked.pods)
@@ -206,22 +206,22 @@ def _one_text(asked: Asked, source: NodeSource, found: Play, *, steps: bool) -> 
 
 def _drawing(asked: Asked, hardware: "Hardware", found: Play) -> str:
     """The machine at the end, in the form that is asked for."""
-    from numawise.apps.heldmap import held_hardware, node_held  # noqa: PLC0415 - few ask for it
-    from numawise.render.layout import picture  # noqa: PLC0415
+    from numawise.render.holders import held_hardware, node_held  # noqa: PLC0415 - few ask for it
+    from numawise.render.picture.layout import picture  # noqa: PLC0415
 
     held = node_held(found.node, found.known, found.owners)
     seen = picture(held_hardware(hardware, held), held.cpus)
     if asked.output == "svg":
-        from numawise.render.svg import svg  # noqa: PLC0415
+        from numawise.render.picture.svg import svg  # noqa: PLC0415
 
         return svg(seen)
     if asked.output == "html":
-        from numawise.render.html import html  # noqa: PLC0415
+        from numawise.render.picture.html import html  # noqa: PLC0415
 
         told = [("Pods", [simulate_told.summary(found), *simulate_told.notes(found)])] if found.pods else []
         return html(seen, told)
     from numawise.cli.show import default_width, speaks_unicode, wants_color  # noqa: PLC0415
-    from numawise.render.text import text  # noqa: PLC0415
+    from numawise.render.picture.text import text  # noqa: PLC0415
 
     color = wants_color(asked.context.color) and asked.out is None
     plain = asked.out is None and not speaks_unicode()
@@ -236,7 +236,7 @@ def _emit(asked: Asked, drawn: str) -> None:
     if asked.out is None:
         click.echo(drawn, nl=False)
         return
-    from numawise.apps.discover import write_whole  # noqa: PLC0415 - few ask for it
+    from numawise.inputs.discover import write_whole  # noqa: PLC0415 - few ask for it
 
     write_whole(Path(asked.out), drawn)
 

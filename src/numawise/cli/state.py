@@ -10,10 +10,10 @@ import click
 from numawise.cli.bundled import bundle_option
 
 if TYPE_CHECKING:
-    from numawise.apps.kubeletstate.change import Change
-    from numawise.apps.kubeletstate.finding import Against, Finding
-    from numawise.apps.kubeletstate.folder import StateFolder
-    from numawise.apps.kubeletstate.sources import Loaded
+    from numawise.apps.state.change import Change
+    from numawise.inputs.state import Loaded
+    from numawise.node.state.finding import Against, Finding
+    from numawise.node.state.folder import StateFolder
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 DIRECTORY = "/var/lib/kubelet"
@@ -102,8 +102,8 @@ def show(
 
     DIR is the kubelet's directory, /var/lib/kubelet if not given, a copy of it, a single file, or a bundle.
     """
-    from numawise.apps.kubeletstate import tell  # noqa: PLC0415 - keeps --help quick
-    from numawise.render.layout import picture  # noqa: PLC0415
+    from numawise.render import state as tell  # noqa: PLC0415 - keeps --help quick
+    from numawise.render.picture.layout import picture  # noqa: PLC0415
 
     loaded = _read(directory, **given)
     folder, against = loaded.folder, loaded.against
@@ -113,18 +113,18 @@ def show(
     hardware = tell.map_hardware(folder, loaded.hardware, against.live)
     drawn = picture(hardware, tell.map_holds(folder, against.live))
     if output == "svg":
-        from numawise.render.svg import svg  # noqa: PLC0415
+        from numawise.render.picture.svg import svg  # noqa: PLC0415
 
         click.echo(svg(drawn), nl=False)
     elif output == "html":
-        from numawise.render.html import html  # noqa: PLC0415
+        from numawise.render.picture.html import html  # noqa: PLC0415
 
         click.echo(html(drawn, []), nl=False)
     else:
         _tables(folder, against, context.color)
         if output == "text" and hardware.threads:
             from numawise.cli.show import default_width, speaks_unicode, wants_color  # noqa: PLC0415
-            from numawise.render.text import text  # noqa: PLC0415
+            from numawise.render.picture.text import text  # noqa: PLC0415
 
             color = wants_color(context.color)
             told = text(drawn, width or default_width(), ascii_only=not speaks_unicode(), color=color)
@@ -162,9 +162,9 @@ def verify_files(
 
     What a kubelet would say when it starts on these files is told in its own words.
     """
-    from numawise.apps.kubeletstate import tell  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.kubeletstate.finding import ERROR  # noqa: PLC0415
-    from numawise.apps.kubeletstate.verify import verify  # noqa: PLC0415
+    from numawise.node.state.finding import ERROR  # noqa: PLC0415
+    from numawise.node.state.verify import verify  # noqa: PLC0415
+    from numawise.render import state as tell  # noqa: PLC0415 - keeps --help quick
 
     loaded = _read(directory, **given)
     folder, against = loaded.folder, loaded.against
@@ -235,7 +235,7 @@ def repair_files(
     The old files are kept in a folder beside the new ones, which are written whole or not at all, with the
     same mode and owner.  What comes out is read as the kubelet would read it.
     """
-    from numawise.apps.kubeletstate.repair import Asked, repair, reset_names  # noqa: PLC0415
+    from numawise.apps.state.repair import Asked, repair, reset_names  # noqa: PLC0415
 
     loaded = _read(directory, **given)
     folder, against = loaded.folder, loaded.against
@@ -293,8 +293,8 @@ def convert_files(
     directory: str,
 ) -> int:
     """Bring the files into the form of another release; what that has no room for is told as lost."""
-    from numawise.apps.kubeletstate.change import write_copies  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.kubeletstate.convert import convert  # noqa: PLC0415
+    from numawise.apps.state.change import write_copies  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.state.convert import convert  # noqa: PLC0415
     from numawise.errors import InputError  # noqa: PLC0415
 
     if out is not None and write:
@@ -314,7 +314,7 @@ def convert_files(
 
 
 def _read(directory: str, **given: Any) -> "Loaded":  # noqa: ANN401 - the options, as click has them
-    from numawise.apps.kubeletstate.sources import load  # noqa: PLC0415 - keeps --help quick
+    from numawise.inputs.state import load  # noqa: PLC0415 - keeps --help quick
 
     loaded = load(directory, **given)
     if loaded.remark:
@@ -323,8 +323,8 @@ def _read(directory: str, **given: Any) -> "Loaded":  # noqa: ANN401 - the optio
 
 
 def _tables(folder: "StateFolder", against: "Against", color: bool | None) -> None:
-    from numawise.apps.kubeletstate import tell  # noqa: PLC0415
-    from numawise.render.terminal import table  # noqa: PLC0415
+    from numawise.render import state as tell  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
 
     _files(folder, color)
     rows = tell.holder_rows(folder, against.live)
@@ -342,8 +342,8 @@ def _tables(folder: "StateFolder", against: "Against", color: bool | None) -> No
 
 def _files(folder: "StateFolder", color: bool | None) -> None:
     """The files; what is wrong about one stands out."""
-    from numawise.apps.kubeletstate import tell  # noqa: PLC0415
-    from numawise.render.terminal import GREEN, RED, table  # noqa: PLC0415
+    from numawise.render import state as tell  # noqa: PLC0415
+    from numawise.render.table import GREEN, RED, table  # noqa: PLC0415
 
     rows: list[list[tuple[str, str] | str]] = []
     for file, row in zip(folder.files, tell.file_rows(folder), strict=True):
@@ -353,7 +353,7 @@ def _files(folder: "StateFolder", color: bool | None) -> None:
 
 
 def _findings(findings: "Sequence[Finding]") -> None:
-    from numawise.apps.kubeletstate.tell import finding_lines  # noqa: PLC0415
+    from numawise.render.state import finding_lines  # noqa: PLC0415
 
     for line in finding_lines(findings):
         word, colon, rest = line.partition(":")
@@ -362,7 +362,7 @@ def _findings(findings: "Sequence[Finding]") -> None:
 
 
 def _verdict(findings: "Sequence[Finding]", against: "Against") -> str:
-    from numawise.apps.kubeletstate.finding import ERROR, WARNING  # noqa: PLC0415
+    from numawise.node.state.finding import ERROR, WARNING  # noqa: PLC0415
     from numawise.rules.versions import shown  # noqa: PLC0415
 
     counts = [sum(one.severity == severity for one in findings) for severity in (ERROR, WARNING)]
@@ -393,9 +393,9 @@ def _changed(
     even_if_running: bool,
     quiet: bool = False,
 ) -> int:
-    from numawise.apps.kubeletstate import tell  # noqa: PLC0415
-    from numawise.apps.kubeletstate.change import carry_out  # noqa: PLC0415
+    from numawise.apps.state.change import carry_out  # noqa: PLC0415
     from numawise.errors import InputError  # noqa: PLC0415
+    from numawise.render import state as tell  # noqa: PLC0415
 
     backup = None
     if write and not folder.directory.is_dir():

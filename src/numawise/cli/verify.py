@@ -6,16 +6,6 @@ from collections.abc import Sequence
 
 import click
 
-from numawise.apps.live import read_live
-from numawise.apps.verify.data import (
-    HOLD_COLUMNS,
-    WORDS,
-    finding_lines,
-    hold_row,
-    job_data,
-    numa_table,
-    together,
-)
 from numawise.apps.verify.look import Checked, Host, twice_granted
 from numawise.apps.verify.measure import (
     COPY_COLUMNS,
@@ -29,13 +19,23 @@ from numawise.apps.verify.measure import (
 from numawise.apps.verify.model import Weight
 from numawise.apps.verify.sources import load_nvml, pid_namespace, read_ledger
 from numawise.cli.output import output_option
-from numawise.codec.apiversion import API_VERSION
 from numawise.codec.output import to_json
 from numawise.errors import InputError
+from numawise.host.live import read_live
 from numawise.host.placed import read_free
 from numawise.host.settings import read_settings
 from numawise.machine.hardware import Hardware
-from numawise.render.terminal import DIM, GREEN, RED, YELLOW, table
+from numawise.render.table import DIM, GREEN, RED, YELLOW, table
+from numawise.render.verify import (
+    HOLD_COLUMNS,
+    WORDS,
+    finding_lines,
+    hold_row,
+    job_data,
+    numa_table,
+    together,
+)
+from numawise.results.plain import API_VERSION
 
 STATUS = {True: 0, False: 1, None: 3}
 STYLES = {WORDS[True]: GREEN, WORDS[False]: RED, WORDS[None]: YELLOW}

@@ -107,8 +107,8 @@ def command(
     are admitted in order, and each that is rejected is explained.  With --bundle they may be names of its
     pods; without any, those are explained that its kubelet refused.  pod/NAME is a pod of a cluster.
     """
-    from numawise.apps.sources import load_profile  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.why.files import Explained, NodeFiles, explain_files  # noqa: PLC0415
+    from numawise.inputs.files import load_profile  # noqa: PLC0415 - keeps --help quick
     from numawise.rules.versions import DEFAULT, Profile  # noqa: PLC0415
 
     profile = load_profile(kube) if kube is not None else Profile(DEFAULT)
@@ -175,8 +175,8 @@ def _show(done: "Explained", output: str, width: int | None, color: bool | None)
         drawn = why_text(done.found, width or default_width(), color=colored, ascii_only=not speaks_unicode())
         click.echo(drawn, nl=False, color=colored)
         return
-    from numawise.codec.explanation import explanations_data  # noqa: PLC0415
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
+    from numawise.results.explanation import explanations_data  # noqa: PLC0415
 
     found = explanations_data(done.found)
     click.echo(to_json(found) if output == "json" else to_yaml(found), nl=False)

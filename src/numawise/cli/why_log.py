@@ -34,7 +34,7 @@ def explain_log(context: click.Context, flags: LogFlags, output: str, width: int
     from numawise.apps.logs.groups import Wanted  # noqa: PLC0415
     from numawise.apps.logs.read import Source, read_log  # noqa: PLC0415
     from numawise.apps.logs.since import parse_since  # noqa: PLC0415
-    from numawise.apps.sources import load_profile  # noqa: PLC0415
+    from numawise.inputs.files import load_profile  # noqa: PLC0415
     from numawise.render.logs import reading  # noqa: PLC0415
 
     given = [*flags.logs, flags.machine, flags.kubelet_config, *flags.pods]
@@ -58,8 +58,8 @@ def explain_log(context: click.Context, flags: LogFlags, output: str, width: int
         drawn = log_text(report, width or default_width(), color=colored, ascii_only=not speaks_unicode())
         click.echo(drawn, nl=False, color=colored)
     else:
-        from numawise.codec.kubeletlog.report import report_data  # noqa: PLC0415
         from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
+        from numawise.results.log import report_data  # noqa: PLC0415
 
         found = report_data(report)
         click.echo(to_json(found) if output == "json" else to_yaml(found), nl=False)

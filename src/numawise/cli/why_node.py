@@ -9,8 +9,8 @@ import click
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
-    from numawise.apps.bundles import Bundle
     from numawise.apps.why.files import Explained
+    from numawise.inputs.bundle import Bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ def wants_cluster(flags: NodeFlags) -> bool:
 
 def release_in(bundle: str) -> str | None:
     """The kubelet's version that a bundle tells; None when it does not."""
-    from numawise.apps.bundles import open_bundle  # noqa: PLC0415 - keeps --help quick
+    from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - keeps --help quick
 
     return open_bundle(bundle).kube or None
 
 
 def explain_node(flags: NodeFlags) -> "Explained":
     """Explain pods of a cluster, or on the node of a bundle."""
-    from numawise.apps.bundles import open_bundle  # noqa: PLC0415 - keeps --help quick
+    from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - keeps --help quick
 
     bundle = open_bundle(flags.bundle) if flags.bundle is not None else None
     if wants_cluster(flags):
@@ -75,7 +75,7 @@ def explain_node(flags: NodeFlags) -> "Explained":
 def _live(flags: NodeFlags, bundle: "Bundle | None") -> "Explained":
     from numawise.apps.why.files import Explained  # noqa: PLC0415
     from numawise.apps.why.live import live_name, look_up  # noqa: PLC0415
-    from numawise.apps.why.live_told import NodeGiven, explain_live  # noqa: PLC0415
+    from numawise.apps.why.live_explained import NodeGiven, explain_live  # noqa: PLC0415
     from numawise.kube.client import Cluster, access_to  # noqa: PLC0415
 
     given = NodeGiven(bundle, flags.machine, flags.kubelet_config, flags.state, flags.kube)

@@ -28,9 +28,9 @@ from typing import Self, TypeVar
 from numawise.errors import LedgerError
 from numawise.ledger import rows
 from numawise.ledger.file import AS_ITS_FOLDER, Access, connect, identity
-from numawise.ledger.holds import Hold, Waiter
 from numawise.ledger.refusals import FAILURES, damaged, refusal
 from numawise.ledger.turn import PATIENCE, beside, patiently, turn
+from numawise.results.hold import Hold, Waiter
 
 LARGEST_LOG = 1 << 20
 """Bytes; then the log is moved into the file."""

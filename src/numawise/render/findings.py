@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from numawise.codec.findings import Row
-from numawise.render.text import columns
+from numawise.render.picture.text import columns
 from numawise.render.words import clean, counted, wrap
 
 BOLD, DIM, RED, YELLOW, CYAN, GREEN = "1", "2", "31", "33", "36", "32"

@@ -10,7 +10,9 @@ Rules kept here:
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from numawise.codec.explanation import (
+from numawise.render.picture.text import columns, plain
+from numawise.render.words import bytes_text, clean, wrap
+from numawise.results.explanation import (
     ADMITTED,
     BYTES,
     CPUS,
@@ -28,8 +30,6 @@ from numawise.codec.explanation import (
     Suggestion,
     Wish,
 )
-from numawise.render.text import columns, plain
-from numawise.render.words import bytes_text, clean, wrap
 from numawise.sets import format_ids
 
 NARROWEST = 40

@@ -7,9 +7,9 @@ from pathlib import Path
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Hardware
 from numawise.machine.synthetic import synthetic
-from numawise.render.layout import picture
-from numawise.render.svg import svg
-from numawise.render.text import text
+from numawise.render.picture.layout import picture
+from numawise.render.picture.svg import svg
+from numawise.render.picture.text import text
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[2] / "docs" / "pictures"

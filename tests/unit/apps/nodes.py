@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.node import Files, Node, boot
-from numawise.apps.sources import PLACES
-from numawise.codec.kubeletconfig import decode_kubelet_config
+from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.engine.admit import Admitted
+from numawise.inputs.files import PLACES
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
 from numawise.machine.synthetic import synthetic
+from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import Role

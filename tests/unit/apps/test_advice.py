@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from numawise.apps.advice import advice, advice_text, best_pairs, fair_shares, gpu_groups, meaning
+from numawise.apps.machine.advice import advice, advice_text, best_pairs, fair_shares, gpu_groups, meaning
 from numawise.engine.admit import Admitted, Rejected
 from numawise.machine.catalog import CATALOG, machine_named
 from numawise.machine.hardware import Gpu, Hardware

@@ -2,17 +2,17 @@
 
 import pytest
 
-from numawise.apps.bind import Asked, Prepared, prepare, ranks_meant, start, within
-from numawise.apps.environment import job_environment, joined
-from numawise.apps.launchers import LocalRank
-from numawise.apps.placement import Nic, Placement
-from numawise.apps.ranks import Room, Shares, divide
-from numawise.apps.visible import Visible
+from numawise.apps.launch.bind import Asked, Prepared, prepare, ranks_meant, start, within
+from numawise.apps.launch.decide import Nic, Placement
+from numawise.apps.launch.environment import job_environment, joined
+from numawise.apps.launch.launchers import LocalRank
+from numawise.apps.launch.ranks import Room, Shares, divide
+from numawise.apps.launch.visible import Visible
 from numawise.errors import InputError
-from numawise.ledger.holds import Grant
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Gpu, Hardware
 from numawise.machine.synthetic import synthetic
+from numawise.results.hold import Grant
 from numawise.sets import bits_of, parse_ids
 
 DUAL = synthetic("2s 2n 8c 2t 4gpu")

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.bundles import Bundle, is_bundle, open_bundle
-from numawise.apps.collect.gather import gather
-from numawise.apps.collect.model import Collected, Wanted
-from numawise.apps.collect.pack import Packed, packed
-from numawise.apps.collect.told import head_lines, member_rows, shown_data
-from numawise.apps.node import Node, boot
+from numawise.apps.bundle.gather import gather
+from numawise.apps.bundle.model import Collected, Wanted
+from numawise.apps.bundle.pack import Packed, packed
 from numawise.codec.bundle.archive import MANIFEST, pack
 from numawise.codec.bundle.manifest import manifest_text
 from numawise.codec.bundle.names import Names, key_of
 from numawise.codec.checkpoint.look import look
 from numawise.engine.admit import Rejected
 from numawise.errors import ClusterError, InputError
+from numawise.inputs.bundle import Bundle, is_bundle, open_bundle
+from numawise.node.node import Node, boot
+from numawise.render.bundle import head_lines, member_rows, shown_data
 from numawise.request.defaults import defaulted
 from tests.nodetree import CONFIG, CPU_STATE, MACHINE_ID, UIDS, grow_node, hardware_tree, pod, pod_list
 from tests.unit.host.trees import grow

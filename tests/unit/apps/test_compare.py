@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.blend import Blend, Pair, Search, Switch, json_name, switches, told
-from numawise.apps.compare import Case, compare, run
-from numawise.apps.node import Files, Node, boot
+from numawise.compare.attribution import Blend, Pair, Search, Switch, json_name, switches, told
+from numawise.compare.releases import Case, compare, run
 from numawise.machine.model import Machine
+from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import Role

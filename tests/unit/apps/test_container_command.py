@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from numawise.apps.container_command import Given, read_command, refuse_conflicts
-from numawise.apps.container_options import DOCKER, ENGINES, GLOBAL, NERDCTL, PODMAN, RUN
+from numawise.apps.launch.containers.command import Given, read_command, refuse_conflicts
+from numawise.apps.launch.containers.options import DOCKER, ENGINES, GLOBAL, NERDCTL, PODMAN, RUN
 from numawise.errors import InputError
 
 OPTION = re.compile(r"^\s+(?:-(\w), |    )--([a-z0-9-]+)(?: ([^\s]+))?(?:  .*|$)", re.MULTILINE)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.containerlife import (
+from numawise.apps.launch.containers.life import (
     ended,
     engine_labels,
     engine_of,
@@ -18,7 +18,7 @@ from numawise.apps.containerlife import (
 )
 from numawise.host.containers import Container, Engine, Silent
 from numawise.host.processes import boot_id, start_time
-from numawise.ledger.holds import Grant, Hold, Owner
+from numawise.results.hold import Grant, Hold, Owner
 
 NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
 DEAD = 1 << 22  # above every process number

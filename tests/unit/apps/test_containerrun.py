@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.container_command import read_command
-from numawise.apps.containerrun import ContainerJob, container_wish, engine_for, gear_of, image_name
-from numawise.apps.wish import Wish
+from numawise.apps.launch.containers.command import read_command
+from numawise.apps.launch.containers.run import ContainerJob, container_wish, engine_for, gear_of, image_name
+from numawise.apps.launch.request import Wish
 from numawise.errors import InputError
 from numawise.host.containers import Engine
 

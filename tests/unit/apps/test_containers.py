@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from numawise.apps.container_command import read_command
-from numawise.apps.container_options import DOCKER, NERDCTL, PODMAN
-from numawise.apps.containers import Gear, Shell, compose, size
-from numawise.apps.environment import job_environment
-from numawise.apps.placement import Placement
+from numawise.apps.launch.containers.command import read_command
+from numawise.apps.launch.containers.options import DOCKER, NERDCTL, PODMAN
+from numawise.apps.launch.containers.setup import Gear, Shell, compose, size
+from numawise.apps.launch.decide import Placement
+from numawise.apps.launch.environment import job_environment
 from numawise.errors import HostError
-from numawise.ledger.holds import Grant
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import GPU, Gpu, Hardware, PciDevice
 from numawise.machine.pci import AMD, INTEL, NVIDIA
+from numawise.results.hold import Grant
 from numawise.sets import parse_ids
 
 GI = 1 << 30

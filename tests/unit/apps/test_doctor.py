@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.doctor import Finding, Grade, examine
+from numawise.apps.machine.doctor import Finding, Grade, examine
 from numawise.host.readiness import Readiness, read_readiness
 from numawise.machine.hardware import GPU, NIC, Gpu, Hardware, Host, MemoryNode, PciDevice, Thread
 

@@ -7,14 +7,21 @@ from dataclasses import replace
 
 import pytest
 
-from numawise.apps.environment import gpu_index, hidden, job_environment, joined, own_threads, without_ours
-from numawise.apps.placement import Nic, Placement
+from numawise.apps.launch.decide import Nic, Placement
+from numawise.apps.launch.environment import (
+    gpu_index,
+    hidden,
+    job_environment,
+    joined,
+    own_threads,
+    without_ours,
+)
 from numawise.errors import HostError
-from numawise.ledger.holds import Grant
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import GPU, Gpu, Hardware, PciDevice, Thread
 from numawise.machine.pci import AMD, INTEL, NVIDIA
 from numawise.machine.synthetic import synthetic
+from numawise.results.hold import Grant
 from numawise.sets import parse_ids
 
 SERVER = synthetic("2s 2n 8c 2t 4gpu")  # cores 0,8 1,9 2,10 3,11 | 4,12 5,13 6,14 7,15

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from numawise.apps.flag_sources import placement_of
-from numawise.apps.flags import FORMATS, Asked, asked_for, texts
-from numawise.apps.placement import Nic, Placement
-from numawise.apps.site import make_site
+from numawise.apps.launch.capacity import make_site
+from numawise.apps.launch.decide import Nic, Placement
+from numawise.apps.launch.flag_sources import placement_of
+from numawise.apps.launch.flags import FORMATS, Asked, asked_for, texts
 from numawise.codec.document import read_documents
 from numawise.codec.pod import decode_pods
 from numawise.errors import HostError
-from numawise.ledger.holds import Grant, Hold, MemoryPart, Owner
 from numawise.machine.hardware import GPU, Gpu, Hardware, PciDevice
 from numawise.machine.pci import AMD
 from numawise.machine.synthetic import synthetic
 from numawise.request.defaults import defaulted
 from numawise.request.model import GUARANTEED
+from numawise.results.hold import Grant, Hold, MemoryPart, Owner
 from numawise.sets import parse_ids
 
 GIB = 1 << 30

@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from numawise.apps.fleet import FIRST, NOWHERE, PLACED, REJECTED, SPREAD, SUMS, Fleet, fleet_of, send
-from numawise.apps.node import Files, Node, boot
-from numawise.apps.simulate import simulate
-from numawise.apps.why.case import requested
+from numawise.apps.simulate.fleet import FIRST, NOWHERE, PLACED, REJECTED, SPREAD, SUMS, Fleet, fleet_of, send
 from numawise.codec.machine import machine_from
 from numawise.codec.pod import pod_from, unique_uids
 from numawise.engine.admit import Admitted
 from numawise.engine.room import asked, lack, used
+from numawise.explain.case import requested
+from numawise.node.node import Files, Node, boot
+from numawise.node.simulate import simulate
 from numawise.request.defaults import RawPod
 from numawise.rules.check import Refusal
 from numawise.rules.versions import REFERENCE

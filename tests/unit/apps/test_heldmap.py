@@ -1,8 +1,8 @@
 """Who has what, written on a machine."""
 
-from numawise.apps.heldmap import SEVERAL, held_hardware, holds_held
-from numawise.ledger.holds import Grant, Hold, MemoryPart, Owner
 from numawise.machine.hardware import Gpu, Hardware, MemoryNode, PciDevice
+from numawise.render.holders import SEVERAL, held_hardware, holds_held
+from numawise.results.hold import Grant, Hold, MemoryPart, Owner
 from numawise.sets import parse_ids
 
 OWNER = Owner(uid=0, user="root", boot="b")

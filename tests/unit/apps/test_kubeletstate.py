@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.kubeletstate.books import drift
-from numawise.apps.kubeletstate.change import Change, carry_out, folder_after
-from numawise.apps.kubeletstate.convert import convert, target_format
-from numawise.apps.kubeletstate.finding import ERROR, NOTE, WARNING, Against
-from numawise.apps.kubeletstate.folder import StateFolder, load_folder, load_live
-from numawise.apps.kubeletstate.readers import accepted_text, readings
-from numawise.apps.kubeletstate.repair import Asked, repair, reset_names
-from numawise.apps.kubeletstate.tell import map_holds
-from numawise.apps.kubeletstate.verify import verify
-from numawise.apps.node import Files, Node, boot
+from numawise.apps.state.change import Change, carry_out, folder_after
+from numawise.apps.state.convert import convert, target_format
+from numawise.apps.state.repair import Asked, repair, reset_names
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE, encode_cpu, encode_memory
 from numawise.codec.checkpoint.look import FLAT, V1, V2, V3, V4, look
 from numawise.engine.state import CpuState, MemoryState
 from numawise.errors import HostError, InputError
+from numawise.node.node import Files, Node, boot
+from numawise.node.state.finding import ERROR, NOTE, WARNING, Against
+from numawise.node.state.folder import StateFolder, load_folder, load_live
+from numawise.node.state.memory_tables import drift
+from numawise.node.state.readers import accepted_text, readings
+from numawise.node.state.verify import verify
 from numawise.quantity import Quantity
+from numawise.render.state import map_holds
 from numawise.request.defaults import RawContainer
 from numawise.request.model import Role
 from numawise.rules.versions import NEWEST, Version

@@ -2,7 +2,7 @@
 
 import pytest
 
-from numawise.apps.launchers import LAUNCHERS, is_launched, local_rank, tasks_on
+from numawise.apps.launch.launchers import LAUNCHERS, is_launched, local_rank, tasks_on
 from numawise.errors import InputError
 
 

@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from numawise.apps.placement import Placement, place
-from numawise.apps.shortage import NoRoom
-from numawise.apps.site import Site, make_site, pool_of
-from numawise.apps.wish import Wish, make_wish
+from numawise.apps.launch.capacity import Site, make_site, pool_of
+from numawise.apps.launch.decide import Placement, place
+from numawise.apps.launch.no_room import NoRoom
+from numawise.apps.launch.request import Wish, make_wish
 from numawise.errors import InputError
-from numawise.ledger.holds import Hold, Owner
 from numawise.machine.hardware import Gpu, Hardware, Host, Matrix
 from numawise.machine.synthetic import synthetic
+from numawise.results.hold import Hold, Owner
 from numawise.sets import format_ids, ids_of, parse_ids
 
 SERVER = "2s 2n 64c 2t 8gpu pairs 1024g"

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.node import Files, Node, boot
 from numawise.apps.plan.kubelet import KubeletPlan, Wish, plan_kubelet
 from numawise.apps.plan.options import GOALS, INFERENCE, LATENCY, TRAINING
 from numawise.apps.plan.reserve import reserve_cpus, reserve_memory
@@ -14,6 +13,7 @@ from numawise.errors import InputError
 from numawise.machine.hardware import Host
 from numawise.machine.model import Machine
 from numawise.machine.synthetic import synthetic
+from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
 from numawise.rules.gates import resolve_gates
 from numawise.rules.versions import NEWEST, OLDEST, Version

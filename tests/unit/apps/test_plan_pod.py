@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import yaml
 
-from numawise.apps.node import Node, boot
 from numawise.apps.plan.manifest import pod_spec
 from numawise.apps.plan.options import INFERENCE, TRAINING
 from numawise.apps.plan.pod import NewPod, PodPlan, new_manifest, plan_pods, stage_for
@@ -14,6 +13,7 @@ from numawise.apps.plan.podproof import Stage
 from numawise.codec.document import Document, read_documents
 from numawise.codec.pod import decode_pods
 from numawise.errors import InputError
+from numawise.node.node import Node, boot
 from numawise.request.defaults import defaulted
 from numawise.request.model import GUARANTEED
 from numawise.rules.versions import NEWEST, Version
@@ -367,7 +367,7 @@ def test_a_resource_that_the_machine_does_not_have() -> None:
 
 
 def test_manifests_read_the_same_again() -> None:
-    from numawise.apps.plan.pod_told import plan_text  # noqa: PLC0415
+    from numawise.render.plan_pod import plan_text  # noqa: PLC0415
 
     script = "echo 'a: b'\n\tx\n\n  y  \n"
     found = manifest(

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.kubeletstate.folder import load_folder
-from numawise.apps.node import Files, Node, boot
 from numawise.apps.plan.switch import Request, Switch, plan_switch
 from numawise.apps.plan.switch_script import Place, switch_script
-from numawise.apps.plan.switch_told import steps_of, switch_data, switch_lines
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
+from numawise.node.node import Files, Node, boot
+from numawise.node.state.folder import load_folder
+from numawise.render.plan_switch import steps_of, switch_data, switch_lines
 from numawise.rules.versions import NEWEST
 from tests.unit.apps.nodes import CONFIG, at_work, machine, pod, written
 

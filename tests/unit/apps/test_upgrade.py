@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.node import Files, Node, boot
-from numawise.apps.upgrade import Report, upgrade
-from numawise.apps.upgrade_told import finding_lines, report_data, report_lines, summary
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
+from numawise.compare.upgrade import Report, upgrade
 from numawise.machine.model import Machine
+from numawise.node.node import Files, Node, boot
+from numawise.render.comparison import finding_lines, report_data, report_lines, summary
 from numawise.request.defaults import RawPod, defaulted
 from numawise.rules.versions import Version
 from tests.unit.apps.test_compare import FULL, MEMORY, RESTRICTED, raw

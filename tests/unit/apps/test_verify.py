@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from numawise.apps.verify.data import job_data, numa_table
 from numawise.apps.verify.grade import grade, percent
 from numawise.apps.verify.look import Checked
 from numawise.apps.verify.model import Seen, Stranger, Verdict, Wanted, Weight
@@ -14,6 +13,7 @@ from numawise.host.numamaps import DEFAULT, Pages, Part
 from numawise.host.placed import NO_NUMA, Placed, Thread
 from numawise.machine.hardware import Gpu, Hardware, Host, MemoryNode
 from numawise.machine.hardware import Thread as Cpu
+from numawise.render.verify import job_data, numa_table
 from numawise.sets import bits_of, format_ids, ids_of, parse_ids
 
 MIB, GIB = 1 << 20, 1 << 30

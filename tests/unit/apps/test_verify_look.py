@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.verify.data import together
 from numawise.apps.verify.look import Host, twice_granted
 from numawise.errors import InputError
 from numawise.host.discover import read_hardware
-from numawise.ledger.holds import CONTAINER, Grant, Hold, Owner
 from numawise.machine.hardware import Gpu
+from numawise.render.verify import together
+from numawise.results.hold import CONTAINER, Grant, Hold, Owner
 from numawise.sets import format_ids, parse_ids
 from tests.unit.host.test_gpuuse import Nvml
 from tests.unit.host.test_placed import ID, process

@@ -2,7 +2,7 @@
 
 import pytest
 
-from numawise.apps.wish import Wish, make_wish, parse_cpus, parse_size
+from numawise.apps.launch.request import Wish, make_wish, parse_cpus, parse_size
 from numawise.errors import InputError
 
 

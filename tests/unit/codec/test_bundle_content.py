@@ -21,7 +21,7 @@ from numawise.codec.checkpoint import (
 )
 from numawise.codec.checkpoint.look import look
 from numawise.codec.document import Document
-from numawise.codec.kubeletflags import read_flags
+from numawise.codec.kubelet.flags import read_flags
 from numawise.engine.state import (
     Block,
     CpuState,

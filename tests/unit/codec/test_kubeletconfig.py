@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from numawise.codec.document import read_documents, read_file
-from numawise.codec.kubeletconfig import decode_kubelet_config, unknown_fields
+from numawise.codec.kubelet.config import decode_kubelet_config, unknown_fields
 from numawise.quantity import Quantity
 from numawise.rules.check import Refusal
 from numawise.rules.config import KubeletConfig

@@ -2,9 +2,9 @@
 
 import pytest
 
-from numawise.codec.flagnames import flag_span, known_flags
-from numawise.codec.kubeletfields import configuration_of
-from numawise.codec.kubeletflags import Flag, overlaid, read_flags, settle
+from numawise.codec.kubelet.fields import configuration_of
+from numawise.codec.kubelet.flag_names import flag_span, known_flags
+from numawise.codec.kubelet.flags import Flag, overlaid, read_flags, settle
 from numawise.rules.versions import NEWEST, OLDEST
 
 FAILED = "failed to parse kubelet flag: "

@@ -3,7 +3,7 @@
 import pytest
 
 from numawise.codec.document import read_documents
-from numawise.codec.kubeletforms import kubelet_configurations
+from numawise.codec.kubelet.forms import kubelet_configurations
 
 PLAIN = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\ncpuManagerPolicy: static\n"
 OPENSHIFT = """\

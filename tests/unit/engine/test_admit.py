@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.node import Node
 from numawise.codec.checkpoint import CPU_FILE, encode_cpu
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.engine.state import CpuState
 from numawise.engine.trace import Defect, HintsFound, Step
+from numawise.node.node import Node
 from numawise.sets import format_ids, parse_ids
 from tests.unit.build import (
     GI,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.node import Node, boot
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.lifecycle import Started
+from numawise.node.node import Node, boot
 from numawise.request.model import PodRequest
 from numawise.sets import format_ids
 from tests.unit.build import (

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.node import Files, Node, boot
 from numawise.codec.decision import decision_data
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.engine.trace import Step
 from numawise.machine.model import Machine
+from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import PodRequest, Role

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.node import Node
 from numawise.codec.checkpoint import (
     CPU_FILE,
     DEVICE_FILE,
@@ -15,6 +14,7 @@ from numawise.codec.checkpoint import (
 )
 from numawise.engine.state import Block, CpuState, DeviceFile, DeviceGrant, MemoryState
 from numawise.machine.model import Machine, Numa
+from numawise.node.node import Node
 from numawise.rules.check import Refusal
 from numawise.sets import format_ids, parse_ids
 from tests.unit.build import (

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.node import Node
 from numawise.codec.checkpoint import CPU_FILE
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.hint import Listed
@@ -31,6 +30,7 @@ from numawise.engine.trace import (
     TooManyCombinations,
 )
 from numawise.machine.model import Cpu
+from numawise.node.node import Node
 from numawise.request.model import PodRequest
 from numawise.sets import format_ids, parse_ids
 from tests.unit.build import (

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from numawise.ledger.holds import Grant, Hold, Owner, Waiter
 from numawise.ledger.store import Ledger
+from numawise.results.hold import Grant, Hold, Owner, Waiter
 from numawise.sets import parse_ids
 
 MACHINE = "0123456789abcdef0123456789abcdef"

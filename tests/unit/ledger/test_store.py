@@ -12,8 +12,8 @@ import pytest
 
 from numawise.errors import LedgerError
 from numawise.ledger import rows
-from numawise.ledger.holds import CONTAINER, PYTHON, Grant, Hold, MemoryPart, Owner
 from numawise.ledger.store import LARGEST_LOG, Ledger
+from numawise.results.hold import CONTAINER, PYTHON, Grant, Hold, MemoryPart, Owner
 from tests.unit.ledger.make import ALICE, BOB, MACHINE, ROOT, hold, opened, owner, record, recorded, waiter
 
 

@@ -13,9 +13,9 @@ import pytest
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Hardware
 from numawise.machine.synthetic import synthetic
-from numawise.render.html import html
-from numawise.render.layout import picture
-from numawise.render.svg import DARK, LIGHT, measure, svg
+from numawise.render.picture.html import html
+from numawise.render.picture.layout import picture
+from numawise.render.picture.svg import DARK, LIGHT, measure, svg
 from tests.machines.pictures import drawn
 from tests.unit.render.geometry import MACHINES
 

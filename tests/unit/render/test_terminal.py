@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from numawise.render import terminal
-from numawise.render.terminal import GREEN, table
+from numawise.render import table as terminal
+from numawise.render.table import GREEN, table
 
 CELLS = ["", "-", "admitted", "2-5,66-69", "a b", "[red]x[/red]", ":smile:", "\\", "x" * 200, "  indented"]
 

@@ -8,9 +8,9 @@ import pytest
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Hardware
 from numawise.machine.synthetic import synthetic
-from numawise.render.arrange import arrange
-from numawise.render.layout import picture
-from numawise.render.text import _metrics, columns, text
+from numawise.render.picture.arrange import arrange
+from numawise.render.picture.layout import picture
+from numawise.render.picture.text import _metrics, columns, text
 from tests.machines.pictures import drawn
 from tests.unit.render.geometry import MACHINES, faults
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from numawise.apps.why.explain import explain
-from numawise.codec.explanation import Explanation
-from numawise.render.text import columns
+from numawise.explain.explain import explain
+from numawise.render.picture.text import columns
 from numawise.render.why import why_text
+from numawise.results.explanation import Explanation
 from tests.unit.apps.why.asking import FOUR, SMALL, case, why
 from tests.unit.build import even, machine
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from tests.unit.build import GI, STATIC, T3, even, machine, static_memory
 
-from numawise.apps.node import Files, Node, boot
-from numawise.apps.replay import replay
 from numawise.cli.main import main
 from numawise.errors import InputError
+from numawise.node.node import Files, Node, boot
+from numawise.node.replay import replay
 from numawise.rules.check import Refusal
 from numawise.rules.versions import NEWEST, OLDEST
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from numawise.apps.check import gates, reserved_cpus, reserved_memory
 from numawise.apps.check.context import Context
-from numawise.apps.check.finding import Finding, found
+from numawise.apps.check.refusal_codes import code_of
 from numawise.apps.check.refusals import Refused
-from numawise.apps.check.told import code_of
 from numawise.codec.meant import meant
 from numawise.engine.start import CPU_START, MEMORY_START
+from numawise.results.finding import Finding, found
 from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
 from numawise.rules.versions import shown
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from numawise.apps.check.configured import Configuration
 from numawise.apps.check.refusals import Start
+from numawise.inputs.config import Configuration
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.rules.config import KubeletConfig

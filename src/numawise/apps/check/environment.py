@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from numawise.apps.check.context import Context
-from numawise.apps.check.finding import Finding, Place, Severity, found
-from numawise.apps.check.manifests import PodSource, gpus_of, has_accelerators
 from numawise.apps.check.pods import requested
 from numawise.apps.check.reserved_memory import cpus_are
 from numawise.codec.document import Part
+from numawise.inputs.pods import PodSource, gpus_of, has_accelerators
 from numawise.request.defaults import RawContainer
 from numawise.request.model import CPU
+from numawise.results.finding import Finding, Place, Severity, found
 from numawise.sets import bits_of, format_ids
 
 BY_NUMBER = (

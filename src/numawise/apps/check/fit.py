@@ -12,24 +12,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from numawise.apps.check.context import Context
-from numawise.apps.check.finding import Finding, Place, Severity, found
 from numawise.apps.check.machine import duration
-from numawise.apps.check.manifests import PodSource, gpus_of
 from numawise.apps.check.pods import requested
 from numawise.apps.check.reserved_cpus import first_cores
-from numawise.apps.node import Files, Node, boot
-from numawise.apps.why.case import case_of
-from numawise.apps.why.explain import explain
 from numawise.codec.meant import meant
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
-from numawise.engine.device.choose import advice
-from numawise.engine.device.links import GpuLinks
 from numawise.engine.trace import Step, TooManyCombinations
+from numawise.explain.case import case_of
+from numawise.explain.explain import explain
+from numawise.gpus.choose import advice
+from numawise.gpus.links import GpuLinks
+from numawise.inputs.pods import PodSource, gpus_of
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.machine.places import whole_gpus
+from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
 from numawise.request.model import HUGEPAGES, PodRequest, most_at_once
+from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.config import KubeletConfig, ReservedMemory
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE
 from numawise.rules.versions import Version

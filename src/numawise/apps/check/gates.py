@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from numawise.apps.check.context import Context
-from numawise.apps.check.finding import Finding, found
 from numawise.codec.meant import meant
+from numawise.results.finding import Finding, found
 from numawise.rules.gates import ALPHA, gates_of
 from numawise.rules.options import CPU_MATURITY, TOPOLOGY_MATURITY, History, Maturity, maturity
 from numawise.rules.versions import NEWEST, OLDEST, Version, shown

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from numawise.apps.check.codes import CODES
-from numawise.apps.check.finding import Finding, Place, found
 from numawise.codec.meant import meant
+from numawise.results.codes import CODES
+from numawise.results.finding import Finding, Place, found
 
 COMMENT = re.compile(r"(?:^|\s)#\s*numawise:\s*ignore\b[:\s]*(.*)$", re.IGNORECASE)
 WORD = re.compile(r"[\s,]+")

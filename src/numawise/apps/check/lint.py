@@ -5,10 +5,8 @@ from dataclasses import dataclass
 
 from numawise.apps.check.assumed import assumed_machine
 from numawise.apps.check.configuration import configuration_findings
-from numawise.apps.check.configured import Configuration
 from numawise.apps.check.context import Context
 from numawise.apps.check.environment import environment_findings
-from numawise.apps.check.finding import Finding, Severity, ordered
 from numawise.apps.check.fit import fit_findings, gpu_findings, willing
 from numawise.apps.check.ignore import Ignored, ignored_in, unknown_findings
 from numawise.apps.check.machine import machine_findings
@@ -16,8 +14,10 @@ from numawise.apps.check.pods import pod_findings
 from numawise.apps.check.refusals import Start, started
 from numawise.apps.check.sources import Given, Sources, sources
 from numawise.apps.check.state import inferred, state_findings
-from numawise.apps.check.upgrading import upgrade_findings
+from numawise.apps.check.upgrade import upgrade_findings
 from numawise.codec.checkpoint import CPU_FILE
+from numawise.inputs.config import Configuration
+from numawise.results.finding import Finding, Severity, ordered
 from numawise.rules.config import KubeletConfig
 from numawise.rules.versions import Version
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from numawise.apps.check.context import Context
-from numawise.apps.check.finding import Finding, Place, Severity, found
 from numawise.apps.check.reserved_memory import cpus_are, numa_text
 from numawise.engine.topology.why import NOTICEABLE, PER_COMBINATION, PER_MASK
 from numawise.machine.model import DevicePlugin
+from numawise.results.finding import Finding, Place, Severity, found
 from numawise.sets import bits_of, format_ids
 
 DEVICES_SHOWN = 4

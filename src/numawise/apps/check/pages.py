@@ -2,9 +2,9 @@
 
 import textwrap
 
-from numawise.apps.check.codes import CODES, Code
 from numawise.codec.meant import meant
 from numawise.errors import InputError
+from numawise.results.codes import CODES, Code
 
 WIDTH = 90
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from numawise.apps.check.context import Context
-from numawise.apps.check.finding import Finding, Severity, found
-from numawise.apps.check.manifests import PodSource, gpus_of, has_accelerators, has_devices
 from numawise.codec.document import Part
+from numawise.inputs.pods import PodSource, gpus_of, has_accelerators, has_devices
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, defaulted
 from numawise.request.model import CPU, MEMORY, ContainerRequest, PodRequest, Role
+from numawise.results.finding import Finding, Severity, found
 from numawise.rules.versions import DEFAULT, shown
 
 NOTHING = Quantity()

@@ -15,16 +15,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from numawise.apps.node import Files, Node, boot
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
 from numawise.codec.document import Steps
-from numawise.codec.kubeletconfig import decode_kubelet_config
+from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.engine.start import CPU_STAGE, CPU_START, MEMORY_STAGE, MEMORY_START, TOPOLOGY
 from numawise.machine.model import Machine
-from numawise.rules import validate
+from numawise.node.node import Files, Node, boot
 from numawise.rules.check import MERGING, SETTING, Refusal, check
 from numawise.rules.config import KubeletConfig
 from numawise.rules.gates import gates_of, listed, resolve_gates
+from numawise.rules.validate import managers as validate
 from numawise.rules.versions import Version
 from numawise.sets import CpuSet
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from numawise.apps.check.context import Context
-from numawise.apps.check.finding import Finding, Severity, found
 from numawise.apps.check.refusals import Refused
 from numawise.engine.memory.books import empty_books
 from numawise.engine.start import build
 from numawise.quantity import NANO, Quantity
 from numawise.request.model import HUGEPAGES, MEMORY
+from numawise.results.finding import Finding, Severity, found
 from numawise.rules.check import NOTHING, Refusal, Settings, check
 from numawise.rules.config import KubeletConfig, ReservedMemory
 from numawise.sets import CpuSet, format_ids

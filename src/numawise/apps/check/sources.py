@@ -15,26 +15,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from numawise.apps.bundles import open_bundle
-from numawise.apps.check.configured import Configuration, configured, directory_finding, drop_in_refusal
-from numawise.apps.check.finding import Finding, Place, Severity, found
-from numawise.apps.check.manifests import PodSource, read_manifest
-from numawise.apps.discover import discover
-from numawise.apps.given import machine_given
-from numawise.apps.sources import PLACES, load_state
 from numawise.codec.bundle.manifest import FLAGS as FLAGS_MEMBER
 from numawise.codec.bundle.manifest import MACHINE as MACHINE_MEMBER
 from numawise.codec.bundle.manifest import STATE as STATE_MEMBERS
 from numawise.codec.document import LARGEST_FILE, STDIN, UNREADABLE, Document, read_documents
-from numawise.codec.kubeletconfig import KIND
-from numawise.codec.kubeletflags import Flag, is_flags, read_flags
-from numawise.codec.kubeletforms import Found, kubelet_configurations
+from numawise.codec.kubelet.config import KIND
+from numawise.codec.kubelet.flags import Flag, is_flags, read_flags
+from numawise.codec.kubelet.forms import Found, kubelet_configurations
 from numawise.codec.machine import decode_machine
 from numawise.errors import InputError
+from numawise.inputs.bundle import open_bundle
+from numawise.inputs.config import Configuration, configured, directory_finding, drop_in_refusal
+from numawise.inputs.discover import discover
+from numawise.inputs.files import PLACES, load_state
+from numawise.inputs.given import machine_given
+from numawise.inputs.pods import PodSource, read_manifest
 from numawise.machine.hardware import Hardware
 from numawise.machine.known import hardware_of
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
+from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.versions import DEFAULT, Version
 
 T = TypeVar("T")

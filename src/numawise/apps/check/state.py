@@ -15,10 +15,9 @@ from itertools import combinations
 from typing import Any
 
 from numawise.apps.check.context import Context
-from numawise.apps.check.finding import Finding, Place, found
+from numawise.apps.check.refusal_codes import code_of
 from numawise.apps.check.refusals import Refused
 from numawise.apps.check.reserved_memory import cpus_are
-from numawise.apps.check.told import code_of
 from numawise.codec.checkpoint import (
     CPU_FILE,
     DEVICE_FILE,
@@ -34,6 +33,7 @@ from numawise.engine.start import CPU_START, MEMORY_START
 from numawise.engine.state import CpuState, DeviceFile, MemoryState
 from numawise.quantity import Quantity
 from numawise.request.model import MEMORY
+from numawise.results.finding import Finding, Place, found
 from numawise.rules.check import Refusal
 from numawise.rules.model import Rules
 from numawise.rules.versions import Version, behaviour_of

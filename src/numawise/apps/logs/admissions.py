@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from numawise.apps.logs.kubelets import Kubelets
-from numawise.codec.explanation import ADMITTED, REJECTED
 from numawise.codec.kubeletlog import values
-from numawise.codec.kubeletlog.report import UNFINISHED, Admission, LoggedRound, Shortage, Trouble
 from numawise.codec.kubeletlog.values import Event, Origin, PodRef
 from numawise.engine.failure import SMT_ALIGNMENT, TOPOLOGY_AFFINITY, UNEXPECTED
 from numawise.engine.hint import NOWHERE, Family, Hint
 from numawise.request.model import CPU
+from numawise.results.explanation import ADMITTED, REJECTED
+from numawise.results.log import UNFINISHED, Admission, LoggedRound, Shortage, Trouble
 
 MOST_OPEN = 64
 MOST_KUBELETS = 256

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable, Sequence
 
-from numawise.apps.why.words import number
-from numawise.codec.kubeletlog.report import Trouble
+from numawise.explain.words import number
 from numawise.render.words import bytes_text, counted
 from numawise.request.model import CPU, MEMORY
+from numawise.results.log import Trouble
 
 WRAPPED = re.compile(r"Allocate failed due to (.*), which is unexpected", re.DOTALL)
 Telling = Callable[[re.Match[str]], tuple[str, str]]

@@ -13,21 +13,21 @@ from dataclasses import dataclass, replace
 
 from numawise.apps.logs.explain import Given
 from numawise.apps.logs.owners import owner_of
-from numawise.apps.logs.tell import NO_AMOUNTS, hint_text
-from numawise.apps.node import Files, Node, boot
-from numawise.apps.sources import load_kubelet_config, load_machine, load_pods, load_state
-from numawise.apps.why.case import Case, case_of, decided
-from numawise.apps.why.explain import explain
-from numawise.apps.why.words import both, numa_text
-from numawise.codec.explanation import Explanation
-from numawise.codec.kubeletlog.report import Admission, Finding, LoggedRound, Report
+from numawise.apps.logs.wording import NO_AMOUNTS, hint_text
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.hint import Family
 from numawise.engine.topology.policy import judge
 from numawise.engine.trace import HintsFound, Step
 from numawise.errors import InputError
+from numawise.explain.case import Case, case_of, decided
+from numawise.explain.explain import explain
+from numawise.explain.words import both, numa_text
+from numawise.inputs.files import load_kubelet_config, load_machine, load_pods, load_state
 from numawise.machine.model import Machine
+from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
+from numawise.results.explanation import Explanation
+from numawise.results.log import Admission, Finding, LoggedRound, Report
 from numawise.rules.check import Refusal
 from numawise.rules.config import KubeletConfig
 from numawise.rules.model import NONE

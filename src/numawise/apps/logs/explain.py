@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from numawise.apps.logs.causes import cause_of
-from numawise.apps.logs.tell import (
+from numawise.apps.logs.wording import (
     NO_AMOUNTS,
     NO_HINTS,
     given_text,
@@ -23,12 +23,12 @@ from numawise.apps.logs.tell import (
     unfinished_text,
     verdict_text,
 )
-from numawise.apps.why.explain import explain_hints
-from numawise.codec.explanation import ADMITTED, IMPOSSIBLE, REJECTED, Explanation, Round, Wish
-from numawise.codec.kubeletlog.report import UNFINISHED, Admission, Kubelet, LoggedRound, Repeats
 from numawise.engine.failure import TOPOLOGY_AFFINITY
 from numawise.engine.hint import NOWHERE, Hint
 from numawise.engine.topology.scope import NOT_ALIGNED
+from numawise.explain.explain import explain_hints
+from numawise.results.explanation import ADMITTED, IMPOSSIBLE, REJECTED, Explanation, Round, Wish
+from numawise.results.log import UNFINISHED, Admission, Kubelet, LoggedRound, Repeats
 from numawise.rules.model import BEST_EFFORT, NONE
 from numawise.rules.versions import ENDLESS, NEWEST, Version
 from numawise.sets import ids_of

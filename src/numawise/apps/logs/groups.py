@@ -14,10 +14,10 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 
 from numawise.apps.logs.owners import STATEFUL, Owner, owner_of
-from numawise.codec.explanation import ADMITTED
 from numawise.codec.kubeletlog import values
-from numawise.codec.kubeletlog.report import Admission, Repeats
 from numawise.codec.kubeletlog.values import Event, PodRef, between
+from numawise.results.explanation import ADMITTED
+from numawise.results.log import Admission, Repeats
 
 MOST_GROUPS = 2000
 MOST_NAMES = 3

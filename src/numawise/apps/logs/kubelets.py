@@ -12,9 +12,9 @@ from collections import OrderedDict
 from dataclasses import replace
 
 from numawise.codec.kubeletlog import values
-from numawise.codec.kubeletlog.report import Admission, Kubelet, LoggedRound
 from numawise.codec.kubeletlog.values import ANY_RELEASE, Event, Origin
 from numawise.engine.failure import TOPOLOGY_AFFINITY
+from numawise.results.log import Admission, Kubelet, LoggedRound
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE
 from numawise.rules.versions import Version, parse_version
 

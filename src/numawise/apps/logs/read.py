@@ -21,11 +21,11 @@ from typing import IO, cast
 from numawise.apps.logs.admissions import Admissions
 from numawise.apps.logs.explain import Given, explain_admission
 from numawise.apps.logs.groups import Groups, Wanted
-from numawise.codec.explanation import ADMITTED, REJECTED
 from numawise.codec.kubeletlog.reader import Tally, events_in
-from numawise.codec.kubeletlog.report import UNFINISHED, Finding, Reading, Report
 from numawise.errors import InputError
 from numawise.render.words import counted
+from numawise.results.explanation import ADMITTED, REJECTED
+from numawise.results.log import UNFINISHED, Finding, Reading, Report
 
 BLOCK = 1 << 20
 GZIP, BZIP, XZ = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"

@@ -14,7 +14,6 @@ Rules kept here:
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from numawise.apps.node import Files, Node, boot
 from numawise.apps.plan.options import INFERENCE, LATENCY, TRAINING, Options, options_for
 from numawise.apps.plan.reserve import (
     LEAST_CAPACITY,
@@ -30,11 +29,12 @@ from numawise.apps.plan.reserve import (
 )
 from numawise.apps.plan.trial import Room, duration, rooms_of, try_out
 from numawise.codec.annotated import Entry, plain
-from numawise.codec.kubeletconfig import API_VERSION, KIND
+from numawise.codec.kubelet.config import API_VERSION, KIND
 from numawise.engine.topology.why import PER_MASK
 from numawise.errors import InputError
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
+from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
 from numawise.rules import eviction
 from numawise.rules.check import Refusal

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from numawise.apps.plan.node_given import NodeGiven
+from numawise.apps.plan.node_input import NodeGiven
 from numawise.apps.plan.options import TRAINING
 from numawise.apps.plan.pod import NewPod, PodPlan, goal_of, new_manifest, plan_pods, stage_for
 from numawise.apps.plan.podextras import PodWish

@@ -11,13 +11,13 @@ Rules kept here:
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from numawise.apps.node import Files, Node, boot
 from numawise.apps.plan.podfix import Share
 from numawise.apps.plan.trial import Room, rooms_of
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.errors import InputError
 from numawise.machine.known import GPU_RESOURCE
 from numawise.machine.model import Machine
+from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import CPU, MEMORY

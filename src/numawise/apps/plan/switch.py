@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from numawise.apps.compare import Case, Facts, Run, run
-from numawise.apps.kubeletstate.finding import Against
-from numawise.apps.kubeletstate.folder import StateFile, StateFolder, recorded_uids
-from numawise.apps.kubeletstate.verify import start_message
-from numawise.apps.node import Files, Node, boot
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import look
-from numawise.codec.kubeletconfig import decode_kubelet_config
+from numawise.codec.kubelet.config import decode_kubelet_config
+from numawise.compare.releases import Case, Facts, Run, run
 from numawise.machine.model import Machine
+from numawise.node.node import Files, Node, boot
+from numawise.node.state.finding import Against
+from numawise.node.state.folder import StateFile, StateFolder, recorded_uids
+from numawise.node.state.verify import start_message
 from numawise.request.defaults import RawPod
 from numawise.rules.check import Refusal
 from numawise.rules.config import KubeletConfig

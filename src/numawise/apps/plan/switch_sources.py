@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from numawise.apps.plan.node_given import NodeGiven
+from numawise.apps.plan.node_input import NodeGiven
 from numawise.apps.plan.switch import Request, Switch, plan_switch
-from numawise.apps.sources import config_of, load_config_file, refuse_unknown
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.output import to_yaml
 from numawise.errors import InputError
+from numawise.inputs.files import config_of, load_config_file, refuse_unknown
 
 
 @dataclass(frozen=True, slots=True)

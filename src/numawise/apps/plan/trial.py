@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from numawise.apps.node import Files, Node, boot
 from numawise.apps.plan.reserve import GIBI, MEBI, room
 from numawise.engine.admit import Admitted
 from numawise.engine.trace import Step, TooManyCombinations
+from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import Role

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.environment import HOLD
+from numawise.apps.launch.environment import HOLD
 from numawise.apps.verify.grade import grade
 from numawise.apps.verify.model import Finding, Seen, Stranger, Verdict, Wanted, Weight
 from numawise.apps.verify.sources import GLANCE, HERE, boot_time, busy_threads
@@ -35,10 +35,10 @@ from numawise.host.placed import (
     read_placed,
     variable_of,
 )
-from numawise.ledger.holds import Hold
 from numawise.machine.hardware import Hardware
 from numawise.machine.home import cpus_of
 from numawise.machine.places import short_address
+from numawise.results.hold import Hold
 from numawise.sets import bits_of
 
 TICKS = 100

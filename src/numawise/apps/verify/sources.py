@@ -10,10 +10,10 @@ from numawise.apps.verify.model import Stranger
 from numawise.errors import HostError, LedgerError
 from numawise.host.files import Tree
 from numawise.host.placed import read_tasks
-from numawise.ledger.holds import Hold
 from numawise.ledger.place import VARIABLE, find_ledger, machine_id, shared_group
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import Hardware
+from numawise.results.hold import Hold
 
 HERE = Path("/")
 GLANCE = 0.25

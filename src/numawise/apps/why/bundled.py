@@ -11,19 +11,19 @@ Rules kept here:
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from numawise.apps.bundles import Bundle, open_bundle
-from numawise.apps.node import Files, Node, boot
-from numawise.apps.sources import load_kubelet_config, load_machine
-from numawise.apps.why.case import case_of, requested
-from numawise.apps.why.explain import explain
 from numawise.apps.why.files import Explained
-from numawise.apps.why.rearrange import Elsewhere
-from numawise.apps.why.start import explain_refusal
-from numawise.codec.explanation import Explanation
 from numawise.engine.admit import Admitted
 from numawise.errors import InputError
+from numawise.explain.case import case_of, requested
+from numawise.explain.explain import explain
+from numawise.explain.node_changes import Elsewhere
+from numawise.explain.start import explain_refusal
+from numawise.inputs.bundle import Bundle, open_bundle
+from numawise.inputs.files import load_kubelet_config, load_machine
 from numawise.machine.model import Machine
+from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
+from numawise.results.explanation import Explanation
 from numawise.rules.check import Refusal
 from numawise.rules.config import KubeletConfig
 from numawise.rules.versions import Version

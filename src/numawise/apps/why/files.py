@@ -4,17 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from numawise.apps.bundles import is_bundle
-from numawise.apps.node import Files, Node, boot
-from numawise.apps.sources import load_kubelet_config, load_machine, load_pods, load_state
-from numawise.apps.why.case import case_of
-from numawise.apps.why.explain import explain
-from numawise.apps.why.rearrange import Elsewhere
-from numawise.apps.why.start import explain_refusal
-from numawise.codec.explanation import Explanation
 from numawise.engine.admit import Admitted, Crashed
 from numawise.errors import InputError
+from numawise.explain.case import case_of
+from numawise.explain.explain import explain
+from numawise.explain.node_changes import Elsewhere
+from numawise.explain.start import explain_refusal
+from numawise.inputs.bundle import is_bundle
+from numawise.inputs.files import load_kubelet_config, load_machine, load_pods, load_state
+from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
+from numawise.results.explanation import Explanation
 from numawise.rules.check import Refusal
 from numawise.rules.versions import Version
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from numawise.apps.sources import load_profile
 from numawise.codec.bundle.pods import is_refusal, kubelet_uid
 from numawise.codec.pod import pod_from
 from numawise.errors import ClusterError, InputError
+from numawise.inputs.files import load_profile
 from numawise.kube.client import Cluster, Object
 from numawise.request.defaults import RawPod
 from numawise.rules.versions import Version

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from numawise.apps.why.explain import explain_hints
-from numawise.codec.explanation import Explanation
 from numawise.codec.hints import parse_hints
 from numawise.engine.hint import Family
 from numawise.errors import InputError
+from numawise.explain.explain import explain_hints
+from numawise.results.explanation import Explanation
 from numawise.rules.versions import REFERENCE, Version
 
 OPTION = "--hints"

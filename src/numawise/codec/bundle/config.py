@@ -12,9 +12,9 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from numawise.codec.flagnames import known_flags
-from numawise.codec.kubeletfields import configuration_of
-from numawise.codec.kubeletflags import Flag
+from numawise.codec.kubelet.fields import configuration_of
+from numawise.codec.kubelet.flag_names import known_flags
+from numawise.codec.kubelet.flags import Flag
 from numawise.rules.versions import NEWEST, OLDEST, Version
 
 SECRET = frozenset({"staticPodURLHeader", "staticPodURL"})

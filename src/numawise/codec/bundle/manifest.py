@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from numawise.codec.apiversion import API_VERSION
 from numawise.codec.bundle.archive import MAKE_ONE, MANIFEST, Members
 from numawise.codec.document import read_documents
 from numawise.codec.output import to_json
 from numawise.errors import InputError
+from numawise.results.plain import API_VERSION
 
 KIND = "Bundle"
 README = "README.md"

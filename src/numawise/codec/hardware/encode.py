@@ -14,7 +14,6 @@ from typing import Annotated
 
 import msgspec
 
-from numawise.codec.apiversion import API_VERSION
 from numawise.codec.document import Document, read_documents
 from numawise.errors import InputError
 from numawise.machine.hardware import (
@@ -28,6 +27,7 @@ from numawise.machine.hardware import (
     Remark,
     Thread,
 )
+from numawise.results.plain import API_VERSION
 from numawise.sets import LARGEST_ID, format_ids, parse_ids
 
 KIND = "Hardware"

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numawise.apps.node import Node
-from numawise.apps.why.case import Case, admitted, case_of
-from numawise.apps.why.explain import explain
-from numawise.codec.explanation import Explanation
+from numawise.explain.case import Case, admitted, case_of
+from numawise.explain.explain import explain
 from numawise.machine.model import Machine
+from numawise.node.node import Node
 from numawise.request.defaults import RawPod
+from numawise.results.explanation import Explanation
 from tests.unit.build import STATIC, _amounts, _container, even, kubelet, machine, static_memory
 
 GI = 1 << 30
@@ -67,6 +67,6 @@ def kinds(found: Explanation) -> list[str]:
 
 def of_kind(found: Explanation, kind: str) -> Mapping[str, Any]:
     """Text and edits of the first suggestion of a kind."""
-    from numawise.codec.explanation import suggestion_data  # noqa: PLC0415
+    from numawise.results.explanation import suggestion_data  # noqa: PLC0415
 
     return suggestion_data(next(one for one in found.suggestions if one.kind == kind))

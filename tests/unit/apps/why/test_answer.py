@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.why.case import case_of
-from numawise.apps.why.explain import explain
 from numawise.codec.document import Document
-from numawise.codec.explanation import ADMITTED, CRASHED, REJECTED
 from numawise.codec.pod import decode_pods
 from numawise.engine.admit import Admitted
+from numawise.explain.case import case_of
+from numawise.explain.explain import explain
+from numawise.results.explanation import ADMITTED, CRASHED, REJECTED
 from tests.unit.apps.why.asking import FOUR, GI, SMALL, SMT, case, node, raw, why
 from tests.unit.build import even, machine
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.node import Files, Node, boot
-from numawise.apps.why.start import explain_refusal
-from numawise.codec.explanation import NOT_STARTED, Explanation, suggestion_data
-from numawise.codec.kubeletconfig import decode_kubelet_config
+from numawise.codec.kubelet.config import decode_kubelet_config
+from numawise.explain.start import explain_refusal
 from numawise.machine.model import Machine
+from numawise.node.node import Files, Node, boot
+from numawise.results.explanation import NOT_STARTED, Explanation, suggestion_data
 from numawise.rules.check import Refusal
 from numawise.rules.config import KubeletConfig
 from tests.unit.apps.why.asking import SMALL

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.why.case import Case, admitted, case_of, with_pod
-from numawise.apps.why.change import with_amounts
-from numawise.apps.why.dials import dials_of, marks_of
-from numawise.apps.why.explain import explain
-from numawise.apps.why.rearrange import Elsewhere
-from numawise.codec.explanation import Explanation, Suggestion, suggestion_data
 from numawise.codec.pod import pod_from
+from numawise.explain.adjustable import dials_of, marks_of
+from numawise.explain.case import Case, admitted, case_of, with_pod
+from numawise.explain.change import with_amounts
+from numawise.explain.explain import explain
+from numawise.explain.node_changes import Elsewhere
+from numawise.results.explanation import Explanation, Suggestion, suggestion_data
 from tests.unit.apps.why.asking import GI, SMALL, SMT, case, kinds, node, of_kind, raw, why
 from tests.unit.build import even, machine
 from tests.why import patched

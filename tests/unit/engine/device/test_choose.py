@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from numawise.engine.device.choose import GpuLinks, advice, choices
+from numawise.gpus.choose import GpuLinks, advice, choices
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Gpu, Hardware, Matrix, MemoryNode
 from numawise.machine.near import gpus_of

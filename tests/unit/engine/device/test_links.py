@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from numawise.engine.device.links import SAME_GPU, GpuLinks
+from numawise.gpus.links import SAME_GPU, GpuLinks
 from numawise.machine.hardware import GPU, Gpu, Hardware, Matrix, MemoryNode, PciDevice
 from numawise.machine.near import gpus_of
 from numawise.sets import parse_ids

@@ -1,0 +1,1 @@
+"""What ``numawise bundle`` collects on a node, and how it is packed."""

@@ -1,0 +1,168 @@
+"""A node looked at from all sides: hardware, kubelet and pods, and the API server where it may be asked.
+
+Rules kept here:
+
+1. Nothing is asked over the network unless somebody names it; the one exception is the read-only port of the
+   kubelet on this very host, where its configuration opens one.
+2. What cannot be had is told with the reason, and the rest is gathered all the same.
+"""
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numawise.apps.bundle.devices import recorded_plugins
+from numawise.apps.bundle.kubelet import kubelet_parts, state_texts
+from numawise.apps.bundle.model import MACHINE, VERSION, Collected, KubeletParts, Notes, Wanted
+from numawise.apps.bundle.pods import pods_on_node
+from numawise.codec.checkpoint import DEVICE_FILE
+from numawise.codec.checkpoint.look import look
+from numawise.codec.document import read_documents, read_file
+from numawise.engine.state import DeviceFile
+from numawise.errors import ClusterError, InputError
+from numawise.host.files import Tree
+from numawise.host.kubeletplaces import version_told
+from numawise.host.live import read_live
+from numawise.host.nvidiafiles import nvidia_uuids
+from numawise.inputs import effective
+from numawise.kube.plain import fetch, is_url
+from numawise.machine.hardware import Hardware
+from numawise.machine.kubelet_view import kubelet_view
+from numawise.machine.model import Machine
+
+MACHINE_IDS = ("etc/machine-id", "var/lib/dbus/machine-id")
+RELEASES = ("etc/os-release", "usr/lib/os-release")
+NODE_INFO = {
+    "kubelet": "kubeletVersion",
+    "kernel": "kernelVersion",
+    "os": "osImage",
+    "runtime": "containerRuntimeVersion",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FromCluster:
+    """What the API server told about a node."""
+
+    node: str = ""
+    info: Mapping[str, str] = field(default_factory=dict)
+    pods: tuple[Mapping[str, Any], ...] = ()
+    configz: Mapping[str, Any] | None = None
+
+
+def gather(wanted: Wanted) -> Collected:
+    """Everything about a node that can be had."""
+    notes = Notes()
+    if not wanted.top.is_dir():
+        raise InputError("is not a folder", file=str(wanted.top), advice="give the folder that stands for /")
+    tree = Tree(wanted.top)
+    hardware = read_live(wanted.root)
+    notes.found(MACHINE, ", ".join(hardware.sources) or "nothing")
+    parts = kubelet_parts(wanted, notes)
+    state = state_texts(parts, wanted, notes)
+    name = wanted.node or parts.flag.get("hostname-override", "") or _host_name(wanted, tree)
+    cluster = _cluster(wanted, name, notes)
+    versions = _versions(wanted, parts, cluster, hardware, tree, notes)
+    configz = _configz(wanted, cluster, notes)
+    version = effective.version_of(versions.get("kubelet", ""))
+    files, told = effective.by_files(parts, version), effective.by_kubelet(configz, version)
+    if files is not None and told is not None:
+        for one in effective.differences(told, files, version):
+            notes.remarks.append(f"{one}: the running kubelet has another value than its files")
+    node = cluster.node or name
+    return Collected(
+        hardware=hardware,
+        machine=_machine(hardware, state, nvidia_uuids(wanted.top), notes),
+        parts=parts,
+        configz=configz,
+        state=state,
+        pods=pods_on_node(wanted, parts, told or files or {}, cluster.pods, node, notes),
+        node=node,
+        machine_id=_machine_id(tree, cluster),
+        versions=versions,
+        notes=notes,
+    )
+
+
+def _machine(
+    hardware: Hardware, state: Mapping[str, str], uuids: Mapping[str, str], notes: Notes
+) -> Machine | None:
+    """The machine as the kubelet is told about it, with the devices that it knows."""
+    record = look(DEVICE_FILE, state[DEVICE_FILE]).devices if DEVICE_FILE in state else None
+    plugins, unknown = recorded_plugins(record or DeviceFile(), hardware, uuids)
+    for resource in unknown:
+        told = f"{resource}: the NUMA node of devices that nobody holds is not known"
+        notes.remarks.append(f"{told}; they are taken as having none")
+    seen = kubelet_view(hardware, plugins)
+    if isinstance(seen, tuple):
+        notes.missing("machine.yaml", "; ".join(remark.text for remark in seen))
+        return None
+    return seen
+
+
+def _cluster(wanted: Wanted, name: str, notes: Notes) -> FromCluster:
+    if not wanted.asks_cluster:
+        return FromCluster()
+    from numawise.kube.client import Cluster, access_to  # noqa: PLC0415 - only where a cluster is asked
+
+    with Cluster(access_to(wanted.kubeconfig, wanted.context)) as cluster:
+        node = cluster.node(name)
+        if node is None:
+            raise ClusterError(f"there is no node {name!r}", "name it with --node")
+        info = (node.get("status") or {}).get("nodeInfo") or {}
+        configz = None
+        if not wanted.configz:
+            try:
+                answer = cluster.configz(name)
+                configz = (answer or {}).get("kubeletconfig")
+                notes.found("configz", "the API server") if configz else None
+            except ClusterError as problem:
+                notes.missing("configz", str(problem))
+        return FromCluster(name, dict(info), cluster.pods_on(name), configz)
+
+
+def _configz(wanted: Wanted, cluster: FromCluster, notes: Notes) -> Mapping[str, Any] | None:
+    if not wanted.configz:
+        return cluster.configz
+    place = wanted.configz
+    document = (read_documents(fetch(place), place) if is_url(place) else read_file(place))[0]
+    found = effective.configz_of(document)
+    if found is None:
+        raise InputError("is not what configz answers", file=place, advice="it begins with kubeletconfig")
+    notes.found("configz", "--configz")
+    return found
+
+
+def _versions(
+    wanted: Wanted, parts: KubeletParts, cluster: FromCluster, hardware: Hardware, tree: Tree, notes: Notes
+) -> dict[str, str]:
+    found = {what: str(cluster.info[name]) for what, name in NODE_INFO.items() if cluster.info.get(name)}
+    if wanted.kube:
+        found["kubelet"] = wanted.kube if wanted.kube.startswith("v") else f"v{wanted.kube}"
+    if "kubelet" not in found and wanted.root is None and (told := version_told(parts.running)):
+        found["kubelet"] = told
+    if "kubelet" not in found:
+        notes.missing(VERSION, "no kubelet could be asked; give --kube VERSION")
+    if hardware.host is not None and hardware.host.kernel:
+        found.setdefault("kernel", hardware.host.kernel)
+    for place in RELEASES:
+        for line in (tree.text(place) or "").splitlines():
+            name, _, value = line.partition("=")
+            if name == "PRETTY_NAME":
+                found.setdefault("os", value.strip("\"'"))
+    return found
+
+
+def _host_name(wanted: Wanted, tree: Tree) -> str:
+    if wanted.root is None:
+        return platform.node().lower()
+    return (tree.text("etc/hostname") or tree.text("proc/sys/kernel/hostname") or "").lower()
+
+
+def _machine_id(tree: Tree, cluster: FromCluster) -> str:
+    for place in MACHINE_IDS:
+        found = tree.text(place)
+        if found:
+            return found
+    return str(cluster.info.get("machineID") or "")

@@ -1,0 +1,188 @@
+"""A bundle out of what was gathered: names replaced, the rest written as files that every command takes.
+
+Rules kept here:
+
+1. ``machine.yaml``, ``kubelet.yaml`` and ``state/`` are what ``simulate`` takes, also when somebody unpacks
+   them.  ``hardware.json`` is a saved discovery; ``kubelet/`` holds the parts of the configuration.
+2. What was replaced or taken out is told in the manifest and in ``README.md``, in words.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from numawise import __version__
+from numawise.apps.bundle.devices import device_ids
+from numawise.apps.bundle.model import Collected
+from numawise.codec.bundle import manifest as parts
+from numawise.codec.bundle.archive import MANIFEST, pack
+from numawise.codec.bundle.config import reduced_config, reduced_flags
+from numawise.codec.bundle.hardware import identities, without_identity
+from numawise.codec.bundle.manifest import Absent, Manifest, manifest_text
+from numawise.codec.bundle.names import Names, key_of
+from numawise.codec.bundle.pods import reduced
+from numawise.codec.bundle.state import renamed_state
+from numawise.codec.checkpoint import DEVICE_FILE
+from numawise.codec.checkpoint.look import look
+from numawise.codec.hardware.encode import hardware_data
+from numawise.codec.machine import encode_machine
+from numawise.codec.output import to_json, to_yaml
+from numawise.engine.state import DeviceFile
+from numawise.errors import InputError
+from numawise.inputs import effective
+from numawise.machine.model import Machine
+
+REPLACED = (
+    (
+        "names of pods, namespaces, containers, owners, images, volumes and of the node: replaced by words "
+        "that are always the same for the same name on this machine"
+    ),
+    "uids of pods and UUIDs of devices: replaced, in the same form",
+    "what device plugins answered: replaced by the ids of the devices alone",
+)
+DROPPED = (
+    "of pods: labels, annotations, commands, environment, volumes, probes and everything else that has no "
+    "part in placement; variables that choose GPUs, CPUs or numbers of threads stay"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A bundle, ready to be written."""
+
+    data: bytes
+    manifest: Manifest
+    members: dict[str, bytes]
+
+
+def packed(collected: Collected, *, keep_names: bool, when: datetime) -> Packed:
+    """The bundle of a node."""
+    names = Names(None if keep_names else key_of(collected.machine_id))
+    record = look(DEVICE_FILE, collected.state.get(DEVICE_FILE, "")).devices or DeviceFile()
+    names = names.with_devices((*identities(collected.hardware), *device_ids(record)))
+    node = names.name("node", collected.node)
+    members: dict[str, bytes] = {}
+    gone: list[str] = []
+    absent = list(collected.notes.absent)
+    _machine(collected, names, members)
+    gone += _configuration(collected, members, keep=keep_names)
+    for name, text in collected.state.items():
+        renamed = text if keep_names else renamed_state(name, text, names)
+        members[f"{parts.STATE}/{name}"] = renamed.encode(errors="replace")
+    absent += _pods(collected, names, members)
+    if keep_names:
+        removed: tuple[str, ...] = (DROPPED,)
+    else:
+        removed = (*REPLACED, DROPPED)
+    if gone:
+        removed += (f"of the kubelet's configuration: {', '.join(dict.fromkeys(gone))}",)
+    told = Manifest(
+        collected=when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        by=__version__,
+        node=node,
+        versions=dict(collected.versions),
+        key=names.fingerprint,
+        sources={what: names.cleaned(where) for what, where in collected.notes.sources.items()},
+        absent=tuple(Absent(one.what, names.cleaned(one.why)) for one in absent),
+        remarks=tuple(names.cleaned(one) for one in collected.notes.remarks),
+        removed=removed,
+    )
+    members[parts.README] = readme(told, members).encode()
+    members[MANIFEST] = manifest_text(told, members).encode()
+    return Packed(pack(members, int(when.timestamp())), told, members)
+
+
+def _machine(collected: Collected, names: Names, members: dict[str, bytes]) -> None:
+    hardware = without_identity(collected.hardware, names)
+    members[parts.HARDWARE] = to_json(hardware_data(hardware)).encode()
+    if collected.machine is not None:
+        members[parts.MACHINE] = to_yaml(encode_machine(_renamed(collected.machine, names))).encode()
+
+
+def _renamed(machine: Machine, names: Names) -> Machine:
+    plugins = tuple(
+        replace(plugin, devices=tuple(replace(one, id=names.device(one.id)) for one in plugin.devices))
+        for plugin in machine.plugins
+    )
+    return replace(machine, plugins=plugins)
+
+
+def _configuration(collected: Collected, members: dict[str, bytes], *, keep: bool) -> list[str]:
+    """The configuration, whole and in parts; returns what was taken out."""
+    gone: list[str] = []
+    source = collected.parts
+    version = effective.version_of(collected.versions.get("kubelet", ""))
+    whole = effective.by_kubelet(collected.configz, version) or effective.by_files(source, version)
+
+    def put(name: str, value: dict[str, Any], *, as_json: bool = False) -> None:
+        kept, taken = reduced_config(value, keep=keep)
+        gone.extend(taken)
+        members[name] = (to_json({"kubeletconfig": kept}) if as_json else to_yaml(kept)).encode()
+
+    if whole is not None:
+        put(parts.CONFIG, whole)
+    if source.base is not None:
+        put(parts.BASE, dict(source.base.root.mapping()))
+    for at, document in enumerate(() if source.broken else source.drop_ins):
+        put(f"{parts.DROP_INS}/{at:02}.conf", dict(document.root.mapping()))
+    if collected.configz is not None:
+        put(parts.CONFIGZ, dict(collected.configz), as_json=True)
+    if source.flags and not source.broken:
+        text, taken = reduced_flags(source.flags, keep=keep)
+        gone += taken
+        members[parts.FLAGS] = text.encode()
+    return gone
+
+
+def _pods(collected: Collected, names: Names, members: dict[str, bytes]) -> list[Absent]:
+    items = []
+    absent = []
+    for part in collected.pods:
+        try:
+            items.append(reduced(part, names))
+        except InputError as problem:
+            absent.append(Absent("a pod", problem.message))
+    if items:
+        members[parts.PODS] = to_json({"apiVersion": "v1", "kind": "List", "items": items}).encode()
+    return absent
+
+
+def readme(manifest: Manifest, members: dict[str, bytes]) -> str:
+    """What is inside, for whoever unpacks it."""
+    kubelet = manifest.kubelet or "unknown version"
+    lines = [
+        f"# Node {manifest.node or 'without a name'}",
+        "",
+        f"Collected {manifest.collected} by numawise {manifest.by}; kubelet {kubelet}.",
+        "numawise takes it packed or unpacked: `numawise why --bundle FILE pod.yaml`.",
+        "",
+        "## Inside",
+        "",
+        *(f"- `{name}`: {what_is(name)}" for name in sorted(members)),
+        "",
+        "## Replaced or taken out",
+        "",
+        *(f"- {one}" for one in manifest.removed),
+        "- kept: names of resources such as `nvidia.com/gpu`, models of hardware, versions, times",
+    ]
+    if manifest.absent:
+        lines += ["", "## Not inside", "", *(f"- {one.what}: {one.why}" for one in manifest.absent)]
+    if manifest.remarks:
+        lines += ["", "## To know", "", *(f"- {one}" for one in manifest.remarks)]
+    return "\n".join(lines) + "\n"
+
+
+def what_is(name: str) -> str:
+    """What a member is."""
+    told = {
+        parts.HARDWARE: "all that is known about the hardware, as `numawise discover -o json` writes it",
+        parts.MACHINE: "the machine as the kubelet sees it, with its devices",
+        parts.CONFIG: "the kubelet's configuration, all parts together",
+        parts.BASE: "its file",
+        parts.FLAGS: "its command line",
+        parts.CONFIGZ: "what the running kubelet says its configuration is",
+        parts.PODS: "the pods: resources, class, what the kubelet said",
+    }
+    if name.startswith(f"{parts.DROP_INS}/"):
+        return "a drop-in of its configuration"
+    return told.get(name, "a state file of the kubelet, checksum as right or wrong as it was")

@@ -1,1 +1,0 @@
-"""What ``numawise bundle`` gathers on a node, and how it is packed."""

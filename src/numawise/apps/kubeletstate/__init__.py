@@ -1,1 +1,0 @@
-"""The kubelet's three state files: shown, verified, repaired and converted."""

@@ -1,0 +1,1 @@
+"""Containers on their part of the machine: docker, podman and nerdctl."""

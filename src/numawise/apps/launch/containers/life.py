@@ -1,0 +1,147 @@
+"""Holds whose owner is a container: which of them go on, and how the shared pool follows.
+
+Rules kept here:
+
+1. A hold names its engine and how that is asked, so that a later call by somebody else asks the same one.
+2. It lives while the client that makes the container does, while the container's first process does, or while
+   the engine says that the container keeps it (``host.containers.keeps_hold``).  The engine is asked last,
+   once for all of its holds: the first two cost nothing.
+3. While the id is not recorded yet, the container is known by its label; so a numawise that was killed on the
+   way leaves nothing unaccounted for.
+4. An engine that does not answer frees nothing, and that is told.
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from numawise.errors import HostError
+from numawise.host import processes
+from numawise.host.containers import Container, Engine, Silent, change_cpus, keeps_hold, labelled
+from numawise.host.placed import in_container, read_groups
+from numawise.results.hold import Hold
+
+OPTIONS, ASKED_BY, VERB, FIRST = "engine-options", "engine-user", "verb", "first-process"
+CREATE = "create"
+ROOT = Path("/")
+NAMESPACE = Path("/proc/self/ns/pid")
+
+
+def engine_labels(engine: Engine, verb: str) -> tuple[tuple[str, str], ...]:
+    """What a hold remembers of its engine (rule 1)."""
+    asked_by = "" if engine.uid is None else str(engine.uid)
+    return ((OPTIONS, shlex.join(engine.options)), (ASKED_BY, asked_by), (VERB, verb))
+
+
+def engine_of(hold: Hold) -> Engine:
+    """The engine of a hold's container."""
+    labels = dict(hold.labels)
+    asked_by = labels.get(ASKED_BY, "")
+    options = tuple(shlex.split(labels.get(OPTIONS, "")))
+    return Engine(hold.owner.engine, options, int(asked_by) if asked_by.isdigit() else None)
+
+
+def made_only(hold: Hold) -> bool:
+    """Whether the container was made to be started later."""
+    return dict(hold.labels).get(VERB) == CREATE
+
+
+def owned_by(hold: Hold, container: Container, *, client: bool = False) -> Hold:
+    """The hold with a container as its owner; ``client``: the process that made it still counts, too."""
+    labels = dict(hold.labels)
+    labels[FIRST] = _first_process(container)
+    owner = replace(hold.owner, container=container.id)
+    if not client:
+        owner = replace(owner, pid=0, start=0)
+    return replace(hold, owner=owner, mode=hold.owner.engine, labels=tuple(labels.items()))
+
+
+def _first_process(container: Container) -> str:
+    """Number and start time of a container's first process; '' when it has another number here."""
+    here = container.pid and in_container(read_groups(ROOT, container.pid), container.id)
+    start = processes.start_time(container.pid) if here else None
+    return "" if start is None else f"{container.pid}:{start}"
+
+
+def ended(holds: Sequence[Hold]) -> tuple[tuple[Hold, ...], tuple[str, ...]]:
+    """Those holds that their container no longer keeps, and a sentence for each engine that is silent."""
+    boot, namespace = processes.boot_id(), _own_namespace()
+    doubtful: dict[Engine, list[Hold]] = {}
+    for hold in holds:
+        if not _process_lives(hold, boot, namespace):
+            doubtful.setdefault(engine_of(hold), []).append(hold)
+    gone: list[Hold] = []
+    silent: list[str] = []
+    for engine, some in doubtful.items():
+        found = labelled(engine)
+        if isinstance(found, Silent):
+            names = ", ".join(hold.name or hold.id for hold in some)
+            silent.append(f"{engine.name} does not answer, so these stay held: {names} ({found.reason})")
+        else:
+            gone += _given_up(some, found, namespace)
+    return tuple(gone), tuple(silent)
+
+
+def _given_up(holds: Iterable[Hold], found: Mapping[str, Container], namespace: int) -> Iterable[Hold]:
+    by_hold = {container.hold: container for container in found.values()}
+    for hold in holds:
+        owner = hold.owner
+        container = found.get(owner.container) if owner.container else by_hold.get(hold.id)
+        if container is None and not owner.container and _elsewhere(hold, namespace):
+            continue  # its client may still be at work, where we cannot see it
+        if not keeps_hold(container, made_only=made_only(hold)):
+            yield hold
+
+
+def _process_lives(hold: Hold, boot: str, namespace: int) -> bool:
+    """Whether the client or the container's first process lives (rule 2)."""
+    owner = hold.owner
+    if owner.boot != boot or _elsewhere(hold, namespace):
+        return False
+    if owner.pid and processes.alive(owner.pid, owner.start):
+        return True
+    pid, start = first_process(hold)
+    return bool(pid) and processes.alive(pid, start)
+
+
+def _own_namespace() -> int:
+    """Number of our pid namespace; 0 when it is not known."""
+    try:
+        return NAMESPACE.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _elsewhere(hold: Hold, namespace: int) -> bool:
+    """Whether its process numbers count in another pid namespace than ours."""
+    return bool(namespace and hold.owner.namespace and namespace != hold.owner.namespace)
+
+
+def first_process(hold: Hold) -> tuple[int, int]:
+    """Number and start time of the container's first process as it was when recorded; zeros: not known."""
+    pid, _, start = dict(hold.labels).get(FIRST, "").partition(":")
+    return (int(pid), int(start)) if pid.isdigit() and start.isdigit() else (0, 0)
+
+
+def unheld(engine: Engine, holds: Iterable[Hold]) -> tuple[Container, ...] | Silent:
+    """Containers that run on what they were granted once, their hold being gone: started again by hand."""
+    known = {hold.id for hold in holds}
+    found = labelled(engine)
+    if isinstance(found, Silent):
+        return found
+    return tuple(one for one in found.values() if one.pid and one.hold not in known)
+
+
+def move_container(hold: Hold, cpus: int) -> str:
+    """Give a container in the shared pool other CPUs; '' or a sentence on why that failed."""
+    pid, start = first_process(hold)
+    if pid and processes.alive(pid, start):
+        allowed = processes.allowed_of(pid)
+        if allowed is not None and allowed[0] == cpus:
+            return ""
+    try:
+        change_cpus(engine_of(hold), hold.owner.container, cpus)
+    except HostError as problem:
+        return f"{hold.name or hold.id} stays on its CPUs, though the shared pool has changed: {problem}"
+    return ""

@@ -1,0 +1,274 @@
+"""Variables for a job, out of its placement: GPUs, threads, network cards, and what numawise itself says.
+
+Rules kept here:
+
+1. GPUs are named by UUID; only when one of them has none, all go by index, counted along the PCI bus.  A MIG
+   instance has no index, so it needs its UUID.
+2. A job without GPUs finds those variables as they were, unless it is told to hide the GPUs.
+3. ``OMP_NUM_THREADS`` is the number of cores: the second thread of a core helps loops of arithmetic little.
+   In the shared pool it is the CPUs asked for, rounded up; without a number nothing is said.
+4. ``OMP_PLACES`` has a place for each core, L3 after L3, and ``GOMP_CPU_AFFINITY`` the same order; both only
+   with CPUs of its own, since the shared pool changes.  ``OMP_PROC_BIND`` is ``false`` unless asked for: any
+   other value ties the first thread of every process to the first core as soon as the OpenMP library is
+   loaded, and all workers and ranks it starts with it.
+5. What the user has set stays (threads, places, network cards), except for the GPUs: those the grant
+   decides.  ``joined`` does this, and says what it replaced.
+6. What ``joined`` set instead of the user is listed in ``NUMAWISE_SET``, with a check sum of each value: a
+   launcher inside the job may change it again, unless somebody has changed it in between.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from numawise.errors import HostError
+from numawise.machine.hardware import Gpu, Hardware
+from numawise.machine.kubelet_view import AMD_WORDS, INTEL_WORDS
+from numawise.machine.near import gpus_of
+from numawise.machine.pci import AMD, INTEL, NVIDIA
+from numawise.machine.places import cores_in, pci_by_address, short_address, whole_gpus
+from numawise.sets import format_ids, ids_of
+
+if TYPE_CHECKING:
+    from numawise.apps.launch.decide import Placement
+
+Variables = tuple[tuple[str, str], ...]
+
+CUDA, CUDA_ORDER, NVIDIA_TOOLKIT = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES"
+ROCR, LEVEL_ZERO, HIERARCHY = "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY"
+THREADS, PLACES, PROC_BIND = "OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND"
+GOMP, KMP = "GOMP_CPU_AFFINITY", "KMP_AFFINITY"
+NCCL, UCX = "NCCL_IB_HCA", "UCX_NET_DEVICES"
+HOLD, NAME, CPUS, MEMS, GPUS, MODE, SET = (
+    "NUMAWISE_HOLD",
+    "NUMAWISE_NAME",
+    "NUMAWISE_CPUS",
+    "NUMAWISE_MEMS",
+    "NUMAWISE_GPUS",
+    "NUMAWISE_MODE",
+    "NUMAWISE_SET",
+)
+FREE, CLOSE, SPREAD = "false", "close", "spread"
+BOUND_BY = (PLACES, GOMP, KMP)
+"""A user who has set one of these has placed the threads himself."""
+KEPT = frozenset({THREADS, PLACES, PROC_BIND, GOMP, NCCL, UCX})
+"""Of these the user's own value wins."""
+COUNTED_AFTER = {
+    ROCR: ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
+    LEVEL_ZERO: ("ONEAPI_DEVICE_SELECTOR",),
+}
+"""Variables that count within what the first one leaves: an old value would mean other GPUs, or none."""
+TILED = range(0x0BD0, 0x0BF0)
+"""Intel's Max series: several tiles on a card, which are counted instead of cards unless told otherwise."""
+
+
+def job_environment(
+    placement: "Placement",
+    hold: str,
+    name: str,
+    hardware: Hardware,
+    *,
+    proc_bind: str = FREE,
+    hide_gpus: bool = False,
+) -> Variables:
+    """All variables that a job with this placement gets, whatever it had before."""
+    own = placement.grant.cpus
+    found = [
+        *(hidden(hardware) if hide_gpus and not placement.gpus else visible(hardware, placement.gpus)),
+        *(own_threads(hardware, own, proc_bind) if own else pool_threads(placement.grant.cpu_limit)),
+        *network(nic.hca for nic in placement.nics),
+        (HOLD, hold),
+        (NAME, name),
+    ]
+    if own:
+        found.append((CPUS, format_ids(own)))
+    if placement.mems:
+        found.append((MEMS, format_ids(placement.mems)))
+    if placement.gpus:
+        found.append((GPUS, ",".join(gpu.uuid or gpu.address or gpu.name for gpu in placement.gpus)))
+    return tuple(found)
+
+
+def visible(hardware: Hardware, gpus: Iterable[Gpu]) -> Variables:
+    """What shows these GPUs to a job, and no others of their makers (rule 1)."""
+    by_maker: dict[int, list[Gpu]] = {}
+    for gpu in gpus:
+        by_maker.setdefault(maker(hardware, gpu), []).append(gpu)
+    found: list[tuple[str, str]] = []
+    for who, some in by_maker.items():
+        if who == AMD:
+            found.append((ROCR, ",".join(_ids(hardware, some, "GPU-"))))
+        elif who == INTEL:
+            found += _level_zero(hardware, some)
+        else:
+            ids = ",".join(_ids(hardware, some, "GPU-", "MIG-"))
+            if not all(gpu.uuid for gpu in some):
+                found.append((CUDA_ORDER, "PCI_BUS_ID"))
+            found += [(CUDA, ids), (NVIDIA_TOOLKIT, ids)]
+    return tuple(found)
+
+
+def hidden(hardware: Hardware) -> Variables:
+    """What hides the GPUs of this machine from a job that has none."""
+    makers = {maker(hardware, gpu) for gpu in gpus_of(hardware)}
+    found: list[tuple[str, str]] = []
+    if NVIDIA in makers:
+        found += [(CUDA, ""), (NVIDIA_TOOLKIT, "void")]
+    if AMD in makers:
+        found.append((ROCR, ""))
+    return tuple(found)
+
+
+def maker(hardware: Hardware, gpu: Gpu) -> int:
+    """PCI vendor of a GPU; where nothing tells, NVIDIA."""
+    device = pci_by_address(hardware).get(short_address(gpu.address)) if gpu.address else None
+    if device is not None and device.vendor in (NVIDIA, AMD, INTEL):
+        return device.vendor
+    model = gpu.model.lower()
+    if any(word in model for word in AMD_WORDS):
+        return AMD
+    return INTEL if any(word in model for word in INTEL_WORDS) else NVIDIA
+
+
+def gpu_index(hardware: Hardware, gpu: Gpu) -> int:
+    """Number of a whole GPU among those of its maker, along the PCI bus."""
+    who = maker(hardware, gpu)
+    every = whole_gpus(hardware) or gpus_of(hardware)
+    alike = [one for one in every if maker(hardware, one) == who]
+    if gpu.address and all(one.address for one in alike):
+        mine = short_address(gpu.address)
+        return sorted({mine, *(short_address(one.address) for one in alike)}).index(mine)
+    names = [one.name for one in alike]
+    if gpu.name in names:
+        return names.index(gpu.name)
+    digits = gpu.name.removeprefix("GPU")
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _ids(hardware: Hardware, gpus: Iterable[Gpu], *prefixes: str) -> list[str]:
+    some = tuple(gpus)
+    if all(gpu.uuid.startswith(prefixes) for gpu in some):
+        return [gpu.uuid for gpu in some]
+    for gpu in some:
+        if gpu.parent and not gpu.uuid:
+            raise HostError(
+                f"the UUID of the MIG instance {gpu.name} is not known, and CUDA takes nothing else for it",
+                advice="let NVML tell it: install numawise[nvidia]",
+            )
+        if gpu.parent:
+            raise HostError(
+                f"the MIG instance {gpu.name} goes by UUID and another GPU of the job has none",
+                advice="let NVML tell it: install numawise[nvidia]",
+            )
+    return [str(gpu_index(hardware, gpu)) for gpu in some]
+
+
+def _level_zero(hardware: Hardware, gpus: Iterable[Gpu]) -> Variables:
+    some = tuple(gpus)
+    mask = (LEVEL_ZERO, ",".join(str(gpu_index(hardware, gpu)) for gpu in some))
+    devices = pci_by_address(hardware)
+    tiled = any(
+        (device := devices.get(short_address(gpu.address))) is not None and device.device in TILED
+        for gpu in some
+    )
+    return ((HIERARCHY, "COMPOSITE"), mask) if tiled else (mask,)
+
+
+def own_threads(hardware: Hardware, cpus: int, proc_bind: str = FREE, threads: int = 0) -> Variables:
+    """OpenMP's variables for CPUs that a job has alone (rules 3 and 4); ``threads`` 0: a thread per core."""
+    cores = cores_of(hardware, cpus)
+    order = [next(ids_of(core)) for core in cores]
+    order += [cpu for core in cores for cpu in ids_of(core & core - 1)]
+    return (
+        (THREADS, str(threads or len(cores))),
+        (PLACES, ",".join("{" + ",".join(map(str, ids_of(core))) + "}" for core in cores)),
+        (PROC_BIND, proc_bind),
+        (GOMP, _runs(order)),
+    )
+
+
+def _runs(cpus: Iterable[int]) -> str:
+    """CPUs in their order, neighbours as a range: ``0-3,8,5``."""
+    parts: list[list[int]] = []
+    for cpu in cpus:
+        if parts and parts[-1][-1] + 1 == cpu:
+            parts[-1][1:] = [cpu]
+        else:
+            parts.append([cpu])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
+def pool_threads(limit: int) -> Variables:
+    """OpenMP's variables in the shared pool, for a number of thousandths of a CPU (rule 3)."""
+    return ((THREADS, str(-(-limit // 1000))),) if limit else ()
+
+
+def cores_of(hardware: Hardware, cpus: int) -> tuple[int, ...]:
+    """Cores of a set of CPUs, each as its CPUs there, L3 after L3; a CPU that nobody told of is a core."""
+    told = cores_in(hardware, cpus)
+    rest = cpus
+    for core in told:
+        rest &= ~core
+    return (*told, *(1 << cpu for cpu in ids_of(rest)))
+
+
+def network(hcas: Iterable[str], shared: Iterable[str] = ()) -> Variables:
+    """Variables for RDMA devices; NCCL wants the same on all ranks of a host: ``shared``, if given."""
+    mine = list(dict.fromkeys(hca for hca in hcas if hca))
+    every = list(dict.fromkeys(hca for hca in shared if hca)) or mine
+    found: list[tuple[str, str]] = []
+    if every:
+        found.append((NCCL, "=" + ",".join(every)))
+    if mine:
+        found.append((UCX, ",".join(f"{hca}:1" for hca in mine)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The environment a job starts with, and what to say about it."""
+
+    environment: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
+
+
+def joined(inherited: Mapping[str, str], ours: Variables) -> Joined:
+    """Put our variables into an environment; who wins is rule 5."""
+    found = without_ours(inherited)
+    given = frozenset(found)
+    placed = any(name in given for name in BOUND_BY)
+    remarks: list[str] = []
+    marks = []
+    for name, value in ours:
+        if name in KEPT and (name in given or (placed and name in (PLACES, GOMP, PROC_BIND))):
+            continue
+        if name in KEPT:
+            marks.append(_mark(name, value))
+        elif name in given and found[name] != value and not name.startswith(("NUMAWISE_", NVIDIA_TOOLKIT)):
+            remarks.append(
+                f"{name} was {found[name]!r} and is {value!r} for the job: the grant decides its GPUs"
+            )
+        for other in COUNTED_AFTER.get(name, ()):
+            if other in found and all(other != one for one, _ in ours):
+                del found[other]
+                remarks.append(f"{other} is not passed on: it would count within {name}")
+        found[name] = value
+    if marks:
+        found[SET] = ",".join(marks)
+    return Joined(found, tuple(remarks))
+
+
+def without_ours(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what ``joined`` set in place of the user (rule 6)."""
+    marks = environment.get(SET, "").split(",")
+    return {
+        name: value
+        for name, value in environment.items()
+        if name != SET and not (name in KEPT and _mark(name, value) in marks)
+    }
+
+
+def _mark(name: str, value: str) -> str:
+    return f"{name}:{crc32(os.fsencode(value)):08x}"

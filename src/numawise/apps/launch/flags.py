@@ -1,0 +1,296 @@
+"""A placement as text for use elsewhere: what numactl, containers, systemd, Slurm and Kubernetes take.
+
+Rules kept here:
+
+1. Each text is what its program really accepts, quoted for a shell where it is a command; ``COMMAND`` and
+   ``IMAGE`` stand for the user's words.
+2. What a program cannot be told is said in a remark, never left out in silence.
+3. Slurm binds to given CPUs only where the whole host is allocated, so there are two texts: a request of the
+   same size, and the very same CPUs on an exclusive host.  ``--hint`` and ``--cpu-bind`` exclude each other.
+4. Kubernetes is asked for amounts: requests equal limits, whole CPUs where they are to be alone, so that the
+   pod is Guaranteed and the kubelet decides as it was decided here.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from numawise.apps.launch.containers.command import read_command
+from numawise.apps.launch.containers.setup import Gear, compose
+from numawise.apps.launch.decide import Placement
+from numawise.apps.launch.environment import cores_of, job_environment, maker
+from numawise.errors import HostError
+from numawise.host.containers import DOCKER, PODMAN
+from numawise.machine.hardware import Hardware
+from numawise.machine.kubelet_view import RESOURCES
+from numawise.machine.pci import NVIDIA
+from numawise.machine.places import threads_per_core
+from numawise.results.hold import Hold
+from numawise.sets import format_ids
+
+COMMAND, IMAGE = "COMMAND", "IMAGE"
+OWN = "numawise/"
+MIG = re.compile(r"\b([0-9]+g\.[0-9]+gb)", re.ASCII)
+SIZES = ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))
+LISTS = ("AllowedCPUs", "AllowedMemoryNodes", "CPUAffinity", "NUMAMask")
+MIB, GIB = 1 << 20, 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A placement with what belongs to it."""
+
+    placement: Placement
+    hardware: Hardware
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables for the job; none of a hold's where there is none."""
+    gear: Gear = field(default_factory=Gear)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A placement in one program's words."""
+
+    lines: tuple[str, ...]
+    argv: tuple[str, ...] = ()
+    """The same as words, where it is one command."""
+    remarks: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "".join(line + "\n" for line in self.lines)
+
+
+def asked_for(
+    placement: Placement, hardware: Hardware, hold: Hold | None = None, gear: Gear | None = None
+) -> Asked:
+    """A placement with the variables of a job, those of its hold if it has one."""
+    every = job_environment(placement, hold.id if hold else "", hold.name if hold else "", hardware)
+    variables = tuple((name, value) for name, value in every if hold or not name.startswith("NUMAWISE_"))
+    return Asked(replace(placement, environment=variables), hardware, variables, gear or Gear())
+
+
+def numactl(asked: Asked) -> Text:
+    """``numactl``: CPUs by the system's numbers, memory strictly."""
+    placement = asked.placement
+    words = ["numactl", f"--physcpubind={format_ids(placement.cpus)}"]
+    if placement.mems:
+        words.append(f"--membind={format_ids(placement.mems)}")
+    return _command((*words, COMMAND), _left_out(placement, "memory", "gpus", "share"))
+
+
+def taskset(asked: Asked) -> Text:
+    """``taskset``: CPUs alone."""
+    placement = asked.placement
+    words = ("taskset", "--cpu-list", format_ids(placement.cpus), COMMAND)
+    return _command(words, _left_out(placement, "mems", "memory", "gpus", "share"))
+
+
+def docker(asked: Asked) -> Text:
+    """``docker run``."""
+    return _container(DOCKER, asked)
+
+
+def podman(asked: Asked) -> Text:
+    """``podman run``."""
+    return _container(PODMAN, asked)
+
+
+def _container(engine: str, asked: Asked) -> Text:
+    given = read_command(engine, ("run", IMAGE))
+    found = compose(given, asked.placement, asked.hardware, gear=asked.gear)
+    return Text(tuple(str(found).splitlines()), found.argv, found.remarks)
+
+
+def systemd(asked: Asked) -> Text:
+    """A drop-in for a service, and the same for a command in a scope."""
+    placement = asked.placement
+    cpus, mems = format_ids(placement.cpus), format_ids(placement.mems)
+    group = [f"AllowedCPUs={cpus}"]
+    if mems:
+        group.append(f"AllowedMemoryNodes={mems}")
+    if placement.memory:
+        group.append(f"MemoryMax={placement.memory}")
+    if _share(placement):
+        group.append(f"CPUQuota={_share(placement) / 10:g}%")
+    process = [f"CPUAffinity={cpus}", *(["NUMAPolicy=bind", f"NUMAMask={mems}"] if mems else [])]
+    lines = [
+        "# /etc/systemd/system/NAME.service.d/numawise.conf, then: systemctl daemon-reload",
+        "[Service]",
+        *(line for setting in (*group, *process) for line in _set_anew(setting)),
+        *(f"Environment={_unit_text(f'{name}={value}')}" for name, value in asked.environment),
+        "",
+        "# or, for one command:",
+    ]
+    words = ["systemd-run", "--scope", *(f"--property={line}" for line in group)]
+    words += [f"--setenv={name}={value}" for name, value in asked.environment]
+    return Text((*lines, *_wrapped((*words, "--", COMMAND))))
+
+
+def slurm(asked: Asked) -> Text:
+    """A request of the same size, and the same CPUs on a host of one's own (rule 3)."""
+    placement = asked.placement
+    own = placement.grant.cpus
+    cpus = own.bit_count() if own else max(1, -(-placement.grant.cpu_limit // 1000))
+    request = ["--nodes=1", "--ntasks=1", f"--cpus-per-task={cpus}"]
+    if placement.memory:
+        request.append(f"--mem={_slurm_size(placement.memory)}")
+    if placement.gpus:
+        request += [f"--gres=gpu:{len(placement.gpus)}", "--gres-flags=enforce-binding"]
+    lines = [
+        "# a request of this size; Slurm chooses the CPUs, near to the GPUs where it knows their place:",
+        *(f"#SBATCH {word}" for word in (*request, *_hint(asked))),
+    ]
+    remarks = list(_left_out(placement, "share"))
+    if any(gpu.parent for gpu in placement.gpus):
+        remarks.append("MIG instances have types of the cluster's own in gres.conf: --gres=gpu:TYPE:N")
+    if own:
+        words = ["srun", "--exclusive", *(word for word in request if not word.startswith("--gres-flags"))]
+        words.append(f"--cpu-bind=mask_cpu:{own:#x}")
+        if placement.mems:
+            words.append(f"--mem-bind=mask_mem:{placement.mems:#x}")
+        lines += ["", "# these very CPUs; Slurm allows that where the whole host is the job's:"]
+        return Text((*lines, *_wrapped((*words, COMMAND))), remarks=tuple(remarks))
+    return Text(tuple(lines), remarks=tuple(remarks))
+
+
+def _hint(asked: Asked) -> Sequence[str]:
+    """Where the job has one thread of each core on a machine with several."""
+    own = asked.placement.grant.cpus
+    several = threads_per_core(asked.hardware) > 1
+    if own and several and len(cores_of(asked.hardware, own)) == own.bit_count():
+        return ("--hint=nomultithread",)
+    return ()
+
+
+def kubernetes(asked: Asked) -> Text:
+    """Resources of a container (rule 4)."""
+    placement = asked.placement
+    amounts, remarks = _amounts(asked)
+    lines = ["resources:"]
+    for word in ("requests", "limits"):
+        lines.append(f"  {word}:")
+        lines += [f'    {name}: "{amount}"' for name, amount in amounts.items()]
+    missing = [name for name in ("cpu", "memory") if name not in amounts]
+    if missing:
+        remarks.insert(
+            0, f"without {' and '.join(missing)} the pod is not Guaranteed, and nothing is aligned for it"
+        )
+    managers = "cpuManagerPolicy: static" + (", memoryManagerPolicy: Static" if placement.memory else "")
+    lines.append(
+        f"# the kubelet needs {managers}, topologyManagerPolicy: {placement.policy or 'best-effort'}"
+    )
+    return Text(tuple(lines), remarks=tuple(remarks))
+
+
+def _amounts(asked: Asked) -> tuple[dict[str, str], list[str]]:
+    placement = asked.placement
+    found: dict[str, str] = {}
+    remarks: list[str] = []
+    if placement.grant.cpus:
+        found["cpu"] = str(placement.grant.cpus.bit_count())
+    elif placement.grant.cpu_limit:
+        found["cpu"] = f"{placement.grant.cpu_limit}m"
+        remarks.append("a fraction of a CPU runs in the kubelet's shared pool, on all CPUs that are left")
+    if placement.memory:
+        found["memory"] = _quantity(placement.memory)
+    counts: dict[str, int] = {}
+    for gpu in placement.gpus:
+        name = RESOURCES.get(maker(asked.hardware, gpu), RESOURCES[NVIDIA])
+        kind = MIG.search(gpu.model) if gpu.parent else None
+        if kind:
+            name = f"nvidia.com/mig-{kind[1]}"
+        counts[name] = counts.get(name, 0) + 1
+    if any(name.startswith("nvidia.com/mig-") for name in counts):
+        remarks.append("MIG instances go by their size under the device plugin's strategy 'mixed'")
+    for resource, ids in placement.grant.devices:
+        if resource.startswith(OWN):
+            remarks.append(f"{', '.join(ids)}: ask for it by the name of the cluster's device plugin")
+        elif resource not in RESOURCES.values():
+            counts[resource] = len(ids)
+    return found | {name: str(count) for name, count in counts.items()}, remarks
+
+
+def variables(asked: Asked) -> Text:
+    """Variables for a shell."""
+    lines = tuple(f"export {name}={shlex.quote(value)}" for name, value in asked.environment)
+    return Text(lines or ("# no variables are needed",))
+
+
+FORMATS: Mapping[str, Callable[[Asked], Text]] = {
+    "numactl": numactl,
+    "taskset": taskset,
+    "docker": docker,
+    "podman": podman,
+    "systemd": systemd,
+    "slurm": slurm,
+    "kubernetes": kubernetes,
+    "env": variables,
+}
+
+
+def texts(asked: Asked, formats: Sequence[str]) -> dict[str, Text]:
+    """The placement in several programs' words; one that cannot be told is left to its remark."""
+    found = {}
+    for name in formats:
+        try:
+            found[name] = FORMATS[name](asked)
+        except HostError as problem:
+            if len(formats) == 1:
+                raise
+            found[name] = Text((f"# {problem}",), remarks=(str(problem),))
+    return found
+
+
+def _left_out(placement: Placement, *what: str) -> tuple[str, ...]:
+    """Remarks on what a program does not take."""
+    found = {
+        "mems": f"memory is not bound to NUMA node {format_ids(placement.mems)}" if placement.mems else "",
+        "memory": f"the limit of {_quantity(placement.memory)} of memory is not kept"
+        if placement.memory
+        else "",
+        "gpus": "the GPUs are chosen by variables: --format env" if placement.gpus else "",
+        "share": "the shared pool changes as others come and go" if not placement.grant.cpus else "",
+    }
+    return tuple(found[name] for name in what if found[name])
+
+
+def _share(placement: Placement) -> int:
+    """Thousandths of a CPU to keep to, in the shared pool."""
+    return 0 if placement.grant.cpus else placement.grant.cpu_limit
+
+
+def _command(words: Sequence[str], remarks: tuple[str, ...] = ()) -> Text:
+    return Text((shlex.join(words),), tuple(words), remarks)
+
+
+def _wrapped(words: Sequence[str]) -> Iterator[str]:
+    """A long command, an option a line."""
+    for at, word in enumerate(words):
+        last = at + 1 == len(words)
+        yield f"{'' if at == 0 else '  '}{shlex.quote(word)}{'' if last else ' ' + chr(92)}"
+
+
+def _set_anew(setting: str) -> Iterator[str]:
+    """A setting in a drop-in: lists add to what the unit has, so they are emptied first."""
+    name, _, _ = setting.partition("=")
+    if name in LISTS:
+        yield f"{name}="
+    yield setting
+
+
+def _unit_text(text: str) -> str:
+    """A value in a unit file: quoted, with specifiers and quotes escaped."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
+
+
+def _slurm_size(size: int) -> str:
+    """Slurm counts in MiB; what is left over counts as one."""
+    return f"{size // GIB}G" if size % GIB == 0 else f"{-(-size // MIB)}M"
+
+
+def _quantity(size: int) -> str:
+    for power, suffix in SIZES:
+        if size % (1 << power) == 0:
+            return f"{size >> power}{suffix}"
+    return str(size)

@@ -1,0 +1,314 @@
+"""Taking and giving back holds on this host: the ledger, the engine's placement, and the shared pool.
+
+Rules kept here:
+
+1. One change of the ledger does it all: the dead are reaped, the engine decides on what is left, the hold is
+   added with its owner and with the control group it is going to have.  Nothing is done to the host before
+   that is on the disk.
+2. Whenever exclusive holds come or go, those in the shared pool get its new CPUs before the change is left,
+   so that two changes cannot cross.  Jobs of other users are moved by whoever watches over them.
+3. An engine of containers is asked before the change, since it may be slow; while it does not answer, its
+   holds stay.
+4. With others in line for room, a newcomer is served after them.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from numawise.apps.launch.capacity import Site, pool_cpus, pool_of
+from numawise.apps.launch.decide import Placement, place
+from numawise.apps.launch.environment import HOLD
+from numawise.apps.launch.no_room import NoRoom, cpus_text, gpus_text, size_text
+from numawise.apps.launch.request import Wish
+from numawise.errors import HostError, InputError
+from numawise.host import confine, processes
+from numawise.ledger.reap import dead, left_line
+from numawise.ledger.store import Change, Ledger
+from numawise.machine.hardware import Hardware
+from numawise.results.hold import RUN, Hold, Owner, Waiter
+from numawise.sets import format_ids
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A hold that was just made, and what it is."""
+
+    hold: Hold
+    placement: Placement
+    hardware: Hardware
+
+
+Draw = Callable[[Hold, Placement], Hold]
+"""Fills in how the job will be kept to its grant, before the hold is added."""
+
+
+@dataclass(slots=True)
+class Holdings:
+    """This host's holds, as one user sees and changes them."""
+
+    ledger: Ledger
+    site: Site
+    who: Owner
+    """Us: user, boot and pid namespace; the pid is filled in for each hold."""
+    root: Path = Path("/")
+    silent: tuple[str, ...] = ()
+    """Engines of containers that do not answer, a sentence each."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ledger.close()
+
+    def take(
+        self,
+        wish: Wish,
+        pid: int,
+        *,
+        kind: str = RUN,
+        command: Sequence[str] = (),
+        draw: Draw | None = None,
+        labels: tuple[tuple[str, str], ...] = (),
+        ticket: str = "",
+    ) -> Taken | NoRoom:
+        """Make a hold for a process, or say why there is no room.  ``ticket``: our place in the line."""
+        gone = self.dead_containers()
+        with self.ledger.change() as change:
+            reaped = self._reap(change, gone)
+            hold_id = change.new_id()
+            if not change.first_in_line(ticket or "-"):
+                found: Placement | NoRoom = self._behind(change, wish)
+            else:
+                found = place(self.site, change.holds, wish, hold_id)
+            if isinstance(found, NoRoom):
+                if reaped:
+                    self._settle(change.holds)
+                return found
+            hold = Hold(
+                id=hold_id,
+                name=_name(wish, command, change.holds),
+                owner=self.owner(pid),
+                grant=found.grant,
+                kind=kind,
+                policy=wish.policy,
+                command=tuple(command),
+                since=time.time(),
+                labels=labels,
+            )
+            if draw is not None:
+                hold = draw(hold, found)
+            change.add(hold)
+            if ticket:
+                change.leave_line(ticket)
+            if reaped or hold.grant.cpus:
+                self._settle(change.holds, but=hold.id)
+        return Taken(hold, found, self.site.hardware)
+
+    def queue(self, wish: Wish) -> str:
+        """Take a place in the line of those who wait for room; the ticket for ``take``."""
+        with self.ledger.change() as change:
+            ticket = change.new_id()
+            owner = self.owner(os.getpid())
+            change.wait_in_line(Waiter(ticket, owner, describe_wish(wish), time.time()))
+        return ticket
+
+    def is_next(self, ticket: str) -> bool:
+        """Whether it is worth to try: nobody who lives is before us in the line."""
+        first = next(iter(self.ledger.waiters()), None)
+        if first is None or first.id == ticket:
+            return True
+        return bool(left_line((first,), self.who.boot, self._process_lives, self.who.namespace))
+
+    def leave_queue(self, ticket: str) -> None:
+        """Give a place in the line back."""
+        with self.ledger.change() as change:
+            change.leave_line(ticket)
+
+    def rebind(self, hold: Hold) -> None:
+        """Record that a job is kept to its grant in another way than planned."""
+        with self.ledger.change() as change:
+            change.replace(hold, by=self.who.uid)
+
+    def end(self, hold: Hold, *, even_alive: bool = False) -> bool:
+        """Give a hold back; False when something of the job still runs, so that it stays held."""
+        if not even_alive and self.lives(hold):
+            return False
+        with self.ledger.change() as change:
+            self._clear((hold,))
+            change.remove(hold.id, by=self.who.uid)
+            self._settle(change.holds)
+        return True
+
+    def reap(self) -> tuple[Hold, ...]:
+        """Free what the dead held; those holds."""
+        gone = self.dead_containers()
+        with self.ledger.change() as change:
+            reaped = self._reap(change, gone)
+            if reaped:
+                self._settle(change.holds)
+        return reaped
+
+    def live(self) -> tuple[Hold, ...]:
+        """The holds whose owners live, as they are now; nothing is changed."""
+        holds = self.ledger.holds()
+        gone = {hold.id for hold in (*self.dead_containers(holds), *self._dead_processes(holds))}
+        return tuple(hold for hold in holds if hold.id not in gone)
+
+    def find(self, name: str) -> Hold:
+        """The hold of this id or name."""
+        holds = self.ledger.holds()
+        found = [hold for hold in holds if hold.id == name] or [hold for hold in holds if hold.name == name]
+        if len(found) == 1:
+            return found[0]
+        known = ", ".join(f"{hold.id} ({hold.name})" for hold in found or holds) or "none at all"
+        what = "could be several" if found else "is no hold"
+        raise InputError(f"{name!r} {what}", field="HOLD", advice=f"there are {known}; see 'numawise ps'")
+
+    def move(self, hold: Hold) -> None:
+        """Give one hold in the shared pool the CPUs that the pool has now, while nobody changes it."""
+        with self.ledger.change() as change:
+            if any(other.id == hold.id for other in change.holds):
+                self._give(hold, pool_cpus(self.site, pool_of(self.site, change.holds), hold.grant.near))
+
+    def owner(self, pid: int) -> Owner:
+        """Us as the owner of a hold whose life is that of a process."""
+        start = processes.start_time(pid, self.root)
+        if start is None:
+            raise HostError(f"process {pid} has ended")
+        return replace(self.who, pid=pid, start=start)
+
+    def lives(self, hold: Hold) -> bool:
+        """Whether anything of a job of this boot still runs."""
+        owner = hold.owner
+        if processes.alive(owner.pid, owner.start, self.root):
+            return True
+        if hold.group and confine.populated(hold.mode, hold.group, self.root):
+            return True
+        return hold.mode == confine.AFFINITY and bool(self.family(hold))
+
+    def is_alive(self, hold: Hold) -> bool:
+        """Whether the owner of a hold lives, be it a process or a container."""
+        if hold.owner.engine:
+            return not self.dead_containers((hold,))
+        return not self._dead_processes((hold,))
+
+    def dead_containers(self, holds: Sequence[Hold] | None = None) -> tuple[Hold, ...]:
+        """Holds whose container is gone (rule 3)."""
+        every = self.ledger.holds() if holds is None else holds
+        contained = [hold for hold in every if hold.owner.engine]
+        if not contained:
+            return ()
+        from numawise.apps.launch.containers.life import ended  # noqa: PLC0415 - asks engines, which few hosts have
+
+        gone, self.silent = ended(contained)
+        return gone
+
+    # --- inside a change ----------------------------------------------------------------------
+
+    def _reap(self, change: Change, containers: Iterable[Hold]) -> tuple[Hold, ...]:
+        for waiter in left_line(
+            change.waiters,
+            self.who.boot,
+            self._process_lives,
+            self.who.namespace,
+        ):
+            change.leave_line(waiter.id)
+        reaped = change.reap((*containers, *self._dead_processes(change.holds)))
+        self._clear(reaped)
+        return reaped
+
+    def _process_lives(self, owner: Owner) -> bool:
+        return processes.alive(owner.pid, owner.start, self.root)
+
+    def _dead_processes(self, holds: Iterable[Hold]) -> tuple[Hold, ...]:
+        owned = [hold for hold in holds if not hold.owner.engine]
+        return dead(owned, self.who.boot, self.lives, self.who.namespace)
+
+    def _behind(self, change: Change, wish: Wish) -> NoRoom:
+        first = change.waiters[0]
+        found = place(self.site, change.holds, wish, change.new_id())
+        reason = f"{first.owner.user or first.owner.uid} is first in line, waiting for {first.request}"
+        return found if isinstance(found, NoRoom) else NoRoom(reason)
+
+    def _settle(self, holds: Sequence[Hold], but: str = "") -> None:
+        """Give everybody in the shared pool its CPUs (rule 2); ``but`` is bound elsewhere."""
+        pool = pool_of(self.site, holds)
+        for hold in holds:
+            if not hold.grant.cpus and hold.mode and hold.id != but:
+                self._give(hold, pool_cpus(self.site, pool, hold.grant.near))
+
+    def _give(self, hold: Hold, cpus: int) -> None:
+        if not cpus:
+            return
+        if hold.owner.engine:
+            self._give_container(hold, cpus)
+            return
+        try:
+            confine.change_cpus(hold.mode, hold.group, lambda: self.family(hold), cpus, self.root)
+        except (HostError, OSError) as problem:
+            # A job that is still being bound looks for itself afterwards; another user's is watched over.
+            if hold.owner.uid == self.who.uid and confine.populated(hold.mode, hold.group, self.root):
+                told = f"{hold.name} ({hold.id}) could not be moved to CPUs {format_ids(cpus)}: {problem}"
+                self.silent = (*self.silent, told)
+
+    def _give_container(self, hold: Hold, cpus: int) -> None:
+        from numawise.apps.launch.containers.life import move_container  # noqa: PLC0415 - few holds are containers'
+
+        problem = move_container(hold, cpus) if hold.owner.container else ""
+        if problem:
+            self.silent = (*self.silent, problem)
+
+    def family(self, hold: Hold) -> tuple[int, ...]:
+        """The processes of a job, by descent and by the mark they carry."""
+        alive = processes.alive(hold.owner.pid, hold.owner.start, self.root)
+        others = frozenset(other.owner.pid for other in self.ledger.holds() if other.id != hold.id)
+        return processes.family(
+            hold.owner.pid if alive else -1, f"{HOLD}={hold.id}", self.root, without=others - {hold.owner.pid}
+        )
+
+    def _clear(self, holds: Iterable[Hold]) -> None:
+        """Remove the control groups of holds that go, before that is on the disk: a crash leaves none behind.
+
+        What is still busy stays for ``numawise reap``.
+        """
+        for hold in holds:
+            if hold.group:
+                try:
+                    confine.tear_down(hold.mode, hold.group, self.root)
+                except HostError:
+                    continue
+
+
+def describe_wish(wish: Wish) -> str:
+    """What is asked for, in a few words."""
+    parts = [
+        cpus_text(wish.cpus) if wish.cpus else "",
+        size_text(wish.memory) if wish.memory else "",
+        gpus_text(wish.gpus or len(wish.gpu_ids)) if wish.gpus or wish.gpu_ids else "",
+        f"{wish.nics} NICs" if wish.nics else "",
+        *(f"{count} {resource}" for resource, count in wish.devices),
+    ]
+    return ", ".join(part for part in parts if part) or "a place in the shared pool"
+
+
+def _name(wish: Wish, command: Sequence[str], holds: Iterable[Hold]) -> str:
+    """The name asked for, which must be free; else the command's, with a number where that is taken."""
+    taken = {hold.name for hold in holds}
+    if wish.name:
+        if wish.name in taken:
+            raise InputError(
+                f"there is a hold named {wish.name!r} already",
+                field="--name",
+                advice="choose another name, or end that one ('numawise ps')",
+            )
+        return wish.name
+    base = os.path.basename(command[0]) if command else "hold"  # noqa: PTH119 - a command is text
+    base = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in base)[:48] or "hold"
+    found, number = base, 2
+    while found in taken:
+        found, number = f"{base}-{number}", number + 1
+    return found

@@ -1,0 +1,145 @@
+"""A hold from Python: the calling process is the owner, and is bound while it has it.
+
+Rules kept here:
+
+1. The hold ends with the block, or with the process, whichever comes first.
+2. Bound are all threads of the process and what it starts from then on; the memory policy is that of the
+   calling thread, and of threads it starts.  Leaving the block puts both back as they were.
+3. Variables of the job are set in ``os.environ`` for the block, so import CUDA users inside it.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from numawise.apps.launch.busy_gpus import with_strangers
+from numawise.apps.launch.environment import MODE, job_environment, joined
+from numawise.apps.launch.holds import Taken
+from numawise.apps.launch.no_room import NoRoom
+from numawise.apps.launch.request import make_wish
+from numawise.apps.launch.run import Job, open_holdings, take_patiently, this_site
+from numawise.errors import NumawiseError
+from numawise.host import confine, mempolicy
+from numawise.host.settings import read_settings
+from numawise.machine.hardware import Gpu
+from numawise.results.hold import PYTHON
+from numawise.rules.model import BEST_EFFORT
+from numawise.sets import ids_of
+
+
+class NoRoomError(NumawiseError):
+    """The machine has what was asked for, but not now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a block of a program has."""
+
+    id: str
+    name: str
+    cpus: tuple[int, ...]
+    """CPUs it may run on."""
+    exclusive: bool
+    """They are its own; otherwise it runs in the shared pool."""
+    mems: tuple[int, ...]
+    """NUMA nodes its memory comes from."""
+    memory: int
+    """Bytes that were promised; 0: no amount was asked for."""
+    gpus: tuple[Gpu, ...]
+    devices: Mapping[str, tuple[str, ...]]
+    aligned: bool
+    bound: bool
+    """The process is kept to it."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables for programs that shall use it."""
+    remarks: tuple[str, ...] = ()
+
+
+@contextmanager
+def hold(
+    *,
+    cpus: float | str = "",
+    memory: int | str = "",
+    gpus: int = 0,
+    gpu_ids: str = "",
+    devices: Mapping[str, int] | None = None,
+    nics: int = 0,
+    policy: str = "",
+    full_cores: bool = False,
+    name: str = "",
+    wait: float = 0.0,
+    bind: bool = True,
+) -> Iterator[Held]:
+    """Hold CPUs, memory and GPUs that belong together for the length of a block.
+
+    ``bind=False`` only holds: the process stays where it is, and uses ``environment`` and ``cpus`` itself.
+    Raise ``NoRoomError`` when there is no room (within ``wait`` seconds), ``InputError`` for what this
+    machine does not have.
+    """
+    settings = read_settings()
+    wish = make_wish(
+        cpus=str(cpus),
+        memory=str(memory),
+        gpus=gpus,
+        gpu_ids=gpu_ids,
+        devices=[f"{resource}={count}" for resource, count in (devices or {}).items()],
+        nics=nics,
+        policy=policy or settings.policy or BEST_EFFORT,
+        full_cores=full_cores,
+        name=name,
+    )
+    environment = dict(os.environ)
+    job = Job(wish, (sys.argv[0] or "python",), wait, confine.AFFINITY, "", environment)
+    site = with_strangers(this_site(settings), wish)
+    with open_holdings(site, environment, settings.ledger) as holdings:
+        taken = take_patiently(holdings, job, os.getpid(), lambda _: None, PYTHON)
+        if isinstance(taken, NoRoom):
+            raise NoRoomError(taken.reason, "wait for it, or see 'numawise ps' for who holds what")
+        try:
+            with _bound(taken, bind=bind) as held:
+                yield replace(held, environment=_variables(taken, environment))
+        finally:
+            holdings.end(taken.hold, even_alive=True)
+
+
+@contextmanager
+def _bound(taken: Taken, *, bind: bool) -> Iterator[Held]:
+    grant, placement = taken.hold.grant, taken.placement
+    held = Held(
+        id=taken.hold.id,
+        name=taken.hold.name,
+        cpus=tuple(ids_of(placement.cpus)),
+        exclusive=bool(grant.cpus),
+        mems=tuple(ids_of(placement.mems)),
+        memory=placement.memory,
+        gpus=placement.gpus,
+        devices=dict(grant.devices),
+        aligned=placement.aligned,
+        bound=bind,
+        remarks=placement.remarks,
+    )
+    if not bind:
+        yield held
+        return
+    ours = dict(os.environ)
+    plan = confine.plan(confine.AFFINITY, held.id, os.getpid(), placement.cpus, placement.mems)
+    confine.carry_out(plan)
+    policy = confine.settle(plan.itself)
+    os.environ.update(_variables(taken, ours))
+    try:
+        yield replace(held, remarks=(*held.remarks, *plan.remarks))
+    finally:
+        for variable in set(os.environ) - set(ours):
+            del os.environ[variable]
+        os.environ.update(ours)
+        mempolicy.set_mempolicy(policy.mode, policy.nodes)
+        confine.leave(plan)
+
+
+def _variables(taken: Taken, environment: Mapping[str, str]) -> dict[str, str]:
+    hold = taken.hold
+    wanted = job_environment(taken.placement, hold.id, hold.name, taken.hardware)
+    found = joined(environment, (*wanted, (MODE, confine.AFFINITY))).environment
+    return {key: value for key, value in found.items() if environment.get(key) != value}

@@ -1,0 +1,183 @@
+"""What is said of an admission beside its cause: how often, how sure, and what the log leaves open."""
+
+from collections.abc import Iterator
+
+from numawise.apps.logs.owners import JOB, REPLICA, STATEFUL, owner_of
+from numawise.codec.kubeletlog.values import stamp_text
+from numawise.engine.hint import Hint
+from numawise.explain.words import both
+from numawise.render.words import counted
+from numawise.results.log import Admission, Kubelet, LoggedRound, Repeats, Shortage
+from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE
+
+NO_HINTS = "the log has no hints of it"
+NO_AMOUNTS = (
+    "The log does not tell how much was asked for, nor what was free; with --machine, --kubelet-config, "
+    "--state and the pod the amounts are worked out"
+)
+UNITS = (
+    (2 * 86400.0, 86400.0, "day"),
+    (2 * 3600.0, 3600.0, "hour"),
+    (120.0, 60.0, "minute"),
+    (1.0, 1.0, "second"),
+)
+
+
+def span_text(seconds: float) -> str:
+    """``0.6 seconds``, ``45 seconds``, ``5 minutes``, ``3 hours``."""
+    for least, size, word in UNITS:
+        if seconds >= least:
+            return counted(round(seconds / size), word)
+    return f"{seconds:.1f} seconds"
+
+
+def times_text(count: int) -> str:
+    """``once``, ``twice``, ``132 times``."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+# --- how often ------------------------------------------------------------------------------
+
+
+def loop_text(admission: Admission, repeats: Repeats) -> Iterator[str]:
+    """A pod that is made anew after each rejection, told once for all of them."""
+    if not admission.rejected:
+        if repeats.count > 1:
+            yield f"This is the last of {repeats.count:,} such admissions{_since(repeats)}"
+        return
+    if repeats.count < 2 and not repeats.recreated:
+        return
+    owner = owner_of(admission.pod.name)
+    span = _span(repeats)
+    if repeats.recreated and not owner.made:
+        who = f"{admission.pod.name} of {repeats.owner}" if repeats.kind == STATEFUL else admission.pod.name
+        kind = "StatefulSet" if repeats.kind == STATEFUL else "Pod"
+        others = f" and {repeats.names - 1} more of its pods" if repeats.names > 1 else ""
+        rejected, again = times_text(repeats.count), times_text(repeats.recreated)
+        same = "" if repeats.changes else "; each new pod asks for the same and meets the same"
+        yield (
+            f"{kind} recreated for ever: {who}{others} was rejected {rejected} and recreated {again}{span}"
+            f"{_since(repeats)}{same}"
+        )
+    elif owner.made:
+        what = {REPLICA: "ReplicaSet", JOB: "Job"}.get(owner.kind, "Its owner")
+        above = {REPLICA: f" of Deployment {owner.above}", JOB: f" of CronJob {owner.above}"}.get(
+            owner.kind, ""
+        )
+        lead = f"{what} {owner.name}{above}" if owner.kind else f"{what}, by the names {owner.name},"
+        yield (
+            f"{lead} makes a new pod after each rejection: {repeats.names:,} were rejected{span}"
+            f"{_since(repeats)}, the last is {admission.pod.name}"
+        )
+    else:
+        yield f"It was rejected {times_text(repeats.count)}{span}{_since(repeats)}"
+    if repeats.changes:
+        yield f"Its hints or the reason changed {times_text(repeats.changes)}; the last are shown"
+
+
+def _span(repeats: Repeats) -> str:
+    seconds = repeats.seconds
+    if seconds is None or (repeats.count < 2 and seconds <= 0):
+        return ""
+    rate = seconds / (repeats.count - 1) if repeats.count > 2 else 0.0
+    every = f" (every {span_text(rate)})" if rate else ""
+    return f" in {span_text(seconds)}{every}"
+
+
+def _since(repeats: Repeats) -> str:
+    return f", since {stamp_text(repeats.first)}" if repeats.first is not None else ""
+
+
+# --- how sure -------------------------------------------------------------------------------
+
+
+def verdict_text(admission: Admission) -> Iterator[str]:
+    """Where a rejection is concluded, from what."""
+    one = admission.decisive
+    if not admission.rejected or admission.told:
+        return
+    if admission.troubles:
+        yield "No line tells the rejection; it follows from the allocation that failed"
+    elif one is not None:
+        yield (
+            "No line tells the rejection; it follows from the best hint, which is not preferred, and was not "
+            "stored although the log goes on"
+        )
+
+
+def given_text(admission: Admission) -> Iterator[str]:
+    """What a pod was given, or the managers' own errors."""
+    parts = [
+        f"CPUs {cpus}{f' (container {name})' if name and len(admission.cpus) > 1 else ''}"
+        for name, cpus in admission.cpus.items()
+        if cpus
+    ]
+    parts += [f"{devices} of {resource}" for resource, devices in admission.devices.items()]
+    if parts and not admission.rejected:
+        yield f"It got {both(parts)}"
+    placed = [
+        (one.container, one.best.numa) for one in admission.rounds if one.placed and one.best is not None
+    ]
+    if len(placed) > 1:
+        shown = [f"{name} on {'any NUMA node' if numa is None else f'NUMA {numa}'}" for name, numa in placed]
+        yield f"Containers that were placed: {both(shown)}"
+    for trouble in admission.troubles:
+        manager = {"cpu": "CPU", "memory": "Memory", "device": "Device"}.get(trouble.provider)
+        if trouble.error not in admission.message:
+            yield (
+                f"The {manager} Manager says: {trouble.error}"
+                if manager
+                else f"The log says: {trouble.error}"
+            )
+
+
+def policy_text(kubelet: Kubelet, policy: str, one: LoggedRound, *, given_policy: str = "") -> Iterator[str]:
+    """Where the policy is concluded, from what."""
+    if kubelet.policy_told or given_policy:
+        return
+    if kubelet.policy == SINGLE and one.best is not None and one.best.numa is None:
+        yield f"The policy is {SINGLE}: the log does not name it, but no other answers without NUMA nodes"
+    elif kubelet.policy == BEST_EFFORT:
+        yield f"The policy is {BEST_EFFORT}: the log does not name it, but no other takes unpreferred nodes"
+    elif kubelet.policy:
+        yield f"The policy is {policy}: the log does not name it, but no other answers so"
+    else:
+        others = [name for name in kubelet.policies if name != policy]
+        could = f", but could be {both(others, 'or')}" if others else ""
+        yield f"The log does not name the policy; it is taken for {policy}{could}"
+
+
+def merge_text(policy: str, ours: Hint, one: LoggedRound, kubelet: Kubelet) -> Iterator[str]:
+    """Where the hints that the log has do not give the answer that it has."""
+    assert one.best is not None
+    if ours == one.best:
+        return
+    why = "a line with hints is missing, or the policy is another"
+    if one.cut:
+        why = "a line with hints is cut off"
+    elif kubelet.closest and policy in (RESTRICTED, BEST_EFFORT):
+        why = "prefer-closest-numa-nodes goes by distances, which the log does not tell"
+    yield f"These hints alone would give {hint_text(ours)}, the log has {hint_text(one.best)}: {why}"
+
+
+def hint_text(hint: Hint) -> str:
+    """``NUMA 0-1, not preferred``."""
+    where = f"NUMA {hint.numa}" if hint.numa is not None else "no NUMA nodes"
+    return f"{where}, {'preferred' if hint.preferred else 'not preferred'}"
+
+
+def shortage_text(short: Shortage) -> str:
+    """Why a resource has no hints."""
+    asked = short.asked or 0
+    are = "is" if asked == 1 else "are"
+    if short.held:
+        return f"{asked} {are} asked for, but {short.available or 0} are held already"
+    free = short.available or 0
+    return f"{asked} {are} asked for and {free or 'none'} {'is' if free < 2 else 'are'} free"
+
+
+def unfinished_text(one: LoggedRound | None) -> str:
+    """An admission whose end the log does not have."""
+    if one is None or one.best is None:
+        return "Not decided in this log: it has no answer for the pod"
+    return f"Not decided in this log: the merge gave {hint_text(one.best)}, and nothing tells what followed"

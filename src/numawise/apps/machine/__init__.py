@@ -1,0 +1,1 @@
+"""What a machine means for those who run jobs on it."""

@@ -1,0 +1,1 @@
+"""Pods on simulated nodes: scenarios, fills, many nodes, two configurations."""

@@ -1,0 +1,1 @@
+"""State files of the kubelet changed: repaired and converted."""

@@ -1,0 +1,119 @@
+"""A change of state files: what becomes of each, why, and what cannot be done; and how it is carried out.
+
+Rules kept here:
+
+1. A change is a value; nobody's file is touched until ``carry_out``.
+2. No new text is written that the kubelet of the release would not read.
+3. While a kubelet works on the directory, it would write over the change or act on half of it; so this is
+   refused, unless somebody insists.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from numawise.codec.checkpoint.look import Look, encoded, look
+from numawise.errors import HostError
+from numawise.host.exchange import Exchange, exchange
+from numawise.host.kubelet import kubelet_on
+from numawise.inputs.discover import write_whole
+from numawise.inputs.files import PLACES
+from numawise.node.state.finding import ERROR, Against, Finding
+from numawise.node.state.folder import StateFile, StateFolder
+from numawise.node.state.readers import informed, problem_of, rules_for
+from numawise.node.state.verify import verify
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What becomes of one file."""
+
+    file: StateFile
+    text: str | None
+    """The new text; None: the file goes."""
+    said: tuple[str, ...]
+    """What is changed, a sentence each."""
+
+    @property
+    def changes(self) -> bool:
+        """True when the file will not be what it was."""
+        return self.text is None or self.text.encode() != self.file.raw
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of all files."""
+
+    files: tuple[FileChange, ...] = ()
+    refused: tuple[str, ...] = ()
+    """What was asked for and is not done, and why."""
+    left: tuple[Finding, ...] = field(default=())
+    """Errors that remain afterwards."""
+
+    @property
+    def changes(self) -> bool:
+        """True when there is anything to do."""
+        return any(one.changes for one in self.files)
+
+
+def rewritten(file: StateFile, new: Look, said: Iterable[str]) -> FileChange:
+    """The change that gives a file a new content, in its format."""
+    return FileChange(file, encoded(new), tuple(said))
+
+
+def proved(folder: StateFolder, change: Change, against: Against) -> Change:
+    """The change with what will still be wrong after it (rule 2)."""
+    after = folder_after(folder, change)
+    against = informed(after, against)
+    for one in change.files:
+        if one.text is None or not one.changes:
+            continue
+        new = look(one.file.name, one.text)
+        problem = problem_of(one.file.name, one.text, rules_for(new, against.version, gate=against.pod_level))
+        if problem:
+            raise HostError(f"the new {one.file.name} would not be read by the kubelet: {problem}")
+    return replace(change, left=tuple(one for one in verify(after, against) if one.severity == ERROR))
+
+
+def folder_after(folder: StateFolder, change: Change) -> StateFolder:
+    """The folder as it will be."""
+    texts = {one.file.name: one.text for one in change.files}
+    files = []
+    for file in folder.files:
+        text = texts.get(file.name, file.text)
+        if text is not None:
+            raw = file.raw if file.name not in texts else text.encode()
+            files.append(StateFile(file.name, file.path, raw, look(file.name, text)))
+    return StateFolder(folder.directory, tuple(files))
+
+
+def carry_out(
+    folder: StateFolder, files: Sequence[FileChange], *, even_if_running: bool = False
+) -> Path | None:
+    """Change the files; where the old ones are kept."""
+    if not even_if_running:
+        evidence = kubelet_on(folder.directory)
+        if evidence:
+            advice = "stop it first (systemctl stop kubelet), or insist with --even-if-running"
+            raise HostError(f"a kubelet works on {folder.directory}: {evidence}", advice)
+    steps = [
+        Exchange(one.file.path, one.file.raw, None if one.text is None else one.text.encode())
+        for one in files
+        if one.changes
+    ]
+    return exchange(steps, folder.directory)
+
+
+def write_copies(folder: StateFolder, change: Change, out: Path) -> tuple[Path, ...]:
+    """Write all files as they will be below another folder."""
+    after = folder_after(folder, change)
+    paths = []
+    for file in after.files:
+        path = out / PLACES[file.name][0]
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise HostError(f"{path.parent} cannot be made ({problem.strerror})") from problem
+        write_whole(path, file.text)
+        paths.append(path)
+    return tuple(paths)

@@ -1,0 +1,1 @@
+"""The kubelet's configuration: fields, flags, and the forms that carry it."""

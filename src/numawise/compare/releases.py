@@ -1,0 +1,283 @@
+"""The same node under two releases: what becomes of each pod, what is otherwise, and why.
+
+Rules kept here:
+
+1. Both releases get the same machine, configuration, state files and pods, in the same order.
+2. A change of verdict stands for all that follows from it; otherwise each kind of grant is compared.
+3. What no grant hangs on (hints alone, the wording of a refusal) is told, but does not count.
+4. Each change names the switches it hangs on (``blend``).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from numawise.codec.simulation import pod_data
+from numawise.compare.attribution import Pair, Raw, Search, Switch, json_name, told
+from numawise.engine.admit import Crashed
+from numawise.engine.state import NodeState
+from numawise.machine.model import Machine
+from numawise.node.node import Files, Node, Tune, boot
+from numawise.node.simulate import Simulated, simulate
+from numawise.quantity import Quantity
+from numawise.request.defaults import RawPod, defaulted
+from numawise.request.model import PodRequest, Role
+from numawise.rules.check import Refusal
+from numawise.rules.versions import Version
+from numawise.sets import format_ids
+
+REFUSED, ADMITTED, CRASHED = "refused", "admitted", "crashed"
+CPUS, MEMORY, DEVICES, START_ERROR = "cpus", "memory", "devices", "start-error"
+RESERVED, STOPPED, STARTED, FORGOTTEN = "reserved-cpus", "does-not-start", "starts-again", "forgotten-file"
+AFFINITY, WORDS, HINTS = "affinity", "words", "hints"
+MINOR = frozenset({AFFINITY, WORDS, HINTS})
+"""Changes that no grant hangs on."""
+GRANTS = (CPUS, MEMORY, DEVICES, START_ERROR, AFFINITY)
+NOT_REACHED = "not reached"
+"""The verdict on a pod after one that crashed the kubelet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What both releases are given."""
+
+    machine: Machine
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the state files, by name."""
+    pods: tuple[RawPod, ...] = ()
+    restart: bool = False
+    """Pods that the state files know are running, and are admitted again as after a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What became of one pod."""
+
+    uid: str
+    pod: str
+    """Namespace and name."""
+    verdict: str
+    words: str = ""
+    """The kubelet's reason and message when it was not admitted."""
+    grants: Mapping[str, object] = field(default_factory=dict)
+    """Kind of grant → container → what it got."""
+    hints: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one release makes of a case."""
+
+    refusal: Refusal | None = None
+    """It does not start."""
+    reserved: str = ""
+    forgotten: str = ""
+    """Why the device file was passed over."""
+    pods: tuple[Facts, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What a change hangs on."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that is otherwise in the newer release."""
+
+    kind: str
+    before: str
+    after: str
+    pod: str = ""
+    """Namespace and name; '' for the kubelet as a whole."""
+    uid: str = ""
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def minor(self) -> bool:
+        """True when nobody gets anything else."""
+        return self.kind in MINOR
+
+
+def compare(case: Case, pair: Pair, *, explain: bool = True) -> tuple[Change, ...]:
+    """What changes from the older release to the newer one."""
+    before, after = run(case, pair.old_config, pair.old), run(case, pair.new_config, pair.new)
+    search: Search[Run] = Search(pair, lambda blend: run(case, pair.new_config, pair.new, blend))
+    found = []
+    for change in differences(before, after):
+        reasons = _reasons(search, change, before) if explain else ()
+        found.append(replace(change, reasons=reasons))
+    return tuple(found)
+
+
+def _reasons(search: Search[Run], change: Change, before: Run) -> tuple[Reason, ...]:
+    expected = _fact(before, change)
+    switches = search.explain(lambda outcome: _fact(outcome, change) == expected)
+    return tuple(reason_of(switch, search.pair) for switch in switches)
+
+
+def reason_of(switch: Switch, pair: Pair) -> Reason:
+    """A switch as a reason."""
+    if switch.kind == "behaviour":
+        return Reason(switch.name, told(switch, pair))
+    name = json_name(switch.name) if switch.kind == "field" else switch.name
+    return Reason(f"{switch.kind} {name}", told(switch, pair))
+
+
+def _fact(outcome: Run, change: Change) -> object:
+    """The part of an outcome that a change is about."""
+    if not change.uid:
+        return (outcome.refusal is None, outcome.reserved if change.kind == RESERVED else outcome.forgotten)
+    facts = next((one for one in outcome.pods if one.uid == change.uid), None)
+    if facts is None:
+        return None
+    if change.kind in (REFUSED, ADMITTED, CRASHED):
+        return facts.verdict
+    if change.kind == WORDS:
+        return facts.words
+    return facts.hints if change.kind == HINTS else facts.grants.get(change.kind)
+
+
+def run(case: Case, kubelet: Raw, version: Version, tune: Tune | None = None) -> Run:
+    """Start one release on the case, and give it the pods."""
+    files = Files(texts=dict(case.files))
+    raw = {pod.uid: pod for pod in case.pods}
+    before = _running(case) if case.restart else None
+    node = boot(case.machine, kubelet, files, before, version=version, tune=tune)
+    if isinstance(node, Refusal):
+        return Run(refusal=node)
+    node.write_files = False
+    node.plugins_registered(case.machine.plugins)
+    running = tuple(before.active) if before else ()
+    if before is not None:  # pods that only the files know are running, too
+        unknown = dict.fromkeys(sorted(node.state.departed))
+        node.state = replace(node.state, active={**unknown, **before.active}, departed=frozenset())
+    outcomes = simulate(node, [_request(node, raw[uid]) for uid in running], start=False)
+    if not any(isinstance(one.decision, Crashed) for one in outcomes):
+        node.sources_ready()
+        new = [_request(node, pod) for uid, pod in raw.items() if uid not in running]
+        outcomes += simulate(node, new)
+    return Run(
+        reserved=format_ids(node.rules.reserved_cpus),
+        forgotten=files.forgotten,
+        pods=tuple(_facts(case.pods, outcomes)),
+    )
+
+
+def _request(node: Node, pod: RawPod) -> PodRequest:
+    return defaulted(pod, pod_level=node.rules.pod_level_resources, sidecars=node.rules.sidecars)
+
+
+def _running(case: Case) -> NodeState:
+    """The state of a kubelet that went down while its pods ran on, as far as files and manifests tell."""
+    recorded = "".join(case.files.values())
+    known = {pod.uid: defaulted(pod) for pod in case.pods if f'"{pod.uid}"' in recorded}
+    going_on = {
+        (uid, container.name)
+        for uid, pod in known.items()
+        for container in pod.containers
+        if container.role is not Role.INIT
+    }
+    return NodeState(active=dict(known), running=frozenset(going_on))
+
+
+def _facts(pods: Sequence[RawPod], outcomes: Iterable[Simulated]) -> Iterable[Facts]:
+    reached = {one.pod.uid: one for one in outcomes}
+    for pod in pods:
+        name = f"{pod.namespace}/{pod.name}"
+        one = reached.get(pod.uid)
+        if one is None:
+            yield Facts(pod.uid, name, NOT_REACHED)
+            continue
+        row = pod_data(one.pod, one.decision, one.steps, one.started, one.granted)
+        words = f"{row.get('reason', '')}: {row.get('message', '')}".strip(": ")
+        hints = [
+            ({name: found for name, found in told["hints"].items() if found is not None}, told["merged"])
+            for told in row["rounds"]
+        ]
+        yield Facts(pod.uid, name, row["verdict"], words, _grants(one, row["containers"]), hints)
+
+
+def _grants(one: Simulated, rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, object]]:
+    """Kind → container → what it got; CPUs count when they are its own."""
+    found: dict[str, dict[str, object]] = {kind: {} for kind in GRANTS}
+    own = one.granted.cpu.assignments.get(one.pod.uid, {})
+    for row in rows:
+        if row["verdict"] != "admitted":
+            continue
+        name = row["name"]
+        blocks = (f"{b['type']} {Quantity.of(b['size'])} on {b['numa']}" for b in row["memory"]["blocks"])
+        values: dict[str, object] = {
+            CPUS: format_ids(own.get(name, 0)),
+            MEMORY: ", ".join(blocks),
+            DEVICES: row["devices"],
+            START_ERROR: row.get("start_error"),
+            AFFINITY: row["affinity"],
+        }
+        for kind, value in values.items():
+            if value:
+                found[kind][name] = value
+    return found
+
+
+def differences(before: Run, after: Run) -> Iterable[Change]:
+    """What is otherwise, without the reasons."""
+    if before.refusal or after.refusal:
+        if not before.refusal and after.refusal:
+            yield Change(STOPPED, "starts", _refusal_told(after.refusal))
+        elif before.refusal and not after.refusal:
+            yield Change(STARTED, _refusal_told(before.refusal), "starts")
+        elif before.refusal != after.refusal and before.refusal and after.refusal:
+            yield Change(WORDS, _refusal_told(before.refusal), _refusal_told(after.refusal))
+        return
+    if before.reserved != after.reserved:
+        yield Change(RESERVED, before.reserved, after.reserved)
+    if before.forgotten != after.forgotten:
+        yield Change(FORGOTTEN, before.forgotten or "read", after.forgotten or "read")
+    for old, new in zip(before.pods, after.pods, strict=True):
+        yield from _pod_differences(old, new)
+
+
+def _pod_differences(old: Facts, new: Facts) -> Iterable[Change]:
+    if old.verdict != new.verdict:
+        kind = {"admitted": ADMITTED, "rejected": REFUSED}.get(new.verdict, CRASHED)
+        yield Change(kind, _verdict_told(old), _verdict_told(new), old.pod, old.uid)
+        return
+    quiet = True
+    for kind in GRANTS:
+        one, other = old.grants.get(kind), new.grants.get(kind)
+        if one != other and (quiet or kind != AFFINITY):  # another grant tells of another affinity
+            quiet = False
+            yield Change(kind, _grant_told(one), _grant_told(other), old.pod, old.uid)
+    if old.words != new.words:
+        quiet = False
+        yield Change(WORDS, old.words, new.words, old.pod, old.uid)
+    if quiet and old.hints != new.hints:
+        yield Change(HINTS, "", "", old.pod, old.uid)
+
+
+def _refusal_told(refusal: Refusal) -> str:
+    return f"does not start ({refusal.stage}): {refusal.message}"
+
+
+def _verdict_told(facts: Facts) -> str:
+    return f"{facts.verdict} ({facts.words})" if facts.words else facts.verdict
+
+
+def _grant_told(grants: object) -> str:
+    """``app 2-4, helper 5``."""
+    if not isinstance(grants, Mapping) or not grants:
+        return "none"
+    return "; ".join(f"{container} {_value_told(value)}" for container, value in grants.items())
+
+
+def _value_told(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return str(value)
+    if "preferred" in value:
+        numa = "any" if value["numa"] is None else ",".join(map(str, value["numa"]))
+        return f"{numa} {'preferred' if value['preferred'] else 'not preferred'}"
+    return " ".join(f"{name}={','.join(ids)}" for name, ids in sorted(value.items()))

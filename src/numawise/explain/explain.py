@@ -1,0 +1,208 @@
+"""One pod explained: the decision, what decided it, and what would change it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from numawise.codec.simulation import findings
+from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
+from numawise.engine.failure import TOPOLOGY_AFFINITY
+from numawise.engine.hint import Family, Hint
+from numawise.engine.state import NodeState
+from numawise.engine.topology.policy import judge
+from numawise.engine.topology.scope import NOT_ALIGNED
+from numawise.engine.trace import HintsFound, HintsMerged, RoundBegan, Step
+from numawise.explain.case import Case, decided
+from numawise.explain.free import Voter, pasted, voters_of
+from numawise.explain.merge import Cause, Merging, merge_cause, narrowings
+from numawise.explain.node_changes import Elsewhere
+from numawise.explain.outcome import admitted_answer, remarks_of
+from numawise.explain.shortage import crash_cause, failure_cause
+from numawise.explain.suggest import suggestions
+from numawise.machine.model import Machine, Numa
+from numawise.results.explanation import ADMITTED, CRASHED, REJECTED, Explanation, Round, Wish
+from numawise.rules.model import NONE, Rules
+from numawise.rules.versions import REFERENCE, Version, behaviour_of
+from numawise.sets import ids_of
+
+
+def explain(case: Case, others: Sequence[Elsewhere] = (), *, suggest: bool = True) -> Explanation:
+    """What becomes of a pod, and why; ``suggest``: look for changes that would let it in."""
+    steps: list[Step] = []
+    decision = decided(case, steps.append)
+    found = _explained(case, decision, steps)
+    if isinstance(decision, Admitted) or not suggest:
+        return found
+    changes = suggestions(case, decision, found.container, found.resources, others)
+    return replace(found, suggestions=changes, searched=True)
+
+
+def _explained(case: Case, decision: Decision, steps: Sequence[Step]) -> Explanation:
+    pod, rules = case.pod, case.rules
+    merging = Merging(
+        rules.topology_policy, case.machine.numa_bits, rules.behaviour.preferred_needs_equal_masks
+    )
+    merges = _merges(steps)
+    told = _telling(merges, decision)
+    voters: tuple[Wish | Voter, ...] = ()
+    drawn = None
+    if told is not None:
+        voters = voters_of(case, _books(case, decision, merges, told), told.found)
+        drawn = _round(voters, told.merged, merging)
+    base = Explanation(
+        name=pod.name,
+        verdict=ADMITTED,
+        answer="",
+        namespace=pod.namespace,
+        uid=pod.uid,
+        qos=pod.qos,
+        policy=rules.topology_policy,
+        scope="" if rules.topology_policy == NONE else "pod" if rules.pod_scope else "container",
+        rule=merging.rule,
+        round=drawn,
+        findings=tuple(findings(steps)),
+    )
+    if isinstance(decision, Admitted):
+        lost = None
+        if told is not None and not told.merged.best.preferred:
+            lost = merge_cause(_having_a_say(voters), merging)
+        answer, resources = admitted_answer(case, decision, lost)
+        return replace(base, answer=answer, resources=resources)
+    if isinstance(decision, Crashed):
+        cause = crash_cause(case, decision.message)
+        return replace(
+            base,
+            verdict=CRASHED,
+            answer=f"The kubelet crashes on this pod: {cause.text}",
+            resources=cause.resources,
+            message=decision.message,
+            remarks=remarks_of(case, None),
+        )
+    refused = told is not None and not told.merged.admitted
+    if refused:
+        assert told is not None
+        cause = merge_cause(_having_a_say(voters), merging)
+        container = told.merged.container or ""
+    else:
+        cause, container = failure_cause(case, decision, steps), decision.container
+    return replace(
+        base,
+        verdict=REJECTED,
+        answer=_answer(case, container, cause),
+        container=container,
+        resources=cause.resources,
+        reason=decision.reason,
+        message=decision.message,
+        rule=base.rule if refused else "",
+        remarks=remarks_of(case, decision),
+    )
+
+
+def _answer(case: Case, container: str, cause: Cause) -> str:
+    where = f"container {container}: " if container and len(case.pod.containers) > 1 else ""
+    return f"Rejected: {where}{cause.text}"
+
+
+def explain_hints(
+    policy: str,
+    hints: dict[str, Family | None],
+    numas: Sequence[int],
+    *,
+    name: str = "",
+    namespace: str = "default",
+    container: str | None = "",
+    scope: str = "",
+    version: Version = REFERENCE,
+    remarks: Sequence[str] = (),
+) -> Explanation:
+    """Why hints alone, pasted or out of a log, are or are not enough for a policy."""
+    machine = Machine((), tuple(Numa(numa) for numa in numas))
+    rules = Rules(topology_policy=policy, behaviour=behaviour_of(version))
+    merging = Merging(policy, machine.numa_bits, rules.behaviour.preferred_needs_equal_masks)
+    voters = tuple(pasted(resource, family, sorted(numas)) for resource, family in hints.items())
+    some = _having_a_say(voters)
+    if policy == NONE:
+        best, admitted = Hint(None, preferred=False), True
+    else:
+        best, admitted = judge(machine, rules, [voter.family for voter in some])
+    merged = HintsMerged(container, best, admitted, 0, (), ())
+    base = Explanation(
+        name=name,
+        namespace=namespace,
+        verdict=ADMITTED if admitted else REJECTED,
+        answer="",
+        policy=policy,
+        scope=scope,
+        rule=merging.rule,
+        round=_round(voters, merged, merging),
+        container=container or "",
+        remarks=tuple(remarks),
+    )
+    if policy == NONE:
+        return replace(base, answer="Admitted: policy none does not look at hints")
+    if admitted and best.preferred:
+        where = "any NUMA node" if best.numa is None else f"NUMA {best.numa}"
+        if best.numa is None and some:
+            where = f"NUMA {','.join(map(str, ids_of(machine.numa_bits)))}"
+        return replace(base, answer=f"Admitted: on {where}, which all resources prefer")
+    cause = merge_cause(some, merging)
+    if admitted:
+        text = f"Admitted on NUMA {best.numa}, but not as preferred: {cause.text}"
+        return replace(base, answer=text, resources=cause.resources)
+    return replace(
+        base,
+        answer=f"Rejected: {cause.text}",
+        resources=cause.resources,
+        reason=TOPOLOGY_AFFINITY,
+        message=NOT_ALIGNED,
+    )
+
+
+# --- rounds of hints ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """The steps of one merge."""
+
+    found: tuple[HintsFound, ...]
+    merged: HintsMerged
+
+
+def _merges(steps: Sequence[Step]) -> list[_Merge]:
+    """The merges among the steps; one that was never finished is left out."""
+    merges: list[_Merge] = []
+    found: list[HintsFound] = []
+    for step in steps:
+        if isinstance(step, RoundBegan):
+            found = []
+        elif isinstance(step, HintsFound):
+            found.append(step)
+        elif isinstance(step, HintsMerged):
+            merges.append(_Merge(tuple(found), step))
+    return merges
+
+
+def _telling(merges: Sequence[_Merge], decision: Decision) -> _Merge | None:
+    """The merge that tells most: of a refusal the last, else the first that was not preferred."""
+    if isinstance(decision, Admitted):
+        for one in merges:
+            if not one.merged.best.preferred:
+                return one
+    return merges[-1] if merges else None
+
+
+def _books(case: Case, decision: Decision, merges: Sequence[_Merge], told: _Merge) -> NodeState | None:
+    """The state at the time of a merge, where it is known."""
+    if isinstance(decision, Rejected) and told is merges[-1]:
+        return decision.state
+    return case.state if told is merges[0] else None
+
+
+def _having_a_say(voters: Sequence[Wish | Voter]) -> list[Voter]:
+    return [voter for voter in voters if isinstance(voter, Voter)]
+
+
+def _round(voters: Sequence[Wish | Voter], merged: HintsMerged, merging: Merging) -> Round:
+    wishes = tuple(one.wish if isinstance(one, Voter) else one for one in voters)
+    steps = narrowings(_having_a_say(voters), merging)
+    return Round(merged.container, wishes, steps, merged.best, merged.admitted)

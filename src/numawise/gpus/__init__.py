@@ -1,0 +1,1 @@
+"""Our own choice of GPUs: links, measures and the search for the best linked set."""

@@ -1,0 +1,180 @@
+"""A simulated node out of files: a machine, a configuration, state files or a bundle with all of them.
+
+Rules kept here:
+
+1. A machine file is taken to the letter; a saved discovery, a name of the catalogue and words like
+   ``2s 4n 64c 8gpu`` are taken as the kubelet would be told that machine, and ``this`` is the one we run on.
+2. What stands beside a bundle takes the place of what is in it.
+3. Pods of a bundle run, unless they have ended: what they asked for counts, also without a state file.
+4. A kubelet that would not start is an ``InputError`` with its own words, at the file it refuses.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from numawise.codec.document import read_file
+from numawise.codec.hardware.encode import is_hardware
+from numawise.codec.machine import decode_machine
+from numawise.codec.pod import pods_in, unique_uids
+from numawise.errors import InputError
+from numawise.explain.case import requested
+from numawise.inputs.bundle import Bundle, open_bundle
+from numawise.inputs.files import load_kubelet_config, load_profile, load_state
+from numawise.inputs.given import THIS, machine_given
+from numawise.machine.catalog import CATALOG
+from numawise.machine.hardware import Hardware
+from numawise.machine.known import hardware_of
+from numawise.machine.model import Machine
+from numawise.machine.synthetic import is_synthetic
+from numawise.node.node import Files, Node, boot
+from numawise.request.defaults import RawPod
+from numawise.request.model import Role
+from numawise.rules.check import Refusal
+from numawise.rules.config import KubeletConfig
+from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
+from numawise.rules.versions import DEFAULT, Profile, Version
+
+ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSource:
+    """All that a kubelet is started with."""
+
+    machine: Machine
+    hardware: Hardware
+    """For pictures."""
+    config: KubeletConfig
+    version: Version
+    texts: dict[str, str] = field(default_factory=dict)
+    """State file → text."""
+    config_place: str = ""
+    state_place: str = ""
+    remark: str = ""
+    """What to know about the release."""
+    pods: tuple[RawPod, ...] = ()
+    """Pods that run there, as far as a bundle tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What somebody named on the command line."""
+
+    machine: str | None = None
+    config: str | None = None
+    state: str | None = None
+    bundle: str | None = None
+    kube: str | None = None
+
+
+def source_of(named: Named) -> NodeSource:
+    """Read all that is named (rule 2)."""
+    bundle = open_bundle(named.bundle) if named.bundle else None
+    profile = release_of(named.kube, bundle)
+    if named.machine is not None or bundle is None:
+        if named.machine is None:
+            raise InputError("is missing", field="--machine", advice="give --machine, or --bundle")
+        machine, hardware = machine_of(named.machine)
+    else:
+        machine, hardware = bundle.machine(), bundle.hardware()
+    if named.config is not None or bundle is None:
+        if named.config is None:
+            raise InputError(
+                "is missing", field="--kubelet-config", advice="give --kubelet-config, or --bundle"
+            )
+        config, place = load_kubelet_config(named.config, profile.version), named.config
+    else:
+        config, place = bundle.config(profile.version), bundle.path
+    if named.state is not None:
+        texts, state = load_state(named.state).texts, named.state
+    elif bundle is not None:
+        texts, state = bundle.texts, bundle.path
+    else:
+        texts, state = {}, ""
+    pods = running_pods(bundle) if bundle is not None else ()
+    return NodeSource(machine, hardware, config, profile.version, texts, place, state, profile.remark, pods)
+
+
+def running_pods(bundle: Bundle) -> tuple[RawPod, ...]:
+    """The pods of a bundle that have not ended."""
+    document = bundle.pod_document()
+    found: list[RawPod] = []
+    for part in document.root.at("items").items() if document is not None else ():
+        if part.at("status", "phase").value not in ENDED:
+            found += pods_in(part, "Pod")
+    return unique_uids(found)
+
+
+def release_of(kube: str | None, bundle: Bundle | None = None) -> Profile:
+    """The release that is asked for, or that of the bundle, or the newest."""
+    if bundle is not None:
+        return bundle.profile(kube)
+    return load_profile(kube) if kube is not None else Profile(DEFAULT)
+
+
+def machine_of(text: str) -> tuple[Machine, Hardware]:
+    """The machine that is meant (rule 1)."""
+    path = Path(text)
+    if text != "-" and not path.exists() and (text == THIS or text in CATALOG or is_synthetic(text)):
+        given = machine_given(text)
+        return given.machine, given.hardware
+    documents = read_file(text)
+    if len(documents) != 1:
+        message = f"holds {len(documents)} documents, and one machine is wanted"
+        raise InputError(message, file=documents[0].file, line=documents[1].line(()))
+    if text != "-" and is_hardware(documents[0].value):
+        given = machine_given(text)
+        return given.machine, given.hardware
+    machine = decode_machine(documents[0])
+    name = "" if text == "-" else path.resolve().parent.name if path.stem == "machine" else path.stem
+    return machine, hardware_of(machine, name)
+
+
+def booted(source: NodeSource) -> Node:
+    """Start a kubelet; device plugins have registered (rule 4)."""
+    node = boot(source.machine, source.config, Files(dict(source.texts)), version=source.version)
+    if isinstance(node, Refusal):
+        starting = source.state_place and node.stage.endswith("-start")
+        raise InputError(
+            f"the kubelet would not start ({node.stage}): {node.message}",
+            file=source.state_place if starting else source.config_place,
+            advice=refusal_advice(node, len(source.machine.numa), source.version),
+        )
+    node.plugins_registered(source.machine.plugins)
+    if source.pods:
+        _populate(node, source.pods)
+    return node
+
+
+def _populate(node: Node, pods: Sequence[RawPod]) -> None:
+    """Let pods run that a kubelet is known to have (rule 3)."""
+    known = {pod.uid: requested(pod, node.rules) for pod in pods}
+    going_on = {
+        (uid, container.name)
+        for uid, pod in known.items()
+        for container in pod.containers
+        if container.role is not Role.INIT
+    }
+    state = node.state
+    node.keep(
+        replace(
+            state,
+            active={**state.active, **known},
+            departed=state.departed - known.keys(),
+            running=state.running | going_on,
+        )
+    )
+
+
+def refusal_advice(refusal: Refusal, numas: int, version: Version) -> str:
+    """What helps against a refusal, where that is not plain from it."""
+    if not refusal.message.startswith("unsupported on machines with more than"):
+        return ""
+    if maturity(TOPOLOGY_MATURITY[MOST_NUMA], version) is None:
+        return "this release has no option for more; set topologyManagerPolicy: none"
+    return (
+        f'set max-allowable-numa-nodes: "{numas}" in topologyManagerPolicyOptions; the kubelet then compares '
+        f"up to {float(2**numas - 1) ** 3:.1e} combinations of hints for a container with CPUs, memory and "
+        "one device"
+    )

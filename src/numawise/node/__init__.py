@@ -1,0 +1,1 @@
+"""One simulated kubelet: start, admission, containers, restarts and state files."""

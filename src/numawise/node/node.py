@@ -1,0 +1,207 @@
+"""A simulated kubelet on one node: its rules, its state, and the state files it would have written."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from numawise.codec.checkpoint import (
+    CPU_FILE,
+    DEVICE_FILE,
+    MEMORY_FILE,
+    decode_cpu,
+    decode_devices,
+    decode_memory,
+    encode_cpu,
+    encode_devices,
+    encode_memory,
+)
+from numawise.codec.kubelet.config import decode_kubelet_config
+from numawise.engine.admit import Admitted, Decision, Rejected, admit
+from numawise.engine.device.allocate import Pick, lowest
+from numawise.engine.lifecycle import (
+    Started,
+    devices_changed,
+    plugins_spoke,
+    reconcile,
+    remove,
+    start_containers,
+)
+from numawise.engine.room import allocatable
+from numawise.engine.start import Records, build, start
+from numawise.engine.state import NodeState
+from numawise.engine.trace import Note, ignore
+from numawise.machine.model import Device, DevicePlugin, Machine
+from numawise.request.model import PodRequest
+from numawise.rules.check import Refusal, Settings, check
+from numawise.rules.config import KubeletConfig
+from numawise.rules.model import Rules
+from numawise.rules.versions import REFERENCE, Behaviour, Version, behaviour_of, check_known
+from numawise.sets import CpuSet
+
+
+@dataclass(slots=True)
+class Files:
+    """The texts of the state files, written when the state they come from changed."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    forgotten: str = ""
+    """Why the Device Manager's file was passed over; the kubelet goes on without it."""
+    _cpu: object = None
+    _memory: object = None
+    _devices: object = None
+
+    def read(self, rules: Rules) -> Records | Refusal:
+        """What a kubelet with these rules makes of the files."""
+        cpu = memory = devices = None
+        if CPU_FILE in self.texts and rules.cpu_manager:
+            decoded = decode_cpu(self.texts[CPU_FILE], rules)
+            if isinstance(decoded, Refusal):
+                return decoded
+            cpu = decoded
+        if MEMORY_FILE in self.texts and rules.memory_manager:
+            memory = decode_memory(self.texts[MEMORY_FILE], rules)
+        if DEVICE_FILE in self.texts and rules.device_manager:
+            found = decode_devices(self.texts[DEVICE_FILE], rules)
+            if isinstance(found, str):
+                self.forgotten = (
+                    f"{DEVICE_FILE}: {found}; the kubelet goes on as if no devices were allocated"
+                )
+            else:
+                devices = found
+        self._cpu, self._memory, self._devices = cpu, memory, devices
+        return Records(cpu, memory, devices)
+
+    def write(self, rules: Rules, state: NodeState) -> None:
+        """Bring the files up to date."""
+        pods, data = rules.pod_level_managers, rules.behaviour.files_carry_data
+        if rules.cpu_manager and state.cpu is not self._cpu:
+            self._cpu = state.cpu
+            policy = "static" if rules.cpu_static else "none"
+            self.texts[CPU_FILE] = encode_cpu(policy, state.cpu, pods=pods, data=data)
+        if rules.memory_manager and state.memory is not self._memory:
+            self._memory = state.memory
+            policy = "Static" if rules.memory_static else "None"
+            self.texts[MEMORY_FILE] = encode_memory(policy, state.memory, pods=pods, data=data)
+        if state.devices.saved is not None and state.devices.saved is not self._devices:
+            self._devices = state.devices.saved
+            self.texts[DEVICE_FILE] = encode_devices(state.devices.saved)
+
+
+class Tune(Protocol):
+    """What may be changed about a release while it starts."""
+
+    def config(self, kubelet: Mapping[str, object] | KubeletConfig, config: KubeletConfig) -> KubeletConfig:
+        """The configuration to go on with; ``kubelet``: as it was given."""
+        ...
+
+    def settings(self, kubelet: Mapping[str, object] | KubeletConfig, settings: Settings) -> Settings:
+        """The settings to go on with, its gates among them."""
+        ...
+
+    def behaviour(self, behaviour: Behaviour) -> Behaviour:
+        """The behaviours to go on with."""
+        ...
+
+
+@dataclass(slots=True)
+class Node:
+    """One kubelet and what it remembers; ``boot`` makes one."""
+
+    machine: Machine
+    config: KubeletConfig
+    settings: Settings
+    rules: Rules
+    state: NodeState
+    files: Files
+    write_files: bool = True
+
+    def allocatable(self) -> dict[str, int]:
+        """What all pods together may ask for."""
+        return allocatable(self.machine, self.settings.reservation, self.config, self.state)
+
+    def admit(self, pod: PodRequest, note: Note = ignore, pick: Pick = lowest) -> Decision:
+        """Admit one pod, and keep what came of it."""
+        decision = admit(self.machine, self.rules, self.state, pod, note, pick)
+        if isinstance(decision, Admitted | Rejected):
+            self.keep(decision.state)
+        return decision
+
+    def start(
+        self, pod: PodRequest, admitted: Admitted, note: Note = ignore, pick: Pick = lowest
+    ) -> tuple[Started, ...]:
+        """Start the containers of an admitted pod."""
+        state, started = start_containers(self.rules, self.state, pod, admitted.affinity, note, pick)
+        self.keep(state)
+        return started
+
+    def remove(self, uid: str) -> None:
+        """A pod has ended."""
+        self.keep(remove(self.state, uid))
+
+    def reconcile(self) -> tuple[Started, ...]:
+        """One pass of the CPU Manager's loop."""
+        state, pushes = reconcile(self.rules, self.state)
+        self.keep(state)
+        return pushes
+
+    def devices_changed(self, resource: str, devices: Iterable[Device]) -> None:
+        """A device plugin sent a new list."""
+        if not self.rules.device_manager:
+            return
+        self.keep(devices_changed(self.state, resource, devices))
+
+    def plugins_registered(self, plugins: Iterable[DevicePlugin]) -> None:
+        """Device plugins registered, each with its list."""
+        if not self.rules.device_manager:
+            return
+        self.keep(plugins_spoke(self.state, plugins))
+
+    def sources_ready(self) -> None:
+        """All pods are known again after a restart; collecting may begin."""
+        self.keep(replace(self.state, ready=True))
+
+    def keep(self, state: NodeState) -> None:
+        """Take over a new state, and write the files that changed."""
+        self.state = state
+        if self.write_files:
+            self.files.write(self.rules, state)
+
+
+def boot(
+    machine: Machine,
+    kubelet: Mapping[str, object] | KubeletConfig,
+    files: Files,
+    before: NodeState | None = None,
+    *,
+    version: Version = REFERENCE,
+    tune: Tune | None = None,
+) -> Node | Refusal:
+    """Start a kubelet on a machine, with a configuration and the files an earlier one left.
+
+    ``before``: the state in which an earlier kubelet went down while its pods ran on; ``tune``: what is to be
+    otherwise than in the release.  ``ValueError``: the release is not known.
+    """
+    check_known(version)
+    config = kubelet if isinstance(kubelet, KubeletConfig) else decode_kubelet_config(kubelet, version)
+    if isinstance(config, Refusal):
+        return config
+    behaviour = behaviour_of(version)
+    if tune is not None:
+        config = tune.config(kubelet, config)
+    settings = check(config, CpuSet(machine.layout.all), machine.capacity, version)
+    if isinstance(settings, Refusal):
+        return settings
+    if tune is not None:
+        settings, behaviour = tune.settings(kubelet, settings), tune.behaviour(behaviour)
+    rules = build(machine, config, settings, version, behaviour)
+    if isinstance(rules, Refusal):
+        return rules
+    records = files.read(rules)
+    if isinstance(records, Refusal):
+        return records
+    state = start(machine, rules, records, before)
+    if isinstance(state, Refusal):
+        return state
+    node = Node(machine, config, settings, rules, state, files)
+    node.keep(state)
+    return node

@@ -1,0 +1,1 @@
+"""The kubelet's three state files: read, and judged by themselves and beside the node."""

@@ -1,0 +1,257 @@
+"""The state files of one directory, and who holds what by them.
+
+Rules kept here:
+
+1. A directory is one as ``/var/lib/kubelet``; a single file is known by its name, or else by its content.
+2. A file that cannot be read as text or as JSON is still a file: what is wrong with it is told.
+3. A pod is known by its uid.  A static pod has another uid at the API server than with the kubelet;
+   its annotation tells the kubelet's.  Pods that have ended are not alive.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
+from numawise.codec.checkpoint.look import Look, kind_of_state, look
+from numawise.codec.document import Document, read_file
+from numawise.codec.pod import decode_pods
+from numawise.engine.state import Block, CpuState, DeviceFile, MemoryState
+from numawise.errors import InputError
+from numawise.inputs.files import LARGEST_STATE, PLACES
+from numawise.request.defaults import RawPod
+from numawise.sets import format_ids
+
+HASH = "kubernetes.io/config.hash"
+ENDED = ("Succeeded", "Failed")
+SHORT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """One state file."""
+
+    name: str
+    """``cpu_manager_state``, ``memory_manager_state`` or ``kubelet_internal_checkpoint``."""
+    path: Path
+    raw: bytes
+    look: Look
+
+    @property
+    def text(self) -> str:
+        """Its text, as the kubelet would decode it."""
+        return self.raw.decode("utf-8", errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The state files of one kubelet."""
+
+    directory: Path
+    files: tuple[StateFile, ...]
+
+    def file(self, name: str) -> StateFile | None:
+        """The file of this name, if it is there."""
+        return next((file for file in self.files if file.name == name), None)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Name → text, as a simulated kubelet takes them."""
+        return {file.name: file.text for file in self.files}
+
+    @property
+    def cpu(self) -> CpuState:
+        """What the CPU Manager has recorded, as far as it could be read."""
+        file = self.file(CPU_FILE)
+        return (file.look.cpu if file else None) or CpuState()
+
+    @property
+    def memory(self) -> MemoryState:
+        """What the Memory Manager has recorded."""
+        file = self.file(MEMORY_FILE)
+        return (file.look.memory if file else None) or MemoryState()
+
+    @property
+    def devices(self) -> DeviceFile:
+        """What the Device Manager has recorded."""
+        file = self.file(DEVICE_FILE)
+        return (file.look.devices if file else None) or DeviceFile()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What one container has, by all three files; without a container, what the pod has as a whole."""
+
+    uid: str
+    container: str
+    cpus: int = 0
+    blocks: tuple[Block, ...] = ()
+    devices: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Resource → device ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class LivePod:
+    """A pod that runs."""
+
+    raw: RawPod
+    uids: tuple[str, ...]
+    """Under which the kubelet may know it."""
+    running: bool
+    """It has been admitted and has not ended."""
+    containers: Mapping[str, str] = field(default_factory=dict)
+    """Container id, without the runtime's prefix → name."""
+
+    @property
+    def name(self) -> str:
+        """``namespace/name``, without the default namespace."""
+        return self.raw.name if self.raw.namespace == "default" else f"{self.raw.namespace}/{self.raw.name}"
+
+
+Live = Mapping[str, LivePod]
+"""Pods by every uid that the kubelet may know them by."""
+
+
+def load_folder(directory: str) -> StateFolder:
+    """Read the state files of a directory, or a single one (rule 1)."""
+    place = Path(directory)
+    if place.is_file():
+        raw = _bytes(place)
+        text = raw.decode("utf-8", errors="replace")
+        name = next((name for name in PLACES if place.name.startswith(name)), "") or kind_of_state(text)
+        if not name:
+            raise InputError(
+                "is not a kubelet state file", file=directory, advice=f"expected {', '.join(PLACES)}"
+            )
+        return StateFolder(place.parent, (StateFile(name, place, raw, look(name, text)),))
+    if not place.is_dir():
+        what = "is neither a directory nor a file" if place.exists() else "does not exist"
+        advice = "give the folder with cpu_manager_state, as in /var/lib/kubelet"
+        raise InputError(what, file=directory, advice=advice)
+    files = []
+    for name, places in PLACES.items():
+        path = next((place / inner for inner in places if _is_file(place / inner)), None)
+        if path is not None:
+            raw = _bytes(path)
+            files.append(StateFile(name, path, raw, look(name, raw.decode("utf-8", errors="replace"))))
+    if not files:
+        raise InputError("has no kubelet state files", file=directory, advice=f"expected {', '.join(PLACES)}")
+    return StateFolder(place, tuple(files))
+
+
+def holders(folder: StateFolder) -> tuple[Holder, ...]:
+    """Everybody who holds something, by uid and container; containers only known by id come last."""
+    found: dict[tuple[str, str], Holder] = {}
+    cpu, memory, devices = folder.cpu, folder.memory, folder.devices
+    keys = {
+        *((uid, name) for uid, inner in cpu.assignments.items() for name in inner),
+        *((uid, "") for uid in cpu.pods),
+        *((uid, name) for uid, inner in memory.assignments.items() for name in inner),
+        *((uid, "") for uid in memory.pods),
+        *((uid, name) for uid, inner in devices.grants.items() for name in inner),
+    }
+    for uid, name in sorted(keys):
+        cpus = cpu.assignments.get(uid, {}).get(name, 0) if name else cpu.pods.get(uid, 0)
+        blocks = memory.assignments.get(uid, {}).get(name, ()) if name else memory.pods.get(uid, ())
+        grants = devices.grants.get(uid, {}).get(name, {})
+        found[uid, name] = Holder(
+            uid,
+            name,
+            cpus,
+            tuple(blocks),
+            tuple((resource, tuple(sorted(grant.ids))) for resource, grant in sorted(grants.items())),
+        )
+    file = folder.file(CPU_FILE)
+    by_id = file.look.by_id if file else {}
+    return (*found.values(), *(Holder("", name, cpus) for name, cpus in sorted(by_id.items())))
+
+
+def recorded_uids(folder: StateFolder) -> tuple[str, ...]:
+    """The pods that some file knows."""
+    return tuple(dict.fromkeys(holder.uid for holder in holders(folder) if holder.uid))
+
+
+def load_live(paths: Iterable[str]) -> Live:
+    """Read the pods of a node, as ``kubectl get pods -A -o json`` prints them, without those that ended."""
+    found: dict[str, LivePod] = {}
+    named = False
+    for path in paths:
+        for document in read_file(path):
+            for value, raw in _pods(document):
+                pod = _live(value, raw)
+                named = named or bool(pod.uids)
+                if pod.running or (value.get("status") or {}).get("phase") not in ENDED:
+                    found.update(dict.fromkeys(pod.uids, pod))
+        if not named:
+            raise InputError(
+                "its pods have no metadata.uid, by which the kubelet knows them",
+                file=path,
+                advice="give what the cluster says: kubectl get pods -A -o json",
+            )
+    return found
+
+
+def label(holder: Holder, live: Live | None = None) -> str:
+    """What to call a holder: ``train-0/app`` where the pod is known, else the beginning of its uid."""
+    pod = (live or {}).get(holder.uid)
+    name = pod.name if pod else holder.uid[:SHORT]
+    if not holder.uid:
+        return f"container {holder.container[:SHORT]}"
+    return f"{name}/{holder.container}" if holder.container else f"{name} (whole pod)"
+
+
+def memory_text(blocks: Iterable[Block]) -> str:
+    """``8Gi on NUMA 0, 2Gi hugepages-1Gi on NUMA 0``."""
+    from numawise.quantity import Quantity  # noqa: PLC0415 - only people want it
+
+    told = []
+    for block in blocks:
+        kind = "" if block.type == "memory" else f" {block.type}"
+        told.append(f"{Quantity.of(block.size)}{kind} on NUMA {format_ids(block.numa)}")
+    return ", ".join(told)
+
+
+def _pods(document: Document) -> Iterator[tuple[Mapping[str, Any], RawPod]]:
+    """The objects of a document that are pods, each as it stands and as a request."""
+    waiting = [document.value]
+    while waiting:
+        value = waiting.pop(0)
+        if not isinstance(value, Mapping):
+            continue
+        if str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
+            waiting.extend(value["items"])
+        elif value.get("kind", "Pod") == "Pod" and isinstance(value.get("spec"), Mapping):
+            (raw,) = decode_pods(Document({**value, "kind": "Pod"}, document.file))
+            yield value, raw
+
+
+def _live(value: Mapping[str, Any], raw: RawPod) -> LivePod:
+    metadata = value.get("metadata") or {}
+    status = value.get("status") or {}
+    known = (metadata.get("uid"), (metadata.get("annotations") or {}).get(HASH))
+    statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    containers = {
+        str(one.get("containerID", "")).rpartition("//")[2]: str(one.get("name", ""))
+        for one in statuses
+        if isinstance(one, Mapping) and one.get("containerID")
+    }
+    uids = tuple(dict.fromkeys(str(uid) for uid in known if uid))
+    return LivePod(raw, uids, status.get("phase") == "Running", containers)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > LARGEST_STATE:
+            raise InputError("is too large for a kubelet state file", file=str(path))
+        return path.read_bytes()
+    except OSError as error:
+        advice = "do this as root" if isinstance(error, PermissionError) else ""
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path), advice=advice) from error

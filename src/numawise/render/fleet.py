@@ -1,0 +1,178 @@
+"""Many nodes in words: a row for each node and each workload, who fits nowhere, and the same as data."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from numawise.apps.simulate.fleet import NOWHERE, PLACED, REJECTED, Fleet, Member, Sent, exclusive_cpus
+from numawise.engine.room import PODS, amount_text
+from numawise.render.simulation import Row, container_rows
+from numawise.render.table import GREEN, RED, YELLOW
+from numawise.render.words import counted
+from numawise.request.defaults import RawPod
+from numawise.request.model import CPU, MEMORY
+from numawise.results.plain import API_VERSION
+from numawise.rules.versions import shown
+
+NODE_COLUMNS = ("NODE", "PODS", "CPU", "EXCLUSIVE", "MEMORY", "DEVICES")
+WORK_COLUMNS = ("WORKLOAD", "PODS", "PLACED", "ON")
+MOST_NAMED = 4
+Data = dict[str, Any]
+
+
+def node_rows(fleet: Fleet) -> list[Row]:
+    """A row for each node; neighbours that look alike share one."""
+    rows: list[Row] = []
+    for figures, alike in groupby(fleet.members, key=_figures):
+        members = list(alike)
+        name = members[0].name
+        if len(members) > 1:
+            name = f"{name} … {members[-1].name} ({len(members)})"
+        rows.append([name, *figures])
+    return rows
+
+
+def _figures(member: Member) -> tuple[str, ...]:
+    devices = [
+        f"{resource} {member.used.get(resource, 0)}/{member.allocatable[resource]}"
+        for resource in sorted(member.node.state.devices.plugins)
+    ]
+    return (
+        str(member.before + len(member.placed)),
+        _share(member, CPU),
+        str(exclusive_cpus(member)),
+        _share(member, MEMORY),
+        ", ".join(devices) or "-",
+    )
+
+
+def _share(member: Member, name: str) -> str:
+    asked, limit = member.used.get(name, 0), member.allocatable[name]
+    if name == MEMORY:
+        return f"{asked / 2**30:.1f}/{limit / 2**30:.1f} GiB"
+    return f"{amount_text(name, asked)}/{amount_text(name, limit)}"
+
+
+def work_rows(fleet: Fleet) -> list[Row]:
+    """A row for each workload: how many of its pods run, and where."""
+    rows: list[Row] = []
+    for name, sent in _workloads(fleet.sent).items():
+        placed = [one for one in sent if one.verdict == PLACED]
+        style = GREEN if len(placed) == len(sent) else YELLOW if placed else RED
+        rows.append([name, str(len(sent)), (str(len(placed)), style), _where(placed)])
+    return rows
+
+
+def _workloads(sent: Sequence[Sent]) -> dict[str, list[Sent]]:
+    found: dict[str, list[Sent]] = {}
+    for one in sent:
+        found.setdefault(workload(one.pod), []).append(one)
+    return found
+
+
+def workload(pod: RawPod) -> str:
+    """Whose pod it is."""
+    name = pod.owner.partition(" ")[2] or pod.name
+    return name if pod.namespace == "default" else f"{pod.namespace}/{name}"
+
+
+def _where(placed: Sequence[Sent]) -> str:
+    """``a-0 (8), a-1 (8) and 3 more nodes``."""
+    counts = Counter(one.node for one in placed)
+    if not counts:
+        return "-"
+    named = [f"{node} ({many})" if many > 1 else node for node, many in list(counts.items())[:MOST_NAMED]]
+    more = len(counts) - MOST_NAMED
+    return ", ".join(named) + (f" and {counted(more, 'more node')}" if more > 0 else "")
+
+
+def notes(fleet: Fleet) -> Iterator[str]:
+    """Why pods run nowhere, those alike together."""
+    for name, sent in _workloads(fleet.sent).items():
+        failed = [one for one in sent if one.verdict != PLACED]
+        for (verdict, reasons), alike in groupby(failed, key=lambda one: (one.verdict, one.reasons)):
+            some = list(alike)
+            who = counted(len(some), "pod")
+            if verdict == REJECTED:
+                where = _where(some)
+                yield f"{name}: {who} rejected by the kubelet of {where}: {reasons[0][0]}"
+            else:
+                told = ", ".join(f"{reason} on {counted(many, 'node')}" for reason, many in reasons)
+                yield (
+                    f"{name}: {who} fit nowhere: {told}" if len(some) > 1 else f"{name}: fits nowhere: {told}"
+                )
+            why = next((one.why for one in some if one.why), "")
+            if why:
+                yield f"    for example {why}"
+
+
+def summary(fleet: Fleet) -> str:
+    """``980 of 1000 pods placed on 40 nodes``."""
+    text = f"{fleet.placed} of {len(fleet.sent)} pods placed on {counted(len(fleet.members), 'node')}"
+    rejected = sum(one.verdict == REJECTED for one in fleet.sent)
+    if rejected:
+        text += f", {rejected} rejected by a kubelet"
+    nowhere = sum(one.verdict == NOWHERE for one in fleet.sent)
+    if nowhere:
+        text += f", {nowhere} {'fits' if nowhere == 1 else 'fit'} nowhere"
+    if fleet.interrupted:
+        text += f"; interrupted, {fleet.total - len(fleet.sent)} not tried"
+    return text
+
+
+def fleet_data(fleet: Fleet) -> Data:
+    """All of it as plain data."""
+    found: Data = {
+        "apiVersion": API_VERSION,
+        "kind": "FleetSimulation",
+        "choice": fleet.choice,
+        "placed": fleet.placed,
+        "rejected": sum(one.verdict == REJECTED for one in fleet.sent),
+        "nowhere": sum(one.verdict == NOWHERE for one in fleet.sent),
+        "nodes": [_member_data(one) for one in fleet.members],
+        "pods": [_sent_data(one) for one in fleet.sent],
+    }
+    if fleet.interrupted:
+        found["interrupted"] = True
+    return found
+
+
+def _member_data(member: Member) -> Data:
+    return {
+        "name": member.name,
+        "kubernetes": shown(member.version),
+        "pods": member.before + len(member.placed),
+        "rejected": member.rejected,
+        "exclusive_cpus": exclusive_cpus(member),
+        "resources": {
+            name: {"allocatable": _number(name, limit), "requested": _number(name, member.used.get(name, 0))}
+            for name, limit in member.allocatable.items()
+            if name != PODS or limit
+        },
+    }
+
+
+def _number(name: str, size: int) -> int | float:
+    """CPUs as a number of CPUs, memory in bytes."""
+    if name == CPU:
+        return size // 1000 if size % 1000 == 0 else size / 1000
+    return size
+
+
+def _sent_data(one: Sent) -> Data:
+    found: Data = {
+        "name": one.pod.name,
+        "namespace": one.pod.namespace,
+        "uid": one.pod.uid,
+        "workload": workload(one.pod),
+        "verdict": one.verdict,
+        "node": one.node or None,
+    }
+    if one.outcome is not None and one.verdict == PLACED:
+        found["containers"] = container_rows(one.outcome)
+    if one.reasons:
+        found["reasons"] = [{"reason": reason, "nodes": many} for reason, many in one.reasons]
+    if one.why:
+        found["why"] = one.why
+    return found

@@ -1,0 +1,131 @@
+"""Who has what, written on a machine: what a picture with holds is drawn from.
+
+Rules kept here:
+
+1. A CPU that two have is marked as that; devices and memory carry their holder in words.
+2. Where more pods hold CPUs than there are marks, pods of one owner share a label.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from numawise.engine.state import NodeState
+from numawise.machine.hardware import Gpu, Hardware, MemoryNode, PciDevice
+from numawise.node.node import Node
+from numawise.render.picture.layout import MARKS
+from numawise.render.words import bytes_text
+from numawise.results.hold import Hold
+from numawise.sets import ids_of
+
+SEVERAL = "several"
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+RESERVED = "the system (reserved)"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Holders by CPU and device, and bytes by NUMA node."""
+
+    cpus: Mapping[int, str] = field(default_factory=dict)
+    devices: Mapping[str, str] = field(default_factory=dict)
+    memory: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """A machine with its holds, ready to be drawn."""
+
+    hardware: Hardware
+    cpus: Mapping[int, str]
+    data: tuple[Mapping[str, object], ...] = ()
+    """The holds as JSON."""
+
+
+def node_held(node: Node, names: Mapping[str, str], owners: Mapping[str, str]) -> Held:
+    """What the pods of a node have; ``names`` and ``owners`` by pod uid."""
+    state = node.state
+    shown = _names(state, names, owners)
+    cpus: dict[int, str] = {}
+    if node.rules.cpu_static:
+        cpus = dict.fromkeys(ids_of(node.rules.reserved_cpus), RESERVED)
+    for uid, containers in state.cpu.assignments.items():
+        for own in containers.values():
+            _mark(cpus, own, shown[uid])
+    for uid, own in state.cpu.pods.items():
+        _mark(cpus, own, shown[uid])
+    devices: dict[str, str] = {}
+    for uid, by_container in state.devices.grants.items():
+        for resources in by_container.values():
+            for grant in resources.values():
+                devices.update(dict.fromkeys(grant.ids, shown[uid]))
+    memory = {
+        numa: sum(table.reserved for table in books.tables.values())
+        for numa, books in state.memory.numa.items()
+    }
+    return Held(cpus, devices, memory)
+
+
+def holds_held(holds: Iterable[Hold], gpus: Mapping[str, str]) -> Held:
+    """What the jobs of a host have; ``gpus``: what the ledger calls a GPU → its name."""
+    cpus: dict[int, str] = {}
+    devices: dict[str, str] = {}
+    memory: dict[int, int] = {}
+    for hold in holds:
+        _mark(cpus, hold.grant.cpus, hold.name)
+        for _, ids in hold.grant.devices:
+            for one in ids:
+                devices[gpus.get(one, one)] = hold.name
+        for part in hold.grant.memory:
+            nodes = list(ids_of(part.numa))
+            for numa in nodes:
+                memory[numa] = memory.get(numa, 0) + part.size // len(nodes)
+    return Held(cpus, devices, memory)
+
+
+def held_hardware(hardware: Hardware, held: Held) -> Hardware:
+    """The machine with what is held written on it, and without what does not matter then."""
+    return replace(
+        hardware,
+        numa=tuple(_node(node, held.memory.get(node.id, 0)) for node in hardware.numa),
+        gpus=tuple(_gpu(gpu, held.devices) for gpu in hardware.gpus),
+        pci=tuple(_device(device, held.devices) for device in hardware.pci),
+        matrix=None,
+        remarks=(),
+    )
+
+
+def _names(state: NodeState, names: Mapping[str, str], owners: Mapping[str, str]) -> dict[str, str]:
+    """What to call each pod that has something (rule 2)."""
+    uids = dict.fromkeys((*state.cpu.assignments, *state.cpu.pods, *state.devices.grants))
+    many = len(state.cpu.assignments.keys() | state.cpu.pods.keys()) > len(MARKS)
+    found = {}
+    for uid in uids:
+        name = names.get(uid, uid).removeprefix("default/")
+        if name == uid and UUID.fullmatch(uid):
+            name = f"pod {uid[:8]}"
+        found[uid] = owners.get(uid, name) if many else name
+    return found
+
+
+def _mark(cpus: dict[int, str], own: int, name: str) -> None:
+    for cpu in ids_of(own):
+        cpus[cpu] = name if cpus.get(cpu, name) in (name, RESERVED) else SEVERAL
+
+
+def _node(node: MemoryNode, size: int) -> MemoryNode:
+    note = f"{node.note} {bytes_text(size)} held".strip() if size else node.note
+    return replace(node, note=f"· {note}" if size else note, distances=())
+
+
+def _gpu(gpu: Gpu, devices: Mapping[str, str]) -> Gpu:
+    owner = devices.get(gpu.uuid) or devices.get(gpu.name) or devices.get(gpu.address)
+    return replace(gpu, name=f"{gpu.name}: {owner}") if owner else gpu
+
+
+def _device(device: PciDevice, devices: Mapping[str, str]) -> PciDevice:
+    known = (*device.names, device.address)
+    owner = next((devices[name] for name in known if name in devices), "")
+    if not owner:
+        return device
+    return replace(device, names=(f"{known[0]}: {owner}", *device.names[1:]))

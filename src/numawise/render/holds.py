@@ -1,0 +1,206 @@
+"""Holds and placements as people read them: a line for a start, a row for a hold, why there is no room."""
+
+import time
+from collections.abc import Iterable, Sequence
+
+from numawise.apps.launch.capacity import Site, pool_cpus, pool_of
+from numawise.apps.launch.decide import Placement
+from numawise.apps.launch.no_room import NoRoom, size_text
+from numawise.apps.launch.run import Preview, Started
+from numawise.machine.hardware import Gpu
+from numawise.results.hold import Hold, Waiter
+from numawise.results.plain import API_VERSION
+from numawise.sets import format_ids
+
+COLUMNS = ("HOLD", "NAME", "USER", "OWNER", "CPUS", "NUMA", "MEMORY", "DEVICES", "BY", "SINCE", "COMMAND")
+UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+LONGEST = 40
+
+
+def started_line(started: Started) -> str:
+    """What a job has, in one line."""
+    hold = started.hold
+    return f"{hold.name} ({hold.id}): {placement_text(started.placement)}, kept by {hold.mode}"
+
+
+def placement_text(placement: Placement) -> str:
+    """``CPUs 2-9, memory on NUMA 0 (64 GiB), GPU0 GPU1``."""
+    own = bool(placement.grant.cpus)
+    parts = [f"{'CPUs' if own else 'shared CPUs'} {format_ids(placement.cpus)}"]
+    if placement.mems:
+        limit = f" ({size_text(placement.memory)})" if placement.memory else ""
+        parts.append(f"memory on NUMA {format_ids(placement.mems)}{limit}")
+    if placement.gpus:
+        parts.append(" ".join(gpu.name for gpu in placement.gpus))
+    granted = [name for resource, names in placement.grant.devices for name in names if "gpu" not in resource]
+    if granted:
+        parts.append(" ".join(granted))
+    return ", ".join(parts)
+
+
+def no_room_lines(found: NoRoom, site: Site) -> Iterable[str]:
+    """Why there is no room, and who holds what."""
+    yield f"no room: {found.reason}"
+    names = gpu_names(site)
+    for hold in found.holders:
+        what = ", ".join(held(hold, names)) or "a place in the shared pool"
+        yield f"  {hold.name} ({hold.id}) of {hold.owner.user}, {owner_text(hold)}: {what}"
+    if found.message:
+        yield f"  a kubelet would say: {found.message}"
+
+
+def held(hold: Hold, gpus: dict[str, str]) -> Iterable[str]:
+    """What a hold has, in words."""
+    grant = hold.grant
+    if grant.cpus:
+        yield f"CPUs {format_ids(grant.cpus)}"
+    if grant.memory:
+        total = sum(part.size for part in grant.memory)
+        yield f"{size_text(total)} on NUMA {format_ids(grant.mems)}"
+    for _, names in grant.devices:
+        yield " ".join(gpus.get(name, name) for name in names)
+
+
+def owner_text(hold: Hold) -> str:
+    """By what the life of a hold is told."""
+    if hold.owner.container:
+        return f"{hold.owner.engine} {hold.owner.container[:12]}"
+    return f"pid {hold.owner.pid}"
+
+
+def gpu_names(site: Site) -> dict[str, str]:
+    """What the ledger calls a GPU → its name."""
+    return {name: gpu.name for name, gpu in zip(site.gpu_ids, site.gpus, strict=True)}
+
+
+def hold_data(hold: Hold, site: Site, holds: Sequence[Hold]) -> dict[str, object]:
+    """A hold as JSON."""
+    grant = hold.grant
+    pool = pool_of(site, holds)
+    return {
+        "id": hold.id,
+        "name": hold.name,
+        "kind": hold.kind,
+        "user": hold.owner.user,
+        "uid": hold.owner.uid,
+        "pid": hold.owner.pid or None,
+        "container": f"{hold.owner.engine}:{hold.owner.container}" if hold.owner.container else None,
+        "cpus": format_ids(grant.cpus or pool_cpus(site, pool, grant.near)),
+        "exclusive": bool(grant.cpus),
+        "cpuLimit": grant.cpu_limit / 1000 if grant.cpu_limit else None,
+        "mems": format_ids(grant.mems),
+        "memory": [{"numa": format_ids(part.numa), "bytes": part.size} for part in grant.memory],
+        "devices": {resource: list(names) for resource, names in grant.devices},
+        "mode": hold.mode,
+        "group": hold.group or None,
+        "policy": hold.policy,
+        "command": list(hold.command),
+        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(hold.since)),
+        "labels": dict(hold.labels),
+    }
+
+
+def waiter_data(waiter: Waiter) -> dict[str, object]:
+    """Somebody in line, as JSON."""
+    return {
+        "user": waiter.owner.user,
+        "pid": waiter.owner.pid,
+        "request": waiter.request,
+        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(waiter.since)),
+    }
+
+
+def hold_rows(holds: Sequence[Hold], site: Site, every: Sequence[Hold]) -> list[tuple[str, ...]]:
+    """A row for each hold, under ``COLUMNS``; ``every`` hold of the host makes the shared pool."""
+    names = gpu_names(site)
+    pool = pool_of(site, every)
+    rows: list[tuple[str, ...]] = []
+    for hold in holds:
+        grant = hold.grant
+        shared = format_ids(pool_cpus(site, pool, grant.near))
+        limit = f"{grant.cpu_limit / 1000:g} of " if grant.cpu_limit else ""
+        cpus = format_ids(grant.cpus) if grant.cpus else f"{limit}shared {shared}"
+        devices = " ".join(names.get(name, name) for _, some in grant.devices for name in some)
+        memory = sum(part.size for part in grant.memory)
+        rows.append(
+            (
+                hold.id,
+                hold.name,
+                hold.owner.user,
+                owner_text(hold),
+                cpus,
+                format_ids(grant.mems) or "-",
+                size_text(memory) if memory else "-",
+                devices or "-",
+                hold.mode or "-",
+                age(time.time() - hold.since),
+                _cut(" ".join(hold.command)) or "-",
+            )
+        )
+    return rows
+
+
+def age(seconds: float) -> str:
+    """``3d4h``, ``5m2s``: at most two units."""
+    left = max(0, int(seconds))
+    parts: list[str] = []
+    for unit, size in UNITS:
+        count, left = divmod(left, size)
+        if count or (unit == "s" and not parts):
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2])
+
+
+def _cut(text: str) -> str:
+    shown = "".join(c if c.isprintable() else "?" for c in text)
+    return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
+
+
+def placement_data(placement: Placement) -> dict[str, object]:
+    """A placement as JSON."""
+    return {
+        "cpus": format_ids(placement.cpus),
+        "exclusive": bool(placement.grant.cpus),
+        "mems": format_ids(placement.mems),
+        "memory": placement.memory or None,
+        "gpus": [gpu_data(gpu) for gpu in placement.gpus],
+        "nics": [{"name": nic.name, "rdma": nic.hca or None} for nic in placement.nics],
+        "devices": {resource: list(names) for resource, names in placement.grant.devices},
+        "policy": placement.policy,
+        "aligned": placement.aligned,
+        "remarks": list(placement.remarks),
+    }
+
+
+def gpu_data(gpu: Gpu) -> dict[str, object]:
+    """A GPU as JSON."""
+    return {"name": gpu.name, "uuid": gpu.uuid or None, "address": gpu.address or None}
+
+
+def preview_data(found: Preview, command: Sequence[str]) -> dict[str, object]:
+    """What a launcher would do, as JSON."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Placement",
+        **placement_data(found.placement),
+        "remarks": list(found.remarks),
+        "mode": found.mode or None,
+        "steps": list(found.steps),
+        "environment": dict(found.environment),
+        "command": list(command),
+    }
+
+
+def free_text(site: Site, holds: Sequence[Hold]) -> str:
+    """What is left: CPUs by NUMA node, and GPUs."""
+    pool = pool_of(site, holds)
+    taken = {name for hold in holds for _, names in hold.grant.devices for name in names}
+    free = [gpu.name for name, gpu in zip(site.gpu_ids, site.gpus, strict=True) if name not in taken]
+    parts = [
+        f"NUMA {numa}: CPUs {format_ids(pool & cpus & ~site.reserved) or 'none'}"
+        for numa, cpus in (site.cpus or {}).items()
+    ]
+    if site.gpus:
+        parts.append(f"GPUs: {' '.join(free) or 'none'}")
+    kept = f" (kept for the system: {format_ids(site.reserved)})" if site.reserved else ""
+    return f"free: {'; '.join(parts)}{kept}"

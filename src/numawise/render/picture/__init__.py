@@ -1,0 +1,1 @@
+"""The machine drawn: one layout, as text, SVG and HTML."""

@@ -1,0 +1,460 @@
+"""What a picture of a machine shows: boxes in boxes with labels, tables and a legend.
+
+One layout, several writers: this module decides *what* is drawn and in which box, ``arrange`` decides
+*where*, and ``text``, ``svg`` and ``html`` draw it.
+
+Rules kept here:
+
+1. A box stands for something that exists: socket, NUMA node, L3 group, switch, device.  Where every socket
+   has one NUMA node, the two share a box; where a NUMA node has several sockets, it is the outer one.
+2. Large numbers become ranges ("cores 0-31, threads 64-95"); every core still has its cell, with
+   its CPU numbers only where they are few.
+3. What is not known is said, never guessed: devices without a NUMA node have a box of their own.
+4. Colour repeats what a word or a mark already says.
+5. Text from outside is cleaned of control characters before it is shown.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from numawise.machine.hardware import GPU, NIC, Hardware, MemoryNode, Remark, Thread
+from numawise.machine.places import cores_in, cpus_by_numa, first_cpus, whole_gpus
+from numawise.render.picture.devices import Item, Switch, items_of, short_model, tree
+from numawise.render.picture.tables import Table, distance_table, fabrics, link_table, meanings
+from numawise.render.words import bytes_text, clean, counted, cpus_text, ranges, runs
+from numawise.sets import bits_of, format_ids, ids_of
+
+MACHINE, SOCKET, NUMA, ROW, L3, SWITCH = "machine", "socket", "numa", "row", "l3", "switch"
+MEMORY, EMPTY, UNPLACED, FABRIC = "memory", "empty", "unplaced", "fabric"
+TABLE, LEGEND, ENTRY = "table", "legend", "entry"
+FEW_CORES = 32  # of a machine, up to which every core shows its CPU numbers
+FEW_NODES = 16  # with CPUs, up to which every one has a frame of its own
+MOST_NOTES = 8
+MIXED = "several"
+LONGEST_FABRIC = 60
+MARKS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One core."""
+
+    text: str
+    """CPU numbers; '' where there are too many cores to name each."""
+    tip: str
+    hold: str = ""
+    """Label of who holds it; '' when it is free."""
+    part: bool = False
+    """Some of its threads are free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A frame with a title, lines, cells and boxes inside."""
+
+    kind: str
+    title: str = ""
+    note: str = ""
+    """Beside the title, at the other end."""
+    lines: tuple[str, ...] = ()
+    cells: tuple[Cell, ...] = ()
+    boxes: tuple["Box", ...] = ()
+    table: Table | None = None
+    tip: str = ""
+    brief: str = ""
+    """All of it in a few words, for writers that give it no frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A machine, ready to be drawn."""
+
+    name: str
+    summary: str
+    box: Box
+    holds: tuple[str, ...] = ()
+    """Labels of the overlay, in the order of their marks and colours."""
+
+    @property
+    def description(self) -> str:
+        """The picture in sentences, for those who cannot see it."""
+        return " ".join(_told(self.box))
+
+
+def picture(hardware: Hardware, holds: Mapping[int, str] | None = None) -> Picture:
+    """Lay out a machine; ``holds`` says who holds which CPU."""
+    held = {cpu: clean(label) for cpu, label in (holds or {}).items()}
+    labels = tuple(dict.fromkeys(label for _, label in sorted(held.items())))
+    draw = _Draw(hardware, held, labels, cpus_by_numa(hardware), {node.id: node for node in hardware.numa})
+    name = clean(hardware.name) or "machine"
+    return Picture(name, summary(hardware), clean_box(draw.machine(name)), labels)
+
+
+def summary(hardware: Hardware) -> str:
+    """The machine in one line."""
+    sockets = {
+        thread.socket for thread in hardware.threads if thread.socket is not None and thread.socket >= 0
+    }
+    every = bits_of(thread.cpu for thread in hardware.threads)
+    cores = len(cores_in(hardware, every))
+    parts = []
+    if sockets:
+        parts.append(counted(len(sockets), "socket"))
+    if hardware.numa:
+        parts.append(counted(len(hardware.numa), "NUMA node"))
+    if hardware.threads and cores != len(hardware.threads):
+        parts.append(counted(cores, "core"))
+    if hardware.threads:
+        parts.append(counted(len(hardware.threads), "CPU"))
+    memory = hardware.memory_capacity or sum(node.memory or 0 for node in hardware.numa)
+    if memory:
+        parts.append(bytes_text(memory))
+    gpus = whole_gpus(hardware)
+    if gpus:
+        models = {short_model(gpu.model) for gpu in gpus}
+        model = models.pop() if len(models) == 1 else ""
+        parts.append(counted(len(gpus), "GPU") + (f" ({clean(model)})" if model else ""))
+    nics = sum(item.kind == NIC for item in items_of(hardware))
+    if nics:
+        parts.append(counted(nics, "NIC"))
+    return ", ".join(parts) or "nothing is known about it"
+
+
+def clean_box(box: Box) -> Box:
+    """A box with clean texts throughout."""
+    return replace(
+        box,
+        title=clean(box.title),
+        note=clean(box.note),
+        lines=tuple(map(clean, box.lines)),
+        boxes=tuple(map(clean_box, box.boxes)),
+        table=box.table.cleaned(clean) if box.table else None,
+        tip=clean(box.tip),
+        brief=clean(box.brief),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """Makes the boxes of one machine."""
+
+    hardware: Hardware
+    held: Mapping[int, str]
+    labels: tuple[str, ...]
+    cpus_of: Mapping[int, int]
+    """CPUs of every NUMA node that has some."""
+    nodes: Mapping[int, MemoryNode]
+
+    @property
+    def cores(self) -> int:
+        """Cores of the whole machine."""
+        return len(cores_in(self.hardware, bits_of(thread.cpu for thread in self.hardware.threads)))
+
+    def machine(self, name: str) -> Box:
+        """The whole machine: sockets, then what stands beside them, then tables and legend."""
+        items = items_of(self.hardware)
+        placed = {node.id for node in self.hardware.numa} | set(self.cpus_of)
+        by_numa: dict[int, list[Item]] = {}
+        lost: list[Item] = []
+        for item in items:
+            if len(item.numa) == 1 and item.numa[0] in placed:
+                by_numa.setdefault(item.numa[0], []).append(item)
+            else:
+                lost.append(item)
+        boxes = self.sockets(by_numa)
+        boxes += self.fabric()
+        boxes += self.memory_only(by_numa)
+        boxes += self.unplaced(lost)
+        boxes += self.tables(items)
+        return Box(MACHINE, name, lines=(summary(self.hardware),), boxes=tuple(boxes))
+
+    def sockets(self, by_numa: Mapping[int, Sequence[Item]]) -> list[Box]:
+        """Sockets with their NUMA nodes (rule 1)."""
+        nodes = self.cpus_of
+        sockets: dict[int | None, int] = {}
+        for thread in self.hardware.threads:
+            known = thread.socket if thread.socket is not None and thread.socket >= 0 else None
+            sockets[known] = sockets.get(known, 0) | 1 << thread.cpu
+        if not nodes:
+            return [
+                self.bare_socket(socket, cpus) for socket, cpus in sorted(sockets.items(), key=_by_socket)
+            ]
+        owners = {numa: [s for s, cpus in sockets.items() if cpus & here] for numa, here in nodes.items()}
+        if not sockets or None in sockets or any(len(found) > 1 for found in owners.values()):
+            return [self.numa(numa, by_numa, owners[numa]) for numa in nodes]
+        homes: dict[int | None, list[int]] = {}
+        for numa, (owner,) in owners.items():
+            homes.setdefault(owner, []).append(numa)
+        if all(len(found) == 1 for found in homes.values()):
+            return [self.numa(numa, by_numa, owners[numa]) for numa in nodes]
+        shared = self.shared_l3()
+        return [
+            Box(
+                SOCKET,
+                f"Socket {socket}",
+                note=shared.get(socket, ""),
+                boxes=tuple(self.numa(numa, by_numa, (), tell_l3=socket not in shared) for numa in found),
+            )
+            for socket, found in sorted(homes.items(), key=lambda home: min(home[1]))
+        ]
+
+    def bare_socket(self, socket: int | None, cpus: int) -> Box:
+        """A socket of a machine whose NUMA nodes are not known."""
+        title = "CPUs" if socket is None else f"Socket {socket}"
+        caches, note, boxes = self.caches(cpus)
+        lines = (cpus_text(self.hardware, cpus), *note, "NUMA nodes are not known")
+        return Box(SOCKET, title, lines=(*lines, *self.hold_lines(cpus)), cells=caches, boxes=tuple(boxes))
+
+    def numa(
+        self,
+        numa: int,
+        by_numa: Mapping[int, Sequence[Item]],
+        sockets: Sequence[int | None],
+        *,
+        tell_l3: bool = True,
+    ) -> Box:
+        """One NUMA node with CPUs."""
+        node = self.node(numa)
+        cpus = self.cpus_of[numa]
+        named = [socket for socket in sockets if socket is not None]
+        title = f"NUMA {numa}"
+        if len(named) == 1 and len({thread.socket for thread in self.hardware.threads}) > 1:
+            title += f" · socket {named[0]}"
+        elif len(named) > 1:
+            title += f" · sockets {runs(named)}"
+        cells, cache_lines, boxes = self.caches(cpus)
+        lines = [cpus_text(self.hardware, cpus), *(cache_lines if tell_l3 else ())]
+        lines += [f"huge pages {count} x {size}" for size, count in node.hugepages if count]
+        lines += self.hold_lines(cpus)
+        boxes += self.devices(by_numa.get(numa, ()))
+        note = bytes_text(node.memory) if node.memory else "no memory" if node.memory == 0 else ""
+        tip = [f"NUMA node {numa}", f"CPUs {format_ids(cpus)}", f"memory {note}" if note else ""]
+        return Box(
+            ROW if len(self.cpus_of) > FEW_NODES and not boxes else NUMA,
+            title,
+            f"{note} {node.note}".strip(),
+            tuple(lines),
+            cells,
+            tuple(boxes),
+            tip=", ".join(word for word in tip if word),
+            brief=f"NUMA {numa}: {ranges(cpus)}{f', {note}' if note else ''}",
+        )
+
+    def node(self, numa: int) -> MemoryNode:
+        """What is known about a NUMA node; nothing, when only its CPUs name it."""
+        return self.nodes.get(numa) or MemoryNode(numa)
+
+    def caches(self, cpus: int) -> tuple[tuple[Cell, ...], tuple[str, ...], list[Box]]:
+        """Cells of these CPUs, lines about their L3, or a box for each L3 where there are several."""
+        groups: dict[int, Thread] = {}
+        for thread in self.hardware.threads:
+            if cpus >> thread.cpu & 1 and thread.l3:
+                groups.setdefault(thread.l3.cpus, thread)
+        few = len(self.hardware.threads) <= 2 * FEW_CORES and self.cores <= FEW_CORES
+        if len(groups) <= 1 or all((bits & cpus).bit_count() <= 2 and few for bits in groups):
+            lines = (
+                tuple(self.l3_line(thread, cpus) for thread in groups.values()) if len(groups) == 1 else ()
+            )
+            return self.cells(cpus, few=few), tuple(filter(None, lines)), []
+        sizes = {thread.l3.size for thread in groups.values() if thread.l3}
+        size = sizes.pop() if len(sizes) == 1 else None
+        line = f"{len(groups)} L3 of {bytes_text(size)}" if size else f"{len(groups)} L3"
+        boxes = []
+        for number, (bits, thread) in enumerate(groups.items()):
+            assert thread.l3
+            known = number if thread.l3.id is None else thread.l3.id
+            own = bits & cpus
+            boxes.append(
+                Box(
+                    L3,
+                    f"L3 {known}" + ("" if size or not thread.l3.size else f", {bytes_text(thread.l3.size)}"),
+                    self.core_numbers(own),
+                    cells=self.cells(own, few=few),
+                    tip=f"L3 cache {known}, CPUs {format_ids(bits)}",
+                    brief=f"L3 {known}: {self.core_numbers(own)}",
+                )
+            )
+        return (), (line,), boxes
+
+    def core_numbers(self, cpus: int) -> str:
+        """The numbers of cores, that is, of their first CPUs; all CPUs where these are neighbours."""
+        cores = cores_in(self.hardware, cpus)
+        apart = all(core & core >> 1 == 0 for core in cores)
+        return ranges(first_cpus(cores)) if apart else ranges(cpus)
+
+    def l3_line(self, thread: Thread, cpus: int) -> str:
+        """The one L3 that a NUMA node has, or has a part of."""
+        assert thread.l3
+        size = f"L3 {bytes_text(thread.l3.size)}" if thread.l3.size else ""
+        others = [numa for numa, here in self.cpus_of.items() if here & thread.l3.cpus & ~cpus]
+        return f"{size or 'L3'}, shared with NUMA {runs(others)}" if others else size
+
+    def shared_l3(self) -> dict[int | None, str]:
+        """Sockets whose NUMA nodes share one L3, and what to write beside them."""
+        found: dict[int | None, set[int]] = {}
+        sizes: dict[int | None, int | None] = {}
+        cpus: dict[int | None, int] = {}
+        for thread in self.hardware.threads:
+            found.setdefault(thread.socket, set()).add(thread.l3.cpus if thread.l3 else 0)
+            sizes[thread.socket] = thread.l3.size if thread.l3 else None
+            cpus[thread.socket] = cpus.get(thread.socket, 0) | 1 << thread.cpu
+        return {
+            socket: f"L3 {bytes_text(size)}" if (size := sizes[socket]) else ""
+            for socket, groups in found.items()
+            if groups == {cpus[socket]}
+        }
+
+    def cells(self, cpus: int, *, few: bool) -> tuple[Cell, ...]:
+        """A cell for every core."""
+        cells = []
+        for core in cores_in(self.hardware, cpus):
+            by_cpu = {cpu: self.held.get(cpu, "") for cpu in ids_of(core)}
+            holders = set(by_cpu.values()) - {""}
+            hold = MIXED if len(holders) > 1 else next(iter(holders), "")
+            word = "CPU" if len(by_cpu) == 1 else "core with CPUs"
+            tip = f"{word} {format_ids(core)}"
+            if holders:
+                tip += ": " + ", ".join(f"{cpu} {holder or 'free'}" for cpu, holder in by_cpu.items())
+            text = " ".join(map(str, by_cpu)) if few else ""
+            cells.append(Cell(text, tip, hold, bool(hold) and "" in by_cpu.values()))
+        return tuple(cells)
+
+    def hold_lines(self, cpus: int) -> list[str]:
+        """Who holds which of these CPUs."""
+        lines = []
+        for i, label in enumerate(self.labels):
+            own = bits_of(cpu for cpu, holder in self.held.items() if holder == label) & cpus
+            if own:
+                lines.append(f"{MARKS[i % len(MARKS)]} {label}: {ranges(own)}")
+        return lines
+
+    def devices(self, items: Sequence[Item]) -> list[Box]:
+        """The devices of one place, in their switches."""
+        return [self.device(one) for one in tree(self.hardware, items)]
+
+    def device(self, one: Item | Switch) -> Box:
+        """A device, or a switch with what hangs below it."""
+        if isinstance(one, Switch):
+            return Box(SWITCH, "PCIe switch", boxes=tuple(self.device(inner) for inner in one.items))
+        return Box(one.kind, one.name, lines=one.lines, tip=one.tip)
+
+    def memory_only(self, by_numa: Mapping[int, Sequence[Item]]) -> list[Box]:
+        """NUMA nodes without CPUs: each with memory its box, the empty ones together."""
+        owners = {gpu.own_numa: gpu.name for gpu in self.hardware.gpus if gpu.own_numa is not None}
+        with_cpus = self.cpus_of
+        boxes = []
+        empty = []
+        for node in self.hardware.numa:
+            if node.id in with_cpus:
+                continue
+            inside = self.devices(by_numa.get(node.id, ()))
+            if not node.memory and not inside:
+                empty.append(node)
+                continue
+            lines = [f"memory of {owners[node.id]}" if node.id in owners else _memory_kind(node)]
+            near = [(distance, numa) for numa, distance in node.distances if numa in with_cpus]
+            if near:
+                distance, numa = min(near)
+                lines.append(f"nearest: NUMA {numa} ({distance})")
+            note = bytes_text(node.memory) if node.memory else ""
+            boxes.append(Box(MEMORY, f"NUMA {node.id}", note, tuple(lines), boxes=tuple(inside)))
+        if empty:
+            ids = runs(node.id for node in empty)
+            known = {node.memory for node in empty} == {0}
+            text = "no CPUs, no memory" if known else "no CPUs, memory not known"
+            boxes.append(Box(EMPTY, f"NUMA {ids}", text))
+        return boxes
+
+    def unplaced(self, items: Sequence[Item]) -> list[Box]:
+        """Devices that no single NUMA node can claim (rule 3)."""
+        places: dict[tuple[int, ...], list[Item]] = {}
+        for item in items:
+            places.setdefault(item.numa, []).append(item)
+        boxes = []
+        for numa, members in sorted(places.items()):
+            title = f"Near NUMA {runs(numa)}" if numa else "Devices without a NUMA node"
+            boxes.append(Box(UNPLACED, title, boxes=tuple(self.devices(members))))
+        return boxes
+
+    def fabric(self) -> list[Box]:
+        """Links beside PCIe: NVLink, xGMI."""
+        boxes = []
+        for title, lines in fabrics(self.hardware):
+            short = len(lines) == 1 and len(lines[0]) < LONGEST_FABRIC
+            boxes.append(Box(FABRIC, f"{title}: {lines[0]}") if short else Box(FABRIC, title, lines=lines))
+        return boxes
+
+    def tables(self, items: Sequence[Item]) -> list[Box]:
+        """Links and distances, what the words mean, and what a reader should know.
+
+        Who holds what is a picture of its own: the links are left to the one without holds.
+        """
+        boxes = []
+        ends = [item for item in items if item.kind in (GPU, NIC) and not self.held]
+        links = link_table(self.hardware, ends)
+        if links:
+            boxes.append(Box(TABLE, "Links", table=links))
+        distances = distance_table(self.hardware)
+        if distances:
+            boxes.append(Box(TABLE, "NUMA distances", table=distances))
+        entries = [Box(ENTRY, word, lines=(meaning,)) for word, meaning in meanings(links)]
+        for i, label in enumerate(self.labels):
+            entries.append(Box(ENTRY, MARKS[i % len(MARKS)], lines=(f"held by {label}",)))
+        if entries:
+            boxes.append(Box(LEGEND, "Legend", boxes=tuple(entries)))
+        notes = [
+            *self.host_notes(),
+            *((remark.kind, self.remark(remark)) for remark in self.hardware.remarks),
+        ]
+        if len(notes) > MOST_NOTES:
+            more = len(notes) - MOST_NOTES + 1
+            notes = [*notes[: MOST_NOTES - 1], ("more", f"{more} further remarks: see -o json")]
+        if notes:
+            told = tuple(Box(ENTRY, kind, lines=(text,)) for kind, text in notes)
+            boxes.append(Box(LEGEND, "Remarks", boxes=told))
+        return boxes
+
+    def remark(self, remark: Remark) -> str:
+        """A remark with its place, unless that is the machine itself."""
+        itself = remark.place in ("", self.hardware.name)
+        return remark.text if itself else f"{remark.place}: {remark.text}"
+
+    def host_notes(self) -> list[tuple[str, str]]:
+        """Settings of the system that bear on placement."""
+        notes = []
+        host, every = self.hardware.host, bits_of(thread.cpu for thread in self.hardware.threads)
+        if self.hardware.offline:
+            notes.append(("offline", f"CPUs {ranges(self.hardware.offline)}"))
+        if host and host.isolated:
+            notes.append(("isolated", f"CPUs {ranges(host.isolated)} are kept from the scheduler"))
+        if host and host.cpuset is not None and host.cpuset & every != every:
+            notes.append(("cpuset", f"processes here may use CPUs {ranges(host.cpuset)} alone"))
+        return notes
+
+
+def _by_socket(item: tuple[int | None, int]) -> int:
+    return -1 if item[0] is None else item[0]
+
+
+def _memory_kind(node: MemoryNode) -> str:
+    return f"{node.note} memory, no CPUs" if node.note else "memory only, no CPUs"
+
+
+def _told(box: Box) -> Iterable[str]:
+    """A box in sentences."""
+    if box.kind in (TABLE, LEGEND):
+        return
+    inner = [part for part in box.boxes if part.kind not in (TABLE, LEGEND)]
+    words = ", ".join(word for word in (box.note, *box.lines) if word)
+    leaves = [
+        part.title
+        for part in inner
+        if not part.boxes and part.kind not in (NUMA, ROW, SOCKET, MEMORY, EMPTY, FABRIC, L3)
+    ]
+    if leaves:
+        words += f"{', ' if words else ''}with {', '.join(leaves)}"
+    if box.title and (words or box.kind == FABRIC):
+        yield f"{box.title}: {words}." if words else f"{box.title}."
+    for part in inner:
+        if part.title not in leaves or part.boxes:
+            yield from _told(part)

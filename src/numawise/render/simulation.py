@@ -1,0 +1,302 @@
+"""A simulation of one node in words: rows of a table, notes below it, and the same as plain data."""
+
+from collections import Counter
+from typing import Any
+
+from numawise.apps.simulate.fill import LIMIT, REJECTED, START, SUMS, Filled, numas_of
+from numawise.apps.simulate.scenario import Play, Played
+from numawise.codec.simulation import container_data, findings, hint_lines, pod_data
+from numawise.codec.steps import Devices, Fill, Restart, Start, duration_text
+from numawise.engine.admit import Admitted, Crashed, Rejected
+from numawise.engine.trace import HintsMerged
+from numawise.machine.model import Machine
+from numawise.node.simulate import Simulated
+from numawise.render.table import DIM, GREEN, RED, YELLOW
+from numawise.render.words import counted
+from numawise.results.plain import API_VERSION
+from numawise.rules.versions import shown
+from numawise.sets import format_ids, ids_of
+
+COLUMNS = ("POD", "CONTAINER", "VERDICT", "CPUS", "MEMORY", "DEVICES", "AFFINITY", "PREFERRED")
+STYLES = {"admitted": GREEN, "rejected": RED, "crashed": RED}
+KUBELET = "(kubelet)"
+Cell = tuple[str, str] | str
+Row = list[Cell]
+Data = dict[str, Any]
+
+
+# --- the table ------------------------------------------------------------------------------
+
+
+def table_columns(play: Play, *, steps: bool) -> tuple[str, ...]:
+    """Head of the table; ``steps``: with the number of the step, and its time where there are times."""
+    if not steps:
+        return COLUMNS
+    return ("STEP", "TIME", *COLUMNS) if _timed(play) else ("STEP", *COLUMNS)
+
+
+def table_rows(play: Play, *, steps: bool) -> list[Row]:
+    """A row for each container and each other event."""
+    timed = _timed(play)
+    rows: list[Row] = []
+    for one in play.played:
+        head: Row = []
+        if steps:
+            head = [str(one.step.number)]
+            if timed:
+                head.append("-" if one.step.at is None else duration_text(one.step.at))
+        rows += [[*head, *row] for row in _step_rows(one)]
+    return rows
+
+
+def _timed(play: Play) -> bool:
+    return any(one.step.at is not None for one in play.played)
+
+
+def _step_rows(one: Played) -> list[Row]:
+    rows: list[Row] = []
+    for came in one.pods:
+        rows += pod_rows(came)
+    act = one.step.act
+    if isinstance(act, Restart):
+        failed = one.refusal is not None
+        rows.append(_event(KUBELET, ("does not start", RED) if failed else "restarted"))
+        for came in one.again:
+            if not isinstance(came.decision, Admitted):
+                rows += pod_rows(came)
+    elif isinstance(act, Start):
+        started = {came.pod.uid: came for came in one.again}
+        for came in started.values():
+            rows += pod_rows(came, "started")
+        rows += [_event(_short(name), ("not waiting", YELLOW)) for name, there in one.named if not there]
+    elif isinstance(act, Devices):
+        texts = [f"{change} {'all' if ids is None else ','.join(ids)}" for change, ids in act.changes]
+        rows.append(_event(f"({act.resource})", "changed", "; ".join(texts)))
+    elif one.step.word == "remove":
+        rows += [
+            _event(_short(name), ("removed", DIM) if there else ("not running", YELLOW))
+            for name, there in one.named
+        ]
+    elif one.step.word == "reconcile":
+        rows.append(_event(KUBELET, "reconciled"))
+    elif isinstance(act, Fill) and one.filled is not None and one.step.number:
+        rows.append(_event(act.pod.name, f"{one.filled.count} more fit"))
+    return rows
+
+
+def _event(what: str, verdict: Cell, devices: str = "-") -> Row:
+    return [what, "-", verdict, "-", "-", devices, "-", "-"]
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("default/")
+
+
+def pod_rows(one: Simulated, word: str = "") -> list[Row]:
+    """A row for each container of a pod; ``word``: another one for the verdict."""
+    return [_cells(one.pod.name, row, word) for row in container_rows(one)]
+
+
+def container_rows(one: Simulated) -> list[Data]:
+    """What each container has, as data."""
+    merges = [step for step in one.steps if isinstance(step, HintsMerged)]
+    return [
+        container_data(one.pod, container.name, one.decision, one.started, one.granted, merges)
+        for container in one.pod.containers
+    ]
+
+
+def _cells(pod: str, container: Data, word: str = "") -> Row:
+    verdict = container["verdict"]
+    cells: Row = [pod, container["name"], (word or verdict, STYLES[verdict])]
+    affinity = container["affinity"]
+    numa = "any" if affinity is None or affinity["numa"] is None else ",".join(map(str, affinity["numa"]))
+    preferred: Cell = "-" if affinity is None else "yes" if affinity["preferred"] else ("no", YELLOW)
+    if verdict != "admitted":
+        return [*cells, "-", "-", "-", numa if affinity else "-", preferred]
+    cpus = container["cpus"] or "any"
+    devices = " ".join(f"{name}={','.join(ids)}" for name, ids in sorted(container["devices"].items()))
+    return [
+        *cells,
+        cpus if container["exclusive"] else (f"shared ({cpus})", DIM),
+        container["memory"]["numa"] or "any",
+        devices or "-",
+        numa,
+        preferred,
+    ]
+
+
+# --- below the table ------------------------------------------------------------------------
+
+
+def notes(play: Play) -> list[str]:
+    """Why pods were refused, what the kubelet does that nobody would expect, and what else happened."""
+    found: list[str] = []
+    for one in play.played:
+        where = f"step {one.step.number}: " if one.step.number else ""
+        for came in one.pods:
+            found += [line if line.startswith(" ") else f"{where}{line}" for line in pod_notes(came)]
+        if isinstance(one.step.act, Restart):
+            found += _restart_notes(one, where)
+        for push in one.pushes:
+            name = _short(play.known.get(push.uid, push.uid))
+            found.append(f"{where}container {push.container} of {name} gets CPUs {format_ids(push.cpus)}")
+    return found
+
+
+def pod_notes(one: Simulated) -> list[str]:
+    """What there is to say about one pod."""
+    name, decision = one.pod.name, one.decision
+    found = []
+    if isinstance(decision, Rejected):
+        found.append(f"{name}: {decision.reason}: {decision.message}")
+        found += [f"    {line}" for line in hint_lines(one.steps)]
+    elif isinstance(decision, Crashed):
+        found.append(f"{name}: the kubelet crashes: {decision.message}")
+    for started in one.started:
+        if started.error:
+            found.append(f"{name}: container {started.container} cannot start: {started.error}")
+    return found + [f"{name}: {code}: {text}" for code, text in findings(one.steps)]
+
+
+def _restart_notes(one: Played, where: str) -> list[str]:
+    if one.refusal is not None:
+        return [f"{where}the kubelet would not start ({one.refusal.stage}): {one.refusal.message}"]
+    kept = sum(isinstance(came.decision, Admitted) for came in one.again)
+    found = [f"{where}{counted(kept, 'running pod')} admitted again"] if one.again else []
+    for came in one.again:
+        if not isinstance(came.decision, Admitted):
+            found += pod_notes(came)
+    return found
+
+
+def fill_lines(filled: Filled, machine: Machine) -> list[str]:
+    """How many more fit, where they went, and what ran out."""
+    places = fill_places(filled, machine)
+    where = ", ".join(f"{count} {place_text(mask)}" for mask, count in places)
+    name = filled.pod.name
+    if not filled.count:
+        lines = [f"{name}: no more fit"]
+    else:
+        lines = [f"{name}: {filled.count} more fit{f': {where}' if where else ''}"]
+    stop = filled.stop
+    if stop.by == LIMIT:
+        lines.append("    and perhaps more: stopped there (--most)")
+    elif stop.by == SUMS:
+        lines.append(f"    the next one: {stop.reason}: {stop.why}")
+    elif stop.by == START:
+        lines.append(f"    the next one: {stop.why}: {stop.message}")
+    else:
+        first = (
+            f"{stop.reason}: {stop.message}"
+            if stop.by == REJECTED
+            else f"the kubelet crashes: {stop.message}"
+        )
+        lines += [f"    the next one: {first}", f"    {stop.why}"]
+    return lines
+
+
+def fill_places(filled: Filled, machine: Machine) -> list[tuple[int, int]]:
+    """NUMA nodes, packed, and how many copies went there; in order."""
+    counts = Counter(numas_of(machine, one) for one in filled.copies)
+    return sorted(counts.items(), key=lambda item: (item[0].bit_count() == 0, item[0].bit_count(), item[0]))
+
+
+def place_text(mask: int) -> str:
+    """``on NUMA 0-1``."""
+    return f"on NUMA {format_ids(mask)}" if mask else "in the shared pool"
+
+
+def summary(play: Play) -> str:
+    """``4 of 6 pods admitted``; '' when there was none to admit."""
+    came = len(play.pods)
+    if not play.total:
+        return ""
+    text = f"{play.admitted} of {came} pods admitted"
+    if play.lost:
+        text += f", {play.lost} of those that ran lost at a restart"
+    if play.interrupted and came < play.total:
+        text += f"; interrupted, {play.total - came} not tried"
+    return text
+
+
+# --- data -----------------------------------------------------------------------------------
+
+
+def simulation_data(play: Play, machine: Machine, *, steps: bool) -> Data:
+    """The whole simulation."""
+    came = play.pods
+    pods = []
+    for one in play.played:
+        number = {"step": one.step.number} if steps else {}
+        pods += [{**whole_data(pod), **number} for pod in one.pods]
+    found: Data = {
+        "apiVersion": API_VERSION,
+        "kind": "Simulation",
+        "kubernetes": shown(play.version),
+        "admitted": play.admitted,
+        "rejected": (len(came) if play.interrupted else play.total) - play.admitted,
+        "pods": pods,
+    }
+    if steps:
+        found["lost"] = play.lost
+        found["steps"] = [_step_data(one, play) for one in play.played if one.step.number]
+    if play.fills:
+        found["filled"] = [filled_data(one, machine) for one in play.fills]
+    if play.interrupted:
+        found["interrupted"] = True
+    return found
+
+
+def whole_data(one: Simulated) -> Data:
+    """Everything about one pod."""
+    return pod_data(one.pod, one.decision, one.steps, one.started, one.granted)
+
+
+def _step_data(one: Played, play: Play) -> Data:
+    act = one.step.act
+    found: Data = {"step": one.step.number, "at": one.step.at, "op": one.step.word}
+    if one.pods:
+        found["pods"] = [came.pod.uid for came in one.pods]
+    if one.named:
+        found["pods"] = [{"pod": name, "done": there} for name, there in one.named]
+    if isinstance(act, Restart):
+        found["config"] = act.config or None
+        found["error"] = {"stage": one.refusal.stage, "message": one.refusal.message} if one.refusal else None
+        found["readmitted"] = [whole_data(came) for came in one.again]
+    elif isinstance(act, Start):
+        found["started"] = [{"uid": came.pod.uid, "containers": container_rows(came)} for came in one.again]
+    elif isinstance(act, Devices):
+        found["resource"] = act.resource
+        found["changes"] = {change: "all" if ids is None else list(ids) for change, ids in act.changes}
+    elif one.step.word == "reconcile":
+        found["pushed"] = [
+            {
+                "pod": play.known.get(push.uid, push.uid),
+                "container": push.container,
+                "cpus": format_ids(push.cpus),
+            }
+            for push in one.pushes
+        ]
+    elif one.filled is not None:
+        found["count"] = one.filled.count
+    return found
+
+
+def filled_data(filled: Filled, machine: Machine) -> Data:
+    """How many more fit, and where."""
+    stop = filled.stop
+    return {
+        "pod": filled.pod.name,
+        "count": filled.count,
+        "places": [
+            {"numa": list(ids_of(mask)), "count": count} for mask, count in fill_places(filled, machine)
+        ],
+        "stopped": {
+            "by": stop.by,
+            "reason": stop.reason or None,
+            "message": stop.message or None,
+            "why": stop.why or None,
+        },
+        "copies": [{"name": one.pod.name, "containers": container_rows(one)} for one in filled.copies],
+    }

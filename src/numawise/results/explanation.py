@@ -1,0 +1,270 @@
+"""An explanation: why a pod was refused, or where it went, as values and as plain data.
+
+Rules kept here:
+
+1. An explanation is complete in itself: it can be drawn, written as JSON or stored without the machine,
+   the configuration and the state that it was made from.
+2. Sentences are ready to be read; whatever a program may want to act upon is a value beside them.
+3. What to edit is told as JSON Patch (RFC 6902): for a pod relative to the Pod or the pod template, for the
+   kubelet relative to the KubeletConfiguration.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numawise.engine.hint import Hint
+from numawise.results.plain import API_VERSION
+from numawise.sets import ids_of
+
+KIND = "Explanation"
+
+ADMITTED, REJECTED, CRASHED, NOT_STARTED = "admitted", "rejected", "crashed", "not started"
+PREFERRED, POSSIBLE, NO = "preferred", "possible", "no"
+CPUS, BYTES, DEVICES, UNKNOWN = "CPUs", "bytes", "devices", ""
+HINTS, NO_WISH, IMPOSSIBLE = "hints", "no wish", "impossible"
+
+Data = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What one NUMA node has of one resource."""
+
+    numa: int
+    mark: str = NO
+    """Whether it could serve all of the request alone: ``PREFERRED``, ``POSSIBLE`` or ``NO``."""
+    free: int | None = None
+    """What is free there; None: not known."""
+    size: int | None = None
+    """What it could give when nothing else ran; None: not known."""
+    note: str = ""
+    """Why it does not serve although enough is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one resource answered when asked for NUMA nodes."""
+
+    resource: str
+    answer: str = HINTS
+    """``HINTS``, ``NO_WISH`` or ``IMPOSSIBLE``."""
+    asked: int | None = None
+    unit: str = UNKNOWN
+    places: tuple[Place, ...] = ()
+    wider: tuple[tuple[int, bool], ...] = ()
+    """The first masks of several NUMA nodes, narrowest first, and whether each is preferred."""
+    more: bool = False
+    """There are more of these than are listed."""
+    note: str = ""
+    """Why it is impossible, or why there is no wish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What is left once one more resource was heard."""
+
+    resource: str
+    prefers: tuple[int, ...]
+    """NUMA masks that the resource itself prefers."""
+    left: tuple[int, ...]
+    """Those that all resources so far prefer."""
+    more: bool = False
+    """There are more than are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One merge: what was wished, how it was narrowed, and what came of it."""
+
+    container: str | None
+    """None: for the pod as a whole."""
+    wishes: tuple[Wish, ...]
+    narrowings: tuple[Narrowing, ...]
+    best: Hint
+    admitted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One operation of a JSON Patch."""
+
+    op: str
+    path: tuple[str | int, ...]
+    value: object = None
+    source: tuple[str | int, ...] = ()
+    """Of ``copy``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A change after which the pod is admitted; found by simulation."""
+
+    kind: str
+    text: str
+    """What to do, to the letter."""
+    price: str = ""
+    """What is lost by it, or what else it takes."""
+    pod: tuple[Patch, ...] = ()
+    kubelet: tuple[Patch, ...] = ()
+    remove: tuple[str, ...] = ()
+    """Uids of pods to remove first."""
+    delete: tuple[str, ...] = ()
+    """State files to delete while the kubelet is stopped."""
+    heal: tuple[str, ...] = ()
+    """Resources whose devices must become healthy."""
+    recreate: bool = False
+    """The pod has to be made anew, under another uid."""
+    node: str = ""
+    """Send the pod to this node instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What became of one pod, why, and what would change it."""
+
+    name: str
+    verdict: str
+    answer: str
+    """One sentence: which resource decided, on which NUMA node, by how much."""
+    namespace: str = "default"
+    uid: str = ""
+    qos: str = ""
+    container: str = ""
+    """Where it failed; '' when the pod as a whole did."""
+    resources: tuple[str, ...] = ()
+    """Those that decided."""
+    reason: str = ""
+    message: str = ""
+    """The kubelet's own words."""
+    remarks: tuple[str, ...] = ()
+    """What else there is to know, a sentence each."""
+    policy: str = ""
+    scope: str = ""
+    rule: str = ""
+    """What the policy demands, in one sentence; '' when it had no say."""
+    round: Round | None = None
+    """The merge that decided, or the first that was not preferred."""
+    suggestions: tuple[Suggestion, ...] = ()
+    searched: bool = False
+    """Changes were looked for, so that an empty list means none was found."""
+    findings: tuple[tuple[str, str], ...] = ()
+    """Known defects of the kubelet that had a part in it: name and text."""
+
+    @property
+    def admitted(self) -> bool:
+        """True when the answer is yes."""
+        return self.verdict == ADMITTED
+
+
+# --- plain data -----------------------------------------------------------------------------
+
+
+def explanations_data(found: Sequence[Explanation]) -> Data:
+    """All explanations of one run."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "admitted": sum(one.admitted for one in found),
+        "rejected": sum(not one.admitted for one in found),
+        "pods": [explanation_data(one) for one in found],
+    }
+
+
+def explanation_data(one: Explanation) -> Data:
+    """One explanation, with the names users see in JSON."""
+    found: Data = {"name": one.name, "namespace": one.namespace, "uid": one.uid, "qos": one.qos}
+    found |= {"verdict": one.verdict, "answer": one.answer, "resources": list(one.resources)}
+    if not one.admitted:
+        found |= {"container": one.container, "reason": one.reason, "message": one.message}
+    found |= {"policy": one.policy, "scope": one.scope, "rule": one.rule, "remarks": list(one.remarks)}
+    found["round"] = _round_data(one.round) if one.round else None
+    if one.searched:
+        found["suggestions"] = [suggestion_data(each) for each in one.suggestions]
+    found["findings"] = [{"code": code, "text": text} for code, text in one.findings]
+    return found
+
+
+def suggestion_data(one: Suggestion) -> Data:
+    """One suggestion; what it does not touch is left out."""
+    found: Data = {"kind": one.kind, "text": one.text}
+    if one.price:
+        found["price"] = one.price
+    if one.pod:
+        found["pod"] = patch_data(one.pod)
+    if one.kubelet:
+        found["kubelet"] = patch_data(one.kubelet)
+    if one.remove:
+        found["remove"] = list(one.remove)
+    if one.delete:
+        found["delete"] = list(one.delete)
+    if one.heal:
+        found["heal"] = list(one.heal)
+    if one.recreate:
+        found["recreate"] = True
+    if one.node:
+        found["node"] = one.node
+    return found
+
+
+def patch_data(patches: Iterable[Patch]) -> list[Data]:
+    """A JSON Patch."""
+    found = []
+    for patch in patches:
+        operation: Data = {"op": patch.op}
+        if patch.op == "copy":
+            operation["from"] = pointer(patch.source)
+        operation["path"] = pointer(patch.path)
+        if patch.op in ("add", "replace"):
+            operation["value"] = patch.value
+        found.append(operation)
+    return found
+
+
+def pointer(steps: Iterable[str | int]) -> str:
+    """Steps as a JSON Pointer (RFC 6901)."""
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)
+
+
+def _round_data(one: Round) -> Data:
+    return {
+        **({"pod": True} if one.container is None else {"container": one.container}),
+        "wishes": [_wish_data(wish) for wish in one.wishes],
+        "narrowing": [
+            {
+                "resource": step.resource,
+                "prefers": [list(ids_of(mask)) for mask in step.prefers],
+                "left": [list(ids_of(mask)) for mask in step.left],
+                "complete": not step.more,
+            }
+            for step in one.narrowings
+        ],
+        "best": {
+            "numa": None if one.best.numa is None else list(one.best.numa),
+            "preferred": one.best.preferred,
+            "admit": one.admitted,
+        },
+    }
+
+
+def _wish_data(wish: Wish) -> Data:
+    found: Data = {"resource": wish.resource, "answer": wish.answer}
+    if wish.asked is not None:
+        found |= {"asked": wish.asked, "unit": wish.unit}
+    found["numa"] = [_place_data(place) for place in wish.places]
+    found["wider"] = [{"numa": list(ids_of(mask)), "preferred": liked} for mask, liked in wish.wider]
+    found["complete"] = not wish.more
+    if wish.note:
+        found["note"] = wish.note
+    return found
+
+
+def _place_data(place: Place) -> Data:
+    found: Data = {"id": place.numa, "hint": place.mark}
+    if place.free is not None:
+        found["free"] = place.free
+    if place.size is not None:
+        found["size"] = place.size
+    if place.note:
+        found["note"] = place.note
+    return found

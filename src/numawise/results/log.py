@@ -1,0 +1,320 @@
+"""What a kubelet's log tells of admissions, as values and as plain data.
+
+Rules kept here:
+
+1. An admission is what the log says of it; what is concluded and not told is marked as such.
+2. Rejections of one owner are one finding with a count, the last of them in full.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from numawise.codec.kubeletlog.values import (
+    ANY_RELEASE,
+    NOBODY,
+    NOWHERE_TOLD,
+    YEARLESS,
+    Origin,
+    PodRef,
+    between,
+)
+from numawise.engine.hint import Family, Hint
+from numawise.results.explanation import REJECTED, Explanation, explanation_data
+from numawise.results.plain import API_VERSION
+from numawise.rules.versions import ENDLESS, EVER, Version, shown
+from numawise.sets import ids_of
+
+KIND = "KubeletLog"
+UNFINISHED = "unfinished"
+"""The log does not tell how it ended."""
+
+Data = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why a resource has no hints at all."""
+
+    asked: int | None
+    available: int | None
+    held: bool = False
+    """So many are held already, and another number is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRound:
+    """One merge, as far as the log tells it."""
+
+    container: str | None = None
+    """None: for the pod as a whole."""
+    hints: Mapping[str, Family | None] = field(default_factory=dict)
+    shortages: Mapping[str, Shortage] = field(default_factory=dict)
+    best: Hint | None = None
+    placed: bool = False
+    """The answer was accepted."""
+    cut: bool = False
+    """A line of it is cut off, so hints may be missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """An allocation that failed, in the words of its manager."""
+
+    provider: str
+    error: str
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """One admission."""
+
+    pod: PodRef = NOBODY
+    origin: Origin = NOWHERE_TOLD
+    start: datetime | None = None
+    first_line: int = 0
+    last_line: int = 0
+    rounds: tuple[LoggedRound, ...] = ()
+    pod_scope: bool = False
+    verdict: str = UNFINISHED
+    told: bool = False
+    """The log says so; else it is concluded."""
+    reason: str = ""
+    message: str = ""
+    troubles: tuple[Trouble, ...] = ()
+    cpus: Mapping[str, str] = field(default_factory=dict)
+    """By container."""
+    devices: Mapping[str, str] = field(default_factory=dict)
+    """By resource."""
+    wanted: Mapping[str, int] = field(default_factory=dict)
+    """How much of each resource was asked for, where it is told."""
+
+    @property
+    def rejected(self) -> bool:
+        """True when the pod was turned away."""
+        return self.verdict == REJECTED
+
+    @property
+    def decisive(self) -> LoggedRound | None:
+        """The merge that tells most: of a refusal the last, else the first that was not preferred."""
+        if not self.rejected:
+            for one in self.rounds:
+                if one.best is not None and not one.best.preferred:
+                    return one
+        return self.rounds[-1] if self.rounds else None
+
+
+@dataclass(frozen=True, slots=True)
+class Kubelet:
+    """What the log tells of a kubelet itself."""
+
+    origin: Origin = NOWHERE_TOLD
+    policy: str = ""
+    """'' when it is open."""
+    policies: tuple[str, ...] = ()
+    """Those that could have answered as it did."""
+    policy_told: bool = False
+    scope: str = ""
+    release: str = ""
+    """As it says it."""
+    releases: tuple[Version, Version] = ANY_RELEASE
+    """Those that word their lines so."""
+    numas: int = 0
+    closest: bool = False
+    """``prefer-closest-numa-nodes`` is on."""
+
+    @property
+    def releases_text(self) -> str:
+        """``1.28 to 1.30``; '' when nothing is known."""
+        since, until = self.releases
+        if since == EVER and until == ENDLESS:
+            return ""
+        if since == until:
+            return shown(since)
+        if until == ENDLESS:
+            return f"{shown(since)} or later"
+        return f"{shown(until)} or before" if since == EVER else f"{shown(since)} to {shown(until)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """How often this happened, and to whom."""
+
+    owner: str = ""
+    kind: str = ""
+    """``StatefulSet``, ``ReplicaSet`` …, by the pod's name; '' when it shows none."""
+    count: int = 1
+    recreated: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+    pods: tuple[str, ...] = ()
+    """The last of the names."""
+    names: int = 1
+    """How many different names there were."""
+    changes: int = 0
+    """How often hints or reason were others than the time before."""
+
+    @property
+    def seconds(self) -> float | None:
+        """From the first to the last."""
+        if self.first is None or self.last is None:
+            return None
+        return max(0.0, between(self.first, self.last).total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An admission, or many alike, explained."""
+
+    admission: Admission
+    kubelet: Kubelet
+    explanation: Explanation
+    repeats: Repeats = Repeats()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read."""
+
+    files: tuple[str, ...] = ()
+    size: int = 0
+    lines: int = 0
+    known: int = 0
+    """Lines of a kubelet."""
+    cut: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def skipped(self) -> int:
+        """Lines that are none of a kubelet."""
+        return max(0, self.lines - self.known)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that a log tells."""
+
+    reading: Reading
+    findings: tuple[Finding, ...] = ()
+    admitted: int = 0
+    rejected: int = 0
+    unfinished: int = 0
+    left_out: int = 0
+    """Rejections of owners beyond those that are kept apart."""
+    kubelets: tuple[Kubelet, ...] = ()
+    others: tuple[str, ...] = ()
+    """Pods that were not asked about, where nothing else was found."""
+    early: int = 0
+    """Admissions before the time that was asked for."""
+
+
+# --- plain data -----------------------------------------------------------------------------
+
+
+def report_data(report: Report) -> Data:
+    """All of it, with the names users see in JSON."""
+    reading = report.reading
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "read": {
+            "files": list(reading.files),
+            "bytes": reading.size,
+            "lines": reading.lines,
+            "kubeletLines": reading.known,
+            "skippedLines": reading.skipped,
+            "cutLines": reading.cut,
+            "first": _stamp(reading.first),
+            "last": _stamp(reading.last),
+            "events": dict(sorted(reading.counts.items())),
+        },
+        "admitted": report.admitted,
+        "rejected": report.rejected,
+        "unfinished": report.unfinished,
+        "leftOut": report.left_out,
+        "early": report.early,
+        "kubelets": [_kubelet_data(one) for one in report.kubelets],
+        "pods": [_finding_data(one) for one in report.findings],
+    }
+
+
+def _stamp(time: datetime | None) -> str | None:
+    """RFC 3339 without a zone; without a year where none is told."""
+    if time is None:
+        return None
+    text = time.isoformat(timespec="microseconds")
+    return text.removeprefix(f"{YEARLESS}-") if time.year == YEARLESS else text
+
+
+def _kubelet_data(one: Kubelet) -> Data:
+    return {
+        "host": one.origin.host,
+        "pid": one.origin.pid,
+        "policy": one.policy,
+        "policies": list(one.policies),
+        "policyTold": one.policy_told,
+        "scope": one.scope,
+        "release": one.release,
+        "releases": one.releases_text,
+        "numa": list(ids_of(one.numas)),
+    }
+
+
+def _finding_data(one: Finding) -> Data:
+    admission, repeats = one.admission, one.repeats
+    found = explanation_data(one.explanation)
+    found["log"] = {
+        "host": admission.origin.host,
+        "pid": admission.origin.pid,
+        "time": _stamp(admission.start),
+        "lines": [admission.first_line, admission.last_line],
+        "verdict": admission.verdict,
+        "told": admission.told,
+        "reason": admission.reason,
+        "message": admission.message,
+        "rounds": [_round_data(each) for each in admission.rounds],
+        "errors": [
+            {"manager": each.provider, "container": each.container, "error": each.error}
+            for each in admission.troubles
+        ],
+        "cpus": dict(admission.cpus),
+        "devices": dict(admission.devices),
+        "asked": dict(admission.wanted),
+    }
+    found["repeats"] = {
+        "owner": repeats.owner,
+        "ownerKind": repeats.kind,
+        "times": repeats.count,
+        "recreated": repeats.recreated,
+        "first": _stamp(repeats.first),
+        "last": _stamp(repeats.last),
+        "seconds": repeats.seconds,
+        "pods": list(repeats.pods),
+        "names": repeats.names,
+        "changes": repeats.changes,
+    }
+    return found
+
+
+def _round_data(one: LoggedRound) -> Data:
+    return {
+        **({"pod": True} if one.container is None else {"container": one.container}),
+        "hints": {name: _family_data(family) for name, family in one.hints.items()},
+        "best": None if one.best is None else _hint_data(one.best),
+        "accepted": one.placed,
+        "complete": not one.cut,
+    }
+
+
+def _family_data(family: Family | None) -> list[Data] | None:
+    if family is None:
+        return None
+    return [{"numa": list(ids_of(mask)), "preferred": liked} for mask, liked in family]
+
+
+def _hint_data(hint: Hint) -> Data:
+    return {"numa": None if hint.numa is None else list(hint.numa), "preferred": hint.preferred}

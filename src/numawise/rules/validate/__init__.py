@@ -1,0 +1,1 @@
+"""What the kubelet demands of a configuration before it looks at the machine."""
