@@ -11,6 +11,8 @@ Rules kept here (``/traces/FORMAT.md``, "What is left to chance"):
    ``free`` choice on nothing counts.  Even so, the first choice left to chance must be one of those offered.
 5. Where several device resources compete, the complaint is chance, and so is what the pod was left with.
 6. That the kubelet crashed counts, not Go's words for it.
+7. A recording whose ``start`` has its state alone, and none of the amounts that go with it, is compared by
+   that state and by the steps.
 """
 
 import base64
@@ -40,6 +42,7 @@ ASPECTS = (
     "files",      # state files
     "checksums",  # of state files, recomputed
 )  # fmt: skip
+AMOUNTS = ("reserved_cpus", "allocatable_cpus", "node_allocatable_reservation")
 VERDICT = ("op", "uid", "qos", "admitted", "reason", "error")
 MESSAGE = ("message", "allocate_failed")
 ABSENT = "(absent)"
@@ -112,6 +115,7 @@ class _Chance:
     def __init__(self, recorded: Data) -> None:
         self.ids = recorded.get("device_choice") in (None, "exact")
         self.until = recorded.get("device_choice_free_from_step")
+        self.bare_start = (recorded.get("start") or {}).keys() == {"state"}
         self.passed_over = frozenset(recorded.get("device_order_unspecified") or ())
         self.silent = [_unsaid(step) for step in recorded.get("steps") or ()]
         self.open_choice = self._first_open(recorded)
@@ -144,6 +148,8 @@ def _told(result: Data, chance: _Chance) -> dict[str, Any]:
     shown: dict[str, str] = {}
     start = copy.copy(result.get("start") or {})
     first = _state(start.pop("state", None), shown, chance)
+    if chance.bare_start:
+        start = _without(start, *AMOUNTS)
     told: dict[str, Any] = {aspect: {"start": first[aspect]} for aspect in first}
     told["start"] = {"start": start, "error": result.get("error")}
     steps = (result.get("steps") or [])[: chance.until]

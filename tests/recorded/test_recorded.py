@@ -74,6 +74,7 @@ def test_all_recordings_are_there() -> None:
             "bad-config.jsonl.gz": 113,
             "doc-cases.jsonl.gz": 196,
             "quirks.jsonl.gz": 33,
+            "returning-pods.jsonl.gz": 8,
             "traces-dev.jsonl.gz": 1550,
         }.items()
     )
@@ -146,6 +147,17 @@ def test_damage_is_noticed(damage: Callable[[Any], None], aspects: set[str]) -> 
     recorded, ours = copy.deepcopy(case("doc-cases", GPU_POD))
     damage(ours)
     assert {one.aspect for one in differences(recorded, ours)} == aspects
+
+
+def test_a_start_that_holds_its_state_alone_is_compared_by_that_and_the_steps() -> None:
+    recorded, ours = copy.deepcopy(case("returning-pods", "back-plain"))
+    assert recorded["start"].keys() == {"state"}
+    assert not differences(recorded, ours)
+    ours["start"]["state"]["cpu"]["default"] = "0"
+    assert {one.aspect for one in differences(recorded, ours)} == {"cpus"}
+    told = {**recorded, "start": {**recorded["start"], "reserved_cpus": "0"}}  # a start that tells more counts whole
+    found = differences(told, {**ours, "start": {**ours["start"], "reserved_cpus": "7"}})
+    assert "start" in {one.aspect for one in found}
 
 
 def test_a_refused_start_is_compared_by_its_words() -> None:

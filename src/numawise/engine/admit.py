@@ -58,6 +58,8 @@ def admit(
     pick: Pick = lowest,
 ) -> Decision:
     """Decide on one pod, exactly as the kubelet's admission does."""
+    if note is not ignore and state.reusable.by(pod.uid):
+        note(Defect("reuse-outlives-pod", pod.uid))
     draft = Draft(state)
     draft.last_pod = pod.uid
     if pod.uid in draft.departed:

@@ -120,6 +120,26 @@ class DeviceState:
 
 
 @dataclass(frozen=True, slots=True)
+class Reusable:
+    """What init containers had and later containers of their pod may use again, by pod uid.
+
+    It belongs to the managers: a pod that goes takes nothing of it along, and each manager drops it when
+    another pod reaches its allocation.  A kubelet that starts has none.
+    """
+
+    cpus: Mapping[str, int] = field(default_factory=dict)
+    memory: Mapping[str, Mapping[tuple[int, str], int]] = field(default_factory=dict)
+    """Bytes by NUMA nodes and type."""
+    devices: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    """Device ids by resource."""
+
+    def by(self, uid: str) -> bool:
+        """True when a container of the pod could use something again."""
+        memory, devices = self.memory.get(uid, {}), self.devices.get(uid, {})
+        return bool(self.cpus.get(uid)) or any(memory.values()) or any(devices.values())
+
+
+@dataclass(frozen=True, slots=True)
 class NodeState:
     """Everything the kubelet remembers between two decisions."""
 
@@ -138,8 +158,7 @@ class NodeState:
     """Containers (uid, name) that run, finished init containers left out."""
     last_pod: str = ""
     """The pod that was last considered."""
-    reusers: frozenset[str] = frozenset()
-    """Pods whose init containers' memory is remembered as reusable; only 1.22 keeps that for too long."""
+    reusable: Reusable = field(default_factory=Reusable)
 
 
 class Draft:
@@ -163,7 +182,6 @@ class Draft:
         "reuse_cpus",
         "reuse_devices",
         "reuse_memory",
-        "reusers",
         "running",
         "saved",
         "shared",
@@ -190,10 +208,9 @@ class Draft:
         self.ready = state.ready
         self.running = state.running
         self.last_pod = state.last_pod
-        self.reusers = state.reusers
-        self.reuse_cpus = 0
-        self.reuse_memory: dict[tuple[int, str], int] = {}
-        self.reuse_devices: dict[str, set[str]] = {}
+        self.reuse_cpus = state.reusable.cpus
+        self.reuse_memory = state.reusable.memory
+        self.reuse_devices = state.reusable.devices
         self._own: set[str] = set()
 
     def _owned(self, name: str) -> dict:  # type: ignore[type-arg]
@@ -236,6 +253,16 @@ class Draft:
         self.saved = DeviceFile(self.grants, {name: plugin.healthy for name, plugin in self.plugins.items()})
         self.disown("grants")  # the next write shall not reach what was saved
 
+    def _reusable(self) -> Reusable:
+        old = self.state.reusable
+        if (
+            self.reuse_cpus is old.cpus
+            and self.reuse_memory is old.memory
+            and self.reuse_devices is old.devices
+        ):
+            return old
+        return Reusable(self.reuse_cpus, self.reuse_memory, self.reuse_devices)
+
     def freeze(self) -> NodeState:
         """The state as it is now; parts that were not written are the old ones."""
         old = self.state
@@ -273,5 +300,5 @@ class Draft:
             ready=self.ready,
             running=self.running,
             last_pod=self.last_pod,
-            reusers=self.reusers,
+            reusable=self._reusable(),
         )

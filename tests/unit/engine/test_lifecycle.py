@@ -7,6 +7,7 @@ import pytest
 
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.lifecycle import Started
+from numawise.engine.trace import Defect, Step
 from numawise.node.node import Node, boot
 from numawise.request.model import PodRequest
 from numawise.sets import format_ids
@@ -247,3 +248,47 @@ def test_a_restart_while_a_device_is_ill() -> None:
     decision = again.admit(wanted)
     assert isinstance(decision, Rejected)
     assert "previously allocated devices are no longer healthy" in decision.message
+
+
+# --- pods that come back under their uid ---------------------------------------------------------
+
+
+def comes_back(node: Node, wanted: PodRequest, *between: PodRequest) -> int:
+    """Bytes that a pod is charged when it runs, goes, is collected, and comes back after some others."""
+    run(node, wanted)
+    node.remove(wanted.uid)
+    run(node, pod("collector", "x"))  # asks for nothing, but has the managers collect
+    for other in between:
+        run(node, other)
+    free = sum(numa.tables["memory"].free for numa in node.state.memory.numa.values())
+    run(node, wanted)
+    return free - sum(numa.tables["memory"].free for numa in node.state.memory.numa.values())
+
+
+WITH_INIT = pod("p", "init i cpu=2 memory=3Gi", "a cpu=2 memory=1Gi")
+
+
+@pytest.mark.parametrize(("between", "charged"), [
+    ((),                                      0),   # 2 GiB of the init container are still remembered as reusable
+    ((pod("q", "c cpu=1..2"),),               0),   # Burstable pods do not reach the allocation of memory
+    ((pod("q", "c cpu=1 memory=1Gi"),),       GI),  # another pod that is given memory ends it
+])  # fmt: skip
+def test_what_init_containers_had_is_remembered_by_uid(between: tuple[PodRequest, ...], charged: int) -> None:
+    node = kubelet(machine(T3, 8 * GI), **EVERYTHING, topologyManagerPolicy="restricted")
+    assert comes_back(node, WITH_INIT, *between) == charged
+
+
+def test_a_kubelet_that_starts_remembers_nothing_of_init_containers() -> None:
+    node = kubelet(machine(T3, 8 * GI), **EVERYTHING, topologyManagerPolicy="restricted")
+    run(node, WITH_INIT)
+    assert node.state.reusable.by("p")
+    assert not restarted(node).state.reusable.by("p")
+
+
+def test_a_pod_that_comes_back_is_told_of() -> None:
+    node = kubelet(machine(T3, 8 * GI), **EVERYTHING, topologyManagerPolicy="restricted")
+    run(node, WITH_INIT)
+    node.remove("p")
+    steps: list[Step] = []
+    node.admit(WITH_INIT, steps.append)
+    assert Defect("reuse-outlives-pod", "p") in steps

@@ -365,6 +365,8 @@ def test_every_defect_has_its_sentence() -> None:
         "buffer-reused",
         "single-node-in-group",
         "pod-level-allocated-again",
+        "reuse-outlives-pod",
+        "cpus-counted-twice",
         "socket-order-by-chance",
         "never-returns",
         "crash",

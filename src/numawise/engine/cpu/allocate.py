@@ -3,7 +3,8 @@
 Rules kept here:
 
 1. An affinity is a wish: what its NUMA nodes cannot give is taken from elsewhere.
-2. CPUs of an init container stay its own, and may be used again by later containers of the pod.
+2. CPUs of an init container stay its own, and may be used again by later containers of the pod; this is
+   forgotten when another pod is given exclusive CPUs, not when the pod goes.
 3. ``full-pcpus-only`` is checked first, even for a container that has its CPUs already.
 """
 
@@ -72,15 +73,16 @@ def allocate(
             if held is not None:
                 note(Defect("running-pod-refused-for-free-cores", container.name))
             return failure
+    again = draft.reuse_cpus.get(pod.uid, 0)
     if held is None:
-        free = draft.shared & ~rules.reserved_cpus | draft.reuse_cpus
+        free = draft.shared & ~rules.reserved_cpus | again
         cpus = aligned_choice(machine.layout, rules, free, count, affinity, container.name, note)
         if isinstance(cpus, NotEnough):
             return Failure(cpus.message)
         draft.shared &= ~cpus
         draft.put("cpus", pod.uid, container.name, cpus)
         held = cpus
-    draft.reuse_cpus = draft.reuse_cpus | held if hands_on(rules, container) else draft.reuse_cpus & ~held
+    draft.reuse_cpus = {pod.uid: again | held if hands_on(rules, container) else again & ~held}
     return None
 
 
@@ -109,6 +111,8 @@ def aligned_choice(
         note(CpusGranted(container, cpus, aligned))
         if cpus & ~free:
             note(Defect("cpus-not-free", f"{(cpus & ~free).bit_count()} CPUs were not free"))
+        if cpus.bit_count() < count:
+            note(Defect("cpus-counted-twice", f"{cpus.bit_count()} CPUs instead of {count}"))
         if rules.cpu_options.full_cores and layout.cores_touching(cpus) != cpus:
             note(Defect("split-core", container or ""))
     return cpus

@@ -40,7 +40,7 @@ def container_hints(
     held = draft.cpus.get(pod.uid, {}).get(container.name)
     if held is None:
         free = draft.shared & ~rules.reserved_cpus
-        return {"cpu": family(machine.layout, rules, free, draft.reuse_cpus, count)}
+        return {"cpu": family(machine.layout, rules, free, draft.reuse_cpus.get(pod.uid, 0), count)}
     if held.bit_count() != count:
         return {"cpu": NOWHERE}
     return {"cpu": family(machine.layout, rules, held, 0, count)}
@@ -66,7 +66,7 @@ def pod_hints(machine: Machine, rules: Rules, draft: Draft, pod: PodRequest) -> 
     if held.bit_count() == count:
         return {"cpu": family(machine.layout, rules, held, 0, count)}
     free = draft.shared & ~rules.reserved_cpus
-    return {"cpu": family(machine.layout, rules, free, draft.reuse_cpus | held, count)}
+    return {"cpu": family(machine.layout, rules, free, draft.reuse_cpus.get(pod.uid, 0) | held, count)}
 
 
 def empty_pool(rules: Rules, pod: PodRequest, total: int) -> str:

@@ -87,7 +87,7 @@ class _Taker:
 
     def claim(self, cpus: int, unit: str, name: int) -> None:
         if self.note is not ignore:
-            self.note(CpusTaken(unit, name, cpus, cpus & ~self.free))
+            self.note(CpusTaken(unit, name, cpus, cpus & ~self.free & ~self.result))
         self.result |= cpus
         self.free &= ~cpus
         self.need -= cpus.bit_count()
@@ -131,8 +131,9 @@ class _Taker:
 
     def spread_cpus(self) -> None:
         """By socket and number alone; reaches other cores only where siblings have distant numbers."""
+        free = self.free  # a socket that stands in the order twice counts its CPUs twice
         for socket in self.socket_order():
-            cpus = self.layout.sockets[socket] & self.free
+            cpus = self.layout.sockets[socket] & free
             while cpus:
                 cpu = cpus & -cpus
                 cpus ^= cpu

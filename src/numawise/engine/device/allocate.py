@@ -40,15 +40,18 @@ def allocate(
     pick: Pick = lowest,
 ) -> Failure | None:
     """Allocate the devices of one container."""
+    if draft.reuse_devices.keys() != {pod.uid}:
+        draft.reuse_devices = {pod.uid: draft.reuse_devices.get(pod.uid, {})}
     failure = allocate_resources(rules, draft, pod, container, affinity, note, pick)
     if failure:
         return failure
-    for resource, grant in draft.grants.get(pod.uid, {}).get(container.name, {}).items():
-        again = draft.reuse_devices.setdefault(resource, set())
-        if hands_on(rules, container):
-            again |= grant.ids
-        else:
-            again -= grant.ids
+    granted = draft.grants.get(pod.uid, {}).get(container.name)
+    if granted:
+        again = dict(draft.reuse_devices[pod.uid])
+        for resource, grant in granted.items():
+            before = again.get(resource, frozenset())
+            again[resource] = before | grant.ids if hands_on(rules, container) else before - grant.ids
+        draft.reuse_devices = {pod.uid: again}
     return None
 
 
@@ -115,7 +118,7 @@ def _choose(
 
     plugin = draft.plugins[resource]
     taking = _Taking(container.name, resource, needed, pick)
-    if taking.take(frozenset(draft.reuse_devices.get(resource, ()))):
+    if taking.take(draft.reuse_devices.get(pod.uid, {}).get(resource, frozenset())):
         return taking.told(note, aligned=False)
     available = plugin.healthy - draft.allocated.get(resource, frozenset()) - taking.taken
     missing = taking.needed

@@ -31,7 +31,7 @@ def container_hints(
     for resource, count in container.devices:
         if is_device_resource(draft, resource):
             grant = held.get(resource)
-            again = draft.reuse_devices.get(resource, frozenset[str]())
+            again = draft.reuse_devices.get(pod.uid, {}).get(resource, frozenset[str]())
             ids = grant.ids if grant else None
             found[resource] = _hints(machine, rules, draft, resource, count, ids, again)
     return found

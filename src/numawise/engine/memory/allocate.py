@@ -55,14 +55,15 @@ def allocate(
         return Failure(INEXACT)
     if not wanted and rules.behaviour.skips_memoryless_containers:
         return None
-    mask = settle(rules, draft, wanted, affinity, container.name, note)
+    mask = settle(rules, draft, pod, wanted, affinity, container.name, note)
     if isinstance(mask, Failure):
         return mask
+    again = draft.reuse_memory.get(pod.uid, {})
     books = dict(draft.memory_numa)
     blocks = []
     for kind, size in wanted:
         blocks.append(Block(mask, kind, size))
-        charge(books, mask, kind, max(0, size - draft.reuse_memory.get((mask, kind), 0)))
+        charge(books, mask, kind, max(0, size - again.get((mask, kind), 0)))
     draft.memory_numa = books
     _hand_on(rules, draft, pod, container, blocks)
     draft.put("memory", pod.uid, container.name, tuple(blocks))
@@ -72,16 +73,23 @@ def allocate(
 
 
 def settle(
-    rules: Rules, draft: Draft, wanted: Wanted, affinity: Hint, container: str | None, note: Note
+    rules: Rules,
+    draft: Draft,
+    pod: PodRequest,
+    wanted: Wanted,
+    affinity: Hint,
+    container: str | None,
+    note: Note,
 ) -> int | Failure:
     """The NUMA nodes to use (steps 3 to 5 of an allocation)."""
     found: Family | None = None
     ungrouped = rules.behaviour.memory_width_ignores_groups
+    again = draft.reuse_memory.get(pod.uid, {})
     preferred = affinity.preferred
     if affinity.numa is not None:
         mask = affinity.numa.bits
     else:
-        found = family(draft.memory_numa, draft.reuse_memory, wanted, ungrouped=ungrouped)
+        found = family(draft.memory_numa, again, wanted, ungrouped=ungrouped)
         best = best_mask(found)
         if best is None or not _lists_memory(wanted):
             return Failure(NO_DEFAULT)
@@ -91,7 +99,7 @@ def settle(
         mask, preferred = best.numa.bits, best.preferred
     extended = False
     if any(_free(draft, mask, kind) < size for kind, size in wanted):
-        found = found or family(draft.memory_numa, draft.reuse_memory, wanted, ungrouped=ungrouped)
+        found = found or family(draft.memory_numa, again, wanted, ungrouped=ungrouped)
         best = best_mask(found, containing=mask, upwards=not rules.behaviour.memory_widens_downwards)
         if best is None or not _lists_memory(wanted):
             return Failure(NO_EXTENDED)
@@ -158,19 +166,21 @@ def _hand_on(
     """Keep the table of what later containers of the pod may use again."""
     if not rules.behaviour.init_memory_reused:
         return
-    if not rules.behaviour.other_pods_reuse_forgotten:  # a slip: the pod's own is forgotten instead
-        if draft.reusers - {pod.uid}:
-            draft.reuse_memory.clear()
-            draft.reusers -= {pod.uid}
-        if hands_on(rules, container):
-            draft.reusers |= {pod.uid}
+    others = {uid: table for uid, table in draft.reuse_memory.items() if uid != pod.uid}
+    own = dict(draft.reuse_memory.get(pod.uid, {}))
+    known = pod.uid in draft.reuse_memory
+    if rules.behaviour.other_pods_reuse_forgotten:
+        others = {}
+    elif others:  # a slip: the pod's own is forgotten instead
+        own, known = {}, False
     for block in blocks:
         key = (block.numa, block.type)
-        before = draft.reuse_memory.get(key)
+        before = own.get(key)
         if hands_on(rules, container):
-            draft.reuse_memory[key] = max(before or 0, block.size)
+            own[key] = max(before or 0, block.size)
         elif before is not None:
-            draft.reuse_memory[key] = max(0, before - block.size)
+            own[key] = max(0, before - block.size)
+    draft.reuse_memory = {**others, pod.uid: own} if known or hands_on(rules, container) else others
 
 
 def _shrink_inits(

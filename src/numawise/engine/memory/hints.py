@@ -68,7 +68,7 @@ def container_hints(rules: Rules, draft: Draft, pod: PodRequest, container: Cont
     held = draft.memory.get(pod.uid, {}).get(container.name)
     if held is not None:
         return _again(held, wanted)
-    return new_hints(rules, draft, wanted)
+    return new_hints(rules, draft, pod, wanted)
 
 
 def pod_hints(rules: Rules, draft: Draft, pod: PodRequest) -> Answer:
@@ -82,13 +82,13 @@ def pod_hints(rules: Rules, draft: Draft, pod: PodRequest) -> Answer:
     for container in pod.containers:
         if container.name in recorded:
             return _again(recorded[container.name], wanted)
-    return new_hints(rules, draft, wanted)
+    return new_hints(rules, draft, pod, wanted)
 
 
-def new_hints(rules: Rules, draft: Draft, wanted: Wanted) -> Answer:
+def new_hints(rules: Rules, draft: Draft, pod: PodRequest, wanted: Wanted) -> Answer:
     """Hints for memory that is not held yet."""
     ungrouped = rules.behaviour.memory_width_ignores_groups
-    found = family(draft.memory_numa, draft.reuse_memory, wanted, ungrouped=ungrouped)
+    found = family(draft.memory_numa, draft.reuse_memory.get(pod.uid, {}), wanted, ungrouped=ungrouped)
     return {kind: found for kind, _ in wanted} if found.reach else {}
 
 

@@ -28,7 +28,7 @@ def allocate_pod(
     empty = empty_pool(rules, pod, wanted)
     if empty:
         return Failure(empty, EMPTY_SHARED_POOL)
-    mask = settle(rules, draft, wanted, affinity, None, note)
+    mask = settle(rules, draft, pod, wanted, affinity, None, note)
     if isinstance(mask, Failure):
         return mask
     books = dict(draft.memory_numa)

@@ -136,3 +136,12 @@ def test_the_passes_over_caches_say_so_too() -> None:
         ("uncore", "4-7,12-15"),
         ("uncore part", "1,9"),
     ]
+
+
+def test_spread_counts_a_socket_of_two_numa_nodes_twice() -> None:
+    """Socket 0 reaches into both NUMA nodes, so the walk comes by its CPUs twice."""
+    cpus = [Cpu(cpu, cpu, socket=int(cpu > 3), numa=int(cpu > 1)) for cpu in range(8)]
+    layout = machine(cpus).layout
+    steps: list[Step] = []
+    assert take(layout, parse_ids("0,2,5-7"), 4, SPREAD, steps.append) == parse_ids("0,2")
+    assert not any(step.not_free for step in steps if isinstance(step, CpusTaken))
