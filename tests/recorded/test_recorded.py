@@ -155,7 +155,10 @@ def test_a_start_that_holds_its_state_alone_is_compared_by_that_and_the_steps() 
     assert not differences(recorded, ours)
     ours["start"]["state"]["cpu"]["default"] = "0"
     assert {one.aspect for one in differences(recorded, ours)} == {"cpus"}
-    told = {**recorded, "start": {**recorded["start"], "reserved_cpus": "0"}}  # a start that tells more counts whole
+    told = {
+        **recorded,
+        "start": {**recorded["start"], "reserved_cpus": "0"},
+    }  # a start that tells more counts whole
     found = differences(told, {**ours, "start": {**ours["start"], "reserved_cpus": "7"}})
     assert "start" in {one.aspect for one in found}
 

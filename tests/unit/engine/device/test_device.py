@@ -44,7 +44,7 @@ class Manager:
     def hints(self, count: int, *, reuse: str = "", container: str = "c") -> str | None:
         wanted = pod("p", f"{container} {NAME}={count}")
         draft = Draft(self.state)
-        draft.reuse_devices = {NAME: set(reuse.split())}
+        draft.reuse_devices = {"p": {NAME: frozenset(reuse.split())}}
         answer = container_hints(self.machine, self.rules, draft, wanted, wanted.containers[0])
         assert answer is not None
         return shown(answer[NAME])
@@ -63,7 +63,7 @@ class Manager:
         self.steps: list[Step] = []
         wanted = pod("p", f"{container} {NAME}={count}")
         draft = Draft(self.state)
-        draft.reuse_devices = {NAME: set(reuse.split())}
+        draft.reuse_devices = {"p": {NAME: frozenset(reuse.split())}}
         if running:
             draft.ready, draft.running = False, frozenset({("p", container)})
         mask = None if affinity is None else parse_ids(affinity)
