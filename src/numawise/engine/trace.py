@@ -185,7 +185,8 @@ DEFECTS = {
     "first CPUs leak.",
     "reuse-outlives-pod": "What the init containers of a pod had is remembered by the pod's uid until "
     "another pod reaches the allocation, not until the pod goes: when it comes back under the "
-    "same uid, it may use again what it no longer has, is charged too little memory, and the kubelet may refuse its next start.",
+    "same uid, it may use again what it no longer has, is charged too little memory, and the kubelet may "
+    "refuse its next start.",
     "cpus-counted-twice": "distribute-cpus-across-cores walks a socket that reaches into two NUMA nodes "
     "twice and counts its CPUs both times, so that fewer CPUs are handed out than were asked for.",
     "socket-order-by-chance": "Sockets are compared in a way that contradicts itself, starting from the "
