@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from numawise.gpus.choose import GpuLinks, choices
 from numawise.machine.hardware import Gpu
-from numawise.machine.near import gpus_of
+from numawise.machine.nearest import gpus_of
 from numawise.machine.synthetic import synthetic
 
 STATES = 8

@@ -31,8 +31,7 @@ from numawise.errors import NumawiseError
 from numawise.host.discover import read_hardware
 from numawise.inputs.discover import discover
 from numawise.machine.catalog import CATALOG, machine_named
-from numawise.machine.hardware import Hardware
-from numawise.machine.known import hardware_of
+from numawise.machine.hardware import Hardware, hardware_of
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
 from numawise.node.node import Files, boot

@@ -20,7 +20,7 @@ from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.state import NodeState
 from numawise.inputs.config import configured
 from numawise.inputs.pods import PodSource, read_manifest
-from numawise.machine.known import hardware_of
+from numawise.machine.hardware import hardware_of
 from numawise.machine.model import DevicePlugin, Machine
 from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import defaulted

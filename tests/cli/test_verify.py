@@ -16,11 +16,11 @@ import pytest
 
 from numawise.apps.verify import measure as measuring
 from numawise.apps.verify.look import Host
-from numawise.host.live import read_live
+from numawise.host.discover import read_live
 from numawise.host.processes import boot_id, start_time
 from numawise.ledger.place import machine_id
 from numawise.ledger.store import Ledger
-from numawise.machine.home import memory_near, numa_of
+from numawise.machine.locality import memory_near, numa_of
 from numawise.results.hold import Grant, Hold, Owner
 from numawise.sets import bits_of
 from tests.cli.run import Ran, numawise, refused

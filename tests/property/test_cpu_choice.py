@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from numawise.engine.cpu.distribute import NeverReturns, take_distributed
 from numawise.engine.cpu.take import NotEnough, Style, take
 from numawise.engine.trace import CpusTaken, Step
-from numawise.machine.layout import CpuLayout
-from numawise.machine.model import Cpu
+from numawise.machine.model import Cpu, CpuLayout
 from tests.property.strategies import even_cpus, laws, uneven_cpus
 from tests.unit.build import machine
 

@@ -17,7 +17,7 @@ from numawise.gpus.measure import MOST_DIVIDED, Measure
 from numawise.gpus.nested import best_nested, nesting
 from numawise.gpus.search import best_searched
 from numawise.machine.hardware import Gpu
-from numawise.machine.near import gpus_of
+from numawise.machine.nearest import gpus_of
 from numawise.sets import bits_of, ids_of
 from tests.property.strategies import laws
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from numawise.apps.launch.environment import cores_of
 from numawise.apps.launch.ranks import MODES, Room, Shares, TooFew, divide
 from numawise.machine.hardware import Hardware
-from numawise.machine.near import gpus_of
-from numawise.machine.places import cpus_by_numa
+from numawise.machine.locality import cpus_by_numa
+from numawise.machine.nearest import gpus_of
 from numawise.machine.synthetic import synthetic
 from numawise.sets import bits_of
 

@@ -10,8 +10,7 @@ from numawise.engine.cpu.allocate import choose
 from numawise.engine.cpu.goorder import go_sorted
 from numawise.engine.cpu.take import NotEnough
 from numawise.engine.trace import Defect, Step
-from numawise.machine.layout import cpu_layout
-from numawise.machine.model import Cpu
+from numawise.machine.model import Cpu, cpu_layout
 from numawise.rules.model import Rules
 from numawise.rules.versions import behaviour_of, parse_version
 from numawise.sets import format_ids, parse_ids

@@ -15,7 +15,7 @@ from numawise.apps.verify.look import Checked, Host
 from numawise.apps.verify.model import Weight
 from numawise.host import mempolicy
 from numawise.host.bandwidth import measure_memory
-from numawise.host.live import read_live
+from numawise.host.discover import read_live
 from numawise.host.processes import boot_id, start_time
 from numawise.results.hold import Grant, Hold, Owner
 from numawise.sets import ids_of

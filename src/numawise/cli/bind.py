@@ -7,8 +7,7 @@ import click
 
 from numawise.apps.launch.bind import Asked, Prepared, apply, become, prepare, shares_data, start, told
 from numawise.apps.launch.ranks import MODES, TooFew
-from numawise.cli.dashes import BeforeDashes, command_of, required_command
-from numawise.cli.output import output_option
+from numawise.cli.options import BeforeDashes, command_of, output_option, required_command
 from numawise.errors import InputError
 from numawise.host.child import find_command
 

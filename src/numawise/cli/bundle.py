@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from numawise.cli.output import output_option
+from numawise.cli.options import output_option
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ def command(
         return None
     if out == STDOUT and sys.stdout.isatty():
         raise InputError("a bundle is not for a terminal", advice="redirect it to a file")
+    from numawise.apps.bundle.gather import collect, written  # noqa: PLC0415
     from numawise.apps.bundle.model import Wanted  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.bundle.write import collect, written  # noqa: PLC0415
 
     wanted = Wanted(
         root=Path(root) if root is not None and Path(root) != Path("/") else None,

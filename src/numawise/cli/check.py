@@ -10,8 +10,7 @@ from numawise import __version__
 from numawise.apps.check.lint import Report, lint
 from numawise.apps.check.pages import explained
 from numawise.apps.check.sources import Given
-from numawise.cli.bundled import bundle_option
-from numawise.cli.output import output_option
+from numawise.cli.options import bundle_option, output_option
 from numawise.codec.findings import Row, github, row_data, sarif
 from numawise.codec.output import to_json
 from numawise.errors import InputError

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from numawise.cli.output import output_option
+from numawise.cli.options import output_option
 from numawise.cli.placing import placement_options, wish_of
 
 FORMATS = ("numactl", "taskset", "docker", "podman", "systemd", "slurm", "kubernetes", "env")
@@ -43,8 +43,11 @@ def command(hold: str, formats: tuple[str, ...], machine: str | None, output: st
 
     Nothing is held by this: what runs with these flags is not in the ledger, and others may get the same.
     """
-    from numawise.apps.launch.flag_sources import flags_data, found_placement  # noqa: PLC0415
-    from numawise.apps.launch.flags import texts  # noqa: PLC0415
+    from numawise.apps.launch.flags import (  # noqa: PLC0415
+        flags_data,
+        found_placement,
+        texts,
+    )
     from numawise.apps.launch.no_room import NoRoom  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415
     from numawise.errors import InputError  # noqa: PLC0415

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from numawise.cli.output import output_option
+from numawise.cli.options import output_option
 
 WORDS = """\b
 Words: 2s sockets, 4n NUMA nodes, 64c cores, 2t threads per core, 512g or 2tb memory (128g/n: of each node),

@@ -16,7 +16,7 @@ def command() -> int:
 
     Every command that changes the ledger does the first by itself; this one is for a look, or a timer.
     """
-    from numawise.apps.launch.ending import remove_stale  # noqa: PLC0415
+    from numawise.apps.launch.holds import remove_stale  # noqa: PLC0415
     from numawise.apps.launch.run import open_holdings, this_site  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
     from numawise.render import holds as telling  # noqa: PLC0415 - keeps --help quick

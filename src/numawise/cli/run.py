@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from numawise.cli.dashes import BeforeDashes, required_command
+from numawise.cli.options import BeforeDashes, Teller, required_command
 from numawise.cli.placing import placement_options, seconds, wait_option, wish_of
-from numawise.cli.saying import Teller
 
 EXAMPLES = """\b
 Examples:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from numawise.cli.bundled import bundle_option
-from numawise.cli.output import output_option
+from numawise.cli.options import bundle_option, output_option
 from numawise.errors import InputError
 
 DRAWINGS = ("svg", "html")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from numawise.cli.bundled import bundle_option
+from numawise.cli.options import bundle_option
 
 if TYPE_CHECKING:
     from numawise.apps.state.change import Change

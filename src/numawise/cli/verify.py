@@ -18,10 +18,10 @@ from numawise.apps.verify.measure import (
 )
 from numawise.apps.verify.model import Weight
 from numawise.apps.verify.sources import load_nvml, pid_namespace, read_ledger
-from numawise.cli.output import output_option
+from numawise.cli.options import output_option
 from numawise.codec.output import to_json
 from numawise.errors import InputError
-from numawise.host.live import read_live
+from numawise.host.discover import read_live
 from numawise.host.placed import read_free
 from numawise.host.settings import read_settings
 from numawise.machine.hardware import Hardware

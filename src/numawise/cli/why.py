@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from numawise.cli.bundled import bundle_option
-from numawise.cli.output import output_option
+from numawise.cli.options import bundle_option, output_option
 from numawise.errors import InputError
 
 if TYPE_CHECKING:

@@ -32,8 +32,11 @@ def explain_log(context: click.Context, flags: LogFlags, output: str, width: int
 
     from numawise.apps.logs.check import checked, load_beside  # noqa: PLC0415
     from numawise.apps.logs.groups import Wanted  # noqa: PLC0415
-    from numawise.apps.logs.read import Source, read_log  # noqa: PLC0415
-    from numawise.apps.logs.since import parse_since  # noqa: PLC0415
+    from numawise.apps.logs.read import (  # noqa: PLC0415
+        Source,
+        parse_since,
+        read_log,
+    )
     from numawise.inputs.files import load_profile  # noqa: PLC0415
     from numawise.render.logs import reading  # noqa: PLC0415
 

@@ -25,8 +25,7 @@ from typing import Any, cast
 
 import yaml
 
-from numawise.codec.meant import suggestion
-from numawise.errors import InputError
+from numawise.errors import InputError, suggestion
 
 Steps = tuple[str | int, ...]
 Step = str | int | None

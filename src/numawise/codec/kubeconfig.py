@@ -18,8 +18,7 @@ from typing import Any
 import msgspec
 
 from numawise.codec.document import Document, read_file
-from numawise.codec.meant import suggestion
-from numawise.errors import InputError
+from numawise.errors import InputError, suggestion
 
 PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}

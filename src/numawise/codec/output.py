@@ -1,8 +1,139 @@
-"""Plain data as JSON or YAML text for people and programs."""
+"""YAML with a reason above every field, for files that people keep and programs read.
+
+Rules kept here:
+
+1. Without the comments it is plain YAML that every reader takes the same way: text is quoted unless it could
+   not be anything but text.
+2. Comments wrap, at the indentation of what they are about.
+"""
 
 import json
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
 
 import yaml
+
+PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[./-][A-Za-z0-9_]+)*|[0-9]+(?:[KMGT]i|[smh]|%)")
+NOT_TEXT = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
+WIDTH = 100
+TEXT_TAG = "tag:yaml.org,2002:str"
+NUMERIC = tuple("0123456789+-.~")
+Value = Union[str, int, bool, "tuple[Entry, ...]", "tuple[tuple[Entry, ...], ...]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A field, its value, and why it is there."""
+
+    name: str
+    value: Value
+    """A scalar, the fields of a mapping, or a list of such."""
+    why: str = ""
+
+
+def plain(entries: Sequence[Entry]) -> dict[str, object]:
+    """The fields without their reasons."""
+    return {entry.name: _plain(entry.value) for entry in entries}
+
+
+def annotated_yaml(entries: Sequence[Entry], header: Sequence[str] = (), *, apart: bool = True) -> str:
+    """The fields as YAML with comments; ``apart``: an empty line before those with a reason."""
+    lines = [line for text in header for line in _comment(text, 0)]
+    for entry in entries:
+        if apart and entry.why and lines:
+            lines.append("")
+        lines += _entry(entry, 0)
+    return "\n".join(lines) + "\n"
+
+
+def comment_lines(texts: Sequence[str]) -> str:
+    """Texts as comments, to stand above any YAML."""
+    return "".join(f"{line}\n" for text in texts for line in _comment(text, 0))
+
+
+def manifest_yaml(value: object) -> str:
+    """A manifest in block style, keys in their order, texts of several lines as such."""
+    return yaml.dump(value, Dumper=_Manifests, sort_keys=False, allow_unicode=True, width=WIDTH)
+
+
+class _Manifests(yaml.SafeDumper):
+    """Writes what people write."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ANN401, ARG002 - as the parent has it
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else None
+    if value.lower() in NOT_TEXT or (value[:1] in NUMERIC and not PLAIN.fullmatch(value)):
+        style = '"'  # readers differ in what they take for a number or a truth
+    return dumper.represent_scalar(TEXT_TAG, value, style=style)
+
+
+_Manifests.add_representer(str, _text)
+
+
+def scalar(value: str | int | bool) -> str:  # noqa: FBT001 - a value, not a switch
+    """A scalar as YAML (rule 1)."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if PLAIN.fullmatch(value) and value.lower() not in NOT_TEXT:
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _entry(entry: Entry, depth: int) -> Iterator[str]:
+    yield from _comment(entry.why, depth)
+    indent, value = "  " * depth, entry.value
+    if not isinstance(value, tuple):
+        yield f"{indent}{scalar(entry.name)}: {scalar(value)}"
+    elif not value:
+        yield f"{indent}{scalar(entry.name)}: {{}}"
+    elif isinstance(value[0], Entry):
+        yield f"{indent}{scalar(entry.name)}:"
+        for inner in value:
+            assert isinstance(inner, Entry)
+            yield from _entry(inner, depth + 1)
+    else:
+        yield f"{indent}{scalar(entry.name)}:"
+        for member in value:
+            assert isinstance(member, tuple)
+            yield from _member(member, depth)
+
+
+def _member(fields: Sequence[Entry], depth: int) -> Iterator[str]:
+    """One mapping in a list; the comment of its first field stands above it."""
+    indent = "  " * depth
+    yield from _comment(fields[0].why, depth)
+    first = True
+    for field in fields:
+        for line in _entry(Entry(field.name, field.value), depth + 1):
+            yield f"{indent}- {line[len(indent) + 2 :]}" if first else line
+            first = False
+
+
+def _comment(text: str, depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    for line in text.splitlines():
+        for part in textwrap.wrap(line, WIDTH - len(indent) - 2) or [""]:
+            yield f"{indent}# {part}".rstrip()
+
+
+def _plain(value: Value) -> object:
+    if not isinstance(value, tuple):
+        return value
+    if not value or isinstance(value[0], Entry):
+        return {entry.name: _plain(entry.value) for entry in value if isinstance(entry, Entry)}
+    return [plain(member) for member in value if isinstance(member, tuple)]
+
+
+# --------------------------------------------------------------------------------------------------
+# Plain data as JSON or YAML text for people and programs.
 
 
 def to_json(value: object) -> str:

@@ -19,8 +19,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from numawise.codec.document import Document, Part, number_text, shown
-from numawise.codec.meant import meant, suggestion
-from numawise.errors import InputError
+from numawise.errors import InputError, meant, suggestion
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import (

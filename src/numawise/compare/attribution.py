@@ -19,8 +19,8 @@ from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.codec.kubelet.fields import field_since
 from numawise.engine.start import MANAGER_GATES
 from numawise.rules.check import Refusal, Settings
-from numawise.rules.config import KubeletConfig
 from numawise.rules.gates import gates_of, resolve_gates
+from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import WAYS, Behaviour, Version, behaviour_of, shown
 
 Raw = Mapping[str, object]

@@ -19,7 +19,7 @@ from numawise.engine.state import NodeState
 from numawise.machine.model import Machine
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY, PodRequest, most_at_once
-from numawise.rules.config import KubeletConfig
+from numawise.rules.model import KubeletConfig
 
 PODS = "pods"
 MOST_PODS = 110

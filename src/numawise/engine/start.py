@@ -19,8 +19,7 @@ from numawise.machine.model import Machine
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
 from numawise.rules.check import Refusal, Settings
-from numawise.rules.config import KubeletConfig
-from numawise.rules.model import NONE, SINGLE, CpuOptions, Rules
+from numawise.rules.model import NONE, SINGLE, CpuOptions, KubeletConfig, Rules
 from numawise.rules.options import BY_SOCKET, TopologyOptions, as_map, cpu_options, topology_options
 from numawise.rules.versions import Behaviour, Version, behaviour_of, manners_of
 from numawise.sets import format_ids

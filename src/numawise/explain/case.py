@@ -20,8 +20,7 @@ from numawise.node.node import Node
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import PodRequest, Role, most_at_once
 from numawise.rules.check import Refusal, check
-from numawise.rules.config import KubeletConfig
-from numawise.rules.model import Rules
+from numawise.rules.model import KubeletConfig, Rules
 from numawise.rules.versions import REFERENCE, Version
 from numawise.sets import CpuSet
 

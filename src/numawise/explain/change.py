@@ -15,7 +15,7 @@ from numawise.quantity import BINARY, DECIMAL, Quantity
 from numawise.request.defaults import RawContainer, RawPod
 from numawise.request.model import CPU, HUGEPAGES, MEMORY, Amounts, Role
 from numawise.results.explanation import Patch
-from numawise.rules.config import KubeletConfig, ReservedMemory
+from numawise.rules.model import KubeletConfig, ReservedMemory
 
 MI = 1 << 20
 LONGEST_NAME = 63

@@ -1,4 +1,12 @@
-"""One pod explained: the decision, what decided it, and what would change it."""
+"""The smallest changes that turn a no into a yes.
+
+Rules kept here:
+
+1. Nothing is suggested that the engine did not admit on the same state, after the very change.
+2. Smallest first: what costs nothing, then a part of the request, then another pod, then the promise that the
+   configuration makes, then the alignment itself.
+3. A pod that the kubelet knows already cannot be changed; it has to be made anew.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,18 +19,52 @@ from numawise.engine.state import NodeState
 from numawise.engine.topology.policy import judge
 from numawise.engine.topology.scope import NOT_ALIGNED
 from numawise.engine.trace import HintsFound, HintsMerged, RoundBegan, Step
-from numawise.explain.case import Case, decided
+from numawise.explain import words as tell
+from numawise.explain.case import Case, admitted, anew, decided
 from numawise.explain.free import Voter, pasted, voters_of
 from numawise.explain.merge import Cause, Merging, merge_cause, narrowings
-from numawise.explain.node_changes import Elsewhere
+from numawise.explain.node_changes import Elsewhere, node_changes
 from numawise.explain.outcome import admitted_answer, remarks_of
+from numawise.explain.pod_changes import last_resorts, pod_changes
+from numawise.explain.search import Search
 from numawise.explain.shortage import crash_cause, failure_cause
-from numawise.explain.suggest import suggestions
 from numawise.machine.model import Machine, Numa
-from numawise.results.explanation import ADMITTED, CRASHED, REJECTED, Explanation, Round, Wish
+from numawise.results.explanation import ADMITTED, CRASHED, REJECTED, Explanation, Round, Suggestion, Wish
 from numawise.rules.model import NONE, Rules
 from numawise.rules.versions import REFERENCE, Version, behaviour_of
 from numawise.sets import ids_of
+
+SHOWN = 6
+"""So many are shown at most."""
+
+
+def suggestions(
+    case: Case,
+    decision: Rejected | Crashed,
+    container: str,
+    resources: Sequence[str],
+    others: Sequence[Elsewhere] = (),
+) -> tuple[Suggestion, ...]:
+    """What would let the pod in, smallest first (rule 2).
+
+    ``container``: where it failed; ``resources``: those that decided; ``others``: nodes it could go to.
+    """
+    again = case.again
+    if again:
+        case = anew(case)
+        if admitted(case):
+            text = tell.FORCED if isinstance(decision, Crashed) else tell.ANEW
+            return (Suggestion("recreate", text, recreate=True),)
+    search = Search(case, decision, container, resources)
+    found = sorted((*pod_changes(search), *node_changes(search, others)), key=lambda one: one.cost)
+    if not found:
+        found = list(last_resorts(search))
+    shown = [one.suggestion for one in found[:SHOWN]]
+    return tuple(replace(one, recreate=True) if again and not one.node else one for one in shown)
+
+
+# --------------------------------------------------------------------------------------------------
+# One pod explained: the decision, what decided it, and what would change it.
 
 
 def explain(case: Case, others: Sequence[Elsewhere] = (), *, suggest: bool = True) -> Explanation:

@@ -1,11 +1,4 @@
-"""What each NUMA node has of each resource at the moment of a merge.
-
-Rules kept here:
-
-1. Whether a NUMA node could serve a request alone is what the hints say, never worked out anew.
-2. What is free is taken from the hints where these tell it, else from the books as they stood then.
-3. A NUMA node that has enough and does not serve gets a note that says why.
-"""
+"""How many devices of a resource there are, and how many of them are free."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +8,6 @@ from numawise.engine.hint import Family, Listed, Ruled, masks_of
 from numawise.engine.state import NodeState
 from numawise.engine.trace import HintsFound
 from numawise.explain.case import Case
-from numawise.explain.stock import stock_of
 from numawise.explain.words import asked as asked_for
 from numawise.explain.words import free_text
 from numawise.request.model import CPU, HUGEPAGES, MEMORY, ContainerRequest, most_at_once
@@ -34,6 +26,48 @@ from numawise.results.explanation import (
     Wish,
 )
 from numawise.sets import format_ids, ids_of
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """Devices of one resource."""
+
+    total: int
+    healthy: int
+    free: int
+    unplaced: int
+    """Free ones that are on no NUMA node."""
+
+    @property
+    def text(self) -> str:
+        """``8 in all, 5 in use, 1 unhealthy``."""
+        parts = [f"{self.total} in all"]
+        if self.healthy - self.free:
+            parts.append(f"{self.healthy - self.free} in use")
+        if self.total - self.healthy:
+            parts.append(f"{self.total - self.healthy} unhealthy")
+        return ", ".join(parts)
+
+
+def stock_of(state: NodeState, resource: str) -> Stock:
+    """How many devices there are, and how many are free."""
+    plugin = state.devices.plugins.get(resource)
+    if plugin is None:
+        return Stock(0, 0, 0, 0)
+    free = plugin.healthy - state.devices.allocated.get(resource, frozenset())
+    unplaced = sum(not plugin.devices[name].numa for name in free)
+    return Stock(len(plugin.devices), len(plugin.healthy), len(free), unplaced)
+
+
+# --------------------------------------------------------------------------------------------------
+# What each NUMA node has of each resource at the moment of a merge.
+#
+# Rules kept here:
+#
+# 1. Whether a NUMA node could serve a request alone is what the hints say, never worked out anew.
+# 2. What is free is taken from the hints where these tell it, else from the books as they stood then.
+# 3. A NUMA node that has enough and does not serve gets a note that says why.
+
 
 FEW = 4
 """Masks of several NUMA nodes that are listed."""

@@ -14,7 +14,7 @@ from itertools import combinations
 from numawise.engine.failure import SMT_ALIGNMENT
 from numawise.engine.holding import Holding, held_by
 from numawise.engine.lifecycle import devices_changed
-from numawise.explain import wording as tell
+from numawise.explain import words as tell
 from numawise.explain.case import Case, restarted, with_config, with_pod, without
 from numawise.explain.change import Setting, setting_patches, with_settings
 from numawise.explain.search import Priced, Search

@@ -9,7 +9,7 @@ from numawise.engine.state import NodeState
 from numawise.explain.case import Case
 from numawise.explain.merge import Cause
 from numawise.explain.words import both, nodes_text, numa_text
-from numawise.machine.layout import CpuLayout
+from numawise.machine.model import CpuLayout
 from numawise.render.words import bytes_text, counted
 from numawise.request.model import MEMORY, ContainerRequest
 from numawise.rules.model import NONE

@@ -15,9 +15,8 @@ from numawise.engine.memory.hints import INEXACT
 from numawise.engine.state import NodeState, NumaMemory
 from numawise.engine.trace import HintsMerged, Step
 from numawise.explain.case import Case
-from numawise.explain.free import amount_of, asked_of, is_memory
+from numawise.explain.free import amount_of, asked_of, is_memory, stock_of
 from numawise.explain.merge import Cause
-from numawise.explain.stock import stock_of
 from numawise.explain.words import amount, asked, both, free_text, nodes_text, numa_text, rooms_text
 from numawise.request.model import CPU, MEMORY, Amounts, ContainerRequest, Role
 from numawise.results.explanation import BYTES, CPUS, DEVICES, Place

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
-from numawise.codec.meant import meant
+from numawise.errors import meant
 from numawise.explain.change import CONFIG_FIELDS, Setting, setting_patches, with_settings
 from numawise.explain.words import both
 from numawise.machine.model import Machine
@@ -21,8 +21,7 @@ from numawise.request.model import CPU, MEMORY
 from numawise.results.explanation import NOT_STARTED, Explanation, Suggestion
 from numawise.rules import eviction
 from numawise.rules.check import Refusal, Settings, check
-from numawise.rules.config import KubeletConfig
-from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
+from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE, KubeletConfig
 from numawise.rules.options import CPU_MATURITY, MOST_NUMA, TOPOLOGY_MATURITY
 from numawise.rules.versions import REFERENCE, Version
 from numawise.sets import CpuSet

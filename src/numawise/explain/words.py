@@ -1,10 +1,16 @@
 """How an explanation words amounts, NUMA nodes and who has how much."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from numawise.engine.holding import Holding
+from numawise.explain.case import Case
+from numawise.explain.change import SetAmount, place_of, sides_of
+from numawise.quantity import Quantity
 from numawise.render.words import bytes_text, counted
+from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY
-from numawise.results.explanation import BYTES, CPUS, Place, Wish
+from numawise.results.explanation import BYTES, CPUS, Patch, Place, Wish
+from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED
 from numawise.sets import format_ids
 
 UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1))
@@ -115,3 +121,187 @@ def shortage_text(wish: Wish) -> str:
     nearest = max(known, key=lambda place: (place.free or 0, -place.numa))
     lacking = wish.asked - (nearest.free or 0)
     return f"{amount(wish.unit, lacking)} short" if lacking > 0 else ""
+
+
+# --------------------------------------------------------------------------------------------------
+# How a change is told: what to edit, to the letter, and what it costs.
+
+
+ANEW = "Make the pod anew (delete it, or leave it to its controller): as a new pod it is admitted"
+FORCED = (
+    "Delete the pod with --force while the kubelet is down, start the kubelet, and make the pod anew: then "
+    "it is admitted"
+)
+RESTART = "takes a restart of the kubelet; the pods that run now stay admitted"
+LOST = {
+    RESTRICTED: "pods may then span NUMA nodes where they need to",
+    BEST_EFFORT: "alignment is then tried, but no longer guaranteed to any pod",
+    NONE: "nothing is aligned any more",
+}
+
+
+def owner_text(raw: RawPod, number: int | None) -> str:
+    """Whose amount it is."""
+    return "the pod's own resources" if number is None else f"container {raw.containers[number].name}"
+
+
+def set_text(raw: RawPod, change: SetAmount) -> str:
+    """``set cpu to 2 instead of 4 in container main (requests and limits)``."""
+    sides = sides_of(raw, change.container, change.resource)
+    owner = owner_text(raw, change.container)
+    if change.amount is None:
+        return f"{change.resource} to nothing instead of {old_amount(raw, change)} in {owner} (remove it)"
+    return f"{change.resource} to {change.amount} instead of {old_amount(raw, change)} in {owner} ({sides})"
+
+
+def old_amount(raw: RawPod, change: SetAmount) -> Quantity:
+    """What the manifest asks for now."""
+    owner = raw if change.container is None else raw.containers[change.container]
+    both_sides = {**(owner.requests or {}), **(owner.limits or {})}
+    return both_sides[change.resource]
+
+
+def reduction_text(raw: RawPod, change: SetAmount, value: int) -> str:
+    """Less of one resource."""
+    assert change.amount is not None
+    less = value - change.amount.value
+    if change.resource == CPU:
+        what = f"{counted(less, 'CPU')} less"
+    elif change.resource == MEMORY:
+        what = f"{bytes_text(less)} less memory"
+    elif "/" in change.resource:
+        what = f"{less} {change.resource} less"
+    else:
+        what = f"{bytes_text(less)} less of {change.resource}"
+    return f"Ask for {what}: set {set_text(raw, change)}"
+
+
+def growth_text(raw: RawPod, change: SetAmount, value: int) -> str:
+    """More of one resource."""
+    assert change.amount is not None
+    more = change.amount.value - value
+    what = (
+        counted(more, "more CPU") if change.resource == CPU else f"{bytes_text(more)} more {change.resource}"
+    )
+    return f"Ask for {what}, so that it needs as many NUMA nodes as the rest: set {set_text(raw, change)}"
+
+
+def rounding_text(raw: RawPod, changes: Sequence[SetAmount], threads: int) -> str:
+    """Whole cores."""
+    even = "an even number of CPUs" if threads == 2 else f"a multiple of {threads} CPUs"
+    return f"Ask for {even}: set {'; set '.join(set_text(raw, change) for change in changes)}"
+
+
+def together_text(raw: RawPod, changes: Sequence[SetAmount]) -> str:
+    """Several amounts at once."""
+    return f"Change several amounts: set {'; set '.join(set_text(raw, change) for change in changes)}"
+
+
+def exact_text(raw: RawPod, changes: Sequence[SetAmount]) -> str:
+    """Amounts without fractions."""
+    parts = []
+    for change in changes:
+        sides = sides_of(raw, change.container, change.resource)
+        parts.append(f"{change.resource} as {change.amount} in {owner_text(raw, change.container)} ({sides})")
+    return f"Write the amount as a whole number: {'; '.join(parts)}"
+
+
+def balance_text(raw: RawPod, changes: Sequence[SetAmount]) -> str:
+    """The same in all, divided evenly."""
+    return f"Divide evenly among the containers: set {'; set '.join(set_text(raw, c) for c in changes)}"
+
+
+def split_text(raw: RawPod, changed: RawPod, number: int) -> tuple[str, str]:
+    """One container made into several."""
+    parts = [changed.containers[number], *changed.containers[len(raw.containers) :]]
+    shares = []
+    for part in parts:
+        amounts = {**part.requests, **part.limits}
+        shares.append(f"{part.name} with {', '.join(f'{name} {size}' for name, size in amounts.items())}")
+    price = "the work must be able to run as several processes"
+    return f"Divide container {raw.containers[number].name} into {len(parts)}: {both(shares)}", price
+
+
+def fractional_text(raw: RawPod, changes: Sequence[SetAmount]) -> tuple[str, str]:
+    """CPUs from the shared pool."""
+    text = f"Do without CPUs of its own: set {'; set '.join(set_text(raw, change) for change in changes)}"
+    return text, "its CPUs then come from the pool that all pods share, and are not aligned"
+
+
+def unguaranteed_text(raw: RawPod, number: int, less: Quantity) -> tuple[str, str, tuple[Patch, ...]]:
+    """Out of the Guaranteed class."""
+    place = place_of(raw, number)
+    one = raw.containers[number]
+    path = (*place, "resources", "requests", MEMORY)
+    if one.requests:
+        patches: tuple[Patch, ...] = (Patch("add", path, str(less)),)
+    else:
+        patches = (Patch("add", path[:-1], {MEMORY: str(less)}),)
+    text = (
+        f"Leave the Guaranteed class: request {less} of memory in container {one.name} and keep the limit "
+        f"at {one.limits[MEMORY]}"
+    )
+    return text, "the pod then has no CPUs of its own, and its memory comes from any NUMA node", patches
+
+
+def elsewhere_text(name: str) -> str:
+    """Another node."""
+    return f"Send the pod to node {name}, which admits it as it is"
+
+
+def drop_text(raw: RawPod, changes: Sequence[SetAmount]) -> tuple[str, str]:
+    """Without devices or huge pages."""
+    resources = both(list(dict.fromkeys(change.resource for change in changes)))
+    owners = both(list(dict.fromkeys(owner_text(raw, change.container) for change in changes)))
+    return f"Do without {resources}: remove it from {owners}", "the pod then has none of it"
+
+
+def without_text(raw: RawPod, changes: Sequence[SetAmount]) -> tuple[str, str]:
+    """Without devices, and perhaps without CPUs of its own."""
+    text = f"Do without what is not to be had: set {'; set '.join(set_text(raw, one) for one in changes)}"
+    return text, "little is left to align then"
+
+
+def healing_text(resource: str, devices: Sequence[str]) -> str:
+    """Devices that are ill."""
+    some = both(list(devices[:4]) + ([f"{len(devices) - 4} more"] if len(devices) > 4 else []))
+    they = "it is" if len(devices) == 1 else "they are"
+    return f"Bring {some} of {resource} back to health: {they} reported unhealthy"
+
+
+def removal_text(case: Case, holdings: Mapping[str, Holding]) -> str:
+    """Other pods go."""
+    parts = [_held_text(case, uid, holding) for uid, holding in holdings.items()]
+    return f"Remove {'pod' if len(parts) == 1 else 'pods'} {both(parts)}"
+
+
+def _held_text(case: Case, uid: str, holding: Holding) -> str:
+    known = case.state.active.get(uid)
+    name = f"{known.namespace}/{known.name}" if known else uid
+    parts = []
+    if holding.cpus:
+        parts.append(f"{counted(holding.cpus.bit_count(), 'CPU')} ({format_ids(holding.cpus)})")
+    for kind, size in (holding.memory or {}).items():
+        what = "" if kind == MEMORY else f" of {kind}"
+        parts.append(f"{bytes_text(size)}{what} on {numa_text(holding.numa)}")
+    parts += [f"{count} {resource}" for resource, count in (holding.devices or {}).items()]
+    return f"{name}, which holds {both(parts)}"
+
+
+def scope_text(scope: str, before: str) -> tuple[str, str]:
+    """The other scope."""
+    meaning = {
+        "container": "each container is then aligned for itself",
+        "pod": "all containers of a pod are then aligned together",
+    }[scope]
+    return f"Set topologyManagerScope to {scope} instead of {before}: {meaning}", RESTART
+
+
+def policy_text(policy: str, before: str) -> tuple[str, str]:
+    """Another policy."""
+    return f"Set topologyManagerPolicy to {policy} instead of {before}: {LOST[policy]}", RESTART
+
+
+def option_text(field: str, name: str) -> tuple[str, str]:
+    """Without an option."""
+    return f"Remove {name} from {field}", RESTART

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from numawise.machine.hardware import Gpu, Hardware
-from numawise.machine.near import GpuPlace, chip_of, gpu_links, placed_gpus
-from numawise.machine.places import DIRECT, NODE, SELF, SYS
+from numawise.machine.locality import DIRECT, NODE, SELF, SYS
+from numawise.machine.nearest import GpuPlace, chip_of, gpu_links, placed_gpus
 from numawise.sets import ids_of
 
 POINTS = {"PSB": 60, "PIX": 50, "PXB": 40, "PHB": 30, "NODE": 20, "SYS": 10, "SOC": 10}

@@ -1,12 +1,16 @@
 """All that a host's ``/sys`` and ``/proc`` tell about the machine, in one value."""
 
+import re
 from pathlib import Path
 
+from numawise.errors import HostError
 from numawise.host.files import Tree
 from numawise.host.pci import read_pci
 from numawise.host.sysfs import read_memory, read_nodes, read_threads
 from numawise.host.system import read_host
-from numawise.machine.hardware import DIFFERS, Hardware, MemoryNode
+from numawise.machine.hardware import DIFFERS, GPU, UNKNOWN, Hardware, MemoryNode, Remark
+from numawise.machine.locality import short_address
+from numawise.machine.pci import NVIDIA
 
 ROOT = Path("/")
 MEMORY = "proc/meminfo"
@@ -39,3 +43,51 @@ def _compare_memory(tree: Tree, nodes: tuple[MemoryNode, ...], whole: int | None
     if whole and parts and len(parts) == len(nodes) and abs(sum(parts) - whole) > ALIKE * whole:
         text = f"says {whole >> 20} MiB where the NUMA nodes have {sum(parts) >> 20} MiB together"
         tree.remark(DIFFERS, MEMORY, text)
+
+
+# --------------------------------------------------------------------------------------------------
+# NVIDIA's GPUs as their driver lists them in ``/proc``: readable without NVML, also below another root.
+
+
+GPUS = "proc/driver/nvidia/gpus"
+UUID = re.compile(
+    r"^GPU UUID:\s*GPU-([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\s*$", re.MULTILINE
+)
+
+
+def nvidia_uuids(root: Path) -> dict[str, str]:
+    """UUID of a GPU → its PCI address; those that the driver has not looked at yet are left out."""
+    tree = Tree(root)
+    found = {}
+    for address in sorted(tree.names(GPUS)):
+        told = UUID.search(tree.text(f"{GPUS}/{address}/information") or "")
+        if told:
+            found[told[1].lower()] = short_address(address)
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
+# The machine we are on, read as quickly as a launcher needs it: files first, NVML only for NVIDIA's GPUs.
+
+
+HERE = Path("/")
+
+
+def read_live(root: Path | None = None) -> Hardware:
+    """This machine, or the copy of the files of one below ``root``."""
+    found = read_hardware(root or HERE)
+    if root is not None or not any(device.vendor == NVIDIA and device.kind == GPU for device in found.pci):
+        return found
+    from numawise.codec.hardware.combine import combine  # noqa: PLC0415 - only machines with such GPUs need it
+
+    return combine([found, read_nvml()])
+
+
+def read_nvml() -> Hardware:
+    """GPUs as NVML tells them; a remark alone when it cannot be asked."""
+    from numawise.host.nvml import load, read_gpus  # noqa: PLC0415 - an extra
+
+    try:
+        return read_gpus(load())
+    except HostError as problem:
+        return Hardware(remarks=(Remark(UNKNOWN, "gpus", f"NVML cannot be asked: {problem.message}"),))

@@ -17,7 +17,7 @@ from typing import Any
 
 from numawise.host.files import Tree
 from numawise.machine.hardware import Hardware
-from numawise.machine.places import short_address
+from numawise.machine.locality import short_address
 
 ROOT = Path("/")
 COMPUTES, OPENED = "computes", "opened"

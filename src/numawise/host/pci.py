@@ -19,15 +19,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from numawise.host.files import Tree
-from numawise.machine.hardware import (
-    ACCELERATOR,
-    GPU,
-    NIC,
-    NVME,
-    ODD,
-    STORAGE,
-    PciDevice,
-)
+from numawise.machine.hardware import ACCELERATOR, GPU, NIC, NVME, ODD, STORAGE, PciDevice
 from numawise.machine.pci import pci_kind
 
 BUS = "sys/bus/pci/devices"

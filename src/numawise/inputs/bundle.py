@@ -24,12 +24,11 @@ from numawise.codec.machine import decode_machine
 from numawise.codec.pod import decode_pods, pods_in, unique_uids
 from numawise.errors import InputError
 from numawise.inputs.files import ConfigFile, config_of, load_pods, load_profile
-from numawise.machine.hardware import Hardware
-from numawise.machine.known import hardware_of
+from numawise.machine.hardware import Hardware, hardware_of
 from numawise.machine.model import Machine
 from numawise.node.node import Files
 from numawise.request.defaults import RawPod
-from numawise.rules.config import KubeletConfig
+from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Profile, Version
 
 __all__ = ["Bundle", "is_bundle", "open_bundle"]

@@ -19,8 +19,7 @@ from numawise.codec.kubelet.fields import configuration_of, field_since
 from numawise.codec.kubelet.flag_names import flag_span
 from numawise.codec.kubelet.flags import Flag, Settled, overlaid, settle
 from numawise.codec.kubelet.forms import Found
-from numawise.codec.meant import suggestion
-from numawise.errors import InputError
+from numawise.errors import InputError, suggestion
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules import eviction
 from numawise.rules.versions import Version, shown

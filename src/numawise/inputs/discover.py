@@ -13,10 +13,9 @@ from numawise.codec.hardware import cadvisor, encode, hwloc, nccl
 from numawise.codec.hardware.combine import combine
 from numawise.codec.machine import decode_machine, encode_machine
 from numawise.errors import InputError
-from numawise.machine.hardware import GPU, NIC, Hardware, PciDevice, Remark
-from numawise.machine.known import hardware_of
+from numawise.machine.hardware import GPU, NIC, Hardware, PciDevice, Remark, hardware_of
 from numawise.machine.kubelet_view import kubelet_view
-from numawise.machine.places import gpu_numa, whole_gpus
+from numawise.machine.locality import gpu_numa, whole_gpus
 from numawise.quantity import Quantity
 from numawise.sets import format_ids
 
@@ -134,7 +133,7 @@ def printable(text: str) -> str:
 
 
 def _host(root: Path) -> Iterator[Hardware]:
-    from numawise.host.live import read_live  # noqa: PLC0415 - only this needs it
+    from numawise.host.discover import read_live  # noqa: PLC0415 - only this needs it
 
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"

@@ -18,7 +18,7 @@ from numawise.codec.kubelet.fields import configuration_of
 from numawise.codec.kubelet.forms import Found
 from numawise.inputs.config import configured
 from numawise.rules.check import Refusal
-from numawise.rules.config import KubeletConfig
+from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version, profile_of
 
 EVICTION = "evictionHard"

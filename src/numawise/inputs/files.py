@@ -12,14 +12,13 @@ from numawise.codec.document import Document, read_file
 from numawise.codec.kubelet.config import decode_kubelet_config, unknown_fields
 from numawise.codec.kubelet.fields import configuration_of, field_since
 from numawise.codec.machine import decode_machine
-from numawise.codec.meant import suggestion
 from numawise.codec.pod import decode_pods, unique_uids
-from numawise.errors import InputError
+from numawise.errors import InputError, suggestion
 from numawise.machine.model import Machine
 from numawise.node.node import Files
 from numawise.request.defaults import RawPod
 from numawise.rules.check import Refusal
-from numawise.rules.config import KubeletConfig
+from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import REFERENCE, Profile, Version, profile_of, shown
 
 if TYPE_CHECKING:

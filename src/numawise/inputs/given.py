@@ -17,8 +17,7 @@ from numawise.codec.machine import decode_machine
 from numawise.errors import InputError
 from numawise.inputs.bundle import is_bundle, open_bundle
 from numawise.inputs.machine import hardware_meant
-from numawise.machine.hardware import Hardware
-from numawise.machine.known import hardware_of
+from numawise.machine.hardware import Hardware, hardware_of
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
 

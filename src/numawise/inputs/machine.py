@@ -22,8 +22,7 @@ from numawise.errors import InputError
 from numawise.inputs.bundle import is_bundle, open_bundle
 from numawise.inputs.discover import discover
 from numawise.machine.catalog import CATALOG, machine_named
-from numawise.machine.hardware import Hardware
-from numawise.machine.known import hardware_of
+from numawise.machine.hardware import Hardware, hardware_of
 from numawise.machine.synthetic import EXAMPLE, is_synthetic, synthetic
 
 STDIN, LARGEST = "<stdin>", 64 << 20

@@ -23,15 +23,14 @@ from numawise.inputs.bundle import Bundle, open_bundle
 from numawise.inputs.files import load_kubelet_config, load_profile, load_state
 from numawise.inputs.given import THIS, machine_given
 from numawise.machine.catalog import CATALOG
-from numawise.machine.hardware import Hardware
-from numawise.machine.known import hardware_of
+from numawise.machine.hardware import Hardware, hardware_of
 from numawise.machine.model import Machine
 from numawise.machine.synthetic import is_synthetic
 from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
 from numawise.request.model import Role
 from numawise.rules.check import Refusal
-from numawise.rules.config import KubeletConfig
+from numawise.rules.model import KubeletConfig
 from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
 from numawise.rules.versions import DEFAULT, Profile, Version
 

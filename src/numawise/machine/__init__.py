@@ -1,6 +1,5 @@
 """What exists: CPUs, NUMA nodes, memory and devices of one machine."""
 
-from numawise.machine.layout import CpuLayout
-from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
+from numawise.machine.model import Cpu, CpuLayout, Device, DevicePlugin, Machine, Numa
 
 __all__ = ["Cpu", "CpuLayout", "Device", "DevicePlugin", "Machine", "Numa"]

@@ -16,7 +16,7 @@ from numawise.codec.checkpoint import (
     encode_memory,
 )
 from numawise.codec.kubelet.config import decode_kubelet_config
-from numawise.engine.admit import Admitted, Decision, Rejected, admit
+from numawise.engine.admit import Admitted, Crashed, Decision, Rejected, admit
 from numawise.engine.device.allocate import Pick, lowest
 from numawise.engine.lifecycle import (
     Started,
@@ -29,12 +29,11 @@ from numawise.engine.lifecycle import (
 from numawise.engine.room import allocatable
 from numawise.engine.start import Records, build, start
 from numawise.engine.state import NodeState
-from numawise.engine.trace import Note, ignore
+from numawise.engine.trace import Note, Step, ignore
 from numawise.machine.model import Device, DevicePlugin, Machine
 from numawise.request.model import PodRequest
 from numawise.rules.check import Refusal, Settings, check
-from numawise.rules.config import KubeletConfig
-from numawise.rules.model import Rules
+from numawise.rules.model import KubeletConfig, Rules
 from numawise.rules.versions import REFERENCE, Behaviour, Version, behaviour_of, check_known
 from numawise.sets import CpuSet
 
@@ -205,3 +204,45 @@ def boot(
     node = Node(machine, config, settings, rules, state, files)
     node.keep(state)
     return node
+
+
+# --------------------------------------------------------------------------------------------------
+# Admit pods one after the other on a simulated kubelet.
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What became of one pod, and why."""
+
+    pod: PodRequest
+    decision: Decision
+    steps: tuple[Step, ...]
+    started: tuple[Started, ...]
+    granted: NodeState
+    """The state between admission and start: what was granted to whom."""
+
+
+def simulate(node: Node, pods: Iterable[PodRequest], *, start: bool = True) -> tuple[Simulated, ...]:
+    """Admit and start the pods in order; a crash of the kubelet ends it.
+
+    ``start``: False for pods that run already, and are only admitted again.
+    """
+    outcomes = []
+    for pod in pods:
+        steps: list[Step] = []
+        decision = node.admit(pod, steps.append)
+        granted = node.state
+        started: tuple[Started, ...] = ()
+        if isinstance(decision, Admitted) and start:
+            started = node.start(pod, decision, steps.append)
+            if any(container.devices for container in pod.containers):
+                granted = with_devices(granted, node.state)
+        outcomes.append(Simulated(pod, decision, tuple(steps), started, granted))
+        if isinstance(decision, Crashed):
+            break
+    return tuple(outcomes)
+
+
+def with_devices(granted: NodeState, started: NodeState) -> NodeState:
+    """What was granted, devices that were only chosen at the start included."""
+    return NodeState(granted.cpu, granted.memory, started.devices)

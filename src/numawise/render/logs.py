@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
-from numawise.codec.kubeletlog.values import stamp_text
 from numawise.render.picture.text import columns, plain
 from numawise.render.why import BOLD, DIM, NARROWEST, why_text
 from numawise.render.words import clean, counted, wrap
-from numawise.results.log import Finding, Kubelet, Report
+from numawise.results.log import Finding, Kubelet, Report, stamp_text
 
 SOON = 0.5
 """Seconds after which a bar appears."""

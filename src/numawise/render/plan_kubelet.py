@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from numawise.apps.plan.kubelet import KubeletPlan
 from numawise.apps.plan.reserve import MEBI
-from numawise.codec.annotated import Entry, annotated_yaml
+from numawise.codec.output import Entry, annotated_yaml
 from numawise.machine.hardware import Hardware
 from numawise.quantity import Quantity
 from numawise.render.picture.layout import summary

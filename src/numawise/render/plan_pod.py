@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from numawise.apps.plan.pod import PlannedPod, PodPlan
-from numawise.codec.annotated import comment_lines, manifest_yaml
+from numawise.codec.output import comment_lines, manifest_yaml
 from numawise.results.plain import API_VERSION
 from numawise.sets import format_ids
 

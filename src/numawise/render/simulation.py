@@ -10,7 +10,7 @@ from numawise.codec.steps import Devices, Fill, Restart, Start, duration_text
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.trace import HintsMerged
 from numawise.machine.model import Machine
-from numawise.node.simulate import Simulated
+from numawise.node.node import Simulated
 from numawise.render.table import DIM, GREEN, RED, YELLOW
 from numawise.render.words import counted
 from numawise.results.plain import API_VERSION

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 from numawise.machine.hardware import Hardware
-from numawise.machine.places import cores_in, first_cpus
+from numawise.machine.locality import cores_in, first_cpus
 from numawise.sets import format_ids, ids_of
 
 LONGEST_RANGES = 30

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from numawise.quantity import Quantity
 from numawise.rules import eviction
-from numawise.rules.config import KubeletConfig
 from numawise.rules.gates import listed, resolve_gates
+from numawise.rules.model import KubeletConfig
 from numawise.rules.options import ungated
 from numawise.rules.validate import managers as validate
 from numawise.rules.versions import REFERENCE, Version, manners_of

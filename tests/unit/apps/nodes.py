@@ -15,7 +15,7 @@ from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import Role
-from numawise.rules.config import KubeletConfig
+from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import NEWEST, Version
 
 MIB, GIB = 1 << 20, 1 << 30

@@ -10,8 +10,8 @@ from numawise.engine.admit import Admitted, Rejected
 from numawise.machine.catalog import CATALOG, machine_named
 from numawise.machine.hardware import Gpu, Hardware
 from numawise.machine.kubelet_view import kubelet_view
+from numawise.machine.locality import guessed_cores
 from numawise.machine.model import Machine
-from numawise.machine.places import guessed_cores
 from numawise.machine.synthetic import synthetic
 from numawise.sets import bits_of, format_ids, parse_ids
 from tests.unit.build import STATIC, kubelet, pod

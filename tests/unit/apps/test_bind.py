@@ -5,9 +5,8 @@ import pytest
 from numawise.apps.launch.bind import Asked, Prepared, prepare, ranks_meant, start, within
 from numawise.apps.launch.decide import Nic, Placement
 from numawise.apps.launch.environment import job_environment, joined
-from numawise.apps.launch.launchers import LocalRank
+from numawise.apps.launch.launchers import LocalRank, Visible
 from numawise.apps.launch.ranks import Room, Shares, divide
-from numawise.apps.launch.visible import Visible
 from numawise.errors import InputError
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Gpu, Hardware

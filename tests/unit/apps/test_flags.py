@@ -11,8 +11,7 @@ import yaml
 
 from numawise.apps.launch.capacity import make_site
 from numawise.apps.launch.decide import Nic, Placement
-from numawise.apps.launch.flag_sources import placement_of
-from numawise.apps.launch.flags import FORMATS, Asked, asked_for, texts
+from numawise.apps.launch.flags import FORMATS, Asked, asked_for, placement_of, texts
 from numawise.codec.document import read_documents
 from numawise.codec.pod import decode_pods
 from numawise.errors import HostError

@@ -10,8 +10,7 @@ from numawise.codec.pod import pod_from, unique_uids
 from numawise.engine.admit import Admitted
 from numawise.engine.room import asked, lack, used
 from numawise.explain.case import requested
-from numawise.node.node import Files, Node, boot
-from numawise.node.simulate import simulate
+from numawise.node.node import Files, Node, boot, simulate
 from numawise.request.defaults import RawPod
 from numawise.rules.check import Refusal
 from numawise.rules.versions import REFERENCE

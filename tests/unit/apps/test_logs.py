@@ -11,14 +11,11 @@ from numawise.apps.logs.causes import cause_of
 from numawise.apps.logs.check import checked, load_beside
 from numawise.apps.logs.explain import Given, explain_admission
 from numawise.apps.logs.groups import Wanted
-from numawise.apps.logs.owners import Owner, owner_of
-from numawise.apps.logs.read import Source, read_log
-from numawise.apps.logs.since import parse_since
-from numawise.apps.logs.wording import span_text, times_text
-from numawise.codec.kubeletlog.values import YEARLESS, PodRef
+from numawise.apps.logs.read import Source, parse_since, read_log
+from numawise.apps.logs.wording import Owner, owner_of, span_text, times_text
 from numawise.errors import InputError
 from numawise.results.explanation import Explanation
-from numawise.results.log import Admission, Kubelet, Repeats, Report, report_data
+from numawise.results.log import YEARLESS, Admission, Kubelet, PodRef, Repeats, Report, report_data
 from tests.logs import admissions_in
 from tests.logwriting import Hint, Log, Style, framed, write_admission
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from numawise.apps.launch.launchers import visible_gpus
 from numawise.apps.launch.ranks import Room, Shares, TooFew, divide, memory_near, own_share, room_of
-from numawise.apps.launch.visible import visible_gpus
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Gpu, Hardware, MemoryNode, Thread
 from numawise.machine.synthetic import synthetic

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from numawise.apps.launch.visible import visible_gpus
+from numawise.apps.launch.launchers import visible_gpus
 from numawise.errors import HostError
 from numawise.machine.hardware import Gpu, Hardware
 from numawise.machine.synthetic import synthetic

@@ -16,7 +16,7 @@ from numawise.codec.checkpoint import (
     encode_memory,
 )
 from numawise.codec.checkpoint.device import simulated_response
-from numawise.codec.checkpoint.goprint import fnv1a
+from numawise.codec.checkpoint.reading import fnv1a
 from numawise.engine.state import (
     Block,
     CpuState,

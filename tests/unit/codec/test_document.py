@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from numawise.codec.document import Document, field_name, number_text, read_documents, read_file, shown
-from numawise.codec.meant import suggestion
-from numawise.errors import InputError
+from numawise.errors import InputError, suggestion
 
 MEGABYTES = 10_000_000
 

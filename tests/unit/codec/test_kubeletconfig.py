@@ -9,8 +9,8 @@ from numawise.codec.document import read_documents, read_file
 from numawise.codec.kubelet.config import decode_kubelet_config, unknown_fields
 from numawise.quantity import Quantity
 from numawise.rules.check import Refusal
-from numawise.rules.config import KubeletConfig
-from numawise.rules.duration import Duration
+from numawise.rules.eviction import Duration
+from numawise.rules.model import KubeletConfig
 
 REAL = Path(__file__).parents[4] / "shared" / "data" / "kubelet-config"
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

@@ -15,8 +15,8 @@ from numawise.codec.kubeletlog import Event
 from numawise.codec.kubeletlog.fields import Fields, Printed, parse_message, pod_of, pods_of
 from numawise.codec.kubeletlog.framing import unframe
 from numawise.codec.kubeletlog.hints import printed_map
-from numawise.codec.kubeletlog.values import PodRef, between, stamp_text
 from numawise.engine.hint import Family, Hint
+from numawise.results.log import PodRef, between, stamp_text
 from numawise.sets import NumaSet, format_ids
 from tests.logs import read
 from tests.logwriting import FRAMES, framed

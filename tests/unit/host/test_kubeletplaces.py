@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from numawise.host.kubeletplaces import (
+from numawise.host.discover import nvidia_uuids
+from numawise.host.kubelet import (
     Running,
     command_line,
     files_in,
@@ -18,7 +19,6 @@ from numawise.host.kubeletplaces import (
     running_kubelets,
     version_told,
 )
-from numawise.host.nvidiafiles import nvidia_uuids
 from tests.unit.host.trees import grow, pipe
 
 

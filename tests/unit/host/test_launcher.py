@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from numawise.host.launcher import MOST_PARENTS, launcher_cpus
+from numawise.host.processes import MOST_PARENTS, launcher_cpus
 
 MARK = "LOCAL_RANK=3"
 

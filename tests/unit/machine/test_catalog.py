@@ -12,8 +12,8 @@ from numawise.errors import InputError
 from numawise.machine.catalog import CATALOG, machine_named, slots
 from numawise.machine.hardware import NIC
 from numawise.machine.kubelet_view import kubelet_view
+from numawise.machine.locality import cores_in, threads_per_core
 from numawise.machine.model import Machine
-from numawise.machine.places import cores_in, threads_per_core
 from numawise.sets import bits_of, format_ids
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -2,9 +2,8 @@
 
 import pytest
 
-from numawise.machine.displays import gpu_functions
 from numawise.machine.hardware import PciDevice
-from numawise.machine.pci import pci_kind
+from numawise.machine.pci import gpu_functions, pci_kind
 
 ROOT, PORT = ("pci0000:00",), ("pci0000:00", "0000:00:01.0")
 VGA, OTHER, THREE_D, PROCESSING = 0x030000, 0x038000, 0x030200, 0x120000

@@ -3,7 +3,7 @@
 import pytest
 
 from numawise.machine.hardware import Hardware, Host, MemoryNode, Thread
-from numawise.machine.home import cpus_of, memory_near, numa_of, open_cpus
+from numawise.machine.locality import cpus_of, memory_near, numa_of, open_cpus
 from numawise.sets import bits_of, format_ids, ids_of, parse_ids
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from numawise.machine.layout import CpuLayout
-from numawise.machine.model import Cpu, Machine, Numa
+from numawise.machine.model import Cpu, CpuLayout, Machine, Numa
 from numawise.sets import format_ids, parse_ids
 from tests.unit.build import LAYOUTS, T1, even, machine
 

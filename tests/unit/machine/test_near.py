@@ -6,7 +6,7 @@ import pytest
 
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import GPU, NIC, Gpu, Hardware, Matrix, MemoryNode, PciDevice, Thread
-from numawise.machine.near import chip_of, gpus_of, near_nics, nic_names, placed_gpus
+from numawise.machine.nearest import chip_of, gpus_of, near_nics, nic_names, placed_gpus
 from numawise.sets import bits_of, format_ids
 
 PORT = "0000:16:01.0"

@@ -5,11 +5,9 @@ import pytest
 from numawise.codec.document import Document
 from numawise.codec.machine import decode_machine, encode_machine
 from numawise.errors import InputError
-from numawise.machine.hardware import GPU, NIC, Hardware
-from numawise.machine.known import hardware_of
+from numawise.machine.hardware import GPU, NIC, Hardware, hardware_of
 from numawise.machine.kubelet_view import kubelet_view
-from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
-from numawise.machine.places import (
+from numawise.machine.locality import (
     Links,
     cores_in,
     cpus_by_numa,
@@ -18,6 +16,7 @@ from numawise.machine.places import (
     pcie_link,
     short_address,
 )
+from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.machine.synthetic import WORDS, is_synthetic, synthetic
 from numawise.sets import format_ids
 

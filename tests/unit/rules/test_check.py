@@ -4,9 +4,8 @@ import pytest
 
 from numawise.quantity import Quantity
 from numawise.rules.check import Refusal, Settings, check
-from numawise.rules.config import KubeletConfig, ReservedMemory
-from numawise.rules.duration import Duration
-from numawise.rules.eviction import DEFAULTS
+from numawise.rules.eviction import DEFAULTS, Duration
+from numawise.rules.model import KubeletConfig, ReservedMemory
 from numawise.sets import CpuSet
 
 GI = 2**30

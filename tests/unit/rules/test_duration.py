@@ -1,6 +1,6 @@
 import pytest
 
-from numawise.rules.duration import Duration
+from numawise.rules.eviction import Duration
 
 
 # fmt: off

@@ -7,24 +7,28 @@ Rules kept here:
 2. What cannot be had is told with the reason, and the rest is gathered all the same.
 """
 
+import os
 import platform
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from numawise.apps.bundle.devices import recorded_plugins
 from numawise.apps.bundle.kubelet import kubelet_parts, state_texts
 from numawise.apps.bundle.model import MACHINE, VERSION, Collected, KubeletParts, Notes, Wanted
+from numawise.apps.bundle.pack import Packed, packed
 from numawise.apps.bundle.pods import pods_on_node
 from numawise.codec.checkpoint import DEVICE_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.document import read_documents, read_file
 from numawise.engine.state import DeviceFile
 from numawise.errors import ClusterError, InputError
+from numawise.host.discover import nvidia_uuids, read_live
 from numawise.host.files import Tree
-from numawise.host.kubeletplaces import version_told
-from numawise.host.live import read_live
-from numawise.host.nvidiafiles import nvidia_uuids
+from numawise.host.kubelet import version_told
 from numawise.inputs import effective
 from numawise.kube.plain import fetch, is_url
 from numawise.machine.hardware import Hardware
@@ -166,3 +170,33 @@ def _machine_id(tree: Tree, cluster: FromCluster) -> str:
         if found:
             return found
     return str(cluster.info.get("machineID") or "")
+
+
+# --------------------------------------------------------------------------------------------------
+# From a node to a file.
+
+
+def collect(wanted: Wanted) -> Packed:
+    """Gather what is wanted, and pack it."""
+    return packed(gather(wanted), keep_names=wanted.keep_names, when=datetime.now(UTC).replace(microsecond=0))
+
+
+def written(bundle: Packed, out: str | None) -> str:
+    """Write a bundle whole or not at all, for its owner's eyes; returns where."""
+    stamp = bundle.manifest.collected.replace("-", "").replace(":", "").replace("T", "-").rstrip("Z")
+    path = Path(out or f"numawise-bundle-{stamp}.tar.gz")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(bundle.data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(temporary).replace(path)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise InputError(f"cannot be written: {reason}", file=str(path), advice="check the folder") from None
+    return str(path)

@@ -15,8 +15,8 @@ from numawise.codec.document import Document, read_documents
 from numawise.codec.kubelet.config import GROUP, KIND
 from numawise.codec.kubelet.flags import Flag, is_flags, read_flags
 from numawise.errors import InputError
-from numawise.host.kubelet import DEFAULT_DIRECTORY
-from numawise.host.kubeletplaces import (
+from numawise.host.kubelet import (
+    DEFAULT_DIRECTORY,
     FileFound,
     Running,
     command_line,

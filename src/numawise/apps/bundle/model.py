@@ -8,7 +8,7 @@ from typing import Any
 from numawise.codec.bundle.manifest import Absent
 from numawise.codec.document import Document, Part
 from numawise.codec.kubelet.flags import Flag
-from numawise.host.kubeletplaces import Running
+from numawise.host.kubelet import Running
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 

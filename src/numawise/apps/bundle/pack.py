@@ -16,8 +16,7 @@ from numawise.apps.bundle.devices import device_ids
 from numawise.apps.bundle.model import Collected
 from numawise.codec.bundle import manifest as parts
 from numawise.codec.bundle.archive import MANIFEST, pack
-from numawise.codec.bundle.config import reduced_config, reduced_flags
-from numawise.codec.bundle.hardware import identities, without_identity
+from numawise.codec.bundle.config import identities, reduced_config, reduced_flags, without_identity
 from numawise.codec.bundle.manifest import Absent, Manifest, manifest_text
 from numawise.codec.bundle.names import Names, key_of
 from numawise.codec.bundle.pods import reduced

@@ -16,10 +16,10 @@ from typing import Any
 
 from numawise.apps.bundle.model import PODS, KubeletParts, Notes, Wanted
 from numawise.codec.bundle.pods import kubelet_uid, pods_of
-from numawise.codec.checkpoint.allocated import ALLOCATED_FILE, allocated_pods
+from numawise.codec.checkpoint.reading import ALLOCATED_FILE, allocated_pods
 from numawise.codec.document import Document, Part, read_documents, read_file
 from numawise.errors import ClusterError, InputError
-from numawise.host.kubeletplaces import files_in, folder_seen, pod_folders, read_seen, read_whole
+from numawise.host.kubelet import files_in, folder_seen, pod_folders, read_seen, read_whole
 from numawise.kube.plain import fetch, is_url
 
 LOGS, MANIFESTS = "/var/log/pods", "/etc/kubernetes/manifests"

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 from numawise.apps.check import gates, reserved_cpus, reserved_memory
 from numawise.apps.check.context import Context
-from numawise.apps.check.refusal_codes import code_of
-from numawise.apps.check.refusals import Refused
-from numawise.codec.meant import meant
+from numawise.apps.check.refusals import Refused, code_of
 from numawise.engine.start import CPU_START, MEMORY_START
+from numawise.errors import meant
 from numawise.results.finding import Finding, found
 from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
 from numawise.rules.versions import shown

@@ -15,23 +15,22 @@ from numawise.apps.check.context import Context
 from numawise.apps.check.machine import duration
 from numawise.apps.check.pods import requested
 from numawise.apps.check.reserved_cpus import first_cores
-from numawise.codec.meant import meant
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.engine.trace import Step, TooManyCombinations
+from numawise.errors import meant
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.gpus.choose import advice
 from numawise.gpus.links import GpuLinks
 from numawise.inputs.pods import PodSource, gpus_of
 from numawise.machine.hardware import Hardware
+from numawise.machine.locality import whole_gpus
 from numawise.machine.model import Machine
-from numawise.machine.places import whole_gpus
 from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
 from numawise.request.model import HUGEPAGES, PodRequest, most_at_once
 from numawise.results.finding import Finding, Place, Severity, found
-from numawise.rules.config import KubeletConfig, ReservedMemory
-from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE
+from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE, KubeletConfig, ReservedMemory
 from numawise.rules.versions import Version
 from numawise.sets import format_ids
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from numawise.apps.check.context import Context
-from numawise.codec.meant import meant
+from numawise.errors import meant
 from numawise.results.finding import Finding, found
 from numawise.rules.gates import ALPHA, gates_of
 from numawise.rules.options import CPU_MATURITY, TOPOLOGY_MATURITY, History, Maturity, maturity

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from numawise.codec.meant import meant
+from numawise.errors import meant
 from numawise.results.codes import CODES
 from numawise.results.finding import Finding, Place, found
 

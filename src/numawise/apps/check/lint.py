@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from numawise.apps.check.assumed import assumed_machine
 from numawise.apps.check.configuration import configuration_findings
-from numawise.apps.check.context import Context
+from numawise.apps.check.context import Context, assumed_machine
 from numawise.apps.check.environment import environment_findings
 from numawise.apps.check.fit import fit_findings, gpu_findings, willing
 from numawise.apps.check.ignore import Ignored, ignored_in, unknown_findings
@@ -18,7 +17,7 @@ from numawise.apps.check.upgrade import upgrade_findings
 from numawise.codec.checkpoint import CPU_FILE
 from numawise.inputs.config import Configuration
 from numawise.results.finding import Finding, Severity, ordered
-from numawise.rules.config import KubeletConfig
+from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import Version
 
 Upgrade = tuple[Version, Version]

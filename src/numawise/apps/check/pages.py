@@ -2,8 +2,7 @@
 
 import textwrap
 
-from numawise.codec.meant import meant
-from numawise.errors import InputError
+from numawise.errors import InputError, meant
 from numawise.results.codes import CODES, Code
 
 WIDTH = 90

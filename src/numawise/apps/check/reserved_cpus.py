@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from numawise.apps.check.context import Context
 from numawise.apps.check.refusals import Refused
 from numawise.apps.check.reserved_memory import cpus_are, numa_text, settings_of
-from numawise.machine.layout import CpuLayout
+from numawise.machine.model import CpuLayout
 from numawise.quantity import Quantity
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.check import NOTHING

@@ -18,7 +18,7 @@ from numawise.quantity import NANO, Quantity
 from numawise.request.model import HUGEPAGES, MEMORY
 from numawise.results.finding import Finding, Severity, found
 from numawise.rules.check import NOTHING, Refusal, Settings, check
-from numawise.rules.config import KubeletConfig, ReservedMemory
+from numawise.rules.model import KubeletConfig, ReservedMemory
 from numawise.sets import CpuSet, format_ids
 
 MEBI = 1 << 20

@@ -30,8 +30,7 @@ from numawise.inputs.discover import discover
 from numawise.inputs.files import PLACES, load_state
 from numawise.inputs.given import machine_given
 from numawise.inputs.pods import PodSource, read_manifest
-from numawise.machine.hardware import Hardware
-from numawise.machine.known import hardware_of
+from numawise.machine.hardware import Hardware, hardware_of
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
 from numawise.results.finding import Finding, Place, Severity, found

@@ -15,8 +15,7 @@ from itertools import combinations
 from typing import Any
 
 from numawise.apps.check.context import Context
-from numawise.apps.check.refusal_codes import code_of
-from numawise.apps.check.refusals import Refused
+from numawise.apps.check.refusals import Refused, code_of
 from numawise.apps.check.reserved_memory import cpus_are
 from numawise.codec.checkpoint import (
     CPU_FILE,

@@ -41,17 +41,15 @@ from numawise.apps.launch.environment import (
     visible,
     without_ours,
 )
-from numawise.apps.launch.launchers import LocalRank, is_launched, local_rank
+from numawise.apps.launch.launchers import LocalRank, Visible, is_launched, local_rank, visible_gpus
 from numawise.apps.launch.ranks import Room, Share, Shares, TooFew, divide, own_share, room_of
-from numawise.apps.launch.visible import Visible, visible_gpus
 from numawise.errors import HostError, InputError
 from numawise.host import mempolicy
 from numawise.host.child import NOT_EXECUTABLE, NOT_FOUND, PYTHON_IGNORES, CannotStart, find_command
-from numawise.host.launcher import launcher_cpus
-from numawise.host.live import read_live
-from numawise.host.processes import allowed_of, set_affinity
+from numawise.host.discover import read_live
+from numawise.host.processes import allowed_of, launcher_cpus, set_affinity
 from numawise.machine.hardware import Hardware
-from numawise.machine.places import cpus_by_numa
+from numawise.machine.locality import cpus_by_numa
 from numawise.sets import bits_of, format_ids, ids_of, parse_ids
 
 BIND, PREFERRED, OFF = "bind", "preferred", "off"

@@ -11,19 +11,18 @@ Rules kept here:
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from numawise.apps.launch.request import Wish
 from numawise.errors import HostError, InputError
+from numawise.gpus.links import GpuLinks
+from numawise.host.gpuuse import GpuUse, kfd_users, nvml_users
 from numawise.machine.hardware import NVME, Gpu, Hardware, PciDevice
-from numawise.machine.kubelet_view import RESOURCES, kubelet_view
+from numawise.machine.kubelet_view import NVIDIA_GPU, RESOURCES, kubelet_view
+from numawise.machine.locality import cpus_by_numa, pci_by_address, short_address
 from numawise.machine.model import Device, DevicePlugin, Machine, Numa
-from numawise.machine.near import NearNic, gpus_of, near_nics, placed_gpus
-from numawise.machine.places import cpus_by_numa, pci_by_address, short_address
+from numawise.machine.nearest import NearNic, gpus_of, near_nics, placed_gpus
 from numawise.results.hold import Hold
 from numawise.sets import bits_of, format_ids, ids_of, parse_ids
-
-if TYPE_CHECKING:
-    from numawise.gpus.links import GpuLinks
 
 NIC_RESOURCE, NVME_RESOURCE, OTHER_GPU = "numawise/nic", "numawise/nvme", "numawise/gpu"
 WORDS = {"nic": NIC_RESOURCE, "nvme": NVME_RESOURCE}
@@ -178,3 +177,32 @@ def _numa(device: PciDevice | None) -> tuple[int, ...] | None:
     if device is None or device.numa is None or device.numa < 0:
         return None
     return (device.numa,)
+
+
+# --------------------------------------------------------------------------------------------------
+# GPUs that are in use without a hold: told, and passed over as long as there are others.
+
+
+def with_strangers(site: Site, wish: Wish) -> Site:
+    """The site with the processes on its GPUs, for a wish that asks for some."""
+    if not site.gpus or not (wish.gpus or wish.gpu_ids):
+        return site
+    users = (*_nvidia(site), *kfd_users())
+    found: dict[int, tuple[int, ...]] = {}
+    for position, gpu in enumerate(site.gpus):
+        own = short_address(gpu.address) if gpu.address else ""
+        pids = tuple(sorted({use.pid for use in users if own and use.address == own}))
+        if pids:
+            found[position] = pids
+    return replace(site, users=found)
+
+
+def _nvidia(site: Site) -> tuple[GpuUse, ...]:
+    if NVIDIA_GPU not in site.gpu_resources:
+        return ()
+    from numawise.host.nvml import load  # noqa: PLC0415 - an extra
+
+    try:
+        return nvml_users(load())
+    except HostError:
+        return ()

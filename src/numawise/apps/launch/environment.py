@@ -26,9 +26,9 @@ from zlib import crc32
 from numawise.errors import HostError
 from numawise.machine.hardware import Gpu, Hardware
 from numawise.machine.kubelet_view import AMD_WORDS, INTEL_WORDS
-from numawise.machine.near import gpus_of
+from numawise.machine.locality import cores_in, pci_by_address, short_address, whole_gpus
+from numawise.machine.nearest import gpus_of
 from numawise.machine.pci import AMD, INTEL, NVIDIA
-from numawise.machine.places import cores_in, pci_by_address, short_address, whole_gpus
 from numawise.sets import format_ids, ids_of
 
 if TYPE_CHECKING:

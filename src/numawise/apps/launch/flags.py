@@ -13,20 +13,29 @@ Rules kept here:
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from numawise.apps.launch.capacity import NIC_RESOURCE, Site, make_site, pool_cpus, pool_of
 from numawise.apps.launch.containers.command import read_command
 from numawise.apps.launch.containers.setup import Gear, compose
-from numawise.apps.launch.decide import Placement
+from numawise.apps.launch.decide import Nic, Placement, place
 from numawise.apps.launch.environment import cores_of, job_environment, maker
+from numawise.apps.launch.no_room import NoRoom
+from numawise.apps.launch.request import Wish
+from numawise.apps.launch.run import open_holdings, this_site
 from numawise.errors import HostError
+from numawise.host import engines
 from numawise.host.containers import DOCKER, PODMAN
+from numawise.host.settings import Settings
 from numawise.machine.hardware import Hardware
 from numawise.machine.kubelet_view import RESOURCES
+from numawise.machine.locality import threads_per_core
+from numawise.machine.nearest import near_nics
 from numawise.machine.pci import NVIDIA
-from numawise.machine.places import threads_per_core
+from numawise.render.holds import placement_data
 from numawise.results.hold import Hold
+from numawise.results.plain import API_VERSION
 from numawise.sets import format_ids
 
 COMMAND, IMAGE = "COMMAND", "IMAGE"
@@ -294,3 +303,68 @@ def _quantity(size: int) -> str:
         if size % (1 << power) == 0:
             return f"{size >> power}{suffix}"
     return str(size)
+
+
+# --------------------------------------------------------------------------------------------------
+# Which placement ``flags`` tells of: that of a hold, or where a job would go, here or on another machine.
+
+
+def found_placement(
+    wish: Wish, hold: str, machine: str, settings: Settings, environment: Mapping[str, str]
+) -> tuple[Site, Asked | NoRoom]:
+    """The placement that is asked about: of a hold, or where a job would go, here or on another machine."""
+    if machine:
+        from numawise.inputs.machine import hardware_meant  # noqa: PLC0415 - reads every form of machine file
+
+        site = make_site(hardware_meant([machine]), settings.reserved_cpus)
+        found = place(site, (), wish, "flags")
+        return site, found if isinstance(found, NoRoom) else asked_for(found, site.hardware)
+    site = this_site(settings)
+    holdings = open_holdings(site, environment, settings.ledger)
+    holds = holdings.live()
+    if hold:
+        one = holdings.find(hold)
+        return site, asked_for(placement_of(one, site, holds), site.hardware, one, gear_here())
+    found = place(site, holds, wish, "flags")
+    if isinstance(found, NoRoom):
+        return site, found
+    return site, asked_for(found, site.hardware, gear=gear_here())
+
+
+def placement_of(hold: Hold, site: Site, holds: Iterable[Hold]) -> Placement:
+    """What a hold of the ledger has, as it is now."""
+    grant = hold.grant
+    names = {name for _, ids in grant.devices for name in ids}
+    gpus = tuple(gpu for name, gpu in zip(site.gpu_ids, site.gpus, strict=True) if name in names)
+    granted = {name for resource, ids in grant.devices if resource == NIC_RESOURCE for name in ids}
+    nics = near_nics(site.hardware, gpus) if gpus or granted else ()
+    return Placement(
+        grant=grant,
+        cpus=grant.cpus or pool_cpus(site, pool_of(site, holds), grant.near),
+        mems=grant.mems,
+        memory=sum(part.size for part in grant.memory),
+        gpus=gpus,
+        nics=tuple(
+            Nic(nic.name, nic.hca) for nic in nics if (nic.name in granted if granted else nic.nearest)
+        ),
+        policy=hold.policy,
+    )
+
+
+def gear_here() -> Gear:
+    """How this very host gives GPUs to containers."""
+    return Gear(cdi_devices=engines.cdi_devices(), groups=engines.group_of_file)
+
+
+def flags_data(asked: Asked, written: Mapping[str, Text]) -> dict[str, object]:
+    """All texts as JSON."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Flags",
+        "placement": placement_data(asked.placement),
+        "environment": dict(asked.environment),
+        "formats": {
+            name: {"text": str(text), "argv": list(text.argv) or None, "remarks": list(text.remarks)}
+            for name, text in written.items()
+        },
+    }

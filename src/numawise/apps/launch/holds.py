@@ -13,6 +13,7 @@ Rules kept here:
 """
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -24,12 +25,12 @@ from numawise.apps.launch.decide import Placement, place
 from numawise.apps.launch.environment import HOLD
 from numawise.apps.launch.no_room import NoRoom, cpus_text, gpus_text, size_text
 from numawise.apps.launch.request import Wish
-from numawise.errors import HostError, InputError
+from numawise.errors import HostError, InputError, LedgerError
 from numawise.host import confine, processes
 from numawise.ledger.reap import dead, left_line
 from numawise.ledger.store import Change, Ledger
 from numawise.machine.hardware import Hardware
-from numawise.results.hold import RUN, Hold, Owner, Waiter
+from numawise.results.hold import PYTHON, RUN, Hold, Owner, Waiter
 from numawise.sets import format_ids
 
 
@@ -312,3 +313,74 @@ def _name(wish: Wish, command: Sequence[str], holds: Iterable[Hold]) -> str:
     while found in taken:
         found, number = f"{base}-{number}", number + 1
     return found
+
+
+# --------------------------------------------------------------------------------------------------
+# Ending holds before their time, and clearing up after the dead.
+#
+# Rules kept here:
+#
+# 1. A hold whose job runs is given back only when the job is ended, or when the user insists.
+# 2. Only processes that belong to the job are ended: those of its control group, or those that carry its
+#    mark.
+# 3. A control group that no hold names is removed only while nobody can make a new one, and only when empty.
+
+
+ROOT = 0
+PATIENCE = 5.0
+PAUSE = 0.02
+
+
+def release(holdings: Holdings, hold: Hold, *, kill: bool = False, force: bool = False) -> str:
+    """Give a hold back; why not, as a sentence, or ''."""
+    if holdings.who.uid not in (ROOT, hold.owner.uid):
+        raise LedgerError(
+            f"{hold.name} ({hold.id}) belongs to {hold.owner.user}",
+            f"ask {hold.owner.user}, or do it as root",
+        )
+    alive = holdings.is_alive(hold)
+    if alive and kill:
+        if hold.owner.engine:
+            engine = hold.owner.engine
+            return f"{hold.name} is a container: end it with '{engine} rm -f {hold.owner.container[:12]}'"
+        if hold.kind == PYTHON:
+            return f"{hold.name} belongs to the Python program {hold.owner.pid}: end that"
+        _kill(holdings, hold)
+        alive = False
+    if alive and not force:
+        return f"{hold.name} ({hold.id}) still runs: end it with --kill, or free it all the same with --force"
+    holdings.end(hold, even_alive=True)
+    return ""
+
+
+def _kill(holdings: Holdings, hold: Hold) -> None:
+    until = time.monotonic() + PATIENCE
+    while True:
+        if hold.group:
+            confine.kill(hold.mode, hold.group, holdings.root)
+        for pid in holdings.family(hold):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            except PermissionError:
+                raise HostError(f"process {pid} of {hold.name} may not be ended", "do it as root") from None
+        if not holdings.lives(hold):
+            return
+        if time.monotonic() > until:
+            raise HostError(f"{hold.name} ({hold.id}) does not end", "it may hang in the kernel: see 'ps -l'")
+        time.sleep(PAUSE)
+
+
+def remove_stale(holdings: Holdings) -> tuple[str, ...]:
+    """Remove control groups that a crash has left behind (rule 3); their paths."""
+    with holdings.ledger.change() as change:
+        named = [hold.group for hold in change.holds if hold.group]
+        found = []
+        for group in confine.stale(named, holdings.root):
+            try:
+                if confine.tear_down(confine.CGROUP_V2, group, holdings.root):
+                    found.append(group)
+            except HostError:
+                continue
+    return tuple(found)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from numawise.apps.launch.busy_gpus import with_strangers
+from numawise.apps.launch.capacity import with_strangers
 from numawise.apps.launch.environment import MODE, job_environment, joined
 from numawise.apps.launch.holds import Taken
 from numawise.apps.launch.no_room import NoRoom

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 
 from numawise.apps.launch.environment import cores_of
 from numawise.machine.hardware import Gpu, Hardware
-from numawise.machine.near import NearNic, chip_of, near_nics, placed_gpus
-from numawise.machine.places import NODE, PHB, PIX, PXB, cpus_by_numa
+from numawise.machine.locality import NODE, PHB, PIX, PXB, cpus_by_numa
+from numawise.machine.nearest import NearNic, chip_of, near_nics, placed_gpus
 from numawise.sets import bits_of, format_ids, ids_of
 
 BY_NODE, BY_SOCKET, BY_EXCLUSIVE, BY_COMPLEX = "node", "socket", "exclusive", "core-complex"

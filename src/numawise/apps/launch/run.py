@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from numawise.apps.launch.busy_gpus import with_strangers
-from numawise.apps.launch.capacity import Site, make_site
+from numawise.apps.launch.capacity import Site, make_site, with_strangers
 from numawise.apps.launch.decide import Placement, place
 from numawise.apps.launch.environment import MODE, Joined, job_environment, joined
 from numawise.apps.launch.holds import Draw, Holdings, Taken
@@ -26,7 +25,7 @@ from numawise.apps.launch.request import Wish
 from numawise.errors import HostError, InputError, NumawiseError
 from numawise.host import confine
 from numawise.host.child import NOT_STARTED, CannotStart, Offspring, bear, find_command, leave_as, wait_for
-from numawise.host.live import read_live
+from numawise.host.discover import read_live
 from numawise.host.plan import Plan, describe
 from numawise.host.settings import Settings
 from numawise.ledger.place import boot_id, find_ledger, machine_id, shared_group

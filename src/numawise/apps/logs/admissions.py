@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from numawise.apps.logs.kubelets import Kubelets
-from numawise.codec.kubeletlog import values
-from numawise.codec.kubeletlog.values import Event, Origin, PodRef
 from numawise.engine.failure import SMT_ALIGNMENT, TOPOLOGY_AFFINITY, UNEXPECTED
 from numawise.engine.hint import NOWHERE, Family, Hint
 from numawise.request.model import CPU
+from numawise.results import log as values
 from numawise.results.explanation import ADMITTED, REJECTED
-from numawise.results.log import UNFINISHED, Admission, LoggedRound, Shortage, Trouble
+from numawise.results.log import UNFINISHED, Admission, Event, LoggedRound, Origin, PodRef, Shortage, Trouble
 
 MOST_OPEN = 64
 MOST_KUBELETS = 256
@@ -178,7 +177,7 @@ class Admissions:
                 self._failed(event)
             case values.RESULT:
                 self._result(event)
-            case values.DENIED | values.REJECTED | values.STATUS:
+            case values.DENIED | values.EVENT_REJECTED | values.STATUS:
                 self._turned_away(event)
             case values.CAME | values.RECREATED:
                 self._came(event)

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from numawise.apps.logs.explain import Given
-from numawise.apps.logs.owners import owner_of
-from numawise.apps.logs.wording import NO_AMOUNTS, hint_text
+from numawise.apps.logs.wording import NO_AMOUNTS, hint_text, owner_of
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.hint import Family
 from numawise.engine.topology.policy import judge
@@ -29,8 +28,7 @@ from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
 from numawise.results.log import Admission, Finding, LoggedRound, Report
 from numawise.rules.check import Refusal
-from numawise.rules.config import KubeletConfig
-from numawise.rules.model import NONE
+from numawise.rules.model import NONE, KubeletConfig
 from numawise.rules.versions import NEWEST, Version
 from numawise.sets import format_ids
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from numawise.apps.logs.owners import STATEFUL, Owner, owner_of
-from numawise.codec.kubeletlog import values
-from numawise.codec.kubeletlog.values import Event, PodRef, between
+from numawise.apps.logs.wording import STATEFUL, Owner, owner_of
+from numawise.results import log as values
 from numawise.results.explanation import ADMITTED
-from numawise.results.log import Admission, Repeats
+from numawise.results.log import Admission, Event, PodRef, Repeats, between
 
 MOST_GROUPS = 2000
 MOST_NAMES = 3

@@ -11,10 +11,9 @@ Rules kept here:
 from collections import OrderedDict
 from dataclasses import replace
 
-from numawise.codec.kubeletlog import values
-from numawise.codec.kubeletlog.values import ANY_RELEASE, Event, Origin
 from numawise.engine.failure import TOPOLOGY_AFFINITY
-from numawise.results.log import Admission, Kubelet, LoggedRound
+from numawise.results import log as values
+from numawise.results.log import ANY_RELEASE, Admission, Event, Kubelet, LoggedRound, Origin
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE
 from numawise.rules.versions import Version, parse_version
 

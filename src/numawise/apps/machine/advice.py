@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from numawise.machine.hardware import NIC, Gpu, Hardware
-from numawise.machine.places import (
+from numawise.machine.locality import (
     DIRECT,
     Links,
     cores_in,

@@ -28,8 +28,8 @@ from numawise.apps.plan.reserve import (
     uneven,
 )
 from numawise.apps.plan.trial import Room, duration, rooms_of, try_out
-from numawise.codec.annotated import Entry, plain
 from numawise.codec.kubelet.config import API_VERSION, KIND
+from numawise.codec.output import Entry, plain
 from numawise.engine.topology.why import PER_MASK
 from numawise.errors import InputError
 from numawise.machine.hardware import Hardware

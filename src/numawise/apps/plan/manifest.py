@@ -6,7 +6,7 @@ from typing import Any
 
 from numawise.codec.pod import TEMPLATES, quantity
 from numawise.errors import InputError
-from numawise.machine.known import GPU_RESOURCE
+from numawise.machine.hardware import GPU_RESOURCE
 from numawise.quantity import BINARY, DECIMAL, Quantity
 
 Object = dict[str, Any]

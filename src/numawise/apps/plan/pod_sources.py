@@ -12,7 +12,7 @@ from numawise.apps.plan.podproof import Stage
 from numawise.apps.plan.words import bytes_given
 from numawise.codec.document import read_file
 from numawise.errors import InputError
-from numawise.machine.known import GPU_RESOURCE
+from numawise.machine.hardware import GPU_RESOURCE
 from numawise.machine.kubelet_view import NVIDIA_GPU
 
 

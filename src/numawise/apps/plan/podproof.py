@@ -15,7 +15,7 @@ from numawise.apps.plan.podfix import Share
 from numawise.apps.plan.trial import Room, rooms_of
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.errors import InputError
-from numawise.machine.known import GPU_RESOURCE
+from numawise.machine.hardware import GPU_RESOURCE
 from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity

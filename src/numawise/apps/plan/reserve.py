@@ -19,8 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from numawise.errors import InputError
-from numawise.machine.layout import CpuLayout
-from numawise.machine.model import Machine, Numa
+from numawise.machine.model import CpuLayout, Machine, Numa
 from numawise.quantity import Quantity
 
 MEBI, GIBI = 1 << 20, 1 << 30

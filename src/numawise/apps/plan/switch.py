@@ -25,8 +25,8 @@ from numawise.node.state.folder import StateFile, StateFolder, recorded_uids
 from numawise.node.state.verify import start_message
 from numawise.request.defaults import RawPod
 from numawise.rules.check import Refusal
-from numawise.rules.config import KubeletConfig
 from numawise.rules.gates import resolve_gates
+from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version, behaviour_of
 
 Raw = Mapping[str, object]

@@ -14,7 +14,7 @@ from typing import Any
 from numawise.apps.simulate.scenario import Play
 from numawise.engine.admit import Crashed, Rejected
 from numawise.machine.model import Machine
-from numawise.node.simulate import Simulated
+from numawise.node.node import Simulated
 from numawise.render.simulation import (
     COLUMNS,
     Row,

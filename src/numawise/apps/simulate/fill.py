@@ -18,8 +18,7 @@ from numawise.engine.state import NodeState
 from numawise.explain.case import case_of, requested
 from numawise.explain.explain import explain
 from numawise.machine.model import Machine
-from numawise.node.node import Node
-from numawise.node.simulate import Simulated
+from numawise.node.node import Node, Simulated
 from numawise.request.defaults import RawPod
 from numawise.rules.versions import Version
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from numawise.apps.simulate.fill import MOST, Filled, Progress, fill_on
-from numawise.codec.meant import meant
 from numawise.codec.pod import unique_uids
 from numawise.codec.steps import (
     ADD,
@@ -33,12 +32,11 @@ from numawise.codec.steps import (
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.lifecycle import Started
 from numawise.engine.state import NodeState
-from numawise.errors import InputError
+from numawise.errors import InputError, meant
 from numawise.explain.case import requested
 from numawise.inputs.files import load_kubelet_config
 from numawise.machine.model import Device, DevicePlugin
-from numawise.node.node import Node, boot
-from numawise.node.simulate import Simulated, simulate, with_devices
+from numawise.node.node import Node, Simulated, boot, simulate, with_devices
 from numawise.request.defaults import RawPod
 from numawise.rules.check import Refusal
 from numawise.rules.versions import Version

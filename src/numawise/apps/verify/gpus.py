@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from numawise.apps.verify.model import Finding, GpuSeen, Seen, Wanted, Weight
 from numawise.host.gpuuse import COMPUTES, OPENED, GpuUse
 from numawise.machine.hardware import Hardware
-from numawise.machine.near import GpuPlace, chip_of, placed_gpus
-from numawise.machine.places import short_address
+from numawise.machine.locality import short_address
+from numawise.machine.nearest import GpuPlace, chip_of, placed_gpus
 from numawise.sets import format_ids
 
 

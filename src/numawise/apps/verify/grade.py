@@ -35,8 +35,7 @@ from numawise.apps.verify.threads import cpu_list, judge_bound, judge_granted, u
 from numawise.host.numamaps import ANONYMOUS, FILE, HUGE, OWN, SHARED
 from numawise.host.placed import Placed
 from numawise.machine.hardware import Hardware
-from numawise.machine.home import memory_near, numa_of, open_cpus
-from numawise.machine.places import cpus_by_numa
+from numawise.machine.locality import cpus_by_numa, memory_near, numa_of, open_cpus
 from numawise.render.words import bytes_text, clean, counted
 from numawise.sets import bits_of, format_ids
 

@@ -36,8 +36,7 @@ from numawise.host.placed import (
     variable_of,
 )
 from numawise.machine.hardware import Hardware
-from numawise.machine.home import cpus_of
-from numawise.machine.places import short_address
+from numawise.machine.locality import cpus_of, short_address
 from numawise.results.hold import Hold
 from numawise.sets import bits_of
 

@@ -17,10 +17,9 @@ from numawise.errors import HostError
 from numawise.host.bandwidth import Rate, buffer_size, measure_memory
 from numawise.host.cuda import CopyRate, measure_copies
 from numawise.machine.hardware import Gpu, Hardware
-from numawise.machine.home import memory_near
-from numawise.machine.near import GpuPlace, gpus_of, placed_gpus
+from numawise.machine.locality import cpus_by_numa, memory_near, pci_by_address, short_address
+from numawise.machine.nearest import GpuPlace, gpus_of, placed_gpus
 from numawise.machine.pci import NVIDIA
-from numawise.machine.places import cpus_by_numa, pci_by_address, short_address
 from numawise.sets import bits_of, ids_of
 
 BUDGET = 2.5

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from numawise.apps.verify.model import Finding, Seen, Wanted, Weight
 from numawise.host.placed import Placed, Thread, in_group
 from numawise.machine.hardware import Hardware
-from numawise.machine.home import numa_of, open_cpus
-from numawise.machine.places import cpus_by_numa
+from numawise.machine.locality import cpus_by_numa, numa_of, open_cpus
 from numawise.render.words import clean, counted
 from numawise.sets import bits_of, format_ids
 

@@ -25,7 +25,7 @@ from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
 from numawise.rules.check import Refusal
-from numawise.rules.config import KubeletConfig
+from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import Version
 
 

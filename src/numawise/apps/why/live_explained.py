@@ -32,7 +32,7 @@ from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod, defaulted
 from numawise.results.explanation import ADMITTED, REJECTED, Explanation
 from numawise.rules.check import Refusal
-from numawise.rules.config import KubeletConfig
+from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version
 
 NOT_SCHEDULED = "not scheduled"

@@ -20,8 +20,8 @@ from typing import Any, Protocol
 from numawise.codec import gojson
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.device import simulated_response
-from numawise.codec.checkpoint.goprint import fnv1a
 from numawise.codec.checkpoint.look import DATA_CHECKSUM, look
+from numawise.codec.checkpoint.reading import fnv1a
 
 Data = Any
 ORDERED = {

@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from numawise.codec import gojson
-from numawise.codec.checkpoint.goprint import by_bytes, fnv1a, map_print, nested_print
 from numawise.codec.checkpoint.reading import (
     CORRUPTED,
     ROOT,
+    by_bytes,
     checksum_of,
     content_of,
+    fnv1a,
+    map_print,
     members_of,
     mismatch,
+    nested_print,
     typed,
     with_data,
     without_checksum,

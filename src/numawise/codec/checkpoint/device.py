@@ -6,8 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from numawise.codec import gojson
-from numawise.codec.checkpoint.goprint import by_bytes, fnv1a, ids_print, map_print
-from numawise.codec.checkpoint.reading import CORRUPTED, members_of, mismatch, typed
+from numawise.codec.checkpoint.reading import (
+    CORRUPTED,
+    by_bytes,
+    fnv1a,
+    ids_print,
+    map_print,
+    members_of,
+    mismatch,
+    typed,
+)
 from numawise.engine.state import DeviceFile, DeviceGrant
 from numawise.rules.model import Rules
 

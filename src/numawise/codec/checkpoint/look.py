@@ -28,9 +28,8 @@ from numawise.codec.checkpoint.cpu import (
     with_pod_entries,
 )
 from numawise.codec.checkpoint.device import DEVICE_FILE, device_file, devices_printed, encode_devices
-from numawise.codec.checkpoint.goprint import fnv1a
 from numawise.codec.checkpoint.memory import MEMORY_FILE, encode_memory, memory_content, memory_print
-from numawise.codec.checkpoint.reading import members_of, typed
+from numawise.codec.checkpoint.reading import fnv1a, members_of, typed
 from numawise.engine.state import CpuState, DeviceFile, MemoryState
 from numawise.sets import parse_ids
 

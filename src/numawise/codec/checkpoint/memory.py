@@ -4,12 +4,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from numawise.codec import gojson
-from numawise.codec.checkpoint.goprint import by_bytes, fnv1a, ids_print, map_print
 from numawise.codec.checkpoint.reading import (
     CORRUPTED,
     ROOT,
+    by_bytes,
     checksum_of,
     content_of,
+    fnv1a,
+    ids_print,
+    map_print,
     members_of,
     mismatch,
     typed,

@@ -1,10 +1,47 @@
-"""What the readers of state files share: members in any case, and Go's words for a wrong type."""
+"""Go's print of values, as far as the checksums of state files need it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from numawise.codec import gojson
-from numawise.codec.checkpoint.goprint import fnv1a
+
+
+def fnv1a(data: str) -> int:
+    """FNV-1a of 32 bits."""
+    value = 2166136261
+    for byte in data.encode():
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return value
+
+
+def map_print(entries: Iterable[str] | None) -> str:
+    """A map of printed entries; None is no map."""
+    return "<nil>" if entries is None else f"map[{' '.join(entries)}]"
+
+
+def ids_print(ids: Iterable[object]) -> str:
+    """A list."""
+    return f"[{' '.join(map(str, ids))}]"
+
+
+def by_bytes(mapping: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The items of a map by the bytes of their keys."""
+    return sorted(mapping.items(), key=lambda item: item[0].encode())
+
+
+def nested_print(entries: Mapping[str, Any] | None) -> str:
+    """``map[pod:map[container:cpus …] …]``, or flat where the values are texts."""
+    if entries is None:
+        return "<nil>"
+    return map_print(
+        f"{key}:{value if isinstance(value, str) else nested_print(value)}"
+        for key, value in by_bytes(entries)
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# What the readers of state files share: members in any case, and Go's words for a wrong type.
+
 
 ROOT = "/var/lib/kubelet/"
 CORRUPTED = "checkpoint is corrupted"
@@ -63,3 +100,33 @@ def checksum_of(raw: Mapping[str, Any], struct: str) -> int:
     if isinstance(checksum, bool) or not isinstance(checksum, int) or checksum < 0:
         raise mismatch(checksum, struct, "checksum", "checksum.Checksum")
     return checksum
+
+
+# --------------------------------------------------------------------------------------------------
+# ``allocated_pods_state`` (1.33 and later): the resources that the containers of every pod were allotted.
+#
+# The kubelet keeps it for resizing pods in place.  It has neither names of pods nor roles of containers, but
+# it is there when nobody can ask the API server.
+
+
+ALLOCATED_FILE = "allocated_pods_state"
+
+Resources = Mapping[str, Any]
+
+
+def allocated_pods(text: str) -> dict[str, dict[str, Resources]]:
+    """Uid → container → its resources; raise ``ValueError`` when the file is none of these."""
+    data = members_of(gojson.decode(text), "Checkpoint").get("data")
+    if not isinstance(data, str):
+        raise ValueError("it has no text named data")  # noqa: TRY004 - bad JSON like any other
+    entries = members_of(gojson.decode(data), "PodResourceCheckpointInfo").get("entries") or {}
+    if not isinstance(entries, dict):
+        raise ValueError("its entries are no map")  # noqa: TRY004
+    found: dict[str, dict[str, Resources]] = {}
+    for uid, entry in entries.items():
+        containers = members_of(entry, "PodResourceInfo").get("containerresources") or {}
+        if isinstance(containers, dict):
+            found[uid] = {
+                name: resources for name, resources in containers.items() if isinstance(resources, dict)
+            }
+    return found

@@ -21,7 +21,7 @@ from operator import or_
 from typing import TypeVar
 
 from numawise.codec.hardware.assume import assumed
-from numawise.codec.hardware.pcitree import pci_address
+from numawise.codec.hardware.xmltree import pci_address
 from numawise.errors import InputError
 from numawise.machine.hardware import (
     DIFFERS,

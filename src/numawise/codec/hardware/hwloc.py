@@ -14,8 +14,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from numawise.codec.hardware.pcitree import matrix_of, pci_address
-from numawise.codec.hardware.xmltree import Element, decimal, hexadecimal, number, words, xml_tree
+from numawise.codec.hardware.xmltree import (
+    Element,
+    decimal,
+    hexadecimal,
+    matrix_of,
+    number,
+    pci_address,
+    words,
+    xml_tree,
+)
 from numawise.errors import InputError
 from numawise.machine.hardware import (
     BRIDGE,

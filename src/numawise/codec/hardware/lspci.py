@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from numawise.codec.hardware import pasted
-from numawise.codec.hardware.pcitree import pci_address
+from numawise.codec.hardware.xmltree import pci_address
 from numawise.errors import InputError
 from numawise.machine.hardware import ODD, UNKNOWN, UNREADABLE, Hardware, PciDevice, Remark
 from numawise.machine.pci import AMD, INTEL, NVIDIA, pci_kind

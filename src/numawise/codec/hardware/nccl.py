@@ -13,8 +13,7 @@ Rules kept here:
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from numawise.codec.hardware.pcitree import pci_address
-from numawise.codec.hardware.xmltree import Element, hexadecimal, number, words, xml_tree
+from numawise.codec.hardware.xmltree import Element, hexadecimal, number, pci_address, words, xml_tree
 from numawise.errors import InputError
 from numawise.machine.hardware import (
     ASSUMED,

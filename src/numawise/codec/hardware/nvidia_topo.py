@@ -17,10 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.codec.hardware import pasted
 from numawise.codec.hardware.matrix.affinity import CPU, NUMA, OWN
-from numawise.codec.hardware.matrix.grid import ANY_LINK, GPU_NAME, GPU_ROW, Grid, some
 from numawise.codec.hardware.matrix.links import NOT_AVAILABLE, id_list, vocabulary
 from numawise.codec.hardware.matrix.rows import read_rows
-from numawise.codec.hardware.matrix.table import read_table
+from numawise.codec.hardware.matrix.table import ANY_LINK, GPU_NAME, GPU_ROW, Grid, read_table, some
 from numawise.errors import InputError
 from numawise.machine.hardware import ODD, UNKNOWN, Gpu, Hardware, Matrix, Remark
 from numawise.sets import ids_of

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from numawise.codec.hardware import lscpu, lspci, numactl, nvidia_list, nvidia_topo, pasted, rocm_topo
-from numawise.codec.hardware.matrix.grid import GPU_ROW
+from numawise.codec.hardware.matrix.table import GPU_ROW
 from numawise.machine.hardware import Hardware
 
 NVIDIA_TOPO, NVIDIA_LIST, ROCM_TOPO = "nvidia-topo", "nvidia-list", "rocm-topo"

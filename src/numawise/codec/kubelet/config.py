@@ -42,8 +42,8 @@ from numawise.codec.kubelet.fields import (
 from numawise.quantity import Quantity
 from numawise.rules import eviction
 from numawise.rules.check import Refusal
-from numawise.rules.config import KubeletConfig, ReservedMemory
-from numawise.rules.duration import Duration
+from numawise.rules.eviction import Duration
+from numawise.rules.model import KubeletConfig, ReservedMemory
 from numawise.rules.validate import managers as validate
 from numawise.rules.versions import REFERENCE, Dated, Version, at
 from numawise.strconv import quote

@@ -20,7 +20,7 @@ from functools import cache
 from numawise.codec.kubelet.flag_names import FlagKind, known_flags
 from numawise.quantity import Quantity
 from numawise.request.model import HUGEPAGES, MEMORY
-from numawise.rules.duration import Duration
+from numawise.rules.eviction import Duration
 from numawise.rules.versions import NEWEST, OLDEST, REFERENCE, Version
 from numawise.strconv import parse_bool, parse_int, quote
 

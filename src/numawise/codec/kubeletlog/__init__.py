@@ -11,6 +11,6 @@ Rules kept here:
 """
 
 from numawise.codec.kubeletlog.reader import Tally, events_in
-from numawise.codec.kubeletlog.values import Event, Origin, PodRef
+from numawise.results.log import Event, Origin, PodRef
 
 __all__ = ["Event", "Origin", "PodRef", "Tally", "events_in"]

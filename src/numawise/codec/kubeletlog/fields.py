@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from numawise.codec.kubeletlog.values import NOBODY, PodRef
+from numawise.results.log import NOBODY, PodRef
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 KEY = re.compile(r"\s*([^\s=\"]+(?: [^\s=\"]+)?)=")

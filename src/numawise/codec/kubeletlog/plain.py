@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from numawise.codec.kubeletlog.fields import LONG_POD, Printed, pod_of, unquoted
-from numawise.codec.kubeletlog.heads import Headed
+from numawise.codec.kubeletlog.framing import Headed
 from numawise.codec.kubeletlog.hints import Told, printed_hint, printed_list, printed_map
 from numawise.codec.kubeletlog.reasons import patched_status, reason_in, reason_of, rejection_in
 from numawise.codec.kubeletlog.structured import numas_in
-from numawise.codec.kubeletlog.values import (
+from numawise.request.model import CPU
+from numawise.results.log import (
     ADMIT_STARTED,
     AFFINITY,
     ALLOCATING,
@@ -28,13 +29,12 @@ from numawise.codec.kubeletlog.values import (
     POLICY,
     PROVIDER_HINTS,
     RECREATED,
-    REJECTED,
     SHORT,
     STATUS,
     Event,
     PodRef,
 )
-from numawise.request.model import CPU
+from numawise.results.log import EVENT_REJECTED as REJECTED
 
 Reading = Callable[[re.Match[str]], Event | None]
 

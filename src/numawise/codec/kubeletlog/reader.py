@@ -14,11 +14,10 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from numawise.codec.kubeletlog.framing import Framed, continuation, export_entry, unframe
-from numawise.codec.kubeletlog.heads import Headed, headed
+from numawise.codec.kubeletlog.framing import Framed, Headed, continuation, export_entry, headed, unframe
 from numawise.codec.kubeletlog.plain import plain_event
 from numawise.codec.kubeletlog.structured import READINGS, structured_event
-from numawise.codec.kubeletlog.values import Event
+from numawise.results.log import Event
 
 SHOWN = 20
 """So much of a message is looked at to see whether it may tell something."""

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from numawise.codec.kubeletlog.fields import Fields, Printed, pods_of
-from numawise.codec.kubeletlog.heads import Headed
+from numawise.codec.kubeletlog.framing import Headed
 from numawise.codec.kubeletlog.hints import Told, hint_in, told_in, told_list
 from numawise.codec.kubeletlog.reasons import patched_status, reason_in, reason_of, rejection_in
-from numawise.codec.kubeletlog.values import (
+from numawise.request.model import CPU
+from numawise.results.log import (
     ADMIT_STARTED,
     AFFINITY,
     ALLOCATING,
@@ -29,7 +30,6 @@ from numawise.codec.kubeletlog.values import (
     POLICY,
     PROVIDER_HINTS,
     RECREATED,
-    REJECTED,
     RELEASE,
     RESULT,
     SHORT,
@@ -38,7 +38,7 @@ from numawise.codec.kubeletlog.values import (
     Event,
     PodRef,
 )
-from numawise.request.model import CPU
+from numawise.results.log import EVENT_REJECTED as REJECTED
 from numawise.rules.versions import ENDLESS, Version
 
 Reading = Callable[[Headed, Fields], Event | None]

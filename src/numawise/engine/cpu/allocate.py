@@ -16,8 +16,7 @@ from numawise.engine.failure import SMT_ALIGNMENT, Crash, Failure
 from numawise.engine.reuse import hands_on
 from numawise.engine.state import Draft
 from numawise.engine.trace import CpusGranted, Defect, Note, StaleRemoved, ignore
-from numawise.machine.layout import CpuLayout
-from numawise.machine.model import Machine
+from numawise.machine.model import CpuLayout, Machine
 from numawise.request.model import ContainerRequest, PodRequest
 from numawise.rules.model import Rules
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from numawise.engine.cpu.take import PACKED, NotEnough, Style, not_enough, numa_order, take
 from numawise.engine.trace import BufferReused, CpusTaken, Note, ignore
-from numawise.machine.layout import CpuLayout
+from numawise.machine.model import CpuLayout
 
 
 class NeverReturns(Exception):

@@ -17,7 +17,7 @@ from itertools import pairwise
 from numawise.engine.cpu.goorder import go_sorted
 from numawise.engine.cpu.take import NotEnough, Style, not_enough
 from numawise.engine.trace import CpusTaken, Defect, Note, ignore
-from numawise.machine.layout import CpuLayout
+from numawise.machine.model import CpuLayout
 
 
 def take_early(

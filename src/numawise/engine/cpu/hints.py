@@ -2,8 +2,7 @@
 
 from numawise.engine.hint import NOWHERE, Answer, Need, Ruled, Sockets
 from numawise.engine.state import Draft
-from numawise.machine.layout import CpuLayout
-from numawise.machine.model import Machine
+from numawise.machine.model import CpuLayout, Machine
 from numawise.request.model import ContainerRequest, PodRequest, Role, most_at_once
 from numawise.rules.model import Rules
 from numawise.sets import bits_of

@@ -5,7 +5,7 @@ Rules kept here:
 1. *Best fit*: nodes, sockets, L3 groups and cores are walked by (free CPUs, id), fewest first.
 2. Whole units first, from large to small; then single CPUs, so that an odd remainder fills a
    broken core before it breaks a whole one.
-3. Sizes of sockets and cores are averages (see ``machine.layout``), and a unit is claimed with *all* CPUs
+3. Sizes of sockets and cores are averages (see ``machine.model``), and a unit is claimed with *all* CPUs
    it has.  On uneven machines this hands out CPUs that were not free; the kubelet does so too, and a
    step says it.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from numawise.engine.trace import CpusTaken, Note, ignore
-from numawise.machine.layout import CpuLayout
+from numawise.machine.model import CpuLayout
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.machine.model import Machine
 from numawise.node.state.folder import Live
-from numawise.rules.config import KubeletConfig
+from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version
 from numawise.sets import format_ids
 

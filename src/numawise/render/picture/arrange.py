@@ -1,16 +1,7 @@
-"""Where everything of a picture goes, in whatever units the writer measures.
+"""A picture with every place worked out: boxes, labels and lines; and how a writer measures."""
 
-Rules kept here:
-
-1. Boxes of one kind stand side by side in equal columns, as many as fit; what is left over begins a new row,
-   and rows are balanced (8 boxes that fit 5 abreast make 4 and 4).
-2. Nothing is wider than its parent: lines are broken at blanks and commas, words longer than a line anywhere.
-3. Widths come from ``narrowest`` (what a box needs to look decent) and ``wish`` (what it would like to have).
-4. The answer is plain coordinates: a writer only draws.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 
 from numawise.render.picture.layout import (
@@ -28,10 +19,113 @@ from numawise.render.picture.layout import (
     TABLE,
     UNPLACED,
     Box,
+    Cell,
 )
-from numawise.render.picture.placed import BORDER, RUNNING, Frame, Label, Line, Metrics, Placed
 from numawise.render.picture.tables import Row, Table
 from numawise.render.words import wrap
+
+BORDER, INSIDE, RUNNING = "border", "inside", "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Room that a box keeps between its edge and what is inside, and where its title goes."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+    title: str = INSIDE
+    drawn: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """How a writer measures."""
+
+    measure: Callable[[str, str], int]
+    """Width of a text in a style."""
+    line: int
+    """Height of a line."""
+    gap: tuple[int, int]
+    """Room between two boxes, across and down."""
+    frames: Mapping[str, Frame]
+    """By kind; '' for all others."""
+    cell: Callable[[Cell], tuple[int, int]]
+    """Size of a cell; (0, 0): cells are not drawn."""
+    cell_gap: int
+    table_cell: tuple[int, int]
+    """Room added to a word in a table, across and down."""
+    indent: int
+    """Where the text of a legend's entry begins."""
+    table_gap: int
+    """Room between two tables."""
+    needs: Mapping[str, int] = field(default_factory=dict)
+    """Narrowest width by kind over the whole picture, so that like boxes stand in like columns."""
+
+    def frame(self, kind: str) -> Frame:
+        """The frame of a kind of box."""
+        return self.frames.get(kind, self.frames[""])
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A text and its place: left, top, width."""
+
+    x: int
+    y: int
+    width: int
+    text: str
+    style: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A box and its place."""
+
+    kind: str
+    x: int
+    y: int
+    width: int
+    height: int
+    box: Box
+    labels: tuple[Label, ...] = ()
+    boxes: tuple["Placed", ...] = ()
+    cell: Cell | None = None
+    shade: str = ""
+    """How good a cell of a table is, as ``tables`` tells it."""
+
+    def every(self) -> Iterator["Placed"]:
+        """This box and all inside it, outer ones first."""
+        yield self
+        for box in self.boxes:
+            yield from box.every()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line between two boxes."""
+
+    x1: int
+    y1: int
+    x2: int
+    y2: int
+    kind: str
+
+
+# --------------------------------------------------------------------------------------------------
+# Where everything of a picture goes, in whatever units the writer measures.
+#
+# Rules kept here:
+#
+# 1. Boxes of one kind stand side by side in equal columns, as many as fit; what is left over begins a new
+#    row, and rows are balanced (8 boxes that fit 5 abreast make 4 and 4).
+# 2. Nothing is wider than its parent: lines are broken at blanks and commas, words longer than a line
+#    anywhere.
+# 3. Widths come from ``narrowest`` (what a box needs to look decent) and ``wish`` (what it would like to
+#    have).
+# 4. The answer is plain coordinates: a writer only draws.
+
 
 ABREAST = {SOCKET: 2, NUMA: 2, ROW: 2, L3: 4, SWITCH: 4, MEMORY: 6}
 """How many of a kind a picture would like side by side."""

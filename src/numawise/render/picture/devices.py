@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from numawise.machine.hardware import ACCELERATOR, GPU, NIC, NVME, STORAGE, Gpu, Hardware, PciDevice
-from numawise.machine.places import (
+from numawise.machine.locality import (
     NODE,
     PHB,
     PIX,

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from numawise.machine.hardware import GPU, NIC, Hardware, MemoryNode, Remark, Thread
-from numawise.machine.places import cores_in, cpus_by_numa, first_cpus, whole_gpus
+from numawise.machine.locality import cores_in, cpus_by_numa, first_cpus, whole_gpus
 from numawise.render.picture.devices import Item, Switch, items_of, short_model, tree
 from numawise.render.picture.tables import Table, distance_table, fabrics, link_table, meanings
 from numawise.render.words import bytes_text, clean, counted, cpus_text, ranges, runs

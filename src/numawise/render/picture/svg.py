@@ -11,7 +11,7 @@ Rules kept here:
 from functools import lru_cache
 from html import escape
 
-from numawise.render.picture.arrange import arrange
+from numawise.render.picture.arrange import Frame, Label, Line, Metrics, Placed, arrange
 from numawise.render.picture.layout import (
     EMPTY,
     ENTRY,
@@ -31,7 +31,6 @@ from numawise.render.picture.layout import (
     Cell,
     Picture,
 )
-from numawise.render.picture.placed import Frame, Label, Line, Metrics, Placed
 from numawise.render.picture.tables import link_shade
 
 WIDEST = 1240

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from numawise.machine.hardware import GPU, Hardware
-from numawise.machine.places import DIRECT, SELF, Links, whole_gpus
+from numawise.machine.locality import DIRECT, SELF, Links, whole_gpus
 from numawise.render.words import runs
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ Rules kept here:
 import unicodedata
 from collections.abc import Mapping
 
-from numawise.render.picture.arrange import arrange
+from numawise.render.picture.arrange import BORDER, RUNNING, Frame, Label, Metrics, Placed, arrange
 from numawise.render.picture.layout import (
     EMPTY,
     ENTRY,
@@ -27,7 +27,6 @@ from numawise.render.picture.layout import (
     Cell,
     Picture,
 )
-from numawise.render.picture.placed import BORDER, RUNNING, Frame, Label, Metrics, Placed
 from numawise.render.picture.tables import link_shade
 
 NARROWEST = 40

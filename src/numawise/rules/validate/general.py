@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from numawise.rules.config import KubeletConfig
-from numawise.rules.duration import Duration
+from numawise.rules.eviction import Duration
+from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import Dated
 from numawise.strconv import quote
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from numawise.rules.config import KubeletConfig
-from numawise.rules.duration import Duration
+from numawise.rules.eviction import Duration
+from numawise.rules.model import KubeletConfig
 from numawise.rules.validate import general as validate_general
 from numawise.rules.validate import rest as validate_rest
 from numawise.rules.validate.general import INVALID, Check, Gates

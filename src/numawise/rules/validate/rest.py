@@ -11,8 +11,8 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from numawise.rules.config import KubeletConfig
-from numawise.rules.duration import Duration
+from numawise.rules.eviction import Duration
+from numawise.rules.model import KubeletConfig
 from numawise.rules.validate.general import INVALID, Check, Gates
 from numawise.rules.versions import NEWEST, OLDEST, Dated
 from numawise.strconv import quote

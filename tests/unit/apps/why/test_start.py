@@ -10,7 +10,7 @@ from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
 from numawise.results.explanation import NOT_STARTED, Explanation, suggestion_data
 from numawise.rules.check import Refusal
-from numawise.rules.config import KubeletConfig
+from numawise.rules.model import KubeletConfig
 from tests.unit.apps.why.asking import SMALL
 from tests.unit.build import STATIC, even, kubelet, machine
 from tests.why import patched

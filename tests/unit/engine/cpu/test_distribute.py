@@ -5,7 +5,7 @@ import pytest
 from numawise.engine.cpu.distribute import NeverReturns, deviation, each_subset, take_distributed
 from numawise.engine.cpu.take import NotEnough
 from numawise.engine.trace import BufferReused, CpusTaken, Step
-from numawise.machine.layout import CpuLayout
+from numawise.machine.model import CpuLayout
 from numawise.sets import format_ids, parse_ids
 from tests.unit.build import LAYOUTS, even, machine
 

@@ -11,8 +11,7 @@ from numawise.engine.cpu.hints import (
     pod_hints,
 )
 from numawise.engine.state import CpuState, Draft, NodeState
-from numawise.machine.layout import CpuLayout
-from numawise.machine.model import Machine
+from numawise.machine.model import CpuLayout, Machine
 from numawise.rules.model import CpuOptions, Rules
 from numawise.sets import parse_ids
 from tests.unit.build import LAYOUTS, T3, even, machine, pod, shown, three_gpu_server

@@ -7,7 +7,7 @@ import pytest
 from numawise.gpus.choose import GpuLinks, advice, choices
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Gpu, Hardware, Matrix, MemoryNode
-from numawise.machine.near import gpus_of
+from numawise.machine.nearest import gpus_of
 from numawise.machine.synthetic import synthetic
 from numawise.sets import format_ids, parse_ids
 

@@ -6,7 +6,7 @@ import pytest
 
 from numawise.gpus.links import SAME_GPU, GpuLinks
 from numawise.machine.hardware import GPU, Gpu, Hardware, Matrix, MemoryNode, PciDevice
-from numawise.machine.near import gpus_of
+from numawise.machine.nearest import gpus_of
 from numawise.sets import parse_ids
 
 ROOT, PORT = "pci0000:16", "0000:16:01.0"

@@ -17,8 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from numawise.apps.launch.busy_gpus import with_strangers
-from numawise.apps.launch.capacity import Site, pool_cpus, pool_of
+from numawise.apps.launch.capacity import Site, pool_cpus, pool_of, with_strangers
 from numawise.apps.launch.containers.command import Given, refuse_conflicts
 from numawise.apps.launch.containers.life import engine_labels, made_only, move_container, owned_by
 from numawise.apps.launch.containers.options import DOCKER, PODMAN

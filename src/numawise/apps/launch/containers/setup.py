@@ -36,8 +36,8 @@ from numawise.apps.launch.environment import (
 from numawise.errors import HostError
 from numawise.host.containers import LABEL
 from numawise.machine.hardware import Gpu, Hardware
+from numawise.machine.locality import pci_by_address, short_address
 from numawise.machine.pci import AMD, INTEL, NVIDIA
-from numawise.machine.places import pci_by_address, short_address
 from numawise.sets import format_ids
 
 Lines = tuple[tuple[str, ...], ...]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from numawise.codec.hardware import pasted
 from numawise.codec.hardware.matrix.affinity import COLUMNS, CPU, NUMA, OWN
-from numawise.codec.hardware.matrix.grid import GPU_NAME, GPU_ROW, HEADER_LINES, NAME, RULE
+from numawise.codec.hardware.matrix.table import GPU_NAME, GPU_ROW, HEADER_LINES, NAME, RULE
 
 WORD = re.compile(r"\S+")
 DRESS = "*`\"'#>|"

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from numawise.codec.hardware import pasted
 from numawise.codec.hardware.matrix.affinity import COLUMNS, Screen, Tail, place, separated
-from numawise.codec.hardware.matrix.grid import ANY_NAME, GPU_NAME, RULE, Grid, doubtful_names, some
 from numawise.codec.hardware.matrix.header import DRESS, WORD, Header, headers, joined
 from numawise.codec.hardware.matrix.links import (
     NOT_AVAILABLE,
@@ -27,6 +26,7 @@ from numawise.codec.hardware.matrix.links import (
     Vocabulary,
     well_formed,
 )
+from numawise.codec.hardware.matrix.table import ANY_NAME, GPU_NAME, RULE, Grid, doubtful_names, some
 from numawise.machine.hardware import ODD, UNKNOWN, UNREADABLE, Remark
 
 NO_CELL = re.compile(r"[:=]")

@@ -19,9 +19,8 @@ Rules kept here:
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from numawise.machine.displays import TAKEN_AWAY, gpu_functions
 from numawise.machine.hardware import NIC, Gpu, Hardware, PciDevice
-from numawise.machine.places import (
+from numawise.machine.locality import (
     NODE,
     SYS,
     Links,
@@ -31,6 +30,7 @@ from numawise.machine.places import (
     short_address,
     whole_gpus,
 )
+from numawise.machine.pci import TAKEN_AWAY, gpu_functions
 from numawise.sets import bits_of, format_ids, ids_of
 
 RDMA = (
