@@ -8,7 +8,8 @@ Rules kept here:
 4. Where several gates are wrong the kubelet complains in the chance order of a Go map; here
    gates are looked at by name.  An unknown one ends the search.
 
-What became of each gate from release to release stands in ``gatehistory``.
+What became of each gate from release to release stands in ``data/gates.txt``, what they need in
+``data/gate_needs.txt``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,9 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from numawise.rules.gatehistory import LIVING
-from numawise.rules.gatehistory import NEEDS as NEEDED
-from numawise.rules.gatehistory_gone import GONE
+from numawise.datafile import data_lines
 from numawise.rules.versions import REFERENCE, Version, manners_of
 
 ALPHA, BETA, STABLE, DEPRECATED = "ALPHA", "BETA", "", "DEPRECATED"
@@ -50,8 +49,8 @@ STEPS: Mapping[str, Gate | None] = {
 def gates_of(version: Version = REFERENCE) -> Mapping[str, Gate]:
     """The gates that a release has."""
     found: dict[str, Gate] = {}
-    for line in sorted((LIVING + GONE).split("\n")):
-        name, *steps = line.split() or ("",)
+    for line in data_lines(__file__, "gates.txt"):
+        name, *steps = line.split()
         gate = None
         for step in steps:
             if (1, int(step[:2])) <= version:
@@ -66,8 +65,8 @@ def needs_of(version: Version = REFERENCE) -> Mapping[str, tuple[str, ...]]:
     """Gate → the gates it depends on, in a release."""
     found: dict[str, tuple[str, ...]] = {}
     known = gates_of(version) if manners_of(version).gates_have_needs else {}
-    for line in NEEDED.split("\n"):
-        name, *others = line.split() or ("",)
+    for line in data_lines(__file__, "gate_needs.txt"):
+        name, *others = line.split()
         pairs = (other.partition("@") for other in others)
         needed = tuple(
             other for other, _, since in pairs if other in known and version >= (1, int(since or 0))

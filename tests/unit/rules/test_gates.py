@@ -2,9 +2,8 @@ import itertools
 
 import pytest
 
-from numawise.rules.gatehistory import LIVING
-from numawise.rules.gatehistory import NEEDS as NEEDED
-from numawise.rules.gatehistory_gone import GONE
+from numawise.datafile import data_lines
+from numawise.rules import gates as subject
 from numawise.rules.gates import (
     ALPHA,
     BETA,
@@ -156,20 +155,19 @@ def test_every_release_hangs_together(version: tuple[int, int]) -> None:
     assert all(isinstance(resolve_gates({name: gate.default}, version), dict) for name, gate in known.items())
 
 
-@pytest.mark.parametrize("text", [LIVING, GONE], ids=["living", "gone"])
-def test_histories_are_well_formed(text: str) -> None:
-    lines = [line.split() for line in text.strip().split("\n")]
+def test_histories_are_well_formed() -> None:
+    lines = [line.split() for line in data_lines(subject.__file__, "gates.txt")]
     assert [name for name, *_ in lines] == sorted({name for name, *_ in lines})
     for _, *steps in lines:
         numbers = [int(step[:2]) for step in steps]
         assert numbers == sorted(set(numbers))
         assert OLDEST[1] <= numbers[0] <= numbers[-1] <= NEWEST[1]
         assert all(one[2:] != other[2:] for one, other in itertools.pairwise(steps)), steps
-        assert steps[-1].endswith("x") == (text is GONE)
+        assert all(not step.endswith("x") for step in steps[:1])
 
 
 def test_needs_are_in_order() -> None:
-    names = [line.split() for line in NEEDED.strip().split("\n")]
+    names = [line.split() for line in data_lines(subject.__file__, "gate_needs.txt")]
     assert [name for name, *_ in names] == sorted({name for name, *_ in names})
     assert all(needed == sorted(needed) for _, *needed in names)
 
