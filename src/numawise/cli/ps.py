@@ -39,15 +39,15 @@ def command(context: click.Context, watch: float | None, user: str, output: str)
     if user:
         _check_user(user)
     settings = read_settings()
-    holdings = open_holdings(this_site(settings), os.environ, settings.ledger)
-    while True:
-        if watch and output == "text" and sys.stdout.isatty():
-            click.clear()
-        _show(holdings, user, output, context.color)
-        if not watch:
-            return 0
-        sys.stdout.flush()
-        time.sleep(watch)
+    with open_holdings(this_site(settings), os.environ, settings.ledger) as holdings:
+        while True:
+            if watch and output == "text" and sys.stdout.isatty():
+                click.clear()
+            _show(holdings, user, output, context.color)
+            if not watch:
+                return 0
+            sys.stdout.flush()
+            time.sleep(watch)
 
 
 def _check_user(name: str) -> None:

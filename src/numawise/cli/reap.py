@@ -22,13 +22,13 @@ def command() -> int:
     from numawise.render import holds as telling  # noqa: PLC0415 - keeps --help quick
 
     settings = read_settings()
-    holdings = open_holdings(this_site(settings), os.environ, settings.ledger)
-    names = telling.gpu_names(holdings.site)
-    for hold in holdings.reap():
-        what = ", ".join(telling.held(hold, names)) or "a place in the shared pool"
-        click.echo(f"{hold.name} ({hold.id}) of {hold.owner.user}, {telling.owner_text(hold)}: {what}")
-    for group in remove_stale(holdings):
-        click.echo(f"removed {group}")
-    for sentence in holdings.silent:
-        click.echo(f"numawise: {sentence}", err=True)
+    with open_holdings(this_site(settings), os.environ, settings.ledger) as holdings:
+        names = telling.gpu_names(holdings.site)
+        for hold in holdings.reap():
+            what = ", ".join(telling.held(hold, names)) or "a place in the shared pool"
+            click.echo(f"{hold.name} ({hold.id}) of {hold.owner.user}, {telling.owner_text(hold)}: {what}")
+        for group in remove_stale(holdings):
+            click.echo(f"removed {group}")
+        for sentence in holdings.silent:
+            click.echo(f"numawise: {sentence}", err=True)
     return 0

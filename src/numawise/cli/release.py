@@ -26,14 +26,14 @@ def command(holds: tuple[str, ...], kill: bool, force: bool) -> int:
     from numawise.host.settings import read_settings  # noqa: PLC0415
 
     settings = read_settings()
-    holdings = open_holdings(this_site(settings), os.environ, settings.ledger)
-    found = [holdings.find(name) for name in holds]
-    status = 0
-    for hold in found:
-        problem = release(holdings, hold, kill=kill, force=force)
-        if problem:
-            click.echo(f"numawise: {problem}", err=True)
-            status = 1
-        else:
-            click.echo(f"{hold.name} ({hold.id}) released")
+    with open_holdings(this_site(settings), os.environ, settings.ledger) as holdings:
+        found = [holdings.find(name) for name in holds]
+        status = 0
+        for hold in found:
+            problem = release(holdings, hold, kill=kill, force=force)
+            if problem:
+                click.echo(f"numawise: {problem}", err=True)
+                status = 1
+            else:
+                click.echo(f"{hold.name} ({hold.id}) released")
     return status

@@ -320,11 +320,11 @@ def found_placement(
         found = place(site, (), wish, "flags")
         return site, found if isinstance(found, NoRoom) else asked_for(found, site.hardware)
     site = this_site(settings)
-    holdings = open_holdings(site, environment, settings.ledger)
-    holds = holdings.live()
-    if hold:
-        one = holdings.find(hold)
-        return site, asked_for(placement_of(one, site, holds), site.hardware, one, gear_here())
+    with open_holdings(site, environment, settings.ledger) as holdings:
+        holds = holdings.live()
+        if hold:
+            one = holdings.find(hold)
+            return site, asked_for(placement_of(one, site, holds), site.hardware, one, gear_here())
     found = place(site, holds, wish, "flags")
     if isinstance(found, NoRoom):
         return site, found

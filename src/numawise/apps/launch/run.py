@@ -13,6 +13,7 @@ import os
 import pwd
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -108,24 +109,25 @@ def run(
     site = with_strangers(site or this_site(settings), job.wish)
     _check_isolation(job)
     child = bear(path, job.command)
-    try:
-        holdings = open_holdings(site, job.environment, settings.ledger)
-        taken = take_patiently(holdings, job, child.pid, waiting)
-        if isinstance(taken, NoRoom):
+    with ExitStack() as closing:
+        try:
+            holdings = closing.enter_context(open_holdings(site, job.environment, settings.ledger))
+            taken = take_patiently(holdings, job, child.pid, waiting)
+            if isinstance(taken, NoRoom):
+                child.give_up()
+                return taken
+            hold = _bind(holdings, job, child, taken, tell)
+        except BaseException:
             child.give_up()
-            return taken
-        hold = _bind(holdings, job, child, taken, tell)
-    except BaseException:
-        child.give_up()
-        raise
-    shared = not hold.grant.cpus
-    watch = _Watch(holdings, hold) if shared else None
-    status = wait_for(child, watch)
-    try:
-        holdings.end(hold)
-    except NumawiseError:
-        if os.waitstatus_to_exitcode(status) == 0:
-            raise  # the job is done, and the next call reaps what it held; but somebody should know
+            raise
+        shared = not hold.grant.cpus
+        watch = _Watch(holdings, hold) if shared else None
+        status = wait_for(child, watch)
+        try:
+            holdings.end(hold)
+        except NumawiseError:
+            if os.waitstatus_to_exitcode(status) == 0:
+                raise  # the job is done, and the next call reaps what it held; but somebody should know
     return leave_as(status)
 
 
@@ -195,7 +197,8 @@ def imagined(
 
         return make_site(hardware_meant([machine]), settings.reserved_cpus), (), False
     site = this_site(settings)
-    return site, open_holdings(site, environment, settings.ledger).live(), True
+    with open_holdings(site, environment, settings.ledger) as holdings:
+        return site, holdings.live(), True
 
 
 class _Watch:

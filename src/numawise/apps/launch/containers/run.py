@@ -13,7 +13,7 @@ Rules kept here:
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -152,10 +152,10 @@ def run_container(
     engine = engine_for(job)
     gear = gear_of(job)
     site = with_strangers(this_site(settings), job.wish)
-    with _file_for_id(job) as cidfile:
+    with _file_for_id(job) as cidfile, ExitStack() as closing:
         child = bear(path, (job.given.engine,))
         try:
-            holdings = open_holdings(site, job.environment, settings.ledger)
+            holdings = closing.enter_context(open_holdings(site, job.environment, settings.ledger))
             taken = _take(holdings, job, engine, child.pid, waiting)
             if isinstance(taken, NoRoom):
                 child.give_up()
