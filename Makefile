@@ -1,4 +1,4 @@
-.PHONY: setup demo test check format bench fidelity vm
+.PHONY: setup demo test check format bench fidelity vm fresh
 
 setup:
 	@scripts/setup
@@ -30,3 +30,7 @@ fidelity: setup
 # Bind jobs on virtual machines with several NUMA nodes: make vm NUMAWISE_VM=path/to/numa-vm MACHINES="2s cxl"
 vm: setup
 	.venv/bin/python -m tests.vm $(MACHINES)
+
+# Both commands of the README on a bare Debian 12, with and without /proc, /sys, control groups and /dev/pts; needs root.
+fresh:
+	@scripts/fresh

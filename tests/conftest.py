@@ -1,6 +1,64 @@
-"""What every test starts with: nothing of the caller's terminal or of earlier jobs in the environment."""
+"""What every test starts with, however the tests were started: plain surroundings, no deadlines, a tier.
+
+Rules kept here:
+
+1. Nothing of the caller's terminal or of earlier jobs is in the environment.
+2. Signals that ``nohup`` or ``&`` left ignored are not ignored by the programs that tests start.  A handler that does
+   nothing stands in for "ignored", since a program started from here begins with the default action then.
+3. Examples of hypothesis are the same at every run and may take as long as they take.
+4. The tier of a test is the folder it lies in; ``-m fast`` and the like choose by it.
+"""
 
 import os
+import signal
+from pathlib import Path
 
-for name in [name for name in os.environ if name.startswith("NUMAWISE_") or name in ("COLUMNS", "LINES")]:
+import pytest
+from hypothesis import HealthCheck, settings
+
+TIERS = {
+    "check": "fast",
+    "cli": "fast",
+    "property": "fast",
+    "unit": "fast",
+    "machines": "recorded",
+    "recorded": "recorded",
+    "host": "host",
+    "ledger": "host",
+    "kube": "kube",
+    "vm": "vm",
+    "docs": "docs",
+}
+"""The first folder below ``tests/``, and the tier of what lies there."""
+TERMINAL = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR")
+
+for name in [name for name in os.environ if name.startswith("NUMAWISE_") or name in TERMINAL]:
     del os.environ[name]  # pytest-xdist sets COLUMNS, too
+
+for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.register_profile(
+    "numawise",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=(
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+        HealthCheck.function_scoped_fixture,
+    ),
+)
+settings.load_profile("numawise")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark every test with its tier (rule 4)."""
+    tests = config.rootpath / "tests"
+    for item in items:
+        folder = Path(item.path).relative_to(tests).parts[0]
+        item.add_marker(TIERS[folder])

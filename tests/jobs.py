@@ -16,7 +16,8 @@ from typing import Any, Self
 from numawise.host import confine, processes
 from numawise.host.plan import Itself, Plan
 
-WORKER = Path(__file__).with_name("worker.py")
+WORKER = Path(__file__).with_name("worker.py").read_text()
+"""The program itself: another user may not be able to read the file."""
 NODE = re.compile(r" N([0-9]+)=([0-9]+)")
 INTERPRETERS = (sys.executable, "/usr/bin/python3")
 ctypes.CDLL(None)  # loaded here, because another user may not be able to read our libraries later
@@ -64,7 +65,7 @@ class Job:
     def start(self, itself: Itself, mebibytes: int = 4, threads: int = 2, children: int = 1) -> Self:
         """Become the worker, and be ready."""
         python = next(path for path in INTERPRETERS if os.access(path, os.X_OK, effective_ids=True))
-        argv = [python, "-I", "-S", str(WORKER), str(mebibytes), str(threads), str(children)]
+        argv = [python, "-I", "-S", "-c", WORKER, str(mebibytes), str(threads), str(children)]
         os.write(self._go, pickle.dumps((itself, argv)))
         os.close(self._go)
         self._go = -1

@@ -31,7 +31,7 @@ def _ledger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def held() -> Iterator[str]:
     """A hold of one CPU, by the name of ``train``."""
     with subprocess.Popen(
-        [*RUN, "--cpus", "1", "--name", "train", "--", "sh", "-c", "echo ready; exec sleep 60"],
+        [*RUN, "--cpus", "1", "--name", "train", "--", "sh", "-c", "echo ready; exec sleep 3600"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

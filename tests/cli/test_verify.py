@@ -31,10 +31,10 @@ TWO = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
 HARDWARE = read_live()
 STRAY = """
 import os, threading, time
-threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
+threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
 os.sched_setaffinity(0, {%d})
 print("ready", flush=True)
-time.sleep(100)
+time.sleep(3600)
 """
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.cli.run import ROOT, numawise, program, refused
 
 LOGS = ROOT / "tests" / "recorded" / "kubelet-logs"
@@ -140,6 +141,7 @@ def test_bad_input(arguments: list[object], words: list[str], capsys: pytest.Cap
     refused(numawise(capsys, "why", *arguments), *words)
 
 
+@needs.TERMINALS
 def test_a_bar_on_a_terminal_alone(tmp_path: Path) -> None:
     """Standard error is a terminal, and the log comes slowly: then there is a bar, and it goes again."""
     main, other = pty.openpty()
@@ -147,7 +149,7 @@ def test_a_bar_on_a_terminal_alone(tmp_path: Path) -> None:
         "import sys, time\n"
         "from numawise.render.logs import reading\n"
         "with reading(sys.stderr, 100, shown=sys.stderr.isatty()) as done:\n"
-        "    done(1); time.sleep(0.7); done(50)\n"
+        "    done(1); time.sleep(1.5); done(50)\n"
     )
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     subprocess.run([sys.executable, "-c", code], stderr=other, check=True, env=environment, cwd=tmp_path)

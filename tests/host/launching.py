@@ -5,12 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 30.0
+from tests.waiting import PATIENCE, until
 
 
 class Host:
@@ -34,7 +33,7 @@ class Host:
             text=True,
             check=False,
             env=environment,
-            timeout=120,
+            timeout=PATIENCE,
             **settings,
         )
 
@@ -63,11 +62,8 @@ class Host:
         return next(one for one in self.holds() if one["name"] == name)
 
     def until(self, true: Callable[[], bool], otherwise: str) -> None:
-        """Wait for something, not for ever."""
-        end = time.monotonic() + PATIENCE
-        while not true():
-            assert time.monotonic() < end, otherwise
-            time.sleep(0.05)
+        """Wait for something."""
+        until(true, otherwise)
 
     def end(self) -> None:
         """End all that was started, jobs included."""

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE, until
 
 from numawise.apps.launch.containers.life import OPTIONS, ended, engine_of, unheld
 from numawise.apps.launch.run import open_holdings, this_site
@@ -28,7 +29,6 @@ from numawise.sets import format_ids, parse_ids
 
 IMAGE = "box:1"
 TOOLS = ("sh", "cat", "sleep", "true", "grep", "test", "echo", "kill")
-PATIENCE = 30.0
 DAEMON = ("--iptables=false", "--bridge=none", "--ip-forward=false", "--ip-masq=false")
 NEEDED = [tool for tool in ("dockerd", "docker", "busybox") if shutil.which(tool) is None]
 ALLOWED = "Cpus_allowed_list:"
@@ -109,13 +109,6 @@ class Host:
         holdings = open_holdings(this_site(Settings()), {}, str(self.ledger))
         with closing(holdings.ledger):
             return holdings.ledger.holds()
-
-
-def until(true: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end, f"never came: {what}"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.jobs import Job, as_user, fork, in_child
+from tests.waiting import until
 
 from numawise.errors import HostError
 from numawise.host import processes as subject
@@ -76,11 +77,8 @@ def test_a_process_lives_while_any_of_its_threads_does() -> None:
         threading.Thread(target=signal.sigwait, args=([signal.SIGUSR1],), daemon=True).start()
         libc.syscall(EXIT_THREAD[os.uname().machine], 0)
     try:
-        for _ in range(500):
-            found = subject.read_process(pid)
-            if found and found.state == "Z":
-                break
-            time.sleep(0.01)
+        until(lambda: (found := subject.read_process(pid)) and found.state == "Z", "a zombie")
+        found = subject.read_process(pid)
         assert found
         assert found.state == "Z"
         assert subject.alive(pid, found.start)

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import needs
 from tests.host.launching import Host, allowed
+from tests.waiting import PATIENCE
 
 from numawise.host.confine import modes
 from numawise.sets import ids_of, parse_ids
@@ -67,6 +69,7 @@ def test_streams_pass_through(host: Host) -> None:
     assert (done.stdout, done.stderr) == ("one\n", "two\n")
 
 
+@needs.TERMINALS
 def test_a_terminal_passes_through(host: Host) -> None:
     ours, theirs = pty.openpty()
     done = subprocess.run(
@@ -98,13 +101,13 @@ def test_signals_are_passed_on(host: Host, number: signal.Signals) -> None:
     assert started.stdout
     assert started.stdout.readline() == "ready\n"
     started.send_signal(number)
-    out, _ = started.communicate(timeout=20)
+    out, _ = started.communicate(timeout=PATIENCE)
     assert out == "got\n"
     assert started.returncode == 9
 
 
 def test_a_job_outlives_numawise_and_keeps_its_hold(host: Host) -> None:
-    started = host.start("run", "-q", "--cpus", "1", "--name", "long", "--", "sleep", "60")
+    started = host.start("run", "-q", "--cpus", "1", "--name", "long", "--", "sleep", "3600")
     job = host.hold("long")
     started.kill()
     started.wait()
@@ -115,7 +118,7 @@ def test_a_job_outlives_numawise_and_keeps_its_hold(host: Host) -> None:
 
 def test_what_a_job_leaves_behind_keeps_the_hold(host: Host) -> None:
     done = host.run(
-        "run", "-q", "--cpus", "1", "--name", "parent", "--", "sh", "-c", "sleep 60 >&- 2>&- <&- & echo $!"
+        "run", "-q", "--cpus", "1", "--name", "parent", "--", "sh", "-c", "sleep 3600 >&- 2>&- <&- & echo $!"
     )
     child = int(done.stdout)
     assert [one["name"] for one in host.holds()] == ["parent"]
@@ -128,12 +131,12 @@ def test_what_a_job_leaves_behind_keeps_the_hold(host: Host) -> None:
 def test_the_shared_pool_shrinks_and_grows(host: Host, mode: str) -> None:
     if mode not in OPEN:
         pytest.skip(f"this host does not let us use {mode}")
-    host.start("run", "-q", "--mode", mode, "--cpus", "0.5", "--name", "shared", "--", "sleep", "60")
+    host.start("run", "-q", "--mode", mode, "--cpus", "0.5", "--name", "shared", "--", "sleep", "3600")
     pid = host.hold("shared")["pid"]
     every = allowed(pid)
     assert len(list(ids_of(parse_ids(every)))) == CPUS
     owner = host.start(
-        "run", "-q", "--mode", mode, "--cpus", str(CPUS - 1), "--name", "own", "--", "sleep", "60"
+        "run", "-q", "--mode", mode, "--cpus", str(CPUS - 1), "--name", "own", "--", "sleep", "3600"
     )
     own = host.hold("own")["cpus"]
     host.until(lambda: allowed(pid) != every, "the pool did not shrink")
@@ -144,7 +147,7 @@ def test_the_shared_pool_shrinks_and_grows(host: Host, mode: str) -> None:
 
 
 def test_no_room_tells_who_holds_what(host: Host) -> None:
-    host.start("run", "-q", "--cpus", str(CPUS), "--name", "big", "--", "sleep", "60")
+    host.start("run", "-q", "--cpus", str(CPUS), "--name", "big", "--", "sleep", "3600")
     host.hold("big")
     done = host.run("run", "--cpus", "1", "--", "true")
     assert done.returncode == 1
@@ -153,7 +156,7 @@ def test_no_room_tells_who_holds_what(host: Host) -> None:
 
 
 def test_waiting_ends_with_room_or_time(host: Host) -> None:
-    big = host.start("run", "-q", "--cpus", str(CPUS), "--name", "big", "--", "sleep", "60")
+    big = host.start("run", "-q", "--cpus", str(CPUS), "--name", "big", "--", "sleep", "3600")
     host.hold("big")
     assert host.run("run", "--wait=0.2", "--cpus", "1", "--", "true").returncode == 1
     waiter = host.start("run", "--wait", "--cpus", "1", "--", "echo", "now")
@@ -161,7 +164,7 @@ def test_waiting_ends_with_room_or_time(host: Host) -> None:
     assert "waiting: 1 CPU asked for" in waiter.stderr.readline()
     host.until(lambda: "waiting: " in host.run("ps").stdout, "nobody in line")
     big.send_signal(signal.SIGTERM)
-    out, _ = waiter.communicate(timeout=20)
+    out, _ = waiter.communicate(timeout=PATIENCE)
     assert out == "now\n"
     assert host.holds() == []
 
@@ -205,7 +208,7 @@ def test_dry_run_holds_nothing(host: Host) -> None:
 
 
 def test_release(host: Host) -> None:
-    host.start("run", "-q", "--cpus", "1", "--name", "job", "--", "sleep", "60")
+    host.start("run", "-q", "--cpus", "1", "--name", "job", "--", "sleep", "3600")
     pid = host.hold("job")["pid"]
     refused = host.run("release", "job")
     assert refused.returncode == 1
@@ -219,7 +222,7 @@ def test_release(host: Host) -> None:
 
 
 def test_names_are_unique(host: Host) -> None:
-    host.start("run", "-q", "--name", "job", "--", "sleep", "60")
+    host.start("run", "-q", "--name", "job", "--", "sleep", "3600")
     host.hold("job")
     done = host.run("run", "--name", "job", "--", "true")
     assert done.returncode == 2
@@ -228,7 +231,7 @@ def test_names_are_unique(host: Host) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 def test_another_user_cannot_release(host: Host, tmp_path: Path) -> None:
-    host.start("run", "-q", "--cpus", "1", "--name", "job", "--", "sleep", "60")
+    host.start("run", "-q", "--cpus", "1", "--name", "job", "--", "sleep", "3600")
     host.hold("job")
     for path in (tmp_path, *tmp_path.iterdir()):
         path.chmod(0o777)
@@ -265,7 +268,7 @@ assert "NUMAWISE_NAME" not in os.environ
 
 
 def test_holds_of_one_user(host: Host) -> None:
-    host.start("run", "-q", "--name", "job", "--", "sleep", "60")
+    host.start("run", "-q", "--name", "job", "--", "sleep", "3600")
     user = host.hold("job")["user"]
     assert "job" in host.run("ps", "--user", user).stdout
     done = host.run("ps", "--user", "no-such-user")

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from tests.waiting import PATIENCE
+
 from numawise.apps.launch.capacity import Site, make_site
 from numawise.apps.launch.holds import Holdings
 from numawise.apps.launch.request import Wish
@@ -104,7 +106,7 @@ def crash(folder: Path, times: int, seed: int = 0, mode: str = "") -> list[str]:
     settings = Settings(reserved_cpus="none")
     running: dict[int, float] = {}
     killed = 0
-    until = time.monotonic() + 60 + times
+    until = time.monotonic() + PATIENCE + times
     while killed < times and time.monotonic() < until:
         while len(running) < 4:
             wish = wish_of(rng, cpus)
@@ -138,7 +140,7 @@ def settled(folder: Path, site: Site) -> list[str]:
     problems = [f"{what} was granted twice, {count} times" for what, count in twice.items()]
     environment = {"NUMAWISE_LEDGER": str(folder / "ledger.db")}
     with open_holdings(site, environment) as holdings:
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while _left(holdings) and time.monotonic() < until:
             time.sleep(0.05)
         problems += [

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -22,7 +24,7 @@ def test_under_fire(arguments: str, words: str) -> None:
     module, *rest = arguments.split()
     done = subprocess.run(
         [sys.executable, "-m", f"tests.ledger.{module}", *rest],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     if done.returncode == 77:
         pytest.skip(done.stdout.strip())

@@ -5,7 +5,6 @@ import shutil
 import socket
 import stat
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from numawise.errors import HostError
 from numawise.host.exchange import Exchange, exchange
 from numawise.host.kubelet import DEFAULT_DIRECTORY, kubelet_on, root_directory
+from tests.waiting import PATIENCE, until
 
 NOW = 1_700_000_000.0
 KEPT = "numawise-backup-20231114T221320Z"
@@ -145,15 +145,12 @@ def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     program.chmod(0o755)
     process = subprocess.Popen([str(program), *arguments], stdin=subprocess.PIPE)
     try:
-        for _ in range(500):
-            if Path(f"/proc/{process.pid}/comm").read_text().strip() == "kubelet":
-                break
-            time.sleep(0.01)
+        until(lambda: Path(f"/proc/{process.pid}/comm").read_text().strip() == "kubelet", "its name")
         yield process
     finally:
         assert process.stdin is not None
         process.stdin.close()
-        process.wait(timeout=10)
+        process.wait(timeout=PATIENCE)
 
 
 @pytest.mark.skipif(not shutil.which("sh"), reason="no shell")

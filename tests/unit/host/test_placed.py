@@ -27,6 +27,7 @@ from numawise.host.placed import (
 )
 from numawise.sets import bits_of, format_ids
 from tests.unit.host.trees import grow
+from tests.waiting import until
 
 HERE = Path("/")
 RECORDED = Path(__file__).parents[2] / "host/recorded/cuda-job"
@@ -180,17 +181,15 @@ def test_a_first_thread_that_has_ended_before_the_others() -> None:
     """What a program does whose main thread calls ``pthread_exit``."""
     code = (
         "import ctypes, threading, time\n"
-        "threading.Thread(target=lambda: (print('go', flush=True), time.sleep(100))).start()\n"
+        "threading.Thread(target=lambda: (print('go', flush=True), time.sleep(3600))).start()\n"
         "ctypes.CDLL(None).syscall(60 if __import__('os').uname().machine == 'x86_64' else 93, 0)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as running:
         try:
             assert running.stdout
             running.stdout.readline()
-            for _ in range(200):
-                found = placed(running.pid)
-                if all(thread.tid != running.pid for thread in found.threads):
-                    break
+            until(lambda: all(thread.tid != running.pid for thread in placed(running.pid).threads), "its end")
+            found = placed(running.pid)
             assert len(found.threads) == 1
             assert found.pages is None or sizes(found)["anonymous"] > 1 << 20
         finally:
@@ -249,7 +248,7 @@ def test_no_rights() -> None:
 
 
 def test_variables_and_free_memory() -> None:
-    with subprocess.Popen(["sleep", "100"], env={"NUMAWISE_HOLD": "b2345", "X": ""}) as running:
+    with subprocess.Popen(["sleep", "3600"], env={"NUMAWISE_HOLD": "b2345", "X": ""}) as running:
         try:
             names = ("NUMAWISE_HOLD", "X", "NUMAWISE")
             found = [variable_of(HERE, running.pid, name) for name in names]
