@@ -1,15 +1,17 @@
-"""The one ``-o``: in which form a command answers."""
+"""Options that several commands share, and what launchers print on standard error."""
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from numawise.apps.launch.capacity import Site
-from numawise.apps.launch.no_room import NoRoom
-from numawise.apps.launch.run import Started
 from numawise.errors import InputError
+
+if TYPE_CHECKING:
+    from numawise.apps.launch.capacity import Site
+    from numawise.apps.launch.no_room import NoRoom
+    from numawise.apps.launch.run import Started
 
 
 def output_option(*forms: str, words: str = "Form of the answer.") -> Callable[[Any], Any]:
