@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from numawise.errors import HostError
-from numawise.host import cgroup, confine, groups, systemd
-from numawise.host.groups import Limits
+from numawise.host import cgroup, confine, systemd
+from numawise.host import cgroup as groups
+from numawise.host.cgroup import Limits
 from numawise.host.plan import Itself, Plan, SetMask, describe
 
 GIB = 1 << 30

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from numawise.errors import HostError
-from numawise.host import confine, groups, mempolicy, processes
+from numawise.host import cgroup as groups
+from numawise.host import confine, mempolicy, processes
 from numawise.host.plan import remove_folder
 from numawise.sets import bits_of, format_ids, ids_of
 from tests.jobs import Job, as_user, become, in_child

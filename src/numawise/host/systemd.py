@@ -19,8 +19,17 @@ import time
 from pathlib import Path
 
 from numawise.errors import HostError
-from numawise.host.cgroup import home_of, partition_problem
-from numawise.host.groups import Group, Limits, check_partition, number, partition_steps, quota_of, widen
+from numawise.host.cgroup import (
+    Group,
+    Limits,
+    check_partition,
+    home_of,
+    number,
+    partition_problem,
+    partition_steps,
+    quota_of,
+    widen,
+)
 from numawise.host.plan import (
     PATIENCE,
     PAUSE,

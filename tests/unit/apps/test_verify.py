@@ -8,8 +8,8 @@ from numawise.apps.verify.grade import grade, percent
 from numawise.apps.verify.look import Checked
 from numawise.apps.verify.model import Seen, Stranger, Verdict, Wanted, Weight
 from numawise.apps.verify.pages import policy_of
-from numawise.host.gpuuse import COMPUTES, OPENED, GpuUse
 from numawise.host.numamaps import DEFAULT, Pages, Part
+from numawise.host.nvml import COMPUTES, OPENED, GpuUse
 from numawise.host.placed import NO_NUMA, Placed, Thread
 from numawise.machine.hardware import Gpu, Hardware, Host, MemoryNode
 from numawise.machine.hardware import Thread as Cpu

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from numawise.errors import HostError
-from numawise.host import cuda
+from numawise.host import bandwidth as cuda
 from numawise.host.bandwidth import PATIENCE, Rate, buffer_size, in_child, measure_memory
 from numawise.host.mempolicy import problem
 

@@ -8,8 +8,19 @@ import pytest
 
 from numawise.errors import HostError, InputError
 from numawise.host import containers as subject
-from numawise.host.containers import Container, Engine, Silent, change_cpus, inspect, keeps_hold, labelled
-from numawise.host.engines import cdi_devices, is_podman, locate, variables_in
+from numawise.host.containers import (
+    Container,
+    Engine,
+    Silent,
+    cdi_devices,
+    change_cpus,
+    inspect,
+    is_podman,
+    keeps_hold,
+    labelled,
+    locate,
+    variables_in,
+)
 
 HERE = Engine("docker")
 

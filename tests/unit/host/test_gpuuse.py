@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from numawise.host.gpuuse import COMPUTES, OPENED, GpuUse, kfd_users, nvidia_minors, nvml_users, opened
+from numawise.host.nvml import COMPUTES, OPENED, GpuUse, kfd_users, nvidia_minors, nvml_users, opened
 from numawise.machine.hardware import GPU, Hardware, PciDevice
 from tests.unit.host.trees import grow
 

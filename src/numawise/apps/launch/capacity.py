@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from numawise.apps.launch.request import Wish
 from numawise.errors import HostError, InputError
 from numawise.gpus.links import GpuLinks
-from numawise.host.gpuuse import GpuUse, kfd_users, nvml_users
+from numawise.host.nvml import GpuUse, kfd_users, nvml_users
 from numawise.machine.hardware import NVME, Gpu, Hardware, PciDevice
 from numawise.machine.kubelet_view import NVIDIA_GPU, RESOURCES, kubelet_view
 from numawise.machine.locality import cpus_by_numa, pci_by_address, short_address

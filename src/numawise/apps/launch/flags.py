@@ -25,7 +25,7 @@ from numawise.apps.launch.no_room import NoRoom
 from numawise.apps.launch.request import Wish
 from numawise.apps.launch.run import open_holdings, this_site
 from numawise.errors import HostError
-from numawise.host import engines
+from numawise.host import containers as engines
 from numawise.host.containers import DOCKER, PODMAN
 from numawise.host.settings import Settings
 from numawise.machine.hardware import Hardware

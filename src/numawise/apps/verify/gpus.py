@@ -10,7 +10,7 @@ Rules kept here:
 from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.apps.verify.model import Finding, GpuSeen, Seen, Wanted, Weight
-from numawise.host.gpuuse import COMPUTES, OPENED, GpuUse
+from numawise.host.nvml import COMPUTES, OPENED, GpuUse
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import short_address
 from numawise.machine.nearest import GpuPlace, chip_of, placed_gpus

@@ -24,7 +24,7 @@ from numawise.apps.verify.sources import GLANCE, HERE, boot_time, busy_threads
 from numawise.apps.verify.threads import cpu_list
 from numawise.errors import InputError
 from numawise.host import processes
-from numawise.host.gpuuse import GpuUse, kfd_users, nvml_users, opened
+from numawise.host.nvml import GpuUse, kfd_users, nvml_users, opened
 from numawise.host.placed import (
     Placed,
     container_of,

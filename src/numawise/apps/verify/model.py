@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from numawise.host.gpuuse import GpuUse
+from numawise.host.nvml import GpuUse
 from numawise.host.placed import Placed
 
 ENOUGH = 0.98

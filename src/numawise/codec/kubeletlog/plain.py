@@ -6,8 +6,16 @@ from dataclasses import replace
 
 from numawise.codec.kubeletlog.fields import LONG_POD, Printed, pod_of, unquoted
 from numawise.codec.kubeletlog.framing import Headed
-from numawise.codec.kubeletlog.hints import Told, printed_hint, printed_list, printed_map
-from numawise.codec.kubeletlog.reasons import patched_status, reason_in, reason_of, rejection_in
+from numawise.codec.kubeletlog.hints import (
+    Told,
+    patched_status,
+    printed_hint,
+    printed_list,
+    printed_map,
+    reason_in,
+    reason_of,
+    rejection_in,
+)
 from numawise.codec.kubeletlog.structured import numas_in
 from numawise.request.model import CPU
 from numawise.results.log import (

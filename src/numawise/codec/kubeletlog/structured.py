@@ -7,8 +7,16 @@ from dataclasses import replace
 
 from numawise.codec.kubeletlog.fields import Fields, Printed, pods_of
 from numawise.codec.kubeletlog.framing import Headed
-from numawise.codec.kubeletlog.hints import Told, hint_in, told_in, told_list
-from numawise.codec.kubeletlog.reasons import patched_status, reason_in, reason_of, rejection_in
+from numawise.codec.kubeletlog.hints import (
+    Told,
+    hint_in,
+    patched_status,
+    reason_in,
+    reason_of,
+    rejection_in,
+    told_in,
+    told_list,
+)
 from numawise.request.model import CPU
 from numawise.results.log import (
     ADMIT_STARTED,

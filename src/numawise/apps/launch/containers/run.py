@@ -29,7 +29,7 @@ from numawise.apps.launch.no_room import NoRoom
 from numawise.apps.launch.request import NAME, Wish, parse_size
 from numawise.apps.launch.run import Job, Started, Tell, TellWaiting, open_holdings, take_patiently, this_site
 from numawise.errors import HostError, InputError, NumawiseError
-from numawise.host import engines
+from numawise.host import containers as engines
 from numawise.host.child import CannotStart, bear, find_command, leave_as, wait_for
 from numawise.host.containers import Container, Engine, Silent, inspect, keeps_hold, labelled
 from numawise.host.plan import Itself
