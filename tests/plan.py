@@ -21,8 +21,7 @@ from pathlib import Path
 
 from numawise.apps.check.lint import lint
 from numawise.apps.check.sources import Given as Wanted
-from numawise.apps.plan.kubelet import Wish, plan_kubelet
-from numawise.apps.plan.options import GOALS
+from numawise.apps.plan.kubelet import plan_kubelet
 from numawise.codec.document import read_documents
 from numawise.codec.hardware.assume import assumed
 from numawise.codec.kubelet.config import unknown_fields
@@ -35,8 +34,9 @@ from numawise.machine.hardware import Hardware, hardware_of
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
 from numawise.node.node import Files, boot
-from numawise.render.plan_kubelet import plan_data, plan_yaml
+from numawise.render.plan import kubelet_plan_data, kubelet_plan_yaml
 from numawise.results.finding import Severity
+from numawise.results.plan import GOALS, PlanGoal
 from numawise.rules.check import Refusal
 from numawise.rules.versions import NEWEST, Version, shown
 from tests.machines.sysfs import unpacked
@@ -128,15 +128,15 @@ def catalogue() -> Iterator[Given]:
 # --- judging -------------------------------------------------------------------------------------
 
 
-def problem_with(given: Given, wish: Wish) -> tuple[str, str]:
+def problem_with(given: Given, wish: PlanGoal) -> tuple[str, str]:
     """What is wrong with the plan for a machine, and the policies that were chosen."""
     plan = plan_kubelet(given.machine, wish, given.hardware)
-    text = plan_yaml(plan, given.hardware)
+    text = kubelet_plan_yaml(plan, given.hardware)
     document = read_documents(text, "kubelet.yaml")[0]
     assert isinstance(document.value, dict)
     config = document.value
     chosen = f"{config['cpuManagerPolicy']}/{config['topologyManagerPolicy']}/{config.get('memoryManagerPolicy', '-')}"
-    if config != plan_data(plan, given.hardware)["configuration"]:
+    if config != kubelet_plan_data(plan, given.hardware)["configuration"]:
         return "the YAML is not what the plan says", chosen
     ignored = unknown_fields(config, wish.version)
     if ignored:
@@ -180,7 +180,7 @@ def judged_machine(given: Given, versions: Sequence[Version] = VERSIONS) -> Tall
             tally.plans += 1
             where = f"{given.name} {goal} {shown(version)}"
             try:
-                problem, chosen = problem_with(given, Wish(goal, version))
+                problem, chosen = problem_with(given, PlanGoal(goal, version))
             except NumawiseError as error:
                 problem, chosen = str(error), "no plan"
             tally.choices[chosen] += 1

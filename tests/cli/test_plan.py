@@ -90,7 +90,7 @@ def test_switch(capsys: Capture, new: Path) -> None:
     )
     assert "2. Drain it (" in ran.out
     assert "     kubectl drain gpu53 --ignore-daemonsets --delete-emptydir-data --timeout=15m\n" in ran.out
-    assert "gpu2-cpu16  -             rejected      TopologyAffinityError: " in ran.out
+    assert "gpu2-cpu16  -             rejected       TopologyAffinityError: " in ran.out
     data = json.loads(numawise(capsys, "plan", "switch", *words, "-o", "json").out)
     assert (data["kind"], data["node"]) == ("SwitchPlan", "gpu53")
     assert [one["file"] for one in data["stateFiles"] if one["remove"]] == ["cpu_manager_state"]

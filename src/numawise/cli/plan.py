@@ -11,8 +11,7 @@ from numawise.cli.options import bundle_option, output_option
 
 if TYPE_CHECKING:
     from numawise.apps.plan.node_input import NodeGiven
-    from numawise.apps.plan.switch import Switch
-    from numawise.apps.plan.switch_script import Place
+    from numawise.results.plan import KubeletPlace, SwitchPlan
 
 GOALS = ("training", "inference", "latency")
 
@@ -80,14 +79,15 @@ def kubelet(
     The reservations add up as the kubelet demands it, the options are those that the release has, and the
     simulated kubelet has started with it.
     """
-    from numawise.apps.plan.kubelet import Wish, plan_kubelet  # noqa: PLC0415
+    from numawise.apps.plan.kubelet import plan_kubelet  # noqa: PLC0415
     from numawise.apps.plan.words import bytes_given, pages_given  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415
-    from numawise.render.plan_kubelet import plan_data, plan_yaml  # noqa: PLC0415
+    from numawise.render.plan import kubelet_plan_data, kubelet_plan_yaml  # noqa: PLC0415
+    from numawise.results.plan import PlanGoal  # noqa: PLC0415
 
     node = _node(machine=machine, kube=kube, bundle=bundle)
     given = node.the_machine()
-    wish = Wish(
+    plan_goal = PlanGoal(
         goal=goal,
         version=node.profile.version,
         cpus=reserve_cpus,
@@ -95,11 +95,11 @@ def kubelet(
         alpha=alpha,
         hugepages=pages_given(hugepages),
     )
-    plan = plan_kubelet(given.machine, wish, given.hardware)
+    plan = plan_kubelet(given.machine, plan_goal, given.hardware)
     if output == "yaml":
-        _print(plan_yaml(plan, given.hardware), out)
+        _print(kubelet_plan_yaml(plan, given.hardware), out)
     else:
-        _print(to_json(plan_data(plan, given.hardware)), out)
+        _print(to_json(kubelet_plan_data(plan, given.hardware)), out)
     return 0
 
 
@@ -185,53 +185,54 @@ def switch(
     Which state files must be removed is asked of the simulated kubelet; so is which of the PODS would be
     refused afterwards.  OLD may be a bundle of the node.
     """
-    from numawise.apps.plan.switch_script import Place, switch_script  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.plan.switch import switch_script  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.plan.switch_sources import load_switch  # noqa: PLC0415
     from numawise.codec.bundle.archive import is_bundle  # noqa: PLC0415
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
-    from numawise.render.plan_switch import switch_data  # noqa: PLC0415
+    from numawise.render.plan import switch_plan_data  # noqa: PLC0415
+    from numawise.results.plan import KubeletPlace  # noqa: PLC0415
 
     bundle = bundle or (old if is_bundle(old) else None)
     given = _node(machine=machine, state=state, kube=kube, bundle=bundle)
-    place = Place(node or given.name, kubelet_dir.rstrip("/") or "/", config_path, service)
+    place = KubeletPlace(node or given.name, kubelet_dir.rstrip("/") or "/", config_path, service)
     loaded = load_switch(old, new, given, pods)
-    found = loaded.switch
-    bad = bool(found.refusal) or any(one.refused for one in found.pods)
-    if script is not None and not found.refusal:
-        text = switch_script(found, place, loaded.new_text, loaded.old_text)
+    plan = loaded.switch
+    bad = bool(plan.refusal) or any(one.refused for one in plan.pods)
+    if script is not None and not plan.refusal:
+        text = switch_script(plan, place, loaded.new_text, loaded.old_text)
         if script == "-":
             click.echo(text, nl=False)
             return 1 if bad else 0
         _print(text, script)
         Path(script).chmod(0o755)
     if output != "text":
-        data = switch_data(found, place, new)
+        data = switch_plan_data(plan, place, new)
         click.echo(to_json(data) if output == "json" else to_yaml(data), nl=False)
         return 1 if bad else 0
-    _show_switch(found, place, new, context.color)
-    if script is not None and not found.refusal:
+    _show_switch(plan, place, new, context.color)
+    if script is not None and not plan.refusal:
         click.echo(f"\nThe script is {script}; try it with: sh {script} --dry-run")
     return 1 if bad else 0
 
 
-def _show_switch(found: "Switch", place: "Place", new: str, color: bool | None) -> None:
-    from numawise.render.plan_switch import POD_COLUMNS, pod_rows, switch_lines  # noqa: PLC0415
+def _show_switch(plan: "SwitchPlan", place: "KubeletPlace", new: str, color: bool | None) -> None:
+    from numawise.render.plan import POD_COLUMNS, pod_rows, switch_lines  # noqa: PLC0415
     from numawise.render.table import table  # noqa: PLC0415
 
-    if found.refusal:
+    if plan.refusal:
         click.echo(
-            f"The kubelet does not start with the new configuration, whatever its files say: {found.refusal}"
+            f"The kubelet does not start with the new configuration, whatever its files say: {plan.refusal}"
         )
         click.echo("numawise check and numawise why tell more about it")
         return
-    for line in switch_lines(found, place, new):
+    for line in switch_lines(plan, place, new):
         click.echo(line)
-    if found.pods:
+    if plan.pods:
         click.echo()
-        table(POD_COLUMNS, pod_rows(found), sys.stdout, color=color)
-        refused = sum(one.refused for one in found.pods)
-        click.echo(f"\n{refused} of {len(found.pods)} pods would be refused")
-    for remark in found.remarks:
+        table(POD_COLUMNS, pod_rows(plan), sys.stdout, color=color)
+        refused = sum(one.refused for one in plan.pods)
+        click.echo(f"\n{refused} of {len(plan.pods)} pods would be refused")
+    for remark in plan.remarks:
         click.echo(f"\n{remark}")
 
 
@@ -299,14 +300,14 @@ def pod(
     out: str | None,
     files: Sequence[str],
 ) -> int:
-    """Turn wishes, or manifests, into pods that get CPUs, memory and GPUs of the same NUMA nodes.
+    """Turn flags, or manifests, into pods that get CPUs, memory and GPUs of the same NUMA nodes.
 
     FILES are Pods, Deployments, StatefulSets, Jobs or Lists of them; without, a new pod is made of the flags.
     What was changed, why, and what came of a trial on the machine stands in comments.
     """
     from numawise.apps.plan.pod_sources import PodFlags, load_pod_plan  # noqa: PLC0415 - keeps --help quick
     from numawise.codec.output import to_json  # noqa: PLC0415
-    from numawise.render.plan_pod import plan_data, plan_text  # noqa: PLC0415
+    from numawise.render.plan import pod_plan_data, pod_plan_text  # noqa: PLC0415
 
     flags = PodFlags(
         name=name,
@@ -324,6 +325,6 @@ def pod(
         goal=goal,
     )
     node = _node(machine=machine, kubelet_config=kubelet_config, state=state, kube=kube, bundle=bundle)
-    found = load_pod_plan(flags, files, node)
-    _print(plan_text(found) if output == "yaml" else to_json(plan_data(found)), out)
-    return 0 if found.good else 1
+    plan = load_pod_plan(flags, files, node)
+    _print(pod_plan_text(plan) if output == "yaml" else to_json(pod_plan_data(plan)), out)
+    return 0 if plan.good else 1

@@ -11,32 +11,17 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 import yaml
+
+from numawise.results.plan import Entry
 
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[./-][A-Za-z0-9_]+)*|[0-9]+(?:[KMGT]i|[smh]|%)")
 NOT_TEXT = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
 WIDTH = 100
 TEXT_TAG = "tag:yaml.org,2002:str"
 NUMERIC = tuple("0123456789+-.~")
-Value = Union[str, int, bool, "tuple[Entry, ...]", "tuple[tuple[Entry, ...], ...]"]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A field, its value, and why it is there."""
-
-    name: str
-    value: Value
-    """A scalar, the fields of a mapping, or a list of such."""
-    why: str = ""
-
-
-def plain(entries: Sequence[Entry]) -> dict[str, object]:
-    """The fields without their reasons."""
-    return {entry.name: _plain(entry.value) for entry in entries}
 
 
 def annotated_yaml(entries: Sequence[Entry], header: Sequence[str] = (), *, apart: bool = True) -> str:
@@ -122,14 +107,6 @@ def _comment(text: str, depth: int) -> Iterator[str]:
     for line in text.splitlines():
         for part in textwrap.wrap(line, WIDTH - len(indent) - 2) or [""]:
             yield f"{indent}# {part}".rstrip()
-
-
-def _plain(value: Value) -> object:
-    if not isinstance(value, tuple):
-        return value
-    if not value or isinstance(value[0], Entry):
-        return {entry.name: _plain(entry.value) for entry in value if isinstance(entry, Entry)}
-    return [plain(member) for member in value if isinstance(member, tuple)]
 
 
 # --------------------------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.plan.kubelet import KubeletPlan, Wish, plan_kubelet
-from numawise.apps.plan.options import GOALS, INFERENCE, LATENCY, TRAINING
+from numawise.apps.plan.kubelet import plan_kubelet
 from numawise.apps.plan.reserve import reserve_cpus, reserve_memory
 from numawise.apps.plan.words import bytes_given, pages_given
 from numawise.errors import InputError
@@ -15,6 +14,7 @@ from numawise.machine.model import Machine
 from numawise.machine.synthetic import synthetic
 from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
+from numawise.results.plan import GOALS, INFERENCE, LATENCY, TRAINING, KubeletPlan, PlanGoal
 from numawise.rules.gates import resolve_gates
 from numawise.rules.versions import NEWEST, OLDEST, Version
 from numawise.sets import format_ids, parse_ids
@@ -24,7 +24,7 @@ RELEASES: list[Version] = [(1, minor) for minor in range(OLDEST[1], NEWEST[1] + 
 
 
 def planned(words: str, **wish: Any) -> KubeletPlan:
-    return plan_kubelet(machine(words), Wish(**wish))
+    return plan_kubelet(machine(words), PlanGoal(**wish))
 
 
 def chosen(plan: KubeletPlan) -> str:
@@ -156,7 +156,7 @@ def test_every_release_starts_with_its_plan(version: Version, goal: str) -> None
 
 def test_uneven_cores_get_no_exclusive_cpus() -> None:
     """Three threads on two cores: the kubelet would count one thread a core, and hand out a CPU twice."""
-    plan = plan_kubelet(without_cpus(machine("2s 2n 8c 2t 4gpu"), 9), Wish())
+    plan = plan_kubelet(without_cpus(machine("2s 2n 8c 2t 4gpu"), 9), PlanGoal())
     assert plan.config["cpuManagerPolicy"] == "none"
     assert "cpuManagerPolicyOptions" not in plan.config
     (why,) = [entry.why for entry in plan.entries if entry.name == "cpuManagerPolicy"]
@@ -165,14 +165,14 @@ def test_uneven_cores_get_no_exclusive_cpus() -> None:
 
 def test_isolated_cpus_are_taken_from_the_hardware() -> None:
     hardware = replace(synthetic("2s 2n 64c 2t"), host=Host(isolated=parse_ids("0,64")))
-    plan = plan_kubelet(machine("2s 2n 64c 2t"), Wish(), hardware)
+    plan = plan_kubelet(machine("2s 2n 64c 2t"), PlanGoal(), hardware)
     assert plan.config["reservedSystemCPUs"] == "1,32,65,96"
 
 
 def test_huge_pages_are_left_out_of_the_equation() -> None:
     plan = planned("2s 2n 8c 64g", hugepages=pages_given(["1Gi=8", "2Mi=512"]))
     assert [dict(numa.hugepages) for numa in plan.machine.numa] == [{"1Gi": 8, "2Mi": 512}] * 2
-    free = [room.memory for room in plan.rooms]
+    free = [room.memory for room in plan.capacities]
     assert free == [32 * GIB - 9 * GIB - GIB] * 2
 
 
@@ -209,7 +209,7 @@ def test_sizes_that_make_no_sense(text: str) -> None:
 def test_a_machine_whose_memory_is_not_known() -> None:
     known = machine("2s 2n 8c 2t")
     unknown = Machine(known.cpus, tuple(replace(numa, memory=0) for numa in known.numa), known.plugins)
-    plan = plan_kubelet(unknown, Wish())
+    plan = plan_kubelet(unknown, PlanGoal())
     assert plan.config["memoryManagerPolicy"] == "None"
     assert isinstance(boot(unknown, plan.config, Files(), version=NEWEST), Node)
 

@@ -5,17 +5,16 @@ from typing import Any
 import pytest
 import yaml
 
-from numawise.apps.plan.manifest import pod_spec
-from numawise.apps.plan.options import INFERENCE, TRAINING
-from numawise.apps.plan.pod import NewPod, PodPlan, new_manifest, plan_pods, stage_for
-from numawise.apps.plan.podextras import PodWish
-from numawise.apps.plan.podproof import Stage
+from numawise.apps.plan.manifest import PodAmounts, pod_spec
+from numawise.apps.plan.pod import NewPod, new_manifest, plan_pods, stage_for
+from numawise.apps.plan.proof import Stage
 from numawise.codec.document import Document, read_documents
 from numawise.codec.pod import decode_pods
 from numawise.errors import InputError
 from numawise.node.node import Node, boot
 from numawise.request.defaults import defaulted
 from numawise.request.model import GUARANTEED
+from numawise.results.plan import INFERENCE, TRAINING, PodPlan
 from numawise.rules.versions import NEWEST, Version
 from tests.unit.apps.nodes import GIB, at_work, machine, pod
 
@@ -51,11 +50,11 @@ def manifest(*containers: dict[str, Any], kind: str = "Pod", **spec: Any) -> dic
 
 
 def planned(found: dict[str, Any], on: Stage | None = None, goal: str | None = None, **wish: Any) -> PodPlan:
-    return plan_pods([(found, "p.yaml")], PodWish(**wish), on, goal)
+    return plan_pods([(found, "p.yaml")], PodAmounts(**wish), on, goal)
 
 
 def only(plan: PodPlan) -> dict[str, Any]:
-    return pod_spec(plan.documents[0])
+    return pod_spec(plan.manifests[0])
 
 
 def told(plan: PodPlan) -> str:
@@ -87,7 +86,7 @@ def test_amounts(
     assert {name: str(value) for name, value in amounts(only(plan)).items()} == {
         n: str(v) for n, v in expected.items()
     }
-    (raw,) = decode_pods(Document(plan.documents[0]))
+    (raw,) = decode_pods(Document(plan.manifests[0]))
     assert defaulted(raw).qos == GUARANTEED
     assert defaulted(raw).containers[0].whole_cpus == int(expected["cpu"])
     assert plan.good
@@ -131,7 +130,7 @@ def test_every_container_counts_for_the_class() -> None:
     assert amounts(spec, 1) == {"cpu": "100m", "memory": "128Mi"}
     assert amounts(spec, 2) == {"cpu": "500m", "memory": "64Mi"}
     assert spec["initContainers"][0]["resources"]["limits"] == {"cpu": "2", "memory": "1Gi"}
-    (raw,) = decode_pods(Document(plan.documents[0]))
+    (raw,) = decode_pods(Document(plan.manifests[0]))
     assert defaulted(raw).qos == GUARANTEED
     assert "assumed" in told(plan)
     assert plan.good
@@ -268,12 +267,12 @@ def test_probes_that_are_written_stay() -> None:
     ("gpus", "aligned", "numa"), [(1, True, {0}), (2, True, {0}), (4, True, {0}), (8, True, {0, 1})]
 )
 def test_the_share_of_so_many_gpus_is_aligned(gpus: int, aligned: bool, numa: set[int]) -> None:  # noqa: FBT001
-    new = new_manifest(NewPod("t", "x", TRAINING, PodWish(gpus=gpus)), GPU)
+    new = new_manifest(NewPod("t", "x", TRAINING, PodAmounts(gpus=gpus)), GPU)
     plan = planned(new, stage(), gpus=gpus)
     proof = plan.pods[0].proof
     assert proof is not None
     assert (proof.admitted, proof.aligned) == (True, aligned)
-    assert {n for n in (0, 1) if proof.placed[0].numa >> n & 1} == numa
+    assert {n for n in (0, 1) if proof.places[0].numa >> n & 1} == numa
     assert proof.fits == 8 // gpus
     assert bool(proof.crosses) == (gpus > 4)
 
@@ -312,6 +311,32 @@ def test_what_is_told_to_do_instead_is_admitted() -> None:
         assert again.aligned
 
 
+@pytest.mark.parametrize(("scope", "init", "beside", "crosses"), [
+    pytest.param("pod",       "40", None,   False, id="an init container ends before the others start"),
+    pytest.param("pod",       None, "500m", False, id="a container in the shared pool needs no CPUs of a NUMA node"),
+    pytest.param("pod",       None, "40",   True,  id="containers that run together"),
+    pytest.param("container", None, "40",   False, id="each container for itself"),
+])  # fmt: skip
+def test_what_crosses_is_what_a_pod_has_at_one_time(
+    scope: str,
+    init: str | None,
+    beside: str | None,
+    crosses: bool,  # noqa: FBT001
+) -> None:
+    """A NUMA node has 62 CPUs to give; nothing is said to cross that the same answer shows on one."""
+    on = stage(**{**stage().config, "topologyManagerScope": scope, "cpuManagerPolicyOptions": {}})
+    main = container(None, {"cpu": "40", "memory": "8Gi"})
+    more = {"name": "more", "image": "x"}
+    spec = {}
+    if init:
+        spec["initContainers"] = [{**more, "resources": {"limits": {"cpu": init, "memory": "8Gi"}}}]
+    others = [{**more, "resources": {"limits": {"cpu": beside, "memory": "1Gi"}}}] if beside else []
+    proof = planned(manifest(main, *others, **spec), on).pods[0].proof
+    assert proof is not None
+    assert (proof.admitted, proof.aligned, bool(proof.crosses)) == (not crosses, not crosses, crosses)
+    assert all(place.numa.bit_count() == 1 for place in proof.places if place.cpus)
+
+
 def test_what_is_taken_is_taken() -> None:
     node = at_work(*(pod(f"p{i}", 14, "100Gi", 1) for i in range(7)), on=SERVER, kubelet=stage().config)
     busy = stage_for(SERVER, NEWEST, stage().config, TRAINING, node.files.texts)
@@ -323,10 +348,10 @@ def test_what_is_taken_is_taken() -> None:
 
 
 def test_a_service_out_of_flags() -> None:
-    wish = PodWish(gpus=1, cpus=8, memory=32 * GIB, port=8080, health="/health")
+    wish = PodAmounts(gpus=1, cpus=8, memory=32 * GIB, port=8080, health="/health")
     new = new_manifest(NewPod("chat", "x", INFERENCE, wish, ("python", "serve.py"), "team", 3), GPU)
     plan = plan_pods([(new, "")], wish, stage(goal=INFERENCE), INFERENCE)
-    document = plan.documents[0]
+    document = plan.manifests[0]
     assert (document["kind"], document["metadata"]) == ("Deployment", {"name": "chat", "namespace": "team"})
     assert document["spec"]["replicas"] == 3
     assert len(decode_pods(Document(document))) == 3
@@ -353,9 +378,9 @@ def test_other_objects_pass_unchanged() -> None:
         "kind": "List",
         "items": [service, manifest(container(None, {"cpu": "4", "memory": "8Gi"}))],
     }
-    plan = plan_pods([(service, "a"), (both, "b")], PodWish(), stage())
-    assert plan.documents[0] == service
-    assert plan.documents[1]["items"][0] == service
+    plan = plan_pods([(service, "a"), (both, "b")], PodAmounts(), stage())
+    assert plan.manifests[0] == service
+    assert plan.manifests[1]["items"][0] == service
     assert [one.name for one in plan.pods] == ["p"]
 
 
@@ -367,7 +392,7 @@ def test_a_resource_that_the_machine_does_not_have() -> None:
 
 
 def test_manifests_read_the_same_again() -> None:
-    from numawise.render.plan_pod import plan_text  # noqa: PLC0415
+    from numawise.render.plan import pod_plan_text  # noqa: PLC0415
 
     script = "echo 'a: b'\n\tx\n\n  y  \n"
     found = manifest(
@@ -379,7 +404,7 @@ def test_manifests_read_the_same_again() -> None:
         )
     )
     plan = planned(found, stage())
-    text = plan_text(plan)
-    assert read_documents(text, "x")[0].value == plan.documents[0]
-    assert yaml.safe_load(text) == plan.documents[0]
+    text = pod_plan_text(plan)
+    assert read_documents(text, "x")[0].value == plan.manifests[0]
+    assert yaml.safe_load(text) == plan.manifests[0]
     assert "&id" not in text

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.plan.switch import Request, Switch, plan_switch
-from numawise.apps.plan.switch_script import Place, switch_script
+from numawise.apps.plan.switch import Request, plan_switch, switch_script
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
 from numawise.node.node import Files, Node, boot
 from numawise.node.state.folder import load_folder
-from numawise.render.plan_switch import steps_of, switch_data, switch_lines
+from numawise.render.plan import steps_of, switch_lines, switch_plan_data
+from numawise.results.plan import KubeletPlace, SwitchPlan
 from numawise.rules.versions import NEWEST
 from tests.unit.apps.nodes import CONFIG, at_work, machine, pod, written
 
@@ -31,7 +31,7 @@ def but(**more: object) -> dict[str, object]:
 
 def switched(
     tmp_path: Path, old: Mapping[str, object], new: Mapping[str, object], *pods: Any, **more: Any
-) -> Switch:
+) -> SwitchPlan:
     node = at_work(*pods, kubelet=old)
     folder = load_folder(str(written(tmp_path, node.files.texts)))
     return plan_switch(Request(old, new, machine=node.machine, state=folder, pods=pods, **more))
@@ -81,7 +81,7 @@ def test_a_pod_that_the_restart_refuses_has_the_node_drained(tmp_path: Path) -> 
         found = switched(tmp_path, CONFIG, whole, odd, SERVE, version=version)
         assert found.removed == ()
         assert found.drain == drain
-        assert [(one.name, one.restart, one.anew, one.refused) for one in found.pods] == [
+        assert [(one.name, one.restart, one.created_again, one.refused) for one in found.pods] == [
             ("odd", restart, "rejected", True),
             ("serve", "admitted", "admitted", False),
         ]
@@ -99,7 +99,7 @@ def test_a_configuration_that_does_not_start_has_no_steps(tmp_path: Path) -> Non
     bad = but(reservedMemory=[{"numaNode": 0, "limits": {"memory": "1Gi"}}])
     found = switched(tmp_path, CONFIG, bad)
     assert "determined by Node Allocatable feature" in found.refusal
-    assert switch_data(found, Place(), "new.yaml")["steps"] == []
+    assert switch_plan_data(found, KubeletPlace(), "new.yaml")["steps"] == []
 
 
 def test_without_state_the_old_kubelet_is_asked() -> None:
@@ -112,7 +112,7 @@ def test_without_state_nobody_knows_what_a_restart_does() -> None:
     found = plan_switch(Request(CONFIG, PINNED, machine=machine(), pods=(TRAIN,)))
     assert found.removed == ()
     assert found.drain == "whether the restart would refuse a pod is not known without --state"
-    assert [(one.restart, one.anew) for one in found.pods] == [("", "admitted")]
+    assert [(one.restart, one.created_again) for one in found.pods] == [("", "admitted")]
 
 
 def test_without_a_machine_policies_are_compared() -> None:
@@ -143,7 +143,7 @@ def test_daemon_sets_stay(tmp_path: Path) -> None:
 
 def test_steps_are_in_order(tmp_path: Path) -> None:
     found = switched(tmp_path, NONE, CONFIG)
-    titles = [step.title for step in steps_of(found, Place("n1"), "new.yaml")]
+    titles = [step.title for step in steps_of(found, KubeletPlace("n1"), "new.yaml")]
     assert titles == [
         "Cordon the node",
         "Drain it",
@@ -156,7 +156,7 @@ def test_steps_are_in_order(tmp_path: Path) -> None:
         "Verify",
         "Uncordon the node",
     ]
-    assert "10. Uncordon the node" in switch_lines(found, Place("n1"), "new.yaml")
+    assert "10. Uncordon the node" in switch_lines(found, KubeletPlace("n1"), "new.yaml")
 
 
 # --- the script ----------------------------------------------------------------------------------
@@ -250,7 +250,9 @@ class Host:
 
 def script_of(tmp_path: Path, node: str = "gpu 7's", new: str = NEW_TEXT) -> str:
     found = switched(tmp_path / "state", NONE, CONFIG)
-    return switch_script(found, Place(node, "/var/lib/kubelet", "/etc/k.yaml", "kubelet"), new, OLD_TEXT)
+    return switch_script(
+        found, KubeletPlace(node, "/var/lib/kubelet", "/etc/k.yaml", "kubelet"), new, OLD_TEXT
+    )
 
 
 @pytest.fixture

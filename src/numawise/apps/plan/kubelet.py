@@ -5,7 +5,7 @@ Rules kept here:
 1. What comes out is started and tried: the simulated kubelet of the release must come up with it, and admit a
    pod with CPUs, memory and a device where the machine has some.
 2. The strictest policy that suits the goal is tried first.  What the kubelet refuses on this machine, or
-   needs longer than ``PATIENCE`` for, is given up, and why is told.
+   needs longer than ``PATIENCE`` for, is given up, and why is reasons.
 3. Nothing is set that decides nothing: on one NUMA node there is nothing to align.
 4. CPUs are not given exclusively where cores differ in their threads: the kubelet judges them by the average,
    and hands out CPUs that are reserved or taken.
@@ -14,34 +14,48 @@ Rules kept here:
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from numawise.apps.plan.options import INFERENCE, LATENCY, TRAINING, Options, options_for
+from numawise.apps.plan.options import Options, options_for
 from numawise.apps.plan.reserve import (
+    GIBI,
     LEAST_CAPACITY,
+    MEBI,
     ReservedCpus,
     ReservedMemory,
     may_pin,
     mebi,
+    reservation_text,
     reserve_cpus,
     reserve_memory,
-    reserved_told,
     room,
     uneven,
 )
-from numawise.apps.plan.trial import Room, duration, rooms_of, try_out
 from numawise.codec.kubelet.config import API_VERSION, KIND
-from numawise.codec.output import Entry, plain
+from numawise.engine.admit import Admitted
 from numawise.engine.topology.why import PER_MASK
+from numawise.engine.trace import Step, TooManyCombinations
 from numawise.errors import InputError
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
+from numawise.request.defaults import RawContainer, RawPod, defaulted
+from numawise.request.model import Role
+from numawise.results.plan import (
+    INFERENCE,
+    LATENCY,
+    TRAINING,
+    Entry,
+    KubeletPlan,
+    NumaCapacity,
+    PlanGoal,
+    plain,
+)
 from numawise.rules import eviction
 from numawise.rules.check import Refusal
 from numawise.rules.gates import gates_of
 from numawise.rules.model import NONE, RESTRICTED, SINGLE
-from numawise.rules.versions import DEFAULT, Version, behaviour_of, shown
-from numawise.sets import format_ids
+from numawise.rules.versions import Version, behaviour_of, shown
+from numawise.sets import bits_of, format_ids
 
 PATIENCE = 10.0
 """Seconds of CPU time that an admission may take the kubelet."""
@@ -64,42 +78,6 @@ SCOPE_WHY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What is wanted of a node."""
-
-    goal: str = TRAINING
-    version: Version = DEFAULT
-    cpus: int | None = None
-    """CPUs to reserve; None: as many as seem right."""
-    memory: int | None = None
-    """Bytes to reserve, eviction included."""
-    alpha: bool = False
-    """Options may be used that are alpha in the release."""
-    hugepages: tuple[tuple[str, int], ...] = ()
-    """Pages to have on every NUMA node with CPUs: size and number."""
-
-
-@dataclass(frozen=True, slots=True)
-class KubeletPlan:
-    """A configuration, and why it is as it is."""
-
-    wish: Wish
-    machine: Machine
-    entries: tuple[Entry, ...]
-    node: Node
-    """A simulated kubelet that has started with it."""
-    rooms: tuple[Room, ...]
-    trial: str
-    """What was tried on it, and what came of it."""
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def config(self) -> dict[str, object]:
-        """The configuration as plain values."""
-        return plain(self.entries)
-
-
-@dataclass(frozen=True, slots=True)
 class _Choice:
     """Policies that may suit."""
 
@@ -109,8 +87,8 @@ class _Choice:
 
 
 @dataclass(slots=True)
-class _Told:
-    """Why something is not as one would expect."""
+class _Reasons:
+    """Why a policy is not the one that the goal calls for."""
 
     cpu: str = ""
     topology: str = ""
@@ -118,40 +96,40 @@ class _Told:
     remarks: list[str] = field(default_factory=list)
 
 
-def plan_kubelet(machine: Machine, wish: Wish, hardware: Hardware | None = None) -> KubeletPlan:
+def plan_kubelet(machine: Machine, goal: PlanGoal, hardware: Hardware | None = None) -> KubeletPlan:
     """A configuration for the machine; ``hardware``: what more is known of it."""
-    machine = with_pages(machine, wish.hugepages)
-    told = _Told()
+    machine = with_pages(machine, goal.hugepages)
+    reasons = _Reasons()
     isolated = hardware.host.isolated or 0 if hardware is not None and hardware.host else 0
-    cpus = _reserved_cpus(machine, wish, isolated, told)
+    cpus = _reserved_cpus(machine, goal, isolated, reasons)
     refused = ""
-    for choice in _choices(machine, wish, told, static=cpus is not None):
+    for choice in _choices(machine, goal, reasons, static=cpus is not None):
         options = options_for(
             machine,
-            wish.goal,
-            wish.version,
+            goal.goal,
+            goal.version,
             static=choice.static,
             aligned=choice.topology != NONE,
-            alpha=wish.alpha,
+            alpha=goal.alpha,
         )
-        memory = reserve_memory(machine, wish.memory, pinned=choice.pinned)
-        entries = tuple(_entries(wish, choice, options, cpus, memory, told))
-        node = boot(machine, plain(entries), Files(), version=wish.version)
+        memory = reserve_memory(machine, goal.memory, pinned=choice.pinned)
+        entries = tuple(_entries(goal, choice, options, cpus, memory, reasons))
+        node = boot(machine, plain(entries), Files(), version=goal.version)
         if isinstance(node, Refusal):
             refused = refused or node.message
-            _give_up(told, choice, f"this kubelet refuses it here: {node.message}")
+            _give_up(reasons, choice, f"this kubelet refuses it here: {node.message}")
             continue
-        trial = try_out(node, wish.version)
+        trial = try_out(node, goal.version)
         if trial.seconds > PATIENCE:
-            _give_up(told, choice, f"an admission would take the kubelet {duration(trial.seconds)}")
+            _give_up(reasons, choice, f"an admission would take the kubelet {duration(trial.seconds)}")
             continue
         if trial.seconds:
-            told.remarks.append(
+            reasons.remarks.append(
                 f"With {len(machine.numa)} NUMA nodes the kubelet needs about {duration(trial.seconds)} of "
                 "CPU time for an admission; each further kind of device multiplies that."
             )
-        remarks = (*options.remarks, *told.remarks)
-        return KubeletPlan(wish, machine, entries, node, rooms_of(node), trial.text, remarks)
+        remarks = (*options.remarks, *reasons.remarks)
+        return KubeletPlan(goal, machine, entries, capacities_of(node), trial.text, remarks)
     raise InputError(f"no configuration was found that starts on this machine: {refused}")
 
 
@@ -167,7 +145,7 @@ def with_pages(machine: Machine, pages: Sequence[tuple[str, int]]) -> Machine:
             numa = replace(numa, hugepages=(*kept, *sizes.items()))
             if room(numa) < numa.memory // 8:
                 raise InputError(
-                    f"NUMA node {numa.id} with {Quantity.of(numa.memory)} has no room for these pages",
+                    f"NUMA node {numa.id} with {Quantity.of(numa.memory)} is too small for these pages",
                     field="--hugepages",
                     advice="an eighth of the memory must be left",
                 )
@@ -178,31 +156,31 @@ def with_pages(machine: Machine, pages: Sequence[tuple[str, int]]) -> Machine:
 # --- what may suit --------------------------------------------------------------------------
 
 
-def _reserved_cpus(machine: Machine, wish: Wish, isolated: int, told: _Told) -> ReservedCpus | None:
+def _reserved_cpus(machine: Machine, goal: PlanGoal, isolated: int, reasons: _Reasons) -> ReservedCpus | None:
     layout = machine.layout
     if len(layout.cores) < 2:
-        told.cpu = "One core is all there is: none can be reserved and another given away."
+        reasons.cpu = "One core is all there is: none can be reserved and another given away."
         return None
     if uneven(layout):
-        told.cpu = (
+        reasons.cpu = (
             "Cores differ in their threads here (some are offline, or there are two kinds of core): the "
             "kubelet judges them by the average, and would hand out CPUs that are reserved or taken. Switch "
             "SMT off or on altogether to have CPUs given exclusively."
         )
         return None
-    return reserve_cpus(layout, wish.cpus, isolated)
+    return reserve_cpus(layout, goal.cpus, isolated)
 
 
-def _choices(machine: Machine, wish: Wish, told: _Told, *, static: bool) -> Iterator[_Choice]:
+def _choices(machine: Machine, goal: PlanGoal, reasons: _Reasons, *, static: bool) -> Iterator[_Choice]:
     """Policies from the best to none (rule 2)."""
     count = len(machine.numa)
-    pinned = _may_pin(machine, wish, told)
+    pinned = _may_pin(machine, goal, reasons)
     if count == 1:
-        told.topology = "There is one NUMA node, so there is nothing to align."
-        told.memory = told.memory or "There is one NUMA node, so memory cannot be on a wrong one."
+        reasons.topology = "There is one NUMA node, so there is nothing to align."
+        reasons.memory = reasons.memory or "There is one NUMA node, so memory cannot be on a wrong one."
         yield _Choice(static, NONE, pinned=False)
         return
-    policy = POLICY[wish.goal]
+    policy = POLICY[goal.goal]
     if pinned:
         yield _Choice(static, policy, pinned=True)
     yield _Choice(static, policy, pinned=False)
@@ -216,48 +194,48 @@ def _most_masks() -> int:
     return next(count for count in range(64) if 2 ** (count + 1) * PER_MASK > PATIENCE)
 
 
-def _may_pin(machine: Machine, wish: Wish, told: _Told) -> bool:
-    if not behaviour_of(wish.version).has_memory_manager:
-        told.memory = f"{shown(wish.version)} has no Memory Manager."
-    elif not _memory_gate(wish)[0]:
-        told.memory = f"The Memory Manager is alpha in {shown(wish.version)} (--alpha uses it)."
+def _may_pin(machine: Machine, goal: PlanGoal, reasons: _Reasons) -> bool:
+    if not behaviour_of(goal.version).has_memory_manager:
+        reasons.memory = f"{shown(goal.version)} has no Memory Manager."
+    elif not _memory_gate(goal)[0]:
+        reasons.memory = f"The Memory Manager is alpha in {shown(goal.version)} (--alpha uses it)."
     elif not any(numa.memory for numa in machine.numa):
-        told.memory = "How much memory the NUMA nodes have is not known."
+        reasons.memory = "How much memory the NUMA nodes have is not known."
     elif not may_pin(machine):
         least = Quantity.of(LEAST_CAPACITY)
-        told.memory = f"There is too little memory to pin: less than {least}, or all of it in huge pages."
+        reasons.memory = f"There is too little memory to pin: less than {least}, or all of it in huge pages."
     else:
         return True
     return False
 
 
-def _memory_gate(wish: Wish) -> tuple[bool, bool]:
+def _memory_gate(goal: PlanGoal) -> tuple[bool, bool]:
     """Whether the Memory Manager may be used, and whether its gate must be set for that."""
-    gate = gates_of(wish.version).get(MEMORY_GATE)
+    gate = gates_of(goal.version).get(MEMORY_GATE)
     if gate is None or gate.default:
         return True, False
-    return wish.alpha, wish.alpha
+    return goal.alpha, goal.alpha
 
 
-def _give_up(told: _Told, choice: _Choice, why: str) -> None:
+def _give_up(reasons: _Reasons, choice: _Choice, why: str) -> None:
     if choice.pinned and choice.topology != NONE:
-        told.memory = f"Not Static: together with {choice.topology}, {why}."
+        reasons.memory = f"Not Static: together with {choice.topology}, {why}."
     elif choice.topology != NONE:
-        told.topology = f"Not {choice.topology}: {why}."
+        reasons.topology = f"Not {choice.topology}: {why}."
     else:
-        told.memory = f"Not Static: {why}."
+        reasons.memory = f"Not Static: {why}."
 
 
 # --- lines ----------------------------------------------------------------------------------
 
 
 def _entries(
-    wish: Wish,
+    goal: PlanGoal,
     choice: _Choice,
     options: Options,
     cpus: ReservedCpus | None,
     memory: ReservedMemory,
-    told: _Told,
+    reasons: _Reasons,
 ) -> Iterator[Entry]:
     yield Entry("apiVersion", API_VERSION)
     yield Entry("kind", KIND)
@@ -267,7 +245,7 @@ def _entries(
         if options.cpu:
             entries = tuple(Entry(one.name, one.value, one.why) for one in options.cpu)
             yield Entry("cpuManagerPolicyOptions", entries)
-        if wish.goal == LATENCY:
+        if goal.goal == LATENCY:
             why = (
                 "How long a shared pod may still run on CPUs that another one was just given; 10s by default."
             )
@@ -276,33 +254,33 @@ def _entries(
         why = f"{cpus.why} This list replaces any number of CPUs in kubeReserved and systemReserved."
         yield Entry("reservedSystemCPUs", format_ids(cpus.cpus), why)
     else:
-        yield Entry("cpuManagerPolicy", "none", told.cpu)
+        yield Entry("cpuManagerPolicy", "none", reasons.cpu)
     if choice.topology == NONE:
-        yield Entry("topologyManagerPolicy", NONE, told.topology)
+        yield Entry("topologyManagerPolicy", NONE, reasons.topology)
     else:
-        yield Entry("topologyManagerPolicy", choice.topology, POLICY_WHY[wish.goal])
-        yield Entry("topologyManagerScope", SCOPE[wish.goal], SCOPE_WHY[wish.goal])
+        yield Entry("topologyManagerPolicy", choice.topology, POLICY_WHY[goal.goal])
+        yield Entry("topologyManagerScope", SCOPE[goal.goal], SCOPE_WHY[goal.goal])
         if options.topology:
             entries = tuple(Entry(one.name, one.value, one.why) for one in options.topology)
             yield Entry("topologyManagerPolicyOptions", entries)
-    if behaviour_of(wish.version).has_memory_manager:
-        yield from _memory(choice, memory, told)
+    if behaviour_of(goal.version).has_memory_manager:
+        yield from _memory(choice, memory, reasons)
     why = "" if choice.pinned else "Kept for the system and the kubelet."
     yield Entry("kubeReserved", (Entry("memory", mebi(memory.kube)),), why)
     yield Entry("systemReserved", (Entry("memory", mebi(memory.system)),))
-    thresholds = {**eviction.defaults(wish.version), "memory.available": mebi(memory.eviction)}
+    thresholds = {**eviction.defaults(goal.version), "memory.available": mebi(memory.eviction)}
     why = "Naming one threshold drops the kubelet's others, so all are named."
     yield Entry("evictionHard", tuple(Entry(name, value) for name, value in thresholds.items()), why)
     gates = dict(options.gates)
-    if choice.pinned and _memory_gate(wish)[1]:
-        gates[MEMORY_GATE] = f"The Memory Manager needs it in {shown(wish.version)}."
+    if choice.pinned and _memory_gate(goal)[1]:
+        gates[MEMORY_GATE] = f"The Memory Manager needs it in {shown(goal.version)}."
     if gates:
         yield Entry("featureGates", tuple(Entry(name, True, text) for name, text in gates.items()))
 
 
-def _memory(choice: _Choice, memory: ReservedMemory, told: _Told) -> Iterator[Entry]:
+def _memory(choice: _Choice, memory: ReservedMemory, reasons: _Reasons) -> Iterator[Entry]:
     if not choice.pinned:
-        yield Entry("memoryManagerPolicy", "None", told.memory)
+        yield Entry("memoryManagerPolicy", "None", reasons.memory)
         return
     yield Entry("memoryManagerPolicy", "Static", "Memory comes from the NUMA nodes of the CPUs and devices.")
     members = tuple(
@@ -311,6 +289,78 @@ def _memory(choice: _Choice, memory: ReservedMemory, told: _Told) -> Iterator[En
     )
     why = (
         "What NUMA nodes keep for the system must add up to the reservations and the eviction threshold, to "
-        f"the byte: {reserved_told(memory)}. Huge pages may not be listed here."
+        f"the byte: {reservation_text(memory)}. Huge pages may not be listed here."
     )
     yield Entry("reservedMemory", members, why)
+
+
+# --------------------------------------------------------------------------------------------------
+# What a node can give, and a pod that is tried on it.
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A pod that was tried."""
+
+    text: str
+    seconds: float = 0.0
+    """CPU time that the kubelet would need, where that is noticeable."""
+
+
+def capacities_of(node: Node) -> tuple[NumaCapacity, ...]:
+    """What each NUMA node has for pods, empty as the node is."""
+    machine, rules = node.machine, node.rules
+    found = []
+    for numa in machine.numa:
+        cpus = machine.layout.numas.get(numa.id, 0) & ~rules.reserved_cpus
+        books = node.state.memory.numa.get(numa.id)
+        memory = books.tables["memory"].allocatable if books else room(numa)
+        if books is None and len(machine.numa) == 1:
+            memory -= node.settings.reservation.get("memory", Quantity()).value
+        devices = tuple(
+            (plugin.resource, count)
+            for plugin in machine.plugins
+            if (count := sum(one.numa == (numa.id,) for one in plugin.devices))
+        )
+        found.append(NumaCapacity(numa.id, cpus.bit_count(), memory, devices))
+    return tuple(found)
+
+
+def try_out(node: Node, version: Version) -> Trial:
+    """Admit a pod that has its share of everything, one device of each kind, and see."""
+    rooms = [one for one in capacities_of(node) if one.cpus]
+    best = max(rooms, key=lambda one: (len(one.devices), one.cpus), default=None)
+    if best is None:
+        return Trial("there are no CPUs to give")
+    many = max((count for _, count in best.devices), default=2)
+    threads = max(1, node.machine.layout.threads_per_core)
+    cpus = max(threads, best.cpus // many // threads * threads)
+    memory = max(MEBI, best.memory // many // MEBI * MEBI)
+    if memory > GIBI:
+        memory = memory // GIBI * GIBI
+    limits = {"cpu": Quantity.of(cpus), "memory": Quantity.of(memory).canonical()}
+    limits |= {resource: Quantity.of(1) for resource, _ in best.devices}
+    raw = RawPod("trial", "trial", (RawContainer("main", Role.APP, limits, limits),))
+    trial = boot(node.machine, node.config, Files(), version=version)
+    assert isinstance(trial, Node)
+    trial.plugins_registered(node.machine.plugins)
+    steps: list[Step] = []
+    decision = trial.admit(defaulted(raw), steps.append)
+    seconds = max((step.seconds for step in steps if isinstance(step, TooManyCombinations)), default=0.0)
+    asked = f"{cpus} CPUs and {Quantity.of(memory)}" + "".join(f", 1 {name}" for name, _ in best.devices)
+    if not isinstance(decision, Admitted):
+        return Trial(f"a pod with {asked} is refused: {getattr(decision, 'message', '')}", seconds)
+    own = trial.state.cpu.assignments.get("trial", {}).get("main", 0)
+    homes = bits_of(numa for numa, there in node.machine.layout.numas.items() if there & own)
+    where = f" on NUMA {format_ids(homes)}" if homes else ""
+    exclusive = f", CPUs {format_ids(own)}" if own else ""
+    return Trial(f"a pod with {asked} is admitted{where}{exclusive}", seconds)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.0f} hours" if seconds < 1e6 else "more than a week"

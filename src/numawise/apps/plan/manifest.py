@@ -2,21 +2,21 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any
+from dataclasses import dataclass, field
 
 from numawise.codec.pod import TEMPLATES, quantity
 from numawise.errors import InputError
 from numawise.machine.hardware import GPU_RESOURCE
 from numawise.quantity import BINARY, DECIMAL, Quantity
+from numawise.results.plan import Manifest, ManifestChange
 
-Object = dict[str, Any]
 CPU, MEMORY = "cpu", "memory"
 SHM = "/dev/shm"  # noqa: S108 - a mount point, nothing is written there
 SERVICES = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController")
 LISTS = "List"
 
 
-def pod_objects(value: object) -> Iterator[Object]:
+def pod_objects(value: object) -> Iterator[Manifest]:
     """The objects of a document that make pods, lists opened."""
     if not isinstance(value, dict):
         return
@@ -31,7 +31,7 @@ def pod_objects(value: object) -> Iterator[Object]:
         yield value
 
 
-def pod_spec(found: Object) -> Object:
+def pod_spec(found: Manifest) -> Manifest:
     """The pod spec inside an object."""
     if found["kind"] == "Pod":
         return _inside(found, "spec")
@@ -41,18 +41,18 @@ def pod_spec(found: Object) -> Object:
     return found
 
 
-def containers(spec: Object) -> list[Object]:
+def containers(spec: Manifest) -> list[Manifest]:
     """All containers, init containers first."""
     return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
 
 
-def amount(container: Object, side: str, name: str) -> Quantity | None:
+def amount(container: Manifest, side: str, name: str) -> Quantity | None:
     """What a container asks for, in requests or limits; None when it does not say."""
     value = ((container.get("resources") or {}).get(side) or {}).get(name)
     return None if value is None else quantity(value)
 
 
-def devices(container: Object) -> dict[str, int]:
+def devices(container: Manifest) -> dict[str, int]:
     """The devices of a container, by resource."""
     found: dict[str, int] = {}
     for side in ("requests", "limits"):
@@ -63,12 +63,12 @@ def devices(container: Object) -> dict[str, int]:
     return {name: count for name, count in found.items() if count}
 
 
-def gpus(container: Object) -> int:
+def gpus(container: Manifest) -> int:
     """How many GPUs a container asks for, whole or in parts."""
     return sum(count for name, count in devices(container).items() if GPU_RESOURCE.search(name))
 
 
-def set_both(container: Object, name: str, value: object) -> None:
+def set_both(container: Manifest, name: str, value: object) -> None:
     """Let request and limit of a resource be the same."""
     resources = container.get("resources")
     if not isinstance(resources, dict):
@@ -79,7 +79,7 @@ def set_both(container: Object, name: str, value: object) -> None:
         resources[side][name] = value
 
 
-def shm_volume(spec: Object, container: Object) -> Object | None:
+def shm_volume(spec: Manifest, container: Manifest) -> Manifest | None:
     """The volume that a container has as its shared memory."""
     for mount in container.get("volumeMounts") or ():
         if str(mount.get("mountPath", "")).rstrip("/") == SHM:
@@ -94,13 +94,347 @@ def text_of(value: int, name: str) -> str:
     return str(Quantity.of(value, DECIMAL if name == CPU else BINARY))
 
 
-def copied(value: Object) -> Object:
+def copied(value: Manifest) -> Manifest:
     """A copy that shares nothing, so that nothing is written as an alias."""
     return deepcopy(value)
 
 
-def _inside(found: Object, step: str) -> Object:
+def _inside(found: Manifest, step: str) -> Manifest:
     inner = found.get(step)
     if not isinstance(inner, dict):
         raise InputError(f"{found.get('kind', 'the object')} has no {step}", advice="give a whole manifest")
     return inner
+
+
+# --------------------------------------------------------------------------------------------------
+# What surrounds the amounts of a pod: variables, shared memory, probes.
+#
+# Rules kept here:
+#
+# 1. Variables that fight the pinning go: inside a container devices are numbered from 0, and its CPUs are not
+#    known before it runs.
+# 2. Shared memory is a volume in memory with a limit: it counts against the memory of the container.
+# 3. A service gets probes where it has a port and none are written.
+
+
+GIBI = 1 << 30
+SHM_PER_GPU = 8 * GIBI
+PINNING = {
+    "CUDA_VISIBLE_DEVICES": "the device plugin shows the container its GPUs alone, numbered from 0",
+    "NVIDIA_VISIBLE_DEVICES": "the device plugin sets it to the GPUs that were allocated",
+    "HIP_VISIBLE_DEVICES": "the device plugin shows the container its GPUs alone, numbered from 0",
+    "ROCR_VISIBLE_DEVICES": "the device plugin shows the container its GPUs alone, numbered from 0",
+    "GOMP_CPU_AFFINITY": "which CPUs the container gets is decided when it is admitted",
+    "KMP_AFFINITY": "which CPUs the container gets is decided when it is admitted",
+    "OMP_PLACES": "which CPUs the container gets is decided when it is admitted",
+}
+NAMED_PLACES = ("threads", "cores", "sockets", "numa_domains", "ll_caches")
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+STARTUP_TRIES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class PodAmounts:
+    """What is wanted of a pod beside what its manifest says."""
+
+    cpus: int | None = None
+    memory: int | None = None
+    gpus: int | None = None
+    resource: str = "nvidia.com/gpu"
+    shm: int | None = None
+    """Bytes; 0: none."""
+    service: bool = False
+    port: int | None = None
+    health: str = ""
+    by_request: bool = False
+    """Memory is what was requested, not what it was limited to."""
+
+
+def environment(container: Manifest) -> Iterator[ManifestChange]:
+    """Take out what fights the pinning (rule 1)."""
+    kept = []
+    for entry in container.get("env") or ():
+        name, value = str(entry.get("name", "")), str(entry.get("value", ""))
+        if name in PINNING and not (name == "OMP_PLACES" and value.partition("(")[0] in NAMED_PLACES):
+            yield ManifestChange(container["name"], f"{name}={value} removed: {PINNING[name]}")
+            continue
+        kept.append(entry)
+        cpus = amount(container, "limits", CPU)
+        if name in THREADS and value.isdecimal() and cpus and gpus(container) and int(value) > cpus.value:
+            yield ManifestChange(
+                container["name"], f"{name}={cpus.value} instead of {value}: there are no more CPUs"
+            )
+            entry["value"] = str(cpus.value)
+    if "env" in container:
+        container["env"] = kept
+        if not kept:
+            del container["env"]
+
+
+def shared_memory(spec: Manifest, container: Manifest, amounts: PodAmounts) -> Iterator[ManifestChange]:
+    """Give a container shared memory that is enough and has a limit (rule 2)."""
+    name, count = container["name"], gpus(container)
+    memory = (amount(container, "limits", MEMORY) or Quantity()).value
+    volume = shm_volume(spec, container)
+    size = amounts.shm
+    if size is not None and size >= memory > 0:
+        raise InputError(
+            f"shared memory of {text_of(size, MEMORY)} leaves nothing of {text_of(memory, MEMORY)}",
+            field="--shm",
+            advice="it counts against the memory of the container",
+        )
+    if volume is None:
+        if size == 0 or (size is None and (not count or amounts.service)):
+            return
+        size = size or max(GIBI // 4, min(SHM_PER_GPU * count, memory // 4))
+        _add_volume(spec, container, size)
+        yield ManifestChange(
+            name,
+            f"{SHM}: {_shm(size, memory)}; the default of 64Mi is too little for data loaders and NCCL",
+        )
+        return
+    empty = volume.get("emptyDir")
+    if not isinstance(empty, dict):
+        return
+    if empty.get("medium") != "Memory":
+        empty["medium"] = "Memory"
+        yield ManifestChange(name, f"{SHM}: in memory, not on the disk")
+    limit = empty.get("sizeLimit")
+    now = quantity(limit).value if limit is not None else 0
+    if size is None:
+        size = now if 0 < now < memory else max(GIBI // 4, memory // 2)
+    if size != now:
+        empty["sizeLimit"] = text_of(size, MEMORY)
+        before = f"instead of {limit}" if limit is not None else "because without a limit it could take all"
+        yield ManifestChange(name, f"{SHM}: {_shm(size, memory)}, {before}")
+
+
+def _add_volume(spec: Manifest, container: Manifest, size: int) -> None:
+    volumes = spec.setdefault("volumes", [])
+    names = {volume.get("name") for volume in volumes}
+    name = next(each for each in ("shm", *(f"shm-{n}" for n in range(2, 100))) if each not in names)
+    volumes.append({"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": text_of(size, MEMORY)}})
+    container.setdefault("volumeMounts", []).append({"name": name, "mountPath": SHM})
+
+
+def probes(container: Manifest, amounts: PodAmounts) -> Iterator[ManifestChange]:
+    """Let the cluster see whether a service is up (rule 3)."""
+    ports = [one.get("containerPort") for one in container.get("ports") or ()]
+    port = amounts.port or next((one for one in ports if isinstance(one, int)), None)
+    if port is None:
+        return
+    check: Manifest = {"tcpSocket": {"port": port}}
+    if amounts.health:
+        check = {"httpGet": {"path": amounts.health, "port": port}}
+    added = []
+    for name, more in (
+        ("startupProbe", {"periodSeconds": 10, "failureThreshold": STARTUP_TRIES}),
+        ("readinessProbe", {"periodSeconds": 5}),
+        ("livenessProbe", {"periodSeconds": 10, "failureThreshold": 6}),
+    ):
+        if name == "startupProbe" and "initialDelaySeconds" in (container.get("livenessProbe") or {}):
+            continue
+        if not container.get(name):
+            container[name] = {**_fresh(check), **more}
+            added.append(name)
+    if added:
+        how = f"GET {amounts.health}" if amounts.health else "a connection"
+        yield ManifestChange(container["name"], f"{', '.join(added)} added: {how} on port {port}")
+
+
+def _shm(size: int, memory: int) -> str:
+    left = f", of the {text_of(memory, MEMORY)} of memory" if memory else ""
+    return f"{text_of(size, MEMORY)} in memory{left}"
+
+
+def _fresh(check: Manifest) -> Manifest:
+    return {kind: dict(inner) for kind, inner in check.items()}
+
+
+# --------------------------------------------------------------------------------------------------
+# Turn a pod into one that will be aligned, and say what was changed and why.
+#
+# Rules kept here:
+#
+# 1. CPUs of its own, pinned memory and hints for both are for pods of the class Guaranteed alone: every
+#    container, init containers too, has CPU and memory with request equal to limit.
+# 2. Containers with devices get whole CPUs, and whole cores where the kubelet gives those; where none has
+#    devices, the containers with a CPU or more do.  CPUs are what was requested, memory what it was limited
+#    to: less CPU is slower, less memory is killed.
+# 3. The others stay in the shared pool: as much as they had, request equal to limit.
+# 4. Nothing else is touched, but for what ``podextras`` changes.
+
+
+ASKED = "as asked for"
+HELPER = {CPU: "100m", MEMORY: "128Mi"}
+"""For a container that asks for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a GPU's share of the machine is; None: not known."""
+
+    cpus: int | None = None
+    memory: int | None = None
+    threads: int = 1
+    """CPUs come in multiples of this."""
+
+
+@dataclass(slots=True)
+class _Fix:
+    spec: Manifest
+    amounts: PodAmounts
+    share: Share
+    changes: list[ManifestChange] = field(default_factory=list)
+
+    def say(self, where: str, text: str) -> None:
+        self.changes.append(ManifestChange(where, text))
+
+    def run(self) -> None:
+        if self.spec.pop("resources", None) is not None:
+            self.say(
+                "spec.resources",
+                "removed: with resources for the whole pod, no container gets CPUs of its own",
+            )
+        main = self.main()
+        if self.amounts.gpus is not None and main:
+            self.set_gpus(main[0])
+        for container in containers(self.spec):
+            if any(container is one for one in main):
+                self.cpus(container)
+                self.memory(container)
+                self.same_devices(container)
+            else:
+                self.helper(container)
+            self.changes += environment(container)
+        for container in main:
+            self.changes += shared_memory(self.spec, container, self.amounts)
+        if self.amounts.service:
+            for container in self.spec.get("containers") or ():
+                self.changes += probes(container, self.amounts)
+
+    def main(self) -> list[Manifest]:
+        """The containers that the pod is about (rule 2)."""
+        every = containers(self.spec)
+        found = [one for one in every if devices(one)]
+        if not found:
+            apps = self.spec.get("containers") or []
+            found = [one for one in apps if (_most(one, CPU) or Quantity()).milli >= 1000] or list(apps[:1])
+        return found
+
+    def set_gpus(self, container: Manifest) -> None:
+        name = next(iter(devices(container)), self.amounts.resource)
+        if devices(container).get(name) != self.amounts.gpus:
+            set_both(container, name, self.amounts.gpus)
+            self.say(container["name"], f"{name}: {self.amounts.gpus}, as asked for")
+
+    # --- amounts --------------------------------------------------------------------------
+
+    def cpus(self, container: Manifest) -> None:
+        name, threads = container["name"], self.share.threads
+        asked, limit = amount(container, "requests", CPU), amount(container, "limits", CPU)
+        found = asked or limit
+        if self.amounts.cpus is not None and container in self.main()[:1]:
+            wanted, why = self.amounts.cpus, ASKED
+        elif found is not None and found.milli > 0:
+            wanted, why = -(-found.milli // 1000), ""
+        else:
+            many = max(1, gpus(container))
+            if self.share.cpus is None:
+                raise InputError(
+                    f"container {name} does not say how many CPUs it needs",
+                    field="--cpus",
+                    advice="give --cpus, or --machine to have its share worked out",
+                )
+            wanted, why = (
+                self.share.cpus * many,
+                f"the share of {many} GPU{'' if many == 1 else 's'} on this machine",
+            )
+        whole = -(-wanted // threads) * threads
+        if whole != wanted:
+            raised = f"raised from {wanted}: cores have {threads} threads, and come whole"
+            why = f"{why}; {raised}" if why else raised
+        elif found is not None and found.milli % 1000 and not why:
+            why = f"raised from {found}: CPUs of its own come whole"
+        if asked is not None and limit is not None and asked.nano != limit.nano and not why:
+            why = f"instead of up to {limit}: CPUs of its own cannot be exceeded"
+        if (asked is None) != (limit is None) and not why:
+            why = "request and limit must be the same"
+        same = asked is not None and limit is not None and asked.milli == limit.milli == whole * 1000
+        if not same:
+            set_both(container, CPU, text_of(whole, CPU))
+            if why != ASKED or found is not None:
+                self.say(name, f"cpu: {whole}, {why}" if why else f"cpu: {whole}")
+
+    def memory(self, container: Manifest) -> None:
+        name = container["name"]
+        asked, limit = amount(container, "requests", MEMORY), amount(container, "limits", MEMORY)
+        if self.amounts.memory is not None and container in self.main()[:1]:
+            wanted, why = self.amounts.memory, ASKED
+        elif self.amounts.by_request and asked is not None:
+            wanted, why = asked.value, "the request: the limit does not fit"
+        elif limit is not None or asked is not None:
+            wanted, why = (limit or asked or Quantity()).value, ""
+            if asked is not None and limit is not None and asked.nano != limit.nano:
+                why = f"its limit, instead of {asked}: with less it could be killed"
+            elif limit is None:
+                why = "request and limit must be the same"
+        else:
+            many = max(1, gpus(container))
+            if self.share.memory is None:
+                raise InputError(
+                    f"container {name} does not say how much memory it needs",
+                    field="--memory",
+                    advice="give --memory, or --machine to have its share worked out",
+                )
+            wanted = self.share.memory * many
+            why = f"the share of {many} GPU{'' if many == 1 else 's'} on this machine"
+        same = asked is not None and limit is not None and asked.value == limit.value == wanted
+        if not same:
+            text = text_of(wanted, MEMORY)
+            set_both(container, MEMORY, text)
+            if why != ASKED or asked is not None or limit is not None:
+                self.say(name, f"memory: {text}, {why}" if why else f"memory: {text}")
+
+    def same_devices(self, container: Manifest) -> None:
+        for resource, count in devices(container).items():
+            asked, limit = (amount(container, side, resource) for side in ("requests", "limits"))
+            if asked is None or limit is None:
+                set_both(container, resource, count)
+            if limit is None:
+                self.say(
+                    container["name"], f"{resource}: {count}, as a limit too: devices are never shared out"
+                )
+
+    def helper(self, container: Manifest) -> None:
+        """A container beside the main ones (rule 3)."""
+        for resource, least in HELPER.items():
+            asked, limit = amount(container, "requests", resource), amount(container, "limits", resource)
+            if asked is not None and limit is not None and asked.nano == limit.nano:
+                continue
+            kept = limit if limit is not None else asked
+            text = str(kept) if kept is not None and kept.nano else least
+            set_both(container, resource, text)
+            why = (
+                "so that the pod is Guaranteed"
+                if kept is not None
+                else "assumed, so that the pod is Guaranteed"
+            )
+            self.say(container["name"], f"{resource}: {text}, {why}")
+
+
+def fixed(spec: Manifest, amounts: PodAmounts, share: Share) -> tuple[ManifestChange, ...]:
+    """ManifestChange a pod spec in place, and say what was changed."""
+    work = _Fix(spec, amounts, share)
+    work.run()
+    return tuple(work.changes)
+
+
+def _most(container: Manifest, name: str) -> Quantity | None:
+    return amount(container, "requests", name) or amount(container, "limits", name)
+
+
+def claims(spec: Manifest) -> Iterator[str]:
+    """Names of resource claims: their devices take no part in the alignment."""
+    for claim in spec.get("resourceClaims") or ():
+        yield str(claim.get("name", ""))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from numawise.apps.plan.reserve import uneven
 from numawise.machine.model import Machine
+from numawise.results.plan import LATENCY
 from numawise.rules.gates import gates_of
 from numawise.rules.options import (
     ALPHA,
@@ -27,8 +28,6 @@ from numawise.rules.options import (
 )
 from numawise.rules.versions import Version, shown
 
-TRAINING, INFERENCE, LATENCY = "training", "inference", "latency"
-GOALS = (TRAINING, INFERENCE, LATENCY)
 CPU, TOPOLOGY = "CPUManager", "TopologyManager"
 
 

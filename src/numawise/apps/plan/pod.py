@@ -12,22 +12,32 @@ Rules kept here:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from numawise.apps.plan.kubelet import Wish, plan_kubelet
+from numawise.apps.plan.kubelet import plan_kubelet
 from numawise.apps.plan.manifest import (
     SERVICES,
-    Object,
+    PodAmounts,
+    Share,
+    claims,
     copied,
+    fixed,
     pod_objects,
     pod_spec,
 )
-from numawise.apps.plan.options import INFERENCE, TRAINING
-from numawise.apps.plan.podextras import Change, PodWish
-from numawise.apps.plan.podfix import Share, claims, fixed
-from numawise.apps.plan.podproof import Proof, Stage, prove, share_of
+from numawise.apps.plan.proof import Stage, prove, share_of
 from numawise.codec.document import Document
 from numawise.codec.pod import decode_pods
 from numawise.errors import InputError
 from numawise.machine.model import Machine
+from numawise.results.plan import (
+    INFERENCE,
+    TRAINING,
+    Manifest,
+    ManifestChange,
+    PlanGoal,
+    PlannedPod,
+    PodPlan,
+    Proof,
+)
 from numawise.rules.versions import Version, shown
 
 BROKEN = (TypeError, AttributeError, KeyError, ValueError)
@@ -40,34 +50,10 @@ class NewPod:
     name: str
     image: str
     goal: str
-    wish: PodWish
+    amounts: PodAmounts
     command: tuple[str, ...] = ()
     namespace: str = ""
     replicas: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedPod:
-    """One object with its pod made ready."""
-
-    name: str
-    kind: str
-    changes: tuple[Change, ...]
-    proof: Proof | None
-    remarks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PodPlan:
-    """All objects of all files, and what was done to those that make pods."""
-
-    documents: tuple[Object, ...]
-    pods: tuple[PlannedPod, ...]
-
-    @property
-    def good(self) -> bool:
-        """True when every pod that was tried is admitted and aligned."""
-        return all(pod.proof is None or (pod.proof.admitted and pod.proof.aligned) for pod in self.pods)
 
 
 def stage_for(
@@ -79,24 +65,24 @@ def stage_for(
 ) -> Stage:
     """The node to try pods on (rule 3)."""
     if config is None:
-        plan = plan_kubelet(machine, Wish(goal, version))
+        plan = plan_kubelet(machine, PlanGoal(goal, version))
         told = f"the node as plan kubelet --goal {goal} has it ({shown(version)})"
         return Stage(machine, plan.config, version, texts, told)
     return Stage(machine, config, version, texts, f"the node ({shown(version)})")
 
 
-def new_manifest(new: NewPod, resource: str) -> Object:
+def new_manifest(new: NewPod, resource: str) -> Manifest:
     """The object that the flags describe; amounts are filled in later."""
-    container: Object = {"name": "main", "image": new.image}
+    container: Manifest = {"name": "main", "image": new.image}
     if new.command:
         container["command"] = list(new.command)
-    if new.wish.port is not None:
-        container["ports"] = [{"containerPort": new.wish.port}]
+    if new.amounts.port is not None:
+        container["ports"] = [{"containerPort": new.amounts.port}]
     container["resources"] = {}
-    if new.wish.gpus:
-        container["resources"] = {side: {resource: new.wish.gpus} for side in ("requests", "limits")}
+    if new.amounts.gpus:
+        container["resources"] = {side: {resource: new.amounts.gpus} for side in ("requests", "limits")}
     labels = {"app": new.name}
-    metadata: Object = {"name": new.name, **({"namespace": new.namespace} if new.namespace else {})}
+    metadata: Manifest = {"name": new.name, **({"namespace": new.namespace} if new.namespace else {})}
     if new.goal != INFERENCE:
         spec = {"restartPolicy": "Never", "containers": [container]}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "labels": labels}, "spec": spec}
@@ -113,11 +99,11 @@ def new_manifest(new: NewPod, resource: str) -> Object:
 
 
 def plan_pods(
-    values: Sequence[tuple[object, str]], wish: PodWish, stage: Stage | None, goal: str | None = None
+    values: Sequence[tuple[object, str]], amounts: PodAmounts, stage: Stage | None, goal: str | None = None
 ) -> PodPlan:
     """Make the pods of all documents ready; ``values``: each with the file it is from."""
     share = share_of(stage) if stage is not None else Share()
-    documents: list[Object] = []
+    documents: list[Manifest] = []
     planned: list[PlannedPod] = []
     for value, file in values:
         if not isinstance(value, dict):
@@ -126,7 +112,7 @@ def plan_pods(
         document = copied(value)
         documents.append(document)
         for found in pod_objects(document):
-            planned.append(_planned(found, wish, share, stage, goal, file))
+            planned.append(_planned(found, amounts, share, stage, goal, file))
     if not planned:
         file = values[0][1] if values else ""
         raise InputError("has no pods", file=file, advice="give a Pod, Deployment, StatefulSet, Job or List")
@@ -134,15 +120,15 @@ def plan_pods(
 
 
 def _planned(
-    found: Object, wish: PodWish, share: Share, stage: Stage | None, goal: str | None, file: str
+    found: Manifest, amounts: PodAmounts, share: Share, stage: Stage | None, goal: str | None, file: str
 ) -> PlannedPod:
-    wish = replace(wish, service=goal == INFERENCE if goal else found["kind"] in SERVICES)
+    amounts = replace(amounts, service=goal == INFERENCE if goal else found["kind"] in SERVICES)
     before = copied(found)
-    changes = _fixed(found, wish, share, file)
+    changes = _fixed(found, amounts, share, file)
     proof = _proved(found, stage, file)
-    if proof is not None and not (proof.admitted and proof.aligned) and wish.memory is None:
+    if proof is not None and not (proof.admitted and proof.aligned) and amounts.memory is None:
         other = copied(before)
-        others = _fixed(other, replace(wish, by_request=True), share, file)
+        others = _fixed(other, replace(amounts, by_request=True), share, file)
         if other != found:
             second = _proved(other, stage, file)
             if second is not None and second.admitted and second.aligned:
@@ -153,20 +139,20 @@ def _planned(
     return PlannedPod(name, found["kind"], changes, proof, tuple(_remarks(found, stage)))
 
 
-def _fixed(found: Object, wish: PodWish, share: Share, file: str) -> tuple[Change, ...]:
+def _fixed(found: Manifest, amounts: PodAmounts, share: Share, file: str) -> tuple[ManifestChange, ...]:
     try:
-        return fixed(pod_spec(found), wish, share)
+        return fixed(pod_spec(found), amounts, share)
     except BROKEN as problem:
         message = f"is not a manifest that can be changed: {type(problem).__name__}: {problem}"
         raise InputError(message, file=file) from None
 
 
-def _proved(found: Object, stage: Stage | None, file: str) -> Proof | None:
+def _proved(found: Manifest, stage: Stage | None, file: str) -> Proof | None:
     pods = decode_pods(Document(found, file))
     return prove(pods[0], stage) if stage is not None and pods else None
 
 
-def _remarks(found: Object, stage: Stage | None) -> list[str]:
+def _remarks(found: Manifest, stage: Stage | None) -> list[str]:
     spec = pod_spec(found)
     remarks = []
     names = list(claims(spec))

@@ -4,16 +4,16 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from numawise.apps.plan.manifest import PodAmounts
 from numawise.apps.plan.node_input import NodeGiven
-from numawise.apps.plan.options import TRAINING
-from numawise.apps.plan.pod import NewPod, PodPlan, goal_of, new_manifest, plan_pods, stage_for
-from numawise.apps.plan.podextras import PodWish
-from numawise.apps.plan.podproof import Stage
+from numawise.apps.plan.pod import NewPod, goal_of, new_manifest, plan_pods, stage_for
+from numawise.apps.plan.proof import Stage
 from numawise.apps.plan.words import bytes_given
 from numawise.codec.document import read_file
 from numawise.errors import InputError
 from numawise.machine.hardware import GPU_RESOURCE
 from numawise.machine.kubelet_view import NVIDIA_GPU
+from numawise.results.plan import TRAINING, PodPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ def load_pod_plan(flags: PodFlags, files: Sequence[str], node: NodeGiven) -> Pod
     kind = next((str(value.get("kind")) for value, _ in values if isinstance(value, dict)), "")
     goal = goal_of(flags.goal, kind)
     stage = _stage(node, goal)
-    wish = _wish(flags, stage)
+    amounts = _amounts(flags, stage)
     if not values:
-        values = [(new_manifest(_new(flags, wish, goal), wish.resource), "")]
+        values = [(new_manifest(_new(flags, amounts, goal), amounts.resource), "")]
     elif flags.of_new_pod:
         flag = next(iter(flags.of_new_pod))
         raise InputError(f"{flag} is for a new pod, and {files[0]} is one", advice="leave out one of them")
-    return plan_pods(values, wish, stage, goal if not files else flags.goal)
+    return plan_pods(values, amounts, stage, goal if not files else flags.goal)
 
 
 def _stage(node: NodeGiven, goal: str) -> Stage | None:
@@ -64,14 +64,14 @@ def _stage(node: NodeGiven, goal: str) -> Stage | None:
     if machine is None:
         if named.kubelet_config is not None or named.state is not None:
             given = "--kubelet-config" if named.kubelet_config is not None else "--state"
-            raise InputError("is of use only with --machine", field=given, advice="give the machine, too")
+            raise InputError("needs --machine", field=given, advice="give the machine, too")
         return None
     config, state = node.config(), node.state()
     texts = state.texts if state is not None else {}
     return stage_for(machine.machine, node.profile.version, config.value if config else None, goal, texts)
 
 
-def _wish(flags: PodFlags, stage: Stage | None) -> PodWish:
+def _amounts(flags: PodFlags, stage: Stage | None) -> PodAmounts:
     resource = flags.resource
     if resource is None and stage is not None:
         offered = [plugin.resource for plugin in stage.machine.plugins]
@@ -79,7 +79,7 @@ def _wish(flags: PodFlags, stage: Stage | None) -> PodWish:
     shm = None
     if flags.shm is not None:
         shm = 0 if flags.shm.strip() == "0" else bytes_given(flags.shm, "--shm")
-    return PodWish(
+    return PodAmounts(
         cpus=flags.cpus,
         memory=None if flags.memory is None else bytes_given(flags.memory, "--memory"),
         gpus=flags.gpus,
@@ -90,7 +90,7 @@ def _wish(flags: PodFlags, stage: Stage | None) -> PodWish:
     )
 
 
-def _new(flags: PodFlags, wish: PodWish, goal: str) -> NewPod:
+def _new(flags: PodFlags, amounts: PodAmounts, goal: str) -> NewPod:
     if flags.image is None:
         raise InputError(
             "is missing", field="--image", advice="name the image, or give a manifest to start from"
@@ -100,4 +100,4 @@ def _new(flags: PodFlags, wish: PodWish, goal: str) -> NewPod:
     except ValueError as problem:
         raise InputError(f"cannot be read: {problem}", field="--command", advice="check its quotes") from None
     name = flags.name or goal
-    return NewPod(name, flags.image, goal or TRAINING, wish, command, flags.namespace, flags.replicas)
+    return NewPod(name, flags.image, goal or TRAINING, amounts, command, flags.namespace, flags.replicas)

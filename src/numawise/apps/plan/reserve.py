@@ -209,7 +209,7 @@ def _by_size(bearers: Mapping[int, int], total: int) -> tuple[tuple[int, int], .
     return tuple((numa, share) for numa, share in sorted(shares.items()) if share)
 
 
-def reserved_told(reserved: ReservedMemory) -> str:
+def reservation_text(reserved: ReservedMemory) -> str:
     """The equation, in numbers."""
     terms = f"kubeReserved {mebi(reserved.kube)} + systemReserved {mebi(reserved.system)}"
     sizes = [mebi(share) for _, share in reserved.shares]

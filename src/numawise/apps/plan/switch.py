@@ -10,8 +10,11 @@ Rules kept here:
    empty node does, where they come anew and in their order.
 """
 
+import hashlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
@@ -24,13 +27,20 @@ from numawise.node.state.finding import Against
 from numawise.node.state.folder import StateFile, StateFolder, recorded_uids
 from numawise.node.state.verify import start_message
 from numawise.request.defaults import RawPod
+from numawise.results.plan import (
+    KUBELET_DIRECTORY,
+    FieldChange,
+    KubeletPlace,
+    PodVerdict,
+    StateFileVerdict,
+    SwitchPlan,
+)
 from numawise.rules.check import Refusal
 from numawise.rules.gates import resolve_gates
 from numawise.rules.model import KubeletConfig
-from numawise.rules.versions import DEFAULT, Version, behaviour_of
+from numawise.rules.versions import DEFAULT, Version, behaviour_of, shown
 
 Raw = Mapping[str, object]
-DIRECTORY = "/var/lib/kubelet"
 KINDS = {CPU_FILE: "CPU", MEMORY_FILE: "memory"}
 DAEMON = "DaemonSet "
 
@@ -48,74 +58,14 @@ class Request:
     pods: tuple[RawPod, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field of the configuration that changes; None: it is not set."""
-
-    name: str
-    old: object
-    new: object
-
-
-@dataclass(frozen=True, slots=True)
-class StateVerdict:
-    """What happens to one state file."""
-
-    name: str
-    remove: bool
-    why: str
-    """For a file that goes, what the kubelet would say."""
-
-
-@dataclass(frozen=True, slots=True)
-class PodVerdict:
-    """What becomes of a pod."""
-
-    name: str
-    restart: str
-    """When the kubelet just restarts; '' when that is not known, or not what happens."""
-    anew: str
-    """When it is created anew on the empty node; '' when that is not known."""
-    words: str = ""
-    """The kubelet's reason when it is refused."""
-
-    @property
-    def refused(self) -> bool:
-        """True when it will not run after the switch, or not again once it ends."""
-        return any(verdict not in ("", "admitted") for verdict in (self.restart, self.anew))
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """A switch, thought out."""
-
-    request: Request
-    fields: tuple[Field, ...]
-    files: tuple[StateVerdict, ...]
-    drain: str
-    """Why the node is drained; '' when it need not be."""
-    pods: tuple[PodVerdict, ...]
-    policies: tuple[tuple[str, str], ...]
-    """State file → the policy that it names after the switch."""
-    old_policies: tuple[tuple[str, str], ...]
-    refusal: str = ""
-    """Why the kubelet does not start with the new configuration at all."""
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def removed(self) -> tuple[str, ...]:
-        """The state files that go."""
-        return tuple(file.name for file in self.files if file.remove)
-
-
-def plan_switch(request: Request) -> Switch:
+def plan_switch(request: Request) -> SwitchPlan:
     """Think the switch out."""
     config = decode_kubelet_config(request.new, request.version)
     old = decode_kubelet_config(request.old, request.version)
     refusal = config.message if isinstance(config, Refusal) else _refused(request)
     fields = tuple(_fields(request.old, request.new))
     if refusal or isinstance(config, Refusal):
-        return Switch(request, fields, (), "", (), (), (), refusal)
+        return SwitchPlan(request.version, fields, refusal=refusal)
     folder = request.state or _left_behind(request)
     files = tuple(_files(request, folder, config)) if folder else ()
     files += tuple(_not_given(request, folder, old, config))
@@ -123,8 +73,8 @@ def plan_switch(request: Request) -> Switch:
     restart, after = _runs(request, removed)
     drain = _drain(request, removed, restart)
     remarks = tuple(_remarks(request, folder, drain))
-    return Switch(
-        request,
+    return SwitchPlan(
+        request.version,
         fields,
         files,
         drain,
@@ -149,7 +99,7 @@ def _left_behind(request: Request) -> StateFolder | None:
     node = boot(request.machine, request.old, Files(), version=request.version)
     if isinstance(node, Refusal):
         return None
-    folder = Path(DIRECTORY)
+    folder = Path(KUBELET_DIRECTORY)
     texts = node.files.texts
     return StateFolder(
         folder,
@@ -159,29 +109,29 @@ def _left_behind(request: Request) -> StateFolder | None:
     )
 
 
-def _fields(old: Raw, new: Raw) -> Iterator[Field]:
+def _fields(old: Raw, new: Raw) -> Iterator[FieldChange]:
     for name in sorted({*old, *new}):
         before, now = old.get(name), new.get(name)
         if before != now:
-            yield Field(name, before, now)
+            yield FieldChange(name, before, now)
 
 
-def _files(request: Request, folder: StateFolder, config: KubeletConfig) -> Iterator[StateVerdict]:
+def _files(request: Request, folder: StateFolder, config: KubeletConfig) -> Iterator[StateFileVerdict]:
     against = Against(request.machine, config, None, request.version)
     for file in folder.files:
         message = start_message(folder, file, against)
         if file.name == DEVICE_FILE:
             why = "damaged: the kubelet passes it over" if message else "the Device Manager has no policy"
-            yield StateVerdict(file.name, remove=False, why=why)
+            yield StateFileVerdict(file.name, remove=False, why=why)
         elif message:
-            yield StateVerdict(file.name, remove=True, why=message)
+            yield StateFileVerdict(file.name, remove=True, why=message)
         else:
-            yield StateVerdict(file.name, remove=False, why="the kubelet starts on it")
+            yield StateFileVerdict(file.name, remove=False, why="the kubelet starts on it")
 
 
 def _not_given(
     request: Request, folder: StateFolder | None, old: KubeletConfig | Refusal, new: KubeletConfig
-) -> Iterator[StateVerdict]:
+) -> Iterator[StateFileVerdict]:
     """Files that the old kubelet writes and nobody gave: judged by their policy."""
     if isinstance(old, Refusal):
         return
@@ -192,9 +142,9 @@ def _not_given(
         if name in now and before != now[name]:
             where = "is not among the files; " if folder is not None else ""
             why = f"{where}the old configuration has it written under policy {before}, the new {now[name]}"
-            yield StateVerdict(name, remove=True, why=why)
+            yield StateFileVerdict(name, remove=True, why=why)
         elif folder is None:
-            yield StateVerdict(name, remove=False, why=f"policy {before} as before")
+            yield StateFileVerdict(name, remove=False, why=f"policy {before} as before")
 
 
 def _runs(request: Request, removed: Sequence[str]) -> tuple[Run | None, Run | None]:
@@ -272,3 +222,98 @@ def _remarks(request: Request, folder: StateFolder | None, drain: str) -> Iterat
             f"Pods of DaemonSets stay on a drained node ({', '.join(staying)}): they run on through the "
             "switch, and are placed anew when the kubelet starts."
         )
+
+
+# --------------------------------------------------------------------------------------------------
+# A switch as a shell script that can be read, tried with ``--dry-run``, run, run again, and taken back.
+#
+# Rules kept here:
+#
+# 1. POSIX sh with ``set -eu``; every value that comes from outside is quoted.
+# 2. Each step looks first whether it was done: a script that was interrupted is simply run again.
+# 3. Old files are kept in one folder, whose name comes from the two configurations, so that a second run
+#    finds it.  A state file is moved there once; what a new kubelet writes is never touched.
+# 4. A node that somebody else had cordoned stays cordoned.
+# 5. Where the kubelet does not come up, nothing more is done; its last words and the way back are shown.
+
+
+MARK = "NUMAWISE_END_OF_CONFIGURATION"
+
+
+def switch_script(switch: SwitchPlan, place: KubeletPlace, new_text: str, old_text: str) -> str:
+    """The script; ``new_text``: the new configuration, as it is to stand in its file."""
+    mark = MARK
+    while mark in new_text:
+        mark += "_"
+    number = hashlib.sha256(f"{old_text}\0{new_text}".encode()).hexdigest()[:10]
+    node = shlex.quote(place.node) if place.node else "$(hostname | tr '[:upper:]' '[:lower:]')"
+    body = new_text if new_text.endswith("\n") else f"{new_text}\n"
+    names = [name for name, _ in switch.policies]
+    whose = f" of {_one_line(place.node)}" if place.node else ""
+    head = [
+        "#!/bin/sh",
+        f"# Another configuration for the kubelet{whose} (Kubernetes {shown(switch.version)}).",
+        "# Made by numawise plan switch. Run it on the node, as root: sh SCRIPT --dry-run, then sh SCRIPT.",
+        "set -eu",
+        "",
+        *_setting("NODE", node),
+        *_setting("KUBELET_DIR", shlex.quote(place.directory)),
+        *_setting("CONFIG", shlex.quote(place.config)),
+        *_setting("SERVICE", shlex.quote(place.service)),
+        f"BACKUP=${{BACKUP:-$KUBELET_DIR/numawise-switch-{number}}}",
+        *_setting("DRAIN_TIMEOUT", shlex.quote(place.drain_timeout)),
+        "TRIES=${TRIES:-60}",
+        "PAUSE=${PAUSE:-2}",
+        "SETTLE=${SETTLE:-10}",
+        f"STATE_FILES={shlex.quote(' '.join(names))}",
+        "",
+        "new_configuration() {",
+        f"    cat <<'{mark}'",
+        f"{body}{mark}",
+        "}",
+        "",
+        *_policy_tests("new_policies", switch.policies),
+        "",
+        *_policy_tests("old_policies", switch.old_policies),
+    ]
+    functions = files("numawise.apps.plan").joinpath("data/switch.sh").read_text(encoding="utf-8")
+    steps = "\n".join(_script_steps(switch))
+    return "\n".join(head) + "\n\n" + functions.replace("@STEPS@", steps)
+
+
+def _script_steps(switch: SwitchPlan) -> Sequence[str]:
+    steps = [("cordon the node", ["cordon"])]
+    if switch.drain:
+        drain = 'kube drain "$NODE" --ignore-daemonsets --delete-emptydir-data --timeout="$DRAIN_TIMEOUT"'
+        steps.append(("drain it", [drain]))
+    steps.append(("stop the kubelet", ['run systemctl stop "$SERVICE"']))
+    steps.append(("keep the old files", ["keep"]))
+    if switch.removed:
+        steps.append(
+            (f"remove {' and '.join(switch.removed)}", [f"remove {name}" for name in switch.removed])
+        )
+    steps.append(("write the new configuration", ["install_configuration"]))
+    steps.append(("start the kubelet", ['run systemctl start "$SERVICE"']))
+    steps.append(("verify", ["verify", "ready"]))
+    steps.append(("uncordon the node", ["uncordon"]))
+    lines = []
+    for number, (title, commands) in enumerate(steps, 1):
+        lines.append(f"say {shlex.quote(f'step {number} of {len(steps)}: {title}')}")
+        lines += commands
+    return lines
+
+
+def _policy_tests(function: str, policies: Sequence[tuple[str, str]]) -> list[str]:
+    tests = [
+        f"    names_policy {shlex.quote(name)} {shlex.quote(policy)} || return 1" for name, policy in policies
+    ]
+    return [f"{function}() {{", *(tests or ["    :"]), "}"]
+
+
+def _setting(name: str, value: str) -> tuple[str, str]:
+    """A variable that the environment may set otherwise; ``value``: quoted."""
+    return f"default={value}", f"{name}=${{{name}:-$default}}"
+
+
+def _one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -5,18 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from numawise.apps.plan.node_input import NodeGiven
-from numawise.apps.plan.switch import Request, Switch, plan_switch
+from numawise.apps.plan.switch import Request, plan_switch
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.output import to_yaml
 from numawise.errors import InputError
 from numawise.inputs.files import config_of, load_config_file, refuse_unknown
+from numawise.results.plan import SwitchPlan
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSwitch:
     """A switch, and the texts of the two configurations."""
 
-    switch: Switch
+    switch: SwitchPlan
     old_text: str
     new_text: str
 

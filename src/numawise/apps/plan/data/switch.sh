@@ -1,25 +1,3 @@
-"""A switch as a shell script that can be read, tried with ``--dry-run``, run, run again, and taken back.
-
-Rules kept here:
-
-1. POSIX sh with ``set -eu``; every value that comes from outside is quoted.
-2. Each step looks first whether it was done: a script that was interrupted is simply run again.
-3. Old files are kept in one folder, whose name comes from the two configurations, so that a second run finds
-   it.  A state file is moved there once; what a new kubelet writes is never touched.
-4. A node that somebody else had cordoned stays cordoned.
-5. Where the kubelet does not come up, nothing more is done; its last words and the way back are shown.
-"""
-
-import hashlib
-import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from numawise.apps.plan.switch import DIRECTORY, Switch
-from numawise.rules.versions import shown
-
-MARK = "NUMAWISE_END_OF_CONFIGURATION"
-BODY = r"""
 usage() {
     cat <<'END'
 usage: sh SCRIPT [--dry-run] [--no-drain] | --rollback [--dry-run]
@@ -177,9 +155,7 @@ verify() {
 ready() {
     kube wait --for=condition=Ready "node/$NODE" --timeout=180s
 }
-"""
 
-MAIN = r"""
 restore() {
     [ "$dry_run" = yes ] || [ -e "$BACKUP/kept" ] || fail "there is nothing to bring back in $BACKUP"
     for name in $STATE_FILES; do
@@ -197,7 +173,7 @@ restore() {
 }
 
 dry_run=no
-drain=@DRAIN@
+drain=yes
 action=switch
 while [ $# -gt 0 ]; do
     case $1 in
@@ -234,94 +210,3 @@ fi
 
 @STEPS@
 say "done; the old files are in $BACKUP"
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a script will run."""
-
-    node: str = ""
-    """Name of the node; '' when it is to be asked of the host."""
-    directory: str = DIRECTORY
-    config: str = f"{DIRECTORY}/config.yaml"
-    service: str = "kubelet"
-    drain_timeout: str = "15m"
-
-
-def switch_script(switch: Switch, place: Place, new_text: str, old_text: str) -> str:
-    """The script; ``new_text``: the new configuration, as it is to stand in its file."""
-    mark = MARK
-    while mark in new_text:
-        mark += "_"
-    number = hashlib.sha256(f"{old_text}\0{new_text}".encode()).hexdigest()[:10]
-    node = shlex.quote(place.node) if place.node else "$(hostname | tr '[:upper:]' '[:lower:]')"
-    body = new_text if new_text.endswith("\n") else f"{new_text}\n"
-    names = [name for name, _ in switch.policies]
-    whose = f" of {_one_line(place.node)}" if place.node else ""
-    head = [
-        "#!/bin/sh",
-        f"# Another configuration for the kubelet{whose} (Kubernetes {shown(switch.request.version)}).",
-        "# Made by numawise plan switch. Run it on the node, as root: sh SCRIPT --dry-run, then sh SCRIPT.",
-        "set -eu",
-        "",
-        *_setting("NODE", node),
-        *_setting("KUBELET_DIR", shlex.quote(place.directory)),
-        *_setting("CONFIG", shlex.quote(place.config)),
-        *_setting("SERVICE", shlex.quote(place.service)),
-        f"BACKUP=${{BACKUP:-$KUBELET_DIR/numawise-switch-{number}}}",
-        *_setting("DRAIN_TIMEOUT", shlex.quote(place.drain_timeout)),
-        "TRIES=${TRIES:-60}",
-        "PAUSE=${PAUSE:-2}",
-        "SETTLE=${SETTLE:-10}",
-        f"STATE_FILES={shlex.quote(' '.join(names))}",
-        "",
-        "new_configuration() {",
-        f"    cat <<'{mark}'",
-        f"{body}{mark}",
-        "}",
-        "",
-        *_policies("new_policies", switch.policies),
-        "",
-        *_policies("old_policies", switch.old_policies),
-    ]
-    main = MAIN.replace("@DRAIN@", "yes").replace("@STEPS@", "\n".join(_steps(switch)))
-    return "\n".join(head) + "\n" + BODY + main
-
-
-def _steps(switch: Switch) -> Sequence[str]:
-    steps = [("cordon the node", ["cordon"])]
-    if switch.drain:
-        drain = 'kube drain "$NODE" --ignore-daemonsets --delete-emptydir-data --timeout="$DRAIN_TIMEOUT"'
-        steps.append(("drain it", [drain]))
-    steps.append(("stop the kubelet", ['run systemctl stop "$SERVICE"']))
-    steps.append(("keep the old files", ["keep"]))
-    if switch.removed:
-        steps.append(
-            (f"remove {' and '.join(switch.removed)}", [f"remove {name}" for name in switch.removed])
-        )
-    steps.append(("write the new configuration", ["install_configuration"]))
-    steps.append(("start the kubelet", ['run systemctl start "$SERVICE"']))
-    steps.append(("verify", ["verify", "ready"]))
-    steps.append(("uncordon the node", ["uncordon"]))
-    lines = []
-    for number, (title, commands) in enumerate(steps, 1):
-        lines.append(f"say {shlex.quote(f'step {number} of {len(steps)}: {title}')}")
-        lines += commands
-    return lines
-
-
-def _policies(function: str, policies: Sequence[tuple[str, str]]) -> list[str]:
-    tests = [
-        f"    names_policy {shlex.quote(name)} {shlex.quote(policy)} || return 1" for name, policy in policies
-    ]
-    return [f"{function}() {{", *(tests or ["    :"]), "}"]
-
-
-def _setting(name: str, value: str) -> tuple[str, str]:
-    """A variable that the environment may set otherwise; ``value``: quoted."""
-    return f"default={value}", f"{name}=${{{name}:-$default}}"
-
-
-def _one_line(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)

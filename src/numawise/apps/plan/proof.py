@@ -11,8 +11,8 @@ Rules kept here:
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from numawise.apps.plan.podfix import Share
-from numawise.apps.plan.trial import Room, rooms_of
+from numawise.apps.plan.kubelet import capacities_of
+from numawise.apps.plan.manifest import Share
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.errors import InputError
 from numawise.machine.hardware import GPU_RESOURCE
@@ -20,7 +20,8 @@ from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
-from numawise.request.model import CPU, MEMORY
+from numawise.request.model import CPU, MEMORY, ContainerRequest, most_at_once
+from numawise.results.plan import ContainerPlace, NumaCapacity, Proof
 from numawise.rules.check import Refusal
 from numawise.rules.versions import Version
 from numawise.sets import bits_of, format_ids
@@ -53,47 +54,17 @@ class Stage:
         return node
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """What one container received."""
-
-    container: str
-    cpus: int
-    """CPUs of its own."""
-    memory: int
-    """NUMA nodes of its memory."""
-    devices: tuple[str, ...]
-    numa: int
-    """All NUMA nodes that something came from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """What came of a pod."""
-
-    admitted: bool
-    aligned: bool
-    text: str
-    placed: tuple[Placed, ...] = ()
-    fits: int = 0
-    """How many such pods the node takes, this one included."""
-    crosses: str = ""
-    """Why it does not fit one NUMA node."""
-    instead: tuple[str, ...] = ()
-    """What would be aligned, tried."""
-
-
 def share_of(stage: Stage) -> Share:
     """What a GPU's share of the machine is, and in which multiples CPUs come."""
     node = stage.node()
     threads = stage.machine.layout.threads_per_core if node.rules.cpu_options.full_cores else 1
     shares = []
-    for room in rooms_of(node):
-        count = _gpu_count(room)
-        if count and room.cpus:
-            memory = room.memory // count
+    for capacity in capacities_of(node):
+        count = _gpu_count(capacity)
+        if count and capacity.cpus:
+            memory = capacity.memory // count
             whole = memory // GIBI * GIBI if memory >= GIBI else memory >> 20 << 20
-            shares.append((room.cpus // count // threads * threads, whole))
+            shares.append((capacity.cpus // count // threads * threads, whole))
     if not shares:
         return Share(threads=threads)
     return Share(max(threads, min(cpus for cpus, _ in shares)), min(size for _, size in shares), threads)
@@ -125,7 +96,7 @@ def prove(raw: RawPod, stage: Stage) -> Proof:
         admitted=True,
         aligned=aligned,
         text=f"admitted on {stage.told}: {where}",
-        placed=placed,
+        places=placed,
         fits=fits,
         crosses=crosses,
         instead=instead,
@@ -147,7 +118,7 @@ def _missing(raw: RawPod, stage: Stage) -> str:
 # --- looking --------------------------------------------------------------------------------
 
 
-def _admit(raw: RawPod, node: Node) -> tuple[Decision, tuple[Placed, ...]]:
+def _admit(raw: RawPod, node: Node) -> tuple[Decision, tuple[ContainerPlace, ...]]:
     rules = node.rules
     pod = defaulted(raw, pod_level=rules.pod_level_resources, sidecars=rules.sidecars)
     decision = node.admit(pod)
@@ -158,7 +129,7 @@ def _admit(raw: RawPod, node: Node) -> tuple[Decision, tuple[Placed, ...]]:
     return decision, placed
 
 
-def _placed(node: Node, uid: str, name: str) -> Placed:
+def _placed(node: Node, uid: str, name: str) -> ContainerPlace:
     state, layout = node.state, node.machine.layout
     cpus = state.cpu.assignments.get(uid, {}).get(name, 0)
     memory = 0
@@ -168,10 +139,10 @@ def _placed(node: Node, uid: str, name: str) -> Placed:
     homes = bits_of(numa for grant in found.values() for numa, _ in grant.per_numa if numa >= 0)
     devices = tuple(sorted(one for grant in found.values() for one in grant.ids))
     of_cpus = bits_of(numa for numa, own in layout.numas.items() if own & cpus)
-    return Placed(name, cpus, memory, devices, of_cpus | memory | homes)
+    return ContainerPlace(name, cpus, memory, devices, of_cpus | memory | homes)
 
 
-def _aligned(decision: Admitted, placed: tuple[Placed, ...]) -> bool:
+def _aligned(decision: Admitted, placed: tuple[ContainerPlace, ...]) -> bool:
     """Rule 1."""
     if all(one.numa.bit_count() <= 1 for one in placed):
         return True
@@ -179,7 +150,7 @@ def _aligned(decision: Admitted, placed: tuple[Placed, ...]) -> bool:
     return bool(hints) and all(hint.preferred for hint in hints)
 
 
-def _where(one: Placed) -> str:
+def _where(one: ContainerPlace) -> str:
     parts = []
     if one.cpus:
         parts.append(f"CPUs {format_ids(one.cpus)}")
@@ -208,29 +179,41 @@ def _more(raw: RawPod, node: Node) -> int:
 # --- what one NUMA node has -----------------------------------------------------------------
 
 
-def _gpu_count(room: Room) -> int:
-    return sum(count for resource, count in room.devices if GPU_RESOURCE.search(resource))
+def _gpu_count(capacity: NumaCapacity) -> int:
+    return sum(count for resource, count in capacity.devices if GPU_RESOURCE.search(resource))
 
 
-def _total(raw: RawPod, name: str) -> int:
-    return sum((one.limits.get(name) or Quantity()).value for one in raw.containers)
+def _needed(raw: RawPod, name: str, *, one_container: bool = False) -> int:
+    """The most that the pod has of a resource at one time: init containers end before the others start.
+
+    ``one_container``: the most of any container, where each is aligned for itself.  CPUs count where they are
+    exclusive.
+    """
+
+    def amount(container: ContainerRequest) -> int:
+        limit = container.limits.get(name) or Quantity()
+        return 0 if name == CPU and limit.milli % 1000 else limit.value
+
+    containers = defaulted(raw).containers
+    return max(map(amount, containers)) if one_container else most_at_once(containers, amount)
 
 
 def _crossing(raw: RawPod, node: Node) -> str:
     """Why the pod does not fit one NUMA node; '' when it does (rule 2)."""
-    rooms = rooms_of(node)
-    if len(rooms) < 2:
+    capacities = capacities_of(node)
+    if len(capacities) < 2:
         return ""
+    apart = not node.rules.pod_scope
     for resource in sorted({name for one in raw.containers for name in one.limits if "/" in name}):
-        asked = _total(raw, resource)
-        most = max((dict(room.devices).get(resource, 0) for room in rooms), default=0)
+        asked = _needed(raw, resource, one_container=apart)
+        most = max((dict(capacity.devices).get(resource, 0) for capacity in capacities), default=0)
         if asked > most:
             return f"{asked} {resource} cross NUMA nodes, because none of them has more than {most}"
-    cpus, memory = _total(raw, CPU), _total(raw, MEMORY)
-    most = max(room.cpus for room in rooms)
+    cpus, memory = (_needed(raw, name, one_container=apart) for name in (CPU, MEMORY))
+    most = max(capacity.cpus for capacity in capacities)
     if node.rules.cpu_static and cpus > most:
         return f"{cpus} CPUs cross NUMA nodes, because none of them has more than {most} to give"
-    size = max(room.memory for room in rooms)
+    size = max(capacity.memory for capacity in capacities)
     if node.rules.memory_static and memory > size:
         most_text = f"none of them has more than {_rough(size)} to give"
         return f"{Quantity.of(memory)} of memory cross NUMA nodes, because {most_text}"
@@ -247,38 +230,40 @@ def _rough(size: int) -> str:
 def _instead(raw: RawPod, stage: Stage) -> Iterator[str]:
     """Other amounts that are admitted and aligned (rule 3)."""
     node = stage.node()
-    rooms = rooms_of(node)
+    capacities = capacities_of(node)
     for at, container in enumerate(raw.containers):
         for resource in container.limits:
             if GPU_RESOURCE.search(resource) and "/" in resource:
-                yield from _other_counts(raw, at, resource, stage, rooms)
-                yield from _wide(raw, at, resource, stage, rooms)
+                yield from _other_counts(raw, at, resource, stage, capacities)
+                yield from _wide(raw, at, resource, stage, capacities)
                 return
 
 
 def _even(raw: RawPod, node: Node) -> bool:
     """True when the GPUs are all that the NUMA nodes they need have."""
     for resource in {name for one in raw.containers for name in one.limits if GPU_RESOURCE.search(name)}:
-        counts = sorted((dict(room.devices).get(resource, 0) for room in rooms_of(node)), reverse=True)
-        asked = _total(raw, resource)
+        counts = sorted(
+            (dict(capacity.devices).get(resource, 0) for capacity in capacities_of(node)), reverse=True
+        )
+        asked = _needed(raw, resource)
         if asked not in [sum(counts[:many]) for many in range(1, len(counts) + 1)]:
             return False
     return True
 
 
 def _other_counts(
-    raw: RawPod, at: int, resource: str, stage: Stage, rooms: tuple[Room, ...]
+    raw: RawPod, at: int, resource: str, stage: Stage, capacities: tuple[NumaCapacity, ...]
 ) -> Iterator[str]:
     """As many GPUs as one NUMA node has, or as all of them have, with CPUs and memory in proportion."""
-    asked = _total(raw, resource)
-    counts = [dict(room.devices).get(resource, 0) for room in rooms]
+    asked = _needed(raw, resource)
+    counts = [dict(capacity.devices).get(resource, 0) for capacity in capacities]
     threads = stage.machine.layout.threads_per_core
     limits = raw.containers[at].limits
     for count in sorted({max(counts), sum(counts)} - {asked, 0}):
         cpus = max(threads, limits[CPU].value * count // asked // threads * threads)
         memory = limits[MEMORY].value * count // asked
         memory = memory // GIBI * GIBI if memory >= GIBI else memory >> 20 << 20
-        least = _least(count, resource, stage, rooms)
+        least = _least(count, resource, stage, capacities)
         other = _with(raw, at, {resource: count, CPU: max(cpus, least[0]), MEMORY: max(memory, least[1])})
         homes = _tried(other, stage)
         if homes:
@@ -287,10 +272,12 @@ def _other_counts(
             yield f"{amounts}: admitted, aligned on NUMA {format_ids(homes)}"
 
 
-def _wide(raw: RawPod, at: int, resource: str, stage: Stage, rooms: tuple[Room, ...]) -> Iterator[str]:
+def _wide(
+    raw: RawPod, at: int, resource: str, stage: Stage, capacities: tuple[NumaCapacity, ...]
+) -> Iterator[str]:
     """So many CPUs and so much memory that these need as many NUMA nodes as the GPUs do."""
-    asked, old = _total(raw, resource), raw.containers[at].limits
-    least = _least(asked, resource, stage, rooms)
+    asked, old = _needed(raw, resource), raw.containers[at].limits
+    least = _least(asked, resource, stage, capacities)
     cpus, memory = max(least[0], old[CPU].value), max(least[1], old[MEMORY].value)
     if (cpus, memory) == (old[CPU].value, old[MEMORY].value):
         return
@@ -300,16 +287,16 @@ def _wide(raw: RawPod, at: int, resource: str, stage: Stage, rooms: tuple[Room, 
         yield f"{what}: admitted, because all of it then needs {homes.bit_count()} NUMA nodes"
 
 
-def _least(count: int, resource: str, stage: Stage, rooms: tuple[Room, ...]) -> tuple[int, int]:
+def _least(count: int, resource: str, stage: Stage, capacities: tuple[NumaCapacity, ...]) -> tuple[int, int]:
     """CPUs and memory that need as many NUMA nodes as so many GPUs do; none where these need one."""
-    counts = sorted((dict(room.devices).get(resource, 0) for room in rooms), reverse=True)
+    counts = sorted((dict(capacity.devices).get(resource, 0) for capacity in capacities), reverse=True)
     needed = next((many for many in range(1, len(counts) + 1) if sum(counts[:many]) >= count), 1)
     if needed < 2:
         return 0, 0
     threads = stage.machine.layout.threads_per_core
     sizes = sorted((cpus.bit_count() for cpus in stage.machine.layout.numas.values()), reverse=True)
     cpus = -(-(sum(sizes[: needed - 1]) + 1) // threads) * threads
-    memory = sum(sorted((room.memory for room in rooms), reverse=True)[: needed - 1])
+    memory = sum(sorted((capacity.memory for capacity in capacities), reverse=True)[: needed - 1])
     return cpus, (memory // GIBI + 1) * GIBI
 
 
