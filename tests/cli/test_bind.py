@@ -201,7 +201,7 @@ def test_a_dry_run_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     ran = numawise(capsys, "bind", "--dry-run", "--by", "node", "--machine", "dgx-h100", "-o", "json")
     found = json.loads(ran.out)
     assert (found["apiVersion"], found["kind"], found["by"], found["memory"]) == (
-        "numawise.dev/v1alpha1",
+        "numawise.dev/v1",
         "Ranks",
         "node",
         "bind",

@@ -157,7 +157,7 @@ def test_show(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_show_as_json(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(numawise(capsys, "bundle", "show", node, "-o", "json").out)
-    assert (found["apiVersion"], found["kind"]) == ("numawise.dev/v1alpha1", "Bundle")
+    assert (found["apiVersion"], found["kind"]) == ("numawise.dev/v1", "Bundle")
     assert found["state"]["cpu_manager_state"] == {"policy": "static", "format": "v2", "checksum": True}
     assert {one["name"] for one in found["members"]} >= {"machine.yaml", "kubelet.yaml", "pods.json"}
 

@@ -100,7 +100,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         capsys, "docker", "--machine", SERVER, "--gpu-ids", "5", "--print", "-o", "json", "--", "run", "box"
     )
     data = json.loads(ran.out)
-    assert (data["apiVersion"], data["kind"]) == ("numawise.dev/v1alpha1", "ContainerCommand")
+    assert (data["apiVersion"], data["kind"]) == ("numawise.dev/v1", "ContainerCommand")
     assert data["command"] == [
         "docker",
         "run",

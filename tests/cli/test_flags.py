@@ -75,7 +75,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         "env",
     )
     found = json.loads(ran.out)
-    assert (found["apiVersion"], found["kind"]) == ("numawise.dev/v1alpha1", "Flags")
+    assert (found["apiVersion"], found["kind"]) == ("numawise.dev/v1", "Flags")
     assert found["placement"]["gpus"][0]["name"] == "GPU2"
     assert list(found["formats"]) == ["numactl", "env"]
     assert found["formats"]["numactl"]["argv"][1:3] == ["--physcpubind=4,12", "--membind=1"]

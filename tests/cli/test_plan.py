@@ -53,7 +53,7 @@ def test_kubelet_has_a_reason_for_every_line(capsys: Capture) -> None:
     )
     assert all(len(line) <= 100 for line in text.splitlines())
     data = json.loads(numawise(capsys, "plan", "kubelet", *MACHINE, "-o", "json").out)
-    assert (data["apiVersion"], data["kind"]) == ("numawise.dev/v1alpha1", "KubeletPlan")
+    assert (data["apiVersion"], data["kind"]) == ("numawise.dev/v1", "KubeletPlan")
     assert data["configuration"] == yaml.safe_load(text)
     assert {"cpuManagerPolicy", "reservedSystemCPUs", "reservedMemory"} <= set(data["reasons"])
     assert [room["cpus"] for room in data["rooms"]] == [62, 62]

@@ -62,7 +62,7 @@ def test_show_names_pods_and_marks_those_that_are_gone(capsys: Capture, folder: 
 def test_show_as_data(capsys: Capture, folder: Path) -> None:
     ran = numawise(capsys, "state", "show", folder / "state", "-o", "json")
     found = json.loads(ran.out)
-    assert (found["apiVersion"], found["kind"]) == ("numawise.dev/v1alpha1", "KubeletState")
+    assert (found["apiVersion"], found["kind"]) == ("numawise.dev/v1", "KubeletState")
     assert [file["file"] for file in found["files"]] == [CPU_FILE, MEMORY_FILE, DEVICE_FILE]
     assert all(one["valid"] for file in found["files"] for one in file["checksums"])
     assert {one["uid"]: one["cpus"] for one in found["holders"]} == {

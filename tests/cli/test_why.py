@@ -23,7 +23,7 @@ def why(
 
 def pods(ran: Ran) -> list[dict[str, Any]]:
     found = json.loads(ran.out)
-    assert (found["apiVersion"], found["kind"]) == ("numawise.dev/v1alpha1", "Explanation")
+    assert (found["apiVersion"], found["kind"]) == ("numawise.dev/v1", "Explanation")
     assert found["admitted"] + found["rejected"] == len(found["pods"])
     return found["pods"]
 

@@ -152,6 +152,12 @@ def test_a_manifest_is_read_again() -> None:
     assert sorted(found.members) == sorted(MEMBERS)
 
 
+def test_a_manifest_of_the_version_before_is_read() -> None:
+    text = manifest_text(Manifest(node="n"), MEMBERS).replace("numawise.dev/v1", "numawise.dev/v1alpha1")
+    assert "v1alpha1" in text
+    assert read_manifest({**MEMBERS, "manifest.json": text.encode()}, "x", sealed=True).node == "n"
+
+
 @pytest.mark.parametrize(("members", "words"), [
     pytest.param({},                                                     ["it has no manifest.json"],           id="no manifest"),
     pytest.param(sealed(**{"README.md": b"changed"}),                    ["'README.md' was changed"],           id="changed"),

@@ -17,7 +17,7 @@ from numawise.codec.bundle.archive import MAKE_ONE, MANIFEST, Members
 from numawise.codec.document import read_documents
 from numawise.codec.output import to_json
 from numawise.errors import InputError
-from numawise.results.plain import API_VERSION
+from numawise.results.plain import API_VERSION, READ_VERSIONS
 
 KIND = "Bundle"
 README = "README.md"
@@ -139,9 +139,11 @@ def read_manifest(members: Members, file: str, *, sealed: bool) -> Manifest:
     value = document.value
     if not isinstance(value, Mapping) or value.get("kind") != KIND:
         raise document.error((), f"is not the manifest of a {KIND}", MAKE_ONE)
-    if value.get("apiVersion") != API_VERSION:
-        told = value.get("apiVersion")
-        raise document.error(("apiVersion",), f"is {told!r}, and {API_VERSION} is known", "upgrade numawise")
+    version = value.get("apiVersion")
+    if version not in READ_VERSIONS:
+        raise document.error(
+            ("apiVersion",), f"is {version!r}, and {API_VERSION} is known", "upgrade numawise"
+        )
     try:
         wire = msgspec.convert(value, WireManifest)
     except msgspec.ValidationError as problem:

@@ -59,7 +59,7 @@ FULL = Hardware(
 
 def test_form() -> None:
     data: Any = hardware_data(FULL)
-    assert (data["apiVersion"], data["kind"]) == ("numawise.dev/v1alpha1", "Hardware")
+    assert (data["apiVersion"], data["kind"]) == ("numawise.dev/v1", "Hardware")
     assert data["cpus"][0] == {
         "cpu": 0, "core": 7, "socket": 0, "numa": 2, "die": 1, "siblings": "0,3",
         "l2": "0,3", "l2_id": 3, "l2_size": 512, "l3": "0-1,3", "l3_id": 8, "l3_size": 4096,
