@@ -28,7 +28,7 @@ from numawise.codec.kubelet.config import unknown_fields
 from numawise.codec.machine import decode_machine, encode_machine
 from numawise.errors import NumawiseError
 from numawise.host.discover import read_hardware
-from numawise.inputs.discover import discover
+from numawise.inputs.machine import discover
 from numawise.machine.catalog import CATALOG, machine_named
 from numawise.machine.hardware import Hardware, hardware_of
 from numawise.machine.kubelet_view import kubelet_view

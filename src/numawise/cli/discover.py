@@ -9,10 +9,11 @@ from typing import IO
 import click
 
 from numawise.codec.hardware.encode import hardware_data
-from numawise.codec.output import to_json, to_yaml
+from numawise.codec.output import to_json, to_yaml, write_whole
 from numawise.errors import InputError
-from numawise.inputs.discover import discover, machine_data, remark_line, summary, write_whole
+from numawise.inputs.machine import discover, machine_data
 from numawise.machine.hardware import ASSUMED, DIFFERS, Hardware
+from numawise.render.hardware import remark_line, summary
 from numawise.render.table import DIM, table
 
 COLUMNS = ("NUMA", "CPUS", "MEMORY", "HUGEPAGES", "GPUS", "NICS", "NOTE")

@@ -8,7 +8,7 @@ import click
 from numawise.apps.machine.doctor import Finding, Grade, examine
 from numawise.codec.output import to_json
 from numawise.host.readiness import read_readiness
-from numawise.inputs.discover import discover
+from numawise.inputs.machine import discover
 from numawise.render.table import GREEN, RED, YELLOW, table
 from numawise.results.plain import API_VERSION
 

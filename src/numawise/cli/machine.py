@@ -41,15 +41,15 @@ def new(output: str, hardware: bool, words: Sequence[str]) -> int:
     TEXT describes the machine in words, or is a name from 'numawise machine list'.
     """
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
-    from numawise.inputs.machine import machine_meant  # noqa: PLC0415 - keeps --help quick
+    from numawise.inputs.machine import read_machine  # noqa: PLC0415 - keeps --help quick
 
-    found = machine_meant(" ".join(words))
+    found = read_machine(words).hardware
     if hardware:
         from numawise.codec.hardware.encode import hardware_data  # noqa: PLC0415
 
         data = hardware_data(found)
     else:
-        from numawise.inputs.discover import machine_data  # noqa: PLC0415
+        from numawise.inputs.machine import machine_data  # noqa: PLC0415
 
         data = machine_data(found)
     click.echo(to_json(data) if output == "json" else to_yaml(data), nl=False)

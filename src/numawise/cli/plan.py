@@ -116,7 +116,7 @@ def _print(text: str, out: str | None) -> None:
     if out is None:
         click.echo(text, nl=False)
         return
-    from numawise.inputs.discover import write_whole  # noqa: PLC0415
+    from numawise.codec.output import write_whole  # noqa: PLC0415
 
     write_whole(Path(out), text)
 

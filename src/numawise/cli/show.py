@@ -78,13 +78,13 @@ def command(
     The machine is this one, a machine file, a saved discovery, a bundle, prints of another one, a name from
     'numawise machine list', or a description in words ('numawise machine new --help' tells which).
     """
-    from numawise.inputs.machine import hardware_meant  # noqa: PLC0415 - keeps --help quick
+    from numawise.inputs.machine import read_machine  # noqa: PLC0415 - keeps --help quick
 
     overlay = None
     if holds:
         found, overlay = _held(*machine, *sources, *([root] if root is not None else []))
     else:
-        found = hardware_meant(machine, sources, Path(root) if root is not None else None)
+        found = read_machine((*([root] if root is not None else ()), *sources, *machine)).hardware
     form = output or (FORMS.get(Path(out).suffix.lower(), "text") if out else "text")
     if form == "text":
         color = wants_color(context.color) and out is None
@@ -93,7 +93,7 @@ def command(
     else:
         color, drawn = False, _document(found, overlay, form, advise=advise)
     if out is not None:
-        from numawise.inputs.discover import write_whole  # noqa: PLC0415
+        from numawise.codec.output import write_whole  # noqa: PLC0415
 
         write_whole(Path(out), drawn)
     else:

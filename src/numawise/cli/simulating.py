@@ -93,7 +93,7 @@ def compare_releases(asked: Asked, releases: str) -> int:
     from numawise.compare.releases import Case, compare  # noqa: PLC0415
     from numawise.inputs.bundle import open_bundle  # noqa: PLC0415
     from numawise.inputs.files import load_config_file, load_profile, load_state, refuse_unknown  # noqa: PLC0415
-    from numawise.inputs.node import machine_of  # noqa: PLC0415
+    from numawise.inputs.machine import read_machine  # noqa: PLC0415
     from numawise.render import comparison as told  # noqa: PLC0415 - few ask for it
 
     named = asked.named
@@ -115,7 +115,7 @@ def compare_releases(asked: Asked, releases: str) -> int:
         file = load_config_file(named.config or "")
         refuse_unknown(file, (old.version, new.version))
     state = load_state(named.state).texts if named.state else bundle.texts if bundle else {}
-    machine = bundle.machine() if bundle and not named.machine else machine_of(named.machine or "")[0]
+    machine = bundle.machine() if bundle and not named.machine else read_machine(named.machine or "").machine
     case = Case(machine, state, load_pods(asked.pods))
     changes = compare(case, Pair(old.version, new.version, file.value, file.value))
     count = len(case.pods)
@@ -236,7 +236,7 @@ def _emit(asked: Asked, drawn: str) -> None:
     if asked.out is None:
         click.echo(drawn, nl=False)
         return
-    from numawise.inputs.discover import write_whole  # noqa: PLC0415 - few ask for it
+    from numawise.codec.output import write_whole  # noqa: PLC0415 - few ask for it
 
     write_whole(Path(asked.out), drawn)
 

@@ -151,8 +151,8 @@ class Part:
         raise self.error(f"must be text, not {shown(self.value)}", "put it in quotes")
 
 
-def read_file(path: Path | str) -> tuple[Document, ...]:
-    """Read all documents of a file; ``-`` is standard input."""
+def read_raw(path: Path | str) -> tuple[bytes, str]:
+    """The content of a file and what to call it in messages; ``-`` is standard input."""
     name = STDIN if str(path) == "-" else str(path)
     try:
         if name is STDIN:
@@ -166,7 +166,12 @@ def read_file(path: Path | str) -> tuple[Document, ...]:
         raise InputError(what, file=name, advice=advice) from None
     if len(raw) > LARGEST_FILE:
         raise InputError(f"is larger than {LARGEST_FILE >> 20} MiB", file=name, advice=SPLIT)
-    return read_documents(raw, name)
+    return raw, name
+
+
+def read_file(path: Path | str) -> tuple[Document, ...]:
+    """Read all documents of a file; ``-`` is standard input."""
+    return read_documents(*read_raw(path))
 
 
 def read_documents(text: str | bytes, file: str, twice: Twice | None = None) -> tuple[Document, ...]:

@@ -24,6 +24,7 @@ from numawise.codec.machine import decode_machine
 from numawise.codec.pod import decode_pods, pods_in, unique_uids
 from numawise.errors import InputError
 from numawise.inputs.files import ConfigFile, config_of, load_pods, load_profile
+from numawise.inputs.machine import MachineInput
 from numawise.machine.hardware import Hardware, hardware_of
 from numawise.machine.model import Machine
 from numawise.node.node import Files
@@ -71,6 +72,15 @@ class Bundle:
         if parts.HARDWARE in self.members:
             return encode.hardware_from(self._document(parts.HARDWARE).value, self.place(parts.HARDWARE))
         return hardware_of(self.machine(), self.name)
+
+    def machine_input(self) -> MachineInput:
+        """The machine, as any other that is named."""
+        return MachineInput(self.hardware(), self.place(parts.MACHINE), self.machine(), self.node)
+
+    @property
+    def node(self) -> str:
+        """The node's name in the cluster; '' when names were replaced."""
+        return "" if self.manifest.key else self.manifest.node
 
     def config_file(self) -> ConfigFile:
         """The kubelet's configuration, all parts together, not yet read by any release."""

@@ -11,10 +11,8 @@ from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.document import Document, read_file
 from numawise.codec.kubelet.config import decode_kubelet_config, unknown_fields
 from numawise.codec.kubelet.fields import configuration_of, field_since
-from numawise.codec.machine import decode_machine
 from numawise.codec.pod import decode_pods, unique_uids
 from numawise.errors import InputError, suggestion
-from numawise.machine.model import Machine
 from numawise.node.node import Files
 from numawise.request.defaults import RawPod
 from numawise.rules.check import Refusal
@@ -33,13 +31,6 @@ PLACES = {
     DEVICE_FILE: (f"device-plugins/{DEVICE_FILE}", DEVICE_FILE),
 }
 LARGEST_STATE = 64 << 20
-
-
-def load_machine(path: str) -> Machine:
-    """Read a machine file, or the machine of a bundle."""
-    if is_bundle(path):
-        return _opened(path).machine()
-    return decode_machine(_only(read_file(path), "machine"))
 
 
 def load_profile(text: str, field: str = "--kube") -> Profile:

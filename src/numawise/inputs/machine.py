@@ -1,99 +1,191 @@
-"""Which machine a person means: a name, a description, a file, or the one we run on.
+"""Which machine a person names: every form that any command takes, read by one function.
 
 Rules kept here:
 
-1. A name of the catalogue is that machine; write ``./name`` for a file of the same name.
-2. A file is saved hardware when it says so, and a machine file when it has ``cpus`` and ``numa``; a bundle
-   has the hardware of its node; anything else is for ``discover`` to recognise.
-3. What begins with a number and a letter describes a machine, in one word or in several.
+1. ``this`` is the machine we run on, a name of the catalogue that machine; write ``./name`` for a file of
+   the same name.  Then comes what exists: a bundle, a folder with the machine's ``/sys`` or with a machine
+   file, a file; then a description such as ``2s 4n 64c 8gpu``, in one word or in several.
+2. A file is known by its content: a machine file, saved hardware, a NodeResourceTopology, or any print that
+   ``discover`` reads.  A machine file alone is taken to the letter; several files become one machine.
+3. ``-`` is standard input, with anything that a file may hold.
+4. What the kubelet would see of the machine is worked out when it is asked for; what is missing for that is
+   an error then, not before.
 """
 
 import re
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from numawise.codec.document import Document, read_documents
-from numawise.codec.hardware.encode import hardware_from, is_hardware
-from numawise.codec.machine import decode_machine
-from numawise.errors import InputError
-from numawise.inputs.bundle import is_bundle, open_bundle
-from numawise.inputs.discover import discover
+from numawise.codec.bundle.archive import is_bundle
+from numawise.codec.document import STDIN, Document, read_documents, read_raw
+from numawise.codec.hardware import encode, nrt
+from numawise.codec.machine import decode_machine, encode_machine
+from numawise.errors import InputError, meant
 from numawise.machine.catalog import CATALOG, machine_named
-from numawise.machine.hardware import Hardware, hardware_of
+from numawise.machine.hardware import ASSUMED, Hardware, MemoryNode, Remark, hardware_of
+from numawise.machine.kubelet_view import kubelet_view
+from numawise.machine.model import Machine
 from numawise.machine.synthetic import EXAMPLE, is_synthetic, synthetic
 
-STDIN, LARGEST = "<stdin>", 64 << 20
-MACHINE_FILE = re.compile(rb'^cpus[ \t]*:|"cpus"[ \t]*:', re.MULTILINE)
+THIS = "this"
+LIVE = Path("/")
+MACHINE_FILES = ("machine.yaml", "machine.yml", "machine.json")
+SNIFFED = 1 << 16
+XML_ROOT = re.compile(r"<(topology|root|system)[\s>/]")
+OWN_KIND = re.compile(r"apiVersion:\s*numawise|kind:\s*Hardware")
+DOCUMENT = re.compile(
+    r'"topology"\s*:\s*\[|^kind:\s*Hardware|"kind"\s*:\s*"Hardware"|^numa:|"numa"\s*:\s*\[|^cpus:|'
+    r"NodeResourceTopology",
+    re.MULTILINE,
+)
+FORMS = (
+    "give a file, a folder, a bundle, a name from 'numawise machine list', 'this', or a description like "
+    f"{EXAMPLE!r}"
+)
+PRINTS = "give prints of lscpu, numactl -H, nvidia-smi topo -m, lstopo --of xml or numawise discover"
+TELL_MORE = "add a reading that tells more, as lscpu -e or lstopo --of xml"
 
 
-def hardware_meant(words: Sequence[str], sources: Sequence[str] = (), root: Path | None = None) -> Hardware:
-    """Find the machine that the words mean; ``sources`` are prints of it, ``root`` is a copy of its files."""
-    if sources:
-        return _named(discover(root, (*sources, *words)), "" if sources[0] == "-" else Path(sources[0]).stem)
-    if root is not None:
-        if words:
-            raise InputError(f"{words[0]!r} and --root name two machines", advice="give one of them")
-        return _named(discover(root), root.resolve().name)
-    if not words:
-        return _named(discover(), "this machine")
+@dataclass(frozen=True, slots=True)
+class MachineInput:
+    """A machine that somebody named."""
+
+    hardware: Hardware
+    """All that is known about it."""
+    name: str = ""
+    """What to call it in messages: a file, or the words."""
+    exact: Machine | None = None
+    """What a machine file says, to the letter."""
+    node: str = ""
+    """The node's name in a cluster, where that is known."""
+
+    @property
+    def missing(self) -> str:
+        """What would have to be known for a kubelet to see this machine; '' when nothing is missing."""
+        seen = self._seen()
+        return "" if isinstance(seen, Machine) else "; ".join(remark.text for remark in seen)
+
+    @property
+    def machine(self) -> Machine:
+        """What the kubelet would see."""
+        seen = self._seen()
+        if isinstance(seen, Machine):
+            return seen
+        missing = "; ".join(remark.text for remark in seen)
+        advice = f"{TELL_MORE}; numawise discover --machine --assume fills in what it can"
+        raise InputError(f"the CPU topology is not known: {missing}", file=self.name, advice=advice)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was assumed about it."""
+        return tuple(
+            f"{self.name}: {remark.text}" for remark in self.hardware.remarks if remark.kind == ASSUMED
+        )
+
+    def _seen(self) -> Machine | tuple[Remark, ...]:
+        return self.exact if self.exact is not None else kubelet_view(self.hardware)
+
+
+Named = str | Path | Sequence[str | Path] | Machine | Hardware | Mapping[str, object] | MachineInput
+"""What ``read_machine`` takes: words as on a command line, or a value that is made already."""
+
+
+def read_machine(named: Named, *, node: str = "") -> MachineInput:
+    """The machine that is meant; ``node``: which one, where a file lists several."""
+    match named:
+        case MachineInput():
+            return named
+        case Machine():
+            return MachineInput(hardware_of(named), exact=named)
+        case Hardware():
+            return MachineInput(named, named.name)
+        case Mapping():
+            return _value(Document(named, "machine"), "machine", "", node)
+        case str() | Path():
+            return _words((str(named),), node)
+    return _words(tuple(map(str, named)), node)
+
+
+def discover(root: Path | None = None, files: Sequence[str] = (), *, assume: bool = False) -> Hardware:
+    """Read this machine, a copy of its files below ``root``, or the given prints; several become one."""
+    from numawise.codec.hardware.combine import combine  # noqa: PLC0415 - machine files do without
+
+    parts: list[Hardware] = []
+    if root is not None or not files:
+        parts.append(_host(root or LIVE))
+    for file in files:
+        parts += _readings(*_text(file))
+    return combine(parts, assume=assume)
+
+
+def machine_data(hardware: Hardware) -> dict[str, object]:
+    """The machine file that ``--machine`` takes: what the kubelet would see."""
+    return encode_machine(MachineInput(hardware).machine)
+
+
+# --- words ----------------------------------------------------------------------------------
+
+
+def _words(words: tuple[str, ...], node: str) -> MachineInput:
+    if not words or words == (THIS,):
+        return _titled(discover(), "this machine", THIS)
     if len(words) == 1:
-        return _one(words[0])
-    if is_synthetic(words[0]) and not Path(words[0]).is_file():
-        return synthetic(" ".join(words))
-    return _named(discover(None, words), Path(words[0]).stem)
+        return _one(words[0], node)
+    if is_synthetic(words[0]) and not Path(words[0]).exists():
+        text = " ".join(words)
+        return MachineInput(synthetic(text), text)
+    folders = [word for word in words if word != "-" and Path(word).is_dir() and not is_bundle(word)]
+    files = [word for word in words if word == "-" or (Path(word).is_file() and not is_bundle(word))]
+    for word in words:
+        if word in CATALOG or (word not in files and word not in folders):
+            if word not in CATALOG and word != THIS and not is_bundle(word):
+                raise _unknown(word)
+            other = next(one for one in words if one != word)
+            raise InputError(f"{word!r} and {other!r} name two machines", advice="give one of them")
+    if len(folders) > 1:
+        raise InputError(f"{folders[0]!r} and {folders[1]!r} name two machines", advice="give one of them")
+    first = words[0]
+    title = _title(first) if first in files else Path(first).resolve().name
+    return _titled(discover(Path(folders[0]) if folders else None, files), title, _called(first))
 
 
-def machine_meant(text: str) -> Hardware:
-    """A machine of the catalogue, or one described in words."""
-    return synthetic(text) if is_synthetic(text) and text not in CATALOG else machine_named(text)
-
-
-def _one(word: str) -> Hardware:
+def _one(word: str, node: str) -> MachineInput:
+    """The machine of one word (rule 1)."""
     if word in CATALOG:
-        return machine_named(word)
+        return MachineInput(machine_named(word), word)
     if is_bundle(word):
-        found = open_bundle(word)
-        return _named(found.hardware(), found.name)
-    if word == "-" or Path(word).is_file():
-        return _file(word)
+        from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - few ask for it
+
+        return open_bundle(word).machine_input()
+    if word == "-":
+        return _file(word, node)
+    try:
+        path = Path(word)
+        folder, file = path.is_dir(), path.exists()
+    except (OSError, ValueError):
+        folder = file = False
+    if folder:
+        for name in MACHINE_FILES:
+            if (path / name).is_file() and not (path / "sys").is_dir():
+                return _file(str(path / name), node)
+        return _titled(discover(path), path.resolve().name, word)
+    if file:
+        return _file(word, node)
     if is_synthetic(word):
-        return synthetic(word)
-    close = get_close_matches(word, CATALOG, n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    advice = f"{meant}give a file, a name from 'numawise machine list', or words like {EXAMPLE!r}"
-    raise InputError(f"{word!r} is neither a file nor a machine", advice=advice)
+        return MachineInput(synthetic(word), word)
+    raise _unknown(word)
 
 
-def _file(path: str) -> Hardware:
-    raw = _raw(path)
-    name = STDIN if path == "-" else path
-    if MACHINE_FILE.search(raw):
-        documents = read_documents(raw, name)
-        if len(documents) == 1 and is_hardware(documents[0].value):
-            return _named(hardware_from(documents[0].value, name), _title(path))
-        if len(documents) == 1 and _is_machine(documents[0]):
-            return hardware_of(decode_machine(documents[0], devices_anywhere=True), _title(path))
-    if path != "-":
-        return _named(discover(None, (path,)), _title(path))
-    from numawise.codec.hardware.combine import combine  # noqa: PLC0415 - standard input is read by now
-    from numawise.codec.hardware.recognise import READERS, split  # noqa: PLC0415
-
-    parts = [READERS[kind](part, name) for kind, part in split(raw.decode("utf-8-sig", errors="replace"))]
-    if not parts:
-        raise InputError("is nothing that tells about hardware", file=name)
-    return combine(parts)
+def _unknown(word: str) -> InputError:
+    close = meant(word, CATALOG)
+    question = f"did you mean {close!r}? " if close else ""
+    what = f"{word!r} is neither a file, a folder nor a machine of the catalogue"
+    return InputError(what, field="--machine", advice=f"{question}{FORMS}")
 
 
-def _named(found: Hardware, name: str) -> Hardware:
-    return found if found.name else replace(found, name=name)
-
-
-def _is_machine(document: Document) -> bool:
-    value = document.value
-    return isinstance(value, Mapping) and {"cpus", "numa"} <= set(value)
+def _titled(hardware: Hardware, title: str, name: str) -> MachineInput:
+    return MachineInput(hardware if hardware.name else replace(hardware, name=title), name)
 
 
 def _title(path: str) -> str:
@@ -102,16 +194,129 @@ def _title(path: str) -> str:
     return "" if path == "-" else file.resolve().parent.name if file.stem == "machine" else file.stem
 
 
-def _raw(path: str) -> bytes:
+def _called(word: str) -> str:
+    return STDIN if word == "-" else word
+
+
+def _host(root: Path) -> Hardware:
+    from numawise.host.discover import read_live  # noqa: PLC0415 - only this needs it
+
+    if not root.is_dir():
+        what = "is not a folder" if root.exists() else "does not exist"
+        raise InputError(what, file=str(root), advice="give the folder that stands for /")
+    if root != LIVE and not (root / "sys").is_dir() and not (root / "proc").is_dir():
+        advice = "give a copy of a machine's /sys and /proc, or a folder with machine.yaml"
+        raise InputError("has neither sys nor proc", file=str(root), advice=advice)
+    return read_live(None if root == LIVE else root)
+
+
+# --- files ----------------------------------------------------------------------------------
+
+
+def _text(file: str) -> tuple[str, str]:
+    raw, name = read_raw(file)
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):  # what PowerShell redirects
+        return raw.decode("utf-16", errors="replace"), name
+    return raw.decode("utf-8-sig", errors="replace"), name
+
+
+def _file(path: str, node: str) -> MachineInput:
+    """The machine of one file (rule 2)."""
+    text, name = _text(path)
+    documents = _documents(text, name)
+    if documents and _is_one(documents[0].value):
+        if len(documents) > 1:
+            message = f"holds {len(documents)} documents, and one machine is wanted"
+            raise InputError(message, file=name, line=documents[1].line(()))
+        return _value(documents[0], name, _title(path), node)
+    from numawise.codec.hardware.combine import combine  # noqa: PLC0415 - machine files do without
+
+    return _titled(combine(list(_readings(text, name))), _title(path), name)
+
+
+def _is_one(value: object) -> bool:
+    """A document with a machine of its own form, or what is meant as one."""
+    if encode.is_hardware(value) or nrt.is_topology(value):
+        return True
+    return isinstance(value, Mapping) and ("cpus" in value or "numa" in value) and "topology" not in value
+
+
+def _value(document: Document, name: str, title: str, node: str) -> MachineInput:
+    value = document.value
+    if encode.is_hardware(value):
+        return _titled(encode.hardware_from(value, name), title, name)
+    if nrt.is_topology(value):
+        topology = nrt.read_topology(document.root, node)
+        return MachineInput(topology.hardware, name, topology.machine, topology.node)
+    machine = decode_machine(document)
+    return MachineInput(hardware_of(machine, title), name, machine)
+
+
+def _readings(text: str, name: str) -> Iterator[Hardware]:
+    """All that a text tells: one in a format of its own, one print, or several in a row."""
+    structured = _structured(text, name)
+    if structured is not None:
+        yield structured
+        return
+    from numawise.codec.hardware.recognise import READERS, split  # noqa: PLC0415 - many readers
+
+    known = False
+    for kind, part in split(text):
+        reading = READERS[kind](part, name) if kind in READERS else _structured(part, name)
+        if reading is not None:
+            known = True
+            yield reading
+    if not known:
+        raise InputError("has nothing in it that tells about hardware", file=name, advice=PRINTS)
+
+
+def _documents(text: str, name: str) -> tuple[Document, ...]:
+    """The documents of a text that looks like YAML or JSON about a machine; none for prints."""
+    body = text.lstrip("\ufeff \t\r\n")
+    if body.startswith("<") or not DOCUMENT.search(body):
+        return ()
     try:
-        if path == "-":
-            raw = sys.stdin.buffer.read(LARGEST + 1)
-        else:
-            with Path(path).open("rb") as stream:
-                raw = stream.read(LARGEST + 1)
-    except (OSError, ValueError, AttributeError) as problem:  # standard input may be closed, thus None
-        reason = getattr(problem, "strerror", None) or str(problem)
-        raise InputError(f"cannot be read: {reason}", file=path, advice="check the path") from None
-    if len(raw) > LARGEST:
-        raise InputError(f"is larger than {LARGEST >> 20} MiB", file=path)
-    return raw
+        return read_documents(text, name)
+    except InputError:
+        if body.startswith("{") or OWN_KIND.match(body) or re.search(r"^(cpus|numa):", body, re.MULTILINE):
+            raise
+        return ()
+
+
+def _structured(text: str, name: str) -> Hardware | None:
+    """What a text in a format of its own tells; None for prints."""
+    body = text.lstrip("\ufeff \t\r\n")
+    if body.startswith("<"):
+        from numawise.codec.hardware import hwloc, nccl  # noqa: PLC0415 - few ask for it
+
+        root = XML_ROOT.search(body[:SNIFFED])
+        reader = {"topology": hwloc.read, "root": hwloc.read, "system": nccl.read}.get(
+            root[1] if root else ""
+        )
+        return reader(text, name) if reader else None
+    documents = _documents(text, name)
+    if not documents:
+        return None
+    value = documents[0].value
+    if encode.is_hardware(value):
+        return encode.read(text, name)
+    if nrt.is_topology(value):
+        return _without_ids(nrt.read_topology(documents[0].root).hardware)
+    if not isinstance(value, Mapping):
+        return None
+    if {"cpus", "numa"} <= set(value):
+        return hardware_of(decode_machine(documents[0], devices_anywhere=True))
+    if "topology" in value:
+        from numawise.codec.hardware import cadvisor  # noqa: PLC0415 - few ask for it
+
+        return cadvisor.read(text, name)
+    return None
+
+
+def _without_ids(hardware: Hardware) -> Hardware:
+    """What a NodeResourceTopology tells beside other readings, which know the CPUs."""
+    nodes = tuple(
+        MemoryNode(node.id, memory=node.memory, hugepages=node.hugepages, distances=node.distances)
+        for node in hardware.numa
+    )
+    return Hardware(numa=nodes, name=hardware.name, sources=hardware.sources)

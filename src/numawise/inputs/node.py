@@ -11,21 +11,15 @@ Rules kept here:
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from numawise.codec.document import read_file
-from numawise.codec.hardware.encode import is_hardware
-from numawise.codec.machine import decode_machine
 from numawise.codec.pod import pods_in, unique_uids
 from numawise.errors import InputError
 from numawise.explain.case import requested
 from numawise.inputs.bundle import Bundle, open_bundle
 from numawise.inputs.files import load_kubelet_config, load_profile, load_state
-from numawise.inputs.given import THIS, machine_given
-from numawise.machine.catalog import CATALOG
-from numawise.machine.hardware import Hardware, hardware_of
+from numawise.inputs.machine import read_machine
+from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
-from numawise.machine.synthetic import is_synthetic
 from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
 from numawise.request.model import Role
@@ -74,7 +68,8 @@ def source_of(named: Named) -> NodeSource:
     if named.machine is not None or bundle is None:
         if named.machine is None:
             raise InputError("is missing", field="--machine", advice="give --machine, or --bundle")
-        machine, hardware = machine_of(named.machine)
+        given = read_machine(named.machine)
+        machine, hardware = given.machine, given.hardware
     else:
         machine, hardware = bundle.machine(), bundle.hardware()
     if named.config is not None or bundle is None:
@@ -110,24 +105,6 @@ def release_of(kube: str | None, bundle: Bundle | None = None) -> Profile:
     if bundle is not None:
         return bundle.profile(kube)
     return load_profile(kube) if kube is not None else Profile(DEFAULT)
-
-
-def machine_of(text: str) -> tuple[Machine, Hardware]:
-    """The machine that is meant (rule 1)."""
-    path = Path(text)
-    if text != "-" and not path.exists() and (text == THIS or text in CATALOG or is_synthetic(text)):
-        given = machine_given(text)
-        return given.machine, given.hardware
-    documents = read_file(text)
-    if len(documents) != 1:
-        message = f"holds {len(documents)} documents, and one machine is wanted"
-        raise InputError(message, file=documents[0].file, line=documents[1].line(()))
-    if text != "-" and is_hardware(documents[0].value):
-        given = machine_given(text)
-        return given.machine, given.hardware
-    machine = decode_machine(documents[0])
-    name = "" if text == "-" else path.resolve().parent.name if path.stem == "machine" else path.stem
-    return machine, hardware_of(machine, name)
 
 
 def booted(source: NodeSource) -> Node:

@@ -15,7 +15,7 @@ from numawise.codec.checkpoint.look import look
 from numawise.errors import InputError
 from numawise.inputs.bundle import Bundle, is_bundle, open_bundle
 from numawise.inputs.files import load_kubelet_config, load_profile
-from numawise.inputs.given import machine_given
+from numawise.inputs.machine import read_machine
 from numawise.machine.hardware import Hardware
 from numawise.node.state.finding import Against
 from numawise.node.state.folder import Live, LivePod, StateFile, StateFolder, load_folder, load_live
@@ -49,7 +49,7 @@ def load(
         bundle = directory
     found = open_bundle(bundle) if bundle is not None else None
     profile = _profile(found, kube, field)
-    given = machine_given(machine) if machine is not None else None
+    given = read_machine(machine) if machine is not None else None
     seen = hardware = config = live = None
     if given is not None:
         seen, hardware = given.machine, given.hardware

@@ -22,16 +22,13 @@ from numawise.codec.document import LARGEST_FILE, STDIN, UNREADABLE, Document, r
 from numawise.codec.kubelet.config import KIND
 from numawise.codec.kubelet.flags import Flag, is_flags, read_flags
 from numawise.codec.kubelet.forms import Found, kubelet_configurations
-from numawise.codec.machine import decode_machine
 from numawise.errors import InputError
 from numawise.inputs.bundle import open_bundle
 from numawise.inputs.config import Configuration, configured, directory_finding, drop_in_refusal
-from numawise.inputs.discover import discover
 from numawise.inputs.files import PLACES, load_state
-from numawise.inputs.given import machine_given
+from numawise.inputs.machine import TELL_MORE, read_machine
 from numawise.inputs.pods import PodSource, read_manifest
-from numawise.machine.hardware import Hardware, hardware_of
-from numawise.machine.kubelet_view import kubelet_view
+from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.versions import DEFAULT, Version
@@ -323,45 +320,17 @@ def _member(reader: Callable[[], T], read: Sources) -> T | None:
 # --- machine and state ----------------------------------------------------------------------
 
 
-def _machine(paths: Sequence[str], read: Sources) -> None:
-    """The machine (rule 3); what is missing to use it is told."""
-    read.machine_file = STDIN if paths[0] == "-" else paths[0]
-    plain = _plain_machine(paths)
-    if plain is not None:
-        read.machine, read.hardware = plain, hardware_of(plain)
-        return
-    if len(paths) == 1 and paths[0] != "-" and not Path(paths[0]).exists():
-        named = machine_given(paths[0])
-        read.machine, read.hardware = named.machine, named.hardware
-        return
-    folders = [Path(one) for one in paths if one != "-" and Path(one).is_dir()]
-    files = [one for one in paths if one == "-" or not Path(one).is_dir()]
-    hardware = discover(folders[0] if folders else None, files)
-    seen = kubelet_view(hardware)
-    read.hardware = hardware
-    if isinstance(seen, tuple):
-        missing = "; ".join(remark.text for remark in seen)
-        fix = "add a reading that tells more, as lscpu -e or lstopo --of xml"
-        message = f"what depends on the machine is not checked: {missing}"
+def _machine(words: Sequence[str], read: Sources) -> None:
+    """The machine; what is missing to use it is told."""
+    given = read_machine(words)
+    read.machine_file = given.name
+    read.hardware = given.hardware
+    if given.missing:
+        message = f"what depends on the machine is not checked: {given.missing}"
         place = Place(read.machine_file)
-        read.findings.append(found("NW003", place, message, fix=fix, severity=Severity.WARNING))
+        read.findings.append(found("NW003", place, message, fix=TELL_MORE, severity=Severity.WARNING))
         return
-    read.machine = seen
-
-
-def _plain_machine(paths: Sequence[str]) -> Machine | None:
-    """A machine file as it is, devices that are no hardware included; None for anything else."""
-    if len(paths) != 1 or paths[0] == "-" or not Path(paths[0]).is_file():
-        return None
-    try:
-        raw = Path(paths[0]).read_bytes()
-        documents = read_documents(raw, paths[0]) if b"cpus" in raw and b"numa" in raw else ()
-    except (InputError, OSError):
-        return None
-    value = documents[0].value if len(documents) == 1 else None
-    if isinstance(value, Mapping) and {"cpus", "numa"} <= set(value) and "kind" not in value:
-        return decode_machine(documents[0])
-    return None
+    read.machine = given.machine
 
 
 def _paths(directory: str) -> Iterator[tuple[str, str]]:

@@ -118,9 +118,9 @@ def prepare(asked: Asked, environment: Mapping[str, str], *, all_ranks: bool) ->
 
 
 def _other(machine: str) -> Hardware:
-    from numawise.inputs.machine import hardware_meant  # noqa: PLC0415 - reads every form of machine file
+    from numawise.inputs.machine import read_machine  # noqa: PLC0415 - reads every form of machine file
 
-    return hardware_meant([machine])
+    return read_machine(machine).hardware
 
 
 def room_here(hardware: Hardware, environment: Mapping[str, str], found: LocalRank | None, pid: int) -> Room:

@@ -314,9 +314,9 @@ def found_placement(
 ) -> tuple[Site, Asked | NoRoom]:
     """The placement that is asked about: of a hold, or where a job would go, here or on another machine."""
     if machine:
-        from numawise.inputs.machine import hardware_meant  # noqa: PLC0415 - reads every form of machine file
+        from numawise.inputs.machine import read_machine  # noqa: PLC0415 - reads every form of machine file
 
-        site = make_site(hardware_meant([machine]), settings.reserved_cpus)
+        site = make_site(read_machine(machine).hardware, settings.reserved_cpus)
         found = place(site, (), wish, "flags")
         return site, found if isinstance(found, NoRoom) else asked_for(found, site.hardware)
     site = this_site(settings)

@@ -193,9 +193,9 @@ def imagined(
 ) -> tuple[Site, tuple[Hold, ...], bool]:
     """Where a preview takes place: on this machine with its holds, or on one of a file where nothing runs."""
     if machine:
-        from numawise.inputs.machine import hardware_meant  # noqa: PLC0415 - reads every form of machine
+        from numawise.inputs.machine import read_machine  # noqa: PLC0415 - reads every form of machine
 
-        return make_site(hardware_meant([machine]), settings.reserved_cpus), (), False
+        return make_site(read_machine(machine).hardware, settings.reserved_cpus), (), False
     site = this_site(settings)
     with open_holdings(site, environment, settings.ledger) as holdings:
         return site, holdings.live(), True

@@ -21,7 +21,8 @@ from numawise.errors import InputError
 from numawise.explain.case import Case, case_of, decided
 from numawise.explain.explain import explain
 from numawise.explain.words import both, numa_text
-from numawise.inputs.files import load_kubelet_config, load_machine, load_pods, load_state
+from numawise.inputs.files import load_kubelet_config, load_pods, load_state
+from numawise.inputs.machine import read_machine
 from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
@@ -70,7 +71,7 @@ def load_beside(
         raise InputError("is missing", field=missing, advice="state files and pods say nothing without it")
     read = version or NEWEST
     return NodeBeside(
-        load_machine(machine) if machine is not None else None,
+        read_machine(machine).machine if machine is not None else None,
         load_kubelet_config(config, read) if config is not None else None,
         load_state(state) if state is not None else None,
         load_pods(pods),

@@ -14,7 +14,7 @@ from numawise.inputs.files import (
     load_profile,
     refuse_unknown,
 )
-from numawise.inputs.given import GivenMachine, machine_given
+from numawise.inputs.machine import MachineInput, read_machine
 from numawise.inputs.state import folder_of, live_of
 from numawise.node.state.folder import StateFolder, load_folder
 from numawise.request.defaults import RawPod
@@ -56,15 +56,15 @@ class NodeGiven:
         kept = self.bundle is not None and not self.bundle.manifest.key
         return self.bundle.manifest.node if self.bundle is not None and kept else ""
 
-    def machine(self) -> GivenMachine | None:
+    def machine(self) -> MachineInput | None:
         """The machine, if it is known."""
         if self.named.machine is not None:
-            return machine_given(self.named.machine)
+            return read_machine(self.named.machine)
         if self.bundle is not None and parts.MACHINE in self.bundle.members:
-            return GivenMachine(self.bundle.machine(), self.bundle.hardware())
+            return self.bundle.machine_input()
         return None
 
-    def the_machine(self) -> GivenMachine:
+    def the_machine(self) -> MachineInput:
         """The machine, which must be known."""
         found = self.machine()
         if found is None:

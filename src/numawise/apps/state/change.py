@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from numawise.codec.checkpoint.look import Look, encoded, look
+from numawise.codec.output import write_whole
 from numawise.errors import HostError
 from numawise.host.exchange import Exchange, exchange
 from numawise.host.kubelet import kubelet_on
-from numawise.inputs.discover import write_whole
 from numawise.inputs.files import PLACES
 from numawise.node.state.finding import ERROR, Against, Finding
 from numawise.node.state.folder import StateFile, StateFolder

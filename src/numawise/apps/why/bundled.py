@@ -19,7 +19,8 @@ from numawise.explain.explain import explain
 from numawise.explain.node_changes import Elsewhere
 from numawise.explain.start import explain_refusal
 from numawise.inputs.bundle import Bundle, open_bundle
-from numawise.inputs.files import load_kubelet_config, load_machine
+from numawise.inputs.files import load_kubelet_config
+from numawise.inputs.machine import read_machine
 from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
@@ -72,7 +73,7 @@ def bundled_node(
     bundle: Bundle, version: Version, beside: Beside = NOTHING, running: Iterable[RawPod] = ()
 ) -> Node | Explanation:
     """The kubelet of a bundle, started on its state files; an explanation why it would not start."""
-    machine = load_machine(beside.machine) if beside.machine else bundle.machine()
+    machine = read_machine(beside.machine).machine if beside.machine else bundle.machine()
     config = load_kubelet_config(beside.config, version) if beside.config else bundle.config(version)
     return started_node(machine, config, bundle.texts, version, running)
 

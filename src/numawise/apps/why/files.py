@@ -11,7 +11,8 @@ from numawise.explain.explain import explain
 from numawise.explain.node_changes import Elsewhere
 from numawise.explain.start import explain_refusal
 from numawise.inputs.bundle import is_bundle
-from numawise.inputs.files import load_kubelet_config, load_machine, load_pods, load_state
+from numawise.inputs.files import load_kubelet_config, load_pods, load_state
+from numawise.inputs.machine import read_machine
 from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
@@ -67,7 +68,7 @@ def explain_files(
 
 
 def _booted(source: NodeFiles, version: Version) -> Node | Explanation:
-    hardware = load_machine(source.machine)
+    hardware = read_machine(source.machine).machine
     config = load_kubelet_config(source.config, version)
     files = load_state(source.state) if source.state else Files()
     texts = dict(files.texts)

@@ -26,7 +26,8 @@ from numawise.explain.outcome import recreation
 from numawise.explain.words import both
 from numawise.inputs import effective
 from numawise.inputs.bundle import Bundle
-from numawise.inputs.files import load_kubelet_config, load_machine, load_profile, load_state
+from numawise.inputs.files import load_kubelet_config, load_profile, load_state
+from numawise.inputs.machine import read_machine
 from numawise.kube.client import Object
 from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod, defaulted
@@ -191,7 +192,7 @@ def _version(live: Live, given: NodeGiven) -> Version:
 
 def _machine(given: NodeGiven) -> Machine:
     if given.machine is not None:
-        return load_machine(given.machine)
+        return read_machine(given.machine).machine
     assert given.bundle is not None
     return given.bundle.machine()
 

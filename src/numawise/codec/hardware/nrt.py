@@ -1,0 +1,171 @@
+"""A NodeResourceTopology object as a machine: what a topology exporter publishes about a node.
+
+Rules kept here:
+
+1. Each zone of type ``Node`` named ``node-N`` is NUMA node N; its capacities are what the machine has there:
+   CPUs, memory, huge pages, and so many devices of each other resource; its costs are the distances.
+2. CPU ids, cores, sockets and device ids are not in the object.  CPUs are numbered through, NUMA node by NUMA
+   node, each a core of its own, each NUMA node a socket; devices are counted.  Remarks say so.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from numawise.codec.document import Part
+from numawise.codec.machine import MOST_CPUS, MOST_NUMA
+from numawise.machine.hardware import ASSUMED, Hardware, Remark, hardware_of
+from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
+from numawise.quantity import NANO, Quantity
+from numawise.request.model import CPU, HUGEPAGES, MEMORY
+
+GROUP, KIND = "topology.node.k8s.io", "NodeResourceTopology"
+SOURCE = "NodeResourceTopology"
+ZONE = re.compile(r"node-([0-9]{1,2})", re.ASCII)
+MOST_DEVICES = 4096
+CPUS_ASSUMED = (
+    "a NodeResourceTopology does not have CPU ids: CPUs are numbered NUMA node by NUMA node, each is a core "
+    "of its own, and each NUMA node is a socket"
+)
+DEVICES_ASSUMED = "a NodeResourceTopology does not have device ids: devices are counted"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTopology:
+    """What one object tells."""
+
+    node: str
+    """The node's name in the cluster."""
+    machine: Machine
+    hardware: Hardware
+
+
+def is_topology(value: object) -> bool:
+    """Whether a value is such an object, or a list of them."""
+    named = isinstance(value, Mapping) and value.get("kind") in (KIND, f"{KIND}List")
+    return named or bool(_items(value))
+
+
+def _items(value: object) -> list[object]:
+    """The objects of a ``kind: List`` that holds nothing else."""
+    items = value.get("items") if isinstance(value, Mapping) else None
+    if not isinstance(items, list) or not items:
+        return []
+    return items if all(isinstance(one, Mapping) and one.get("kind") == KIND for one in items) else []
+
+
+def read_topology(root: Part, node: str = "") -> NodeTopology:
+    """Read the object, or that of ``node`` in a list of them."""
+    if isinstance(root.value, Mapping) and isinstance(root.value.get("items"), list):
+        root = _named(root.at("items"), node)
+    zones: dict[int, Part] = {}
+    for zone in root.at("zones").items("a list of zones"):
+        name = zone.at("name").text()
+        number = ZONE.fullmatch(name)
+        if zone.at("type").value != "Node" or not number:
+            continue
+        if int(number[1]) in zones or int(number[1]) >= MOST_NUMA:
+            raise zone.at("name").error(f"zone {name!r} is listed twice or above node-{MOST_NUMA - 1}")
+        zones[int(number[1])] = zone
+    if not zones:
+        raise root.at("zones").error(
+            "has no zone of type Node", "NUMA nodes are zones named node-0, node-1 and so on"
+        )
+    machine = _machine(zones)
+    title = root.at("metadata", "name").value
+    remarks = [Remark(ASSUMED, SOURCE, CPUS_ASSUMED)]
+    if machine.plugins:
+        remarks.append(Remark(ASSUMED, SOURCE, DEVICES_ASSUMED))
+    title = title if isinstance(title, str) else ""
+    seen = hardware_of(machine, title)
+    hardware = Hardware(
+        threads=seen.threads,
+        numa=seen.numa,
+        pci=seen.pci,
+        gpus=seen.gpus,
+        memory_capacity=seen.memory_capacity,
+        name=title,
+        sources=(SOURCE,),
+        remarks=tuple(remarks),
+    )
+    return NodeTopology(title, machine, hardware)
+
+
+def _named(items: Part, node: str) -> Part:
+    objects = items.items()
+    names = [one.at("metadata", "name").value for one in objects]
+    if node:
+        for name, one in zip(names, objects, strict=True):
+            if name == node:
+                return one
+        raise items.error(f"there is no node {node!r}", f"listed are {', '.join(map(str, names))}")
+    if len(objects) != 1:
+        known = ", ".join(map(str, names[:8])) + (" and more" if len(names) > 8 else "")
+        raise items.error(f"lists {len(objects)} nodes: {known}", "name one with --node-name")
+    return objects[0]
+
+
+def _machine(zones: Mapping[int, Part]) -> Machine:
+    cpus: list[Cpu] = []
+    nodes: list[Numa] = []
+    devices: dict[str, list[Device]] = {}
+    for numa in sorted(zones):
+        zone = zones[numa]
+        memory, pages = 0, []
+        count = None
+        for resource in zone.at("resources").items("a list of resources"):
+            name, amount = resource.at("name").text(), _amount(resource.at("capacity"))
+            if name == CPU:
+                count = amount
+                if count > MOST_CPUS - len(cpus):
+                    raise resource.at("capacity").error(f"more than {MOST_CPUS} CPUs")
+            elif name == MEMORY:
+                memory = amount
+            elif name.startswith(HUGEPAGES):
+                size = _size(resource, name)
+                pages.append((str(Quantity.of(size)), amount // size))
+            elif "/" in name:
+                if amount > MOST_DEVICES:
+                    raise resource.at("capacity").error(f"more than {MOST_DEVICES} devices")
+                short = name.rpartition("/")[2]
+                own = devices.setdefault(name, [])
+                own += [Device(f"{short}-{numa}-{i}", (numa,)) for i in range(amount)]
+        if count is None:
+            raise zone.at("resources").error("does not have the resource cpu", "give its capacity")
+        cpus += [Cpu(len(cpus) + i, len(cpus) + i, numa, numa) for i in range(count)]
+        nodes.append(Numa(numa, memory, tuple(pages), _distances(zone, sorted(zones))))
+    if not cpus:
+        raise zones[min(zones)].error("no zone has CPUs")
+    plugins = tuple(DevicePlugin(name, tuple(own)) for name, own in devices.items() if own)
+    return Machine(cpus=tuple(cpus), numa=tuple(nodes), plugins=plugins)
+
+
+def _amount(part: Part) -> int:
+    value = part.value
+    try:
+        amount = Quantity.parse(str(value)) if isinstance(value, str | int) else None
+    except ValueError:
+        amount = None
+    if amount is None or amount.nano < 0 or amount.nano % NANO:
+        raise part.error(f"{value!r} is not a whole amount", "write it like 32 or 256Gi")
+    return amount.nano // NANO
+
+
+def _size(resource: Part, name: str) -> int:
+    try:
+        size = Quantity.parse(name.removeprefix(HUGEPAGES)).value
+    except ValueError:
+        size = 0
+    if size < 1:
+        raise resource.at("name").error(f"{name!r} is not a page size", "write it like hugepages-2Mi")
+    return size
+
+
+def _distances(zone: Part, order: list[int]) -> tuple[int, ...]:
+    """The costs to all zones; nothing when one is missing."""
+    costs: dict[int, int] = {}
+    for cost in zone.at("costs").items("a list of costs"):
+        number = ZONE.fullmatch(cost.at("name").text())
+        if number:
+            costs[int(number[1])] = cost.at("value").integer(0, 1 << 31)
+    return tuple(costs[i] for i in order) if costs.keys() >= set(order) else ()
