@@ -201,7 +201,7 @@ def test_all_in_one_file(
 def test_machine(prints: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(capsys, "--from", *prints, "--machine")
     assert status == 2
-    assert "no machine file can be made of this: the core id of CPUs 0-7 is not known" in err
+    assert "the CPU topology is not known: the core id of CPUs 0-7 is not known" in err
     assert "--assume" in err
     status, out, err = run(capsys, "--from", *prints, "--machine", "--assume")
     assert (status, err) == (0, "")
@@ -225,8 +225,8 @@ def test_machine(prints: list[str], tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.txt", "hello", "a.txt: is nothing that tells about hardware"),
-        ("a.txt", "", "a.txt: is nothing that tells about hardware"),
+        ("a.txt", "hello", "a.txt: has nothing in it that tells about hardware"),
+        ("a.txt", "", "a.txt: is empty"),
         ("a.xml", "<topology>\n<object>", "a.xml:2: is not valid XML: no element found"),
         ("a.xml", '<!DOCTYPE t [<!ENTITY a "b">]>\n<topology/>', "a.xml:1: declares entities"),
         ("a.json", '{"kind": "Hardware", "cpus": [{}]}', "a.json:1: is not saved hardware"),
@@ -246,8 +246,8 @@ def test_unreadable(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--from", "/nowhere/at/all"], "cannot be read: No such file or directory"),
-        (["--from", "/tmp"], "is a folder; pass a copy of /sys and /proc as --root"),
+        (["--from", "/nowhere/at/all"], "/nowhere/at/all: there is no such file"),
+        (["--from", "/tmp"], "/tmp: is a directory"),
         (["--root", "/nowhere"], "/nowhere: does not exist"),
         (["--from", "-", "-"], "can be read only once"),
         (["some.txt"], "write --from some.txt"),

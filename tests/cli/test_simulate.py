@@ -446,6 +446,12 @@ def test_bad_values(
     refused(run(capsys, here), str(here / file), *words)
 
 
+OF_A_MACHINE = {
+    "there is no such file": "is neither a file, a folder nor a machine",
+    "is a directory": "has neither sys nor proc nor machine.yaml",
+}
+
+
 @pytest.mark.parametrize("file", ["machine.yaml", "kubelet.yaml", "pod.yaml"])
 @pytest.mark.parametrize(("content", "words"), [
     pytest.param(None,                        "there is no such file",   id="missing"),
@@ -472,6 +478,8 @@ def test_files_that_are_none(
         path.mkdir()
     elif content is not None:
         path.write_bytes(content)
+    if file == "machine.yaml":
+        words = OF_A_MACHINE.get(words, words)
     refused(run(capsys, here), str(path), words)
 
 

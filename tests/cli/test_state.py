@@ -211,7 +211,7 @@ def test_a_bundle_has_everything(capsys: Capture, tmp_path: Path) -> None:
     pytest.param(["show", "empty"],                                    ["empty", "has no kubelet state files"],  id="an empty folder"),
     pytest.param(["show", "machine.yaml"],                             ["machine.yaml", "is not a kubelet state file"], id="another file"),
     pytest.param(["verify", "state", "--kube", "1.9"],                 ["--kube", "1.9"],                        id="an old release"),
-    pytest.param(["verify", "state", "--machine", "nothing"],          ["'nothing' is neither a file nor a machine"], id="no machine"),
+    pytest.param(["verify", "state", "--machine", "nothing"],          ["'nothing' is neither a file, a folder nor a machine"], id="no machine"),
     pytest.param(["verify", "state", "--pods", "machine.yaml"],        ["machine.yaml"],                         id="no pods"),
     pytest.param(["verify", "state", "--machine", "-", "--pods", "-"], ["standard input"],                       id="standard input twice"),
     pytest.param(["repair", "state"],                                  ["nothing to repair was named", "verify"], id="nothing to repair"),

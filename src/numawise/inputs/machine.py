@@ -169,6 +169,9 @@ def _one(word: str, node: str) -> MachineInput:
         for name in MACHINE_FILES:
             if (path / name).is_file() and not (path / "sys").is_dir():
                 return _file(str(path / name), node)
+        if not (path / "sys").is_dir() and not (path / "proc").is_dir():
+            advice = "give a copy of a machine's /sys and /proc, or a folder with machine.yaml"
+            raise InputError("has neither sys nor proc nor machine.yaml", file=word, advice=advice)
         return _titled(discover(path), path.resolve().name, word)
     if file:
         return _file(word, node)
@@ -204,9 +207,6 @@ def _host(root: Path) -> Hardware:
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
         raise InputError(what, file=str(root), advice="give the folder that stands for /")
-    if root != LIVE and not (root / "sys").is_dir() and not (root / "proc").is_dir():
-        advice = "give a copy of a machine's /sys and /proc, or a folder with machine.yaml"
-        raise InputError("has neither sys nor proc", file=str(root), advice=advice)
     return read_live(None if root == LIVE else root)
 
 
@@ -231,7 +231,12 @@ def _file(path: str, node: str) -> MachineInput:
         return _value(documents[0], name, _title(path), node)
     from numawise.codec.hardware.combine import combine  # noqa: PLC0415 - machine files do without
 
-    return _titled(combine(list(_readings(text, name))), _title(path), name)
+    try:
+        return _titled(combine(list(_readings(text, name))), _title(path), name)
+    except InputError:
+        if Path(path).suffix in (".yaml", ".yml", ".json"):
+            return _value(read_documents(read_raw(path)[0], name)[0], name, _title(path), node)
+        raise
 
 
 def _is_one(value: object) -> bool:
@@ -266,6 +271,8 @@ def _readings(text: str, name: str) -> Iterator[Hardware]:
         if reading is not None:
             known = True
             yield reading
+    if not text.strip():
+        raise InputError("is empty", file=name, advice=PRINTS)
     if not known:
         raise InputError("has nothing in it that tells about hardware", file=name, advice=PRINTS)
 
