@@ -1,4 +1,11 @@
-"""The one call: what the kubelet does, given a machine, rules, the present state and a pod."""
+"""The one call: what the kubelet does, given a machine, rules, the present state and a pod.
+
+Rules kept here:
+
+1. The managers allocate first, and the predicates judge the sums afterwards.  Either may refuse the pod; what
+   it was given by then stays until it is collected.
+2. Without sums the managers alone decide, as in recordings of these.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,6 +13,7 @@ from dataclasses import dataclass
 from numawise.engine.device.allocate import Pick, lowest
 from numawise.engine.failure import Crash
 from numawise.engine.hint import Hint
+from numawise.engine.predicates import Insufficient, Sums, asked, fits
 from numawise.engine.state import Draft, NodeState
 from numawise.engine.topology.scope import Admission, Refused
 from numawise.engine.trace import Defect, Note, ignore
@@ -33,10 +41,12 @@ class Rejected:
     message: str
     container: str = ""
     provider: str = ""
-    """Whose allocation failed; '' when the topology policy refused."""
+    """Whose allocation failed; '' when the topology policy or the predicates refused."""
     error: str = ""
     by_chance: bool = False
     """Several device resources were asked for: which of them is complained about is chance."""
+    insufficient: Insufficient | None = None
+    """What the sums had too little of; None: the managers refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +66,9 @@ def admit(
     pod: PodRequest,
     note: Note = ignore,
     pick: Pick = lowest,
+    sums: Sums | None = None,
 ) -> Decision:
-    """Decide on one pod, exactly as the kubelet's admission does."""
+    """Decide on one pod, exactly as the kubelet's admission does; without ``sums``: as its managers do."""
     if note is not ignore and state.reusable.by(pod.uid):
         note(Defect("reuse-outlives-pod", pod.uid))
     draft = Draft(state)
@@ -69,6 +80,11 @@ def admit(
     except Crash as crash:
         note(Defect("crash", str(crash)))
         return Crashed(str(crash))
+    short = None
+    if sums is not None and not isinstance(outcome, Refused):
+        short = fits(rules, sums, asked(pod), draft.allocated)
+        if short is not None:
+            outcome = Refused(short.reason, short.message)
     if isinstance(outcome, Refused):
         draft.delete_key("active", pod.uid)
         draft.departed |= {pod.uid}
@@ -82,6 +98,7 @@ def admit(
             outcome.provider,
             outcome.error,
             outcome.by_chance,
+            short,
         )
     draft.set_key("active", pod.uid, pod)
     return Admitted(draft.freeze(), outcome)

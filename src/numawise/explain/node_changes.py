@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from numawise.engine.failure import SMT_ALIGNMENT
-from numawise.engine.holding import Holding, held_by
 from numawise.engine.lifecycle import devices_changed
+from numawise.engine.state import Holding, held_by
 from numawise.explain import words as tell
 from numawise.explain.case import Case, restarted, with_config, with_pod, without
 from numawise.explain.change import Setting, setting_patches, with_settings

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from numawise.engine.admit import Admitted, Rejected
-from numawise.engine.holding import held_by
 from numawise.engine.lifecycle import start_containers
-from numawise.engine.state import NodeState
+from numawise.engine.state import NodeState, held_by
 from numawise.explain.case import Case
 from numawise.explain.merge import Cause
 from numawise.explain.words import both, nodes_text, numa_text

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from numawise.engine.holding import Holding
+from numawise.engine.state import Holding
 from numawise.explain.case import Case
 from numawise.explain.change import SetAmount, place_of, sides_of
 from numawise.quantity import Quantity

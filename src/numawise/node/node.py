@@ -26,7 +26,7 @@ from numawise.engine.lifecycle import (
     remove,
     start_containers,
 )
-from numawise.engine.room import allocatable
+from numawise.engine.predicates import Sums, add, allocatable, asked, used
 from numawise.engine.start import Records, build, start
 from numawise.engine.state import NodeState
 from numawise.engine.trace import Note, Step, ignore
@@ -113,16 +113,40 @@ class Node:
     state: NodeState
     files: Files
     write_files: bool = True
+    predicates: bool = True
+    """The sums of all requests are judged, too (``OutOfcpu`` …); False: the managers alone decide."""
+    _counted: tuple[object, dict[str, int]] = (None, {})
+    """Live pods as they were counted last, and what they ask for together."""
 
     def allocatable(self) -> dict[str, int]:
         """What all pods together may ask for."""
         return allocatable(self.machine, self.settings.reservation, self.config, self.state)
 
+    def used(self, uid: str = "") -> dict[str, int]:
+        """What all live pods together ask for, without the one of the uid."""
+        state = self.state
+        if uid in state.active:
+            return used(state, uid)
+        if self._counted[0] is not state.active:
+            self._counted = (state.active, used(state))
+        return self._counted[1]
+
+    def ask(self, pod: PodRequest, note: Note = ignore, pick: Pick = lowest) -> Decision:
+        """What the kubelet would decide on a pod; nothing is kept."""
+        sums = Sums(self.allocatable(), self.used(pod.uid)) if self.predicates else None
+        return admit(self.machine, self.rules, self.state, pod, note, pick, sums)
+
     def admit(self, pod: PodRequest, note: Note = ignore, pick: Pick = lowest) -> Decision:
         """Admit one pod, and keep what came of it."""
-        decision = admit(self.machine, self.rules, self.state, pod, note, pick)
+        known = pod.uid in self.state.active
+        decision = self.ask(pod, note, pick)
         if isinstance(decision, Admitted | Rejected):
+            counted = self._counted[0] is self.state.active
             self.keep(decision.state)
+            if counted and not known and isinstance(decision, Admitted):
+                sums = dict(self._counted[1])
+                add(sums, asked(pod))
+                self._counted = (self.state.active, sums)
         return decision
 
     def start(

@@ -55,6 +55,7 @@ class _Replay:
         if isinstance(node, Refusal):
             return {"error": _refusal_data(node)}
         self.node = node
+        node.predicates = False  # the managers alone were recorded
         node.plugins_registered(self.plugins.values())
         rules = node.rules
         start = {
@@ -134,6 +135,7 @@ class _Replay:
             self.ended = True
             return {"op": "restart", "error": _refusal_data(node)}
         self.node = node
+        node.predicates = False
         late = argument.get("plugins") == "after-pods"
         if not late:
             node.plugins_registered(self.plugins.values())

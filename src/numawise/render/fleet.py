@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from numawise.apps.simulate.fleet import NOWHERE, PLACED, REJECTED, Fleet, Member, Sent, exclusive_cpus
-from numawise.engine.room import PODS, amount_text
+from numawise.engine.predicates import PODS, amount_text
 from numawise.render.simulation import Row, container_rows
 from numawise.render.table import GREEN, RED, YELLOW
 from numawise.render.words import counted

@@ -97,6 +97,8 @@ class Behaviour:
     cpu_file_tries_oldest_first: bool = False
     memory_file_may_lack_checksum: bool = True
     files_carry_data: bool = False
+    zero_requests_fit: bool = True
+    zero_scalars_fit: bool = True
 
 
 WAYS = (
@@ -243,6 +245,16 @@ WAYS = (
         "files_carry_data",
         "CPU and memory files hold their content twice: in the old form, and as text with pod entries.",
         since=(1, 37),
+    ),
+    Way(
+        "zero_requests_fit",
+        "A pod that asks for no CPU or no memory is not refused because others ask for too much of it.",
+        since=(1, 28),
+    ),
+    Way(
+        "zero_scalars_fit",
+        "Likewise for huge pages and devices of which it asks for zero.",
+        since=(1, 26),
     ),
 )
 

@@ -8,7 +8,7 @@ from numawise.apps.simulate.fleet import FIRST, NOWHERE, PLACED, REJECTED, SPREA
 from numawise.codec.machine import machine_from
 from numawise.codec.pod import pod_from, unique_uids
 from numawise.engine.admit import Admitted
-from numawise.engine.room import asked, lack, used
+from numawise.engine.predicates import Sums, asked, fits, used
 from numawise.explain.case import requested
 from numawise.node.node import Files, Node, boot, simulate
 from numawise.request.defaults import RawPod
@@ -68,7 +68,8 @@ def plainly(pods: tuple[RawPod, ...], nodes: list[Node], *, spread: bool) -> lis
         found.append(None)
         for at in order:
             request = requested(pod, nodes[at].rules)
-            if lack(nodes[at].allocatable(), used(nodes[at].state), asked(request)):
+            sums = Sums(nodes[at].allocatable(), used(nodes[at].state))
+            if fits(nodes[at].rules, sums, asked(request), nodes[at].state.devices.allocated):
                 continue
             before = nodes[at].state
             (one,) = simulate(nodes[at], [request])
@@ -170,13 +171,3 @@ def test_allocatable() -> None:
 def test_asked(spec: dict[str, object], expected: dict[str, int]) -> None:
     pod = pod_from({"metadata": {"name": "p"}, "spec": spec})
     assert asked(requested(pod, kubelet().rules)) == {"pods": 1, **expected}
-
-
-def test_the_first_resource_that_is_short() -> None:
-    assert lack({"cpu": 10}, {"cpu": 4}, {"cpu": 6}) is None
-    short = lack({"cpu": 10000}, {"cpu": 4500}, {"cpu": 6000})
-    assert short is not None
-    assert (short.reason, short.text) == ("OutOfcpu", "6 asked for, 5500m of 10 not requested yet")
-    memory = lack({"memory": 8 << 30}, {}, {"memory": 9 << 30})
-    assert memory is not None
-    assert memory.text == "9Gi asked for, 8Gi of 8Gi not requested yet"

@@ -89,6 +89,7 @@ def test_a_container_that_cannot_start() -> None:
     config = {"topologyManagerPolicy": "best-effort", "topologyManagerScope": "pod"}
     gates = {"featureGates": {"PodLevelResourceManagers": True}}
     node = kubelet(three_gpu_server(), **STATIC, **config, **gates)
+    node.predicates = False  # the sums would refuse it
     wanted = pod("p", f"a {GPU}=4", "b", level="cpu=2..2 memory=1Gi..1Gi")
     error = f"requested number of devices unavailable for {GPU}. Requested: 4, Available: 3"
     assert run(node, wanted)[0] == f"a {error}"

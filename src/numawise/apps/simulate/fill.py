@@ -2,8 +2,8 @@
 
 Rules kept here:
 
-1. A copy fits when the kubelet's managers admit it, its containers start, and the sum of all requests stays
-   within what is allocatable (``room``).
+1. A copy fits when the kubelet admits it, by its managers and by the sum of all requests, and its containers
+   start.
 2. The copy that does not fit leaves no trace.
 3. It ends at ``most`` copies in any case.
 """
@@ -11,9 +11,8 @@ Rules kept here:
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from numawise.engine.admit import Admitted, Crashed, Rejected, admit
+from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.lifecycle import start_containers
-from numawise.engine.room import add, asked, lack, used
 from numawise.engine.state import NodeState
 from numawise.explain.case import case_of, requested
 from numawise.explain.explain import explain
@@ -68,18 +67,15 @@ def fill_on(
     node: Node, found: Filled, version: Version, most: int = MOST, progress: Progress | None = None
 ) -> None:
     """Likewise, and put each copy among those found as soon as it runs."""
-    limit, sums = node.allocatable(), used(node.state)
     while found.count < most:
         raw = copy_of(found.pod, found.count)
         pod = requested(raw, node.rules)
-        want = asked(pod)
-        short = lack(limit, sums, want)
-        if short is not None:
-            found.stop = Stop(SUMS, short.reason, "", short.text)
-            return
-        decision = admit(node.machine, node.rules, node.state, pod)
+        decision = node.ask(pod)
         if isinstance(decision, Crashed):
             found.stop = Stop(CRASHED, "", decision.message, _why(node, raw, version))
+            return
+        if isinstance(decision, Rejected) and decision.insufficient is not None:
+            found.stop = Stop(SUMS, decision.reason, decision.message, decision.insufficient.text)
             return
         if isinstance(decision, Rejected):
             found.stop = Stop(REJECTED, decision.reason, decision.message, _why(node, raw, version))
@@ -91,7 +87,6 @@ def fill_on(
             return
         granted = NodeState(decision.state.cpu, decision.state.memory, state.devices)
         node.keep(state)
-        add(sums, want)
         found.copies.append(Simulated(pod, decision, (), started, granted))
         if progress is not None:
             progress(found.count)

@@ -2,8 +2,8 @@
 
 Rules kept here:
 
-1. Pods come in order, and nobody leaves.  A node must have room by sums (``room``) before its kubelet is
-   asked.
+1. Pods come in order, and nobody leaves.  A node must have enough by sums, as the scheduler sees it, before
+   its kubelet is asked.
 2. ``first``: the first node in order whose kubelet admits the pod and starts its containers.  ``spread``:
    likewise, but the emptiest first.  ``sums``: the emptiest by sums, as a scheduler sends it that knows no
    NUMA nodes; when the kubelet there refuses, the pod has failed.
@@ -19,7 +19,7 @@ from itertools import count
 from numawise.apps.simulate.fill import Progress
 from numawise.engine.admit import Crashed, Rejected, admit
 from numawise.engine.lifecycle import start_containers
-from numawise.engine.room import add, asked, lack, used
+from numawise.engine.predicates import Insufficient, Sums, add, asked, fits, used
 from numawise.engine.state import NodeState
 from numawise.explain.case import case_of, requested
 from numawise.explain.explain import explain
@@ -190,7 +190,7 @@ class _Desk:
         lacks: Counter[str] = Counter()
         for member in self.in_order():
             pod, want = self.want(member, raw)
-            short = lack(member.allocatable, member.used, want)
+            short = _lack(member, want)
             if short is not None:
                 lacks[short.reason] += 1
                 continue
@@ -226,7 +226,7 @@ class _Desk:
         """What a kubelet would do with a pod, or why it would not; nothing is kept (rules 1 and 3)."""
         node = member.node
         pod, want = self.want(member, raw)
-        short = lack(member.allocatable, member.used, want)
+        short = _lack(member, want)
         if short is not None:
             return short.reason
         decision = admit(node.machine, node.rules, node.state, pod)
@@ -257,6 +257,11 @@ class _Desk:
             if not known.refused[member.token].startswith("OutOf"):
                 return _why(member, raw)
         return ""
+
+
+def _lack(member: Member, want: dict[str, int]) -> Insufficient | None:
+    sums = Sums(member.allocatable, member.used)
+    return fits(member.node.rules, sums, want, member.node.state.devices.allocated)
 
 
 def _why(member: Member, raw: RawPod) -> str:
