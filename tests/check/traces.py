@@ -153,6 +153,8 @@ def first_pod(scenario: Data, result: Data) -> tuple[str, Data] | None:
     assert isinstance(pod, PodSource)
     every = [*pod_findings(pod, context), *environment_findings(pod, context), *fit_findings(pod, context)]
     codes = {finding.code for finding in every}
+    if any(finding.code == "NW420" and "OutOf" in finding.message for finding in every):
+        return None  # by the sums, and the managers alone were recorded
     said = "crash" if "NW428" in codes else "never" if "NW420" in codes else "fine"
     return said, result["steps"][0]
 

@@ -66,7 +66,7 @@ class Insufficient:
         """In a sentence for people."""
         requested, total = (amount_text(self.resource, size) for size in (self.requested, self.capacity))
         left = amount_text(self.resource, max(0, self.capacity - self.used))
-        return f"{requested} requested, {left} of {total} not requested yet"
+        return f"{requested} asked for, {left} of {total} not requested yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +80,20 @@ class Sums:
 def fits(
     rules: Rules, sums: Sums, asked: Amounts, allocated: Mapping[str, Collection[str]]
 ) -> Insufficient | None:
-    """The resource that a pod is refused for; None: it fits.
+    """The resource that the kubelet refuses a pod for; None: it fits.
 
     ``allocated``: the devices that count as taken, those of the pod among them.
     """
-    behaviour = rules.behaviour
-    limits, used = dict(sums.allocatable), sums.used
+    limits = dict(sums.allocatable)
     for resource, devices in allocated.items():
         limits[resource] = max(limits.get(resource, 0), len(devices))
     wanted = {name: size for name, size in asked.items() if name in limits or not _extended(name)}
+    return insufficient(rules, Sums(limits, sums.used), wanted)
+
+
+def insufficient(rules: Rules, sums: Sums, wanted: Amounts) -> Insufficient | None:
+    """The first resource of which there is too little (rule 4), as the scheduler sees it, too."""
+    behaviour, limits, used = rules.behaviour, sums.allocatable, sums.used
     if used.get(PODS, 0) + 1 > limits.get(PODS, MOST_PODS):
         return Insufficient(PODS, 1, used.get(PODS, 0), limits.get(PODS, MOST_PODS))
     if not any(wanted.get(name) for name in (CPU, MEMORY)) and not any(map(_scalar, wanted)):

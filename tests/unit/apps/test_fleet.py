@@ -8,7 +8,7 @@ from numawise.apps.simulate.fleet import FIRST, NOWHERE, PLACED, REJECTED, SPREA
 from numawise.codec.machine import machine_from
 from numawise.codec.pod import pod_from, unique_uids
 from numawise.engine.admit import Admitted
-from numawise.engine.predicates import Sums, asked, fits, used
+from numawise.engine.predicates import Sums, asked, insufficient, used
 from numawise.explain.case import requested
 from numawise.node.node import Files, Node, boot, simulate
 from numawise.request.defaults import RawPod
@@ -69,7 +69,7 @@ def plainly(pods: tuple[RawPod, ...], nodes: list[Node], *, spread: bool) -> lis
         for at in order:
             request = requested(pod, nodes[at].rules)
             sums = Sums(nodes[at].allocatable(), used(nodes[at].state))
-            if fits(nodes[at].rules, sums, asked(request), nodes[at].state.devices.allocated):
+            if insufficient(nodes[at].rules, sums, asked(request)):
                 continue
             before = nodes[at].state
             (one,) = simulate(nodes[at], [request])

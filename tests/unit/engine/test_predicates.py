@@ -65,8 +65,8 @@ def test_the_kubelets_words() -> None:
     assert (
         found.message == "Node didn't have enough resource: cpu, requested: 6000, used: 4500, capacity: 10000"
     )
-    assert found.text == "6 requested, 5500m of 10 not requested yet"
-    assert Insufficient("memory", 9 * GI, 0, 8 * GI).text == "9Gi requested, 8Gi of 8Gi not requested yet"
+    assert found.text == "6 asked for, 5500m of 10 not requested yet"
+    assert Insufficient("memory", 9 * GI, 0, 8 * GI).text == "9Gi asked for, 8Gi of 8Gi not requested yet"
 
 
 def test_a_pod_asks_for_the_most_it_needs_at_one_time() -> None:

@@ -2,8 +2,8 @@
 
 Rules kept here:
 
-1. A copy fits when the kubelet admits it, by its managers and by the sum of all requests, and its containers
-   start.
+1. A copy fits when the scheduler would send it (the sum of all requests stays within what is allocatable),
+   the kubelet admits it, and its containers start.
 2. The copy that does not fit leaves no trace.
 3. It ends at ``most`` copies in any case.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.lifecycle import start_containers
+from numawise.engine.predicates import Sums, asked, insufficient
 from numawise.engine.state import NodeState
 from numawise.explain.case import case_of, requested
 from numawise.explain.explain import explain
@@ -67,15 +68,17 @@ def fill_on(
     node: Node, found: Filled, version: Version, most: int = MOST, progress: Progress | None = None
 ) -> None:
     """Likewise, and put each copy among those found as soon as it runs."""
+    limit = node.allocatable()
     while found.count < most:
         raw = copy_of(found.pod, found.count)
         pod = requested(raw, node.rules)
+        short = insufficient(node.rules, Sums(limit, node.used()), asked(pod))
+        if short is not None:
+            found.stop = Stop(SUMS, short.reason, "", short.text)
+            return
         decision = node.ask(pod)
         if isinstance(decision, Crashed):
             found.stop = Stop(CRASHED, "", decision.message, _why(node, raw, version))
-            return
-        if isinstance(decision, Rejected) and decision.insufficient is not None:
-            found.stop = Stop(SUMS, decision.reason, decision.message, decision.insufficient.text)
             return
         if isinstance(decision, Rejected):
             found.stop = Stop(REJECTED, decision.reason, decision.message, _why(node, raw, version))

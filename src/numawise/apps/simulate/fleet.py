@@ -19,7 +19,7 @@ from itertools import count
 from numawise.apps.simulate.fill import Progress
 from numawise.engine.admit import Crashed, Rejected, admit
 from numawise.engine.lifecycle import start_containers
-from numawise.engine.predicates import Insufficient, Sums, add, asked, fits, used
+from numawise.engine.predicates import Insufficient, Sums, add, asked, insufficient, used
 from numawise.engine.state import NodeState
 from numawise.explain.case import case_of, requested
 from numawise.explain.explain import explain
@@ -260,8 +260,7 @@ class _Desk:
 
 
 def _lack(member: Member, want: dict[str, int]) -> Insufficient | None:
-    sums = Sums(member.allocatable, member.used)
-    return fits(member.node.rules, sums, want, member.node.state.devices.allocated)
+    return insufficient(member.node.rules, Sums(member.allocatable, member.used), want)
 
 
 def _why(member: Member, raw: RawPod) -> str:
