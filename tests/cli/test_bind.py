@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from numawise.host import mempolicy
+from tests import needs
 from tests.cli.run import ROOT, Ran, numawise, program, refused
 
+pytestmark = needs.PROC
 ALLOWED = sorted(os.sched_getaffinity(0))
 LAUNCHERS = ("LOCAL_RANK", "SLURM_", "OMPI_", "PMI_", "MPI_", "NUMAWISE_", "OMP_", "CUDA_", "GOMP_")
 SHOW = (

@@ -11,6 +11,7 @@ import pytest
 
 from numawise.cli.flags import FORMATS
 from numawise.host import mempolicy
+from tests import needs
 from tests.cli.run import ROOT, numawise, refused
 
 MACHINE = "2s 2n 8c 2t 4gpu"
@@ -83,6 +84,8 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert not [name for name in found["environment"] if name.startswith("NUMAWISE")]
 
 
+@needs.PROC
+@needs.SYS
 def test_this_machine_and_nothing_is_held(capsys: pytest.CaptureFixture[str]) -> None:
     first = numawise(capsys, "flags", "--cpus", 1, "--format", "taskset")
     assert first.status == 0
@@ -95,6 +98,8 @@ def test_this_machine_and_nothing_is_held(capsys: pytest.CaptureFixture[str]) ->
         assert done.stdout == "1\n", f"CPU {cpu}"
 
 
+@needs.PROC
+@needs.SYS
 @binds_memory
 def test_a_hold(capsys: pytest.CaptureFixture[str], held: str) -> None:
     ran = numawise(capsys, "flags", "--hold", held, "--format", "env")
@@ -113,6 +118,8 @@ def test_a_hold(capsys: pytest.CaptureFixture[str], held: str) -> None:
     assert "train" in no.err
 
 
+@needs.PROC
+@needs.SYS
 @binds_memory
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 def test_ranks_within_a_hold(tmp_path: Path) -> None:
@@ -139,11 +146,11 @@ def test_ranks_within_a_hold(tmp_path: Path) -> None:
 
 # fmt: off
 @pytest.mark.parametrize(("arguments", "words"), [
-    pytest.param(["--cpus", "4000"],                                  ["4000 CPUs"],                        id="more than the machine has"),
+    pytest.param(["--cpus", "4000"],                                  ["4000 CPUs"],                        marks=needs.SYS, id="more than the machine has"),
     pytest.param(["--gpus", "9", "--machine", MACHINE],               ["9 GPUs"],                           id="more GPUs than the machine has"),
     pytest.param(["--gpu-ids", "GPU77", "--machine", MACHINE],        ["GPU77"],                            id="no such GPU"),
     pytest.param(["--cpus", "x"],                                     ["--cpus", "'x'"],                    id="no number"),
-    pytest.param(["--hold", "nosuch"],                                ["'nosuch'", "numawise ps"],           id="no such hold"),
+    pytest.param(["--hold", "nosuch"],                                ["'nosuch'", "numawise ps"],           marks=needs.PROC, id="no such hold"),
     pytest.param(["--hold", "x", "--cpus", "2"],                      ["--hold and --cpus"],                id="a hold and a wish"),
     pytest.param(["--hold", "x", "--device", "nvme=1"],               ["--hold and --device"],              id="a hold and a device"),
     pytest.param(["--hold", "x", "--machine", MACHINE],               ["--hold and --machine"],             id="a hold and another machine"),

@@ -15,6 +15,7 @@ from numawise.host.processes import start_time
 from numawise.ledger.place import boot_id, machine_id
 from numawise.ledger.store import Ledger
 from numawise.results.hold import Grant, Hold, Owner
+from tests import needs
 from tests.cli.run import EXAMPLES, numawise, refused
 from tests.machines.pictures import HERE, WIDTH
 
@@ -177,6 +178,7 @@ def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
 # --- holds ---------------------------------------------------------------------------------------
 
 
+@needs.PROC
 def test_the_holds_of_this_host(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

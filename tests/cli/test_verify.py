@@ -23,8 +23,10 @@ from numawise.ledger.store import Ledger
 from numawise.machine.locality import memory_near, numa_of
 from numawise.results.hold import Grant, Hold, Owner
 from numawise.sets import bits_of
+from tests import needs
 from tests.cli.run import Ran, numawise, refused
 
+pytestmark = needs.PROC
 CPUS = sorted(os.sched_getaffinity(0))
 CPU, EVERY = CPUS[-1], bits_of(CPUS)
 TWO = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")

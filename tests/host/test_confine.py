@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import needs
 from tests.jobs import Job, as_user, become, in_child, without_calls
 
 from numawise.errors import HostError
@@ -33,7 +34,7 @@ root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 version_1 = pytest.mark.skipif(
     confine.CGROUP_V1 not in OPEN, reason="needs control groups version 1 and root"
 )
-pytestmark = pytest.mark.skipif(not OTHER, reason="needs two CPUs")
+pytestmark = [needs.PROC, pytest.mark.skipif(not OTHER, reason="needs two CPUs")]
 every_mode = pytest.mark.parametrize("mode", [
     pytest.param(confine.SYSTEMD,   marks=pytest.mark.skipif(confine.SYSTEMD not in OPEN, reason="needs systemd")),
     pytest.param(confine.CGROUP_V2, marks=pytest.mark.skipif(confine.CGROUP_V2 not in OPEN, reason="needs version 2")),

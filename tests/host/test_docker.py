@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from tests import needs
 from tests.waiting import PATIENCE, until
 
 from numawise.apps.launch.containers.life import OPTIONS, ended, engine_of, unheld
@@ -34,6 +35,7 @@ NEEDED = [tool for tool in ("dockerd", "docker", "busybox") if shutil.which(tool
 ALLOWED = "Cpus_allowed_list:"
 
 pytestmark = [
+    needs.PROC,
     pytest.mark.skipif(os.geteuid() != 0, reason="a docker daemon needs root"),
     pytest.mark.skipif(bool(NEEDED), reason=f"not installed: {', '.join(NEEDED)}"),
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two containers need two CPUs"),

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests import needs
 
 from numawise.errors import HostError
 from numawise.host import cgroup, confine, systemd
@@ -276,6 +277,7 @@ def test_whether_scopes_are_open(tmp_path: Path, files: dict[str, str], problem:
     assert systemd.problem(host(tmp_path, [V2], ["0::/"], top() | files)) == problem
 
 
+@needs.PROC
 def test_affinity() -> None:
     cpus, mems = confine.allowed()
     one = cpus & -cpus

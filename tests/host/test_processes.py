@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests import needs
 from tests.jobs import Job, as_user, fork, in_child
 from tests.waiting import until
 
@@ -17,6 +18,7 @@ from numawise.errors import HostError
 from numawise.host import processes as subject
 from numawise.sets import bits_of, parse_ids
 
+pytestmark = needs.PROC
 EXIT_THREAD = {"x86_64": 60, "aarch64": 93, "ppc64le": 1, "s390x": 1, "riscv64": 93}
 REST = "S 7 8 9 0 -1 4194560 1 0 0 0 2 3 0 0 20 0 1 0 4711 1000 5 18446744073709551615"
 

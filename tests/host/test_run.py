@@ -15,6 +15,7 @@ from tests.waiting import PATIENCE
 from numawise.host.confine import modes
 from numawise.sets import ids_of, parse_ids
 
+pytestmark = needs.PROC
 CPUS = len(os.sched_getaffinity(0))
 MASK = "grep -h Cpus_allowed_list /proc/self/status | cut -f2"
 OPEN = {"affinity", *(mode.name.split()[0] for mode in modes() if not mode.problem)}

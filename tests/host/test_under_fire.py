@@ -4,9 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests import needs
 from tests.host.under_fire import crash, parallel
 
-pytestmark = pytest.mark.skipif(not shutil.which("flock"), reason="needs flock of util-linux")
+pytestmark = [needs.PROC, pytest.mark.skipif(not shutil.which("flock"), reason="needs flock of util-linux")]
 
 
 def test_two_hundred_at_once_from_twenty_processes(tmp_path: Path) -> None:

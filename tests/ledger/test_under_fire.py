@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.waiting import PATIENCE
 
+pytestmark = needs.PROC
 ROOT = Path(__file__).parents[2]
 
 

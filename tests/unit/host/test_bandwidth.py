@@ -11,6 +11,7 @@ from numawise.errors import HostError
 from numawise.host import bandwidth as cuda
 from numawise.host.bandwidth import PATIENCE, Rate, buffer_size, in_child, measure_memory
 from numawise.host.mempolicy import problem
+from tests import needs
 
 MIB = 1 << 20
 
@@ -72,6 +73,7 @@ def test_children_that_fail(work: object, words: str) -> None:
     assert (children.read_text() if children.exists() else "") == before  # nothing is left behind
 
 
+@needs.PROC
 def test_what_a_child_found() -> None:
     files = len(list(Path("/proc/self/fd").iterdir()))
     assert in_child(lambda: {"a": list(range(100_000))}, PATIENCE) == {"a": list(range(100_000))}

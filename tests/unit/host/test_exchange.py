@@ -14,6 +14,7 @@ import pytest
 from numawise.errors import HostError
 from numawise.host.exchange import Exchange, exchange
 from numawise.host.kubelet import DEFAULT_DIRECTORY, kubelet_on, root_directory
+from tests import needs
 from tests.waiting import PATIENCE, until
 
 NOW = 1_700_000_000.0
@@ -153,6 +154,7 @@ def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(timeout=PATIENCE)
 
 
+@needs.PROC
 @pytest.mark.skipif(not shutil.which("sh"), reason="no shell")
 @pytest.mark.parametrize(("other", "found"), [(False, True), (True, False)])
 def test_a_kubelet_runs(tmp_path: Path, other: bool, found: bool) -> None:  # noqa: FBT001 - columns

@@ -26,6 +26,7 @@ from numawise.host.placed import (
     variable_of,
 )
 from numawise.sets import bits_of, format_ids
+from tests import needs
 from tests.unit.host.trees import grow
 from tests.waiting import until
 
@@ -110,6 +111,7 @@ def one_cpu() -> int:
 # --- real processes ---------------------------------------------------------------------------
 
 
+@needs.PROC
 def test_a_bound_process() -> None:
     cpu = one_cpu()
     with child(lambda: os.sched_setaffinity(0, {cpu})) as pid:
@@ -119,6 +121,7 @@ def test_a_bound_process() -> None:
         assert (found.parent, found.uid, found.kernel) == (os.getpid(), os.getuid(), False)
 
 
+@needs.PROC
 def test_a_thread_that_was_started_before_the_binding() -> None:
     every = bits_of(os.sched_getaffinity(0))
     if every.bit_count() < 2:
@@ -136,6 +139,7 @@ def test_a_thread_that_was_started_before_the_binding() -> None:
         assert masks == {True: 1 << cpu, False: every}
 
 
+@needs.PROC
 def test_memory_by_kind() -> None:
     size = 8 << 20
 
@@ -177,6 +181,7 @@ def test_what_has_ended_is_left_out() -> None:
     assert not variable_of(HERE, pid, "HOME")
 
 
+@needs.PROC
 def test_a_first_thread_that_has_ended_before_the_others() -> None:
     """What a program does whose main thread calls ``pthread_exit``."""
     code = (
@@ -196,6 +201,7 @@ def test_a_first_thread_that_has_ended_before_the_others() -> None:
             running.kill()
 
 
+@needs.PROC
 def test_processes_that_come_and_go_never_break_it() -> None:
     """Short-lived processes and threads, read while they live and die."""
     code = "import threading, os\nfor _ in range(40):\n t=threading.Thread(target=int); t.start(); os.waitpid(os.spawnlp(os.P_NOWAIT,'true','true'),0); t.join()"
@@ -220,6 +226,7 @@ def test_a_thread_of_the_kernel() -> None:
     assert not found.pages.parts
 
 
+@needs.PROC
 def test_no_rights() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to become somebody else")

@@ -16,6 +16,7 @@ from numawise.ledger.place import (
     network_file_system,
     system_ledger,
 )
+from tests import needs
 
 ID = "3d1219c7c4c5404aaa1f6d2a48adfda4"
 LOCAL = "/dev/sda1 / ext4 rw 0 0\n"
@@ -216,6 +217,7 @@ def test_boot(tmp_path: Path) -> None:
     assert boot_id(host(tmp_path, proc__sys__kernel__random__boot_id="05bbaee5-56f8\n")) == "05bbaee5-56f8"
 
 
+@needs.PROC
 def test_this_machine() -> None:
     assert len(boot_id()) == 36
     assert machine_id()

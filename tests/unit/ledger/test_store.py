@@ -14,6 +14,7 @@ from numawise.errors import LedgerError
 from numawise.ledger import rows
 from numawise.ledger.store import LARGEST_LOG, Ledger
 from numawise.results.hold import CONTAINER, PYTHON, Grant, Hold, MemoryPart, Owner
+from tests import needs
 from tests.unit.ledger.make import ALICE, BOB, MACHINE, ROOT, hold, opened, owner, record, recorded, waiter
 
 
@@ -269,6 +270,7 @@ with Ledger.open(path, machine) as ledger:
 """
 
 
+@needs.PROC
 @pytest.mark.parametrize("how", ["change", "sqlite alone"])
 def test_patience_ends_and_names_who_is_in_the_way(path: Path, how: str) -> None:
     record(path, hold("a"))
