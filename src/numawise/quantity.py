@@ -7,11 +7,15 @@ Rules kept here:
 3. ``exact`` tells whether the *text* was read on the kubelet's integer path.  The Memory
    Manager needs that, so ``1.5Gi`` and ``1536Mi`` are equal in value and not in use.
 4. ``str`` gives the canonical text: no fraction, the largest suffix that keeps it whole.
+5. A size typed on a command line is not read like one in a manifest: ``64g``, ``64G``, ``64Gi`` and ``64GiB``
+   are all 64 · 2³⁰ bytes there (``parse_size``), as docker, systemd and Slurm read them.
 """
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+
+from numawise.errors import InputError
 
 NANO = 10**9
 GRAMMAR = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
@@ -26,6 +30,29 @@ FAST_DIGITS = 18  # what surely fits into 64 bits
 
 BAD_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 BAD_SUFFIX = "unable to parse quantity's suffix"
+
+SIZE_UNITS = {"": 0, "b": 0} | {
+    letter + end: 10 * power for power, letter in enumerate("kmgtp", start=1) for end in ("", "b", "i", "ib")
+}
+LARGEST_SIZE = 1 << 60
+SIZE_ADVICE = "write it like 64g, 64Gi or 512m (1024-based, in any command)"
+
+
+def parse_size(text: str, field: str = "--memory") -> int:
+    """Bytes above 0 of a size that a person typed, rounded down (rule 5); a plain number counts bytes."""
+    word = text.strip().lower()
+    number = word.rstrip("abcdefghijklmnopqrstuvwxyz")
+    shift = SIZE_UNITS.get(word[len(number) :])
+    whole, _, fraction = number.strip().partition(".")
+    digits = whole + fraction
+    if shift is None or not whole or not (digits.isascii() and digits.isdecimal()):
+        raise InputError(f"{text!r} is not a size", field=field, advice=SIZE_ADVICE)
+    size: int = (int(digits) << shift) // 10 ** len(fraction)
+    if not 0 < size <= LARGEST_SIZE:
+        raise InputError(
+            f"{text!r} is out of range", field=field, advice="give at least one byte and at most 1024 PiB"
+        )
+    return size
 
 
 @dataclass(frozen=True, slots=True)

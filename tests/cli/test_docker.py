@@ -122,7 +122,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.param("", "run --cpuset-cpus 0 box",     ["--cpuset-cpus 0 is for numawise to decide"],   id="CPUs"),
     pytest.param("", "run --gpus all box",          ["--gpus all is for numawise", "--gpu-ids LIST"], id="GPUs"),
     pytest.param("--memory 1g", "run -m 2g box",    ["-m 2g is for numawise", "give the amount once"], id="memory twice"),
-    pytest.param("", "run -m much box",             ["docker run --memory", "'much' is no size"],    id="no size"),
+    pytest.param("", "run -m much box",             ["docker run --memory", "'much' is not a size"],    id="no size"),
     pytest.param("--gpu-ids 9", "run box",          ["'9' is no GPU of this machine"],               id="no such GPU"),
     pytest.param("--cpus 500", "run box",           ["cannot give that"],                            id="more than there is"),
     pytest.param("--name a/b", "run box",           ["'a/b' is no name"],                            id="no name"),

@@ -159,3 +159,59 @@ def test_ranks_within_a_hold(tmp_path: Path) -> None:
 def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], words: list[str]) -> None:
     refused(numawise(capsys, "flags", *arguments), *words)
 # fmt: on
+
+
+@pytest.mark.parametrize(("machine", "resource", "variable"), [
+    pytest.param("mi300x",   "amd.com/gpu",    "ROCR_VISIBLE_DEVICES", id="AMD"),
+    pytest.param("dgx-h100", "nvidia.com/gpu", "CUDA_VISIBLE_DEVICES", id="NVIDIA"),
+])  # fmt: skip
+def test_the_maker_of_a_gpu_survives_a_machine_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, machine: str, resource: str, variable: str
+) -> None:
+    file = tmp_path / "machine.yaml"
+    file.write_text(numawise(capsys, "machine", "new", machine).out)
+    saved = tmp_path / "hardware.json"
+    saved.write_text(numawise(capsys, "show", file, "-o", "json").out)
+    for name in (machine, file, saved):
+        ran = numawise(
+            capsys, "flags", "--cpus", 4, "--memory", "8g", "--gpus", 1, "--machine", name, "-o", "json"
+        )
+        formats = json.loads(ran.out)["formats"]
+        assert f'{resource}: "1"' in formats["kubernetes"]["text"]
+        assert f"export {variable}=0\n" in formats["env"]["text"]
+
+
+def test_gpus_of_an_unknown_maker_get_no_variables(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "machine.yaml"
+    file.write_text(
+        numawise(capsys, "machine", "new", "2s 2n 8c 2gpu").out.replace("nvidia.com/gpu", "example.com/gpu")
+    )
+    ran = numawise(capsys, "flags", "--cpus", 2, "--gpus", 1, "--machine", file, "-o", "json")
+    formats = json.loads(ran.out)["formats"]
+    assert 'example.com/gpu: "1"' in formats["kubernetes"]["text"]
+    assert "VISIBLE_DEVICES" not in formats["env"]["text"]
+    assert "the maker of GPU0 is unknown" in formats["docker"]["text"]
+
+
+@pytest.mark.parametrize("size", ["64g", "64G", "64Gi", "64GiB"])
+def test_a_size_means_the_same_in_every_command(capsys: pytest.CaptureFixture[str], size: str) -> None:
+    machine = ("--machine", "8gpu-server")
+    asked = ("--cpus", 8, "--memory", size)
+    ran = numawise(capsys, "run", "--dry-run", *machine, *asked, "-o", "json", "--", "true")
+    assert json.loads(ran.out)["memory"] == 64 << 30
+    ran = numawise(capsys, "flags", *machine, *asked, "-o", "json")
+    assert json.loads(ran.out)["placement"]["memory"] == 64 << 30
+    ran = numawise(capsys, "docker", "--print", *machine, *asked, "-o", "json", "--", "run", "box")
+    assert json.loads(ran.out)["memory"] == 64 << 30
+    ran = numawise(capsys, "plan", "pod", *machine, "--image", "box", *asked)
+    assert "memory: 64Gi" in ran.out
+    ran = numawise(capsys, "plan", "kubelet", *machine, "--reserve-memory", size)
+    assert "64Gi" in ran.out
+
+
+def test_a_bad_size_is_refused_in_the_same_words(capsys: pytest.CaptureFixture[str]) -> None:
+    told = "--memory: '64x' is not a size; write it like 64g, 64Gi or 512m"
+    refused(numawise(capsys, "run", "--memory", "64x", "--", "true"), told)
+    refused(numawise(capsys, "plan", "pod", "--machine", "dgx-h100", "--image", "x", "--memory", "64x"), told)

@@ -194,7 +194,7 @@ def test_a_bundle_stands_for_the_node(capsys: Capture, tmp_path: Path, new: Path
     pytest.param(["kubelet"],                                                        ["--machine", "is missing"],         id="no machine"),
     pytest.param(["kubelet", "--machine", "nothing"],                                ["'nothing' is neither"],            id="an unknown machine"),
     pytest.param(["kubelet", "--machine", "dgx-h100", "--reserve-cpus", "1000"],     ["--reserve-cpus", "1000 of 224"],   id="too many CPUs"),
-    pytest.param(["kubelet", "--machine", "dgx-h100", "--reserve-memory", "4TB"],    ["--reserve-memory", "4TB"],         id="no size"),
+    pytest.param(["kubelet", "--machine", "dgx-h100", "--reserve-memory", "4X"],    ["--reserve-memory", "4X"],          id="no size"),
     pytest.param(["kubelet", "--machine", "dgx-h100", "--reserve-memory", "4Ti"],    ["--reserve-memory", "4Ti of 2Ti"],  id="too much memory"),
     pytest.param(["kubelet", "--machine", "dgx-h100", "--hugepages", "1Gi"],         ["--hugepages", "'1Gi'"],            id="no number of pages"),
     pytest.param(["kubelet", "--machine", "dgx-h100", "--kube", "1.2"],              ["--kube", "1.2"],                   id="an old release"),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from numawise.quantity import BINARY, DECIMAL, SCIENTIFIC, Quantity
+from numawise.errors import InputError
+from numawise.quantity import BINARY, DECIMAL, SCIENTIFIC, Quantity, parse_size
 from tests.unit.build import exactly
 
 OVERFLOW = None
@@ -151,3 +152,18 @@ def test_of() -> None:
     assert str(Quantity.of(2 << 20)) == "2Mi"
     assert str(Quantity.of(2048, DECIMAL)) == "2048"
     assert Quantity.of(5).value == 5
+
+
+@pytest.mark.parametrize(("text", "size"), [
+    ("64g", 64 << 30), ("64G", 64 << 30), ("64Gi", 64 << 30), ("64GiB", 64 << 30), ("64GB", 64 << 30),
+    ("512m", 512 << 20), ("1.5g", 3 << 29), ("1024", 1024), ("1024b", 1024), ("2k", 2048), ("1t", 1 << 40),
+    ("0.1g", 107374182), ("64 Gi", 64 << 30), ("5", 5),
+])  # fmt: skip
+def test_size(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1g", "g", "1x", "1 000", "1e9", "99999999p", "64Gig", "٣g", "1.2.3g", ".5g", "1.0.", "x"])  # fmt: skip
+def test_no_size(text: str) -> None:
+    with pytest.raises(InputError, match=r"^--memory: "):
+        parse_size(text)

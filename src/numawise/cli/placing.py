@@ -18,7 +18,7 @@ def placement_options(command: Command) -> Command:
         click.option(
             "--cpus", metavar="N", default="", help="CPUs to have alone; 0.5 or 1500m: in the shared pool."
         ),
-        click.option("--memory", metavar="SIZE", default="", help="Memory, such as 64g."),
+        click.option("--memory", metavar="SIZE", default="", help="Memory, such as 64g or 64Gi (the same)."),
         click.option(
             "--gpus", metavar="N", type=click.IntRange(1, 1000), help="So many GPUs, the best linked."
         ),

@@ -80,8 +80,9 @@ def kubelet(
     simulated kubelet has started with it.
     """
     from numawise.apps.plan.kubelet import plan_kubelet  # noqa: PLC0415
-    from numawise.apps.plan.words import bytes_given, pages_given  # noqa: PLC0415
+    from numawise.apps.plan.words import pages_given  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415
+    from numawise.quantity import parse_size  # noqa: PLC0415
     from numawise.render.plan import kubelet_plan_data, kubelet_plan_yaml  # noqa: PLC0415
     from numawise.results.plan import PlanGoal  # noqa: PLC0415
 
@@ -91,7 +92,7 @@ def kubelet(
         goal=goal,
         version=node.profile.version,
         cpus=reserve_cpus,
-        memory=None if reserve_memory is None else bytes_given(reserve_memory, "--reserve-memory"),
+        memory=None if reserve_memory is None else parse_size(reserve_memory, "--reserve-memory"),
         alpha=alpha,
         hugepages=pages_given(hugepages),
     )

@@ -8,9 +8,8 @@ from numawise.host.files import Tree
 from numawise.host.pci import read_pci
 from numawise.host.sysfs import read_memory, read_nodes, read_threads
 from numawise.host.system import read_host
-from numawise.machine.hardware import DIFFERS, GPU, UNKNOWN, Hardware, MemoryNode, Remark
+from numawise.machine.hardware import DIFFERS, GPU, NVIDIA, UNKNOWN, Hardware, MemoryNode, Remark
 from numawise.machine.locality import short_address
-from numawise.machine.pci import NVIDIA
 
 ROOT = Path("/")
 MEMORY = "proc/meminfo"

@@ -19,7 +19,7 @@ from typing import Any
 
 from numawise.errors import HostError
 from numawise.host.files import Tree
-from numawise.machine.hardware import UNKNOWN, Gpu, Hardware, Matrix, Remark
+from numawise.machine.hardware import NVIDIA, UNKNOWN, Gpu, Hardware, Matrix, Remark
 from numawise.machine.locality import short_address
 from numawise.sets import format_ids, ids_of
 
@@ -112,6 +112,7 @@ def _gpu(asker: _Asker, name: str, handle: Any) -> Gpu:  # noqa: ANN401
         cpus=_mask(cpus),
         numa=None if near is None else tuple(ids_of(near)),
         own_numa=own if isinstance(own, int) and own >= 0 else None,
+        maker=NVIDIA,
     )
 
 
@@ -136,6 +137,7 @@ def _mig_instances(asker: _Asker, gpu: Gpu, handle: Any) -> list[Gpu]:  # noqa: 
                 numa=gpu.numa,
                 own_numa=gpu.own_numa,
                 parent=gpu.name,
+                maker=NVIDIA,
             )
         )
     return found

@@ -17,6 +17,7 @@ from numawise.machine.hardware import (
     ASSUMED,
     GPU,
     NIC,
+    NVIDIA,
     NVME,
     Cache,
     Gpu,
@@ -26,6 +27,7 @@ from numawise.machine.hardware import (
     PciDevice,
     Remark,
     Thread,
+    gpu_maker,
 )
 from numawise.sets import bits_of, format_ids
 
@@ -112,6 +114,7 @@ def build(plan: Plan) -> Hardware:
                 cpus=cpus.get(slot.numa),
                 numa=(slot.numa,) if slot.numa in cpus else None,
                 own_numa=slot.own_numa,
+                maker=gpu_maker(slot.model) or NVIDIA,
             )
             for slot in plan.slots
             if slot.kind == GPU

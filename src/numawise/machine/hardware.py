@@ -27,6 +27,12 @@ GPU, NIC, NVME, STORAGE, BRIDGE, HOST_BRIDGE, ACCELERATOR, OTHER = (
     "other",
 )
 
+NVIDIA, AMD, INTEL = 0x10DE, 0x1002, 0x8086
+"""PCI vendor ids of those who make GPUs."""
+GPU_RESOURCES = {NVIDIA: "nvidia.com/gpu", AMD: "amd.com/gpu", INTEL: "gpu.intel.com/i915"}
+"""What their device plugins call a whole GPU."""
+MAKER_WORDS = ((AMD, ("amd", "radeon", "instinct")), (INTEL, ("intel",)), (NVIDIA, ("nvidia", "tesla")))
+
 
 @dataclass(frozen=True, slots=True)
 class Remark:
@@ -122,6 +128,23 @@ class Gpu:
     """NUMA node of its own memory (Grace and POWER)."""
     parent: str = ""
     """Of a MIG instance: the GPU it is a part of."""
+    maker: int | None = None
+    """PCI vendor id of its maker."""
+    resource: str = ""
+    """What its device plugin calls it, where a machine file says so; '': the maker's usual name."""
+
+    @property
+    def resource_name(self) -> str:
+        """The Kubernetes resource it belongs to; '' when neither a file nor its maker tells."""
+        return self.resource or GPU_RESOURCES.get(self.maker or 0, "")
+
+
+def gpu_maker(model: str, function: "PciDevice | None" = None) -> int | None:
+    """Who made a GPU: as its PCI function says, else as the name of its model does."""
+    if function is not None and function.vendor is not None:
+        return function.vendor
+    words = model.lower()
+    return next((maker for maker, names in MAKER_WORDS if any(name in words for name in names)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +238,7 @@ def hardware_of(machine: Machine, name: str = "") -> Hardware:
     for plugin in machine.plugins:
         for device in plugin.devices:
             if GPU_RESOURCE.search(plugin.resource):
-                gpus.append(_gpu(machine, device))
+                gpus.append(_gpu(machine, device, plugin.resource))
             else:
                 others.append(_other(plugin.resource, device))
     return Hardware(
@@ -229,11 +252,17 @@ def hardware_of(machine: Machine, name: str = "") -> Hardware:
     )
 
 
-def _gpu(machine: Machine, device: Device) -> Gpu:
+def _gpu(machine: Machine, device: Device, resource: str) -> Gpu:
     cpus = 0
     for numa in device.numa or ():
         cpus |= machine.layout.numas.get(numa, 0)
-    return Gpu(name=device.id, cpus=cpus or None, numa=device.numa or None)
+    return Gpu(
+        name=device.id,
+        cpus=cpus or None,
+        numa=device.numa or None,
+        maker=gpu_maker(resource.partition("/")[0]),
+        resource=resource,
+    )
 
 
 def _other(resource: str, device: Device) -> PciDevice:

@@ -18,17 +18,25 @@ Rules kept here (cAdvisor's, defects included):
 
 from collections.abc import Iterator
 
-from numawise.machine.hardware import GPU, UNKNOWN, Gpu, Hardware, PciDevice, Remark, Thread
+from numawise.machine.hardware import (
+    AMD,
+    GPU,
+    GPU_RESOURCES,
+    INTEL,
+    NVIDIA,
+    UNKNOWN,
+    Hardware,
+    PciDevice,
+    Remark,
+    Thread,
+)
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.sets import bits_of, format_ids
 
 LARGEST_NUMA = 63
 """A NUMA mask of the kubelet has 64 bits."""
 KERNEL = "sysfs"
-RESOURCES = {0x10DE: "nvidia.com/gpu", 0x1002: "amd.com/gpu", 0x8086: "gpu.intel.com/i915"}
-DRIVERS = {"nvidia.com/gpu": {"nvidia"}, "amd.com/gpu": {"amdgpu"}, "gpu.intel.com/i915": {"i915", "xe"}}
-NVIDIA_GPU, AMD_GPU, INTEL_GPU = RESOURCES.values()
-AMD_WORDS, INTEL_WORDS = ("amd", "radeon", "instinct"), ("intel",)
+DRIVERS = {NVIDIA: {"nvidia"}, AMD: {"amdgpu"}, INTEL: {"i915", "xe"}}
 
 Cores = dict[tuple[int, int], list[Thread]]
 
@@ -133,30 +141,25 @@ def _gpu_plugins(hardware: Hardware) -> Iterator[DevicePlugin]:
     whole = [gpu for gpu in hardware.gpus if not gpu.parent]
     for gpu in whole:
         function = functions.get(gpu.address)
-        resource = RESOURCES.get(function.vendor or 0) if function else None
         numa = _numa_of_function(function) if function and function.numa is not None else gpu.numa
-        offers.setdefault(resource or _resource(gpu), []).append(Device(gpu.uuid or gpu.name, numa))
+        offers.setdefault(gpu.resource_name or GPU_RESOURCES[NVIDIA], []).append(
+            Device(gpu.uuid or gpu.name, numa)
+        )
     if not whole:
         bound = any(device.driver for device in hardware.pci)
         for device in hardware.pci:
-            resource = RESOURCES.get(device.vendor or 0) if device.kind == GPU else None
-            if resource and (not bound or device.driver in DRIVERS[resource]):
+            vendor = device.vendor or 0
+            resource = GPU_RESOURCES.get(vendor) if device.kind == GPU else None
+            if resource and (not bound or device.driver in DRIVERS[vendor]):
                 offers.setdefault(resource, []).append(Device(_device_id(device), _numa_of_function(device)))
     for resource, devices in offers.items():
         yield DevicePlugin(resource, tuple(devices))
 
 
-def _resource(gpu: Gpu) -> str:
-    model = gpu.model.lower()
-    if any(word in model for word in AMD_WORDS):
-        return AMD_GPU
-    return INTEL_GPU if any(word in model for word in INTEL_WORDS) else NVIDIA_GPU
-
-
 def _device_id(device: PciDevice) -> str:
     """Intel's plugin goes by the card's name; for the others the address is the best that PCI knows."""
     cards = (name for name in device.names if name.startswith("card"))
-    card = next(cards, "") if RESOURCES.get(device.vendor or 0) == INTEL_GPU else ""
+    card = next(cards, "") if device.vendor == INTEL else ""
     return f"{card}-0" if card else device.address
 
 

@@ -94,6 +94,7 @@ def gpus_of(hardware: Hardware) -> tuple[Gpu, ...]:
             model=device.model,
             cpus=device.local_cpus or None,
             numa=(device.numa,) if device.numa is not None and device.numa >= 0 else None,
+            maker=device.vendor,
         )
         for i, device in enumerate(gpu_functions(hardware.pci))
     )

@@ -4,17 +4,19 @@ from collections.abc import Iterable
 
 from numawise.machine.hardware import (
     ACCELERATOR,
+    AMD,
     BRIDGE,
     GPU,
     HOST_BRIDGE,
+    INTEL,
     NIC,
+    NVIDIA,
     NVME,
     OTHER,
     STORAGE,
     PciDevice,
 )
 
-NVIDIA, AMD, INTEL = 0x10DE, 0x1002, 0x8086
 GPU_MAKERS = frozenset({NVIDIA, AMD, INTEL, None})
 
 

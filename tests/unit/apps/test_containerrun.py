@@ -46,7 +46,7 @@ def test_image_name(image: str, expected: str) -> None:
 
 
 def test_memory_that_is_no_size() -> None:
-    with pytest.raises(InputError, match="docker run --memory: 'much' is no size"):
+    with pytest.raises(InputError, match="docker run --memory: 'much' is not a size"):
         container_wish(job("run -m much box").given, Wish(), {})
 
 

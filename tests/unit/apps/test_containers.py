@@ -12,15 +12,14 @@ from numawise.apps.launch.decide import Placement
 from numawise.apps.launch.environment import job_environment
 from numawise.errors import HostError
 from numawise.machine.catalog import machine_named
-from numawise.machine.hardware import GPU, Gpu, Hardware, PciDevice
-from numawise.machine.pci import AMD, INTEL, NVIDIA
+from numawise.machine.hardware import AMD, GPU, INTEL, NVIDIA, Gpu, Hardware, PciDevice
 from numawise.results.hold import Grant
 from numawise.sets import parse_ids
 
 GI = 1 << 30
 BARE = Hardware()
-SERVER = Hardware(gpus=tuple(Gpu(f"GPU{i}") for i in range(8)))
-WITH_IDS = Hardware(gpus=tuple(Gpu(f"GPU{i}", f"GPU-{i:08x}-0000") for i in range(8)))
+SERVER = Hardware(gpus=tuple(Gpu(f"GPU{i}", maker=NVIDIA) for i in range(8)))
+WITH_IDS = Hardware(gpus=tuple(Gpu(f"GPU{i}", f"GPU-{i:08x}-0000", maker=NVIDIA) for i in range(8)))
 
 
 def placed(
@@ -174,7 +173,8 @@ def test_nvidia(engine: str, hardware: Hardware, gpus: str, gear: Gear, expected
 
 def card(at: int, vendor: int, *names: str, model: str = "", parent: str = "") -> tuple[Gpu, PciDevice]:
     address = f"0000:{at:02x}:00.0"
-    return Gpu(f"GPU{at}", address=address, model=model, parent=parent), PciDevice(address, vendor, kind=GPU, names=names)
+    gpu = Gpu(f"GPU{at}", address=address, model=model, parent=parent, maker=vendor)
+    return gpu, PciDevice(address, vendor, kind=GPU, names=names)
 
 
 def cards(*found: tuple[Gpu, PciDevice]) -> Hardware:
@@ -210,10 +210,10 @@ def test_gpus_that_cannot_be_given(hardware: Hardware, gear: Gear, told: str) ->
 
 
 def test_mig_instances() -> None:
-    whole = Gpu("GPU1", "GPU-1", "0000:04:00.0")
-    parts = [Gpu(f"GPU1:{i}", f"MIG-{i}", "0000:04:00.0", parent="GPU1") for i in range(2)]
+    whole = Gpu("GPU1", "GPU-1", "0000:04:00.0", maker=NVIDIA)
+    parts = [Gpu(f"GPU1:{i}", f"MIG-{i}", "0000:04:00.0", parent="GPU1", maker=NVIDIA) for i in range(2)]
     unnamed = replace(parts[0], uuid="")
-    machine = Hardware(gpus=(Gpu("GPU0", "GPU-0", "0000:03:00.0"), whole, *parts))
+    machine = Hardware(gpus=(Gpu("GPU0", "GPU-0", "0000:03:00.0", maker=NVIDIA), whole, *parts))
     assert added("run box", Placement(Grant(), 0, 0, gpus=(parts[1],)), machine) == "--gpus '\"device=MIG-1\"'"
     assert added("run box", Placement(Grant(), 0, 0, gpus=(unnamed,)), machine) == "--gpus '\"device=1:0\"'"
 

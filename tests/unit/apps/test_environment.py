@@ -18,8 +18,7 @@ from numawise.apps.launch.environment import (
 )
 from numawise.errors import HostError
 from numawise.machine.catalog import machine_named
-from numawise.machine.hardware import GPU, Gpu, Hardware, PciDevice, Thread
-from numawise.machine.pci import AMD, INTEL, NVIDIA
+from numawise.machine.hardware import AMD, GPU, INTEL, NVIDIA, Gpu, Hardware, PciDevice, Thread, gpu_maker
 from numawise.machine.synthetic import synthetic
 from numawise.results.hold import Grant
 from numawise.sets import parse_ids
@@ -31,7 +30,7 @@ BARE = Hardware()
 def card(at: int, vendor: int, uuid: str = "", *, device: int | None = None) -> tuple[Gpu, PciDevice]:
     """A GPU with number and maker: on bus ``at``, so the order of the list need not be that of the bus."""
     address = f"0000:{at:02x}:00.0"
-    return Gpu(f"card{at}", uuid, address), PciDevice(
+    return Gpu(f"card{at}", uuid, address, maker=vendor), PciDevice(
         address, vendor=vendor, device=device, kind=GPU, class_code=0x030200
     )
 
@@ -164,17 +163,17 @@ def test_an_index_without_addresses() -> None:
 
 def test_pci_functions_alone_give_an_index() -> None:
     devices = tuple(card(at, NVIDIA)[1] for at in (9, 3, 5))
-    assert gpu_index(Hardware(pci=devices), Gpu("x", address="0000:09:00.0")) == 2
+    assert gpu_index(Hardware(pci=devices), Gpu("x", address="0000:09:00.0", maker=NVIDIA)) == 2
 
 
 def test_makers_are_known_by_model_where_pci_is_silent() -> None:
-    machine = Hardware(gpus=(Gpu("GPU0", model="AMD Instinct MI300X"),))
+    machine = Hardware(gpus=(Gpu("GPU0", maker=gpu_maker("AMD Instinct MI300X")),))
     assert gpu_variables(machine, *machine.gpus) == {"ROCR_VISIBLE_DEVICES": "0"}
 
 
 def test_mig_instances_go_by_uuid() -> None:
     parent, function = card(1, NVIDIA, "GPU-a")
-    part = Gpu("GPU0:1", "MIG-1", parent.address, parent=parent.name)
+    part = Gpu("GPU0:1", "MIG-1", parent.address, parent=parent.name, maker=NVIDIA)
     machine = Hardware(gpus=(parent, part), pci=(function,))
     assert gpu_variables(machine, part)["CUDA_VISIBLE_DEVICES"] == "MIG-1"
     for gpus in ((replace(part, uuid=""),), (part, replace(parent, uuid=""))):

@@ -15,8 +15,7 @@ from numawise.apps.launch.flags import FORMATS, Asked, asked_for, placement_of, 
 from numawise.codec.document import read_documents
 from numawise.codec.pod import decode_pods
 from numawise.errors import HostError
-from numawise.machine.hardware import GPU, Gpu, Hardware, PciDevice
-from numawise.machine.pci import AMD
+from numawise.machine.hardware import AMD, GPU, NVIDIA, Gpu, Hardware, PciDevice
 from numawise.machine.synthetic import synthetic
 from numawise.request.defaults import defaulted
 from numawise.request.model import GUARANTEED
@@ -195,14 +194,15 @@ def test_kubernetes_names_what_it_needs() -> None:
 
 
 def test_kubernetes_by_maker_and_size() -> None:
-    part = Gpu("GPU0:1", "MIG-1", model="NVIDIA A100 MIG 1g.5gb", parent="GPU0")
+    part = Gpu("GPU0:1", "MIG-1", model="NVIDIA A100 MIG 1g.5gb", parent="GPU0", maker=NVIDIA)
     plain = own()
     replaced = replace(plain, placement=replace(plain.placement, gpus=(part, SERVER.gpus[1])))
     found = FORMATS["kubernetes"](replaced)
     assert yaml.safe_load(str(found))["resources"]["limits"]["nvidia.com/mig-1g.5gb"] == "1"
     assert "mixed" in found.remarks[0]
     amd = Hardware(
-        gpus=(Gpu("GPU0", address="0000:01:00.0"),), pci=(PciDevice("0000:01:00.0", vendor=AMD, kind=GPU),)
+        gpus=(Gpu("GPU0", address="0000:01:00.0", maker=AMD),),
+        pci=(PciDevice("0000:01:00.0", vendor=AMD, kind=GPU),),
     )
     bits = parse_ids("0-1")
     asked = asked_for(Placement(Grant(cpus=bits), bits, 1, GIB, amd.gpus), amd)
@@ -229,7 +229,7 @@ def test_variables_are_quoted_for_a_shell() -> None:
 
 
 def test_one_that_cannot_be_told_does_not_hinder_the_others() -> None:
-    amd = Hardware(gpus=(Gpu("GPU0", model="AMD Instinct"),))
+    amd = Hardware(gpus=(Gpu("GPU0", model="AMD Instinct", maker=AMD),))
     asked = asked_for(Placement(Grant(cpus=1), 1, 1, gpus=amd.gpus), amd)
     found = texts(asked, tuple(FORMATS))
     assert str(found["docker"]).startswith("# GPU0 has no render node")

@@ -14,14 +14,14 @@ NVIDIA = replace(
     NVIDIA, gpus=tuple(replace(gpu, uuid=f"GPU-{i}{i}a-b{i}") for i, gpu in enumerate(NVIDIA.gpus))
 )
 NAMELESS = synthetic("2s 16c 4gpu")
-AMD = Hardware(gpus=tuple(Gpu(f"GPU{i}", f"GPU-{i}", model="AMD Instinct MI300X") for i in range(4)))
-INTEL = Hardware(gpus=tuple(Gpu(f"GPU{i}", model="Intel Data Center GPU Max 1550") for i in range(4)))
+AMD = Hardware(gpus=tuple(Gpu(f"GPU{i}", f"GPU-{i}", maker=0x1002) for i in range(4)))
+INTEL = Hardware(gpus=tuple(Gpu(f"GPU{i}", maker=0x8086) for i in range(4)))
 PARTS = Hardware(
     gpus=(
-        Gpu("GPU0", "GPU-0"),
-        Gpu("GPU0:0", "MIG-a", parent="GPU0"),
-        Gpu("GPU0:1", "MIG-b", parent="GPU0"),
-        Gpu("GPU1", "GPU-1"),
+        Gpu("GPU0", "GPU-0", maker=0x10DE),
+        Gpu("GPU0:0", "MIG-a", parent="GPU0", maker=0x10DE),
+        Gpu("GPU0:1", "MIG-b", parent="GPU0", maker=0x10DE),
+        Gpu("GPU1", "GPU-1", maker=0x10DE),
     )
 )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from numawise.apps.launch.request import Wish, make_wish, parse_cpus, parse_size
+from numawise.apps.launch.request import Wish, make_wish, parse_cpus
 from numawise.errors import InputError
 
 
@@ -17,20 +17,6 @@ def test_cpus(text: str, milli: int) -> None:
 def test_no_number_of_cpus(text: str) -> None:
     with pytest.raises(InputError, match="--cpus"):
         parse_cpus(text)
-
-
-@pytest.mark.parametrize(("text", "size"), [
-    ("64g", 64 << 30), ("64G", 64 << 30), ("64Gi", 64 << 30), ("64GiB", 64 << 30), ("64GB", 64 << 30),
-    ("512m", 512 << 20), ("1.5g", 3 << 29), ("1024", 1024), ("1024b", 1024), ("2k", 2048), ("1t", 1 << 40),
-])  # fmt: skip
-def test_size(text: str, size: int) -> None:
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "0", "-1g", "g", "1x", "1 000", "1e9", "99999999p", "64Gig"])  # fmt: skip
-def test_no_size(text: str) -> None:
-    with pytest.raises(InputError, match="--memory"):
-        parse_size(text)
 
 
 @pytest.mark.parametrize(("flags", "complaint"), [

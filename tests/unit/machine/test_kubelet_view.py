@@ -131,12 +131,12 @@ def test_a_copy_without_drivers() -> None:
 
 def test_gpus_by_their_own_library() -> None:
     gpus = (
-        Gpu("GPU0", uuid="GPU-aa", address=NVIDIA.address, numa=(0,)),
+        Gpu("GPU0", uuid="GPU-aa", address=NVIDIA.address, numa=(0,), maker=NVIDIA.vendor),
         Gpu("GPU1", uuid="GPU-bb", numa=(0,)),
         Gpu("MIG0", uuid="MIG-cc", numa=(0,), parent="GPU1"),
         Gpu("GPU2"),
-        Gpu("card0", model="AMD Instinct MI300X", numa=(1,)),
-        Gpu("card1", model="Intel Data Center GPU Max 1550"),
+        Gpu("card0", maker=0x1002, numa=(1,)),
+        Gpu("card1", maker=0x8086),
     )
     assert view(replace(BARE, pci=(NVIDIA, AMD), gpus=gpus)).plugins == (
         DevicePlugin("nvidia.com/gpu", (Device("GPU-aa", (1,)), Device("GPU-bb", (0,)), Device("GPU2"))),

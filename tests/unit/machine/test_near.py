@@ -148,8 +148,8 @@ def test_gpus_of_a_pci_list() -> None:
     shy = replace(gpu, address="0000:18:00.0", numa=-1, local_cpus=0, model="")
     screen = PciDevice("0000:03:00.0", 0x1A03, class_code=0x030000)
     assert gpus_of(machine("0: 1:", pci=(screen, gpu, shy))) == (
-        Gpu("GPU0", address="0000:17:00.0", model="MI210", cpus=0xF0, numa=(1,)),
-        Gpu("GPU1", address="0000:18:00.0"),
+        Gpu("GPU0", address="0000:17:00.0", model="MI210", cpus=0xF0, numa=(1,), maker=0x1002),
+        Gpu("GPU1", address="0000:18:00.0", maker=0x1002),
     )
     assert gpus_of(machine("0: 1:", GPU0, pci=(gpu,))) == (GPU0,)  # whoever has names knows best
 

@@ -16,9 +16,9 @@ from numawise.apps.launch.request import Wish
 from numawise.errors import HostError, InputError
 from numawise.gpus.links import GpuLinks
 from numawise.host.nvml import GpuUse, kfd_users, nvml_users
-from numawise.machine.hardware import NVME, Gpu, Hardware, PciDevice
-from numawise.machine.kubelet_view import NVIDIA_GPU, RESOURCES, kubelet_view
-from numawise.machine.locality import cpus_by_numa, pci_by_address, short_address
+from numawise.machine.hardware import NVIDIA, NVME, Gpu, Hardware, PciDevice
+from numawise.machine.kubelet_view import kubelet_view
+from numawise.machine.locality import cpus_by_numa, short_address
 from numawise.machine.model import Device, DevicePlugin, Machine, Numa
 from numawise.machine.nearest import NearNic, gpus_of, near_nics, placed_gpus
 from numawise.results.hold import Hold
@@ -79,7 +79,7 @@ def make_site(hardware: Hardware, reserved: str = "") -> Site:
     gpus = gpus_of(hardware)
     placed = placed_gpus(hardware, gpus) if gpus else ()
     ids = tuple(gpu.uuid or gpu.address or gpu.name for gpu in gpus)
-    resources = tuple(_resource(hardware, gpu) for gpu in gpus)
+    resources = tuple(gpu.resource_name or OTHER_GPU for gpu in gpus)
     nics = {nic.name: nic for nic in near_nics(hardware, ())}
     plugins: dict[str, list[Device]] = {}
     for name, resource, place in zip(ids, resources, placed, strict=True):
@@ -165,14 +165,6 @@ def _reserved(machine: Machine, text: str) -> int:
     return machine.layout.cores_touching(every & -every) if every.bit_count() > SMALL else 0
 
 
-def _resource(hardware: Hardware, gpu: Gpu) -> str:
-    """The resource name of a GPU, by its maker."""
-    function = pci_by_address(hardware).get(short_address(gpu.address)) if gpu.address else None
-    if function is not None and function.vendor is not None:
-        return RESOURCES.get(function.vendor, OTHER_GPU)
-    return RESOURCES[0x1002] if "amd" in gpu.model.lower() else RESOURCES[0x10DE]
-
-
 def _numa(device: PciDevice | None) -> tuple[int, ...] | None:
     if device is None or device.numa is None or device.numa < 0:
         return None
@@ -198,7 +190,7 @@ def with_strangers(site: Site, wish: Wish) -> Site:
 
 
 def _nvidia(site: Site) -> tuple[GpuUse, ...]:
-    if NVIDIA_GPU not in site.gpu_resources:
+    if all(gpu.maker != NVIDIA for gpu in site.gpus):
         return ()
     from numawise.host.nvml import load  # noqa: PLC0415 - an extra
 

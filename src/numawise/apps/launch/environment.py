@@ -24,11 +24,9 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from numawise.errors import HostError
-from numawise.machine.hardware import Gpu, Hardware
-from numawise.machine.kubelet_view import AMD_WORDS, INTEL_WORDS
+from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import cores_in, pci_by_address, short_address, whole_gpus
 from numawise.machine.nearest import gpus_of
-from numawise.machine.pci import AMD, INTEL, NVIDIA
 from numawise.sets import format_ids, ids_of
 
 if TYPE_CHECKING:
@@ -93,16 +91,16 @@ def job_environment(
 
 def visible(hardware: Hardware, gpus: Iterable[Gpu]) -> Variables:
     """What shows these GPUs to a job, and no others of their makers (rule 1)."""
-    by_maker: dict[int, list[Gpu]] = {}
+    by_maker: dict[int | None, list[Gpu]] = {}
     for gpu in gpus:
-        by_maker.setdefault(maker(hardware, gpu), []).append(gpu)
+        by_maker.setdefault(gpu.maker, []).append(gpu)
     found: list[tuple[str, str]] = []
     for who, some in by_maker.items():
         if who == AMD:
             found.append((ROCR, ",".join(_ids(hardware, some, "GPU-"))))
         elif who == INTEL:
             found += _level_zero(hardware, some)
-        else:
+        elif who == NVIDIA:
             ids = ",".join(_ids(hardware, some, "GPU-", "MIG-"))
             if not all(gpu.uuid for gpu in some):
                 found.append((CUDA_ORDER, "PCI_BUS_ID"))
@@ -112,7 +110,7 @@ def visible(hardware: Hardware, gpus: Iterable[Gpu]) -> Variables:
 
 def hidden(hardware: Hardware) -> Variables:
     """What hides the GPUs of this machine from a job that has none."""
-    makers = {maker(hardware, gpu) for gpu in gpus_of(hardware)}
+    makers = {gpu.maker for gpu in gpus_of(hardware)}
     found: list[tuple[str, str]] = []
     if NVIDIA in makers:
         found += [(CUDA, ""), (NVIDIA_TOOLKIT, "void")]
@@ -121,22 +119,11 @@ def hidden(hardware: Hardware) -> Variables:
     return tuple(found)
 
 
-def maker(hardware: Hardware, gpu: Gpu) -> int:
-    """PCI vendor of a GPU; where nothing tells, NVIDIA."""
-    device = pci_by_address(hardware).get(short_address(gpu.address)) if gpu.address else None
-    if device is not None and device.vendor in (NVIDIA, AMD, INTEL):
-        return device.vendor
-    model = gpu.model.lower()
-    if any(word in model for word in AMD_WORDS):
-        return AMD
-    return INTEL if any(word in model for word in INTEL_WORDS) else NVIDIA
-
-
 def gpu_index(hardware: Hardware, gpu: Gpu) -> int:
     """Number of a whole GPU among those of its maker, along the PCI bus."""
-    who = maker(hardware, gpu)
+    who = gpu.maker
     every = whole_gpus(hardware) or gpus_of(hardware)
-    alike = [one for one in every if maker(hardware, one) == who]
+    alike = [one for one in every if one.maker == who]
     if gpu.address and all(one.address for one in alike):
         mine = short_address(gpu.address)
         return sorted({mine, *(short_address(one.address) for one in alike)}).index(mine)

@@ -20,7 +20,7 @@ from numawise.apps.launch.capacity import NIC_RESOURCE, Site, make_site, pool_cp
 from numawise.apps.launch.containers.command import read_command
 from numawise.apps.launch.containers.setup import Gear, compose
 from numawise.apps.launch.decide import Nic, Placement, place
-from numawise.apps.launch.environment import cores_of, job_environment, maker
+from numawise.apps.launch.environment import cores_of, job_environment
 from numawise.apps.launch.no_room import NoRoom
 from numawise.apps.launch.request import Wish
 from numawise.apps.launch.run import open_holdings, this_site
@@ -29,10 +29,8 @@ from numawise.host import containers as engines
 from numawise.host.containers import DOCKER, PODMAN
 from numawise.host.settings import Settings
 from numawise.machine.hardware import Hardware
-from numawise.machine.kubelet_view import RESOURCES
 from numawise.machine.locality import threads_per_core
 from numawise.machine.nearest import near_nics
-from numawise.machine.pci import NVIDIA
 from numawise.render.holds import placement_data
 from numawise.results.hold import Hold
 from numawise.results.plain import API_VERSION
@@ -205,17 +203,16 @@ def _amounts(asked: Asked) -> tuple[dict[str, str], list[str]]:
         found["memory"] = _quantity(placement.memory)
     counts: dict[str, int] = {}
     for gpu in placement.gpus:
-        name = RESOURCES.get(maker(asked.hardware, gpu), RESOURCES[NVIDIA])
         kind = MIG.search(gpu.model) if gpu.parent else None
-        if kind:
-            name = f"nvidia.com/mig-{kind[1]}"
-        counts[name] = counts.get(name, 0) + 1
+        name = f"nvidia.com/mig-{kind[1]}" if kind else gpu.resource_name
+        if name:
+            counts[name] = counts.get(name, 0) + 1
     if any(name.startswith("nvidia.com/mig-") for name in counts):
         remarks.append("MIG instances go by their size under the device plugin's strategy 'mixed'")
     for resource, ids in placement.grant.devices:
         if resource.startswith(OWN):
             remarks.append(f"{', '.join(ids)}: ask for it by the name of the cluster's device plugin")
-        elif resource not in RESOURCES.values():
+        elif all(gpu.resource_name != resource for gpu in placement.gpus):
             counts[resource] = len(ids)
     return found | {name: str(count) for name, count in counts.items()}, remarks
 

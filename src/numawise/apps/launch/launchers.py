@@ -14,12 +14,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from numawise.apps.launch.environment import CUDA, CUDA_ORDER, GPUS, LEVEL_ZERO, ROCR, gpu_index, maker
+from numawise.apps.launch.environment import CUDA, CUDA_ORDER, GPUS, LEVEL_ZERO, ROCR, gpu_index
 from numawise.errors import HostError, InputError
-from numawise.machine.hardware import Gpu, Hardware
+from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import short_address, whole_gpus
 from numawise.machine.nearest import gpus_of
-from numawise.machine.pci import AMD, INTEL, NVIDIA
 
 MOST_RANKS = 1 << 16
 TASKS = re.compile(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?", re.ASCII)
@@ -189,7 +188,7 @@ class Visible:
 def visible_gpus(hardware: Hardware, environment: Mapping[str, str]) -> Visible:
     """The GPUs that a process with this environment will see."""
     every = gpus_of(hardware)
-    makers = [maker(hardware, gpu) for gpu in every]
+    makers = [gpu.maker for gpu in every]
     who = next((one for one in (NVIDIA, AMD, INTEL) if one in makers), 0)
     variables = {NVIDIA: (CUDA,), AMD: (ROCR, HIP, CUDA), INTEL: (LEVEL_ZERO,)}.get(who, ())
     seen = next((name for name in variables if name in environment), "")
@@ -248,7 +247,7 @@ def _one(hardware: Hardware, gpus: Sequence[Gpu], entry: str) -> Gpu | None:
     whole = [gpu for gpu in whole_gpus(hardware) or gpus if not gpu.parent]
     every = [*gpus, *(gpu for gpu in whole if gpu not in gpus)]
     if entry.isascii() and entry.isdecimal():
-        alike = [gpu for gpu in whole if gpus and maker(hardware, gpu) == maker(hardware, gpus[0])]
+        alike = [gpu for gpu in whole if gpus and gpu.maker == gpus[0].maker]
         return next((gpu for gpu in alike if gpu_index(hardware, gpu) == int(entry)), None)
     if entry.startswith("MIG-GPU-"):  # MIG-<UUID of the GPU>/<GPU instance>/<compute instance>
         entry = entry.removeprefix("MIG-").partition("/")[0]
@@ -265,7 +264,7 @@ def _one(hardware: Hardware, gpus: Sequence[Gpu], entry: str) -> Gpu | None:
 def _order(hardware: Hardware, environment: Mapping[str, str]) -> tuple[str, ...]:
     """A doubt where CUDA may count otherwise than along the bus."""
     by_index = any(entry.strip().isdecimal() for entry in environment[CUDA].split(","))
-    models = {gpu.model for gpu in whole_gpus(hardware) if maker(hardware, gpu) == NVIDIA}
+    models = {gpu.model for gpu in whole_gpus(hardware) if gpu.maker == NVIDIA}
     if by_index and len(models) > 1 and environment.get(CUDA_ORDER) != "PCI_BUS_ID":
         doubt = f"{CUDA} counts the fastest GPU first on a machine with different ones"
         return (f"{doubt}; set {CUDA_ORDER}=PCI_BUS_ID to count along the bus, as is done here",)

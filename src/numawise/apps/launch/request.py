@@ -2,8 +2,7 @@
 
 Rules kept here:
 
-1. Sizes are what ``docker run --memory`` takes: ``64g``, ``512m``, any case, always binary; ``64Gi`` and
-   ``64GiB`` mean the same.
+1. Sizes are read by ``quantity.parse_size``: ``64g``, ``64Gi`` and ``64GiB`` mean the same.
 2. Whole CPUs are to have alone; a fraction (``0.5``, ``1500m``) runs in the shared pool.
 3. What cannot be meant is refused with the flag, the value and what is allowed.
 """
@@ -13,16 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from numawise.errors import InputError
+from numawise.quantity import parse_size
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.sets import LARGEST_ID
 
 POLICIES = (NONE, BEST_EFFORT, RESTRICTED, SINGLE)
-SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp])(?:i?b?)|b)?", re.ASCII | re.IGNORECASE)
-SHIFT = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 MILLI_CPUS = re.compile(r"([0-9]{1,9})m", re.ASCII)
 CPUS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,9})?", re.ASCII)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
-LARGEST_SIZE = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +97,6 @@ def parse_cpus(text: str, field: str = "--cpus") -> int:
             f"{text!r} is no number of CPUs to run on", field=field, advice="ask for more than 0"
         )
     return found
-
-
-def parse_size(text: str, field: str = "--memory") -> int:
-    """Bytes: ``64g``, ``64Gi``, ``512m``; plain numbers are bytes."""
-    found = SIZE.fullmatch(text.strip())
-    if not found:
-        raise InputError(f"{text!r} is no size", field=field, advice="write 64g, 64Gi or 512m")
-    size = int(float(found[1]) * (1 << SHIFT[(found[2] or "").lower()]))
-    if not 0 < size <= LARGEST_SIZE:
-        raise InputError(f"{text!r} is no size to run with", field=field, advice="write 64g, 64Gi or 512m")
-    return size
 
 
 def _list(text: str) -> tuple[str, ...]:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from numawise.host.readiness import Readiness
-from numawise.machine.hardware import GPU, NIC, Hardware, PciDevice
-from numawise.machine.pci import NVIDIA
+from numawise.machine.hardware import GPU, NIC, NVIDIA, Hardware, PciDevice
 from numawise.sets import bits_of, format_ids
 
 KUBELET_NUMA_LIMIT = 8

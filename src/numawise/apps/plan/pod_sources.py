@@ -8,11 +8,10 @@ from numawise.apps.plan.manifest import PodAmounts
 from numawise.apps.plan.node_input import NodeGiven
 from numawise.apps.plan.pod import NewPod, goal_of, new_manifest, plan_pods, stage_for
 from numawise.apps.plan.proof import Stage
-from numawise.apps.plan.words import bytes_given
 from numawise.codec.document import read_file
 from numawise.errors import InputError
-from numawise.machine.hardware import GPU_RESOURCE
-from numawise.machine.kubelet_view import NVIDIA_GPU
+from numawise.machine.hardware import GPU_RESOURCE, GPU_RESOURCES, NVIDIA
+from numawise.quantity import parse_size
 from numawise.results.plan import TRAINING, PodPlan
 
 
@@ -78,12 +77,12 @@ def _amounts(flags: PodFlags, stage: Stage | None) -> PodAmounts:
         resource = next((name for name in offered if GPU_RESOURCE.search(name)), None)
     shm = None
     if flags.shm is not None:
-        shm = 0 if flags.shm.strip() == "0" else bytes_given(flags.shm, "--shm")
+        shm = 0 if flags.shm.strip() == "0" else parse_size(flags.shm, "--shm")
     return PodAmounts(
         cpus=flags.cpus,
-        memory=None if flags.memory is None else bytes_given(flags.memory, "--memory"),
+        memory=None if flags.memory is None else parse_size(flags.memory, "--memory"),
         gpus=flags.gpus,
-        resource=resource or NVIDIA_GPU,
+        resource=resource or GPU_RESOURCES[NVIDIA],
         shm=shm,
         port=flags.port,
         health=flags.health,

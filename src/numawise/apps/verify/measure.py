@@ -15,10 +15,9 @@ from typing import Any
 from numawise.apps.verify.look import Checked
 from numawise.errors import HostError
 from numawise.host.bandwidth import CopyRate, Rate, buffer_size, measure_copies, measure_memory
-from numawise.machine.hardware import Gpu, Hardware
+from numawise.machine.hardware import NVIDIA, Gpu, Hardware
 from numawise.machine.locality import cpus_by_numa, memory_near, pci_by_address, short_address
 from numawise.machine.nearest import GpuPlace, gpus_of, placed_gpus
-from numawise.machine.pci import NVIDIA
 from numawise.sets import bits_of, ids_of
 
 BUDGET = 2.5

@@ -26,6 +26,7 @@ from numawise.machine.hardware import (
     PciDevice,
     Remark,
     Thread,
+    gpu_maker,
 )
 from numawise.results.plain import API_VERSION
 from numawise.sets import LARGEST_ID, format_ids, parse_ids
@@ -93,6 +94,8 @@ class WireGpu(msgspec.Struct):
     numa: list[Id] | None = None
     own_numa: Id | None = None
     parent: str = ""
+    vendor: str | None = None
+    resource: str = ""
 
 
 class WireHost(msgspec.Struct):
@@ -247,6 +250,8 @@ def _gpu(gpu: Gpu) -> dict[str, object]:
         "numa": None if gpu.numa is None else list(gpu.numa),
         "own_numa": gpu.own_numa,
         "parent": gpu.parent,
+        "vendor": _hex(gpu.maker, 4),
+        "resource": gpu.resource,
     }
 
 
@@ -273,6 +278,7 @@ def _build(wire: WireHardware) -> Hardware:
     ids = [node.id for node in wire.numa]
     if len({cpu.cpu for cpu in wire.cpus}) != len(wire.cpus) or len(set(ids)) != len(ids):
         raise ValueError("a CPU or NUMA node is there twice")
+    vendors = {device.address: _number(device.vendor) for device in wire.devices}
     return Hardware(
         threads=tuple(_thread(cpu) for cpu in wire.cpus),
         offline=parse_ids(wire.offline),
@@ -304,6 +310,8 @@ def _build(wire: WireHardware) -> Hardware:
                 numa=None if gpu.numa is None else tuple(gpu.numa),
                 own_numa=gpu.own_numa,
                 parent=gpu.parent,
+                maker=_number(gpu.vendor) or vendors.get(gpu.address) or gpu_maker(gpu.model),
+                resource=gpu.resource,
             )
             for gpu in wire.gpu_devices
         ),

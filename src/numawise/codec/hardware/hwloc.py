@@ -26,7 +26,10 @@ from numawise.codec.hardware.xmltree import (
 )
 from numawise.errors import InputError
 from numawise.machine.hardware import (
+    AMD,
     BRIDGE,
+    INTEL,
+    NVIDIA,
     ODD,
     UNKNOWN,
     Cache,
@@ -38,6 +41,7 @@ from numawise.machine.hardware import (
     PciDevice,
     Remark,
     Thread,
+    gpu_maker,
 )
 from numawise.machine.pci import pci_kind
 from numawise.quantity import Quantity
@@ -420,9 +424,18 @@ def _gpus(
                 cpus=cpus,
                 numa=tuple(n.id for n in nodes if n.cpus and n.note in ORDINARY and not n.cpus & ~cpus),
                 own_numa=memory_of.get(place),
+                maker=_maker(place, infos, pci),
             )
         )
     return tuple(gpus), labels
+
+
+def _maker(place: str, infos: Mapping[str, str], pci: Sequence[PciDevice]) -> int | None:
+    """Who made the GPU of a place: as PCI says, as the library that names it, or as its model does."""
+    function = next((device for device in pci if device.address == place), None)
+    by_uuid = {"NVIDIAUUID": NVIDIA, "AMDUUID": AMD, "LevelZeroUUID": INTEL}
+    told = next((maker for name, maker in by_uuid.items() if infos.get(name)), None)
+    return told or gpu_maker(f"{infos.get('GPUVendor', '')} {infos.get('GPUModel', '')}", function)
 
 
 def _gpu_number(found: Iterable[Item]) -> tuple[int, int]:

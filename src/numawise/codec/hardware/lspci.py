@@ -15,8 +15,18 @@ from dataclasses import dataclass, field
 from numawise.codec.hardware import pasted
 from numawise.codec.hardware.xmltree import pci_address
 from numawise.errors import InputError
-from numawise.machine.hardware import ODD, UNKNOWN, UNREADABLE, Hardware, PciDevice, Remark
-from numawise.machine.pci import AMD, INTEL, NVIDIA, pci_kind
+from numawise.machine.hardware import (
+    AMD,
+    INTEL,
+    NVIDIA,
+    ODD,
+    UNKNOWN,
+    UNREADABLE,
+    Hardware,
+    PciDevice,
+    Remark,
+)
+from numawise.machine.pci import pci_kind
 
 SOURCE = "lspci"
 ADVICE = "give what lspci -D -nn -v prints"

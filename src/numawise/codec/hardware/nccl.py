@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from numawise.codec.hardware.xmltree import Element, hexadecimal, number, pci_address, words, xml_tree
 from numawise.errors import InputError
 from numawise.machine.hardware import (
+    AMD,
     ASSUMED,
     GPU,
     NIC,
+    NVIDIA,
     ODD,
     UNREADABLE,
     Gpu,
@@ -141,7 +143,9 @@ def _gpus(found: Sequence[Found], remarks: list[Remark]) -> list[tuple[Gpu, Foun
     for one, at in sorted(zip(cards, numbers, strict=True), key=lambda pair: pair[1] or 0):
         device = one.device
         near = None if device.numa is None or device.numa < 0 else (device.numa,)
-        gpus.append((Gpu(f"GPU{at}", address=device.address, cpus=device.local_cpus, numa=near), one))
+        maker = AMD if one.gpu and "gcn" in one.gpu.attributes else device.vendor or NVIDIA
+        gpu = Gpu(f"GPU{at}", address=device.address, cpus=device.local_cpus, numa=near, maker=maker)
+        gpus.append((gpu, one))
     return gpus
 
 

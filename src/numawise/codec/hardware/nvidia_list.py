@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from numawise.codec.hardware import pasted
 from numawise.errors import InputError
-from numawise.machine.hardware import ODD, UNKNOWN, UNREADABLE, Gpu, Hardware, Remark
+from numawise.machine.hardware import NVIDIA, ODD, UNKNOWN, UNREADABLE, Gpu, Hardware, Remark
 
 SOURCE = "nvidia-list"
 ADVICE = "give what nvidia-smi -L prints"
@@ -39,18 +39,20 @@ def read(text: str, file: str = "") -> Hardware:
         for several in SEVERAL.finditer(line):  # GPU 0,1,2,3: NVIDIA A100-SXM4-80GB
             if not NO_MODEL.match(several[2]):
                 names = [f"GPU{int(number)}" for number in several[1].split(",")]
-                gpus += [Gpu(name, model=several[2].strip()) for name in names]
+                gpus += [Gpu(name, model=several[2].strip(), maker=NVIDIA) for name in names]
         for found in sorted([*CARD.finditer(line), *PART.finditer(line)], key=lambda found: found.start()):
             if found.re is CARD:
                 if not NO_MODEL.match(found[2]) and (found[2].strip() or found[3]):
-                    gpus.append(Gpu(f"GPU{int(found[1])}", uuid=found[3] or "", model=found[2].strip()))
+                    model = found[2].strip()
+                    gpus.append(Gpu(f"GPU{int(found[1])}", uuid=found[3] or "", model=model, maker=NVIDIA))
                 continue
             parent = next((gpu.name for gpu in reversed(gpus) if not gpu.parent), "")
             if not parent:
                 remarks.append(Remark(UNREADABLE, f"MIG {found[1]}", "stands before any GPU"))
                 continue
             name = f"{parent}:{int(found[2])}"
-            gpus.append(Gpu(name, uuid=found[3] or "", model=f"MIG {found[1]}", parent=parent))
+            model = f"MIG {found[1]}"
+            gpus.append(Gpu(name, uuid=found[3] or "", model=model, parent=parent, maker=NVIDIA))
     if not gpus:
         raise InputError("lists no GPU", file=file, advice=ADVICE)
     gpus = _once(gpus, remarks)

@@ -21,7 +21,7 @@ from numawise.codec.hardware.matrix.links import NOT_AVAILABLE, id_list, vocabul
 from numawise.codec.hardware.matrix.rows import read_rows
 from numawise.codec.hardware.matrix.table import ANY_LINK, GPU_NAME, GPU_ROW, Grid, read_table, some
 from numawise.errors import InputError
-from numawise.machine.hardware import ODD, UNKNOWN, Gpu, Hardware, Matrix, Remark
+from numawise.machine.hardware import NVIDIA, ODD, UNKNOWN, Gpu, Hardware, Matrix, Remark
 from numawise.sets import ids_of
 
 SOURCE = "nvidia-topo"
@@ -121,6 +121,7 @@ def _gpu(name: str, matrix: Matrix, remarks: list[Remark]) -> Gpu:
         cpus=id_list(cpus),
         numa=None if near is None else tuple(ids_of(near)),
         own_numa=int(own) if own and own.isdecimal() and len(own) < 6 else None,
+        maker=NVIDIA,
     )
 
 

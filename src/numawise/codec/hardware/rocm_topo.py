@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from numawise.codec.hardware import pasted
 from numawise.errors import InputError
-from numawise.machine.hardware import DIFFERS, ODD, UNKNOWN, UNREADABLE, Gpu, Hardware, Matrix, Remark
+from numawise.machine.hardware import AMD, DIFFERS, ODD, UNKNOWN, UNREADABLE, Gpu, Hardware, Matrix, Remark
 
 SOURCE = "rocm-smi"
 ADVICE = "give what rocm-smi --showtopo prints"
@@ -68,7 +68,7 @@ def read(text: str, file: str = "") -> Hardware:
     matrix = Matrix(gpus, links=links, numa_affinity={gpu: numa for gpu, numa in told.items() if numa})
     remarks += _doubts(found, gpus)
     return Hardware(
-        gpus=tuple(Gpu(gpu, numa=_numa(told[gpu])) for gpu in gpus),
+        gpus=tuple(Gpu(gpu, numa=_numa(told[gpu]), maker=AMD) for gpu in gpus),
         matrix=matrix,
         sources=(SOURCE,),
         remarks=tuple(remarks),

@@ -39,7 +39,10 @@ FULL = Hardware(
         ),
         PciDevice("0000:18:00.0"),
     ),
-    gpus=(Gpu("GPU0", "GPU-1", "0000:17:00.0", "H", 80, 3, (2,), 9), Gpu("GPU1", parent="GPU0", numa=())),
+    gpus=(
+        Gpu("GPU0", "GPU-1", "0000:17:00.0", "H", 80, 3, (2,), 9, maker=0x10DE),
+        Gpu("GPU1", parent="GPU0", numa=(), resource="a/gpu"),
+    ),
     matrix=Matrix(
         ("GPU0",),
         ("NIC0",),

@@ -201,7 +201,7 @@ def test_pci_devices_with_their_bridges() -> None:
 def test_gpus_are_numbered_as_nvml_does() -> None:
     found = read(topology(TREE))
     assert [gpu.name for gpu in found.gpus] == ["GPU0", "GPU1", "GPU2", "GPU3"]
-    assert found.gpus[3] == Gpu("GPU3", "GPU-3", "0000:81:00.0", "H", 1 << 20, 0xF0, (1,))
+    assert found.gpus[3] == Gpu("GPU3", "GPU-3", "0000:81:00.0", "H", 1 << 20, 0xF0, (1,), maker=0x10DE)
 
 
 def test_links_follow_from_the_bridges() -> None:

@@ -71,7 +71,7 @@ def test_devices() -> None:
     assert devices["0000:19:00.0"].names == ("mlx5_1",)
     assert (devices["0000:18:00.0"].kind, devices["0000:16:00.0"].kind) == ("gpu", "bridge")
     assert (devices["0000:99:00.0"].numa, devices["0000:99:00.0"].vendor) == (1, 0x10DE)
-    assert found.gpus[0] == Gpu("GPU0", address="0000:18:00.0", cpus=0xF, numa=(0,))
+    assert found.gpus[0] == Gpu("GPU0", address="0000:18:00.0", cpus=0xF, numa=(0,), maker=0x10DE)
 
 
 def test_links() -> None:

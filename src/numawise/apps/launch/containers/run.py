@@ -26,7 +26,7 @@ from numawise.apps.launch.decide import Placement, place
 from numawise.apps.launch.environment import job_environment
 from numawise.apps.launch.holds import Holdings, Taken
 from numawise.apps.launch.no_room import NoRoom
-from numawise.apps.launch.request import NAME, Wish, parse_size
+from numawise.apps.launch.request import NAME, Wish
 from numawise.apps.launch.run import Job, Started, Tell, TellWaiting, open_holdings, take_patiently, this_site
 from numawise.errors import HostError, InputError, NumawiseError
 from numawise.host import containers as engines
@@ -36,6 +36,7 @@ from numawise.host.plan import Itself
 from numawise.host.processes import allowed_of
 from numawise.host.settings import Settings
 from numawise.machine.hardware import Hardware
+from numawise.quantity import parse_size
 from numawise.results.hold import CONTAINER, Hold
 from numawise.sets import format_ids
 

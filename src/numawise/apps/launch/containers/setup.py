@@ -31,13 +31,11 @@ from numawise.apps.launch.environment import (
     PROC_BIND,
     ROCR,
     gpu_index,
-    maker,
 )
 from numawise.errors import HostError
 from numawise.host.containers import LABEL
-from numawise.machine.hardware import Gpu, Hardware
+from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import pci_by_address, short_address
-from numawise.machine.pci import AMD, INTEL, NVIDIA
 from numawise.sets import format_ids
 
 Lines = tuple[tuple[str, ...], ...]
@@ -122,7 +120,7 @@ def compose(
         (*given.ends, given.image),
         *((given.command,) if given.command else ()),
     )
-    return Shell(lines, tuple(_remarks(given, placement, own, hardware, gear)))
+    return Shell(lines, tuple(_remarks(given, placement, own, gear)))
 
 
 def size(amount: int) -> str:
@@ -135,11 +133,16 @@ def size(amount: int) -> str:
 
 def gpu_lines(engine: str, gpus: tuple[Gpu, ...], hardware: Hardware, gear: Gear) -> Lines:
     """The options that give these GPUs to a container (rule 2)."""
-    by_maker: dict[int, list[Gpu]] = {}
+    by_maker: dict[int | None, list[Gpu]] = {}
     for gpu in gpus:
-        by_maker.setdefault(maker(hardware, gpu), []).append(gpu)
+        by_maker.setdefault(gpu.maker, []).append(gpu)
     found: list[tuple[str, ...]] = []
     for who, some in by_maker.items():
+        if who not in KINDS:
+            raise HostError(
+                f"the maker of {some[0].name} is unknown, so it cannot be given to a container",
+                advice="name it in the machine file: nvidia.com/gpu, amd.com/gpu or gpu.intel.com/i915",
+            )
         if gear.cdi or (who == NVIDIA and engine == PODMAN):
             found += [("--device", f"{KINDS[who]}={name}") for name in _cdi_names(who, some, hardware, gear)]
         elif who == NVIDIA:
@@ -219,9 +222,7 @@ def _passed_on(placement: Placement, own: Collection[str], hold: str) -> Iterato
         yield name, value
 
 
-def _remarks(
-    given: Given, placement: Placement, own: Mapping[str, str], hardware: Hardware, gear: Gear
-) -> Iterator[str]:
+def _remarks(given: Given, placement: Placement, own: Mapping[str, str], gear: Gear) -> Iterator[str]:
     """What the user should know about the command."""
     gpus = placement.gpus
     for name in (CUDA, ROCR, "HIP_VISIBLE_DEVICES"):
@@ -232,7 +233,7 @@ def _remarks(
     if gpus and given.switched("privileged"):
         yield "--privileged shows all GPUs of this machine to the container, not only those it was granted"
     by_cdi = gear.cdi or given.engine == PODMAN
-    if by_cdi and not gear.cdi_devices and any(maker(hardware, gpu) == NVIDIA for gpu in gpus):
+    if by_cdi and not gear.cdi_devices and any(gpu.maker == NVIDIA for gpu in gpus):
         yield "no CDI files were found in /etc/cdi or /var/run/cdi; the names of the GPUs there are a guess"
     for option in given.all("device"):
         if not gpus and (option.value or "").startswith("/dev/dri"):
