@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from numawise.apps.logs.groups import Wanted
+from numawise.apps.logs.groups import LogFilter
 from numawise.apps.logs.read import Source, read_log
 
 GOAL = 50.0
@@ -100,7 +100,7 @@ def write(path: Path, size: int) -> None:
 def read(path: str) -> Row:
     """Read a log in this process."""
     begin, cpu = time.perf_counter(), time.process_time()
-    report = read_log(Source([path]), Wanted())
+    report = read_log(Source([path]), LogFilter())
     wall, spent = time.perf_counter() - begin, time.process_time() - cpu
     size = report.reading.size / 1e6
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.machines import GPU, even, lopsided, node
 from numawise.codec.pod import pod_from
-from numawise.explain.case import Case, case_of
+from numawise.explain.case import ExplainCase, case_of
 from numawise.explain.explain import explain
 from numawise.machine.model import Machine
 from numawise.node.node import Node
@@ -41,7 +41,7 @@ class Row:
     goal: float | None = None
 
 
-def spent(case: Case) -> float:
+def spent(case: ExplainCase) -> float:
     """CPU milliseconds of one explanation."""
     begin = time.process_time()
     explain(case)

@@ -23,7 +23,7 @@ from numawise.apps.logs.kubelets import Kubelets
 from numawise.codec.kubeletlog import Event, Tally, events_in
 from numawise.engine.failure import TOPOLOGY_AFFINITY
 from numawise.engine.hint import Family
-from numawise.results.log import Admission, Repeats
+from numawise.results.log import LoggedAdmission, Repeats
 from numawise.sets import ids_of
 from tests.fidelity import trace_files, trace_lines
 from tests.logwriting import FRAMES, Log, Style, complete, framed, write_admission
@@ -69,10 +69,10 @@ def read(data: bytes, size: int = 1 << 16) -> tuple[list[Event], Tally]:
     return list(events_in(blocks, tally)), tally
 
 
-def admissions_in(data: bytes, size: int = 1 << 16) -> tuple[list[Admission], Kubelets, Tally]:
+def admissions_in(data: bytes, size: int = 1 << 16) -> tuple[list[LoggedAdmission], Kubelets, Tally]:
     """All admissions of a log."""
     events, tally = read(data, size)
-    found: list[Admission] = []
+    found: list[LoggedAdmission] = []
     admissions = Admissions(found.append)
     for event in events:
         admissions.hear(event)
@@ -191,7 +191,7 @@ def rounds_of(came: Data) -> list[Data]:
     return found
 
 
-def told_rounds(admission: Admission) -> list[Data]:
+def told_rounds(admission: LoggedAdmission) -> list[Data]:
     found = []
     for one in admission.rounds:
         hints = {
@@ -241,7 +241,7 @@ def compare(recorded: Data, style: Style, frame: str, counts: Counter[str]) -> l
     return problems
 
 
-def _unlike(admission: Admission, expected: Data, style: Style) -> Iterator[str]:
+def _unlike(admission: LoggedAdmission, expected: Data, style: Style) -> Iterator[str]:
     name = expected["name"]
     if admission.pod.name != name:
         yield f"pod {admission.pod.name} instead of {name}"
@@ -256,7 +256,7 @@ def _unlike(admission: Admission, expected: Data, style: Style) -> Iterator[str]
 
 
 def _unexplained(
-    admission: Admission, kubelets: Kubelets, recorded: Data, counts: Counter[str]
+    admission: LoggedAdmission, kubelets: Kubelets, recorded: Data, counts: Counter[str]
 ) -> Iterator[str]:
     """An explanation that does not come to the log's own answer."""
     kubelet = kubelets.of(admission.origin)

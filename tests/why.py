@@ -25,7 +25,7 @@ from numawise.codec.pod import decode_pods, pod_from
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.state import NodeState
 from numawise.errors import InputError
-from numawise.explain.case import Case, case_of
+from numawise.explain.case import ExplainCase, case_of
 from numawise.explain.explain import explain
 from numawise.explain.start import explain_refusal
 from numawise.machine.model import DevicePlugin, Machine
@@ -50,7 +50,7 @@ class Refused:
     at: int
     """Number of the step."""
     manifest: Data
-    case: Case
+    case: ExplainCase
     readmitted: bool
 
 
@@ -397,7 +397,7 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
-def cases(lines: Iterable[bytes]) -> Iterator[Case]:
+def cases(lines: Iterable[bytes]) -> Iterator[ExplainCase]:
     """The refused pods of some scenarios."""
     for line in lines:
         scenario = json.loads(line)

@@ -24,7 +24,7 @@ from numawise.apps.launch.containers.life import OPTIONS, ended, engine_of, unhe
 from numawise.apps.launch.run import open_holdings, this_site
 from numawise.host.containers import container_pids
 from numawise.host.processes import allowed_of
-from numawise.host.settings import Settings
+from numawise.host.settings import HostSettings
 from numawise.results.hold import Hold
 from numawise.sets import format_ids, parse_ids
 
@@ -97,18 +97,18 @@ class Host:
 
     def holds(self) -> tuple[Hold, ...]:
         """Holds that are alive; nothing is reaped."""
-        holdings = open_holdings(this_site(Settings()), {}, str(self.ledger))
+        holdings = open_holdings(this_site(HostSettings()), {}, str(self.ledger))
         with closing(holdings.ledger):
             return holdings.live()
 
     def reaped(self) -> list[str]:
-        holdings = open_holdings(this_site(Settings()), {}, str(self.ledger))
+        holdings = open_holdings(this_site(HostSettings()), {}, str(self.ledger))
         with closing(holdings.ledger):
             return [hold.name for hold in holdings.reap()]
 
     def recorded(self) -> tuple[Hold, ...]:
         """All holds of the ledger, dead ones included."""
-        holdings = open_holdings(this_site(Settings()), {}, str(self.ledger))
+        holdings = open_holdings(this_site(HostSettings()), {}, str(self.ledger))
         with closing(holdings.ledger):
             return holdings.ledger.holds()
 

@@ -26,7 +26,7 @@ from numawise.apps.launch.holds import Holdings
 from numawise.apps.launch.request import Wish
 from numawise.apps.launch.run import FOREVER, Job, open_holdings, run, this_site
 from numawise.host import confine
-from numawise.host.settings import Settings
+from numawise.host.settings import HostSettings
 from numawise.machine.hardware import Gpu
 
 GPUS = 3
@@ -44,7 +44,7 @@ sleep 0.0$((RANDOM % 3))
 
 def site_with_gpus() -> Site:
     """This machine, with GPUs that nobody has: only their names are held."""
-    here = this_site(Settings(reserved_cpus="none"))
+    here = this_site(HostSettings(reserved_cpus="none"))
     gpus = tuple(Gpu(f"GPU{n}", uuid=f"GPU-{n:08d}", numa=(0,)) for n in range(GPUS))
     return make_site(replace(here.hardware, gpus=gpus), "none")
 
@@ -81,7 +81,11 @@ def parallel(folder: Path, processes: int, times: int, mode: str = "") -> list[s
         rng = random.Random(seed)
         for _ in range(times):
             found = run(
-                job(folder, wish_of(rng, cpus), mode), Settings(reserved_cpus="none"), _quiet, _quiet, site
+                job(folder, wish_of(rng, cpus), mode),
+                HostSettings(reserved_cpus="none"),
+                _quiet,
+                _quiet,
+                site,
             )
             if found != 0:
                 sys.stderr.write(f"a job ended with {found}\n")
@@ -103,7 +107,7 @@ def crash(folder: Path, times: int, seed: int = 0, mode: str = "") -> list[str]:
     rng = random.Random(seed)
     site = site_with_gpus()
     cpus = site.machine.layout.all.bit_count()
-    settings = Settings(reserved_cpus="none")
+    settings = HostSettings(reserved_cpus="none")
     running: dict[int, float] = {}
     killed = 0
     until = time.monotonic() + PATIENCE + times

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from numawise.errors import ClusterError
-from numawise.kube.client import Cluster, Refused, access_to
+from numawise.kube.client import ApiRefused, Cluster, access_to
 from tests.kube.server import TOKEN, Server, State, kubeconfig, make_certificate, serving
 
 openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
@@ -80,7 +80,7 @@ def test_who_we_are_does_not_suffice(
 ) -> None:
     for name, value in change.items():
         setattr(server.state, name, value)
-    refused(cluster(server, tmp_path), *words, kind=Refused if "403" in words else ClusterError)
+    refused(cluster(server, tmp_path), *words, kind=ApiRefused if "403" in words else ClusterError)
 
 
 PATH = "/api/v1/namespaces/ns/pods/a"

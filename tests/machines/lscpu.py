@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from numawise.codec.hardware.lscpu import Summary, read, summary
+from numawise.codec.hardware.lscpu import LscpuSummary, read, summary
 from numawise.machine.hardware import Hardware
 from numawise.sets import format_ids, parse_ids
 
@@ -41,7 +41,7 @@ def _rows(found: Hardware, golden: Mapping[str, Mapping[str, str]]) -> Iterator[
 
 
 def _summary(
-    printed: Summary, found: Hardware, golden: Mapping[str, Any]
+    printed: LscpuSummary, found: Hardware, golden: Mapping[str, Any]
 ) -> Iterator[tuple[str, object, object]]:
     for name, ours in FIELDS.items():
         mine = getattr(printed, ours)

@@ -77,9 +77,9 @@ def command(
     if out == STDOUT and sys.stdout.isatty():
         raise InputError("a bundle is not for a terminal", advice="redirect it to a file")
     from numawise.apps.bundle.gather import collect, written  # noqa: PLC0415
-    from numawise.apps.bundle.model import Wanted  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.bundle.model import BundleRequest  # noqa: PLC0415 - keeps --help quick
 
-    wanted = Wanted(
+    wanted = BundleRequest(
         root=Path(root) if root is not None and Path(root) != Path("/") else None,
         kubelet_dir=kubelet_dir or "",
         kubelet_config=kubelet_config or "",

@@ -31,7 +31,7 @@ def explain_log(context: click.Context, flags: LogFlags, output: str, width: int
     from datetime import datetime  # noqa: PLC0415 - keeps --help quick
 
     from numawise.apps.logs.check import checked, load_beside  # noqa: PLC0415
-    from numawise.apps.logs.groups import Wanted  # noqa: PLC0415
+    from numawise.apps.logs.groups import LogFilter  # noqa: PLC0415
     from numawise.apps.logs.read import (  # noqa: PLC0415
         Source,
         parse_since,
@@ -47,7 +47,7 @@ def explain_log(context: click.Context, flags: LogFlags, output: str, width: int
     now = datetime.now()  # noqa: DTZ005 - a log tells the time of its node
     since = parse_since(flags.since, now) if flags.since is not None else None
     beside = load_beside(flags.machine, flags.kubelet_config, flags.state, flags.pods, version)
-    wanted = Wanted(flags.pod or "", since, flags.everything)
+    wanted = LogFilter(flags.pod or "", since, flags.everything)
     size = Source(flags.logs).size
     shown = sys.stderr.isatty()
     with reading(sys.stderr, size, shown=shown) as progress:

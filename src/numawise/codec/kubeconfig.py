@@ -28,7 +28,7 @@ FROM_KUBECTL = "give one that kubectl works with"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ClusterAccess:
     """One context, resolved: which server, as whom, in which namespace."""
 
     context: str
@@ -49,7 +49,7 @@ def kubeconfig_files(given: str, environment: Mapping[str, str]) -> tuple[str, .
     return (str(Path(home) / ".kube/config"),) if home else ()
 
 
-def read_access(files: Sequence[str], context: str = "", *, must_exist: bool = False) -> Access | None:
+def read_access(files: Sequence[str], context: str = "", *, must_exist: bool = False) -> ClusterAccess | None:
     """What the files say about a context, the current one if none is named; None when no file is there."""
     merged: dict[str, dict[str, Mapping[str, Any]]] = {section: {} for section in SECTIONS}
     current, first = "", ""
@@ -72,7 +72,7 @@ def read_access(files: Sequence[str], context: str = "", *, must_exist: bool = F
 
 def _resolved(
     merged: Mapping[str, Mapping[str, Mapping[str, Any]]], context: str, file: str, *, named: bool
-) -> Access:
+) -> ClusterAccess:
     contexts, clusters, users = merged["contexts"], merged["clusters"], merged["users"]
     if not context:
         raise InputError("has no current context", file=file, advice="name one with --context")
@@ -91,7 +91,7 @@ def _resolved(
     server = _text(clusters[cluster].get("server"))
     if not server:
         raise InputError(f"cluster {cluster!r} has no server", file=file, advice=FROM_KUBECTL)
-    return Access(
+    return ClusterAccess(
         context=context,
         server=server,
         namespace=_text(chosen.get("namespace")) or "default",

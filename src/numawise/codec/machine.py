@@ -35,7 +35,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 NumaId = Annotated[int, msgspec.Meta(ge=0, lt=MOST_NUMA)]
 
 
-class WireCpu(msgspec.Struct, forbid_unknown_fields=True):
+class MachineFileCpu(msgspec.Struct, forbid_unknown_fields=True):
     """An entry of ``cpus``."""
 
     cpu: Annotated[int, msgspec.Meta(ge=0, lt=MOST_CPUS)]
@@ -45,7 +45,7 @@ class WireCpu(msgspec.Struct, forbid_unknown_fields=True):
     uncore_cache: int | None = None
 
 
-class WireNuma(msgspec.Struct, forbid_unknown_fields=True):
+class MachineFileNuma(msgspec.Struct, forbid_unknown_fields=True):
     """An entry of ``numa``."""
 
     id: NumaId
@@ -54,7 +54,7 @@ class WireNuma(msgspec.Struct, forbid_unknown_fields=True):
     distances: list[int] | None = None
 
 
-class WireDevice(msgspec.Struct, forbid_unknown_fields=True):
+class MachineFileDevice(msgspec.Struct, forbid_unknown_fields=True):
     """One device of a plugin."""
 
     id: str
@@ -65,15 +65,15 @@ class WireDevice(msgspec.Struct, forbid_unknown_fields=True):
 class WirePlugin(msgspec.Struct, forbid_unknown_fields=True):
     """The devices of one resource name."""
 
-    devices: list[WireDevice]
+    devices: list[MachineFileDevice]
     preferred_allocation: str | None = None
 
 
 class WireMachine(msgspec.Struct, forbid_unknown_fields=True):
     """A whole machine file."""
 
-    cpus: list[WireCpu]
-    numa: list[WireNuma]
+    cpus: list[MachineFileCpu]
+    numa: list[MachineFileNuma]
     devices: dict[str, WirePlugin] | None = None
     memory_capacity: int | float | str | None = None
 
@@ -100,7 +100,7 @@ def machine_from(value: Mapping[str, object], file: str = "") -> Machine:
 def devices_from(value: object, file: str = "") -> tuple[Device, ...]:
     """Read a list of devices, as a plugin sends it, out of plain values (rule 2)."""
     try:
-        return _devices(msgspec.convert(value, list[WireDevice]))
+        return _devices(msgspec.convert(value, list[MachineFileDevice]))
     except (msgspec.ValidationError, ValueError) as problem:
         document = Document(value, file)
         _check_devices(document.root, None)
@@ -147,7 +147,7 @@ def _build(value: object) -> Machine:
     )
 
 
-def _devices(wire: list[WireDevice]) -> tuple[Device, ...]:
+def _devices(wire: list[MachineFileDevice]) -> tuple[Device, ...]:
     if len({device.id for device in wire}) != len(wire):
         raise ValueError("two devices of one resource have the same id")
     return tuple(Device(d.id, None if d.numa is None else tuple(d.numa), not d.unhealthy) for d in wire)

@@ -52,7 +52,7 @@ class Add:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartStep:
     """Containers of pods that were admitted before start now."""
 
     names: tuple[str, ...]
@@ -99,7 +99,7 @@ class Fill:
     most: int | None = None
 
 
-Act = Add | Start | Remove | Restart | Reconcile | Devices | Fill
+Act = Add | StartStep | Remove | Restart | Reconcile | Devices | Fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ def _acts(word: str, part: Part, folder: Path) -> list[Act]:
     if word == ADD:
         return [_add(part, folder)]
     if word == START:
-        return [Start(_names(part))]
+        return [StartStep(_names(part))]
     if word == REMOVE:
         return [Remove(_names(part))]
     if word == RESTART:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from numawise.explain.case import Case
+from numawise.explain.case import ExplainCase
 from numawise.explain.change import SetAmount, page_size, written
 from numawise.explain.free import asked_of, is_memory
 from numawise.request.model import CPU, HUGEPAGES, MEMORY, Role
@@ -47,7 +47,7 @@ class Dial:
         return 1 - steps * self.step / self.value
 
 
-def dials_of(case: Case, first: str = "", resources: Sequence[str] = ()) -> tuple[Dial, ...]:
+def dials_of(case: ExplainCase, first: str = "", resources: Sequence[str] = ()) -> tuple[Dial, ...]:
     """All dials of a pod; those of the container and the resources named come first."""
     found = list(_pod_dials(case)) + list(_container_dials(case))
     names = [one.name for one in case.pod.containers]
@@ -59,7 +59,7 @@ def dials_of(case: Case, first: str = "", resources: Sequence[str] = ()) -> tupl
     return tuple(sorted(found, key=rank)[:MOST_DIALS])
 
 
-def _container_dials(case: Case) -> Iterator[Dial]:
+def _container_dials(case: ExplainCase) -> Iterator[Dial]:
     rules, pod = case.rules, case.pod
     managed = pod.pod_level and rules.pod_level_managers
     aligned = pod.guaranteed and (managed or not (pod.pod_level and rules.behaviour.pod_level_excluded))
@@ -76,7 +76,7 @@ def _container_dials(case: Case) -> Iterator[Dial]:
                 yield Dial(number, resource, count, 1, 1)
 
 
-def _pod_dials(case: Case) -> Iterator[Dial]:
+def _pod_dials(case: ExplainCase) -> Iterator[Dial]:
     """The pod's own resources."""
     rules, pod, raw = case.rules, case.pod, case.raw
     if not (pod.pod_level and rules.pod_level_managers and pod.guaranteed and rules.pod_scope):
@@ -89,7 +89,7 @@ def _pod_dials(case: Case) -> Iterator[Dial]:
             yield Dial(None, kind, size, page_size(kind), 1)
 
 
-def _cpu_dial(case: Case, number: int | None, count: int) -> Dial:
+def _cpu_dial(case: ExplainCase, number: int | None, count: int) -> Dial:
     step = case.machine.layout.threads_per_core if case.rules.cpu_options.full_cores else 1
     return Dial(number, CPU, count, max(1, step), 1)
 
@@ -97,7 +97,7 @@ def _cpu_dial(case: Case, number: int | None, count: int) -> Dial:
 # --- marks ----------------------------------------------------------------------------------
 
 
-def marks_of(case: Case, dial: Dial) -> list[int]:
+def marks_of(case: ExplainCase, dial: Dial) -> list[int]:
     """Amounts, in steps, at which the verdict can change (rule 2)."""
     rooms = list(_rooms(case, dial.resource))
     beside = 0
@@ -112,7 +112,7 @@ def marks_of(case: Case, dial: Dial) -> list[int]:
     return sorted(found, reverse=True)
 
 
-def _rooms(case: Case, resource: str) -> Iterator[int]:
+def _rooms(case: ExplainCase, resource: str) -> Iterator[int]:
     """What so many NUMA nodes have free, or have at all."""
     state = case.state
     if resource == CPU:
@@ -142,7 +142,7 @@ def _sums(amounts: Iterable[int]) -> Iterator[int]:
     yield from accumulate(ordered)
 
 
-def growth_marks(case: Case, dial: Dial) -> list[int]:
+def growth_marks(case: ExplainCase, dial: Dial) -> list[int]:
     """Amounts, in steps, from which on one more NUMA node is needed."""
     if dial.resource == CPU:
         sizes = [cpus.bit_count() for cpus in case.machine.layout.numas.values()]
@@ -160,7 +160,7 @@ def is_device(resource: str) -> bool:
     return resource not in (CPU, MEMORY) and not resource.startswith(HUGEPAGES)
 
 
-def app_dials(case: Case, dials: Iterable[Dial]) -> tuple[Dial, ...]:
+def app_dials(case: ExplainCase, dials: Iterable[Dial]) -> tuple[Dial, ...]:
     """Dials of app containers."""
     return tuple(
         dial

@@ -26,7 +26,7 @@ from numawise.sets import CpuSet
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ExplainCase:
     """One pod, and everything its admission hangs on."""
 
     machine: Machine
@@ -45,10 +45,12 @@ class Case:
         return self.pod.uid in self.state.active
 
 
-def case_of(node: Node, raw: RawPod, version: Version = REFERENCE, after: NodeState | None = None) -> Case:
+def case_of(
+    node: Node, raw: RawPod, version: Version = REFERENCE, after: NodeState | None = None
+) -> ExplainCase:
     """A pod that is about to reach a node."""
     pod = requested(raw, node.rules)
-    return Case(node.machine, node.config, node.rules, node.state, raw, pod, version, after)
+    return ExplainCase(node.machine, node.config, node.rules, node.state, raw, pod, version, after)
 
 
 def requested(raw: RawPod, rules: Rules) -> PodRequest:
@@ -56,12 +58,12 @@ def requested(raw: RawPod, rules: Rules) -> PodRequest:
     return defaulted(raw, pod_level=rules.pod_level_resources, sidecars=rules.sidecars)
 
 
-def decided(case: Case, note: Note = ignore) -> Decision:
+def decided(case: ExplainCase, note: Note = ignore) -> Decision:
     """What the kubelet does with the pod."""
     return admit(case.machine, case.rules, case.state, case.pod, note)
 
 
-def admitted(case: Case) -> bool:
+def admitted(case: ExplainCase) -> bool:
     """True when the pod is admitted and all its containers start."""
     decision = decided(case)
     if not isinstance(decision, Admitted):
@@ -89,24 +91,24 @@ def acceptable(pod: PodRequest) -> bool:
     )
 
 
-def with_pod(case: Case, raw: RawPod) -> Case:
+def with_pod(case: ExplainCase, raw: RawPod) -> ExplainCase:
     """The same with another pod."""
     return replace(case, raw=raw, pod=requested(raw, case.rules))
 
 
-def without(case: Case, uid: str) -> Case:
+def without(case: ExplainCase, uid: str) -> ExplainCase:
     """The same after another pod has ended."""
     return replace(case, state=remove(case.state, uid))
 
 
-def anew(case: Case) -> Case:
+def anew(case: ExplainCase) -> ExplainCase:
     """The same pod made anew, after the one that the kubelet knows is gone (rule 3)."""
     uid = case.pod.uid
     state = case.after or replace(remove(case.state, uid), ready=True)
     return with_pod(replace(case, state=state, after=None), replace(case.raw, uid=f"{uid}-anew"))
 
 
-def with_config(case: Case, config: KubeletConfig) -> Case | None:
+def with_config(case: ExplainCase, config: KubeletConfig) -> ExplainCase | None:
     """The same under another configuration, as if nothing had to restart; None: it does not start."""
     settings = check(config, CpuSet(case.machine.layout.all), case.machine.capacity, case.version)
     if isinstance(settings, Refusal):
@@ -117,7 +119,7 @@ def with_config(case: Case, config: KubeletConfig) -> Case | None:
     return with_pod(replace(case, config=config, rules=rules), case.raw)
 
 
-def restarted(case: Case) -> Case | None:
+def restarted(case: ExplainCase) -> ExplainCase | None:
     """The same after the kubelet restarted and took back all live pods; None: it did not (rule 2)."""
     before = case.state
     records = Records(before.cpu, before.memory, before.devices.saved)

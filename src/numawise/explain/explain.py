@@ -20,16 +20,24 @@ from numawise.engine.topology.policy import judge
 from numawise.engine.topology.scope import NOT_ALIGNED
 from numawise.engine.trace import HintsFound, HintsMerged, RoundBegan, Step
 from numawise.explain import words as tell
-from numawise.explain.case import Case, admitted, anew, decided
+from numawise.explain.case import ExplainCase, admitted, anew, decided
 from numawise.explain.free import Voter, pasted, voters_of
 from numawise.explain.merge import Cause, Merging, merge_cause, narrowings
 from numawise.explain.node_changes import Elsewhere, node_changes
 from numawise.explain.outcome import admitted_answer, remarks_of
 from numawise.explain.pod_changes import last_resorts, pod_changes
-from numawise.explain.search import Search
+from numawise.explain.search import ChangeSearch
 from numawise.explain.shortage import crash_cause, failure_cause
 from numawise.machine.model import Machine, Numa
-from numawise.results.explanation import ADMITTED, CRASHED, REJECTED, Explanation, Round, Suggestion, Wish
+from numawise.results.explanation import (
+    ADMITTED,
+    CRASHED,
+    REJECTED,
+    Explanation,
+    ResourceHints,
+    Round,
+    Suggestion,
+)
 from numawise.rules.model import NONE, Rules
 from numawise.rules.versions import REFERENCE, Version, behaviour_of
 from numawise.sets import ids_of
@@ -39,7 +47,7 @@ SHOWN = 6
 
 
 def suggestions(
-    case: Case,
+    case: ExplainCase,
     decision: Rejected | Crashed,
     container: str,
     resources: Sequence[str],
@@ -55,7 +63,7 @@ def suggestions(
         if admitted(case):
             text = tell.FORCED if isinstance(decision, Crashed) else tell.ANEW
             return (Suggestion("recreate", text, recreate=True),)
-    search = Search(case, decision, container, resources)
+    search = ChangeSearch(case, decision, container, resources)
     found = sorted((*pod_changes(search), *node_changes(search, others)), key=lambda one: one.cost)
     if not found:
         found = list(last_resorts(search))
@@ -67,7 +75,7 @@ def suggestions(
 # One pod explained: the decision, what decided it, and what would change it.
 
 
-def explain(case: Case, others: Sequence[Elsewhere] = (), *, suggest: bool = True) -> Explanation:
+def explain(case: ExplainCase, others: Sequence[Elsewhere] = (), *, suggest: bool = True) -> Explanation:
     """What becomes of a pod, and why; ``suggest``: look for changes that would let it in."""
     steps: list[Step] = []
     decision = decided(case, steps.append)
@@ -78,14 +86,14 @@ def explain(case: Case, others: Sequence[Elsewhere] = (), *, suggest: bool = Tru
     return replace(found, suggestions=changes, searched=True)
 
 
-def _explained(case: Case, decision: Decision, steps: Sequence[Step]) -> Explanation:
+def _explained(case: ExplainCase, decision: Decision, steps: Sequence[Step]) -> Explanation:
     pod, rules = case.pod, case.rules
     merging = Merging(
         rules.topology_policy, case.machine.numa_bits, rules.behaviour.preferred_needs_equal_masks
     )
     merges = _merges(steps)
     told = _telling(merges, decision)
-    voters: tuple[Wish | Voter, ...] = ()
+    voters: tuple[ResourceHints | Voter, ...] = ()
     drawn = None
     if told is not None:
         voters = voters_of(case, _books(case, decision, merges, told), told.found)
@@ -139,7 +147,7 @@ def _explained(case: Case, decision: Decision, steps: Sequence[Step]) -> Explana
     )
 
 
-def _answer(case: Case, container: str, cause: Cause) -> str:
+def _answer(case: ExplainCase, container: str, cause: Cause) -> str:
     where = f"container {container}: " if container and len(case.pod.containers) > 1 else ""
     return f"Rejected: {where}{cause.text}"
 
@@ -233,18 +241,18 @@ def _telling(merges: Sequence[_Merge], decision: Decision) -> _Merge | None:
     return merges[-1] if merges else None
 
 
-def _books(case: Case, decision: Decision, merges: Sequence[_Merge], told: _Merge) -> NodeState | None:
+def _books(case: ExplainCase, decision: Decision, merges: Sequence[_Merge], told: _Merge) -> NodeState | None:
     """The state at the time of a merge, where it is known."""
     if isinstance(decision, Rejected) and told is merges[-1]:
         return decision.state
     return case.state if told is merges[0] else None
 
 
-def _having_a_say(voters: Sequence[Wish | Voter]) -> list[Voter]:
+def _having_a_say(voters: Sequence[ResourceHints | Voter]) -> list[Voter]:
     return [voter for voter in voters if isinstance(voter, Voter)]
 
 
-def _round(voters: Sequence[Wish | Voter], merged: HintsMerged, merging: Merging) -> Round:
+def _round(voters: Sequence[ResourceHints | Voter], merged: HintsMerged, merging: Merging) -> Round:
     wishes = tuple(one.wish if isinstance(one, Voter) else one for one in voters)
     steps = narrowings(_having_a_say(voters), merging)
     return Round(merged.container, wishes, steps, merged.best, merged.admitted)

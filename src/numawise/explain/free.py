@@ -7,7 +7,7 @@ from itertools import islice
 from numawise.engine.hint import Family, Listed, Ruled, masks_of
 from numawise.engine.state import NodeState
 from numawise.engine.trace import HintsFound
-from numawise.explain.case import Case
+from numawise.explain.case import ExplainCase
 from numawise.explain.words import asked as asked_for
 from numawise.explain.words import free_text
 from numawise.request.model import CPU, HUGEPAGES, MEMORY, ContainerRequest, most_at_once
@@ -22,8 +22,8 @@ from numawise.results.explanation import (
     POSSIBLE,
     PREFERRED,
     UNKNOWN,
-    Place,
-    Wish,
+    NumaFree,
+    ResourceHints,
 )
 from numawise.sets import format_ids, ids_of
 
@@ -79,7 +79,7 @@ ENUMERABLE = 12
 class Voter:
     """One resource with a say in a merge."""
 
-    wish: Wish
+    wish: ResourceHints
     family: Family
 
 
@@ -96,7 +96,7 @@ def unit_of(resource: str) -> str:
 # --- amounts asked --------------------------------------------------------------------------
 
 
-def asked_of(case: Case, container: str | None, resource: str) -> int:
+def asked_of(case: ExplainCase, container: str | None, resource: str) -> int:
     """How much of a resource a container (None: the pod) asks for, as its manager counts it."""
     pod = case.pod
     if container is None:
@@ -119,12 +119,14 @@ def amount_of(container: ContainerRequest, resource: str) -> int:
 # --- the wishes of a merge ------------------------------------------------------------------
 
 
-def voters_of(case: Case, state: NodeState | None, found: Iterable[HintsFound]) -> tuple[Wish | Voter, ...]:
+def voters_of(
+    case: ExplainCase, state: NodeState | None, found: Iterable[HintsFound]
+) -> tuple[ResourceHints | Voter, ...]:
     """Every resource that was asked in one merge; those with a say as voters.
 
     ``state``: the books as they stood then; None: not known.
     """
-    answers: list[Wish | Voter] = []
+    answers: list[ResourceHints | Voter] = []
     for step in found:
         if step.provider == "memory" and step.hints is not None and not step.hints:
             answers += _memory_nowhere(case, step.container)
@@ -134,8 +136,8 @@ def voters_of(case: Case, state: NodeState | None, found: Iterable[HintsFound]) 
 
 
 def _answer(
-    case: Case, state: NodeState | None, step: HintsFound, resource: str, family: Family | None
-) -> Wish | Voter:
+    case: ExplainCase, state: NodeState | None, step: HintsFound, resource: str, family: Family | None
+) -> ResourceHints | Voter:
     asked = asked_of(case, step.container, resource)
     unit = unit_of(resource)
     numas = [numa.id for numa in case.machine.numa]
@@ -146,24 +148,26 @@ def _answer(
     else:
         places = _device_places(case, state, resource, family, asked, numas)
     if family is None:
-        return Wish(resource, NO_WISH, asked, unit, tuple(places))
+        return ResourceHints(resource, NO_WISH, asked, unit, tuple(places))
     wider, more = few_wider(family)
     answer = HINTS if family.reach else IMPOSSIBLE
     note = "" if family.reach else _why_impossible(case, state, step.container, resource, asked)
-    return Voter(Wish(resource, answer, asked, unit, tuple(places), wider, more, note), family)
+    return Voter(ResourceHints(resource, answer, asked, unit, tuple(places), wider, more, note), family)
 
 
-def _memory_nowhere(case: Case, container: str | None) -> Iterator[Wish]:
+def _memory_nowhere(case: ExplainCase, container: str | None) -> Iterator[ResourceHints]:
     """Memory that fits nowhere, which the kubelet takes for no wish at all."""
     kinds = {kind for one in case.pod.containers for kind, _ in one.memory or ()}
     for kind in sorted(kinds | {kind for kind, _ in case.pod.memory or ()}):
         asked = asked_of(case, container, kind)
         if asked:
-            yield Wish(kind, NO_WISH, asked, BYTES, note="fits nowhere, which the kubelet takes for no wish")
+            yield ResourceHints(
+                kind, NO_WISH, asked, BYTES, note="fits nowhere, which the kubelet takes for no wish"
+            )
 
 
 def _why_impossible(
-    case: Case, state: NodeState | None, container: str | None, resource: str, asked: int
+    case: ExplainCase, state: NodeState | None, container: str | None, resource: str, asked: int
 ) -> str:
     """Why nothing can serve a resource, where the free amounts do not say it; '' where they do."""
     state = state or case.state
@@ -196,14 +200,15 @@ def _why_impossible(
     return ""
 
 
-def pasted(resource: str, family: Family | None, numas: Iterable[int]) -> Wish | Voter:
+def pasted(resource: str, family: Family | None, numas: Iterable[int]) -> ResourceHints | Voter:
     """A resource of which the hints alone are known."""
     if family is None:
-        return Wish(resource, NO_WISH, unit=UNKNOWN)
-    places = tuple(Place(numa, mark_of(family, numa)) for numa in numas)
+        return ResourceHints(resource, NO_WISH, unit=UNKNOWN)
+    places = tuple(NumaFree(numa, mark_of(family, numa)) for numa in numas)
     wider, more = few_wider(family)
     return Voter(
-        Wish(resource, HINTS if family.reach else IMPOSSIBLE, None, UNKNOWN, places, wider, more), family
+        ResourceHints(resource, HINTS if family.reach else IMPOSSIBLE, None, UNKNOWN, places, wider, more),
+        family,
     )
 
 
@@ -216,7 +221,7 @@ def mark_of(family: Family | None, numa: int) -> str:
     return POSSIBLE if family.offers(1 << numa) else NO
 
 
-def _cpu_places(case: Case, family: Family | None, numas: Sequence[int]) -> Iterator[Place]:
+def _cpu_places(case: ExplainCase, family: Family | None, numas: Sequence[int]) -> Iterator[NumaFree]:
     layout, rules = case.machine.layout, case.rules
     free: Mapping[int, int] = {}
     least = 0
@@ -232,25 +237,25 @@ def _cpu_places(case: Case, family: Family | None, numas: Sequence[int]) -> Iter
             beside = sum(nodes for nodes in family.touch if not nodes >> numa & 1)
             if beside:
                 note = f"CPUs that an init container left on NUMA {format_ids(beside)} are to be used again"
-        yield Place(numa, mark, free.get(numa, 0) if free else None, size, note)
+        yield NumaFree(numa, mark, free.get(numa, 0) if free else None, size, note)
 
 
 def _memory_places(
-    case: Case,
+    case: ExplainCase,
     state: NodeState | None,
     step: HintsFound,
     resource: str,
     family: Family | None,
     asked: int,
     numas: Sequence[int],
-) -> Iterator[Place]:
+) -> Iterator[NumaFree]:
     books = state.memory.numa if state else {}
     for numa in numas:
         node = books.get(numa)
         table = node.tables.get(resource) if node else None
         mark = mark_of(family, numa)
         if node is None or table is None:
-            yield Place(numa, mark)
+            yield NumaFree(numa, mark)
             continue
         note = ""
         if mark == NO and node.cells.bit_count() > 1:
@@ -264,17 +269,17 @@ def _memory_places(
                 and node.tables[kind].free < asked_of(case, step.container, kind)
             ]
             note = f"too little {', '.join(short)}" if short else ""
-        yield Place(numa, mark, table.free, table.allocatable, note)
+        yield NumaFree(numa, mark, table.free, table.allocatable, note)
 
 
 def _device_places(
-    case: Case,
+    case: ExplainCase,
     state: NodeState | None,
     resource: str,
     family: Family | None,
     asked: int,
     numas: Sequence[int],
-) -> Iterator[Place]:
+) -> Iterator[NumaFree]:
     plugin = (state or case.state).devices.plugins.get(resource)
     size = dict.fromkeys(numas, 0)
     for device in plugin.devices.values() if plugin else ():
@@ -300,7 +305,7 @@ def _device_places(
         note = ""
         if mark == NO and have is not None and have >= asked > 0 and needs:
             note = "devices that an init container left elsewhere are to be used again"
-        yield Place(numa, mark, have, size[numa], note)
+        yield NumaFree(numa, mark, have, size[numa], note)
 
 
 # --- masks ----------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from numawise.explain.words import (
     titles,
 )
 from numawise.request.model import CPU, MEMORY
-from numawise.results.explanation import BYTES, CPUS, IMPOSSIBLE, Narrowing, Place
+from numawise.results.explanation import BYTES, CPUS, IMPOSSIBLE, Narrowing, NumaFree
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.sets import ids_of
 
@@ -301,7 +301,7 @@ def _lacks(voters: Sequence[Voter]) -> str:
     return both([f"NUMA {numa} {both(texts)}" for numa, texts in by_numa.items()])
 
 
-def _lack(resource: str, unit: str, wanted: int | None, place: Place) -> str:
+def _lack(resource: str, unit: str, wanted: int | None, place: NumaFree) -> str:
     if wanted is None or place.free is None:
         return ""
     if place.note:

@@ -15,9 +15,9 @@ from numawise.engine.failure import SMT_ALIGNMENT
 from numawise.engine.lifecycle import devices_changed
 from numawise.engine.state import Holding, held_by
 from numawise.explain import words as tell
-from numawise.explain.case import Case, restarted, with_config, with_pod, without
+from numawise.explain.case import ExplainCase, restarted, with_config, with_pod, without
 from numawise.explain.change import Setting, setting_patches, with_settings
-from numawise.explain.search import Priced, Search
+from numawise.explain.search import ChangeSearch, Priced
 from numawise.results.explanation import Suggestion
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.rules.options import ACROSS_NUMA, CLOSEST, FULL_CORES
@@ -33,10 +33,10 @@ class Elsewhere:
     """Another node that the pod could go to."""
 
     name: str
-    case: Case
+    case: ExplainCase
 
 
-def node_changes(search: Search, others: Sequence[Elsewhere]) -> Iterator[Priced]:
+def node_changes(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[Priced]:
     """Every change around the pod that lets it in, of each kind the smallest."""
     yield from _elsewhere(search, others)
     yield from _healed(search)
@@ -46,7 +46,7 @@ def node_changes(search: Search, others: Sequence[Elsewhere]) -> Iterator[Priced
     yield from _policy(search)
 
 
-def _elsewhere(search: Search, others: Sequence[Elsewhere]) -> Iterator[Priced]:
+def _elsewhere(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[Priced]:
     """Another node that admits the pod as it is."""
     for one in others:
         if search.works(with_pod(one.case, search.case.raw)):
@@ -54,7 +54,7 @@ def _elsewhere(search: Search, others: Sequence[Elsewhere]) -> Iterator[Priced]:
             return
 
 
-def _healed(search: Search) -> Iterator[Priced]:
+def _healed(search: ChangeSearch) -> Iterator[Priced]:
     """Devices that are unhealthy, as if they were not."""
     state = search.case.state
     for resource in search.resources:
@@ -73,7 +73,7 @@ def _healed(search: Search) -> Iterator[Priced]:
 # --- other pods -----------------------------------------------------------------------------
 
 
-def _removed(search: Search) -> Iterator[Priced]:
+def _removed(search: ChangeSearch) -> Iterator[Priced]:
     """The smallest pod without which this one is admitted, or the fewest pods (rule 1)."""
     state = search.case.state
     holdings = {uid: held_by(state, uid) for uid in state.active if uid != search.case.pod.uid}
@@ -87,7 +87,7 @@ def _removed(search: Search) -> Iterator[Priced]:
         yield Priced(REMOVE + min(share, 0.35), Suggestion("remove", text, remove=tuple(found)))
 
 
-def _several(search: Search, uids: Sequence[str], shares: dict[str, float]) -> tuple[str, ...] | None:
+def _several(search: ChangeSearch, uids: Sequence[str], shares: dict[str, float]) -> tuple[str, ...] | None:
     """Two pods, or a few, none of which can stay."""
 
     def works(gone: Sequence[str]) -> bool:
@@ -110,7 +110,7 @@ def _several(search: Search, uids: Sequence[str], shares: dict[str, float]) -> t
     return tuple(gone) if len(gone) <= MOST_TOGETHER else None
 
 
-def _share(case: Case, holding: Holding) -> float:
+def _share(case: ExplainCase, holding: Holding) -> float:
     """Which part of the node a pod holds."""
     parts = [holding.cpus.bit_count() / max(1, case.machine.layout.all.bit_count())]
     total = sum(numa.memory for numa in case.machine.numa)
@@ -124,7 +124,7 @@ def _share(case: Case, holding: Holding) -> float:
 # --- the configuration ----------------------------------------------------------------------
 
 
-def _configured(search: Search, settings: Sequence[Setting]) -> bool:
+def _configured(search: ChangeSearch, settings: Sequence[Setting]) -> bool:
     """True when the pod is admitted after a restart with other settings (rule 3)."""
     case = with_config(search.case, with_settings(search.case.config, settings))
     if case is None or not search.works(case):
@@ -134,13 +134,13 @@ def _configured(search: Search, settings: Sequence[Setting]) -> bool:
 
 
 def _told(
-    search: Search, cost: float, kind: str, told: tuple[str, str], settings: Sequence[Setting]
+    search: ChangeSearch, cost: float, kind: str, told: tuple[str, str], settings: Sequence[Setting]
 ) -> Priced:
     patches = setting_patches(search.case.config, settings)
     return Priced(cost, Suggestion(kind, *told, kubelet=patches))
 
 
-def _scope(search: Search) -> Iterator[Priced]:
+def _scope(search: ChangeSearch) -> Iterator[Priced]:
     """The other scope."""
     case = search.case
     if case.rules.topology_policy == NONE or (len(case.pod.containers) < 2 and not case.pod.pod_level):
@@ -152,7 +152,7 @@ def _scope(search: Search) -> Iterator[Priced]:
         yield _told(search, SCOPE, "scope", told, settings)
 
 
-def _policy(search: Search) -> Iterator[Priced]:
+def _policy(search: ChangeSearch) -> Iterator[Priced]:
     """Another policy (rule 2)."""
     now = search.case.config.topology_manager_policy
     for policy in LOOSER.get(search.case.rules.topology_policy, ()):
@@ -162,7 +162,7 @@ def _policy(search: Search) -> Iterator[Priced]:
             return
 
 
-def _options(search: Search) -> Iterator[Priced]:
+def _options(search: ChangeSearch) -> Iterator[Priced]:
     """Without an option that stands in the way."""
     config = search.case.config
     suspects: list[tuple[str, str]] = []

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.lifecycle import start_containers
 from numawise.engine.state import NodeState, held_by
-from numawise.explain.case import Case
+from numawise.explain.case import ExplainCase
 from numawise.explain.merge import Cause
 from numawise.explain.words import both, nodes_text, numa_text
 from numawise.machine.model import CpuLayout
@@ -29,7 +29,7 @@ CONTROLLERS: Mapping[str, str] = {
 }
 
 
-def admitted_answer(case: Case, decision: Admitted, lost: Cause | None) -> tuple[str, tuple[str, ...]]:
+def admitted_answer(case: ExplainCase, decision: Admitted, lost: Cause | None) -> tuple[str, tuple[str, ...]]:
     """Where the pod went, and whether everything lies together; the resources that kept it from that."""
     state, _ = start_containers(case.rules, decision.state, case.pod, decision.affinity)
     state = NodeState(decision.state.cpu, decision.state.memory, state.devices)
@@ -61,7 +61,7 @@ Parts = list[tuple[int, str]]
 """NUMA nodes, and what is there."""
 
 
-def _placed(case: Case, state: NodeState, container: ContainerRequest) -> Parts:
+def _placed(case: ExplainCase, state: NodeState, container: ContainerRequest) -> Parts:
     uid = case.pod.uid
     found: Parts = []
     cpus = state.cpu.assignments.get(uid, {}).get(container.name, 0)
@@ -116,7 +116,7 @@ def _container_text(name: str, found: Parts, count: int) -> str:
     return own if count == 1 else f"{name} {own}"
 
 
-def _why_nothing(case: Case) -> str:
+def _why_nothing(case: ExplainCase) -> str:
     """Why neither CPUs nor memory nor devices were placed."""
     pod, rules = case.pod, case.rules
     if not rules.cpu_static and not rules.memory_static:
@@ -133,7 +133,7 @@ def _why_nothing(case: Case) -> str:
 # --- remarks --------------------------------------------------------------------------------
 
 
-def remarks_of(case: Case, decision: Rejected | None) -> tuple[str, ...]:
+def remarks_of(case: ExplainCase, decision: Rejected | None) -> tuple[str, ...]:
     """What else there is to know about a refusal."""
     found = []
     controller = recreation(case.raw.owner)
@@ -150,7 +150,7 @@ def recreation(owner: str) -> str:
     return f"The kubelet does not try a rejected pod again, but {owner} {told}" if told else ""
 
 
-def _groups(case: Case, decision: Rejected) -> list[str]:
+def _groups(case: ExplainCase, decision: Rejected) -> list[str]:
     """Which pods keep NUMA nodes together as memory groups."""
     state = decision.state
     groups = {node.cells for node in state.memory.numa.values() if node.cells.bit_count() > 1 and node.users}
@@ -166,7 +166,7 @@ def _groups(case: Case, decision: Rejected) -> list[str]:
     return found
 
 
-def _owners(case: Case, state: NodeState, cells: int) -> Sequence[str]:
+def _owners(case: ExplainCase, state: NodeState, cells: int) -> Sequence[str]:
     names = []
     for uid in state.active:
         if uid != case.pod.uid and held_by(state, uid).numa == cells:

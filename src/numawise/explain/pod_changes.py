@@ -16,7 +16,7 @@ from numawise.explain.adjustable import Dial, app_dials, growth_marks, is_device
 from numawise.explain.case import with_pod
 from numawise.explain.change import SetAmount, amount_patches, divided, split, split_patches, written
 from numawise.explain.free import is_memory
-from numawise.explain.search import Priced, Search, largest, smallest_above
+from numawise.explain.search import ChangeSearch, Priced, largest, smallest_above
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY, Amounts, Role
 from numawise.results.explanation import Suggestion
@@ -32,7 +32,7 @@ MOST_GROWTH = 8
 MOST_PARTS = 4
 
 
-def pod_changes(search: Search) -> Iterator[Priced]:
+def pod_changes(search: ChangeSearch) -> Iterator[Priced]:
     """Every change to the pod that lets it in, of each kind the smallest."""
     yield from _exact(search)
     rounded = list(_rounded(search))
@@ -51,7 +51,7 @@ def pod_changes(search: Search) -> Iterator[Priced]:
 
 
 def _told(
-    search: Search, cost: float, kind: str, told: str | tuple[str, str], changes: Sequence[SetAmount]
+    search: ChangeSearch, cost: float, kind: str, told: str | tuple[str, str], changes: Sequence[SetAmount]
 ) -> Priced:
     text, price = told if isinstance(told, tuple) else (told, "")
     return Priced(cost, Suggestion(kind, text, price, pod=amount_patches(search.case.raw, changes)))
@@ -60,7 +60,7 @@ def _told(
 # --- amounts --------------------------------------------------------------------------------
 
 
-def _exact(search: Search) -> Iterator[Priced]:
+def _exact(search: ChangeSearch) -> Iterator[Priced]:
     """Amounts of memory written so that the Memory Manager can read them."""
     raw = search.case.raw
     changes = []
@@ -74,7 +74,7 @@ def _exact(search: Search) -> Iterator[Priced]:
         yield _told(search, EXACT, "exact", tell.exact_text(raw, changes), changes)
 
 
-def _rounded(search: Search) -> Iterator[Priced]:
+def _rounded(search: ChangeSearch) -> Iterator[Priced]:
     """Whole cores: the next multiple below and above, for all containers that need it."""
     odd = [dial for dial in search.dials if dial.resource == CPU and dial.value % dial.step]
     if search.reason != SMT_ALIGNMENT or not odd:
@@ -90,7 +90,7 @@ def _rounded(search: Search) -> Iterator[Priced]:
             yield _told(search, cost, "round", text, changes)
 
 
-def _reduced(search: Search) -> Iterator[Priced]:
+def _reduced(search: ChangeSearch) -> Iterator[Priced]:
     """Less of one resource in one container (rule 1)."""
     best: dict[str, Priced] = {}
     for dial in search.dials:
@@ -117,7 +117,7 @@ def _weight(dial: Dial) -> float:
     return MEMORY_WEIGHT if is_memory(dial.resource) else 1.0
 
 
-def _together(search: Search) -> Iterator[Priced]:
+def _together(search: ChangeSearch) -> Iterator[Priced]:
     """Less of several amounts at once: of the resources that decided, of the container, of all (rule 2)."""
     deciding = tuple(dial for dial in search.dials if dial.resource in search.resources)
     tried: list[Sequence[Dial]] = []
@@ -140,7 +140,7 @@ def _scaled(dials: Sequence[Dial], level: int) -> list[SetAmount]:
     return [dial.set_to(max(dial.least, dial.steps * level // LEVELS)) for dial in dials]
 
 
-def _several(search: Search, steps: dict[Dial, int]) -> Priced:
+def _several(search: ChangeSearch, steps: dict[Dial, int]) -> Priced:
     """A change of several amounts, each turned back up as far as it goes while the others stay."""
     for dial in list(steps):
 
@@ -162,7 +162,7 @@ def _several(search: Search, steps: dict[Dial, int]) -> Priced:
     return _told(search, cost, "reduce", text, changes)
 
 
-def _grown(search: Search) -> Iterator[Priced]:
+def _grown(search: ChangeSearch) -> Iterator[Priced]:
     """More of a resource, so that it needs as many NUMA nodes as the others."""
     if search.case.rules.topology_policy != RESTRICTED:
         return
@@ -182,7 +182,7 @@ def _grown(search: Search) -> Iterator[Priced]:
             return
 
 
-def _dropped(search: Search) -> Iterator[Priced]:
+def _dropped(search: ChangeSearch) -> Iterator[Priced]:
     """Without devices or huge pages that are not to be had: in the container that failed, or in all."""
     those = [one for one in search.resources if is_device(one) or one.startswith(HUGEPAGES)]
     for some in (*([one] for one in those), *([those] if len(those) > 1 else [])):
@@ -196,7 +196,7 @@ def _dropped(search: Search) -> Iterator[Priced]:
 # --- shapes ---------------------------------------------------------------------------------
 
 
-def _balanced(search: Search) -> Iterator[Priced]:
+def _balanced(search: ChangeSearch) -> Iterator[Priced]:
     """The same in all, divided evenly over the app containers."""
     case, raw = search.case, search.case.raw
     if case.rules.pod_scope:
@@ -219,7 +219,7 @@ def _balanced(search: Search) -> Iterator[Priced]:
         yield _told(search, BALANCE, "balance", tell.balance_text(raw, changes), changes)
 
 
-def _split(search: Search) -> Iterator[Priced]:
+def _split(search: ChangeSearch) -> Iterator[Priced]:
     """One container made into several, each of which fits NUMA nodes of its own."""
     case, raw = search.case, search.case.raw
     number = next((n for n, one in enumerate(raw.containers) if one.name == search.container), None)
@@ -237,7 +237,7 @@ def _split(search: Search) -> Iterator[Priced]:
 # --- giving up alignment --------------------------------------------------------------------
 
 
-def _fractional(search: Search) -> Iterator[Priced]:
+def _fractional(search: ChangeSearch) -> Iterator[Priced]:
     """CPUs from the shared pool instead of CPUs of its own (rule 3)."""
     for dials in (search.here, search.dials):
         changes = [
@@ -255,7 +255,7 @@ def _fraction(dial: Dial) -> Quantity:
     return Quantity.parse(f"{dial.value * 1000 - 500}m")
 
 
-def last_resorts(search: Search) -> Iterator[Priced]:
+def last_resorts(search: ChangeSearch) -> Iterator[Priced]:
     """Without devices, and with less of all else, or without CPUs of its own: whatever is enough."""
     raw = search.case.raw
     devices = [
@@ -277,7 +277,7 @@ def last_resorts(search: Search) -> Iterator[Priced]:
     yield from _unguaranteed(search)
 
 
-def _unguaranteed(search: Search) -> Iterator[Priced]:
+def _unguaranteed(search: ChangeSearch) -> Iterator[Priced]:
     """Out of the Guaranteed class: then neither CPUs nor memory are placed at all."""
     case, raw = search.case, search.case.raw
     if not case.pod.guaranteed or raw.qos or raw.requests is not None or raw.limits is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from numawise.engine.admit import Crashed, Rejected
 from numawise.explain.adjustable import Dial, dials_of
-from numawise.explain.case import Case, acceptable, admitted, with_pod
+from numawise.explain.case import ExplainCase, acceptable, admitted, with_pod
 from numawise.explain.change import SetAmount, with_amounts
 from numawise.results.explanation import Suggestion
 
@@ -85,11 +85,11 @@ class Priced:
     suggestion: Suggestion
 
 
-class Search:
+class ChangeSearch:
     """What all kinds of changes look at."""
 
     def __init__(
-        self, case: Case, decision: Rejected | Crashed, container: str, resources: Sequence[str]
+        self, case: ExplainCase, decision: Rejected | Crashed, container: str, resources: Sequence[str]
     ) -> None:
         self.case = case
         self.reason = decision.reason if isinstance(decision, Rejected) else ""
@@ -106,7 +106,7 @@ class Search:
         )
         """The dials of the container that failed."""
 
-    def works(self, case: Case) -> bool:
+    def works(self, case: ExplainCase) -> bool:
         """True when the changed case is admitted (rule 1)."""
         return acceptable(case.pod) and self.trials.spend() and admitted(case)
 

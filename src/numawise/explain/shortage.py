@@ -14,16 +14,16 @@ from numawise.engine.memory.allocate import BREAKS_GROUP
 from numawise.engine.memory.hints import INEXACT
 from numawise.engine.state import NodeState, NumaMemory
 from numawise.engine.trace import HintsMerged, Step
-from numawise.explain.case import Case
+from numawise.explain.case import ExplainCase
 from numawise.explain.free import amount_of, asked_of, is_memory, stock_of
 from numawise.explain.merge import Cause
 from numawise.explain.words import amount, asked, both, free_text, nodes_text, numa_text, rooms_text
 from numawise.request.model import CPU, MEMORY, Amounts, ContainerRequest, Role
-from numawise.results.explanation import BYTES, CPUS, DEVICES, Place
+from numawise.results.explanation import BYTES, CPUS, DEVICES, NumaFree
 from numawise.sets import format_ids, ids_of
 
 
-def failure_cause(case: Case, decision: Rejected, steps: Sequence[Step]) -> Cause:
+def failure_cause(case: ExplainCase, decision: Rejected, steps: Sequence[Step]) -> Cause:
     """Why a provider could not give what was asked."""
     container = decision.container or None
     if decision.provider == "cpu":
@@ -36,7 +36,7 @@ def failure_cause(case: Case, decision: Rejected, steps: Sequence[Step]) -> Caus
 # --- CPUs -----------------------------------------------------------------------------------
 
 
-def _cpus(case: Case, decision: Rejected, container: str | None) -> Cause:
+def _cpus(case: ExplainCase, decision: Rejected, container: str | None) -> Cause:
     layout, rules, state = case.machine.layout, case.rules, decision.state
     count = asked_of(case, container, CPU)
     wanted = asked(CPU, CPUS, count)
@@ -67,15 +67,15 @@ def _cpus(case: Case, decision: Rejected, container: str | None) -> Cause:
     return Cause((CPU,), f"cpu: {wanted} and {has} on the whole machine{f' ({rooms})' if free else ''}")
 
 
-def cpu_places(case: Case, free: int) -> tuple[Place, ...]:
+def cpu_places(case: ExplainCase, free: int) -> tuple[NumaFree, ...]:
     """Free CPUs by NUMA node."""
     return tuple(
-        Place(numa, free=(cpus & free).bit_count(), size=(cpus & ~case.rules.reserved_cpus).bit_count())
+        NumaFree(numa, free=(cpus & free).bit_count(), size=(cpus & ~case.rules.reserved_cpus).bit_count())
         for numa, cpus in case.machine.layout.numas.items()
     )
 
 
-def left_by_inits(case: Case, state: NodeState) -> int:
+def left_by_inits(case: ExplainCase, state: NodeState) -> int:
     """CPUs of finished init containers that later containers of the pod may use again."""
     again = used = 0
     for container in case.pod.containers:
@@ -87,7 +87,7 @@ def left_by_inits(case: Case, state: NodeState) -> int:
     return again & ~used
 
 
-def _sharing(case: Case) -> str:
+def _sharing(case: ExplainCase) -> str:
     """Containers that want to share what the pod has."""
     names = [one.name for one in case.pod.containers if not one.fixed or not one.whole_cpus]
     noun = "container" if len(names) == 1 else "containers"
@@ -97,7 +97,7 @@ def _sharing(case: Case) -> str:
 # --- memory ---------------------------------------------------------------------------------
 
 
-def _memory(case: Case, decision: Rejected, container: str | None, steps: Sequence[Step]) -> Cause:
+def _memory(case: ExplainCase, decision: Rejected, container: str | None, steps: Sequence[Step]) -> Cause:
     if decision.reason == EMPTY_SHARED_POOL:
         text = (
             f"containers with memory of their own take all of the pod's, and {_sharing(case)} has none left"
@@ -125,7 +125,7 @@ def _memory(case: Case, decision: Rejected, container: str | None, steps: Sequen
         tables = {numa: node.tables[kind] for numa, node in books.items() if kind in node.tables}
         free = sum(table.free for table in tables.values())
         places = [
-            Place(numa, free=table.free, size=table.allocatable, note=_group_note(books[numa], numa))
+            NumaFree(numa, free=table.free, size=table.allocatable, note=_group_note(books[numa], numa))
             for numa, table in tables.items()
         ]
         rooms = rooms_text(BYTES, places, size)
@@ -142,7 +142,7 @@ def _memory(case: Case, decision: Rejected, container: str | None, steps: Sequen
     return _no_group(books, wanted)
 
 
-def _wanted(case: Case, container: str | None) -> Mapping[str, int]:
+def _wanted(case: ExplainCase, container: str | None) -> Mapping[str, int]:
     kinds = {kind for one in case.pod.containers for kind, _ in one.memory or ()}
     kinds |= {kind for kind, _ in case.pod.memory or ()}
     amounts = {kind: asked_of(case, container, kind) for kind in sorted(kinds)}
@@ -188,7 +188,7 @@ def _no_group(books: Mapping[int, NumaMemory], wanted: Mapping[str, int]) -> Cau
     size = wanted[kind]
     tables = {numa: node.tables[kind] for numa, node in books.items() if kind in node.tables}
     places = [
-        Place(numa, free=table.free, note=_group_note(books[numa], numa)) for numa, table in tables.items()
+        NumaFree(numa, free=table.free, note=_group_note(books[numa], numa)) for numa, table in tables.items()
     ]
     rooms = rooms_text(BYTES, places, size)
     reasons = _uses(books, [numa for numa, node in books.items() if node.users])
@@ -229,7 +229,7 @@ def _uses(books: Mapping[int, NumaMemory], numas: Iterable[int]) -> str:
     return both(parts)
 
 
-def inexact_kinds(case: Case, container: str | None) -> tuple[str, ...]:
+def inexact_kinds(case: ExplainCase, container: str | None) -> tuple[str, ...]:
     """The types of memory whose amounts the Memory Manager cannot read."""
     owners: list[Amounts] = [one.requests for one in case.pod.containers if container in (None, one.name)]
     if case.pod.requests:
@@ -243,7 +243,7 @@ def inexact_kinds(case: Case, container: str | None) -> tuple[str, ...]:
 # --- devices --------------------------------------------------------------------------------
 
 
-def _devices(case: Case, decision: Rejected) -> Cause:
+def _devices(case: ExplainCase, decision: Rejected) -> Cause:
     state = decision.state
     container = next((one for one in case.pod.containers if one.name == decision.container), None)
     for resource, count in sorted(container.devices) if container else ():
@@ -253,7 +253,7 @@ def _devices(case: Case, decision: Rejected) -> Cause:
 
 
 def _device_text(
-    case: Case, state: NodeState, container: ContainerRequest | None, resource: str, count: int
+    case: ExplainCase, state: NodeState, container: ContainerRequest | None, resource: str, count: int
 ) -> str:
     assert container is not None
     stock = stock_of(state, resource)
@@ -278,7 +278,7 @@ def _device_text(
 # --- crashes --------------------------------------------------------------------------------
 
 
-def crash_cause(case: Case, message: str) -> Cause:
+def crash_cause(case: ExplainCase, message: str) -> Cause:
     """What the kubelet does not survive."""
     books = case.state.memory.numa
     kinds = {kind for one in case.pod.containers for kind, _ in one.memory or ()}
@@ -313,7 +313,7 @@ def crash_cause(case: Case, message: str) -> Cause:
     return Cause((), message)
 
 
-def _vanished(case: Case) -> Cause | None:
+def _vanished(case: ExplainCase) -> Cause | None:
     """Devices that the pod holds and that its plugin no longer lists."""
     for resources in case.state.devices.grants.get(case.pod.uid, {}).values():
         for resource, grant in resources.items():

@@ -56,7 +56,7 @@ DRAINED = "drain the node first: what its pods hold is forgotten"
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartCase:
     """A kubelet about to start."""
 
     machine: Machine
@@ -91,7 +91,7 @@ def explain_refusal(
     refusal: Refusal, machine: Machine, config: KubeletConfig, files: Files, version: Version = REFERENCE
 ) -> Explanation:
     """Why a kubelet refuses to start, and what would help."""
-    start = Start(machine, config, files, version)
+    start = StartCase(machine, config, files, version)
     return Explanation(
         name="kubelet",
         verdict=NOT_STARTED,
@@ -104,7 +104,7 @@ def explain_refusal(
     )
 
 
-def _suggestions(start: Start, refusal: Refusal) -> tuple[Suggestion, ...]:
+def _suggestions(start: StartCase, refusal: Refusal) -> tuple[Suggestion, ...]:
     attempts = list(_attempts(start, refusal))
     found: list[Attempt] = []
     for one in attempts:
@@ -140,7 +140,7 @@ def _covered(one: Attempt, found: Sequence[Attempt]) -> bool:
     return False
 
 
-def _several(start: Start, refusal: Refusal, attempts: Sequence[Attempt]) -> list[Attempt]:
+def _several(start: StartCase, refusal: Refusal, attempts: Sequence[Attempt]) -> list[Attempt]:
     """Changes that each remove a complaint, until none is left."""
     chosen: list[Attempt] = []
     now: Refusal | None = refusal
@@ -173,7 +173,7 @@ def _lower(text: str) -> str:
 # --- what may help --------------------------------------------------------------------------
 
 
-def _attempts(start: Start, refusal: Refusal) -> Iterator[Attempt]:
+def _attempts(start: StartCase, refusal: Refusal) -> Iterator[Attempt]:
     yield from _meant(start)
     yield from _reserved_memory(start)
     yield from _gates(start)
@@ -189,7 +189,7 @@ def _attempts(start: Start, refusal: Refusal) -> Iterator[Attempt]:
         yield from _state_files(start)
 
 
-def _meant(start: Start) -> Iterator[Attempt]:
+def _meant(start: StartCase) -> Iterator[Attempt]:
     """Values and names that are almost right."""
     for field, words in WORDS.items():
         value = getattr(start.config, CONFIG_FIELDS[field])
@@ -215,7 +215,7 @@ def _meant(start: Start) -> Iterator[Attempt]:
                 yield Attempt(f'Set {name} to "true" instead of "{value}"', (Setting((field, name), "true"),))
 
 
-def _reserved_memory(start: Start) -> Iterator[Attempt]:
+def _reserved_memory(start: StartCase) -> Iterator[Attempt]:
     """A ``reservedMemory`` that adds up: the present one with the difference on one node, or a new one."""
     settings = _settings(replace(start, config=replace(start.config, reserved_memory=())))
     if start.config.memory_manager_policy.lower() != "static" or settings is None:
@@ -242,19 +242,19 @@ def _reserved_memory(start: Start) -> Iterator[Attempt]:
     yield Attempt(f"Set reservedMemory to {told}, {needed} in all", (Setting(("reservedMemory",), value),))
 
 
-def _settings(start: Start) -> Settings | None:
+def _settings(start: StartCase) -> Settings | None:
     found = check(start.config, CpuSet(start.machine.layout.all), start.machine.capacity, start.version)
     return None if isinstance(found, Refusal) else found
 
 
-def _gates(start: Start) -> Iterator[Attempt]:
+def _gates(start: StartCase) -> Iterator[Attempt]:
     """A gate that an option or another gate needs."""
     for gate in LEVEL_GATES:
         if not start.config.feature_gates.get(gate):
             yield Attempt(f"Switch the feature gate {gate} on", (Setting(("featureGates", gate), True),))
 
 
-def _reserved_cpus(start: Start) -> Iterator[Attempt]:
+def _reserved_cpus(start: StartCase) -> Iterator[Attempt]:
     """CPUs set aside for the system, which the static policy wants."""
     if start.config.cpu_manager_policy != "static":
         return
@@ -276,7 +276,7 @@ def _reserved_cpus(start: Start) -> Iterator[Attempt]:
     yield Attempt(text, (Setting(("reservedSystemCPUs",), first),))
 
 
-def _most_numa(start: Start) -> Iterator[Attempt]:
+def _most_numa(start: StartCase) -> Iterator[Attempt]:
     """More NUMA nodes than are allowed."""
     count = len(start.machine.numa)
     if count > 8:
@@ -288,7 +288,7 @@ def _most_numa(start: Start) -> Iterator[Attempt]:
         )
 
 
-def _other_policies(start: Start) -> Iterator[Attempt]:
+def _other_policies(start: StartCase) -> Iterator[Attempt]:
     """The policy that wrote the state file."""
     for file, field in ((CPU_FILE, "cpuManagerPolicy"), (MEMORY_FILE, "memoryManagerPolicy")):
         now = getattr(start.config, CONFIG_FIELDS[field])
@@ -298,7 +298,7 @@ def _other_policies(start: Start) -> Iterator[Attempt]:
                 yield Attempt(text, (Setting((field,), word),))
 
 
-def _state_files(start: Start) -> Iterator[Attempt]:
+def _state_files(start: StartCase) -> Iterator[Attempt]:
     """State files that do not fit."""
     present = [file for file in (CPU_FILE, MEMORY_FILE) if file in start.files.texts]
     for files in (*((file,) for file in present), *((tuple(present),) if len(present) > 1 else ())):
@@ -306,7 +306,7 @@ def _state_files(start: Start) -> Iterator[Attempt]:
         yield Attempt(f"Stop the kubelet, delete {paths}, start it", delete=files, price=DRAINED)
 
 
-def _entries(start: Start, refusal: Refusal) -> Iterator[Attempt]:
+def _entries(start: StartCase, refusal: Refusal) -> Iterator[Attempt]:
     """One entry of a map less."""
     merged = "mergeDefaultEvictionSettings" in start.config.given
     for field in MAPS:
@@ -318,7 +318,7 @@ def _entries(start: Start, refusal: Refusal) -> Iterator[Attempt]:
             yield Attempt(f"Remove {name} from {field}", (Setting((field, name)),))
 
 
-def _fields(start: Start, refusal: Refusal) -> Iterator[Attempt]:
+def _fields(start: StartCase, refusal: Refusal) -> Iterator[Attempt]:
     """One field less; of policies a weaker one is set instead."""
     defaults = start.defaults
     for field, name in CONFIG_FIELDS.items():
@@ -334,7 +334,7 @@ def _fields(start: Start, refusal: Refusal) -> Iterator[Attempt]:
         yield Attempt(f"Remove {field}", (Setting((field,)),))
 
 
-def _weaker(start: Start) -> Iterator[Attempt]:
+def _weaker(start: StartCase) -> Iterator[Attempt]:
     """Without a manager that complains."""
     for field, value in (
         ("topologyManagerPolicy", "none"),
@@ -346,7 +346,7 @@ def _weaker(start: Start) -> Iterator[Attempt]:
             yield Attempt(f"Set {field} to {value} instead of {now}", (Setting((field,), value),))
 
 
-def _remarks(start: Start, refusal: Refusal) -> Iterator[str]:
+def _remarks(start: StartCase, refusal: Refusal) -> Iterator[str]:
     """How amounts that must be equal come about."""
     settings = _settings(start)
     if "determined by Node Allocatable" not in refusal.message or settings is None:

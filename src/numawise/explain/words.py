@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from numawise.engine.state import Holding
-from numawise.explain.case import Case
+from numawise.explain.case import ExplainCase
 from numawise.explain.change import SetAmount, place_of, sides_of
 from numawise.quantity import Quantity
 from numawise.render.words import bytes_text, counted
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY
-from numawise.results.explanation import BYTES, CPUS, Patch, Place, Wish
+from numawise.results.explanation import BYTES, CPUS, NumaFree, Patch, ResourceHints
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED
 from numawise.sets import format_ids
 
@@ -63,7 +63,7 @@ def amount(unit: str, size: int, beside: int | None = None) -> str:
     return f"{size:,} bytes"
 
 
-def asked_text(wish: Wish) -> str:
+def asked_text(wish: ResourceHints) -> str:
     """``8 CPUs are asked for``."""
     return asked(wish.resource, wish.unit, wish.asked or 0)
 
@@ -86,7 +86,7 @@ def free_text(unit: str, free: int, wanted: int) -> str:
     return f"{amount(unit, free, wanted)} {are} free"
 
 
-def rooms_text(unit: str, places: Sequence[Place], wanted: int) -> str:
+def rooms_text(unit: str, places: Sequence[NumaFree], wanted: int) -> str:
     """Who has how much: ``NUMA 0 has 6 free and NUMA 1 has 4``."""
     by_room: dict[tuple[int, str], int] = {}
     for place in sorted((p for p in places if p.free is not None), key=lambda p: (-(p.free or 0), p.numa)):
@@ -113,7 +113,7 @@ def rooms_text(unit: str, places: Sequence[Place], wanted: int) -> str:
     return both(parts)
 
 
-def shortage_text(wish: Wish) -> str:
+def shortage_text(wish: ResourceHints) -> str:
     """What the nearest NUMA node lacks: ``NUMA 0 lacks 2``; '' when none is short or nothing is known."""
     known = [place for place in wish.places if place.free is not None and not place.note]
     if wish.asked is None or not known or any((place.free or 0) >= wish.asked for place in wish.places):
@@ -269,13 +269,13 @@ def healing_text(resource: str, devices: Sequence[str]) -> str:
     return f"Bring {some} of {resource} back to health: {they} reported unhealthy"
 
 
-def removal_text(case: Case, holdings: Mapping[str, Holding]) -> str:
+def removal_text(case: ExplainCase, holdings: Mapping[str, Holding]) -> str:
     """Other pods go."""
     parts = [_held_text(case, uid, holding) for uid, holding in holdings.items()]
     return f"Remove {'pod' if len(parts) == 1 else 'pods'} {both(parts)}"
 
 
-def _held_text(case: Case, uid: str, holding: Holding) -> str:
+def _held_text(case: ExplainCase, uid: str, holding: Holding) -> str:
     known = case.state.active.get(uid)
     name = f"{known.namespace}/{known.name}" if known else uid
     parts = []

@@ -25,21 +25,21 @@ NOTHING: Reached = {(0, 0): 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GpuGroup:
     """GPUs that reach each other over links of one level."""
 
     gpus: int
     step: int = 0
     """Points of its level above those of the group around it."""
-    parts: tuple["Group", ...] = ()
+    parts: tuple["GpuGroup", ...] = ()
     """Smaller groups with better links, and single GPUs; empty for a single GPU."""
 
 
-def nesting(measure: Measure) -> Group | None:
+def nesting(measure: Measure) -> GpuGroup | None:
     """All GPUs as one group; None where links are not nested (rule 1)."""
-    parts = [Group(1 << i) for i in ids_of(measure.free)]
+    parts = [GpuGroup(1 << i) for i in ids_of(measure.free)]
     for step, reach in measure.levels():
-        inside: dict[int, list[Group]] = {}
+        inside: dict[int, list[GpuGroup]] = {}
         for part in parts:
             gpus = reach[(part.gpus & -part.gpus).bit_length() - 1]
             inside.setdefault(gpus, []).append(part)
@@ -47,12 +47,12 @@ def nesting(measure: Measure) -> Group | None:
         for gpus, members in inside.items():
             if any(reach[i] != gpus for i in ids_of(gpus)):
                 return None
-            same = members[0] if len(members) == 1 else Group(gpus, 0, tuple(members))
-            parts.append(Group(gpus, same.step + step, same.parts))
-    return parts[0] if len(parts) == 1 else Group(measure.free, 0, tuple(parts))
+            same = members[0] if len(members) == 1 else GpuGroup(gpus, 0, tuple(members))
+            parts.append(GpuGroup(gpus, same.step + step, same.parts))
+    return parts[0] if len(parts) == 1 else GpuGroup(measure.free, 0, tuple(parts))
 
 
-def best_nested(measure: Measure, whole: Group, numa: Sequence[int], must: int) -> dict[int, int]:
+def best_nested(measure: Measure, whole: GpuGroup, numa: Sequence[int], must: int) -> dict[int, int]:
     """NUMA nodes → the best worth of a choice that lies on just these."""
     homes = {numa[i] for i in ids_of(measure.free)}
     walk = _Walk(measure, numa, must, FEW if len(homes) > MANY_HOMES else 0)
@@ -68,7 +68,7 @@ class _Walk:
     few: int
     """Sets of NUMA nodes to carry on for each number of GPUs; 0: all."""
 
-    def of(self, group: Group) -> Reached:
+    def of(self, group: GpuGroup) -> Reached:
         """The best worth for every number of GPUs of a group."""
         found, joined = NOTHING, 0
         single: dict[int, int] = {}

@@ -240,7 +240,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ControlGroup:
     """A group that is to be made."""
 
     name: str
@@ -248,7 +248,7 @@ class Group:
     remarks: tuple[str, ...] = ()
 
 
-def group_v2(base: Base, hold: str, pid: int, limits: Limits) -> Group:
+def group_v2(base: Base, hold: str, pid: int, limits: Limits) -> ControlGroup:
     """A job's group of version 2."""
     wanted, remarks = _controllers(limits, words(f"{base.parent}/cgroup.controllers"))
     top = base.home.top
@@ -269,7 +269,7 @@ def group_v2(base: Base, hold: str, pid: int, limits: Limits) -> Group:
     steps += _settings_v2(group, limits, wanted)
     steps += partition_steps(group, limits)
     steps += [widen(pid), _enter(group, base.home.own, pid), Prove(pid, limits.cpus, limits.mems)]
-    return Group(group, tuple(steps), remarks)
+    return ControlGroup(group, tuple(steps), remarks)
 
 
 def _controllers(limits: Limits, there: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -351,7 +351,7 @@ def quota_of(millis: int) -> tuple[int, int]:
     return max(millis * LONGEST_PERIOD // 1000, SMALLEST_QUOTA), LONGEST_PERIOD
 
 
-def group_v1(base: Base, hold: str, pid: int, limits: Limits, root: Path = ROOT) -> Group:
+def group_v1(base: Base, hold: str, pid: int, limits: Limits, root: Path = ROOT) -> ControlGroup:
     """A job's groups of version 1."""
     if limits.partition:
         check_partition(partition_problem(base.home))
@@ -384,7 +384,7 @@ def group_v1(base: Base, hold: str, pid: int, limits: Limits, root: Path = ROOT)
         elif asked:
             remarks.append(_unlimited(controller))
     steps += [widen(pid), *enter, Prove(pid, limits.cpus, limits.mems)]
-    return Group(":".join(groups), tuple(steps), tuple(remarks))
+    return ControlGroup(":".join(groups), tuple(steps), tuple(remarks))
 
 
 def _settings_v1(controller: str, group: str, limits: Limits) -> Iterator[Step]:

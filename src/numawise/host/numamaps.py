@@ -64,7 +64,7 @@ class Area:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PageRange:
     """Pages of one kind under one policy, and of one file where they have one."""
 
     kind: str
@@ -81,7 +81,7 @@ class Part:
 class Pages:
     """All pages of a process."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PageRange, ...] = ()
     garbled: int = 0
     """Lines that could not be read."""
 
@@ -145,7 +145,7 @@ def gather(lines: Iterable[str], keys: dict[int, str]) -> Pages:
             for numa, count in pages:
                 sizes[numa] = sizes.get(numa, 0) + count * area.size
     parts = (
-        Part(kind, policy, file, key, tuple(sorted(sizes.items())))
+        PageRange(kind, policy, file, key, tuple(sorted(sizes.items())))
         for (kind, policy, file, key), sizes in sums.items()
         if sizes
     )

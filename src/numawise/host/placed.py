@@ -55,7 +55,7 @@ class Brief:
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class ProcessThread:
     """One thread."""
 
     tid: int
@@ -77,7 +77,7 @@ class Placed:
     parent: int = 0
     start: int = 0
     uid: int = 0
-    threads: tuple[Thread, ...] = ()
+    threads: tuple[ProcessThread, ...] = ()
     mems: int = 0
     """NUMA nodes that its control group lets it use."""
     pages: Pages | None = None
@@ -266,7 +266,7 @@ def _brief(path: str) -> Brief | None:
     )
 
 
-def _threads(place: str) -> Iterator[Thread]:
+def _threads(place: str) -> Iterator[ProcessThread]:
     for tid in _numbers(f"{place}/task"):
         brief = _brief(f"{place}/task/{tid}/stat")
         if brief is None or brief.state in ENDED:
@@ -277,7 +277,7 @@ def _threads(place: str) -> Iterator[Thread]:
             continue
         allowed = _ids(fields.get("Cpus_allowed_list", ""))
         if allowed:
-            yield Thread(tid, brief.name, allowed, brief.cpu, brief.start, brief.state)
+            yield ProcessThread(tid, brief.name, allowed, brief.cpu, brief.start, brief.state)
 
 
 def _pages(place: str) -> tuple[Pages | None, str]:

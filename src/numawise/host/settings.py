@@ -22,7 +22,7 @@ SYSTEM_ONLY = (RESERVED,)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class HostSettings:
     """What was set; '' where nothing was."""
 
     reserved_cpus: str = ""
@@ -33,7 +33,7 @@ class Settings:
     """Setting → the file or variable it comes from."""
 
 
-def read_settings(environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> Settings:
+def read_settings(environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> HostSettings:
     """Gather the settings (rule 1)."""
     found: dict[str, str] = {}
     origins: dict[str, str] = {}
@@ -44,7 +44,7 @@ def read_settings(environment: Mapping[str, str] = os.environ, root: Path = Path
     for key, variable in VARIABLES.items():
         if environment.get(variable):
             found[key], origins[key] = environment[variable], variable
-    return Settings(
+    return HostSettings(
         found.get(RESERVED, ""), found.get(POLICY, ""), found.get(LEDGER, ""), tuple(sorted(origins.items()))
     )
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from numawise.errors import HostError
 from numawise.host.cgroup import (
-    Group,
+    ControlGroup,
     Limits,
     check_partition,
     home_of,
@@ -89,7 +89,7 @@ def _manager_group(uid: int, root: Path) -> str:
     return system if uid == 0 else f"{system}/user.slice/user-{uid}.slice/user@{uid}.service"
 
 
-def scope(hold: str, pid: int, limits: Limits, root: Path = ROOT) -> Group:
+def scope(hold: str, pid: int, limits: Limits, root: Path = ROOT) -> ControlGroup:
     """A job's scope."""
     uid = os.geteuid()
     unit = f"numawise-{hold}.scope"
@@ -107,7 +107,7 @@ def scope(hold: str, pid: int, limits: Limits, root: Path = ROOT) -> Group:
     if limits.partition:
         check_partition(partition_problem(home))
     done += partition_steps(folder_of(group, root), limits)
-    return Group(group, (*done, Prove(pid, limits.cpus, limits.mems, advice)))
+    return ControlGroup(group, (*done, Prove(pid, limits.cpus, limits.mems, advice)))
 
 
 def start_argv(whose: str, unit: str, properties: list[tuple[str, ...]]) -> tuple[str, ...]:

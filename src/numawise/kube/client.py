@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from numawise.codec.kubeconfig import MALFORMED, Access, kubeconfig_files, read_access
+from numawise.codec.kubeconfig import MALFORMED, ClusterAccess, kubeconfig_files, read_access
 from numawise.errors import ClusterError, InputError
 from numawise.kube.credentials import ACCOUNT, in_cluster, issued
 
@@ -33,13 +33,13 @@ UNKNOWN_CALLER, FORBIDDEN, ABSENT = 401, 403, 404
 EXTRA = "numawise[kube]"
 
 
-class Refused(ClusterError):
+class ApiRefused(ClusterError):
     """The API server knows us, and does not let us see this."""
 
 
 def access_to(
     kubeconfig: str, context: str, environment: Mapping[str, str] | None = None, account: str = ACCOUNT
-) -> Access:
+) -> ClusterAccess:
     """Which server to ask, as whom (rule 2)."""
     known = os.environ if environment is None else environment
     try:
@@ -55,7 +55,7 @@ def access_to(
 class Cluster:
     """One API server, as somebody."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: ClusterAccess) -> None:
         self.access = access
 
     def __enter__(self) -> Self:
@@ -158,7 +158,7 @@ class Cluster:
             advice = "log in again, or take another --context"
             raise ClusterError(f"{server} does not know who you are (401): {message}", advice)
         if code == FORBIDDEN:
-            raise Refused(f"you may not {what} (403): {message}", "ask for that right")
+            raise ApiRefused(f"you may not {what} (403): {message}", "ask for that right")
         raise ClusterError(f"{server} answers {code} when asked to {what}: {message}")
 
 
@@ -166,7 +166,7 @@ REACH = "check the server of the kubeconfig, and whether a proxy or VPN is neede
 TRUST = "check certificate-authority of the kubeconfig"
 
 
-def _client(access: Access) -> "Client":
+def _client(access: ClusterAccess) -> "Client":
     try:
         import httpx2  # noqa: PLC0415 - an extra
         from lightkube import Client  # noqa: PLC0415

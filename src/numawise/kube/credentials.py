@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from numawise.codec.kubeconfig import Access
+from numawise.codec.kubeconfig import ClusterAccess
 from numawise.errors import ClusterError
 
 GROUP = "client.authentication.k8s.io/"
@@ -86,7 +86,7 @@ def _answer(words: list[str], environment: Mapping[str, str], hint: str) -> Mapp
     return status
 
 
-def in_cluster(environment: Mapping[str, str], account: str = ACCOUNT) -> Access | None:
+def in_cluster(environment: Mapping[str, str], account: str = ACCOUNT) -> ClusterAccess | None:
     """The access that a pod has (rule 2); None when we are in none."""
     host, port = (
         environment.get("KUBERNETES_SERVICE_HOST", ""),
@@ -99,7 +99,7 @@ def in_cluster(environment: Mapping[str, str], account: str = ACCOUNT) -> Access
         namespace = (folder / "namespace").read_text(encoding="utf-8").strip()
     except OSError:
         namespace = ""
-    return Access(
+    return ClusterAccess(
         context="in-cluster",
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         namespace=namespace or "default",

@@ -40,7 +40,7 @@ ESCAPE = re.compile(r"\\([0-7]{3})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LedgerPlace:
     """Where a ledger lies."""
 
     path: Path
@@ -59,14 +59,14 @@ def find_ledger(
     root: Path = ROOT,
     gid: int | None = None,
     writable: Callable[[Path], bool] = may_write,
-) -> Place:
+) -> LedgerPlace:
     """Where this user's ledger lies; ``gid`` is the group that shares the system's (see ``shared_group``)."""
     asked = environ.get(VARIABLE, "")
     if asked:
         return _named(asked, root)
     system = system_ledger(root)
     if uid == 0:
-        return Place(system.path, Access(gid=gid), shared=True, remarks=system.remarks)
+        return LedgerPlace(system.path, Access(gid=gid), shared=True, remarks=system.remarks)
     own = _own(environ, uid, root, writable)
     folder = system.path.parent
     if not _reached(folder):
@@ -80,14 +80,16 @@ def find_ledger(
     return replace(own, remarks=(unseen, *own.remarks))
 
 
-def system_ledger(root: Path = ROOT) -> Place:
+def system_ledger(root: Path = ROOT) -> LedgerPlace:
     """The ledger of root and the group, whether or not it exists."""
     path = root / SYSTEM / NAME
     kind = network_file_system(path, root)
     if not kind:
-        return Place(path, shared=True)
+        return LedgerPlace(path, shared=True)
     local = root / SYSTEM_LOCAL / NAME
-    return Place(local, shared=True, remarks=(f"the ledger is {local}, because {path.parent} is on {kind}",))
+    return LedgerPlace(
+        local, shared=True, remarks=(f"the ledger is {local}, because {path.parent} is on {kind}",)
+    )
 
 
 def shared_group() -> int | None:
@@ -150,7 +152,7 @@ def file_system(path: str, mounts: str) -> str:
     return kind
 
 
-def _named(text: str, root: Path) -> Place:
+def _named(text: str, root: Path) -> LedgerPlace:
     path = Path(text)
     if not path.is_absolute() or "\0" in text:
         raise InputError(
@@ -164,10 +166,10 @@ def _named(text: str, root: Path) -> Place:
             f"the ledger {path} would lie on a network file system ({kind}), where its log is not safe",
             f"set {VARIABLE} to a file on a local disk",
         )
-    return Place(path)
+    return LedgerPlace(path)
 
 
-def _joined(system: Place, own: Path) -> Place:
+def _joined(system: LedgerPlace, own: Path) -> LedgerPlace:
     if not _reached(own):
         return system
     left = (
@@ -177,7 +179,7 @@ def _joined(system: Place, own: Path) -> Place:
     return replace(system, remarks=(*system.remarks, left))
 
 
-def _own(environ: Mapping[str, str], uid: int, root: Path, writable: Callable[[Path], bool]) -> Place:
+def _own(environ: Mapping[str, str], uid: int, root: Path, writable: Callable[[Path], bool]) -> LedgerPlace:
     machine = machine_id(root)
     state = _state_folder(environ, uid)
     if state is None:
@@ -187,10 +189,10 @@ def _own(environ: Mapping[str, str], uid: int, root: Path, writable: Callable[[P
         there = _nearest(path, root)
         kind = network_file_system(path, root)
         if not kind and writable(there):
-            return Place(path)
+            return LedgerPlace(path)
         why = f"{there} is on {kind}" if kind else f"user {uid} may not write {there}"
     local = root / USER_LOCAL.format(uid=uid) / machine / NAME
-    return Place(local, Access(guarded=True), remarks=(f"the ledger is {local}, because {why}",))
+    return LedgerPlace(local, Access(guarded=True), remarks=(f"the ledger is {local}, because {why}",))
 
 
 def _state_folder(environ: Mapping[str, str], uid: int) -> Path | None:

@@ -107,7 +107,7 @@ class Ledger:
         return found
 
     @contextmanager
-    def change(self) -> "Iterator[Change]":
+    def change(self) -> "Iterator[LedgerChange]":
         """Change the ledger; what is done inside is recorded together when it is left, or not at all."""
         if self._changing:
             raise RuntimeError("a change of this ledger is under way already")
@@ -118,7 +118,7 @@ class Ledger:
                 self._begin(until)
                 try:
                     with self._told():
-                        change = Change(self._connection, self.path)
+                        change = LedgerChange(self._connection, self.path)
                     yield change
                     with self._told():
                         change.finish()
@@ -178,7 +178,7 @@ class Ledger:
             )
 
 
-class Change:
+class LedgerChange:
     """What may be done in one change."""
 
     __slots__ = ("_broken", "_connection", "_holds", "_path", "_waiters")

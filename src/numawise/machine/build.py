@@ -57,7 +57,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MachinePlan:
     """What a machine consists of."""
 
     cores: int
@@ -90,7 +90,7 @@ class Plan:
     """What is not known about the machine and was filled in."""
 
 
-def build(plan: Plan) -> Hardware:
+def build(plan: MachinePlan) -> Hardware:
     """Make the hardware that a plan describes."""
     threads = _threads(plan)
     cpus: dict[int, int] = {}
@@ -133,7 +133,7 @@ def with_distances(hardware: Hardware, rows: Mapping[int, Mapping[int, int]]) ->
     return replace(hardware, numa=numa)
 
 
-def _threads(plan: Plan) -> tuple[Thread, ...]:
+def _threads(plan: MachinePlan) -> tuple[Thread, ...]:
     per_numa, per_socket = plan.cores // plan.numa, plan.cores // plan.sockets
     per_l3 = plan.cores_per_l3 or per_socket
     numbers = [_numbers(plan, core, per_numa) for core in range(plan.cores)]
@@ -157,7 +157,7 @@ def _threads(plan: Plan) -> tuple[Thread, ...]:
     return tuple(sorted(threads, key=lambda thread: thread.cpu))
 
 
-def _numbers(plan: Plan, core: int, per_numa: int) -> list[int]:
+def _numbers(plan: MachinePlan, core: int, per_numa: int) -> list[int]:
     """CPU numbers of the threads of one core, counted over the whole machine."""
     if plan.numbering == ADJACENT:
         return [core * plan.threads + thread for thread in range(plan.threads)]
@@ -166,7 +166,7 @@ def _numbers(plan: Plan, core: int, per_numa: int) -> list[int]:
     return [core + thread * plan.cores for thread in range(plan.threads)]
 
 
-def _numa(plan: Plan, cpus: Mapping[int, int]) -> tuple[MemoryNode, ...]:
+def _numa(plan: MachinePlan, cpus: Mapping[int, int]) -> tuple[MemoryNode, ...]:
     count = plan.numa + plan.memory_only
     return tuple(
         MemoryNode(
@@ -180,7 +180,7 @@ def _numa(plan: Plan, cpus: Mapping[int, int]) -> tuple[MemoryNode, ...]:
     )
 
 
-def _distance(plan: Plan, one: int, other: int) -> int:
+def _distance(plan: MachinePlan, one: int, other: int) -> int:
     if one == other:
         return LOCAL
     if one < plan.numa and other < plan.numa:
@@ -192,7 +192,7 @@ def _distance(plan: Plan, one: int, other: int) -> int:
     return ATTACHED if owner == min(one, other) else DETACHED
 
 
-def _socket(plan: Plan, numa: int) -> int:
+def _socket(plan: MachinePlan, numa: int) -> int:
     return numa * plan.sockets // plan.numa
 
 
@@ -237,7 +237,7 @@ def _by_switch(slots: Iterable[Slot]) -> list[list[Slot]]:
     return [groups[key] for key in sorted(groups, key=lambda key: key[0])]
 
 
-def _matrix(plan: Plan, cpus: Mapping[int, int]) -> Matrix | None:
+def _matrix(plan: MachinePlan, cpus: Mapping[int, int]) -> Matrix | None:
     gpus = [slot for slot in plan.slots if slot.kind == GPU]
     nics = [slot for slot in plan.slots if slot.kind == NIC]
     if not gpus:
@@ -257,7 +257,7 @@ def _matrix(plan: Plan, cpus: Mapping[int, int]) -> Matrix | None:
     )
 
 
-def _link(plan: Plan, one: Slot, other: Slot) -> str:
+def _link(plan: MachinePlan, one: Slot, other: Slot) -> str:
     """Link between two devices (rule 3)."""
     if one is other:
         return "X"

@@ -13,7 +13,7 @@ from typing import Any
 
 from numawise.datafile import data_text
 from numawise.errors import InputError, meant
-from numawise.machine.build import NOT_TOLD, Plan, Slot, build, with_distances
+from numawise.machine.build import NOT_TOLD, MachinePlan, Slot, build, with_distances
 from numawise.machine.hardware import GPU, NIC, NVME, Hardware
 from numawise.quantity import Quantity
 
@@ -21,12 +21,12 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     """One ready machine."""
 
     summary: str
     source: str
-    plan: Plan
+    plan: MachinePlan
 
 
 def slots(text: str, model: str = "", memory: int | None = None) -> tuple[Slot, ...]:
@@ -90,7 +90,7 @@ FINISH: Mapping[str, Callable[[Hardware], Hardware]] = {"gb200": _gb200, "grace-
 """What a plan cannot say about a machine."""
 
 
-def _entry(fields: dict[str, Any]) -> Entry:
+def _entry(fields: dict[str, Any]) -> CatalogEntry:
     model, memory = fields.pop("gpu_model", ""), _bytes(fields.pop("gpu_memory", None))
     devices = slots(fields.pop("devices", ""), model, memory)
     for name in ("address", "uuid"):
@@ -102,14 +102,14 @@ def _entry(fields: dict[str, Any]) -> Entry:
     fields["memory"] = tuple(Quantity.parse(size).value for size in fields["memory"])
     fields["l3_size"] = _bytes(fields.get("l3_size"))
     fields["assumed"] = tuple(fields.get("assumed", ()))
-    return Entry(summary, source, Plan(slots=devices, **fields))
+    return CatalogEntry(summary, source, MachinePlan(slots=devices, **fields))
 
 
 def _bytes(size: str | None) -> int | None:
     return None if size is None else Quantity.parse(size).value
 
 
-CATALOG: Mapping[str, Entry] = {
+CATALOG: Mapping[str, CatalogEntry] = {
     name: _entry(fields) for name, fields in tomllib.loads(data_text(__file__, "catalog.toml")).items()
 }
 """All ready machines, by name."""

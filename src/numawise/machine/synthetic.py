@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from numawise.errors import InputError
-from numawise.machine.build import ADJACENT, INTERLEAVED, SPLIT, Plan, Slot, build
+from numawise.machine.build import ADJACENT, INTERLEAVED, SPLIT, MachinePlan, Slot, build
 from numawise.machine.hardware import GPU, NIC, NVME, Hardware
 
 EXAMPLE = "2s 4n 64c 2t 8gpu nvlink 512g"
@@ -71,7 +71,7 @@ def is_synthetic(text: str) -> bool:
     return bool(LOOKS_SYNTHETIC.fullmatch(text.strip()))
 
 
-def plan_of(text: str) -> Plan:
+def plan_of(text: str) -> MachinePlan:
     """Read the words into a plan."""
     counts: dict[str, int] = {}
     settings: dict[str, str] = {}
@@ -103,7 +103,7 @@ def plan_of(text: str) -> Plan:
 
 def _plan(
     text: str, counts: Mapping[str, int], settings: Mapping[str, str], memory: str, said: Mapping[str, str]
-) -> Plan:
+) -> MachinePlan:
     sockets, cores = counts.get("s", 1), counts["c"]
     numa = counts.get("n", sockets)
     if max(sockets, numa) % min(sockets, numa):
@@ -122,7 +122,7 @@ def _plan(
             )
     memory_only = _whole(settings, "memonly", 0, 64)
     numbering = next((flag for flag in (ADJACENT, INTERLEAVED) if flag in settings), SPLIT)
-    return Plan(
+    return MachinePlan(
         cores=cores,
         sockets=sockets,
         numa=numa,

@@ -8,7 +8,7 @@ from typing import IO
 from numawise.render.picture.text import columns, plain
 from numawise.render.why import BOLD, DIM, NARROWEST, why_text
 from numawise.render.words import clean, counted, wrap
-from numawise.results.log import Finding, Kubelet, Report, stamp_text
+from numawise.results.log import Finding, Kubelet, LogReport, stamp_text
 
 SOON = 0.5
 """Seconds after which a bar appears."""
@@ -16,7 +16,7 @@ MOST_SHOWN = 20
 """Findings in full; of the rest only the number is told."""
 
 
-def log_text(report: Report, width: int, *, color: bool = False, ascii_only: bool = False) -> str:
+def log_text(report: LogReport, width: int, *, color: bool = False, ascii_only: bool = False) -> str:
     """All findings, then what was read."""
     width = max(NARROWEST, width)
     parts = []
@@ -61,7 +61,7 @@ def _place(finding: Finding) -> str:
     return ", ".join(parts)
 
 
-def _summary(report: Report) -> str:
+def _summary(report: LogReport) -> str:
     reading = report.reading
     verdicts = [f"{report.rejected:,} rejected", f"{report.admitted:,} admitted"]
     if report.unfinished:
@@ -88,7 +88,7 @@ def counted_lines(count: int) -> str:
     return "1 line" if count == 1 else f"{count:,} lines"
 
 
-def _nothing(report: Report) -> str:
+def _nothing(report: LogReport) -> str:
     if report.others:
         return f"No such admission; the log has those of {', '.join(clean(one) for one in report.others)}."
     if report.early:

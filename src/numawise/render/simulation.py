@@ -6,7 +6,7 @@ from typing import Any
 from numawise.apps.simulate.fill import LIMIT, REJECTED, START, SUMS, Filled, numas_of
 from numawise.apps.simulate.scenario import Play, Played
 from numawise.codec.simulation import container_data, findings, hint_lines, pod_data
-from numawise.codec.steps import Devices, Fill, Restart, Start, duration_text
+from numawise.codec.steps import Devices, Fill, Restart, StartStep, duration_text
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.trace import HintsMerged
 from numawise.machine.model import Machine
@@ -64,7 +64,7 @@ def _step_rows(one: Played) -> list[Row]:
         for came in one.again:
             if not isinstance(came.decision, Admitted):
                 rows += pod_rows(came)
-    elif isinstance(act, Start):
+    elif isinstance(act, StartStep):
         started = {came.pod.uid: came for came in one.again}
         for came in started.values():
             rows += pod_rows(came, "started")
@@ -264,7 +264,7 @@ def _step_data(one: Played, play: Play) -> Data:
         found["config"] = act.config or None
         found["error"] = {"stage": one.refusal.stage, "message": one.refusal.message} if one.refusal else None
         found["readmitted"] = [whole_data(came) for came in one.again]
-    elif isinstance(act, Start):
+    elif isinstance(act, StartStep):
         found["started"] = [{"uid": came.pod.uid, "containers": container_rows(came)} for came in one.again]
     elif isinstance(act, Devices):
         found["resource"] = act.resource

@@ -25,10 +25,10 @@ from numawise.results.explanation import (
     PREFERRED,
     REJECTED,
     Explanation,
-    Place,
+    NumaFree,
+    ResourceHints,
     Round,
     Suggestion,
-    Wish,
 )
 from numawise.sets import format_ids
 
@@ -42,7 +42,7 @@ FEW_NODES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class HintCell:
     """A piece of a table."""
 
     text: str
@@ -125,7 +125,7 @@ class _Page:
         if any(place.mark == PREFERRED for wish in one.wishes for place in wish.places):
             self.say("yes!: preferred, as few NUMA nodes as an idle machine would need", 2, style=DIM)
 
-    def table(self, rows: Sequence[Sequence[Cell]]) -> None:
+    def table(self, rows: Sequence[Sequence[HintCell]]) -> None:
         widths = _widths(rows)
         for at, row in enumerate(rows):
             line = ""
@@ -175,19 +175,19 @@ class _Page:
 # --- tables ---------------------------------------------------------------------------------
 
 
-def _widths(rows: Sequence[Sequence[Cell]]) -> list[int]:
+def _widths(rows: Sequence[Sequence[HintCell]]) -> list[int]:
     return [max(columns(row[at].text) for row in rows) for at in range(len(rows[0]))]
 
 
-def _width(rows: Sequence[Sequence[Cell]]) -> int:
+def _width(rows: Sequence[Sequence[HintCell]]) -> int:
     return sum(size + GAP for size in _widths(rows)) - GAP
 
 
-def _turned(rows: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
+def _turned(rows: Sequence[Sequence[HintCell]]) -> list[list[HintCell]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _by_resource(wishes: Sequence[Wish]) -> list[list[Cell]]:
+def _by_resource(wishes: Sequence[ResourceHints]) -> list[list[HintCell]]:
     """A row for each resource, a column for each NUMA node or group of equal ones."""
     groups = _groups(wishes)
     head = ["RESOURCE"]
@@ -198,45 +198,45 @@ def _by_resource(wishes: Sequence[Wish]) -> list[list[Cell]]:
     several = any(wish.wider for wish in wishes)
     if several:
         head.append("SEVERAL")
-    rows = [[Cell(text) for text in head]]
+    rows = [[HintCell(text) for text in head]]
     for wish in wishes:
-        row = [Cell(clean(wish.resource))]
+        row = [HintCell(clean(wish.resource))]
         if known:
-            row.append(Cell(_asked(wish)))
+            row.append(HintCell(_asked(wish)))
         for mask in groups:
             place = next((p for p in wish.places if mask >> p.numa & 1), None)
             row.append(_cell(wish, place))
         if several:
-            row.append(Cell(_wider(wish)))
+            row.append(HintCell(_wider(wish)))
         rows.append(row)
     return rows
 
 
-def _groups(wishes: Sequence[Wish]) -> list[int]:
+def _groups(wishes: Sequence[ResourceHints]) -> list[int]:
     """NUMA nodes that get a column together: all that look the same, where there are many."""
     numas = sorted({place.numa for wish in wishes for place in wish.places})
-    looks: dict[tuple[Cell, ...], int] = {}
+    looks: dict[tuple[HintCell, ...], int] = {}
     for numa in numas:
         look = tuple(_cell(wish, next((p for p in wish.places if p.numa == numa), None)) for wish in wishes)
-        key = look if len(numas) > FEW_NODES else (*look, Cell(str(numa)))
+        key = look if len(numas) > FEW_NODES else (*look, HintCell(str(numa)))
         looks[key] = looks.get(key, 0) | 1 << numa
     return list(looks.values())
 
 
-def _cell(wish: Wish, place: Place | None) -> Cell:
+def _cell(wish: ResourceHints, place: NumaFree | None) -> HintCell:
     if wish.answer == NO_WISH:
-        return Cell("any", DIM)
+        return HintCell("any", DIM)
     if place is None:
-        return Cell("-", DIM)
+        return HintCell("-", DIM)
     word, style = MARKS[place.mark]
     if place.free is None:
-        return Cell(word, style)
+        return HintCell(word, style)
     free = bytes_text(place.free) if wish.unit == BYTES else str(place.free)
     note = f", {place.note}" if place.note else ""
-    return Cell(f"{word}, {free} free{note}" if place.free else f"{word}, none free{note}", style)
+    return HintCell(f"{word}, {free} free{note}" if place.free else f"{word}, none free{note}", style)
 
 
-def _asked(wish: Wish) -> str:
+def _asked(wish: ResourceHints) -> str:
     if wish.asked is None:
         return "-"
     if wish.unit == BYTES:
@@ -244,14 +244,14 @@ def _asked(wish: Wish) -> str:
     return f"{wish.asked} CPU{'s' * (wish.asked != 1)}" if wish.unit == CPUS else str(wish.asked)
 
 
-def _wider(wish: Wish) -> str:
+def _wider(wish: ResourceHints) -> str:
     if wish.answer == IMPOSSIBLE:
         return "impossible"
     shown = [f"{format_ids(mask)}{'!' if liked else ''}" for mask, liked in wish.wider]
     return " ".join(shown) + (" …" if wish.more else "") if shown else "-"
 
 
-def _line(wish: Wish) -> str:
+def _line(wish: ResourceHints) -> str:
     """A resource in one line, where no table has room."""
     places = [f"NUMA {format_ids(mask)} {cell}" for mask, cell in _line_cells(wish)]
     asked = f" ({_asked(wish)})" if wish.asked is not None else ""
@@ -259,7 +259,7 @@ def _line(wish: Wish) -> str:
     return f"{wish.resource}{asked}: {'; '.join(places) or 'any'}{wider}"
 
 
-def _line_cells(wish: Wish) -> Iterator[tuple[int, str]]:
+def _line_cells(wish: ResourceHints) -> Iterator[tuple[int, str]]:
     looks: dict[str, int] = {}
     for place in wish.places:
         text = _cell(wish, place).text

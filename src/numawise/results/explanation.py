@@ -28,7 +28,7 @@ Data = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NumaFree:
     """What one NUMA node has of one resource."""
 
     numa: int
@@ -43,7 +43,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ResourceHints:
     """What one resource answered when asked for NUMA nodes."""
 
     resource: str
@@ -51,7 +51,7 @@ class Wish:
     """``HINTS``, ``NO_WISH`` or ``IMPOSSIBLE``."""
     asked: int | None = None
     unit: str = UNKNOWN
-    places: tuple[Place, ...] = ()
+    places: tuple[NumaFree, ...] = ()
     wider: tuple[tuple[int, bool], ...] = ()
     """The first masks of several NUMA nodes, narrowest first, and whether each is preferred."""
     more: bool = False
@@ -79,7 +79,7 @@ class Round:
 
     container: str | None
     """None: for the pod as a whole."""
-    wishes: tuple[Wish, ...]
+    wishes: tuple[ResourceHints, ...]
     narrowings: tuple[Narrowing, ...]
     best: Hint
     admitted: bool
@@ -247,7 +247,7 @@ def _round_data(one: Round) -> Data:
     }
 
 
-def _wish_data(wish: Wish) -> Data:
+def _wish_data(wish: ResourceHints) -> Data:
     found: Data = {"resource": wish.resource, "answer": wish.answer}
     if wish.asked is not None:
         found |= {"asked": wish.asked, "unit": wish.unit}
@@ -259,7 +259,7 @@ def _wish_data(wish: Wish) -> Data:
     return found
 
 
-def _place_data(place: Place) -> Data:
+def _place_data(place: NumaFree) -> Data:
     found: Data = {"id": place.numa, "hint": place.mark}
     if place.free is not None:
         found["free"] = place.free

@@ -205,7 +205,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class LoggedAdmission:
     """One admission."""
 
     pod: PodRef = NOBODY
@@ -305,14 +305,14 @@ class Repeats:
 class Finding:
     """An admission, or many alike, explained."""
 
-    admission: Admission
+    admission: LoggedAdmission
     kubelet: Kubelet
     explanation: Explanation
     repeats: Repeats = Repeats()
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LogReading:
     """What was read."""
 
     files: tuple[str, ...] = ()
@@ -332,10 +332,10 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LogReport:
     """All that a log tells."""
 
-    reading: Reading
+    reading: LogReading
     findings: tuple[Finding, ...] = ()
     admitted: int = 0
     rejected: int = 0
@@ -352,7 +352,7 @@ class Report:
 # --- plain data -----------------------------------------------------------------------------
 
 
-def report_data(report: Report) -> Data:
+def report_data(report: LogReport) -> Data:
     """All of it, with the names users see in JSON."""
     reading = report.reading
     return {

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from numawise.apps.bundle.gather import gather
-from numawise.apps.bundle.model import Collected, Wanted
+from numawise.apps.bundle.model import BundleRequest, Collected
 from numawise.apps.bundle.pack import Packed, packed
 from numawise.codec.bundle.archive import MANIFEST, pack
 from numawise.codec.bundle.manifest import manifest_text
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def collected(root: Path, **wanted: Any) -> Collected:
-    return gather(Wanted(root=root, **wanted))
+    return gather(BundleRequest(root=root, **wanted))
 
 
 def make(root: Path, *, keep_names: bool = False, **wanted: Any) -> Packed:

@@ -9,13 +9,13 @@ import pytest
 
 from numawise.apps.logs.causes import cause_of
 from numawise.apps.logs.check import checked, load_beside
-from numawise.apps.logs.explain import Given, explain_admission
-from numawise.apps.logs.groups import Wanted
+from numawise.apps.logs.explain import LogEvidence, explain_admission
+from numawise.apps.logs.groups import LogFilter
 from numawise.apps.logs.read import Source, parse_since, read_log
-from numawise.apps.logs.wording import Owner, owner_of, span_text, times_text
+from numawise.apps.logs.wording import PodOwner, owner_of, span_text, times_text
 from numawise.errors import InputError
 from numawise.results.explanation import Explanation
-from numawise.results.log import YEARLESS, Admission, Kubelet, PodRef, Repeats, Report, report_data
+from numawise.results.log import YEARLESS, Kubelet, LoggedAdmission, LogReport, PodRef, Repeats, report_data
 from tests.logs import admissions_in
 from tests.logwriting import Hint, Log, Style, framed, write_admission
 
@@ -65,11 +65,11 @@ def rejected_again(log: Log, pod: str, uid: str, *, event: bool = True, wait: fl
 
 
 def report_of(
-    tmp_path: Path, lines: Sequence[str], wanted: Wanted | None = None, given: Given | None = None
-) -> Report:
+    tmp_path: Path, lines: Sequence[str], wanted: LogFilter | None = None, given: LogEvidence | None = None
+) -> LogReport:
     path = tmp_path / "kubelet.log"
     path.write_bytes(framed("journal", lines))
-    return read_log(Source([str(path)]), wanted or Wanted(), given)
+    return read_log(Source([str(path)]), wanted or LogFilter(), given)
 
 
 def verdicts(log: Log) -> list[tuple[str, str, bool]]:
@@ -81,7 +81,7 @@ def verdicts(log: Log) -> list[tuple[str, str, bool]]:
 
 
 def test_the_incident_in_its_own_words() -> None:
-    (finding,) = read_log(Source([str(INCIDENT)]), Wanted()).findings
+    (finding,) = read_log(Source([str(INCIDENT)]), LogFilter()).findings
     found = finding.explanation
     assert (
         found.answer
@@ -102,7 +102,7 @@ def test_the_incident_in_its_own_words() -> None:
 def test_the_incident_beside_its_server() -> None:
     pods = sorted(str(path) for path in (SERVER / "pods").glob("*.yaml"))
     beside = load_beside(str(SERVER / "machine.yaml"), str(SERVER / "kubelet.yaml"), None, pods, None)
-    report = checked(read_log(Source([str(INCIDENT)]), Wanted(), beside.given(None, None)), beside)
+    report = checked(read_log(Source([str(INCIDENT)]), LogFilter(), beside.given(None, None)), beside)
     (finding,) = report.findings
     assert (
         "NUMA 0 lacks 2 of 4 CPUs and NUMA 1 lacks 53 GiB of 120 GiB of memory" in finding.explanation.answer
@@ -113,7 +113,7 @@ def test_the_incident_beside_its_server() -> None:
     assert finding.explanation.suggestions
     # Without the pods that came before, the node is empty, and that is no longer the node of the log.
     alone = load_beside(str(SERVER / "machine.yaml"), str(SERVER / "kubelet.yaml"), None, pods[-1:], None)
-    (finding,) = checked(read_log(Source([str(INCIDENT)]), Wanted()), alone).findings
+    (finding,) = checked(read_log(Source([str(INCIDENT)]), LogFilter()), alone).findings
     told = finding.explanation.remarks[-1]
     assert told.startswith(
         "With these files the engine finds other hints for cpu (0! 1! 0-1 instead of 1! 0-1) and memory"
@@ -209,16 +209,16 @@ def test_the_same_rejection_told_four_times_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "owner"), [
-    ("vmstorage-common-15",      Owner("vmstorage-common", "StatefulSet", numbered=True)),
-    ("web-7c9d8b6f5d-x2x4z",     Owner("web-7c9d8b6f5d", "ReplicaSet", "web", made=True)),
-    ("agent-x2x4z",              Owner("agent", made=True)),
-    ("backup-28391042-x2x4z",    Owner("backup-28391042", "Job", "backup", made=True)),
-    ("my-nginx",                 Owner("my-nginx")),
-    ("train",                    Owner("train")),
-    ("a-007",                    Owner("a-007")),
-    ("",                         Owner("")),
+    ("vmstorage-common-15",      PodOwner("vmstorage-common", "StatefulSet", numbered=True)),
+    ("web-7c9d8b6f5d-x2x4z",     PodOwner("web-7c9d8b6f5d", "ReplicaSet", "web", made=True)),
+    ("agent-x2x4z",              PodOwner("agent", made=True)),
+    ("backup-28391042-x2x4z",    PodOwner("backup-28391042", "Job", "backup", made=True)),
+    ("my-nginx",                 PodOwner("my-nginx")),
+    ("train",                    PodOwner("train")),
+    ("a-007",                    PodOwner("a-007")),
+    ("",                         PodOwner("")),
 ])  # fmt: skip
-def test_owners(name: str, owner: Owner) -> None:
+def test_owners(name: str, owner: PodOwner) -> None:
     assert owner_of(name) == owner
 
 
@@ -265,7 +265,7 @@ def test_an_allocation_that_fails_is_a_rejection() -> None:
     )
 
 
-def explained(admission: Admission, kubelet: Kubelet) -> Explanation:
+def explained(admission: LoggedAdmission, kubelet: Kubelet) -> Explanation:
     return explain_admission(admission, kubelet, Repeats())
 
 
@@ -340,10 +340,10 @@ def test_a_line_that_is_missing_is_noticed(tmp_path: Path) -> None:
 def test_a_policy_that_is_open_is_named_as_open(tmp_path: Path) -> None:
     log = Log(Style((1, 29)))
     admit(log, "ns/p", "main", {"cpu": "1! 0-1"}, "1!", stored=True)
-    (finding,) = report_of(tmp_path, log.lines, Wanted(all=True)).findings
+    (finding,) = report_of(tmp_path, log.lines, LogFilter(all=True)).findings
     told = "The log does not name the policy; it is taken for single-numa-node, but could be restricted or best-effort"
     assert finding.explanation.remarks == (told,)
-    (finding,) = report_of(tmp_path, log.lines, Wanted(all=True), Given("restricted")).findings
+    (finding,) = report_of(tmp_path, log.lines, LogFilter(all=True), LogEvidence("restricted")).findings
     assert finding.explanation.policy == "restricted"
     assert not finding.explanation.remarks
 
@@ -476,7 +476,7 @@ def test_containers_of_one_pod_are_one_admission() -> None:
     ("store-8", False), ("other/store-7", False), ("stor", False),
 ])  # fmt: skip
 def test_pods_by_name(asked: str, expected: bool) -> None:  # noqa: FBT001 - a column
-    assert Wanted(asked).named(PodRef("store-7", "db", "u1")) == expected
+    assert LogFilter(asked).named(PodRef("store-7", "db", "u1")) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -501,7 +501,7 @@ def test_since_is_refused(text: str) -> None:
     ("02-29",      "2023-03-01T00:00:00", True), ("12-31",      "1904-01-01T00:00:00", True),
 ])  # fmt: skip
 def test_years_that_are_not_told(since: str, time: str, expected: bool) -> None:  # noqa: FBT001 - a column
-    assert Wanted(since=parse_since(since, NOW)).timely(datetime.fromisoformat(time)) == expected
+    assert LogFilter(since=parse_since(since, NOW)).timely(datetime.fromisoformat(time)) == expected
 
 
 def test_only_from_then_on(tmp_path: Path) -> None:
@@ -509,7 +509,7 @@ def test_only_from_then_on(tmp_path: Path) -> None:
     for turn in range(3):
         rejected_again(log, f"db/p{turn}", f"u{turn}", wait=3600)
     since = parse_since("08-15 02:00", NOW)
-    report = report_of(tmp_path, log.lines, Wanted(since=since))
+    report = report_of(tmp_path, log.lines, LogFilter(since=since))
     assert [one.admission.pod.name for one in report.findings] == ["p1", "p2"]
     assert report.early == 1
 

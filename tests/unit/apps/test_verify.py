@@ -8,11 +8,11 @@ from numawise.apps.verify.grade import grade, percent
 from numawise.apps.verify.look import Checked
 from numawise.apps.verify.model import Seen, Stranger, Verdict, Wanted, Weight
 from numawise.apps.verify.pages import policy_of
-from numawise.host.numamaps import DEFAULT, Pages, Part
+from numawise.host.numamaps import DEFAULT, PageRange, Pages
 from numawise.host.nvml import COMPUTES, OPENED, GpuUse
-from numawise.host.placed import NO_NUMA, Placed, Thread
+from numawise.host.placed import NO_NUMA, Placed, ProcessThread
 from numawise.machine.hardware import Gpu, Hardware, Host, MemoryNode
-from numawise.machine.hardware import Thread as Cpu
+from numawise.machine.hardware import ProcessThread as Cpu
 from numawise.render.verify import job_data, numa_table
 from numawise.sets import bits_of, format_ids, ids_of, parse_ids
 
@@ -45,13 +45,13 @@ def process(
         named = [w for w in words if w.startswith("/")]
         file, _, key = (named[0] if named else "").partition("#")
         policy = " ".join(w for w in words if not w[0].isdigit() and w[0] != "/") or DEFAULT
-        parts.append(Part(kind, policy, file, key, sizes))
+        parts.append(PageRange(kind, policy, file, key, sizes))
     return Placed(
         pid,
         "job",
         start=1000,
         threads=tuple(
-            Thread(pid + at, f"t{at}", parse_ids(cpus), next(ids_of(parse_ids(cpus))), start=1000 + at)
+            ProcessThread(pid + at, f"t{at}", parse_ids(cpus), next(ids_of(parse_ids(cpus))), start=1000 + at)
             for at, cpus in enumerate(threads.split())
         ),
         mems=parse_ids(mems),

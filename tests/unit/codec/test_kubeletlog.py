@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numawise.codec.kubeletlog import Event
-from numawise.codec.kubeletlog.fields import Fields, Printed, parse_message, pod_of, pods_of
+from numawise.codec.kubeletlog.fields import Fields, PrintedField, parse_message, pod_of, pods_of
 from numawise.codec.kubeletlog.framing import unframe
 from numawise.codec.kubeletlog.hints import printed_map
 from numawise.engine.hint import Family, Hint
@@ -248,13 +248,13 @@ def test_messages_about_other_things(line: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ('"m" a="x \\"y\\" \\n" b=1',             {"a": 'x "y" \n', "b": Printed("1")}),
+    ('"m" a="x \\"y\\" \\n" b=1',             {"a": 'x "y" \n', "b": PrintedField("1")}),
     ('"m" a="\\u00e4\\x41\\101\\U0001f600"',  {"a": "äAA😀"}),
-    ('"m" a={"b":["]}"]} c=true',             {"a": Printed('{"b":["]}"]}'), "c": Printed("true")}),
-    ('"m" a=map[x:[{1 2}] y:[]] b=&{C:1 D:[]}', {"a": Printed("map[x:[{1 2}] y:[]]"), "b": Printed("&{C:1 D:[]}")}),
+    ('"m" a={"b":["]}"]} c=true',             {"a": PrintedField('{"b":["]}"]}'), "c": PrintedField("true")}),
+    ('"m" a=map[x:[{1 2}] y:[]] b=&{C:1 D:[]}', {"a": PrintedField("map[x:[{1 2}] y:[]]"), "b": PrintedField("&{C:1 D:[]}")}),
     ('"m" Baseline CPUSet="0-3"',             {"Baseline CPUSet": "0-3"}),
     ('"m" a=<\n\tx\n\ty\n > b="z"',           {"a": "x\ny", "b": "z"}),
-    ('"m" a= b=""',                           {"a": Printed(""), "b": ""}),
+    ('"m" a= b=""',                           {"a": PrintedField(""), "b": ""}),
 ])  # fmt: skip
 def test_fields(text: str, expected: dict[str, object]) -> None:
     found = parse_message(text)

@@ -12,7 +12,7 @@ from numawise.codec.steps import (
     Reconcile,
     Remove,
     Restart,
-    Start,
+    StartStep,
     Timed,
     decode_steps,
     duration_text,
@@ -52,7 +52,7 @@ def told(one: Timed) -> str:
     act = one.act
     if isinstance(act, Add):
         return " ".join(pod.name for pod in act.pods) + ("" if act.start else " (waiting)")
-    if isinstance(act, Remove | Start):
+    if isinstance(act, Remove | StartStep):
         return f"{one.word} {' '.join(act.names)}"
     if isinstance(act, Restart):
         return f"restart {Path(act.config).name}{' late' * act.late}{' -'.join(('', *act.delete))}".strip()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from numawise.host.numamaps import Area, Pages, Part, gather, parse_area, parse_keys
+from numawise.host.numamaps import Area, PageRange, Pages, gather, parse_area, parse_keys
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -73,7 +73,7 @@ def test_kinds(line: str, parts: list[str]) -> None:
     assert [text(part) for part in found.parts] == parts
 
 
-def text(part: Part) -> str:
+def text(part: PageRange) -> str:
     sizes = " ".join(f"{numa}={size >> 10}" for numa, size in part.bytes)
     return f"{part.kind} {sizes} {part.file}".strip()
 
@@ -91,9 +91,9 @@ def test_sums_are_by_kind_policy_and_file() -> None:
     found = gather(lines, {0x4000: "fe:00:7", 0x5000: "fe:00:7"})
     assert found == Pages(
         (
-            Part("anonymous", "default", "", "", ((0, 8 * KIB), (1, 4 * KIB))),
-            Part("anonymous", "bind:0", "", "", ((0, 4 * KIB),)),
-            Part("file", "default", "/a", "fe:00:7", ((1, 8 * KIB),)),
+            PageRange("anonymous", "default", "", "", ((0, 8 * KIB), (1, 4 * KIB))),
+            PageRange("anonymous", "bind:0", "", "", ((0, 4 * KIB),)),
+            PageRange("file", "default", "/a", "fe:00:7", ((1, 8 * KIB),)),
         ),
         garbled=1,
     )

@@ -8,7 +8,7 @@ import pytest
 from numawise.errors import InputError, LedgerError
 from numawise.ledger.file import Access
 from numawise.ledger.place import (
-    Place,
+    LedgerPlace,
     boot_id,
     file_system,
     find_ledger,
@@ -45,7 +45,9 @@ def only(*allowed: str) -> Callable[[Path], bool]:
     return lambda path: path.exists() and any(f"/{name}" in str(path) for name in allowed)
 
 
-def found(root: Path, uid: int, environ: dict[str, str] | None = None, **more: object) -> tuple[str, Place]:
+def found(
+    root: Path, uid: int, environ: dict[str, str] | None = None, **more: object
+) -> tuple[str, LedgerPlace]:
     environ = {"HOME": str(root / "home/alice")} if environ is None else environ
     place = find_ledger(environ, uid, root=root, **more)  # type: ignore[arg-type]
     return str(place.path.relative_to(root)), place
@@ -137,7 +139,7 @@ def test_by_name(tmp_path: Path) -> None:
     root = host(tmp_path, mounts=NFS_HOME)
     for uid in (0, 1001):
         asked = {"NUMAWISE_LEDGER": str(root / "srv/job.db"), "HOME": "/home/alice"}
-        assert found(root, uid, asked)[1] == Place(root / "srv/job.db")
+        assert found(root, uid, asked)[1] == LedgerPlace(root / "srv/job.db")
     with pytest.raises(LedgerError, match=r"network file system \(nfs4\).*local disk"):
         found(root, 0, {"NUMAWISE_LEDGER": str(root / "home/new/ledger.db")})
     with pytest.raises(InputError, match=r"NUMAWISE_LEDGER: 'ledger\.db' is not an absolute path"):

@@ -8,7 +8,7 @@ import pytest
 from numawise.machine.catalog import CATALOG, machine_named
 from numawise.machine.hardware import Gpu, Hardware, Matrix, MemoryNode, PciDevice, Remark, Thread
 from numawise.machine.synthetic import synthetic
-from numawise.render.picture.arrange import Label, Placed
+from numawise.render.picture.arrange import Label, PlacedBox
 
 LONG = "a name that is longer than any device has ever been called, and then some"
 WORDS = (
@@ -60,7 +60,7 @@ MACHINES = [
 ]
 
 
-def faults(placed: Placed, line: int) -> list[str]:
+def faults(placed: PlacedBox, line: int) -> list[str]:
     """Texts that overlap, and texts or boxes that leave the box they are in."""
     found = []
     labels = sorted(
@@ -80,11 +80,11 @@ def faults(placed: Placed, line: int) -> list[str]:
     return found
 
 
-def _inside(label: Label, box: Placed, line: int) -> bool:
+def _inside(label: Label, box: PlacedBox, line: int) -> bool:
     across = box.x <= label.x and label.x + label.width <= box.x + box.width
     return across and box.y <= label.y and label.y + line <= box.y + box.height
 
 
-def _within(inner: Placed, outer: Placed) -> bool:
+def _within(inner: PlacedBox, outer: PlacedBox) -> bool:
     across = outer.x <= inner.x and inner.x + inner.width <= outer.x + outer.width
     return across and outer.y <= inner.y and inner.y + inner.height <= outer.y + outer.height

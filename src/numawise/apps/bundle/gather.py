@@ -18,7 +18,7 @@ from typing import Any
 
 from numawise.apps.bundle.devices import recorded_plugins
 from numawise.apps.bundle.kubelet import kubelet_parts, state_texts
-from numawise.apps.bundle.model import MACHINE, VERSION, Collected, KubeletParts, Notes, Wanted
+from numawise.apps.bundle.model import MACHINE, VERSION, BundleRequest, Collected, KubeletParts, Notes
 from numawise.apps.bundle.pack import Packed, packed
 from numawise.apps.bundle.pods import pods_on_node
 from numawise.codec.checkpoint import DEVICE_FILE
@@ -55,7 +55,7 @@ class FromCluster:
     configz: Mapping[str, Any] | None = None
 
 
-def gather(wanted: Wanted) -> Collected:
+def gather(wanted: BundleRequest) -> Collected:
     """Everything about a node that can be had."""
     notes = Notes()
     if not wanted.top.is_dir():
@@ -105,7 +105,7 @@ def _machine(
     return seen
 
 
-def _cluster(wanted: Wanted, name: str, notes: Notes) -> FromCluster:
+def _cluster(wanted: BundleRequest, name: str, notes: Notes) -> FromCluster:
     if not wanted.asks_cluster:
         return FromCluster()
     from numawise.kube.client import Cluster, access_to  # noqa: PLC0415 - only where a cluster is asked
@@ -126,7 +126,7 @@ def _cluster(wanted: Wanted, name: str, notes: Notes) -> FromCluster:
         return FromCluster(name, dict(info), cluster.pods_on(name), configz)
 
 
-def _configz(wanted: Wanted, cluster: FromCluster, notes: Notes) -> Mapping[str, Any] | None:
+def _configz(wanted: BundleRequest, cluster: FromCluster, notes: Notes) -> Mapping[str, Any] | None:
     if not wanted.configz:
         return cluster.configz
     place = wanted.configz
@@ -139,7 +139,12 @@ def _configz(wanted: Wanted, cluster: FromCluster, notes: Notes) -> Mapping[str,
 
 
 def _versions(
-    wanted: Wanted, parts: KubeletParts, cluster: FromCluster, hardware: Hardware, tree: Tree, notes: Notes
+    wanted: BundleRequest,
+    parts: KubeletParts,
+    cluster: FromCluster,
+    hardware: Hardware,
+    tree: Tree,
+    notes: Notes,
 ) -> dict[str, str]:
     found = {what: str(cluster.info[name]) for what, name in NODE_INFO.items() if cluster.info.get(name)}
     if wanted.kube:
@@ -158,7 +163,7 @@ def _versions(
     return found
 
 
-def _host_name(wanted: Wanted, tree: Tree) -> str:
+def _host_name(wanted: BundleRequest, tree: Tree) -> str:
     if wanted.root is None:
         return platform.node().lower()
     return (tree.text("etc/hostname") or tree.text("proc/sys/kernel/hostname") or "").lower()
@@ -176,7 +181,7 @@ def _machine_id(tree: Tree, cluster: FromCluster) -> str:
 # From a node to a file.
 
 
-def collect(wanted: Wanted) -> Packed:
+def collect(wanted: BundleRequest) -> Packed:
     """Gather what is wanted, and pack it."""
     return packed(gather(wanted), keep_names=wanted.keep_names, when=datetime.now(UTC).replace(microsecond=0))
 

@@ -10,7 +10,7 @@ Rules kept here:
 from collections.abc import Mapping
 from pathlib import Path
 
-from numawise.apps.bundle.model import CONFIG, STATE, KubeletParts, Notes, Wanted
+from numawise.apps.bundle.model import CONFIG, STATE, BundleRequest, KubeletParts, Notes
 from numawise.codec.document import Document, read_documents
 from numawise.codec.kubelet.config import GROUP, KIND
 from numawise.codec.kubelet.flags import Flag, is_flags, read_flags
@@ -34,7 +34,7 @@ from numawise.inputs.files import PLACES
 DROP_IN = ".conf"
 
 
-def kubelet_parts(wanted: Wanted, notes: Notes) -> KubeletParts:
+def kubelet_parts(wanted: BundleRequest, notes: Notes) -> KubeletParts:
     """The configuration of the kubelet on a host, in its parts."""
     running = _running(wanted)
     flags = _flags(running, wanted.top, notes)
@@ -48,7 +48,7 @@ def kubelet_parts(wanted: Wanted, notes: Notes) -> KubeletParts:
     return KubeletParts(base, drop_ins, flags, running, directory or str(DEFAULT_DIRECTORY), broken)
 
 
-def state_texts(parts: KubeletParts, wanted: Wanted, notes: Notes) -> dict[str, str]:
+def state_texts(parts: KubeletParts, wanted: BundleRequest, notes: Notes) -> dict[str, str]:
     """The state files of a kubelet that are there, by name."""
     found: dict[str, str] = {}
     for name, places in PLACES.items():
@@ -65,7 +65,7 @@ def state_texts(parts: KubeletParts, wanted: Wanted, notes: Notes) -> dict[str, 
     return found
 
 
-def _running(wanted: Wanted) -> Running | None:
+def _running(wanted: BundleRequest) -> Running | None:
     found = running_kubelets(wanted.top)
     if wanted.kubelet_dir:
         own = [one for one in found if str(one.directory).rstrip("/") == wanted.kubelet_dir.rstrip("/")]
@@ -91,7 +91,7 @@ def _flags(running: Running | None, root: Path, notes: Notes) -> tuple[Flag, ...
     return tuple(flags)
 
 
-def _base(wanted: Wanted, named: str, running: Running | None, notes: Notes) -> Document | None:
+def _base(wanted: BundleRequest, named: str, running: Running | None, notes: Notes) -> Document | None:
     if wanted.kubelet_config:
         file = read_whole(Path(wanted.kubelet_config))
         if file.problem:
@@ -130,7 +130,9 @@ def _is_configuration(value: object) -> bool:
     return value.get("kind") in (KIND, None) and str(value.get("apiVersion") or GROUP).startswith(GROUP)
 
 
-def _drop_ins(named: str, running: Running | None, wanted: Wanted, notes: Notes) -> tuple[Document, ...]:
+def _drop_ins(
+    named: str, running: Running | None, wanted: BundleRequest, notes: Notes
+) -> tuple[Document, ...]:
     if named:
         folder = folder_seen(named, running, wanted.top)
         if folder is None:

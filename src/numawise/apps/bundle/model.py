@@ -16,7 +16,7 @@ MACHINE, CONFIG, STATE, PODS, VERSION = "machine", "configuration", "state files
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BundleRequest:
     """Where to look."""
 
     root: Path | None = None

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.bundle.model import PODS, KubeletParts, Notes, Wanted
+from numawise.apps.bundle.model import PODS, BundleRequest, KubeletParts, Notes
 from numawise.codec.bundle.pods import kubelet_uid, pods_of
 from numawise.codec.checkpoint.reading import ALLOCATED_FILE, allocated_pods
 from numawise.codec.document import Document, Part, read_documents, read_file
@@ -31,7 +31,7 @@ Names = Mapping[str, tuple[str, str]]
 
 
 def pods_on_node(
-    wanted: Wanted,
+    wanted: BundleRequest,
     parts: KubeletParts,
     settings: Mapping[str, Any],
     listed: Sequence[Mapping[str, Any]],
@@ -99,7 +99,7 @@ def _asked(address: str, notes: Notes) -> tuple[Document, ...]:
 
 
 def _static(
-    wanted: Wanted, parts: KubeletParts, settings: Mapping[str, Any], node: str, known: Names
+    wanted: BundleRequest, parts: KubeletParts, settings: Mapping[str, Any], node: str, known: Names
 ) -> Iterator[Document]:
     path = _text(settings, "staticPodPath") or MANIFESTS
     folder = folder_seen(path, parts.running, wanted.top)
@@ -128,7 +128,7 @@ def _at_home(pod: Mapping[str, Any], node: str, uids: Mapping[tuple[str, str], s
 
 
 def _allotted(
-    wanted: Wanted, parts: KubeletParts, known: Names, every: _Every, notes: Notes
+    wanted: BundleRequest, parts: KubeletParts, known: Names, every: _Every, notes: Notes
 ) -> Iterator[Document]:
     """Pods out of the kubelet's record of what was allotted (rule 2)."""
     file = read_seen(f"{parts.directory.rstrip('/')}/{ALLOCATED_FILE}", parts.running, wanted.top)

@@ -27,7 +27,7 @@ from numawise.apps.launch.run import open_holdings, this_site
 from numawise.errors import HostError
 from numawise.host import containers as engines
 from numawise.host.containers import DOCKER, PODMAN
-from numawise.host.settings import Settings
+from numawise.host.settings import HostSettings
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import threads_per_core
 from numawise.machine.nearest import near_nics
@@ -307,7 +307,7 @@ def _quantity(size: int) -> str:
 
 
 def found_placement(
-    wish: Wish, hold: str, machine: str, settings: Settings, environment: Mapping[str, str]
+    wish: Wish, hold: str, machine: str, settings: HostSettings, environment: Mapping[str, str]
 ) -> tuple[Site, Asked | NoRoom]:
     """The placement that is asked about: of a hold, or where a job would go, here or on another machine."""
     if machine:

@@ -28,7 +28,7 @@ from numawise.apps.launch.request import Wish
 from numawise.errors import HostError, InputError, LedgerError
 from numawise.host import confine, processes
 from numawise.ledger.reap import dead, left_line
-from numawise.ledger.store import Change, Ledger
+from numawise.ledger.store import Ledger, LedgerChange
 from numawise.machine.hardware import Hardware
 from numawise.results.hold import PYTHON, RUN, Hold, Owner, Waiter
 from numawise.sets import format_ids
@@ -210,7 +210,7 @@ class Holdings:
 
     # --- inside a change ----------------------------------------------------------------------
 
-    def _reap(self, change: Change, containers: Iterable[Hold]) -> tuple[Hold, ...]:
+    def _reap(self, change: LedgerChange, containers: Iterable[Hold]) -> tuple[Hold, ...]:
         for waiter in left_line(
             change.waiters,
             self.who.boot,
@@ -229,7 +229,7 @@ class Holdings:
         owned = [hold for hold in holds if not hold.owner.engine]
         return dead(owned, self.who.boot, self.lives, self.who.namespace)
 
-    def _behind(self, change: Change, wish: Wish) -> NoRoom:
+    def _behind(self, change: LedgerChange, wish: Wish) -> NoRoom:
         first = change.waiters[0]
         found = place(self.site, change.holds, wish, change.new_id())
         reason = f"{first.owner.user or first.owner.uid} is first in line, waiting for {first.request}"

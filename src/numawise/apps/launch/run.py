@@ -28,7 +28,7 @@ from numawise.host import confine
 from numawise.host.child import NOT_STARTED, CannotStart, Offspring, bear, find_command, leave_as, wait_for
 from numawise.host.discover import read_live
 from numawise.host.plan import Plan, describe
-from numawise.host.settings import Settings
+from numawise.host.settings import HostSettings
 from numawise.ledger.place import boot_id, find_ledger, machine_id, shared_group
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import Hardware
@@ -78,7 +78,7 @@ Tell = Callable[[Started], None]
 TellWaiting = Callable[[NoRoom], None]
 
 
-def this_site(settings: Settings, root: Path | None = None) -> Site:
+def this_site(settings: HostSettings, root: Path | None = None) -> Site:
     """The machine we are on, as far as it can be given to jobs."""
     return make_site(read_live(root), settings.reserved_cpus)
 
@@ -102,7 +102,7 @@ def open_holdings(site: Site, environment: Mapping[str, str], ledger: str = "") 
 
 
 def run(
-    job: Job, settings: Settings, tell: Tell, waiting: TellWaiting, site: Site | None = None
+    job: Job, settings: HostSettings, tell: Tell, waiting: TellWaiting, site: Site | None = None
 ) -> int | NoRoom:
     """Run a job to its end; its exit code, or why there is no room for it."""
     path = find_command(job.command[0], job.environment.get("PATH"))
@@ -189,7 +189,7 @@ def preview(job: Job, site: Site, holds: Sequence[Hold], *, here: bool) -> Previ
 
 
 def imagined(
-    machine: str | None, settings: Settings, environment: Mapping[str, str]
+    machine: str | None, settings: HostSettings, environment: Mapping[str, str]
 ) -> tuple[Site, tuple[Hold, ...], bool]:
     """Where a preview takes place: on this machine with its holds, or on one of a file where nothing runs."""
     if machine:

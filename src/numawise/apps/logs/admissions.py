@@ -23,7 +23,16 @@ from numawise.engine.hint import NOWHERE, Family, Hint
 from numawise.request.model import CPU
 from numawise.results import log as values
 from numawise.results.explanation import ADMITTED, REJECTED
-from numawise.results.log import UNFINISHED, Admission, Event, LoggedRound, Origin, PodRef, Shortage, Trouble
+from numawise.results.log import (
+    UNFINISHED,
+    Event,
+    LoggedAdmission,
+    LoggedRound,
+    Origin,
+    PodRef,
+    Shortage,
+    Trouble,
+)
 
 MOST_OPEN = 64
 MOST_KUBELETS = 256
@@ -31,7 +40,7 @@ MOST_REMEMBERED = 512
 LONGEST_AGO = 500_000
 """Lines after which an admission that nothing more was heard of is done."""
 
-Done = Callable[[Admission], None]
+Done = Callable[[LoggedAdmission], None]
 
 
 @dataclass(slots=True)
@@ -62,7 +71,7 @@ class _Round:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenAdmission:
     origin: Origin
     pod: PodRef
     line: int
@@ -96,12 +105,12 @@ class _Open:
         refused = last is not None and last.answered and not last.placed and not last.preferred
         return refused or self.settled
 
-    def value(self, line: int) -> Admission:
+    def value(self, line: int) -> LoggedAdmission:
         verdict, told = self._verdict(line)
         reason = self.reason
         if verdict == REJECTED and not reason:
             reason = self._concluded_reason()
-        return Admission(
+        return LoggedAdmission(
             self.pod,
             self.origin,
             self.time,
@@ -146,8 +155,8 @@ class Admissions:
         self.done = done
         self.life = life
         self.kubelets = Kubelets(MOST_KUBELETS)
-        self._open: OrderedDict[Origin, OrderedDict[int, _Open]] = OrderedDict()
-        self._busy: dict[Origin, _Open] = {}
+        self._open: OrderedDict[Origin, OrderedDict[int, _OpenAdmission]] = OrderedDict()
+        self._busy: dict[Origin, _OpenAdmission] = {}
         self._ended: OrderedDict[PodRef, frozenset[tuple[str, str]]] = OrderedDict()
         """Rejected pods whose admission is done, so that late words about them make no new one."""
 
@@ -189,7 +198,7 @@ class Admissions:
 
     # --- which admission ---
 
-    def _of(self, event: Event, *, adopt: bool = True) -> _Open | None:
+    def _of(self, event: Event, *, adopt: bool = True) -> _OpenAdmission | None:
         """The admission a line belongs to (rule 1); ``adopt``: it may be the first to name the pod."""
         busy = self._busy.get(event.origin)
         if not event.pod:
@@ -204,7 +213,7 @@ class Admissions:
             return busy
         return None
 
-    def _touched(self, one: _Open, event: Event) -> _Open:
+    def _touched(self, one: _OpenAdmission, event: Event) -> _OpenAdmission:
         if not one.pod and event.pod:
             for other in list(self._open[event.origin].values()):
                 if other is not one and other.pod.matches(event.pod):
@@ -216,7 +225,7 @@ class Admissions:
         self._open[event.origin].move_to_end(id(one))
         return one
 
-    def _begin(self, event: Event) -> _Open:
+    def _begin(self, event: Event) -> _OpenAdmission:
         opened = self._open.setdefault(event.origin, OrderedDict())
         self._open.move_to_end(event.origin)
         if len(self._open) > MOST_KUBELETS:
@@ -226,16 +235,16 @@ class Admissions:
             if len(opened) < MOST_OPEN and event.line - oldest.last < LONGEST_AGO:
                 break
             self._end(oldest, event.line)
-        one = _Open(event.origin, event.pod, event.line, event.line, event.time)
+        one = _OpenAdmission(event.origin, event.pod, event.line, event.line, event.time)
         opened[id(one)] = one
         self._busy[event.origin] = one
         return one
 
-    def _ongoing(self, event: Event) -> _Open:
+    def _ongoing(self, event: Event) -> _OpenAdmission:
         found = self._of(event)
         return self._begin(event) if found is None else self._touched(found, event)
 
-    def _end(self, one: _Open, line: int) -> None:
+    def _end(self, one: _OpenAdmission, line: int) -> None:
         del self._open[one.origin][id(one)]
         if self._busy.get(one.origin) is one:
             del self._busy[one.origin]
@@ -416,7 +425,7 @@ class Admissions:
         one.last = event.line
 
     @staticmethod
-    def _may_be_about(one: _Open, event: Event) -> bool:
+    def _may_be_about(one: _OpenAdmission, event: Event) -> bool:
         if one.pod.uid and event.pod.uid:
             return one.pod.uid == event.pod.uid
         return one.over or not (one.rounds or one.allocating)

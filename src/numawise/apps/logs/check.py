@@ -11,14 +11,14 @@ Rules kept here:
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from numawise.apps.logs.explain import Given
+from numawise.apps.logs.explain import LogEvidence
 from numawise.apps.logs.wording import NO_AMOUNTS, hint_text, owner_of
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.hint import Family
 from numawise.engine.topology.policy import judge
 from numawise.engine.trace import HintsFound, Step
 from numawise.errors import InputError
-from numawise.explain.case import Case, case_of, decided
+from numawise.explain.case import ExplainCase, case_of, decided
 from numawise.explain.explain import explain
 from numawise.explain.words import both, numa_text
 from numawise.inputs.files import load_kubelet_config, load_pods, load_state
@@ -27,7 +27,7 @@ from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
-from numawise.results.log import Admission, Finding, LoggedRound, Report
+from numawise.results.log import Finding, LoggedAdmission, LoggedRound, LogReport
 from numawise.rules.check import Refusal
 from numawise.rules.model import NONE, KubeletConfig
 from numawise.rules.versions import NEWEST, Version
@@ -49,13 +49,13 @@ class NodeBeside:
     version: Version = NEWEST
     version_given: bool = False
 
-    def given(self, policy: str | None, count: int | None) -> Given:
+    def given(self, policy: str | None, count: int | None) -> LogEvidence:
         """What explaining the log can take from it."""
         numas = (1 << count) - 1 if count else 0
         if self.machine is not None:
             numas |= self.machine.numa_bits
         told = policy or (self.config.topology_manager_policy if self.config is not None else "")
-        return Given(told if told != NONE else "", self.version if self.version_given else None, numas)
+        return LogEvidence(told if told != NONE else "", self.version if self.version_given else None, numas)
 
 
 def load_beside(
@@ -80,7 +80,7 @@ def load_beside(
     )
 
 
-def checked(report: Report, beside: NodeBeside) -> Report:
+def checked(report: LogReport, beside: NodeBeside) -> LogReport:
     """The report with what the node's files say to it."""
     if beside.machine is None or beside.config is None:
         return report
@@ -107,7 +107,7 @@ def _with_remarks(finding: Finding, remarks: Sequence[str]) -> Finding:
     return replace(finding, explanation=replace(found, remarks=(*found.remarks, *remarks)))
 
 
-def _checked(finding: Finding, node: Node, cases: Sequence[Case]) -> Finding:
+def _checked(finding: Finding, node: Node, cases: Sequence[ExplainCase]) -> Finding:
     remarks = list(_elsewhere(finding, node))
     if not remarks:
         remarks = list(_merge(finding, node))
@@ -167,7 +167,7 @@ def _merge(finding: Finding, node: Node) -> Iterator[str]:
         yield f"The engine merges these hints to {hint_text(best)}, the log has {hint_text(one.best)}"
 
 
-def _case_of(admission: Admission, cases: Sequence[Case]) -> Case | None:
+def _case_of(admission: LoggedAdmission, cases: Sequence[ExplainCase]) -> ExplainCase | None:
     """The pod of an admission: the one of its name, or else one of the same owner."""
     owner = owner_of(admission.pod.name).name
     alike = None

@@ -27,8 +27,8 @@ from numawise.engine.failure import TOPOLOGY_AFFINITY
 from numawise.engine.hint import NOWHERE, Hint
 from numawise.engine.topology.scope import NOT_ALIGNED
 from numawise.explain.explain import explain_hints
-from numawise.results.explanation import ADMITTED, IMPOSSIBLE, REJECTED, Explanation, Round, Wish
-from numawise.results.log import UNFINISHED, Admission, Kubelet, LoggedRound, Repeats
+from numawise.results.explanation import ADMITTED, IMPOSSIBLE, REJECTED, Explanation, ResourceHints, Round
+from numawise.results.log import UNFINISHED, Kubelet, LoggedAdmission, LoggedRound, Repeats
 from numawise.rules.model import BEST_EFFORT, NONE
 from numawise.rules.versions import ENDLESS, NEWEST, Version
 from numawise.sets import ids_of
@@ -38,7 +38,7 @@ EQUAL_MASKS = (1, 24)
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class LogEvidence:
     """What the user knows beside the log."""
 
     policy: str = ""
@@ -58,10 +58,10 @@ class _Attempt:
 
 
 def explain_admission(
-    admission: Admission, kubelet: Kubelet, repeats: Repeats, given: Given | None = None
+    admission: LoggedAdmission, kubelet: Kubelet, repeats: Repeats, given: LogEvidence | None = None
 ) -> Explanation:
     """What became of a pod, and why, as far as a log tells it."""
-    given = given or Given()
+    given = given or LogEvidence()
     one = admission.decisive
     attempt = _merged(admission, one, kubelet, given) if one is not None and one.hints else None
     by_topology = admission.reason in ("", TOPOLOGY_AFFINITY)
@@ -84,14 +84,16 @@ def explain_admission(
     )
 
 
-def _scope(admission: Admission, kubelet: Kubelet) -> str:
+def _scope(admission: LoggedAdmission, kubelet: Kubelet) -> str:
     return "pod" if admission.pod_scope else kubelet.scope or ("container" if admission.rounds else "")
 
 
 # --- the merge, once more -------------------------------------------------------------------
 
 
-def _merged(admission: Admission, one: LoggedRound, kubelet: Kubelet, given: Given) -> _Attempt | None:
+def _merged(
+    admission: LoggedAdmission, one: LoggedRound, kubelet: Kubelet, given: LogEvidence
+) -> _Attempt | None:
     """The hints merged under the policy that gives the log's answer (rule 2)."""
     numas = kubelet.numas | given.numas
     first: _Attempt | None = None
@@ -112,13 +114,13 @@ def _merged(admission: Admission, one: LoggedRound, kubelet: Kubelet, given: Giv
     return first
 
 
-def _policies(kubelet: Kubelet, given: Given) -> Sequence[str]:
+def _policies(kubelet: Kubelet, given: LogEvidence) -> Sequence[str]:
     if given.policy:
         return (given.policy,)
     return [policy for policy in kubelet.policies if policy != NONE] or (BEST_EFFORT,)
 
 
-def _versions(kubelet: Kubelet, given: Given) -> Iterator[Version]:
+def _versions(kubelet: Kubelet, given: LogEvidence) -> Iterator[Version]:
     if given.version is not None:
         yield given.version
         return
@@ -129,7 +131,7 @@ def _versions(kubelet: Kubelet, given: Given) -> Iterator[Version]:
         yield (1, 23)
 
 
-def _agrees(admission: Admission, one: LoggedRound, found: Explanation, numas: int) -> bool:
+def _agrees(admission: LoggedAdmission, one: LoggedRound, found: Explanation, numas: int) -> bool:
     """True when it is the log's answer; NUMA nodes that no line names may be all that differs."""
     assert found.round is not None
     ours, best = found.round.best, one.best
@@ -146,7 +148,7 @@ def _with_shortages(drawn: Round | None, one: LoggedRound) -> Round | None:
     """Notes of why a resource has no hints, where a line says it."""
     if drawn is None or not one.shortages:
         return drawn
-    wishes: list[Wish] = []
+    wishes: list[ResourceHints] = []
     for wish in drawn.wishes:
         short = one.shortages.get(wish.resource)
         if short is not None and wish.answer == IMPOSSIBLE:
@@ -158,7 +160,7 @@ def _with_shortages(drawn: Round | None, one: LoggedRound) -> Round | None:
 # --- answers --------------------------------------------------------------------------------
 
 
-def _refused(admission: Admission, attempt: _Attempt) -> Explanation:
+def _refused(admission: LoggedAdmission, attempt: _Attempt) -> Explanation:
     """For want of common NUMA nodes."""
     found = attempt.found
     one = admission.decisive
@@ -179,7 +181,7 @@ def _refused(admission: Admission, attempt: _Attempt) -> Explanation:
     return replace(base, answer=_in_container(admission, found.answer))
 
 
-def _in_container(admission: Admission, answer: str) -> str:
+def _in_container(admission: LoggedAdmission, answer: str) -> str:
     """Names the container where there are several."""
     one = admission.decisive
     names = {each.container for each in admission.rounds}
@@ -194,7 +196,7 @@ def _logged(drawn: Round | None, best: Hint | None, *, admitted: bool) -> Round 
     return None if drawn is None else replace(drawn, best=best or drawn.best, admitted=admitted)
 
 
-def _failed(admission: Admission, attempt: _Attempt | None) -> Explanation:
+def _failed(admission: LoggedAdmission, attempt: _Attempt | None) -> Explanation:
     """For something else, or with nothing known of the hints."""
     container = next((each.container for each in reversed(admission.troubles) if each.container), "")
     base = Explanation(
@@ -213,7 +215,7 @@ def _failed(admission: Admission, attempt: _Attempt | None) -> Explanation:
     return replace(base, answer=f"Rejected: {text or admission.reason}", resources=resources)
 
 
-def _passed(admission: Admission, attempt: _Attempt) -> Explanation:
+def _passed(admission: LoggedAdmission, attempt: _Attempt) -> Explanation:
     """Admitted, or without an end."""
     one = admission.decisive
     assert one is not None
@@ -229,7 +231,7 @@ def _passed(admission: Admission, attempt: _Attempt) -> Explanation:
     return replace(found, verdict=UNFINISHED, round=drawn, answer=unfinished_text(one), reason="", message="")
 
 
-def _silent(admission: Admission) -> Explanation:
+def _silent(admission: LoggedAdmission) -> Explanation:
     """Nothing was wished for, or nothing is told of it."""
     if admission.verdict != ADMITTED:
         answer = unfinished_text(admission.decisive)
@@ -242,12 +244,12 @@ def _silent(admission: Admission) -> Explanation:
 
 
 def _remarks(
-    admission: Admission,
+    admission: LoggedAdmission,
     kubelet: Kubelet,
     repeats: Repeats,
     attempt: _Attempt | None,
     found: Explanation,
-    given: Given,
+    given: LogEvidence,
 ) -> Iterator[str]:
     yield from loop_text(admission, repeats)
     yield from verdict_text(admission)
@@ -262,7 +264,7 @@ def _remarks(
         yield NO_AMOUNTS
 
 
-def _amounts(admission: Admission, drawn: Round) -> bool:
+def _amounts(admission: LoggedAdmission, drawn: Round) -> bool:
     """True when lines tell how much was asked of what decided."""
     notes = {wish.resource for wish in drawn.wishes if wish.note}
     return bool(notes) or all(wish.resource in admission.wanted for wish in drawn.wishes)

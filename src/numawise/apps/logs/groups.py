@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from numawise.apps.logs.wording import STATEFUL, Owner, owner_of
+from numawise.apps.logs.wording import STATEFUL, PodOwner, owner_of
 from numawise.results import log as values
 from numawise.results.explanation import ADMITTED
-from numawise.results.log import Admission, Event, PodRef, Repeats, between
+from numawise.results.log import Event, LoggedAdmission, PodRef, Repeats, between
 
 MOST_GROUPS = 2000
 MOST_NAMES = 3
@@ -25,7 +25,7 @@ MOST_CAME = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogFilter:
     """Which admissions are asked for."""
 
     pod: str = ""
@@ -53,11 +53,11 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Group:
+class AdmissionGroup:
     """Admissions of one owner that ended alike."""
 
-    owner: Owner
-    last: Admission
+    owner: PodOwner
+    last: LoggedAdmission
     count: int = 0
     recreated: int = 0
     first_time: datetime | None = None
@@ -66,7 +66,7 @@ class Group:
     named: int = 0
     changes: int = 0
 
-    def add(self, admission: Admission) -> None:
+    def add(self, admission: LoggedAdmission) -> None:
         before = self.last if self.count else None
         self.count += 1
         if before is not None and _shape(before) != _shape(admission):
@@ -105,7 +105,7 @@ class Group:
         )
 
 
-def _shape(admission: Admission) -> tuple[object, ...]:
+def _shape(admission: LoggedAdmission) -> tuple[object, ...]:
     one = admission.decisive
     hints = None if one is None else (one.container, tuple(one.hints.items()), one.best)
     return admission.reason, hints
@@ -114,16 +114,16 @@ def _shape(admission: Admission) -> tuple[object, ...]:
 class Groups:
     """Takes admissions and what is heard of pods' lives; gives groups."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: LogFilter) -> None:
         self.wanted = wanted
-        self.groups: dict[tuple[str, str, str, str], Group] = {}
+        self.groups: dict[tuple[str, str, str, str], AdmissionGroup] = {}
         self.counts = {ADMITTED: 0}
         self.left_out = self.early = 0
         self.others: OrderedDict[str, None] = OrderedDict()
         self._came: OrderedDict[tuple[str, str, str], bool] = OrderedDict()
         """Pods by node that were rejected and have come again, or not yet."""
 
-    def add(self, admission: Admission) -> None:
+    def add(self, admission: LoggedAdmission) -> None:
         """One more admission."""
         pod = admission.pod
         if not self.wanted.timely(admission.start):
@@ -144,14 +144,14 @@ class Groups:
             if len(self.groups) >= MOST_GROUPS:
                 self.left_out += 1
                 return
-            group = self.groups[key] = Group(owner, admission)
+            group = self.groups[key] = AdmissionGroup(owner, admission)
         elif admission.rejected:
             group.recreated += self._is_anew(group, admission)
         group.add(admission)
         if admission.rejected:
             self._await(host, pod)
 
-    def _is_anew(self, group: Group, admission: Admission) -> bool:
+    def _is_anew(self, group: AdmissionGroup, admission: LoggedAdmission) -> bool:
         """True for the same name once more, unless its coming was counted already."""
         before, now = group.last.pod, admission.pod
         if now.name not in group.names or (before.uid and before.uid == now.uid):
@@ -183,6 +183,6 @@ class Groups:
         if group is not None and group.count == 1 and not group.recreated:
             group.recreated += 1
 
-    def _group_of(self, event: Event, pod: PodRef) -> Group | None:
+    def _group_of(self, event: Event, pod: PodRef) -> AdmissionGroup | None:
         owner = owner_of(pod.name).name
         return self.groups.get((event.origin.host, pod.namespace, owner, "rejected"))

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from numawise.engine.failure import TOPOLOGY_AFFINITY
 from numawise.results import log as values
-from numawise.results.log import ANY_RELEASE, Admission, Event, Kubelet, LoggedRound, Origin
+from numawise.results.log import ANY_RELEASE, Event, Kubelet, LoggedAdmission, LoggedRound, Origin
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE
 from numawise.rules.versions import Version, parse_version
 
@@ -58,7 +58,7 @@ class Kubelets:
         if now is not before or event.origin not in self._known:
             self._keep(now)
 
-    def learn(self, admission: Admission) -> None:
+    def learn(self, admission: LoggedAdmission) -> None:
         """What an admission shows of the policy (rule 2)."""
         before = self.of(admission.origin)
         if before.policy_told:
@@ -85,7 +85,7 @@ class Kubelets:
             self._known.popitem(last=False)
 
 
-def _policies_of(one: LoggedRound, admission: Admission) -> tuple[str, ...]:
+def _policies_of(one: LoggedRound, admission: LoggedAdmission) -> tuple[str, ...]:
     best = one.best
     if best is None:
         return POLICIES

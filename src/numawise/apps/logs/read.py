@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import IO, cast
 
 from numawise.apps.logs.admissions import Admissions
-from numawise.apps.logs.explain import Given, explain_admission
-from numawise.apps.logs.groups import Groups, Wanted
+from numawise.apps.logs.explain import LogEvidence, explain_admission
+from numawise.apps.logs.groups import Groups, LogFilter
 from numawise.codec.kubeletlog.reader import Tally, events_in
 from numawise.errors import InputError
 from numawise.render.words import counted
 from numawise.results.explanation import ADMITTED, REJECTED
-from numawise.results.log import UNFINISHED, YEARLESS, Finding, Reading, Report
+from numawise.results.log import UNFINISHED, YEARLESS, Finding, LogReading, LogReport
 
 BLOCK = 1 << 20
 GZIP, BZIP, XZ = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"
@@ -114,7 +114,7 @@ def _position(raw: IO[bytes], fallback: int) -> int:
         return fallback
 
 
-def read_log(source: Source, wanted: Wanted, given: Given | None = None) -> Report:
+def read_log(source: Source, wanted: LogFilter, given: LogEvidence | None = None) -> LogReport:
     """Everything a log tells of the admissions that are asked for."""
     tally = Tally()
     groups = Groups(wanted)
@@ -130,8 +130,8 @@ def read_log(source: Source, wanted: Wanted, given: Given | None = None) -> Repo
         findings.append(
             Finding(group.last, kubelet, explain_admission(group.last, kubelet, repeats, given), repeats)
         )
-    return Report(
-        Reading(
+    return LogReport(
+        LogReading(
             tuple(source.paths),
             tally.size,
             tally.lines,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from numawise.engine.hint import Hint
 from numawise.explain.words import both
 from numawise.render.words import counted
-from numawise.results.log import Admission, Kubelet, LoggedRound, Repeats, Shortage, stamp_text
+from numawise.results.log import Kubelet, LoggedAdmission, LoggedRound, Repeats, Shortage, stamp_text
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE
 
 LETTERS = "[bcdfghjklmnpqrstvwxz2456789]"
@@ -27,7 +27,7 @@ STATEFUL, REPLICA, JOB, UNKNOWN = "StatefulSet", "ReplicaSet", "Job", ""
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class PodOwner:
     """What a pod's name says about who made it."""
 
     name: str
@@ -39,20 +39,20 @@ class Owner:
     """The pod's name is made up, so that the next one will have another."""
 
 
-def owner_of(pod: str) -> Owner:
+def owner_of(pod: str) -> PodOwner:
     """The owner that a pod's name shows; the pod itself when it shows none."""
     made = MADE.fullmatch(pod)
     if made:
         hashed, timed = HASHED.fullmatch(made[1]), TIMED.fullmatch(made[1])
         if hashed and any(letter.isdigit() for letter in made[1][len(hashed[1]) :]):
-            return Owner(made[1], REPLICA, hashed[1], made=True)
+            return PodOwner(made[1], REPLICA, hashed[1], made=True)
         if timed:
-            return Owner(made[1], JOB, timed[1], made=True)
-        return Owner(made[1], made=True)
+            return PodOwner(made[1], JOB, timed[1], made=True)
+        return PodOwner(made[1], made=True)
     numbered = NUMBERED.fullmatch(pod)
     if numbered:
-        return Owner(numbered[1], STATEFUL, numbered=True)
-    return Owner(pod)
+        return PodOwner(numbered[1], STATEFUL, numbered=True)
+    return PodOwner(pod)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def times_text(count: int) -> str:
 # --- how often ------------------------------------------------------------------------------
 
 
-def loop_text(admission: Admission, repeats: Repeats) -> Iterator[str]:
+def loop_text(admission: LoggedAdmission, repeats: Repeats) -> Iterator[str]:
     """A pod that is made anew after each rejection, told once for all of them."""
     if not admission.rejected:
         if repeats.count > 1:
@@ -140,7 +140,7 @@ def _since(repeats: Repeats) -> str:
 # --- how sure -------------------------------------------------------------------------------
 
 
-def verdict_text(admission: Admission) -> Iterator[str]:
+def verdict_text(admission: LoggedAdmission) -> Iterator[str]:
     """Where a rejection is concluded, from what."""
     one = admission.decisive
     if not admission.rejected or admission.told:
@@ -154,7 +154,7 @@ def verdict_text(admission: Admission) -> Iterator[str]:
         )
 
 
-def given_text(admission: Admission) -> Iterator[str]:
+def given_text(admission: LoggedAdmission) -> Iterator[str]:
     """What a pod was given, or the managers' own errors."""
     parts = [
         f"CPUs {cpus}{f' (container {name})' if name and len(admission.cpus) > 1 else ''}"

@@ -49,7 +49,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GpuSet:
     """GPUs near to the same NUMA nodes; no nodes: nothing tells."""
 
     numa: tuple[int, ...]
@@ -91,7 +91,7 @@ def advice_text(found: Sequence[Advice], width: int = 0) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def gpu_groups(hardware: Hardware) -> tuple[Group, ...]:
+def gpu_groups(hardware: Hardware) -> tuple[GpuSet, ...]:
     """GPUs by NUMA node (rule 2)."""
     by_numa: dict[tuple[int, ...], list[Gpu]] = {}
     for gpu in whole_gpus(hardware):
@@ -102,11 +102,11 @@ def gpu_groups(hardware: Hardware) -> tuple[Group, ...]:
         cpus = 0
         for node in numa:
             cpus |= nodes.get(node, 0)
-        groups.append(Group(numa, tuple(gpus), cpus))
+        groups.append(GpuSet(numa, tuple(gpus), cpus))
     return tuple(sorted(groups, key=lambda group: (not group.numa, group.numa)))
 
 
-def fair_shares(hardware: Hardware, group: Group) -> Mapping[str, tuple[int, ...]]:
+def fair_shares(hardware: Hardware, group: GpuSet) -> Mapping[str, tuple[int, ...]]:
     """The cores of each GPU of a group (rule 3); all of them for each where they are too few to divide."""
     cores = _cores(hardware, group.cpus)
     count = len(group.gpus)
@@ -139,7 +139,7 @@ def best_pairs(hardware: Hardware) -> tuple[str, tuple[tuple[str, str], ...]]:
     return links.between(*found[0]), found
 
 
-def _group_line(hardware: Hardware, group: Group) -> str:
+def _group_line(hardware: Hardware, group: GpuSet) -> str:
     order = [gpu.name for gpu in whole_gpus(hardware)]
     names = names_text(group.names, order)
     if not group.numa:
@@ -151,7 +151,7 @@ def _group_line(hardware: Hardware, group: Group) -> str:
     return f"{text}; {bytes_text(memory)}" if memory else text
 
 
-def _counts(hardware: Hardware, groups: Sequence[Group]) -> list[str]:
+def _counts(hardware: Hardware, groups: Sequence[GpuSet]) -> list[str]:
     """What asking for so many GPUs means."""
     total = sum(len(group.gpus) for group in groups)
     placed = [group for group in groups if group.numa]
@@ -190,7 +190,7 @@ def _pair_line(hardware: Hardware) -> str:
     return f"2 GPUs: best {shown}{apart} ({link}: {meaning(link)})"
 
 
-def _crossing_line(placed: Sequence[Group], count: int, total: int) -> str:
+def _crossing_line(placed: Sequence[GpuSet], count: int, total: int) -> str:
     """A count that no NUMA node holds: how it divides, and what would be better."""
     largest = max(len(group.gpus) for group in placed)
     left, sizes = count, []
@@ -207,7 +207,7 @@ def _crossing_line(placed: Sequence[Group], count: int, total: int) -> str:
     return f"{count} GPUs: cross NUMA nodes, {parts}: uneven, {better} would be better"
 
 
-def _crossing(hardware: Hardware, groups: Sequence[Group]) -> list[str]:
+def _crossing(hardware: Hardware, groups: Sequence[GpuSet]) -> list[str]:
     """What it costs to cross NUMA nodes; nothing to say where no count of GPUs needs to."""
     placed = [group for group in groups if group.numa]
     if len(placed) < 2:
@@ -238,7 +238,7 @@ def _better(largest: int, count: int, total: int) -> list[str]:
     return [str(largest), *([str(higher)] if higher else [])]
 
 
-def _shares(hardware: Hardware, groups: Sequence[Group]) -> list[str]:
+def _shares(hardware: Hardware, groups: Sequence[GpuSet]) -> list[str]:
     lines: dict[str, str] = {}
     for group in groups:
         for name, cores in fair_shares(hardware, group).items() if group.cpus else ():
@@ -290,7 +290,7 @@ def _nics(hardware: Hardware) -> list[str]:
     return lines
 
 
-def _commands(hardware: Hardware, groups: Sequence[Group]) -> list[str]:
+def _commands(hardware: Hardware, groups: Sequence[GpuSet]) -> list[str]:
     """A line for one GPU with its fair share, and one for all GPUs of a NUMA node."""
     lines = []
     order = [gpu.name for gpu in whole_gpus(hardware)]
@@ -308,7 +308,7 @@ def _commands(hardware: Hardware, groups: Sequence[Group]) -> list[str]:
     return lines
 
 
-def _docker(hardware: Hardware, group: Group, gpus: Sequence[Gpu], cpus: int, order: Sequence[str]) -> str:
+def _docker(hardware: Hardware, group: GpuSet, gpus: Sequence[Gpu], cpus: int, order: Sequence[str]) -> str:
     memory = [node.id for node in hardware.numa if node.id in group.numa and node.memory != 0]
     memory += [gpu.own_numa for gpu in gpus if gpu.own_numa is not None]
     numbers = ",".join(str(order.index(gpu.name)) for gpu in gpus)

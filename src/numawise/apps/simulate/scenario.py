@@ -26,7 +26,7 @@ from numawise.codec.steps import (
     Reconcile,
     Remove,
     Restart,
-    Start,
+    StartStep,
     Timed,
 )
 from numawise.engine.admit import Admitted, Crashed
@@ -185,7 +185,7 @@ class _Stage:
         act: Act = step.act
         if isinstance(act, Add):
             self.add(one, act)
-        elif isinstance(act, Start):
+        elif isinstance(act, StartStep):
             self.start(one, act)
         elif isinstance(act, Remove):
             self.remove(one, act)
@@ -212,7 +212,7 @@ class _Stage:
             self.play.done += 1
             self.progress(self.play.done)
 
-    def start(self, one: Played, act: Start) -> None:
+    def start(self, one: Played, act: StartStep) -> None:
         for uid in self.uids(one, act.names):
             decision, pod = self.play.waiting.pop(uid, None), self.node.state.active.get(uid)
             one.named.append((self.play.known[uid], decision is not None))

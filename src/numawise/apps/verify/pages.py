@@ -16,7 +16,7 @@ Rules kept here:
 from collections.abc import Mapping, Sequence
 
 from numawise.apps.verify.model import Amounts, Remote
-from numawise.host.numamaps import KINDS, OWN, SHARED, Pages, Part
+from numawise.host.numamaps import KINDS, OWN, SHARED, PageRange, Pages
 from numawise.host.placed import Placed
 from numawise.sets import format_ids, parse_ids
 
@@ -30,8 +30,8 @@ def weigh(processes: Sequence[Placed], homes: Mapping[int, int], only: int | Non
 
     ``only`` is the one NUMA node of a machine that has no other: there everything is local, told or not.
     """
-    single: list[tuple[Part, Placed, int]] = []
-    joint: dict[tuple[str, str], tuple[dict[int, int], list[tuple[Part, Placed, int]]]] = {}
+    single: list[tuple[PageRange, Placed, int]] = []
+    joint: dict[tuple[str, str], tuple[dict[int, int], list[tuple[PageRange, Placed, int]]]] = {}
     for process in processes:
         home = homes.get(process.pid, 0)
         for part in _parts(process, only):
@@ -76,14 +76,14 @@ def weigh(processes: Sequence[Placed], homes: Mapping[int, int], only: int | Non
     )
 
 
-def _parts(process: Placed, only: int | None) -> Sequence[Part]:
+def _parts(process: Placed, only: int | None) -> Sequence[PageRange]:
     """What is known of a process' pages; on a machine with one NUMA node the sums are enough."""
     if process.pages is None and only is not None:
-        return [Part(kind, bytes=((only, size),)) for kind, size in process.sizes]
+        return [PageRange(kind, bytes=((only, size),)) for kind, size in process.sizes]
     return (process.pages or Pages()).parts
 
 
-def reason(part: Part, process: Placed, home: int, numa: int) -> str:
+def reason(part: PageRange, process: Placed, home: int, numa: int) -> str:
     """Why pages lie on a NUMA node that is not local (rule 4)."""
     mode, nodes = policy_of(part.policy)
     here, there = f"NUMA {format_ids(home)}", f"NUMA {numa}"

@@ -11,7 +11,7 @@ Rules kept here:
 from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.apps.verify.model import Finding, Seen, Wanted, Weight
-from numawise.host.placed import Placed, Thread, in_group
+from numawise.host.placed import Placed, ProcessThread, in_group
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_by_numa, numa_of, open_cpus
 from numawise.render.words import clean, counted
@@ -40,7 +40,7 @@ def judge_granted(
 ) -> Iterator[Finding]:
     """Compare masks with the granted CPUs."""
     online = bits_of(thread.cpu for thread in hardware.threads) or -1
-    astray: dict[tuple[str, int], list[tuple[Placed, Thread]]] = {}
+    astray: dict[tuple[str, int], list[tuple[Placed, ProcessThread]]] = {}
     count = late = total = 0
     for process in processes:
         strays = [thread for thread in process.threads if thread.allowed & online & ~wanted.cpus]
@@ -80,7 +80,12 @@ def judge_granted(
 
 
 def _why(
-    process: Placed, thread: Thread, strays: Sequence[Thread], wanted: Wanted, seen: Seen, online: int
+    process: Placed,
+    thread: ProcessThread,
+    strays: Sequence[ProcessThread],
+    wanted: Wanted,
+    seen: Seen,
+    online: int,
 ) -> str:
     if wanted.group and not in_group(process.groups, wanted.group):
         return "its process is not in the hold's control group"
@@ -138,7 +143,7 @@ def judge_bound(
             )
 
 
-def _names(group: Sequence[tuple[Placed, Thread]], allowed: int, why: str) -> str:
+def _names(group: Sequence[tuple[Placed, ProcessThread]], allowed: int, why: str) -> str:
     shown = ", ".join(
         f"{clean(thread.name)} ({_number(process, thread)})" for process, thread in group[:MOST]
     )
@@ -146,5 +151,5 @@ def _names(group: Sequence[tuple[Placed, Thread]], allowed: int, why: str) -> st
     return f"{shown}{more}: {cpu_list(allowed)}; {why}"
 
 
-def _number(process: Placed, thread: Thread) -> str:
+def _number(process: Placed, thread: ProcessThread) -> str:
     return str(process.pid) if thread.tid == process.pid else f"{process.pid}/{thread.tid}"

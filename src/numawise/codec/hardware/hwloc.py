@@ -68,12 +68,12 @@ BRIDGE_PCI = re.compile(r"([0-9a-fA-F]+):\[([0-9a-fA-F]+)-([0-9a-fA-F]+)\]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Item:
+class HwlocItem:
     """An object of the topology, with those around it."""
 
     element: Element
     type: str
-    above: tuple["Item", ...] = ()
+    above: tuple["HwlocItem", ...] = ()
     """From the root down to its parent."""
 
     @property
@@ -97,7 +97,7 @@ class Item:
     def subtype(self) -> str:
         return self.element.attributes.get("subtype") or self.infos.get("Type", "")
 
-    def nearest(self, kind: str) -> "Item | None":
+    def nearest(self, kind: str) -> "HwlocItem | None":
         """The closest object around it of one type."""
         return next((item for item in reversed(self.above) if item.type == kind), None)
 
@@ -146,14 +146,14 @@ def kibibytes(text: str | None) -> int | None:
     return None if amount is None else amount << 10
 
 
-def _items(top: Element) -> Iterator[Item]:
+def _items(top: Element) -> Iterator[HwlocItem]:
     """All objects, each after the one around it, in the order of the file."""
-    waiting = [Item(top, _type(top))]
+    waiting = [HwlocItem(top, _type(top))]
     while waiting:
         item = waiting.pop()
         yield item
         above = (*item.above, item)
-        inner = [Item(e, _type(e), above) for e in item.element.all("object")]
+        inner = [HwlocItem(e, _type(e), above) for e in item.element.all("object")]
         waiting += reversed(inner)
 
 
@@ -170,13 +170,13 @@ def _type(element: Element) -> str:
 
 
 def _numa_nodes(
-    items: Sequence[Item], version: int, root: Element, remarks: list[Remark]
+    items: Sequence[HwlocItem], version: int, root: Element, remarks: list[Remark]
 ) -> tuple[MemoryNode, ...]:
     top = items[0]
     usable = words(top.element.attributes.get("nodeset")) if version == 1 else None
     found: dict[int, MemoryNode] = {}
     left_out: list[int] = []
-    order: list[tuple[Item, int]] = []
+    order: list[tuple[HwlocItem, int]] = []
     for item in items:
         if item.type != "NUMANode":
             continue
@@ -213,7 +213,7 @@ def _numa_nodes(
     )
 
 
-def _cpus_before_2(item: Item) -> int:
+def _cpus_before_2(item: HwlocItem) -> int:
     """CPUs of a node of hwloc 1: on Knights Landing the fast memory is near its one plain neighbour.
 
     Counterpart: ``hwloc__xml_import_object``.
@@ -223,7 +223,7 @@ def _cpus_before_2(item: Item) -> int:
         return cpus
     around = item.above[-1]
     beside = [e for e in around.element.all("object") if _type(e) == "NUMANode" and e is not item.element]
-    near = [one for e in beside if (one := Item(e, "NUMANode", item.above)).cpus == around.cpus]
+    near = [one for e in beside if (one := HwlocItem(e, "NUMANode", item.above)).cpus == around.cpus]
     return around.cpus if len(near) == 1 and not near[0].subtype else 0
 
 
@@ -238,7 +238,7 @@ def _hugepages(element: Element) -> tuple[tuple[str, int], ...]:
 
 
 def _latencies(
-    root: Element, order: Sequence[tuple[Item, int]], remarks: list[Remark]
+    root: Element, order: Sequence[tuple[HwlocItem, int]], remarks: list[Remark]
 ) -> dict[int, dict[int, int]]:
     """NUMA id → NUMA id → distance, out of the matrix that the system itself gave."""
     ranked: list[tuple[tuple[bool, bool], list[int], list[int]]] = []
@@ -272,7 +272,7 @@ def _joined(matrix: Element, tag: str) -> list[str]:
     return " ".join(element.text for element in matrix.all(tag)).split()
 
 
-def _threads(items: Sequence[Item], nodes: Sequence[MemoryNode], file: str) -> tuple[Thread, ...]:
+def _threads(items: Sequence[HwlocItem], nodes: Sequence[MemoryNode], file: str) -> tuple[Thread, ...]:
     threads: dict[int, Thread] = {}
     online = words(items[0].element.attributes.get("online_cpuset"))
     homes: dict[int, int] = {}
@@ -307,7 +307,7 @@ def _threads(items: Sequence[Item], nodes: Sequence[MemoryNode], file: str) -> t
     return tuple(threads[cpu] for cpu in sorted(threads))
 
 
-def _cache(item: Item | None, known: dict[int, Cache]) -> Cache | None:
+def _cache(item: HwlocItem | None, known: dict[int, Cache]) -> Cache | None:
     if item is None:
         return None
     if id(item) not in known:
@@ -316,7 +316,7 @@ def _cache(item: Item | None, known: dict[int, Cache]) -> Cache | None:
     return known[id(item)]
 
 
-def _absent(top: Item, threads: Sequence[Thread], version: int, remarks: list[Remark]) -> int:
+def _absent(top: HwlocItem, threads: Sequence[Thread], version: int, remarks: list[Remark]) -> int:
     """CPUs that the machine has and the file does not show."""
     complete = words(top.element.attributes.get("complete_cpuset")) or 0
     online = words(top.element.attributes.get("online_cpuset"))
@@ -335,9 +335,9 @@ def _absent(top: Item, threads: Sequence[Thread], version: int, remarks: list[Re
     return absent
 
 
-def _pci(items: Iterable[Item], nodes: Sequence[MemoryNode]) -> Iterator[PciDevice]:
-    names: dict[int, list[Item]] = {}
-    devices: list[tuple[Item, str]] = []
+def _pci(items: Iterable[HwlocItem], nodes: Sequence[MemoryNode]) -> Iterator[PciDevice]:
+    names: dict[int, list[HwlocItem]] = {}
+    devices: list[tuple[HwlocItem, str]] = []
     for item in items:
         address = pci_address(item.element.attributes.get("pci_busid", ""))
         if item.type in ("PCIDev", "Bridge") and address:
@@ -369,7 +369,7 @@ def _pci(items: Iterable[Item], nodes: Sequence[MemoryNode]) -> Iterator[PciDevi
         )
 
 
-def _bridge(item: Item) -> str:
+def _bridge(item: HwlocItem) -> str:
     """A bridge's address, or the bus of a host bridge; nothing for what is no bridge."""
     if item.type != "Bridge":
         return ""
@@ -387,10 +387,10 @@ def _node_of(cpus: int, nodes: Sequence[MemoryNode]) -> int | None:
 
 
 def _gpus(
-    items: Sequence[Item], pci: Sequence[PciDevice], nodes: Sequence[MemoryNode]
+    items: Sequence[HwlocItem], pci: Sequence[PciDevice], nodes: Sequence[MemoryNode]
 ) -> tuple[tuple[Gpu, ...], dict[str, str]]:
     """GPUs that a library for computing knows, and which GPU each of its names stands for."""
-    by_place: dict[str, list[Item]] = {}
+    by_place: dict[str, list[HwlocItem]] = {}
     memory_of: dict[str, int] = {}
     for item in items:
         infos = item.infos
@@ -438,7 +438,7 @@ def _maker(place: str, infos: Mapping[str, str], pci: Sequence[PciDevice]) -> in
     return told or gpu_maker(f"{infos.get('GPUVendor', '')} {infos.get('GPUModel', '')}", function)
 
 
-def _gpu_number(found: Iterable[Item]) -> tuple[int, int]:
+def _gpu_number(found: Iterable[HwlocItem]) -> tuple[int, int]:
     """Which library tells it best, and its number there."""
     told = [COMPUTE.match(item.element.attributes["name"]) for item in found]
     return min((LIBRARIES.index(one[1]), int(one[2])) for one in told if one)
@@ -449,7 +449,7 @@ def _matrix(
     pci: Sequence[PciDevice],
     gpus: Sequence[Gpu],
     labels: Mapping[str, str],
-    items: Iterable[Item],
+    items: Iterable[HwlocItem],
 ) -> Matrix | None:
     fabric = {
         item.element.attributes.get("name", ""): item.above[-1].element.attributes.get("pci_busid", "")
@@ -466,13 +466,15 @@ def _matrix(
     return matrix_of(ends, gpus, nics, measured)
 
 
-def _is_fabric(item: Item, root: Element) -> bool:
+def _is_fabric(item: HwlocItem, root: Element) -> bool:
     """InfiniBand and RoCE devices: type 3, and since version 3 a bit of its own."""
     kind = number(item.element.attributes.get("osdev_type")) or 0
     return bool(kind & 32) if root.attributes.get("version", "1").startswith("3") else kind == 3
 
 
-def _measured(root: Element, labels: Mapping[str, str], items: Iterable[Item]) -> dict[tuple[str, str], str]:
+def _measured(
+    root: Element, labels: Mapping[str, str], items: Iterable[HwlocItem]
+) -> dict[tuple[str, str], str]:
     """Links that a bandwidth was measured on: ``NV4``, ``XGMI``."""
     names: dict[int, str] = {}
     switches: set[int] = set()

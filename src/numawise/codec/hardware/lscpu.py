@@ -73,7 +73,7 @@ SOCKET_LABELS = frozenset(_listed(SOCKETS))
 
 
 @dataclass(slots=True)
-class Summary:
+class LscpuSummary:
     """What the summary says, as far as it concerns placement."""
 
     architecture: str = ""
@@ -104,7 +104,7 @@ def read(text: str, file: str = "") -> Hardware:
     return _hardware(summary(text), file)
 
 
-def summary(text: str) -> Summary:
+def summary(text: str) -> LscpuSummary:
     """The summary of a plain print."""
     return _told(list(_labelled(pasted.lines(text))))
 
@@ -166,8 +166,8 @@ def _unfolded(line: str) -> list[str]:
     return [line[start:end] for start, end in pairwise([*starts, len(line)])]
 
 
-def _told(pairs: Sequence[tuple[str, str]]) -> Summary:
-    found = Summary()
+def _told(pairs: Sequence[tuple[str, str]]) -> LscpuSummary:
+    found = LscpuSummary()
     if any(HEX.search(label) for label, _ in pairs):  # lscpu -x
         pairs = [(label, _unmasked(label, value)) for label, value in pairs]
     for at, (label, value) in enumerate(pairs):
@@ -193,7 +193,7 @@ def _unmasked(label: str, value: str) -> str:
     return format_ids(bits) if mask and bits.bit_length() <= LARGEST_ID else value
 
 
-def _numa(found: Summary, label: str, value: str) -> None:
+def _numa(found: LscpuSummary, label: str, value: str) -> None:
     numbered = NUMA_LABEL.fullmatch(label)
     if numbered:
         cpus = _ids(value)
@@ -219,7 +219,7 @@ def _is_online(label: str, value: str, before: tuple[str, str]) -> bool:
     return before[0] == "CPU(s)" or not value.isdecimal() or int(before[1][:6]) == 1
 
 
-def _offline(found: Summary, pair: tuple[str, str]) -> None:
+def _offline(found: LscpuSummary, pair: tuple[str, str]) -> None:
     label, value = pair
     cpus = _ids(value) if LIST.fullmatch(value) else None
     if cpus is None or found.online is None or cpus & found.online or "NUMA" in label:
@@ -229,7 +229,7 @@ def _offline(found: Summary, pair: tuple[str, str]) -> None:
         found.offline = cpus
 
 
-def _word(found: Summary, label: str, value: str) -> None:
+def _word(found: LscpuSummary, label: str, value: str) -> None:
     match label.lower():
         case "architecture" | "architektur":
             found.architecture = found.architecture or value
@@ -258,7 +258,7 @@ def _ids(value: str) -> int | None:
         return None
 
 
-def _hardware(found: Summary, file: str) -> Hardware:
+def _hardware(found: LscpuSummary, file: str) -> Hardware:
     everything = 0
     for cpus in found.numa.values():
         everything |= cpus
@@ -278,7 +278,7 @@ def _hardware(found: Summary, file: str) -> Hardware:
     )
 
 
-def _doubts(found: Summary, online: int, everything: int) -> Iterator[Remark]:
+def _doubts(found: LscpuSummary, online: int, everything: int) -> Iterator[Remark]:
     threads, cores, sockets = found.threads_per_core, found.cores_per_socket, found.sockets
     if threads and cores and sockets:
         counts = f"{threads} threads per core, {cores} cores per socket, {sockets} sockets"

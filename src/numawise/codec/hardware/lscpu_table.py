@@ -34,7 +34,7 @@ NAME_COLUMN = "modelname"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LscpuLine:
     """A row of the table."""
 
     cpu: int
@@ -52,7 +52,7 @@ def is_table(text: str) -> bool:
 def read(text: str, file: str = "") -> Hardware:
     """Read a table of CPUs."""
     remarks: list[Remark] = []
-    rows: list[Line] = []
+    rows: list[LscpuLine] = []
     heading: Sequence[str] = ()
     commas = False
     for line in (line.strip() for line in pasted.lines(text)):
@@ -79,7 +79,7 @@ def read(text: str, file: str = "") -> Hardware:
 def from_rows(entries: Sequence[Any], file: str = "") -> Hardware:
     """Read the rows of ``lscpu -J -e``."""
     remarks: list[Remark] = []
-    rows: list[Line] = []
+    rows: list[LscpuLine] = []
     for entry in entries:
         if isinstance(entry, dict):
             cells = {
@@ -116,7 +116,7 @@ def _cells(line: str, heading: Sequence[str], *, commas: bool) -> list[str] | No
     return cells if len(cells) == len(heading) else None
 
 
-def _line(cells: Mapping[str, str], remarks: list[Remark]) -> Iterator[Line]:
+def _line(cells: Mapping[str, str], remarks: list[Remark]) -> Iterator[LscpuLine]:
     cells = _split_caches(cells)
     cpu = cells.get("cpu", "")
     if not cpu.isdecimal() or len(cpu) > 5 or int(cpu) > LARGEST_ID:
@@ -127,7 +127,7 @@ def _line(cells: Mapping[str, str], remarks: list[Remark]) -> Iterator[Line]:
         if re.fullmatch(r"-?[0-9]{1,9}", cell):
             numbers[name] = int(cell)
     is_off = cells.get("online", "").lower() in OFF or ("core" in cells and cells["core"] in ("-", ""))
-    yield Line(int(cpu), numbers, is_online=not is_off)
+    yield LscpuLine(int(cpu), numbers, is_online=not is_off)
 
 
 def _split_caches(cells: Mapping[str, str]) -> dict[str, str]:
@@ -142,8 +142,8 @@ def _split_caches(cells: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _hardware(rows: Sequence[Line], remarks: list[Remark], file: str) -> Hardware:
-    lines: dict[int, Line] = {}
+def _hardware(rows: Sequence[LscpuLine], remarks: list[Remark], file: str) -> Hardware:
+    lines: dict[int, LscpuLine] = {}
     for row in rows:
         if row.cpu in lines:
             remarks.append(Remark(ODD, f"CPU {row.cpu}", "is listed twice; the first row is taken"))
@@ -181,11 +181,11 @@ def _hardware(rows: Sequence[Line], remarks: list[Remark], file: str) -> Hardwar
 Key = tuple[int | None, ...]
 
 
-def _key(row: Line, names: Sequence[str]) -> Key:
+def _key(row: LscpuLine, names: Sequence[str]) -> Key:
     return tuple(row.numbers.get(name) for name in names)
 
 
-def _groups(rows: Sequence[Line], names: Sequence[str], needed: str) -> dict[Key, int]:
+def _groups(rows: Sequence[LscpuLine], names: Sequence[str], needed: str) -> dict[Key, int]:
     """The CPUs that have the same numbers in some columns."""
     found: dict[Key, int] = {}
     for row in rows:
@@ -195,7 +195,7 @@ def _groups(rows: Sequence[Line], names: Sequence[str], needed: str) -> dict[Key
     return found
 
 
-def _cache(row: Line, name: str, groups: Mapping[Key, int]) -> Cache | None:
+def _cache(row: LscpuLine, name: str, groups: Mapping[Key, int]) -> Cache | None:
     if name not in row.numbers:
         return None
     return Cache(groups[_key(row, (name,))], id=row.numbers[name])

@@ -63,7 +63,7 @@ CLASSES = {
 
 
 @dataclass(slots=True)
-class Entry:
+class LspciEntry:
     """A device and the lines below it."""
 
     address: str
@@ -90,8 +90,8 @@ def read(text: str, file: str = "") -> Hardware:
     return Hardware(pci=tuple(found.values()), sources=(SOURCE,), remarks=tuple(remarks))
 
 
-def _entries(lines: Sequence[str]) -> list[Entry]:
-    entries: list[Entry] = []
+def _entries(lines: Sequence[str]) -> list[LspciEntry]:
+    entries: list[LspciEntry] = []
     tags: dict[str, str] = {}
     for line in [*lines, ""]:
         tagged = TAGGED.fullmatch(line.strip())
@@ -107,13 +107,13 @@ def _entries(lines: Sequence[str]) -> list[Entry]:
             continue
         device = DEVICE.match(line.strip()[:LONGEST])
         if device and (CLASS.match(device[2]) or NUMBERS.match(device[2]) or device[2].startswith('"')):
-            entries.append(Entry(device[1], device[2]))
+            entries.append(LspciEntry(device[1], device[2]))
         elif entries and (line[:1] in " \t" or NUMA.search(line) or DRIVER.search(line)):
             entries[-1].below.append(line)
     return entries
 
 
-def _from_tags(tags: dict[str, str]) -> list[Entry]:
+def _from_tags(tags: dict[str, str]) -> list[LspciEntry]:
     """An entry of ``lspci -vmm`` written as the others are."""
     if "Slot" not in tags or "Class" not in tags or not re.fullmatch(ADDRESS, tags["Slot"]):
         return []
@@ -125,10 +125,10 @@ def _from_tags(tags: dict[str, str]) -> list[Entry]:
     below = [f"NUMA node: {tags['NUMANode']}"] if "NUMANode" in tags else []
     below += [f"Kernel driver in use: {tags['Driver']}"] if "Driver" in tags else []
     interface = f" (prog-if {tags['ProgIf']})" if "ProgIf" in tags else ""
-    return [Entry(tags["Slot"], f"{tags['Class']}: {name}{ids}{interface}", below)]
+    return [LspciEntry(tags["Slot"], f"{tags['Class']}: {name}{ids}{interface}", below)]
 
 
-def _device(entry: Entry) -> PciDevice | None:
+def _device(entry: LspciEntry) -> PciDevice | None:
     address = pci_address(entry.address)
     parts = _parts(entry.head)
     if address is None or parts is None:

@@ -40,7 +40,7 @@ LINKS = {"nvlink": "NV", "xgmi": "XGMI"}
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class NcclElement:
     """A PCI device of the file, with the NUMA node it is on."""
 
     element: Element
@@ -59,7 +59,7 @@ def read(text: str, file: str = "") -> Hardware:
         raise InputError("is not an NCCL topology", file=file, line=system.line, advice=advice)
     remarks: list[Remark] = []
     nodes: dict[int, int] = {}
-    found: list[Found] = []
+    found: list[NcclElement] = []
     for cpu in _one_host(system, remarks):
         numa = _numa(cpu)
         affinity = words(cpu.attributes.get("affinity"))
@@ -98,7 +98,7 @@ def _one_host(system: Element, remarks: list[Remark]) -> list[Element]:
     return [cpu for cpu in cpus if cpu.attributes.get("host_hash", "") == hosts[0]]
 
 
-def _devices(cpu: Element, numa: int, affinity: int | None) -> Iterator[Found]:
+def _devices(cpu: Element, numa: int, affinity: int | None) -> Iterator[NcclElement]:
     waiting: list[tuple[Element, tuple[str, ...]]] = [(e, ()) for e in reversed(list(cpu.all("pci")))]
     while waiting:
         element, parents = waiting.pop()
@@ -123,7 +123,7 @@ def _devices(cpu: Element, numa: int, affinity: int | None) -> Iterator[Found]:
             parents=parents,
             names=tuple(dict.fromkeys(names)),
         )
-        yield Found(element, device)
+        yield NcclElement(element, device)
         waiting += [(e, (*parents, address)) for e in reversed(list(element.all("pci")))]
 
 
@@ -131,7 +131,7 @@ def _nets(element: Element) -> Iterator[Element]:
     return (net for nic in element.all("nic") for net in nic.all("net"))
 
 
-def _gpus(found: Sequence[Found], remarks: list[Remark]) -> list[tuple[Gpu, Found]]:
+def _gpus(found: Sequence[NcclElement], remarks: list[Remark]) -> list[tuple[Gpu, NcclElement]]:
     """The GPUs by number, with the device of each."""
     cards = [one for one in found if one.device.kind == GPU]
     numbers = [number(one.gpu.attributes.get("dev")) if one.gpu else None for one in cards]
@@ -149,7 +149,7 @@ def _gpus(found: Sequence[Found], remarks: list[Remark]) -> list[tuple[Gpu, Foun
     return gpus
 
 
-def _matrix(gpus: Sequence[tuple[Gpu, Found]], found: Sequence[Found]) -> Matrix:
+def _matrix(gpus: Sequence[tuple[Gpu, NcclElement]], found: Sequence[NcclElement]) -> Matrix:
     nics = sorted((one for one in found if one.device.kind == NIC), key=_nic_order)
     ends = {gpu.name: one for gpu, one in gpus} | {f"NIC{at}": one for at, one in enumerate(nics)}
     fast = _fast(gpus)
@@ -174,7 +174,7 @@ def _matrix(gpus: Sequence[tuple[Gpu, Found]], found: Sequence[Found]) -> Matrix
     )
 
 
-def _nic_order(one: Found) -> tuple[int, str]:
+def _nic_order(one: NcclElement) -> tuple[int, str]:
     numbers = [number(net.attributes.get("dev")) for net in _nets(one.element)]
     return min((n for n in numbers if n is not None), default=1 << 30), one.device.address
 
@@ -186,7 +186,7 @@ def _link(one: PciDevice, other: PciDevice) -> str:
     return "PHB" if one.numa == other.numa else "SYS"
 
 
-def _fast(gpus: Sequence[tuple[Gpu, Found]]) -> Mapping[tuple[str, str], str]:
+def _fast(gpus: Sequence[tuple[Gpu, NcclElement]]) -> Mapping[tuple[str, str], str]:
     """Links by NVLink or XGMI: direct ones, and those through switches (rule 3)."""
     names = {gpu.address: gpu.name for gpu, _ in gpus}
     direct: dict[tuple[str, str], tuple[str, int]] = {}

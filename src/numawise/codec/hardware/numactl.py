@@ -38,7 +38,7 @@ SHOWN = re.compile(
 
 
 @dataclass(slots=True)
-class Node:
+class NumactlNode:
     """One node as printed."""
 
     cpus: int | None = None
@@ -53,7 +53,7 @@ class Listing:
 
     available: int | None = None
     ids: str = ""
-    nodes: dict[int, Node] = field(default_factory=dict)
+    nodes: dict[int, NumactlNode] = field(default_factory=dict)
     columns: tuple[int, ...] = ()
     rows: dict[int, tuple[int, ...]] = field(default_factory=dict)
     no_distances: bool = False
@@ -126,7 +126,7 @@ def _field(found: Listing, number: int, name: str, text: str, lists: dict[int, l
     if number > LARGEST_ID:
         found.remarks.append(Remark(UNREADABLE, place, "is not the number of a node"))
         return None
-    node = found.nodes.setdefault(number, Node())
+    node = found.nodes.setdefault(number, NumactlNode())
     if name == "cpus":
         words = IDS.match(text)
         lists[number] = [words[0] if words else ""]
@@ -192,7 +192,7 @@ def _table_line(found: Listing, line: str) -> None:
 
 def _memory_nodes(found: Listing) -> Iterator[MemoryNode]:
     for number in sorted({*found.nodes, *found.rows}):
-        node = found.nodes.get(number, Node())
+        node = found.nodes.get(number, NumactlNode())
         row = found.rows.get(number, ())
         distances = tuple(zip(found.columns, row, strict=True)) if row else ()
         yield MemoryNode(number, cpus=node.cpus or 0, memory=node.size, distances=distances)

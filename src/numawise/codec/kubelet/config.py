@@ -28,13 +28,13 @@ from numawise.codec.document import number_text
 from numawise.codec.kubelet.fields import (
     INT64,
     ByName,
-    Field,
+    ConfigField,
     Many,
     Real,
     Shape,
     Special,
     Struct,
-    Text,
+    TextType,
     Truth,
     Whole,
     configuration_of,
@@ -181,7 +181,7 @@ class _Reading:
                 found[key] = read
         return found
 
-    def field(self, field: Field, value: object, place: str, path: str) -> object:
+    def field(self, field: ConfigField, value: object, place: str, path: str) -> object:
         """A member of a struct; None when it is not set."""
         if value is None and (field.optional or field.shape != Special("duration")):
             return None
@@ -196,7 +196,7 @@ class _Reading:
         if value is None:
             return _zero(shape)
         match shape, value:
-            case (Text(), str()) | (Truth(), bool()):
+            case (TextType(), str()) | (Truth(), bool()):
                 return value
             case (Whole() | Real(), int() | float()) if not isinstance(value, bool):
                 return self.number(shape, value, place)
@@ -225,7 +225,7 @@ class _Reading:
 
 def _zero(shape: Shape) -> object:
     match shape:
-        case Text():
+        case TextType():
             return ""
         case Truth():
             return False

@@ -13,7 +13,7 @@ from numawise.rules.versions import REFERENCE, Dated, Version, at
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextType:
     """A string."""
 
     go: str = "string"
@@ -71,7 +71,7 @@ class Struct:
 
     name: str
     package: str
-    fields: Mapping[str, "Field"]
+    fields: Mapping[str, "ConfigField"]
     inlined: str = ""
     """Name of the embedded struct that its fields belong to, if any."""
 
@@ -81,26 +81,26 @@ class Struct:
         return f"{self.package}.{self.name}"
 
 
-Shape = Text | Truth | Whole | Real | Special | Many | ByName | Struct
+Shape = TextType | Truth | Whole | Real | Special | Many | ByName | Struct
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ConfigField:
     """A member of a struct.  An optional one can tell zero from absent."""
 
     shape: Shape
     optional: bool = False
 
 
-def _every(names: str, shape: Shape) -> dict[str, Field]:
-    return dict.fromkeys(names.split(), Field(shape))
+def _every(names: str, shape: Shape) -> dict[str, ConfigField]:
+    return dict.fromkeys(names.split(), ConfigField(shape))
 
 
-def _optional(names: str, shape: Shape) -> dict[str, Field]:
-    return dict.fromkeys(names.split(), Field(shape, optional=True))
+def _optional(names: str, shape: Shape) -> dict[str, ConfigField]:
+    return dict.fromkeys(names.split(), ConfigField(shape, optional=True))
 
 
-TEXT, TRUTH, REAL = Text(), Truth(), Real()
+TEXT, TRUTH, REAL = TextType(), Truth(), Real()
 INT32 = Whole("int32", -(2**31), 2**31 - 1)
 INT64 = Whole("int64", -(2**63), 2**63 - 1)
 DURATION, LOOSE_DURATION = Special("duration"), Special("loose duration")
@@ -115,15 +115,17 @@ AUTHENTICATION = Struct(
     "KubeletAuthentication",
     KUBELET,
     {
-        "x509": Field(Struct("KubeletX509Authentication", KUBELET, _every("clientCAFile", TEXT))),
-        "webhook": Field(
+        "x509": ConfigField(Struct("KubeletX509Authentication", KUBELET, _every("clientCAFile", TEXT))),
+        "webhook": ConfigField(
             Struct(
                 "KubeletWebhookAuthentication",
                 KUBELET,
                 {**_optional("enabled", TRUTH), **_every("cacheTTL", DURATION)},
             )
         ),
-        "anonymous": Field(Struct("KubeletAnonymousAuthentication", KUBELET, _optional("enabled", TRUTH))),
+        "anonymous": ConfigField(
+            Struct("KubeletAnonymousAuthentication", KUBELET, _optional("enabled", TRUTH))
+        ),
     },
 )
 
@@ -131,8 +133,8 @@ AUTHORIZATION = Struct(
     "KubeletAuthorization",
     KUBELET,
     {
-        "mode": Field(Text("v1beta1.KubeletAuthorizationMode")),
-        "webhook": Field(
+        "mode": ConfigField(TextType("v1beta1.KubeletAuthorizationMode")),
+        "webhook": ConfigField(
             Struct(
                 "KubeletWebhookAuthorization",
                 KUBELET,
@@ -150,37 +152,46 @@ VERBOSITY = Whole("v1.VerbosityLevel", 0, 2**32 - 1)
 ROUTING = {**_every("splitStream", TRUTH), **_every("infoBufferSize", QUANTITY)}
 
 
-def _logging(package: str, fields: Mapping[str, Field]) -> Mapping[str, Field]:
-    return {"logging": Field(Struct("LoggingConfiguration", package, {"format": Field(TEXT), **fields}))}
+def _logging(package: str, fields: Mapping[str, ConfigField]) -> Mapping[str, ConfigField]:
+    return {
+        "logging": ConfigField(
+            Struct("LoggingConfiguration", package, {"format": ConfigField(TEXT), **fields})
+        )
+    }
 
 
-def _levels(package: str, verbosity: Whole) -> Mapping[str, Field]:
-    item = Struct("VModuleItem", package, {"filePattern": Field(TEXT), "verbosity": Field(verbosity)})
-    return {"verbosity": Field(verbosity), "vmodule": Field(Many(item, f"{package}.VModuleConfiguration"))}
+def _levels(package: str, verbosity: Whole) -> Mapping[str, ConfigField]:
+    item = Struct(
+        "VModuleItem", package, {"filePattern": ConfigField(TEXT), "verbosity": ConfigField(verbosity)}
+    )
+    return {
+        "verbosity": ConfigField(verbosity),
+        "vmodule": ConfigField(Many(item, f"{package}.VModuleConfiguration")),
+    }
 
 
-def _formats(package: str, names: Mapping[str, str], inlined: str = "") -> Mapping[str, Field]:
+def _formats(package: str, names: Mapping[str, str], inlined: str = "") -> Mapping[str, ConfigField]:
     """Options of the formats, by name; ``inlined``: the struct they share, where Go tells of it."""
-    forms = {name: Field(Struct(kind, package, ROUTING, inlined)) for name, kind in names.items()}
-    return {"options": Field(Struct("FormatOptions", package, forms))}
+    forms = {name: ConfigField(Struct(kind, package, ROUTING, inlined)) for name, kind in names.items()}
+    return {"options": ConfigField(Struct("FormatOptions", package, forms))}
 
 
 JSON_ONLY = {"json": "JSONOptions"}
 BOTH_FORMATS = {"json": "JSONOptions", "text": "TextOptions"}
 SANITIZATION = _every("sanitization", TRUTH)
 EARLY_LOGGING = {
-    "flushFrequency": Field(NANOSECONDS),
+    "flushFrequency": ConfigField(NANOSECONDS),
     **_levels("v1alpha1", UINT32),
     **_formats("v1alpha1", JSON_ONLY),
 }
-LOGGING = {"flushFrequency": Field(LOOSE_DURATION), **_levels(SHARED, VERBOSITY)}
+LOGGING = {"flushFrequency": ConfigField(LOOSE_DURATION), **_levels(SHARED, VERBOSITY)}
 
 # --- the rest of what has fields of its own -------------------------------------------------
 
 RESERVED_MEMORY = Struct(
     "MemoryReservation",
     KUBELET,
-    {"numaNode": Field(INT32), "limits": Field(ByName(QUANTITY, "v1.ResourceList"))},
+    {"numaNode": ConfigField(INT32), "limits": ConfigField(ByName(QUANTITY, "v1.ResourceList"))},
 )
 
 TAINT = Struct(
@@ -188,7 +199,7 @@ TAINT = Struct(
     SHARED,
     {
         **_every("key value", TEXT),
-        "effect": Field(Text("v1.TaintEffect")),
+        "effect": ConfigField(TextType("v1.TaintEffect")),
         **_optional("timeAdded", TIME),
     },
 )
@@ -196,10 +207,10 @@ TAINT = Struct(
 SHUTDOWN_BY_PRIORITY = Struct(
     "ShutdownGracePeriodByPodPriority",
     KUBELET,
-    {"priority": Field(INT32), "shutdownGracePeriodSeconds": Field(INT64)},
+    {"priority": ConfigField(INT32), "shutdownGracePeriodSeconds": ConfigField(INT64)},
 )
 
-ADDED: tuple[Dated[Mapping[str, Field]], ...] = (
+ADDED: tuple[Dated[Mapping[str, ConfigField]], ...] = (
     Dated({
         **_every(
             """
@@ -212,7 +223,9 @@ ADDED: tuple[Dated[Mapping[str, Field]], ...] = (
             """,
             TEXT,
         ),
-        "configMapAndSecretChangeDetectionStrategy": Field(Text("v1beta1.ResourceChangeDetectionStrategy")),
+        "configMapAndSecretChangeDetectionStrategy": ConfigField(
+            TextType("v1beta1.ResourceChangeDetectionStrategy")
+        ),
         **_every(
             """
             enableContentionProfiling kernelMemcgNotification protectKernelDefaults rotateCertificates
@@ -262,28 +275,28 @@ ADDED: tuple[Dated[Mapping[str, Field]], ...] = (
             """,
             TEXT_BY_NAME,
         ),
-        "featureGates": Field(ByName(TRUTH, "map[string]bool")),
-        "staticPodURLHeader": Field(ByName(TEXTS, "map[string][]string")),
-        "authentication": Field(AUTHENTICATION),
-        "authorization": Field(AUTHORIZATION),
+        "featureGates": ConfigField(ByName(TRUTH, "map[string]bool")),
+        "staticPodURLHeader": ConfigField(ByName(TEXTS, "map[string][]string")),
+        "authentication": ConfigField(AUTHENTICATION),
+        "authorization": ConfigField(AUTHORIZATION),
         **_logging("v1alpha1", SANITIZATION),
     }),
     Dated({
         **_every("memoryManagerPolicy", TEXT),
         **_optional("enableDebugFlagsHandler enableProfilingHandler", TRUTH),
-        "reservedMemory": Field(Many(RESERVED_MEMORY, "[]v1beta1.MemoryReservation")),
+        "reservedMemory": ConfigField(Many(RESERVED_MEMORY, "[]v1beta1.MemoryReservation")),
     }, (1, 21)),
     Dated({
         **_every("cpuManagerPolicyOptions", TEXT_BY_NAME),
         **_optional("seccompDefault", TRUTH),
         **_optional("memoryThrottlingFactor", REAL),
-        "memorySwap": Field(Struct("MemorySwapConfiguration", KUBELET, _every("swapBehavior", TEXT))),
+        "memorySwap": ConfigField(Struct("MemorySwapConfiguration", KUBELET, _every("swapBehavior", TEXT))),
     }, (1, 22)),
     Dated({
         **_optional("registerNode", TRUTH),
         **_optional("resolvConf", TEXT),
-        "registerWithTaints": Field(Many(TAINT, "[]v1.Taint")),
-        "shutdownGracePeriodByPodPriority": Field(
+        "registerWithTaints": ConfigField(Many(TAINT, "[]v1.Taint")),
+        "shutdownGracePeriodByPodPriority": ConfigField(
             Many(SHUTDOWN_BY_PRIORITY, "[]v1beta1.ShutdownGracePeriodByPodPriority")
         ),
         **_logging("v1alpha1", {**EARLY_LOGGING, **SANITIZATION}),
@@ -291,7 +304,7 @@ ADDED: tuple[Dated[Mapping[str, Field]], ...] = (
     Dated(_logging("v1alpha1", EARLY_LOGGING), (1, 24)),
     Dated({
         **_optional("localStorageCapacityIsolation", TRUTH),
-        "tracing": Field(
+        "tracing": ConfigField(
             Struct(
                 "TracingConfiguration",
                 SHARED,
@@ -301,7 +314,7 @@ ADDED: tuple[Dated[Mapping[str, Field]], ...] = (
         ),
         **_logging(
             SHARED,
-            {**LOGGING, "flushFrequency": Field(NANOSECONDS), **_formats(SHARED, JSON_ONLY)},
+            {**LOGGING, "flushFrequency": ConfigField(NANOSECONDS), **_formats(SHARED, JSON_ONLY)},
         ),
     }, (1, 25)),
     Dated(_every("topologyManagerPolicyOptions", TEXT_BY_NAME), (1, 26)),
@@ -321,17 +334,17 @@ ADDED: tuple[Dated[Mapping[str, Field]], ...] = (
     Dated(_optional("failCgroupV1", TRUTH), (1, 31)),
     Dated({
         **_optional("singleProcessOOMKill", TRUTH),
-        "crashLoopBackOff": Field(
+        "crashLoopBackOff": ConfigField(
             Struct("CrashLoopBackOffConfig", KUBELET, _optional("maxContainerRestartPeriod", DURATION))
         ),
     }, (1, 32)),
     Dated({
-        "imagePullCredentialsVerificationPolicy": Field(
-            Text("v1beta1.ImagePullCredentialsVerificationPolicy")
+        "imagePullCredentialsVerificationPolicy": ConfigField(
+            TextType("v1beta1.ImagePullCredentialsVerificationPolicy")
         ),
         **_optional("mergeDefaultEvictionSettings", TRUTH),
         **_every("preloadedImagesVerificationAllowlist", TEXTS),
-        "userNamespaces": Field(
+        "userNamespaces": ConfigField(
             Struct("UserNamespaces", KUBELET, _optional("idsPerPod", INT64)), optional=True
         ),
     }, (1, 33)),
@@ -339,8 +352,8 @@ ADDED: tuple[Dated[Mapping[str, Field]], ...] = (
         _logging(SHARED, {**LOGGING, **_formats(SHARED, BOTH_FORMATS, "OutputRoutingOptions")}), (1, 35)
     ),
     Dated({
-        "memoryReservationPolicy": Field(Text("v1beta1.MemoryReservationPolicy")),
-        "tlsCurvePreferences": Field(Many(INT32, "[]int32")),
+        "memoryReservationPolicy": ConfigField(TextType("v1beta1.MemoryReservationPolicy")),
+        "tlsCurvePreferences": ConfigField(Many(INT32, "[]int32")),
     }, (1, 36)),
     Dated(_every("defaultPodSysctls", TEXT_BY_NAME), (1, 37)),
 )  # fmt: skip

@@ -25,7 +25,7 @@ UID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class PrintedField:
     """A value as it was printed, not in quotes."""
 
     text: str
@@ -47,7 +47,7 @@ class Fields:
             value = self.values.get(key)
             if isinstance(value, str):
                 return value
-            if isinstance(value, Printed):
+            if isinstance(value, PrintedField):
                 return value.text
             if value is not None:
                 return json.dumps(value)
@@ -67,7 +67,7 @@ class Fields:
     def value(self, key: str) -> object:
         """What JSON says there; text that is no JSON comes as ``Printed``."""
         found = self.values.get(key)
-        if isinstance(found, Printed):
+        if isinstance(found, PrintedField):
             try:
                 return json.loads(found.text)
             except ValueError:
@@ -159,10 +159,10 @@ def _value(text: str, at: int) -> tuple[object, int, bool]:
         opening += 1
     if opening < len(text) and text[opening] in CLOSING and _is_opener(text[at:opening]):
         end = closing_of(text, opening)
-        return Printed(text[at:end] if end else text[at:]), end or len(text), not end
+        return PrintedField(text[at:end] if end else text[at:]), end or len(text), not end
     found = BARE.match(text, at)
     assert found is not None
-    return Printed(found[0]), found.end(), False
+    return PrintedField(found[0]), found.end(), False
 
 
 def _is_opener(lead: str) -> bool:

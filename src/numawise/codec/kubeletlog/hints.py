@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from numawise.codec.kubeletlog.fields import Fields, Printed
+from numawise.codec.kubeletlog.fields import Fields, PrintedField
 from numawise.engine.failure import EMPTY_SHARED_POOL, SMT_ALIGNMENT, TOPOLOGY_AFFINITY, UNEXPECTED
 from numawise.engine.hint import NOWHERE, Family, Hint, Listed
 from numawise.sets import NumaSet
@@ -63,7 +63,7 @@ def reason_in(message: str) -> str:
 
 def rejection_in(status: object) -> tuple[str, str] | None:
     """Reason and message of a pod's status that tells of a rejection; None: it tells of none."""
-    if isinstance(status, Printed):
+    if isinstance(status, PrintedField):
         phase, reason, message = (found.search(status.text) for found in (PHASE, REASON, MESSAGE))
         told = [one[1] if one else "" for one in (phase, reason, message)]
     elif isinstance(status, Mapping):
@@ -120,7 +120,7 @@ class Told:
 def told_in(fields: Fields, key: str) -> Told:
     """The hints of a provider, by resource."""
     value = fields.value(key)
-    if isinstance(value, Printed):
+    if isinstance(value, PrintedField):
         return printed_map(value.text)
     if isinstance(value, Mapping):
         return Told({str(name): json_family(one) for name, one in value.items()}, cut=fields.cut)
@@ -130,7 +130,7 @@ def told_in(fields: Fields, key: str) -> Told:
 def told_list(fields: Fields, key: str, resource: str) -> Told:
     """The hints of one resource."""
     value = fields.value(key)
-    if isinstance(value, Printed):
+    if isinstance(value, PrintedField):
         return printed_list(value.text, resource)
     if isinstance(value, list) or (value is None and key in fields):
         return Told({resource: json_family(value)}, cut=fields.cut)
@@ -197,7 +197,7 @@ def json_hint(value: object) -> Hint | None:
 def hint_in(fields: Fields, key: str) -> Hint | None:
     """One hint of a structured message."""
     value = fields.value(key)
-    return printed_hint(value.text) if isinstance(value, Printed) else json_hint(value)
+    return printed_hint(value.text) if isinstance(value, PrintedField) else json_hint(value)
 
 
 def printed_hint(text: str) -> Hint | None:

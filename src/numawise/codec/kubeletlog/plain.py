@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from numawise.codec.kubeletlog.fields import LONG_POD, Printed, pod_of, unquoted
+from numawise.codec.kubeletlog.fields import LONG_POD, PrintedField, pod_of, unquoted
 from numawise.codec.kubeletlog.framing import Headed
 from numawise.codec.kubeletlog.hints import (
     Told,
@@ -200,7 +200,7 @@ def _patched(found: re.Match[str]) -> Event | None:
 
 
 def _updated(found: re.Match[str]) -> Event | None:
-    rejection = rejection_in(Printed(found[2]))
+    rejection = rejection_in(PrintedField(found[2]))
     if rejection is None:
         return None
     return replace(_event(STATUS, found[1]), reason=rejection[0], message=rejection[1])

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from numawise.codec.kubeletlog.fields import Fields, Printed, pods_of
+from numawise.codec.kubeletlog.fields import Fields, PrintedField, pods_of
 from numawise.codec.kubeletlog.framing import Headed
 from numawise.codec.kubeletlog.hints import (
     Told,
@@ -105,7 +105,7 @@ def _cpu_hints(_line: Headed, fields: Fields) -> Event:
 def _form(fields: Fields, key: str) -> tuple[Version, Version]:
     """Go's print until 1.27, JSON since; klog's own JSON format tells nothing."""
     raw = fields.values.get(key)
-    if not isinstance(raw, Printed):
+    if not isinstance(raw, PrintedField):
         return ANY_RELEASE
     return _between((1, 21), (1, 27)) if raw.text.startswith(("map[", "[{N")) else _between((1, 28))
 
@@ -272,7 +272,7 @@ def _policy(_line: Headed, fields: Fields) -> Event:
     policy = fields.text("topologyPolicyName", "policy")
     scope = fields.text("topologyScopeName", "scope")
     options = fields.value("topologyPolicyOptions")
-    text = options.text if isinstance(options, Printed) else json.dumps(options or {})
+    text = options.text if isinstance(options, PrintedField) else json.dumps(options or {})
     closest = '"PreferClosestNUMA": true' in text or "PreferClosestNUMA:true" in text
     return Event(
         POLICY, text=policy, scope=scope if scope in SCOPES else "", message="closest" if closest else ""

@@ -21,7 +21,7 @@ from numawise.render.picture.layout import (
     Box,
     Cell,
 )
-from numawise.render.picture.tables import Row, Table
+from numawise.render.picture.tables import Table, TableRow
 from numawise.render.words import wrap
 
 BORDER, INSIDE, RUNNING = "border", "inside", "running"
@@ -80,7 +80,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedBox:
     """A box and its place."""
 
     kind: str
@@ -90,12 +90,12 @@ class Placed:
     height: int
     box: Box
     labels: tuple[Label, ...] = ()
-    boxes: tuple["Placed", ...] = ()
+    boxes: tuple["PlacedBox", ...] = ()
     cell: Cell | None = None
     shade: str = ""
     """How good a cell of a table is, as ``tables`` tells it."""
 
-    def every(self) -> Iterator["Placed"]:
+    def every(self) -> Iterator["PlacedBox"]:
         """This box and all inside it, outer ones first."""
         yield self
         for box in self.boxes:
@@ -103,7 +103,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A line between two boxes."""
 
     x1: int
@@ -136,7 +136,7 @@ ROOMY = 8  # rows of a table, from which on the space beside it is worth filling
 COMFORT = 30  # characters of a line that a box keeps unbroken where it can
 
 
-def arrange(box: Box, metrics: Metrics, width: int) -> tuple[Placed, tuple[Line, ...]]:
+def arrange(box: Box, metrics: Metrics, width: int) -> tuple[PlacedBox, tuple[TextLine, ...]]:
     """Place a picture's box in at most ``width``."""
     metrics = replace(metrics, needs=_needs(box, metrics))
     placed = place(box, 0, 0, min(width, max(wish(box, metrics), narrowest(box, metrics))), metrics)
@@ -152,7 +152,7 @@ def _needs(box: Box, metrics: Metrics) -> dict[str, int]:
     return found
 
 
-def place(box: Box, x: int, y: int, width: int, metrics: Metrics) -> Placed:
+def place(box: Box, x: int, y: int, width: int, metrics: Metrics) -> PlacedBox:
     """Place one box, as high as it needs to be."""
     frame = metrics.frame(box.kind)
     left, room = x + frame.left, width - frame.left - frame.right
@@ -167,7 +167,7 @@ def place(box: Box, x: int, y: int, width: int, metrics: Metrics) -> Placed:
         at = _entry(box, left, at, room, metrics, labels)
     else:
         at = _titled(box, frame, left, y, at, room, metrics, labels)
-    boxes: list[Placed] = []
+    boxes: list[PlacedBox] = []
     if box.cells:
         cells, at = _cells(box, left, at, room, metrics)
         boxes += cells
@@ -182,7 +182,7 @@ def place(box: Box, x: int, y: int, width: int, metrics: Metrics) -> Placed:
         if box.kind == MACHINE and not boxes:
             edge = max(one.x + one.width for one in inner) - left  # boxes below end where the sockets end
         boxes += inner
-    return Placed(box.kind, x, y, width, at + frame.bottom - y, box, tuple(labels), tuple(boxes))
+    return PlacedBox(box.kind, x, y, width, at + frame.bottom - y, box, tuple(labels), tuple(boxes))
 
 
 def _titled(
@@ -246,7 +246,7 @@ def running_text(box: Box) -> str:
     return f"{head} ({told})" if told else head
 
 
-def _cells(box: Box, left: int, at: int, room: int, metrics: Metrics) -> tuple[list[Placed], int]:
+def _cells(box: Box, left: int, at: int, room: int, metrics: Metrics) -> tuple[list[PlacedBox], int]:
     """Cells in balanced rows of one size."""
     sizes = [metrics.cell(cell) for cell in box.cells]
     wide, high = max(size[0] for size in sizes), max(size[1] for size in sizes)
@@ -263,7 +263,9 @@ def _cells(box: Box, left: int, at: int, room: int, metrics: Metrics) -> tuple[l
         x, y = left + i % per_row * step, at + i // per_row * (high + metrics.cell_gap)
         text = metrics.measure(cell.text, "cell")
         label = Label(x + (wide - text) // 2, y + (high - metrics.line) // 2, text, cell.text, "cell")
-        placed.append(Placed("core", x, y, wide, high, box, (label,) if 0 < text <= wide else (), cell=cell))
+        placed.append(
+            PlacedBox("core", x, y, wide, high, box, (label,) if 0 < text <= wide else (), cell=cell)
+        )
     rows = -(-len(box.cells) // per_row)
     return placed, at + rows * (high + metrics.cell_gap)
 
@@ -288,7 +290,9 @@ def _abreast(parent: str, kind: str, count: int) -> int:
     return min(count, ABREAST.get(kind, 1 if kind in ALONE else 4))
 
 
-def _band(band: Sequence[Box], left: int, at: int, room: int, metrics: Metrics) -> tuple[list[Placed], int]:
+def _band(
+    band: Sequence[Box], left: int, at: int, room: int, metrics: Metrics
+) -> tuple[list[PlacedBox], int]:
     """Boxes in rows of equal columns (rule 1)."""
     if band[0].kind in (TABLE, LEGEND):
         return _aside(band, left, at, room, metrics)
@@ -304,7 +308,7 @@ def _band(band: Sequence[Box], left: int, at: int, room: int, metrics: Metrics) 
         wide = min(wide, max(need, loose)) if wide > need else wide
     if band[0].kind == ENTRY:
         down = 0
-    placed: list[Placed] = []
+    placed: list[PlacedBox] = []
     for start in range(0, len(band), columns):
         row = band[start : start + columns]
         if start:
@@ -314,7 +318,9 @@ def _band(band: Sequence[Box], left: int, at: int, room: int, metrics: Metrics) 
     return placed, at
 
 
-def _aside(band: Sequence[Box], left: int, at: int, room: int, metrics: Metrics) -> tuple[list[Placed], int]:
+def _aside(
+    band: Sequence[Box], left: int, at: int, room: int, metrics: Metrics
+) -> tuple[list[PlacedBox], int]:
     """Tables and legends: beside a long table, else the tables in a row and the rest below."""
     wishes = [min(room, max(wish(box, metrics), narrowest(box, metrics))) for box in band]
     gap = metrics.table_gap
@@ -352,7 +358,7 @@ def _row(
     *,
     gap: int | None = None,
     stretch: bool = True,
-) -> tuple[list[Placed], int]:
+) -> tuple[list[PlacedBox], int]:
     found = []
     for box, width in zip(row, widths, strict=True):
         found.append(place(box, left, at, width, metrics))
@@ -363,13 +369,13 @@ def _row(
 
 def _table(
     table: Table, left: int, at: int, room: int, metrics: Metrics
-) -> tuple[list[Placed], list[Label], int]:
+) -> tuple[list[PlacedBox], list[Label], int]:
     """A table; where it is too wide, block below block of as many columns as fit."""
     across, down = metrics.table_cell
     high = metrics.line + down
     first, widths = _columns(table, metrics)
     shades = dict(table.shades)
-    boxes: list[Placed] = []
+    boxes: list[PlacedBox] = []
     labels: list[Label] = []
     start = 0
     while start < len(table.columns):
@@ -379,8 +385,8 @@ def _table(
             end += 1
         if start:
             at += metrics.line // 2 if metrics.line > 1 else 1
-        head = Row(table.corner, table.columns[start:end])
-        rows = [head, *(Row(row.label, row.cells[start:end]) for row in table.rows)]
+        head = TableRow(table.corner, table.columns[start:end])
+        rows = [head, *(TableRow(row.label, row.cells[start:end]) for row in table.rows)]
         for row in rows:
             y = at + down // 2
             label = _cut(row.label, max(first - across, 1), "label", metrics)
@@ -398,7 +404,7 @@ def _table(
                     labels.append(inner)
                 else:
                     shade = shades.get(word, "none")
-                    boxes.append(Placed("word", x, at, wide, high, Box("word"), (inner,), shade=shade))
+                    boxes.append(PlacedBox("word", x, at, wide, high, Box("word"), (inner,), shade=shade))
                 x += wide
             at += high
         start = end
@@ -476,13 +482,13 @@ def _cut(text: str, room: int, style: str, metrics: Metrics) -> str:
     return text[:1]
 
 
-def _lines(placed: Placed) -> Iterator[Line]:
+def _lines(placed: PlacedBox) -> Iterator[TextLine]:
     """From neighbouring sockets to each other, and from what holds GPUs down to the fabric."""
     tops = [box for box in placed.boxes if box.kind in (SOCKET, NUMA)]
     for one, other in pairwise(tops) if len(tops) <= 4 else ():
         if one.y == other.y:
             middle = one.y + min(one.height, other.height) // 2
-            yield Line(one.x + one.width, middle, other.x, middle, "interconnect")
+            yield TextLine(one.x + one.width, middle, other.x, middle, "interconnect")
     fabric = next((box for box in placed.boxes if box.kind == FABRIC), None)
     if fabric is None:
         return
@@ -490,4 +496,4 @@ def _lines(placed: Placed) -> Iterator[Line]:
     for box in tops:
         if box.y == lowest and any(inner.kind == "gpu" for inner in box.every()):
             middle = box.x + box.width // 2
-            yield Line(middle, box.y + box.height, middle, fabric.y, FABRIC)
+            yield TextLine(middle, box.y + box.height, middle, fabric.y, FABRIC)

@@ -34,7 +34,7 @@ RDMA = ("mlx", "bnxt_re", "irdma", "efa", "rocep", "ibp", "hfi", "roce")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class DeviceItem:
     """One device."""
 
     name: str
@@ -48,16 +48,16 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class SwitchBox:
     """Devices below one PCIe switch, and switches below it."""
 
-    items: tuple["Item | Switch", ...]
+    items: tuple["DeviceItem | SwitchBox", ...]
 
 
-def items_of(hardware: Hardware) -> tuple[Item, ...]:
+def items_of(hardware: Hardware) -> tuple[DeviceItem, ...]:
     """Every device that is shown (rule 1), GPUs first, each kind in the system's order."""
     by_address = pci_by_address(hardware)
-    items: list[Item] = []
+    items: list[DeviceItem] = []
     seen: set[str] = set()
     models = {gpu.model for gpu in whole_gpus(hardware)}
     for gpu in whole_gpus(hardware):
@@ -77,12 +77,12 @@ def items_of(hardware: Hardware) -> tuple[Item, ...]:
     for name in labels:
         if name not in named:  # the matrix knows a NIC that no PCI list told about
             near = [item.numa for item in items if links.between(name, item.name) in SAME_NUMA]
-            items.append(Item(name, NIC, near[0] if near else (), tip=name))
+            items.append(DeviceItem(name, NIC, near[0] if near else (), tip=name))
     numbers = {item: i for i, item in enumerate(items)}
     return tuple(sorted(items, key=lambda item: (ORDER[item.kind], numbers[item])))
 
 
-def _gpu(hardware: Hardware, gpu: Gpu, device: PciDevice | None, *, tell_model: bool) -> Item:
+def _gpu(hardware: Hardware, gpu: Gpu, device: PciDevice | None, *, tell_model: bool) -> DeviceItem:
     lines = []
     if tell_model and gpu.model:
         lines.append(short_model(gpu.model))
@@ -93,7 +93,7 @@ def _gpu(hardware: Hardware, gpu: Gpu, device: PciDevice | None, *, tell_model: 
         lines.append(f"{len(parts)} MIG instances" if len(parts) > 1 else "1 MIG instance")
     tip = [gpu.name, gpu.model, f"{gpu.memory >> 20} MiB" if gpu.memory else "", gpu.address, gpu.uuid]
     tip += [f"{part.name} {part.model}".strip() for part in parts]
-    return Item(
+    return DeviceItem(
         name=gpu.name,
         kind=GPU,
         numa=gpu_numa(hardware, gpu),
@@ -104,12 +104,12 @@ def _gpu(hardware: Hardware, gpu: Gpu, device: PciDevice | None, *, tell_model: 
     )
 
 
-def _item(device: PciDevice) -> Item | None:
+def _item(device: PciDevice) -> DeviceItem | None:
     name = _name(device)
     if not name:
         return None
     tip = [name, device.model, device.address, " ".join(n for n in device.names if n != name), device.driver]
-    return Item(
+    return DeviceItem(
         name=name,
         kind=device.kind,
         numa=(device.numa,) if device.numa is not None and device.numa >= 0 else (),
@@ -141,33 +141,33 @@ def short_model(model: str) -> str:
     return model
 
 
-def tree(hardware: Hardware, items: Sequence[Item]) -> tuple[Item | Switch, ...]:
+def tree(hardware: Hardware, items: Sequence[DeviceItem]) -> tuple[DeviceItem | SwitchBox, ...]:
     """The devices of one place, in switches where they share one (rules 2 to 4)."""
     has_tree = any(item.parents for item in items)
     found = _by_tree(items) if has_tree else _by_links(hardware, items)
-    return tuple(Switch(_few(one.items)) if isinstance(one, Switch) else one for one in _few(found))
+    return tuple(SwitchBox(_few(one.items)) if isinstance(one, SwitchBox) else one for one in _few(found))
 
 
-def _by_tree(items: Sequence[Item]) -> list[Item | Switch]:
-    found: list[Item | Switch] = []
+def _by_tree(items: Sequence[DeviceItem]) -> list[DeviceItem | SwitchBox]:
+    found: list[DeviceItem | SwitchBox] = []
     for key, members in _grouped(items, lambda item: item.parents[:2] if len(item.parents) > 1 else None):
         if key is None or len(members) == 1 or all(len(item.parents) < 3 for item in members):
             found += members  # ports of one card are no switch
             continue
         inner = _grouped(members, lambda item: item.parents[:-1] if len(item.parents) > 4 else None)
         if len(inner) > 1 and any(len(part) > 1 for _, part in inner):
-            parts: list[Item | Switch] = []
+            parts: list[DeviceItem | SwitchBox] = []
             for _, part in inner:
-                parts.append(Switch(tuple(part)) if len(part) > 1 else part[0])
-            found.append(Switch(tuple(parts)))
+                parts.append(SwitchBox(tuple(part)) if len(part) > 1 else part[0])
+            found.append(SwitchBox(tuple(parts)))
         else:
-            found.append(Switch(tuple(members)))
+            found.append(SwitchBox(tuple(members)))
     return _switches_first(found)
 
 
-def _by_links(hardware: Hardware, items: Sequence[Item]) -> list[Item | Switch]:
+def _by_links(hardware: Hardware, items: Sequence[DeviceItem]) -> list[DeviceItem | SwitchBox]:
     links = Links.of(hardware)
-    groups: list[list[Item]] = []
+    groups: list[list[DeviceItem]] = []
     for item in items:
         near = [
             group
@@ -177,34 +177,34 @@ def _by_links(hardware: Hardware, items: Sequence[Item]) -> list[Item | Switch]:
         merged = [mate for group in near for mate in group] + [item]
         at = groups.index(near[0]) if near else len(groups)
         groups = [*groups[:at], merged, *(group for group in groups[at:] if group not in near)]
-    return _switches_first([Switch(tuple(group)) if len(group) > 1 else group[0] for group in groups])
+    return _switches_first([SwitchBox(tuple(group)) if len(group) > 1 else group[0] for group in groups])
 
 
 def _grouped(
-    items: Iterable[Item], key: Callable[[Item], tuple[str, ...] | None]
-) -> list[tuple[tuple[str, ...] | None, list[Item]]]:
+    items: Iterable[DeviceItem], key: Callable[[DeviceItem], tuple[str, ...] | None]
+) -> list[tuple[tuple[str, ...] | None, list[DeviceItem]]]:
     """Items with the same key together, in order; those without one each by itself."""
-    found: dict[tuple[str, ...], list[Item]] = {}
+    found: dict[tuple[str, ...], list[DeviceItem]] = {}
     for i, item in enumerate(items):
         found.setdefault(key(item) or (str(i),), []).append(item)
     return [(None if len(name) == 1 else name, members) for name, members in found.items()]
 
 
-def _switches_first(found: list[Item | Switch]) -> list[Item | Switch]:
-    return sorted(found, key=lambda one: isinstance(one, Item))
+def _switches_first(found: list[DeviceItem | SwitchBox]) -> list[DeviceItem | SwitchBox]:
+    return sorted(found, key=lambda one: isinstance(one, DeviceItem))
 
 
-def _few(items: Sequence[Item | Switch]) -> tuple[Item | Switch, ...]:
+def _few(items: Sequence[DeviceItem | SwitchBox]) -> tuple[DeviceItem | SwitchBox, ...]:
     """The items, with like ones beyond a few counted (rule 4)."""
     counts: dict[str, int] = {}
     for one in items:
-        if isinstance(one, Item) and one.kind != GPU:
+        if isinstance(one, DeviceItem) and one.kind != GPU:
             counts[one.kind] = counts.get(one.kind, 0) + 1
-    found: list[Item | Switch] = []
+    found: list[DeviceItem | SwitchBox] = []
     shown: dict[str, int] = {}
     for one in items:
-        many = isinstance(one, Item) and counts.get(one.kind, 0) > MOST_ALIKE
-        if not many or isinstance(one, Switch):
+        many = isinstance(one, DeviceItem) and counts.get(one.kind, 0) > MOST_ALIKE
+        if not many or isinstance(one, SwitchBox):
             found.append(one)
             continue
         shown[one.kind] = shown.get(one.kind, 0) + 1
@@ -212,5 +212,5 @@ def _few(items: Sequence[Item | Switch]) -> tuple[Item | Switch, ...]:
             found.append(one)
         elif shown[one.kind] == counts[one.kind]:
             left = counts[one.kind] - (MOST_ALIKE - 2)
-            found.append(Item(f"and {left} more", one.kind, tip=f"{left} more"))
+            found.append(DeviceItem(f"and {left} more", one.kind, tip=f"{left} more"))
     return tuple(found)

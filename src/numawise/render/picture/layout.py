@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from numawise.machine.hardware import GPU, NIC, Hardware, MemoryNode, Remark, Thread
 from numawise.machine.locality import cores_in, cpus_by_numa, first_cpus, whole_gpus
-from numawise.render.picture.devices import Item, Switch, items_of, short_model, tree
+from numawise.render.picture.devices import DeviceItem, SwitchBox, items_of, short_model, tree
 from numawise.render.picture.tables import Table, distance_table, fabrics, link_table, meanings
 from numawise.render.words import bytes_text, clean, counted, cpus_text, ranges, runs
 from numawise.sets import bits_of, format_ids, ids_of
@@ -154,8 +154,8 @@ class _Draw:
         """The whole machine: sockets, then what stands beside them, then tables and legend."""
         items = items_of(self.hardware)
         placed = {node.id for node in self.hardware.numa} | set(self.cpus_of)
-        by_numa: dict[int, list[Item]] = {}
-        lost: list[Item] = []
+        by_numa: dict[int, list[DeviceItem]] = {}
+        lost: list[DeviceItem] = []
         for item in items:
             if len(item.numa) == 1 and item.numa[0] in placed:
                 by_numa.setdefault(item.numa[0], []).append(item)
@@ -168,7 +168,7 @@ class _Draw:
         boxes += self.tables(items)
         return Box(MACHINE, name, lines=(summary(self.hardware),), boxes=tuple(boxes))
 
-    def sockets(self, by_numa: Mapping[int, Sequence[Item]]) -> list[Box]:
+    def sockets(self, by_numa: Mapping[int, Sequence[DeviceItem]]) -> list[Box]:
         """Sockets with their NUMA nodes (rule 1)."""
         nodes = self.cpus_of
         sockets: dict[int | None, int] = {}
@@ -208,7 +208,7 @@ class _Draw:
     def numa(
         self,
         numa: int,
-        by_numa: Mapping[int, Sequence[Item]],
+        by_numa: Mapping[int, Sequence[DeviceItem]],
         sockets: Sequence[int | None],
         *,
         tell_l3: bool = True,
@@ -328,17 +328,17 @@ class _Draw:
                 lines.append(f"{MARKS[i % len(MARKS)]} {label}: {ranges(own)}")
         return lines
 
-    def devices(self, items: Sequence[Item]) -> list[Box]:
+    def devices(self, items: Sequence[DeviceItem]) -> list[Box]:
         """The devices of one place, in their switches."""
         return [self.device(one) for one in tree(self.hardware, items)]
 
-    def device(self, one: Item | Switch) -> Box:
+    def device(self, one: DeviceItem | SwitchBox) -> Box:
         """A device, or a switch with what hangs below it."""
-        if isinstance(one, Switch):
+        if isinstance(one, SwitchBox):
             return Box(SWITCH, "PCIe switch", boxes=tuple(self.device(inner) for inner in one.items))
         return Box(one.kind, one.name, lines=one.lines, tip=one.tip)
 
-    def memory_only(self, by_numa: Mapping[int, Sequence[Item]]) -> list[Box]:
+    def memory_only(self, by_numa: Mapping[int, Sequence[DeviceItem]]) -> list[Box]:
         """NUMA nodes without CPUs: each with memory its box, the empty ones together."""
         owners = {gpu.own_numa: gpu.name for gpu in self.hardware.gpus if gpu.own_numa is not None}
         with_cpus = self.cpus_of
@@ -365,9 +365,9 @@ class _Draw:
             boxes.append(Box(EMPTY, f"NUMA {ids}", text))
         return boxes
 
-    def unplaced(self, items: Sequence[Item]) -> list[Box]:
+    def unplaced(self, items: Sequence[DeviceItem]) -> list[Box]:
         """Devices that no single NUMA node can claim (rule 3)."""
-        places: dict[tuple[int, ...], list[Item]] = {}
+        places: dict[tuple[int, ...], list[DeviceItem]] = {}
         for item in items:
             places.setdefault(item.numa, []).append(item)
         boxes = []
@@ -384,7 +384,7 @@ class _Draw:
             boxes.append(Box(FABRIC, f"{title}: {lines[0]}") if short else Box(FABRIC, title, lines=lines))
         return boxes
 
-    def tables(self, items: Sequence[Item]) -> list[Box]:
+    def tables(self, items: Sequence[DeviceItem]) -> list[Box]:
         """Links and distances, what the words mean, and what a reader should know.
 
         Who holds what is a picture of its own: the links are left to the one without holds.

@@ -11,7 +11,7 @@ Rules kept here:
 from functools import lru_cache
 from html import escape
 
-from numawise.render.picture.arrange import Frame, Label, Line, Metrics, Placed, arrange
+from numawise.render.picture.arrange import Frame, Label, Metrics, PlacedBox, TextLine, arrange
 from numawise.render.picture.layout import (
     EMPTY,
     ENTRY,
@@ -224,7 +224,7 @@ METRICS = Metrics(
 )
 
 
-def _draw(placed: Placed, picture: Picture, parts: list[str]) -> None:
+def _draw(placed: PlacedBox, picture: Picture, parts: list[str]) -> None:
     """Draw a box and all inside it."""
     classes = [placed.kind]
     tip = placed.box.tip if placed.kind == placed.box.kind else ""
@@ -269,7 +269,7 @@ def _swatch(label: Label, picture: Picture) -> str:
     return f'<rect class="{name}" x="{label.x - 4}" y="{label.y}" width="52" height="{LINE}" rx="3"/>'
 
 
-def _text(label: Label, placed: Placed) -> str:
+def _text(label: Label, placed: PlacedBox) -> str:
     style, _, end = label.style.partition(" ")
     size = SIZES[style]
     base = label.y + (LINE + size * 7 // 10) // 2 if style != "name" else label.y + size
@@ -282,6 +282,6 @@ def _text(label: Label, placed: Placed) -> str:
     return f'<text class="t-{style}{extra}" x="{x}" y="{base}"{anchor}>{escape(label.text)}</text>'
 
 
-def _line(line: Line) -> str:
+def _line(line: TextLine) -> str:
     name = "fabric-line" if line.kind == FABRIC else line.kind
     return f'<line class="{name}" x1="{line.x1}" y1="{line.y1}" x2="{line.x2}" y2="{line.y2}"/>'

@@ -17,7 +17,7 @@ from numawise.machine.locality import DIRECT, SELF, Links, whole_gpus
 from numawise.render.words import runs
 
 if TYPE_CHECKING:
-    from numawise.render.picture.devices import Item
+    from numawise.render.picture.devices import DeviceItem
 
 MANY_ROWS, MANY_NODES, MOST_COLUMNS = 24, 8, 24
 SHADES = {"PIX": "near", "PXB": "near", "PHB": "middle", "NODE": "middle", "SYS": "far", "SOC": "far"}
@@ -35,7 +35,7 @@ MEANINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One row of a table."""
 
     label: str
@@ -47,7 +47,7 @@ class Table:
     """A table whose cells are short words."""
 
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     corner: str = ""
     note: str = ""
     """One line below it."""
@@ -56,7 +56,7 @@ class Table:
 
     def cleaned(self, clean: Callable[[str], str]) -> "Table":
         """The same table with every text cleaned."""
-        rows = tuple(Row(clean(row.label), tuple(map(clean, row.cells))) for row in self.rows)
+        rows = tuple(TableRow(clean(row.label), tuple(map(clean, row.cells))) for row in self.rows)
         return replace(self, columns=tuple(map(clean, self.columns)), rows=rows, note=clean(self.note))
 
 
@@ -65,7 +65,7 @@ def link_shade(text: str) -> str:
     return "fast" if text.startswith(DIRECT) else SHADES.get(text, "none")
 
 
-def link_table(hardware: Hardware, items: Sequence["Item"]) -> Table | None:
+def link_table(hardware: Hardware, items: Sequence["DeviceItem"]) -> Table | None:
     """Links between GPUs, and from NICs to GPUs; None when fewer than two devices have any."""
     gpus = [item.name for item in items if item.kind == GPU]
     nics = [item.name for item in items if item.kind != GPU]
@@ -75,11 +75,11 @@ def link_table(hardware: Hardware, items: Sequence["Item"]) -> Table | None:
         nics = list(labels)
     if not gpus or len(gpus) + len(nics) < 2:
         return None
-    rows = [Row(gpu, tuple(links.between(gpu, other) or "-" for other in gpus)) for gpu in gpus]
+    rows = [TableRow(gpu, tuple(links.between(gpu, other) or "-" for other in gpus)) for gpu in gpus]
     for nic in nics:
         label = labels.get(nic, nic)
         shown = f"{label} {nic}" if label != nic else nic
-        rows.append(Row(shown, tuple(links.between(nic, other) or "-" for other in gpus)))
+        rows.append(TableRow(shown, tuple(links.between(nic, other) or "-" for other in gpus)))
     if all(cell in ("-", SELF) for row in rows for cell in row.cells):
         return None
     words = sorted({cell for row in rows for cell in row.cells})
@@ -87,9 +87,9 @@ def link_table(hardware: Hardware, items: Sequence["Item"]) -> Table | None:
     return Table(tuple(gpus), tuple(_joined(rows) if len(rows) > MANY_ROWS else rows), shades=shades)
 
 
-def _joined(rows: Sequence[Row]) -> list[Row]:
+def _joined(rows: Sequence[TableRow]) -> list[TableRow]:
     """Rows with neighbours that say the same made one (rule 2)."""
-    found: list[Row] = []
+    found: list[TableRow] = []
     firsts: list[str] = []
     for row in rows:
         if found and row.cells == found[-1].cells:
@@ -124,7 +124,7 @@ def distance_table(hardware: Hardware) -> Table | None:
                 cells.append(str(away[group[0]].get(group[0], "-")))
             else:
                 cells.append(f"{away[group[0]].get(group[0], '-')}/{away[group[0]].get(group[1], '-')}")
-        rows.append(Row(name, tuple(cells)))
+        rows.append(TableRow(name, tuple(cells)))
     joined = any(len(group) > 1 for group in groups)
     note = "10/11: to itself / to the others of its group" if joined else ""
     if joined:
@@ -148,7 +148,7 @@ def _in_words(groups: Sequence[Sequence[int]], away: dict[int, dict[int, int]]) 
     return f"{own} to itself, {near} within {named} and so on, {across.pop()} to every other NUMA node"
 
 
-def _distance_shades(rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
+def _distance_shades(rows: Sequence[TableRow]) -> tuple[tuple[str, str], ...]:
     """The nearest, the farthest, and what lies between."""
     words = {cell for row in rows for cell in row.cells}
     values = [int(part) for word in words for part in word.split("/") if part.isdigit()]
@@ -191,7 +191,7 @@ def _by_value(ids: Sequence[int], away: dict[int, dict[int, int]]) -> Table:
         counts = [sum(found == value for found in away[i].values()) for i in ids]
         low, high = min(counts), max(counts)
         text = str(low) if low == high else f"{low} to {high}"
-        rows.append(Row(str(value), (text,)))
+        rows.append(TableRow(str(value), (text,)))
     return Table(("NUMA nodes that far from one",), tuple(rows), "distance")
 
 

@@ -10,7 +10,7 @@ Rules kept here:
 import unicodedata
 from collections.abc import Mapping
 
-from numawise.render.picture.arrange import BORDER, RUNNING, Frame, Label, Metrics, Placed, arrange
+from numawise.render.picture.arrange import BORDER, RUNNING, Frame, Label, Metrics, PlacedBox, arrange
 from numawise.render.picture.layout import (
     EMPTY,
     ENTRY,
@@ -118,7 +118,7 @@ class _Canvas:
         self.strokes = strokes
         self.grid: dict[tuple[int, int], tuple[str, str]] = {}
 
-    def draw(self, placed: Placed) -> None:
+    def draw(self, placed: PlacedBox) -> None:
         """Draw a box and all inside it."""
         if placed.box.kind in FRAMED_KINDS and placed.kind == placed.box.kind:
             self.frame(placed)
@@ -129,7 +129,7 @@ class _Canvas:
         for box in placed.boxes:
             self.draw(box)
 
-    def frame(self, placed: Placed) -> None:
+    def frame(self, placed: PlacedBox) -> None:
         """Draw the border of a box."""
         left, right = placed.x, placed.x + placed.width - 1
         top, bottom = placed.y, placed.y + placed.height - 1
@@ -144,7 +144,7 @@ class _Canvas:
             self.put(left, y, stroke[f"{at}l"], DIM)
             self.put(right, y, stroke[f"{at}r"], DIM)
 
-    def label(self, placed: Placed, label: Label) -> None:
+    def label(self, placed: PlacedBox, label: Label) -> None:
         """Write a label; one in a border keeps a blank on either side."""
         style = STYLES.get(placed.kind, STYLES.get(label.style, ""))
         if placed.shade:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numawise.explain.case import Case, admitted, case_of
+from numawise.explain.case import ExplainCase, admitted, case_of
 from numawise.explain.explain import explain
 from numawise.machine.model import Machine
 from numawise.node.node import Node
@@ -51,7 +51,7 @@ def node(hardware: Machine, policy: str, running: Sequence[str | RawPod] = (), *
 
 def case(
     hardware: Machine, policy: str, *containers: str, running: Sequence[str | RawPod] = (), **more: Any
-) -> Case:
+) -> ExplainCase:
     level = more.pop("level", None)
     return case_of(node(hardware, policy, running, **more), raw("p", *containers, level=level))
 

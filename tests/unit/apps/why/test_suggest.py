@@ -7,7 +7,7 @@ import pytest
 
 from numawise.codec.pod import pod_from
 from numawise.explain.adjustable import dials_of, marks_of
-from numawise.explain.case import Case, admitted, case_of, with_pod
+from numawise.explain.case import ExplainCase, admitted, case_of, with_pod
 from numawise.explain.change import with_amounts
 from numawise.explain.explain import explain
 from numawise.explain.node_changes import Elsewhere
@@ -188,7 +188,7 @@ def test_patches_do_what_the_texts_say(policy: str, pod: str) -> None:
 # --- how much ------------------------------------------------------------------------------------
 
 
-def exhaustive(one: Case) -> dict[tuple[Any, str], int]:
+def exhaustive(one: ExplainCase) -> dict[tuple[Any, str], int]:
     """The largest amounts that are admitted, by trying all."""
     found = {}
     for dial in dials_of(one):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from numawise.codec.hardware.lscpu import Summary, read, summary
+from numawise.codec.hardware.lscpu import LscpuSummary, read, summary
 from numawise.errors import InputError
 from numawise.machine.hardware import Hardware
 from numawise.sets import format_ids
@@ -30,7 +30,7 @@ NUMA node1 CPU(s):       8-15
 """
 
 
-def told(found: Summary) -> str:
+def told(found: LscpuSummary) -> str:
     """``16: 0-11 + 12-15; 2 x 4 x 2; 0: 0-7, 1: 8-15``."""
     numa = ", ".join(f"{number}: {format_ids(cpus)}" for number, cpus in found.numa.items())
     counts = " x ".join(map(str, (found.threads_per_core, found.cores_per_socket, found.sockets)))

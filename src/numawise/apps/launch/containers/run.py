@@ -34,7 +34,7 @@ from numawise.host.child import CannotStart, bear, find_command, leave_as, wait_
 from numawise.host.containers import Container, Engine, Silent, inspect, keeps_hold, labelled
 from numawise.host.plan import Itself
 from numawise.host.processes import allowed_of
-from numawise.host.settings import Settings
+from numawise.host.settings import HostSettings
 from numawise.machine.hardware import Hardware
 from numawise.quantity import parse_size
 from numawise.results.hold import CONTAINER, Hold
@@ -146,7 +146,7 @@ def engine_for(job: ContainerJob) -> Engine:
 
 
 def run_container(
-    job: ContainerJob, settings: Settings, tell: Tell, waiting: TellWaiting, say: Say
+    job: ContainerJob, settings: HostSettings, tell: Tell, waiting: TellWaiting, say: Say
 ) -> int | NoRoom:
     """Start a container, and wait for the client to end; its exit code, or why there is no room."""
     path = find_command(job.given.engine, job.environment.get("PATH"))

@@ -35,7 +35,7 @@ LEGEND_LINE = re.compile(r"\s*[A-Z#]+\s*= Connection")
 STRAY_LINES = 3  # that may stand between rows
 
 
-class Cell(NamedTuple):
+class MatrixCell(NamedTuple):
     """A word of a row and where it stands; None: it cannot be read."""
 
     text: str | None
@@ -44,12 +44,12 @@ class Cell(NamedTuple):
 
 
 @dataclass(slots=True)
-class Reading:
+class MatrixReading:
     """One way to read a row."""
 
     text: str
-    links: list[Cell] = field(default_factory=list)
-    values: list[Cell] = field(default_factory=list)
+    links: list[MatrixCell] = field(default_factory=list)
+    values: list[MatrixCell] = field(default_factory=list)
     peer: bool = False
 
     def is_whole(self, header: Header) -> bool:
@@ -57,7 +57,7 @@ class Reading:
 
 
 @dataclass(slots=True)
-class Row:
+class MatrixRow:
     """One row as it was found."""
 
     label: str
@@ -67,8 +67,8 @@ class Row:
     start: int
     """Where its name stands."""
     text: str = ""
-    links: list[Cell] = field(default_factory=list)
-    values: list[Cell] = field(default_factory=list)
+    links: list[MatrixCell] = field(default_factory=list)
+    values: list[MatrixCell] = field(default_factory=list)
     peer: bool = False
     is_cut: bool = False
     """The text ends in it."""
@@ -87,7 +87,7 @@ class Row:
 
 def read_rows(lines: Sequence[str], first: int, words: Vocabulary) -> Grid | None:
     """The matrix whose first row is in a line."""
-    best: tuple[int, Header, list[Row]] | None = None
+    best: tuple[int, Header, list[MatrixRow]] | None = None
     for header in headers(lines, first):
         rows = _rows(lines, first, header, words)
         score = sum(len(row.links) == len(header.names) and row.label in header.names for row in rows)
@@ -123,11 +123,11 @@ def read_rows(lines: Sequence[str], first: int, words: Vocabulary) -> Grid | Non
     return grid
 
 
-def _rows(lines: Sequence[str], first: int, header: Header, words: Vocabulary) -> list[Row]:
+def _rows(lines: Sequence[str], first: int, header: Header, words: Vocabulary) -> list[MatrixRow]:
     known = set(header.names)
     pattern = _row_pattern(words.pattern)
     alike = _alike(header.names)
-    rows: list[Row] = []
+    rows: list[MatrixRow] = []
     stray, gap = 0, False
     for at in range(first, len(lines)):
         line = lines[at]
@@ -139,7 +139,7 @@ def _rows(lines: Sequence[str], first: int, header: Header, words: Vocabulary) -
         if found:
             if any(row.label == found[1] for row in rows):
                 break
-            rows.append(Row(found[1], at, [line], found.start()))
+            rows.append(MatrixRow(found[1], at, [line], found.start()))
             stray, gap = 0, False
         elif rows and not gap and _goes_on(line, known):
             rows[-1].parts.append(line)
@@ -178,7 +178,7 @@ def _row_pattern(link: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w/.-])([A-Za-z][\w.-]*)[ \t]+(?=(?:{link})+(?:[\s0-9,-]|N/A|$))")
 
 
-def _parse(row: Row, header: Header, words: Vocabulary, width: int, *, by_words: bool) -> None:
+def _parse(row: MatrixRow, header: Header, words: Vocabulary, width: int, *, by_words: bool) -> None:
     """Read a row; where it was wrapped, in the way that gives whole links and values."""
     ways = [_words(text, row, header, words) for text in joined(row.parts, width)]
     best = next((way for way in ways if way.is_whole(header)), ways[0])
@@ -187,14 +187,14 @@ def _parse(row: Row, header: Header, words: Vocabulary, width: int, *, by_words:
     row.text, row.links, row.values, row.peer = best.text, best.links, best.values, best.peer
 
 
-def _words(text: str, row: Row, header: Header, words: Vocabulary) -> Reading:
+def _words(text: str, row: MatrixRow, header: Header, words: Vocabulary) -> MatrixReading:
     """The links of a row's text, then its affinity values."""
-    found = Reading(text)
+    found = MatrixReading(text)
     columns = len(header.names)
     plain: set[str] = set()  # links that were met, so that a large matrix is read fast
     for token in WORD.finditer(text, row.start + len(row.label)):
         if token[0] in plain and not found.values:
-            found.links.append(Cell(token[0], *token.span()))
+            found.links.append(MatrixCell(token[0], *token.span()))
             continue
         word = token[0].strip(DRESS)
         start, end = token.start(), token.end()
@@ -203,26 +203,26 @@ def _words(text: str, row: Row, header: Header, words: Vocabulary) -> Reading:
         if not found.values:
             if words.is_link(word):
                 plain.add(word)
-                found.links.append(Cell(word, start, end))
+                found.links.append(MatrixCell(word, start, end))
                 continue
             several = words.links(word)
             if several:
-                found.links += [Cell(link, start, end) for link in several]
+                found.links += [MatrixCell(link, start, end) for link in several]
                 continue
             both = words.links_and_value(word)
             if both:
-                found.links += [Cell(link, start, end - len(both[1])) for link in both[0]]
-                found.values.append(Cell(both[1], end - len(both[1]), end))
+                found.links += [MatrixCell(link, start, end - len(both[1])) for link in both[0]]
+                found.values.append(MatrixCell(both[1], end - len(both[1]), end))
                 continue
         if VALUE_LIKE.fullmatch(word):
             if found.values and (found.values[-1].text or "").endswith(","):  # 0-31, 64-95
                 before = found.values.pop()
-                found.values.append(Cell(f"{before.text}{word}", before.start, end))
+                found.values.append(MatrixCell(f"{before.text}{word}", before.start, end))
                 continue
-            found.values += [Cell(value, start, end) for value in separated(word)]
+            found.values += [MatrixCell(value, start, end) for value in separated(word)]
         elif not found.values and len(found.links) < columns and not NO_CELL.search(word):
             found.peer = found.peer or word in PEER_WORDS
-            found.links.append(Cell(None, start, end))
+            found.links.append(MatrixCell(None, start, end))
         else:
             break
     if header.cut and len(found.links) == columns + 1:
@@ -230,7 +230,9 @@ def _words(text: str, row: Row, header: Header, words: Vocabulary) -> Reading:
     return found
 
 
-def _agreed(header: Header, rows: list[Row], lines: Sequence[str]) -> tuple[Header, list[Row], list[Remark]]:
+def _agreed(
+    header: Header, rows: list[MatrixRow], lines: Sequence[str]
+) -> tuple[Header, list[MatrixRow], list[Remark]]:
     """Header and rows that belong together: where the header lost or gained a name, the rows know."""
     size = len(header.names)
     if any(len(row.links) == size and row.label in header.names for row in rows):
@@ -252,7 +254,7 @@ def _agreed(header: Header, rows: list[Row], lines: Sequence[str]) -> tuple[Head
     return replace(header, names=labels), rows, [Remark(ODD, "header", text)]
 
 
-def _corrected(names: tuple[str, ...], rows: Sequence[Row]) -> tuple[str, ...]:
+def _corrected(names: tuple[str, ...], rows: Sequence[MatrixRow]) -> tuple[str, ...]:
     """The names, where one that no row has is replaced by that of the row with ``X`` below it."""
     labels = {row.label for row in rows}
     found = list(names)
@@ -286,7 +288,7 @@ def _is_cut_name(names: Sequence[str], labels: Sequence[str]) -> bool:
     return any(nic in labels or nic.startswith(last) for nic in nics)
 
 
-def _is_cut_right(header: Header, rows: Sequence[Row], lines: Sequence[str]) -> bool:
+def _is_cut_right(header: Header, rows: Sequence[MatrixRow], lines: Sequence[str]) -> bool:
     """Whether the last affinity column ends where all lines do, as on a screen that was too narrow."""
     ends = {row.end for row in rows if GPU_NAME.fullmatch(row.label)}
     if not ends or not header.columns:
@@ -300,7 +302,7 @@ def _is_cut_right(header: Header, rows: Sequence[Row], lines: Sequence[str]) -> 
     return len(header.columns) == 1 and ends == {end} and not has_tabs
 
 
-def _placed(row: Row, header: Header, whole: Sequence[Row]) -> dict[str, str | None] | None:
+def _placed(row: MatrixRow, header: Header, whole: Sequence[MatrixRow]) -> dict[str, str | None] | None:
     """The links of a row by column; None if their places do not tell."""
     names = header.names
     links = [link.text for link in row.links]
@@ -326,7 +328,7 @@ def _placed(row: Row, header: Header, whole: Sequence[Row]) -> dict[str, str | N
     return None
 
 
-def _by_tabs(row: Row, names: Sequence[str]) -> dict[str, str | None] | None:
+def _by_tabs(row: MatrixRow, names: Sequence[str]) -> dict[str, str | None] | None:
     """Links by the tabs before them."""
     found: dict[str, str | None] = {}
     for link in row.links:
@@ -342,7 +344,7 @@ def _by_tabs(row: Row, names: Sequence[str]) -> dict[str, str | None] | None:
     return found if is_anchored else None  # else a cell is missing, and not only blank
 
 
-def _by_model(row: Row, names: Sequence[str], model: Row) -> dict[str, str | None] | None:
+def _by_model(row: MatrixRow, names: Sequence[str], model: MatrixRow) -> dict[str, str | None] | None:
     """Links by the columns in which they start, compared with a row that is whole."""
     wanted = {column: name for name, column in zip(names, _columns(model), strict=True)}
     if len(wanted) < len(names):
@@ -361,13 +363,13 @@ def _by_model(row: Row, names: Sequence[str], model: Row) -> dict[str, str | Non
     return found if is_anchored else None
 
 
-def _columns(row: Row) -> list[int]:
+def _columns(row: MatrixRow) -> list[int]:
     """Where the cells of a row start, counted from its name; ``X`` stands one further right than others."""
     where = pasted.expanded(row.text)[1]
     return [where[link.start] - where[row.start] - (link.text == "X") for link in row.links]
 
 
-def _stands(row: Row, links: Mapping[str, str | None], own: int | None) -> bool:
+def _stands(row: MatrixRow, links: Mapping[str, str | None], own: int | None) -> bool:
     """Whether ``X`` stands in the row's own column and nowhere else."""
     marked = [name for name, link in links.items() if link == "X"]
     if own is None:
@@ -377,7 +379,7 @@ def _stands(row: Row, links: Mapping[str, str | None], own: int | None) -> bool:
     return row.label not in links or links[row.label] is None
 
 
-def _affinities(grid: Grid, header: Header, rows: Sequence[Row]) -> None:
+def _affinities(grid: Grid, header: Header, rows: Sequence[MatrixRow]) -> None:
     """CPU and NUMA values of the GPUs' rows, each in its column."""
     rows = [row for row in rows if GPU_NAME.fullmatch(row.label)]
     columns = header.columns
@@ -431,14 +433,14 @@ def _drop_glued(grid: Grid, row: str, last: str) -> None:
         grid.remarks.append(Remark(UNREADABLE, row, f"the link to {last} may have run into the next column"))
 
 
-def _more_gpus(row: Row, header: Header) -> bool:
+def _more_gpus(row: MatrixRow, header: Header) -> bool:
     gpus = [name for name in header.names if GPU_NAME.fullmatch(name)]
     return row.label != gpus[-1]
 
 
-def _tail(row: Row) -> Tail:
+def _tail(row: MatrixRow) -> Tail:
     text, where = pasted.expanded(row.text)
-    last = row.links[-1] if row.links else Cell(row.label, row.start, row.start + len(row.label))
+    last = row.links[-1] if row.links else MatrixCell(row.label, row.start, row.start + len(row.label))
     behind = row.text[last.end :]
     return Tail(
         values=tuple(value.text or "" for value in row.values),
