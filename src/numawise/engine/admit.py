@@ -71,7 +71,7 @@ def admit(
     """Decide on one pod, exactly as the kubelet's admission does; without ``sums``: as its managers do."""
     if note is not ignore and state.reusable.by(pod.uid):
         note(Defect("reuse-outlives-pod", pod.uid))
-    draft = Draft(state)
+    draft = Draft(state, pod)
     draft.last_pod = pod.uid
     if pod.uid in draft.departed:
         draft.departed -= {pod.uid}

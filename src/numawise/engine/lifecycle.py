@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from numawise.engine.cpu import allocate as cpu
 from numawise.engine.device import allocate as device
 from numawise.engine.device.allocate import Pick, lowest
+from numawise.engine.device.hints import is_device_resource
 from numawise.engine.hint import Hint
 from numawise.engine.memory import allocate as memory
 from numawise.engine.reuse import hands_on
@@ -48,15 +49,16 @@ def start_containers(
     earlier: list[str] = []
     for container in pod.containers:
         held = draft.grants.get(pod.uid, {}).get(container.name, {})
-        if any(count and name not in held for name, count in container.devices):
+        wanted = (name for name, count in container.devices if count and is_device_resource(draft, name))
+        if any(name not in held for name in wanted):
             hint = affinity.get(container.name)
             numa = hint.numa.bits if hint is not None and hint.numa is not None else None
             failure = device.allocate(rules, draft, pod, container, numa, note, pick)
             if failure:
                 started.append(Started(pod.uid, container.name, error=failure.error))
-                if container.role is Role.INIT:
+                if container.role is not Role.APP:
                     break
-                continue  # only an init container keeps those after it waiting
+                continue  # only init containers, sidecars among them, keep those after them waiting
         cpus = draft.cpus.get(pod.uid, {}).get(container.name)
         mems = 0
         for block in draft.memory.get(pod.uid, {}).get(container.name, ()):
@@ -79,7 +81,6 @@ def remove(state: NodeState, uid: str) -> NodeState:
     draft = Draft(state)
     if uid in draft.active:
         draft.delete_key("active", uid)
-        draft.delete_key("pushed", uid)
         draft.departed |= {uid}
         draft.running = frozenset(one for one in draft.running if one[0] != uid)
     return draft.freeze()

@@ -151,7 +151,7 @@ class NodeState:
     departed: frozenset[str] = frozenset()
     """Pods that are gone while something is still recorded for them."""
     pushed: PerContainer = field(default_factory=dict)
-    """CPU sets last given to running containers."""
+    """CPU sets last given to running containers; kept until the CPU Manager collects them, too."""
     ready: bool = True
     """All sources of pods were heard; before that nothing is collected."""
     running: frozenset[tuple[str, str]] = frozenset()
@@ -195,6 +195,10 @@ def held_by(state: NodeState, uid: str) -> Holding:
     return Holding(cpus, memory, numa, {name: len(ids) for name, ids in devices.items() if ids})
 
 
+Stale = tuple[str, tuple[str, ...]]
+"""Pod uid and containers."""
+
+
 class Draft:
     """A working copy of a state; private to the engine."""
 
@@ -211,6 +215,7 @@ class Draft:
         "memory_numa",
         "memory_pods",
         "plugins",
+        "pod",
         "pushed",
         "ready",
         "reuse_cpus",
@@ -220,12 +225,11 @@ class Draft:
         "saved",
         "shared",
         "state",
-        "uid",
     )
 
-    def __init__(self, state: NodeState, uid: str = "") -> None:
+    def __init__(self, state: NodeState, pod: PodRequest | None = None) -> None:
         self.state = state
-        self.uid = uid
+        self.pod = pod
         self.shared = state.cpu.shared
         self.cpus = state.cpu.assignments
         self.cpu_pods = state.cpu.pods
@@ -282,6 +286,16 @@ class Draft:
         if key in getattr(self, name):
             del self._owned(name)[key]
 
+    def stale(self, recorded: Mapping[str, Mapping[str, object]], spared: str = "") -> list[Stale]:
+        """What is recorded of pods that are gone, and of containers that a pod lacks since it came back."""
+        gone = [(uid, tuple(recorded[uid])) for uid in sorted(self.departed - {spared}) if uid in recorded]
+        if self.pod is not None and self.pod.uid in recorded:
+            names = {container.name for container in self.pod.containers}
+            others = tuple(name for name in recorded[self.pod.uid] if name not in names)
+            if others:
+                gone.append((self.pod.uid, others))
+        return gone
+
     def save_devices(self) -> None:
         """Write the Device Manager's file."""
         self.saved = DeviceFile(self.grants, {name: plugin.healthy for name, plugin in self.plugins.items()})
@@ -321,7 +335,11 @@ class Draft:
             departed = frozenset(
                 uid
                 for uid in departed
-                if uid in self.cpus or uid in self.memory or uid in self.grants or uid in self.cpu_pods
+                if uid in self.cpus
+                or uid in self.memory
+                or uid in self.grants
+                or uid in self.cpu_pods
+                or uid in self.pushed
             )
         self._own.clear()
         return NodeState(

@@ -293,3 +293,49 @@ def test_a_pod_that_comes_back_is_told_of() -> None:
     steps: list[Step] = []
     node.admit(WITH_INIT, steps.append)
     assert Defect("reuse-outlives-pod", "p") in steps
+
+
+def test_a_pod_that_comes_back_with_other_containers_loses_what_the_old_ones_had() -> None:
+    """Collecting goes by the names of the containers, not by the pod alone."""
+    node = kubelet(machine(T3, 8 * GI), **EVERYTHING, topologyManagerPolicy="restricted")
+    run(node, pod("p", "a cpu=2 memory=1Gi", "b cpu=2 memory=1Gi"))
+    node.remove("p")
+    run(node, pod("p", "a cpu=2 memory=1Gi", "c cpu=2 memory=1Gi"))
+    assert list(node.state.cpu.assignments["p"]) == ["a", "c"]
+    assert list(node.state.memory.assignments["p"]) == ["a", "c"]
+
+
+@pytest.mark.parametrize(("collected", "pushed"), [
+    (False, []),                # nobody looked in between: what was pushed last is still known
+    (True,  ["c 0-15"]),
+])  # fmt: skip
+def test_pushed_sets_outlive_the_pod_until_they_are_collected(*, collected: bool, pushed: list[str]) -> None:
+    node = kubelet(machine(T3, 8 * GI), **EVERYTHING, topologyManagerPolicy="restricted")
+    wanted = pod("p", "c cpu=1..2")
+    run(node, wanted)
+    assert told(node.reconcile()) == ["c 0-15"]
+    node.remove("p")
+    if collected:
+        assert told(node.reconcile()) == []
+    run(node, wanted)
+    assert told(node.reconcile()) == pushed
+
+
+def test_a_sidecar_that_cannot_start_keeps_the_others_waiting() -> None:
+    config = {"topologyManagerPolicy": "best-effort", "topologyManagerScope": "pod"}
+    gates = {"featureGates": {"PodLevelResourceManagers": True}}
+    node = kubelet(three_gpu_server(), **STATIC, **config, **gates)
+    node.predicates = False
+    wanted = pod("p", f"sidecar s {GPU}=4", "a", level="cpu=2..2 memory=1Gi..1Gi")
+    assert [line.split()[0] for line in run(node, wanted)] == ["s"]
+
+
+def test_the_cpus_of_a_pod_that_cannot_be_divided_stay_taken() -> None:
+    config = {"topologyManagerPolicy": "best-effort", "topologyManagerScope": "pod"}
+    gates = {"featureGates": {"PodLevelResourceManagers": True}}
+    node = kubelet(three_gpu_server(), **STATIC, **config, **gates)
+    wanted = pod("p", "a cpu=2 memory=1Gi", "b cpu=2 memory=1Gi", level="cpu=3..3 memory=2Gi..2Gi")
+    assert isinstance(node.admit(wanted), Rejected)
+    assert node.state.cpu.pods["p"].bit_count() == 3
+    run(node, pod("q", "c"))
+    assert node.state.cpu.pods["p"].bit_count() == 3

@@ -150,14 +150,16 @@ def smt_failure(layout: CpuLayout, rules: Rules, draft: Draft, count: int) -> Fa
 
 
 def collect(draft: Draft, note: Note = ignore, spared: str = "") -> None:
-    """Take back the CPUs of pods that are gone."""
+    """Take back the CPUs of pods that are gone, and of containers that a pod no longer has."""
     if not draft.ready:
         return
-    for uid in sorted(draft.departed - {spared}):
-        if uid in draft.cpus:
-            note(StaleRemoved("cpu", uid))
-            for container in tuple(draft.cpus[uid]):
-                release(draft, uid, container)
+    for uid, containers in draft.stale(draft.cpus, spared):
+        note(StaleRemoved("cpu", uid))
+        for container in containers:
+            release(draft, uid, container)
+    for uid, containers in draft.stale(draft.pushed, spared):
+        for container in containers:
+            draft.drop("pushed", uid, container)
 
 
 def release(draft: Draft, uid: str, container: str) -> None:

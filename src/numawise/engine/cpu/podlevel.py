@@ -39,11 +39,11 @@ def allocate_pod(
     cpus = aligned_choice(machine.layout, rules, free, total, affinity, None, note)
     if isinstance(cpus, NotEnough):
         return Failure(cpus.message)
-    parts = _divide(machine, rules, pod, cpus, note)
-    if isinstance(parts, NotEnough):
-        return Failure(parts.message)
     draft.shared &= ~cpus
     draft.set_key("cpu_pods", pod.uid, cpus)
+    parts = _divide(machine, rules, pod, cpus, note)
+    if isinstance(parts, NotEnough):  # the pod's CPUs stay taken, and nobody collects them
+        return Failure(parts.message)
     for container, part in parts.items():
         draft.put("cpus", pod.uid, container, part)
     return None

@@ -209,8 +209,9 @@ def split(
     far: set[str] = set()
     anywhere: set[str] = set()
     for name in available:
-        nodes = nodes_of(plugin.devices[name])
-        (near if nodes & affinity else far if nodes else anywhere).add(name)
+        device = plugin.devices[name]
+        placed = any(numa != NOWHERE_NUMA for numa in device.numa or ())  # in a mask or not
+        (near if nodes_of(device) & affinity else far if placed else anywhere).add(name)
     return frozenset(near), frozenset(far), frozenset(anywhere)
 
 

@@ -209,14 +209,13 @@ def _shrink_inits(
 
 
 def collect(draft: Draft, note: Note = ignore) -> None:
-    """Take back the memory of pods that are gone."""
+    """Take back the memory of pods that are gone, and of containers that a pod no longer has."""
     if not draft.ready:
         return
-    for uid in sorted(draft.departed):
-        if uid in draft.memory:
-            note(StaleRemoved("memory", uid))
-            for container in tuple(draft.memory[uid]):
-                release(draft, uid, container)
+    for uid, containers in draft.stale(draft.memory):
+        note(StaleRemoved("memory", uid))
+        for container in containers:
+            release(draft, uid, container)
 
 
 def release(draft: Draft, uid: str, container: str) -> None:

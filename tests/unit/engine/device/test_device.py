@@ -325,3 +325,9 @@ def test_split(affinity: str | None, parts: tuple[str, str, str]) -> None:
     plugin = Manager(FIVE).state.devices.plugins[NAME]
     found = split(plugin, plugin.healthy, None if affinity is None else parse_ids(affinity))
     assert tuple(" ".join(sorted(part)) for part in found) == parts
+
+
+def test_numa_ids_that_no_mask_can_hold_are_other_nodes_all_the_same() -> None:
+    plugin = Plugin({one.id: one for one in devices_of("a@0 b@64 c@-2 d@-1 e")})
+    near, far, anywhere = split(plugin, frozenset("abcde"), 0b1)
+    assert (near, far, anywhere) == (frozenset("a"), frozenset("bc"), frozenset("de"))
