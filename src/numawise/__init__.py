@@ -11,7 +11,8 @@ On one host, from Python::
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from numawise.apps.launch.python import Held, NoRoomError, hold
+    from numawise.apps.launch.python import NoRoomError, hold
+    from numawise.results.placement import Held
 
 __version__ = "0.1.0"
 __all__ = ["Held", "NoRoomError", "__version__", "hold"]

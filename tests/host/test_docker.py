@@ -21,7 +21,7 @@ from tests import needs
 from tests.waiting import PATIENCE, until
 
 from numawise.apps.launch.containers.life import OPTIONS, ended, engine_of, unheld
-from numawise.apps.launch.run import open_holdings, this_site
+from numawise.apps.launch.run import capacity_here, open_holdings
 from numawise.host.containers import container_pids
 from numawise.host.processes import allowed_of
 from numawise.host.settings import HostSettings
@@ -97,18 +97,18 @@ class Host:
 
     def holds(self) -> tuple[Hold, ...]:
         """Holds that are alive; nothing is reaped."""
-        holdings = open_holdings(this_site(HostSettings()), {}, str(self.ledger))
+        holdings = open_holdings(capacity_here(HostSettings()), {}, str(self.ledger))
         with closing(holdings.ledger):
             return holdings.live()
 
     def reaped(self) -> list[str]:
-        holdings = open_holdings(this_site(HostSettings()), {}, str(self.ledger))
+        holdings = open_holdings(capacity_here(HostSettings()), {}, str(self.ledger))
         with closing(holdings.ledger):
             return [hold.name for hold in holdings.reap()]
 
     def recorded(self) -> tuple[Hold, ...]:
         """All holds of the ledger, dead ones included."""
-        holdings = open_holdings(this_site(HostSettings()), {}, str(self.ledger))
+        holdings = open_holdings(capacity_here(HostSettings()), {}, str(self.ledger))
         with closing(holdings.ledger):
             return holdings.ledger.holds()
 

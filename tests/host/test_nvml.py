@@ -52,6 +52,7 @@ def test_recorded_h200() -> None:
             memory=150754820096,
             cpus=0xFFFF,
             numa=(0,),
+            maker=0x10DE,
         ),
     )
     assert found.matrix

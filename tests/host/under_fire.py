@@ -21,13 +21,14 @@ from pathlib import Path
 
 from tests.waiting import PATIENCE
 
-from numawise.apps.launch.capacity import Site, make_site
+from numawise.apps.launch.capacity import capacity_of
 from numawise.apps.launch.holds import Holdings
-from numawise.apps.launch.request import Wish
-from numawise.apps.launch.run import FOREVER, Job, open_holdings, run, this_site
+from numawise.apps.launch.request import JobRequest
+from numawise.apps.launch.run import Job, capacity_here, open_holdings, run
 from numawise.host import confine
 from numawise.host.settings import HostSettings
 from numawise.machine.hardware import Gpu
+from numawise.results.placement import Capacity
 
 GPUS = 3
 TAKE = """
@@ -42,16 +43,16 @@ sleep 0.0$((RANDOM % 3))
 """
 
 
-def site_with_gpus() -> Site:
+def capacity_with_gpus() -> Capacity:
     """This machine, with GPUs that nobody has: only their names are held."""
-    here = this_site(HostSettings(reserved_cpus="none"))
+    here = capacity_here(HostSettings(reserved_cpus="none"))
     gpus = tuple(Gpu(f"GPU{n}", uuid=f"GPU-{n:08d}", numa=(0,)) for n in range(GPUS))
-    return make_site(replace(here.hardware, gpus=gpus), "none")
+    return capacity_of(replace(here.hardware, gpus=gpus), "none")
 
 
-def job(folder: Path, wish: Wish, mode: str) -> Job:
+def job(folder: Path, request: JobRequest, mode: str) -> Job:
     environment = {**os.environ, "LOCKS": str(folder), "NUMAWISE_LEDGER": str(folder / "ledger.db")}
-    return Job(wish, ("bash", "-c", TAKE), FOREVER, mode, "", environment)
+    return Job(request, ("bash", "-c", TAKE), float("inf"), mode, "", environment)
 
 
 def forked(work: Callable[[], int]) -> int:
@@ -68,24 +69,26 @@ def forked(work: Callable[[], int]) -> int:
         os._exit(status)
 
 
-def wish_of(rng: random.Random, cpus: int) -> Wish:
-    return Wish(cpus=rng.choice([1000, 1000, min(2, cpus) * 1000, 0]), gpus=rng.choice([0, 1, 1, 2]), name="")
+def request_of(rng: random.Random, cpus: int) -> JobRequest:
+    return JobRequest(
+        cpus=rng.choice([1000, 1000, min(2, cpus) * 1000, 0]), gpus=rng.choice([0, 1, 1, 2]), name=""
+    )
 
 
 def parallel(folder: Path, processes: int, times: int, mode: str = "") -> list[str]:
     """So many processes each run so many jobs, one after another; what went wrong."""
-    site = site_with_gpus()
-    cpus = site.machine.layout.all.bit_count()
+    capacity = capacity_with_gpus()
+    cpus = capacity.machine.layout.all.bit_count()
 
     def work(seed: int) -> int:
         rng = random.Random(seed)
         for _ in range(times):
             found = run(
-                job(folder, wish_of(rng, cpus), mode),
+                job(folder, request_of(rng, cpus), mode),
                 HostSettings(reserved_cpus="none"),
                 _quiet,
                 _quiet,
-                site,
+                capacity,
             )
             if found != 0:
                 sys.stderr.write(f"a job ended with {found}\n")
@@ -99,23 +102,25 @@ def parallel(folder: Path, processes: int, times: int, mode: str = "") -> list[s
     ran = _lines(folder / "ran")
     if len(ran) != processes * times or len(set(ran)) != len(ran):
         problems.append(f"{len(ran)} jobs ran under {len(set(ran))} holds, of {processes * times}")
-    return problems + settled(folder, site)
+    return problems + settled(folder, capacity)
 
 
 def crash(folder: Path, times: int, seed: int = 0, mode: str = "") -> list[str]:
     """Kill numawise, or the job, so many times at random points, four runs at a time; what went wrong."""
     rng = random.Random(seed)
-    site = site_with_gpus()
-    cpus = site.machine.layout.all.bit_count()
+    capacity = capacity_with_gpus()
+    cpus = capacity.machine.layout.all.bit_count()
     settings = HostSettings(reserved_cpus="none")
     running: dict[int, float] = {}
     killed = 0
     until = time.monotonic() + PATIENCE + times
     while killed < times and time.monotonic() < until:
         while len(running) < 4:
-            wish = wish_of(rng, cpus)
+            request = request_of(rng, cpus)
             pid = forked(
-                lambda wish=wish: int(run(job(folder, wish, mode), settings, _quiet, _quiet, site) != 0)
+                lambda request=request: int(
+                    run(job(folder, request, mode), settings, _quiet, _quiet, capacity) != 0
+                )
             )
             running[pid] = time.monotonic() + rng.random() * rng.choice([0.005, 0.03, 0.1])
         for pid, when in list(running.items()):
@@ -135,15 +140,15 @@ def crash(folder: Path, times: int, seed: int = 0, mode: str = "") -> list[str]:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     problems = [] if killed >= times else [f"only {killed} of {times} were killed in time"]
-    return problems + settled(folder, site)
+    return problems + settled(folder, capacity)
 
 
-def settled(folder: Path, site: Site) -> list[str]:
+def settled(folder: Path, capacity: Capacity) -> list[str]:
     """What is wrong once everything has ended."""
     twice = Counter(_lines(folder / "twice"))
     problems = [f"{what} was granted twice, {count} times" for what, count in twice.items()]
     environment = {"NUMAWISE_LEDGER": str(folder / "ledger.db")}
-    with open_holdings(site, environment) as holdings:
+    with open_holdings(capacity, environment) as holdings:
         until = time.monotonic() + PATIENCE
         while _left(holdings) and time.monotonic() < until:
             time.sleep(0.05)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numawise.apps.launch.environment import cores_of
-from numawise.apps.launch.ranks import MODES, Room, Shares, TooFew, divide
+from numawise.apps.launch.ranks import MODES, RankCpus, Shares, TooFew, divide
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_by_numa
 from numawise.machine.nearest import gpus_of
@@ -31,13 +31,13 @@ def test_laws(machine: Hardware, bits: int, size: int, by: str, data: st.DataObj
     every = bits_of(thread.cpu for thread in machine.threads)
     allowed = bits & every or every
     gpus = data.draw(st.permutations(gpus_of(machine)))[: data.draw(st.integers(0, 8))]
-    found = divide(machine, Room(allowed, 0), gpus, size, by)
+    found = divide(machine, RankCpus(allowed, 0), gpus, size, by)
     if isinstance(found, TooFew):
         assert by == "exclusive"
         assert len(cores_of(machine, allowed)) < size or gpus
         return
     assert isinstance(found, Shares)
-    assert found == divide(machine, Room(allowed, 0), gpus, size, by)
+    assert found == divide(machine, RankCpus(allowed, 0), gpus, size, by)
     assert [one.rank for one in found.ranks] == list(range(size))
     nodes = cpus_by_numa(machine)
     for one in found.ranks:

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from numawise.apps.launch.bind import Asked, Prepared, apply, become, prepare, shares_data, start, told
+from numawise.apps.launch.bind import BindOptions, Prepared, apply, become, prepare, shares_data, start, told
 from numawise.apps.launch.ranks import MODES, TooFew
 from numawise.cli.options import BeforeDashes, command_of, output_option, required_command
 from numawise.errors import InputError
@@ -56,7 +56,7 @@ Exit status: that of COMMAND; 127 not found, 126 not executable, 1 too few cores
 @click.option("--dry-run", is_flag=True, help="Show what each rank would get, and start nothing.")
 @click.option("--machine", metavar="MACHINE", help="With --dry-run: another machine, by file, name or words.")
 @output_option("text", "json", words="Form of --dry-run.")
-@click.option("-v", "--verbose", is_flag=True, help="Say on standard error what this rank got.")
+@click.option("-v", "--verbose", is_flag=True, help="Report on standard error what this rank got.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -85,7 +85,7 @@ def command(
         raise InputError("needs --dry-run", field="--machine", advice="ranks are bound on this machine only")
     if not dry_run:
         find_command(words[0], environment.get("PATH"))
-    asked = Asked(
+    asked = BindOptions(
         by=by or "",
         threads=threads or 0,
         one_gpu=gpu == "one",

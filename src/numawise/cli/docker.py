@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from numawise.cli.options import BeforeDashes, Teller, required_command, say
-from numawise.cli.placing import placement_options, seconds, wait_option, wish_of
+from numawise.cli.placing import placement_options, request_of, seconds, wait_option
 from numawise.results.plain import API_VERSION
 
 EXAMPLES = """\b
@@ -66,9 +66,9 @@ def _start(engine: str, words: tuple[str, ...], options: dict[str, Any]) -> int:
     given = read_command(engine, words)
     if given.helps:
         containerrun.become_client(given, words, environment)
-    wish = containerrun.container_wish(given, wish_of(options, settings.policy), environment)
+    request = containerrun.container_request(given, request_of(options, settings.policy), environment)
     job = containerrun.ContainerJob(
-        given, wish, seconds(options["wait"]), options["cdi"], not options["no_env"], environment
+        given, request, seconds(options["wait"]), options["cdi"], not options["no_env"], environment
     )
     if options["dry"]:
         return _print(job, settings, options)
@@ -82,13 +82,13 @@ def _start(engine: str, words: tuple[str, ...], options: dict[str, Any]) -> int:
 def _print(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps
     from numawise.apps.launch import run as launch  # noqa: PLC0415
     from numawise.apps.launch.containers import run as containerrun  # noqa: PLC0415
-    from numawise.apps.launch.no_room import NoRoom  # noqa: PLC0415
     from numawise.render import holds as telling  # noqa: PLC0415
+    from numawise.results.placement import NoRoom  # noqa: PLC0415
 
-    site, holds, here = launch.imagined(options["machine"], settings, job.environment)
-    found = containerrun.printed(job, site, holds, here=here)
+    capacity, holds, here = launch.imagined(options["machine"], settings, job.environment)
+    found = containerrun.printed(job, capacity, holds, here=here)
     if isinstance(found, NoRoom):
-        return Teller(quiet=False).ended(found, site)
+        return Teller(quiet=False).ended(found, capacity)
     if options["output"] == "json":
         data = {
             "apiVersion": API_VERSION,

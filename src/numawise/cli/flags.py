@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from numawise.cli.options import output_option
-from numawise.cli.placing import placement_options, wish_of
+from numawise.cli.placing import placement_options, request_of
 
 FORMATS = ("numactl", "taskset", "docker", "podman", "systemd", "slurm", "kubernetes", "env")
 
@@ -48,11 +48,11 @@ def command(hold: str, formats: tuple[str, ...], machine: str | None, output: st
         found_placement,
         texts,
     )
-    from numawise.apps.launch.no_room import NoRoom  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415
     from numawise.errors import InputError  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
     from numawise.render import holds as telling  # noqa: PLC0415 - keeps --help quick
+    from numawise.results.placement import NoRoom  # noqa: PLC0415
 
     if hold and machine:
         raise InputError("cannot be used together", field="--hold and --machine", advice="give one of them")
@@ -61,10 +61,10 @@ def command(hold: str, formats: tuple[str, ...], machine: str | None, output: st
         flag = "--" + given[0].removesuffix("s" if given[0] == "devices" else "").replace("_", "-")
         raise InputError("cannot be used together", field=f"--hold and {flag}", advice="give one of them")
     settings = read_settings()
-    wish = wish_of(options, settings.policy)
-    site, found = found_placement(wish, hold, machine or "", settings, os.environ)
+    request = request_of(options, settings.policy)
+    capacity, found = found_placement(request, hold, machine or "", settings, os.environ)
     if isinstance(found, NoRoom):
-        for line in telling.no_room_lines(found, site):
+        for line in telling.no_room_lines(found, capacity):
             click.echo(f"numawise: {line}", err=True)
         return 1
     chosen = FORMATS if "all" in formats else tuple(dict.fromkeys(formats))

@@ -9,9 +9,7 @@ import click
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
-    from numawise.apps.launch.capacity import Site
-    from numawise.apps.launch.no_room import NoRoom
-    from numawise.apps.launch.run import Started
+    from numawise.results.placement import Capacity, NoRoom, Started
 
 
 def output_option(*forms: str, words: str = "Form of the answer.") -> Callable[[Any], Any]:
@@ -103,14 +101,14 @@ class Teller:
         if not self.quiet:
             say(f"waiting: {found.reason}")
 
-    def ended(self, ended: "int | NoRoom", site: "Site | None" = None) -> int:
+    def ended(self, ended: "int | NoRoom", capacity: "Capacity | None" = None) -> int:
         """The exit status of a job, or of there being no room for it, which is told with who holds what."""
         if isinstance(ended, int):
             return ended
-        from numawise.apps.launch.run import this_site  # noqa: PLC0415 - keeps --help quick
+        from numawise.apps.launch.run import capacity_here  # noqa: PLC0415 - keeps --help quick
         from numawise.host.settings import read_settings  # noqa: PLC0415
         from numawise.render.holds import no_room_lines  # noqa: PLC0415
 
-        for line in no_room_lines(ended, site or this_site(read_settings())):
+        for line in no_room_lines(ended, capacity or capacity_here(read_settings())):
             say(line)
         return 1

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from numawise.apps.launch.request import POLICIES, Wish, make_wish
+from numawise.apps.launch.request import POLICIES, JobRequest, read_request
 from numawise.errors import InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -13,7 +13,7 @@ NAMES = ("cpus", "memory", "gpus", "gpu_ids", "devices", "nics", "policy", "full
 
 
 def placement_options(command: Command) -> Command:
-    """Add the flags of a wish to a command; ``wish_of`` takes them out of its arguments again."""
+    """Add the flags of a request to a command; ``request_of`` takes them out of its arguments again."""
     options = (
         click.option(
             "--cpus", metavar="N", default="", help="CPUs to have alone; 0.5 or 1500m: in the shared pool."
@@ -54,12 +54,12 @@ wait_option = click.option(
 )
 
 
-def wish_of(arguments: dict[str, Any], policy: str = "") -> Wish:
-    """Take the flags of a wish out of a command's arguments; ``policy`` is what settings say."""
+def request_of(arguments: dict[str, Any], policy: str = "") -> JobRequest:
+    """Take the flags of a request out of a command's arguments; ``policy`` is what settings say."""
     given = {name: arguments.pop(name) for name in NAMES}
     given["policy"] = given["policy"] or policy or POLICIES[1]
     given["gpus"], given["nics"] = given["gpus"] or 0, given["nics"] or 0
-    return make_wish(**given)
+    return read_request(**given)
 
 
 def seconds(text: str) -> float:

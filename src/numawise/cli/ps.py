@@ -33,13 +33,13 @@ def command(context: click.Context, watch: float | None, user: str, output: str)
     Owners that have died are left out; 'numawise reap' frees what they held, as does every other command that
     changes the ledger.
     """
-    from numawise.apps.launch.run import open_holdings, this_site  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.launch.run import capacity_here, open_holdings  # noqa: PLC0415 - keeps --help quick
     from numawise.host.settings import read_settings  # noqa: PLC0415
 
     if user:
         _check_user(user)
     settings = read_settings()
-    with open_holdings(this_site(settings), os.environ, settings.ledger) as holdings:
+    with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
         while True:
             if watch and output == "text" and sys.stdout.isatty():
                 click.clear()
@@ -74,7 +74,7 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
             "apiVersion": API_VERSION,
             "kind": "HoldList",
             "ledger": str(holdings.ledger.path),
-            "holds": [telling.hold_data(hold, holdings.site, every) for hold in holds],
+            "holds": [telling.hold_data(hold, holdings.capacity, every) for hold in holds],
             "waiting": [telling.waiter_data(waiter) for waiter in holdings.ledger.waiters()],
         }
         click.echo(json.dumps(data, indent=2))
@@ -84,8 +84,8 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
             click.echo(hold.name)
         return
     if holds:
-        table(telling.COLUMNS, telling.hold_rows(holds, holdings.site, every), sys.stdout, color=color)
-    click.echo(telling.free_text(holdings.site, every))
+        table(telling.COLUMNS, telling.hold_rows(holds, holdings.capacity, every), sys.stdout, color=color)
+    click.echo(telling.free_text(holdings.capacity, every))
     for waiter in holdings.ledger.waiters():
         click.echo(f"waiting: {waiter.owner.user} (pid {waiter.owner.pid}) for {waiter.request}")
     for sentence in holdings.silent:

@@ -17,13 +17,13 @@ def command() -> int:
     Every command that changes the ledger does the first by itself; this one is for a look, or a timer.
     """
     from numawise.apps.launch.holds import remove_stale  # noqa: PLC0415
-    from numawise.apps.launch.run import open_holdings, this_site  # noqa: PLC0415
+    from numawise.apps.launch.run import capacity_here, open_holdings  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
     from numawise.render import holds as telling  # noqa: PLC0415 - keeps --help quick
 
     settings = read_settings()
-    with open_holdings(this_site(settings), os.environ, settings.ledger) as holdings:
-        names = telling.gpu_names(holdings.site)
+    with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
+        names = telling.gpu_names(holdings.capacity)
         for hold in holdings.reap():
             what = ", ".join(telling.held(hold, names)) or "a place in the shared pool"
             click.echo(f"{hold.name} ({hold.id}) of {hold.owner.user}, {telling.owner_text(hold)}: {what}")

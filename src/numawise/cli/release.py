@@ -22,11 +22,11 @@ def command(holds: tuple[str, ...], kill: bool, force: bool) -> int:
     since the next job would be put beside it.  Only root can release what another user holds.
     """
     from numawise.apps.launch.holds import release  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.launch.run import open_holdings, this_site  # noqa: PLC0415
+    from numawise.apps.launch.run import capacity_here, open_holdings  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
 
     settings = read_settings()
-    with open_holdings(this_site(settings), os.environ, settings.ledger) as holdings:
+    with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
         found = [holdings.find(name) for name in holds]
         status = 0
         for hold in found:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from numawise.cli.options import BeforeDashes, Teller, required_command
-from numawise.cli.placing import placement_options, seconds, wait_option, wish_of
+from numawise.cli.placing import placement_options, request_of, seconds, wait_option
 
 EXAMPLES = """\b
 Examples:
@@ -52,7 +52,7 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
     settings = read_settings()
     quiet = options["quiet"]
     job = launch.Job(
-        wish=wish_of(options, settings.policy),
+        request=request_of(options, settings.policy),
         command=required_command(context),
         wait=seconds(options["wait"]),
         mode=options["mode"] or "",
@@ -71,13 +71,13 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
 def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps
     from numawise.apps.launch import run as launch  # noqa: PLC0415
     from numawise.apps.launch.environment import SET  # noqa: PLC0415
-    from numawise.apps.launch.no_room import NoRoom  # noqa: PLC0415
     from numawise.render import holds as telling  # noqa: PLC0415
+    from numawise.results.placement import NoRoom  # noqa: PLC0415
 
-    site, holds, here = launch.imagined(options["machine"], settings, job.environment)
-    found = launch.preview(job, site, holds, here=here)
+    capacity, holds, here = launch.imagined(options["machine"], settings, job.environment)
+    found = launch.preview(job, capacity, holds, here=here)
     if isinstance(found, NoRoom):
-        return Teller(quiet=False).ended(found, site)
+        return Teller(quiet=False).ended(found, capacity)
     if options["output"] == "json":
         click.echo(json.dumps(telling.preview_data(found, job.command), indent=2))
         return 0

@@ -108,19 +108,19 @@ def _held(*others: str) -> "tuple[Hardware, Overlay]":
     if others:
         advice = "leave out the machine, or --holds"
         raise InputError(f"holds are of this host, not of {others[0]!r}", field="--holds", advice=advice)
-    from numawise.apps.launch.run import open_holdings, this_site  # noqa: PLC0415
+    from numawise.apps.launch.run import capacity_here, open_holdings  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
     from numawise.render.holders import Overlay, held_hardware, holds_held  # noqa: PLC0415
     from numawise.render.holds import gpu_names, hold_data  # noqa: PLC0415
 
     settings = read_settings()
-    with open_holdings(this_site(settings), os.environ, settings.ledger) as holdings:
-        live, site = holdings.live(), holdings.site
+    with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
+        live, capacity = holdings.live(), holdings.capacity
         for sentence in holdings.silent:
             click.echo(f"numawise: {sentence}", err=True)
-    held = holds_held(live, gpu_names(site))
-    hardware = replace(site.hardware, name=site.hardware.name or "this machine")
-    data = tuple(hold_data(hold, site, live) for hold in live)
+    held = holds_held(live, gpu_names(capacity))
+    hardware = replace(capacity.hardware, name=capacity.hardware.name or "this machine")
+    data = tuple(hold_data(hold, capacity, live) for hold in live)
     return hardware, Overlay(held_hardware(hardware, held), held.cpus, data)
 
 

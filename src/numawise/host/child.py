@@ -58,7 +58,7 @@ def find_command(name: str, path: str | None = None) -> str:
 
 
 @dataclass(slots=True)
-class Offspring:
+class WaitingChild:
     """A child that waits to be let go."""
 
     pid: int
@@ -67,7 +67,7 @@ class Offspring:
     said: int
     """Pipe on which it tells why it could not exec."""
 
-    def let_go(
+    def exec(
         self, itself: Itself, environment: Mapping[str, str], command: Sequence[str] | None = None
     ) -> None:
         """Let it become the job; raise ``CannotStart`` when exec fails.
@@ -93,7 +93,7 @@ class Offspring:
             code, text = complaint.decode(errors="replace").split(" ", 1)
             raise CannotStart(text, int(code))
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """End it before it became anything."""
         self._close_go()
         self.wait_for_end()
@@ -124,8 +124,8 @@ class Offspring:
             self.go = -1
 
 
-def bear(path: str, command: Sequence[str]) -> Offspring:
-    """Fork the job's process; it waits for ``let_go``."""
+def fork_waiting(path: str, command: Sequence[str]) -> WaitingChild:
+    """Fork the job's process; it waits for ``exec``."""
     told, go = os.pipe()
     said, saying = os.pipe()
     sys.stdout.flush()
@@ -140,7 +140,7 @@ def bear(path: str, command: Sequence[str]) -> Offspring:
         _become(path, command, told, saying)
     os.close(told)
     os.close(saying)
-    return Offspring(pid, go, said)
+    return WaitingChild(pid, go, said)
 
 
 def _become(path: str, command: Sequence[str], told: int, saying: int) -> NoReturn:
@@ -176,10 +176,10 @@ def _listen_again() -> None:
         signal.signal(number, meaning)
 
 
-def wait_for(child: Offspring, meanwhile: Callable[[], None] | None = None, every: float = 1.0) -> int:
+def wait_for(child: WaitingChild, meanwhile: Callable[[], None] | None = None, every: float = 1.0) -> int:
     """Wait for the job, passing signals on; ``meanwhile`` is called now and then.  Its wait status.
 
-    Signals stay held back until ``leave_as``, so that what the job had can be given back in peace.
+    Signals stay held back until ``exit_as``, so that what the job had can be given back in peace.
     """
     watched = {signal.SIGCHLD, *PASSED_ON}
     _hold_signals_back()
@@ -201,7 +201,7 @@ def wait_for(child: Offspring, meanwhile: Callable[[], None] | None = None, ever
                 continue
 
 
-def leave_as(status: int) -> int:
+def exit_as(status: int) -> int:
     """End as the job ended: by its signal, or with the exit code that is given back."""
     _listen_again()
     if not os.WIFSIGNALED(status):

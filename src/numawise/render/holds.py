@@ -3,12 +3,10 @@
 import time
 from collections.abc import Iterable, Sequence
 
-from numawise.apps.launch.capacity import Site, pool_cpus, pool_of
-from numawise.apps.launch.decide import Placement
-from numawise.apps.launch.no_room import NoRoom, size_text
-from numawise.apps.launch.run import Preview, Started
 from numawise.machine.hardware import Gpu
+from numawise.render.words import bytes_text
 from numawise.results.hold import Hold, Waiter
+from numawise.results.placement import Capacity, NoRoom, Placement, Preview, Started, pool_cpus, pool_of
 from numawise.results.plain import API_VERSION
 from numawise.sets import format_ids
 
@@ -28,7 +26,7 @@ def placement_text(placement: Placement) -> str:
     own = bool(placement.grant.cpus)
     parts = [f"{'CPUs' if own else 'shared CPUs'} {format_ids(placement.cpus)}"]
     if placement.mems:
-        limit = f" ({size_text(placement.memory)})" if placement.memory else ""
+        limit = f" ({bytes_text(placement.memory)})" if placement.memory else ""
         parts.append(f"memory on NUMA {format_ids(placement.mems)}{limit}")
     if placement.gpus:
         parts.append(" ".join(gpu.name for gpu in placement.gpus))
@@ -38,10 +36,10 @@ def placement_text(placement: Placement) -> str:
     return ", ".join(parts)
 
 
-def no_room_lines(found: NoRoom, site: Site) -> Iterable[str]:
+def no_room_lines(found: NoRoom, capacity: Capacity) -> Iterable[str]:
     """Why there is no room, and who holds what."""
     yield f"no room: {found.reason}"
-    names = gpu_names(site)
+    names = gpu_names(capacity)
     for hold in found.holders:
         what = ", ".join(held(hold, names)) or "a place in the shared pool"
         yield f"  {hold.name} ({hold.id}) of {hold.owner.user}, {owner_text(hold)}: {what}"
@@ -56,7 +54,7 @@ def held(hold: Hold, gpus: dict[str, str]) -> Iterable[str]:
         yield f"CPUs {format_ids(grant.cpus)}"
     if grant.memory:
         total = sum(part.size for part in grant.memory)
-        yield f"{size_text(total)} on NUMA {format_ids(grant.mems)}"
+        yield f"{bytes_text(total)} on NUMA {format_ids(grant.mems)}"
     for _, names in grant.devices:
         yield " ".join(gpus.get(name, name) for name in names)
 
@@ -68,15 +66,15 @@ def owner_text(hold: Hold) -> str:
     return f"pid {hold.owner.pid}"
 
 
-def gpu_names(site: Site) -> dict[str, str]:
+def gpu_names(capacity: Capacity) -> dict[str, str]:
     """What the ledger calls a GPU → its name."""
-    return {name: gpu.name for name, gpu in zip(site.gpu_ids, site.gpus, strict=True)}
+    return {name: gpu.name for name, gpu in zip(capacity.gpu_ids, capacity.gpus, strict=True)}
 
 
-def hold_data(hold: Hold, site: Site, holds: Sequence[Hold]) -> dict[str, object]:
+def hold_data(hold: Hold, capacity: Capacity, holds: Sequence[Hold]) -> dict[str, object]:
     """A hold as JSON."""
     grant = hold.grant
-    pool = pool_of(site, holds)
+    pool = pool_of(capacity, holds)
     return {
         "id": hold.id,
         "name": hold.name,
@@ -85,7 +83,7 @@ def hold_data(hold: Hold, site: Site, holds: Sequence[Hold]) -> dict[str, object
         "uid": hold.owner.uid,
         "pid": hold.owner.pid or None,
         "container": f"{hold.owner.engine}:{hold.owner.container}" if hold.owner.container else None,
-        "cpus": format_ids(grant.cpus or pool_cpus(site, pool, grant.near)),
+        "cpus": format_ids(grant.cpus or pool_cpus(capacity, pool, grant.near)),
         "exclusive": bool(grant.cpus),
         "cpuLimit": grant.cpu_limit / 1000 if grant.cpu_limit else None,
         "mems": format_ids(grant.mems),
@@ -110,14 +108,14 @@ def waiter_data(waiter: Waiter) -> dict[str, object]:
     }
 
 
-def hold_rows(holds: Sequence[Hold], site: Site, every: Sequence[Hold]) -> list[tuple[str, ...]]:
+def hold_rows(holds: Sequence[Hold], capacity: Capacity, every: Sequence[Hold]) -> list[tuple[str, ...]]:
     """A row for each hold, under ``COLUMNS``; ``every`` hold of the host makes the shared pool."""
-    names = gpu_names(site)
-    pool = pool_of(site, every)
+    names = gpu_names(capacity)
+    pool = pool_of(capacity, every)
     rows: list[tuple[str, ...]] = []
     for hold in holds:
         grant = hold.grant
-        shared = format_ids(pool_cpus(site, pool, grant.near))
+        shared = format_ids(pool_cpus(capacity, pool, grant.near))
         limit = f"{grant.cpu_limit / 1000:g} of " if grant.cpu_limit else ""
         cpus = format_ids(grant.cpus) if grant.cpus else f"{limit}shared {shared}"
         devices = " ".join(names.get(name, name) for _, some in grant.devices for name in some)
@@ -130,7 +128,7 @@ def hold_rows(holds: Sequence[Hold], site: Site, every: Sequence[Hold]) -> list[
                 owner_text(hold),
                 cpus,
                 format_ids(grant.mems) or "-",
-                size_text(memory) if memory else "-",
+                bytes_text(memory) if memory else "-",
                 devices or "-",
                 hold.mode or "-",
                 age(time.time() - hold.since),
@@ -191,16 +189,16 @@ def preview_data(found: Preview, command: Sequence[str]) -> dict[str, object]:
     }
 
 
-def free_text(site: Site, holds: Sequence[Hold]) -> str:
+def free_text(capacity: Capacity, holds: Sequence[Hold]) -> str:
     """What is left: CPUs by NUMA node, and GPUs."""
-    pool = pool_of(site, holds)
+    pool = pool_of(capacity, holds)
     taken = {name for hold in holds for _, names in hold.grant.devices for name in names}
-    free = [gpu.name for name, gpu in zip(site.gpu_ids, site.gpus, strict=True) if name not in taken]
+    free = [gpu.name for name, gpu in zip(capacity.gpu_ids, capacity.gpus, strict=True) if name not in taken]
     parts = [
-        f"NUMA {numa}: CPUs {format_ids(pool & cpus & ~site.reserved) or 'none'}"
-        for numa, cpus in (site.cpus or {}).items()
+        f"NUMA {numa}: CPUs {format_ids(pool & cpus & ~capacity.reserved) or 'none'}"
+        for numa, cpus in (capacity.cpus or {}).items()
     ]
-    if site.gpus:
+    if capacity.gpus:
         parts.append(f"GPUs: {' '.join(free) or 'none'}")
-    kept = f" (kept for the system: {format_ids(site.reserved)})" if site.reserved else ""
+    kept = f" (kept for the system: {format_ids(capacity.reserved)})" if capacity.reserved else ""
     return f"free: {'; '.join(parts)}{kept}"

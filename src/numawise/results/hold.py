@@ -11,6 +11,8 @@ Rules kept here:
 from dataclasses import dataclass, field
 
 RUN, CONTAINER, PYTHON = "run", "container", "python"
+HOLD_VARIABLE = "NUMAWISE_HOLD"
+"""Variable by which every process of a job names its hold."""
 
 
 @dataclass(frozen=True, slots=True)

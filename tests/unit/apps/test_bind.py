@@ -2,30 +2,30 @@
 
 import pytest
 
-from numawise.apps.launch.bind import Asked, Prepared, prepare, ranks_meant, start, within
-from numawise.apps.launch.decide import Nic, Placement
+from numawise.apps.launch.bind import BindOptions, Prepared, prepare, ranks_meant, start, within
 from numawise.apps.launch.environment import job_environment, joined
 from numawise.apps.launch.launchers import LocalRank, Visible
-from numawise.apps.launch.ranks import Room, Shares, divide
+from numawise.apps.launch.ranks import RankCpus, Shares, divide
 from numawise.errors import InputError
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Gpu, Hardware
 from numawise.machine.synthetic import synthetic
 from numawise.results.hold import Grant
+from numawise.results.placement import Nic, Placement
 from numawise.sets import bits_of, parse_ids
 
 DUAL = synthetic("2s 2n 8c 2t 4gpu")
 
 
 def prepared(hardware: Hardware, size: int, rank: int, by: str = "", *, same_gpus: bool = True) -> Prepared:
-    room = Room(bits_of(thread.cpu for thread in hardware.threads), 0)
+    room = RankCpus(bits_of(thread.cpu for thread in hardware.threads), 0)
     found = divide(hardware, room, hardware.gpus, size, by)
     assert isinstance(found, Shares)
     return Prepared(hardware, found, size, rank, same_gpus)
 
 
 def changed(found: Prepared, inherited: dict[str, str], **flags: object) -> dict[str, str]:
-    environment = start(found, Asked(**flags), inherited).environment  # type: ignore[arg-type]
+    environment = start(found, BindOptions(**flags), inherited).environment  # type: ignore[arg-type]
     return {name: value for name, value in environment.items() if name not in ("NUMAWISE_SET", "HOME")}
 
 
@@ -120,16 +120,16 @@ def test_a_rank_beyond_all_gpus_needs_a_number() -> None:
 
 
 def test_cpus_by_flag() -> None:
-    assert within(Room(0b1111, 1), "1-2") == Room(0b0110, 1)
+    assert within(RankCpus(0b1111, 1), "1-2") == RankCpus(0b0110, 1)
     for text, message in (
         ("1-9", "CPUs 4-9 may not be used here; choose out of 0-3"),
         ("x", "'x' is no list of CPUs"),
     ):
         with pytest.raises(InputError, match=message):
-            within(Room(0b1111, 1), text)
+            within(RankCpus(0b1111, 1), text)
 
 
 def test_another_machine() -> None:
-    found = prepare(Asked(machine="2s 8c 4gpu"), {}, all_ranks=True)
+    found = prepare(BindOptions(machine="2s 8c 4gpu"), {}, all_ranks=True)
     assert isinstance(found, Prepared)
     assert (found.size, found.rank, len(found.shares.ranks)) == (4, None, 4)

@@ -7,18 +7,18 @@ import subprocess
 
 import pytest
 
-from numawise.apps.launch.containers.command import Given, read_command, refuse_conflicts
+from numawise.apps.launch.containers.command import ContainerCommand, read_command, refuse_conflicts
 from numawise.apps.launch.containers.options import DOCKER, ENGINES, GLOBAL, NERDCTL, PODMAN, RUN
 from numawise.errors import InputError
 
 OPTION = re.compile(r"^\s+(?:-(\w), |    )--([a-z0-9-]+)(?: ([^\s]+))?(?:  .*|$)", re.MULTILINE)
 
 
-def read(text: str, engine: str = DOCKER) -> Given:
+def read(text: str, engine: str = DOCKER) -> ContainerCommand:
     return read_command(engine, tuple(shlex.split(text)))
 
 
-def words(given: Given) -> list[str]:
+def words(given: ContainerCommand) -> list[str]:
     """The parts, put together again."""
     before = [word for option in given.before for word in option.words]
     options = [word for option in given.options for word in option.words]

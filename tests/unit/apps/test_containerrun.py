@@ -1,4 +1,4 @@
-"""What of a container's command line becomes part of the wish, and which engine it speaks to."""
+"""What of a container's command line becomes part of the request, and which engine it speaks to."""
 
 import os
 import shlex
@@ -7,30 +7,38 @@ from pathlib import Path
 import pytest
 
 from numawise.apps.launch.containers.command import read_command
-from numawise.apps.launch.containers.run import ContainerJob, container_wish, engine_for, gear_of, image_name
-from numawise.apps.launch.request import Wish
+from numawise.apps.launch.containers.run import (
+    ContainerJob,
+    container_request,
+    engine_for,
+    gpu_setup_of,
+    image_name,
+)
+from numawise.apps.launch.request import JobRequest
 from numawise.errors import InputError
 from numawise.host.containers import Engine
 
 GI = 1 << 30
 
 
-def job(words: str, wish: Wish | None = None, engine: str = "docker", **environment: str) -> ContainerJob:
+def job(
+    words: str, request: JobRequest | None = None, engine: str = "docker", **environment: str
+) -> ContainerJob:
     given = read_command(engine, tuple(shlex.split(words)))
-    return ContainerJob(given, wish or Wish(), environment=environment)
+    return ContainerJob(given, request or JobRequest(), environment=environment)
 
 
 # fmt: off
-@pytest.mark.parametrize(("words", "wish", "memory", "name"), [
-    pytest.param("run box",                      Wish(),                0,       "",     id="nothing"),
-    pytest.param("run -m 2g --name serve box",   Wish(),                2 * GI,  "serve", id="the engine's own"),
-    pytest.param("run --memory=1536m box",       Wish(),                3 * GI // 2, "", id="MiB"),
-    pytest.param("run -m 0 box",                 Wish(),                0,       "",     id="no limit"),
-    pytest.param("run --name serve box",         Wish(name="mine"),     0,       "mine", id="numawise's name wins"),
-    pytest.param(f"run --name {'x' * 99} box",   Wish(),                0,       "",     id="too long for a hold"),
+@pytest.mark.parametrize(("words", "asked", "memory", "name"), [
+    pytest.param("run box",                      JobRequest(),                0,       "",     id="nothing"),
+    pytest.param("run -m 2g --name serve box",   JobRequest(),                2 * GI,  "serve", id="the engine's own"),
+    pytest.param("run --memory=1536m box",       JobRequest(),                3 * GI // 2, "", id="MiB"),
+    pytest.param("run -m 0 box",                 JobRequest(),                0,       "",     id="no limit"),
+    pytest.param("run --name serve box",         JobRequest(name="mine"),     0,       "mine", id="numawise's name wins"),
+    pytest.param(f"run --name {'x' * 99} box",   JobRequest(),                0,       "",     id="too long for a hold"),
 ])
-def test_wish(words: str, wish: Wish, memory: int, name: str) -> None:
-    found = container_wish(job(words).given, wish, {})
+def test_request(words: str, asked: JobRequest, memory: int, name: str) -> None:
+    found = container_request(job(words).given, asked, {})
     assert (found.memory, found.name) == (memory, name)
 
 
@@ -47,18 +55,18 @@ def test_image_name(image: str, expected: str) -> None:
 
 def test_memory_that_is_no_size() -> None:
     with pytest.raises(InputError, match="docker run --memory: 'much' is not a size"):
-        container_wish(job("run -m much box").given, Wish(), {})
+        container_request(job("run -m much box").given, JobRequest(), {})
 
 
 def test_podman_that_answers_to_the_name_of_docker(tmp_path: Path) -> None:
     client = tmp_path / "docker"
     client.write_text('#!/bin/sh\nexec /usr/bin/podman "$@"\n')
     client.chmod(0o755)
-    disguised = job("--root /r run box", Wish(gpus=1), "podman", PATH=str(tmp_path))
+    disguised = job("--root /r run box", JobRequest(gpus=1), "podman", PATH=str(tmp_path))
     assert engine_for(disguised) == Engine("podman", ("--root", "/r"), os.geteuid())
-    disguised = job("run box", Wish(gpus=1), PATH=str(tmp_path))
+    disguised = job("run box", JobRequest(gpus=1), PATH=str(tmp_path))
     assert engine_for(disguised) == Engine("docker", (), os.geteuid())
-    assert gear_of(disguised).cdi
+    assert gpu_setup_of(disguised).cdi
     client.write_text("#!/bin/sh\n")
     assert engine_for(disguised) == Engine("docker", ("--host", "unix:///var/run/docker.sock"))
-    assert not gear_of(disguised).cdi
+    assert not gpu_setup_of(disguised).cdi

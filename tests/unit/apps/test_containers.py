@@ -7,13 +7,13 @@ import pytest
 
 from numawise.apps.launch.containers.command import read_command
 from numawise.apps.launch.containers.options import DOCKER, NERDCTL, PODMAN
-from numawise.apps.launch.containers.setup import Gear, Shell, compose, size
-from numawise.apps.launch.decide import Placement
+from numawise.apps.launch.containers.setup import ContainerGpuSetup, Shell, compose, size
 from numawise.apps.launch.environment import job_environment
 from numawise.errors import HostError
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import AMD, GPU, INTEL, NVIDIA, Gpu, Hardware, PciDevice
 from numawise.results.hold import Grant
+from numawise.results.placement import Placement
 from numawise.sets import parse_ids
 
 GI = 1 << 30
@@ -157,18 +157,18 @@ def test_printed_one_option_a_line() -> None:
     ]
 
 
-@pytest.mark.parametrize(("engine", "hardware", "gpus", "gear", "expected"), [
-    pytest.param(DOCKER,  SERVER,   "2",   Gear(), """--gpus '"device=2"'""",                                   id="by index"),
-    pytest.param(DOCKER,  WITH_IDS, "1,0", Gear(), """--gpus '"device=GPU-00000001-0000,GPU-00000000-0000"'""", id="by UUID, in order"),
-    pytest.param(NERDCTL, WITH_IDS, "1",   Gear(), """--gpus '"device=GPU-00000001-0000"'""",                   id="nerdctl"),
-    pytest.param(PODMAN,  WITH_IDS, "1,2", Gear(), "--device nvidia.com/gpu=GPU-00000001-0000 --device nvidia.com/gpu=GPU-00000002-0000", id="podman"),
-    pytest.param(PODMAN,  SERVER,   "7",   Gear(), "--device nvidia.com/gpu=7",                                 id="podman by index"),
-    pytest.param(DOCKER,  WITH_IDS, "1",   Gear(cdi=True), "--device nvidia.com/gpu=GPU-00000001-0000",         id="docker by CDI"),
-    pytest.param(DOCKER,  WITH_IDS, "1",   Gear(True, {"nvidia.com/gpu": {"0", "1", "all"}}), "--device nvidia.com/gpu=1", id="CDI that knows indices only"),
-    pytest.param(DOCKER,  WITH_IDS, "1",   Gear(True, {"nvidia.com/gpu": {"1", "GPU-00000001-0000"}}), "--device nvidia.com/gpu=GPU-00000001-0000", id="CDI that knows both"),
+@pytest.mark.parametrize(("engine", "hardware", "gpus", "gpu_setup", "expected"), [
+    pytest.param(DOCKER,  SERVER,   "2",   ContainerGpuSetup(), """--gpus '"device=2"'""",                                   id="by index"),
+    pytest.param(DOCKER,  WITH_IDS, "1,0", ContainerGpuSetup(), """--gpus '"device=GPU-00000001-0000,GPU-00000000-0000"'""", id="by UUID, in order"),
+    pytest.param(NERDCTL, WITH_IDS, "1",   ContainerGpuSetup(), """--gpus '"device=GPU-00000001-0000"'""",                   id="nerdctl"),
+    pytest.param(PODMAN,  WITH_IDS, "1,2", ContainerGpuSetup(), "--device nvidia.com/gpu=GPU-00000001-0000 --device nvidia.com/gpu=GPU-00000002-0000", id="podman"),
+    pytest.param(PODMAN,  SERVER,   "7",   ContainerGpuSetup(), "--device nvidia.com/gpu=7",                                 id="podman by index"),
+    pytest.param(DOCKER,  WITH_IDS, "1",   ContainerGpuSetup(cdi=True), "--device nvidia.com/gpu=GPU-00000001-0000",         id="docker by CDI"),
+    pytest.param(DOCKER,  WITH_IDS, "1",   ContainerGpuSetup(True, {"nvidia.com/gpu": {"0", "1", "all"}}), "--device nvidia.com/gpu=1", id="CDI that knows indices only"),
+    pytest.param(DOCKER,  WITH_IDS, "1",   ContainerGpuSetup(True, {"nvidia.com/gpu": {"1", "GPU-00000001-0000"}}), "--device nvidia.com/gpu=GPU-00000001-0000", id="CDI that knows both"),
 ])
-def test_nvidia(engine: str, hardware: Hardware, gpus: str, gear: Gear, expected: str) -> None:
-    assert added("run -d box", placed(gpus=gpus, on=hardware), hardware, engine, gear=gear) == expected
+def test_nvidia(engine: str, hardware: Hardware, gpus: str, gpu_setup: ContainerGpuSetup, expected: str) -> None:
+    assert added("run -d box", placed(gpus=gpus, on=hardware), hardware, engine, gpu_setup=gpu_setup) == expected
 
 
 def card(at: int, vendor: int, *names: str, model: str = "", parent: str = "") -> tuple[Gpu, PciDevice]:
@@ -183,29 +183,29 @@ def cards(*found: tuple[Gpu, PciDevice]) -> Hardware:
 
 RADEON = cards(card(3, AMD, "card1", "renderD128"), card(4, AMD, "card2", "renderD129"))
 MAX = cards(card(3, INTEL, "card1", "renderD128"))
-ONE_GROUP = Gear(groups=lambda _: "109")
-TWO_GROUPS = Gear(groups=lambda file: "44" if file == "/dev/kfd" else "109")
+ONE_GROUP = ContainerGpuSetup(groups=lambda _: "109")
+TWO_GROUPS = ContainerGpuSetup(groups=lambda file: "44" if file == "/dev/kfd" else "109")
 
 
-@pytest.mark.parametrize(("hardware", "gpus", "gear", "expected"), [
+@pytest.mark.parametrize(("hardware", "gpus", "gpu_setup", "expected"), [
     pytest.param(RADEON, "1",   TWO_GROUPS, "--device /dev/kfd --device /dev/dri/renderD129 --group-add 44 --group-add 109", id="AMD"),
     pytest.param(RADEON, "0,1", ONE_GROUP,  "--device /dev/kfd --device /dev/dri/renderD128 --device /dev/dri/renderD129 --group-add 109", id="two of AMD"),
-    pytest.param(RADEON, "0",   Gear(),     "--device /dev/kfd --device /dev/dri/renderD128 --group-add video --group-add render", id="files not here"),
-    pytest.param(RADEON, "0",   Gear(groups=lambda _: "0"), "--device /dev/kfd --device /dev/dri/renderD128", id="files of root"),
-    pytest.param(RADEON, "1",   Gear(cdi=True), "--device amd.com/gpu=1", id="AMD by CDI"),
+    pytest.param(RADEON, "0",   ContainerGpuSetup(),     "--device /dev/kfd --device /dev/dri/renderD128 --group-add video --group-add render", id="files not here"),
+    pytest.param(RADEON, "0",   ContainerGpuSetup(groups=lambda _: "0"), "--device /dev/kfd --device /dev/dri/renderD128", id="files of root"),
+    pytest.param(RADEON, "1",   ContainerGpuSetup(cdi=True), "--device amd.com/gpu=1", id="AMD by CDI"),
     pytest.param(MAX,    "0",   ONE_GROUP,  "--device /dev/dri/renderD128 --group-add 109", id="Intel"),
 ])
-def test_amd_and_intel(hardware: Hardware, gpus: str, gear: Gear, expected: str) -> None:
-    assert added("run -d box", placed(gpus=gpus, on=hardware), hardware, gear=gear) == expected
+def test_amd_and_intel(hardware: Hardware, gpus: str, gpu_setup: ContainerGpuSetup, expected: str) -> None:
+    assert added("run -d box", placed(gpus=gpus, on=hardware), hardware, gpu_setup=gpu_setup) == expected
 
 
-@pytest.mark.parametrize(("hardware", "gear", "told"), [
-    pytest.param(cards(card(3, AMD, "card1")), Gear(), "GPU3 has no render node in /dev/dri", id="no render node"),
-    pytest.param(SERVER, Gear(True, {"nvidia.com/gpu": {"GPU-x"}}), "no CDI file of this host describes nvidia.com/gpu=0; write the files anew with 'nvidia-ctk", id="stale CDI"),
+@pytest.mark.parametrize(("hardware", "gpu_setup", "told"), [
+    pytest.param(cards(card(3, AMD, "card1")), ContainerGpuSetup(), "GPU3 has no render node in /dev/dri", id="no render node"),
+    pytest.param(SERVER, ContainerGpuSetup(True, {"nvidia.com/gpu": {"GPU-x"}}), "no CDI file of this host describes nvidia.com/gpu=0; write the files anew with 'nvidia-ctk", id="stale CDI"),
 ])
-def test_gpus_that_cannot_be_given(hardware: Hardware, gear: Gear, told: str) -> None:
+def test_gpus_that_cannot_be_given(hardware: Hardware, gpu_setup: ContainerGpuSetup, told: str) -> None:
     with pytest.raises(HostError) as error:
-        added("run box", placed(gpus="0", on=hardware), hardware, gear=gear)
+        added("run box", placed(gpus="0", on=hardware), hardware, gpu_setup=gpu_setup)
     assert told in str(error.value)
 
 
@@ -285,8 +285,8 @@ def test_remarks(text: str, placement: Placement, hardware: Hardware, told: list
 
 def test_podman_without_cdi_files_is_told() -> None:
     assert "no CDI files were found" in command("run box", placed(gpus="1"), engine=PODMAN).remarks[0]
-    known = Gear(cdi_devices={"nvidia.com/gpu": {"1"}})
-    assert command("run box", placed(gpus="1"), engine=PODMAN, gear=known).remarks == ()
+    known = ContainerGpuSetup(cdi_devices={"nvidia.com/gpu": {"1"}})
+    assert command("run box", placed(gpus="1"), engine=PODMAN, gpu_setup=known).remarks == ()
 
 
 def test_a_server_from_the_catalogue() -> None:
@@ -298,5 +298,5 @@ def test_a_server_from_the_catalogue() -> None:
 
 def test_makers_are_told_apart() -> None:
     mixed = cards(card(3, NVIDIA), card(4, AMD, "renderD128"))
-    words = added("run box", Placement(Grant(), 0, 0, gpus=mixed.gpus), mixed, gear=ONE_GROUP)
+    words = added("run box", Placement(Grant(), 0, 0, gpus=mixed.gpus), mixed, gpu_setup=ONE_GROUP)
     assert words == "--gpus '\"device=0\"' --device /dev/kfd --device /dev/dri/renderD128 --group-add 109"

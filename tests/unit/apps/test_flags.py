@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from numawise.apps.launch.capacity import make_site
-from numawise.apps.launch.decide import Nic, Placement
-from numawise.apps.launch.flags import FORMATS, Asked, asked_for, placement_of, texts
+from numawise.apps.launch.capacity import capacity_of
+from numawise.apps.launch.flags import FORMATS, PlacedJob, placed_job, placement_of, texts
 from numawise.codec.document import read_documents
 from numawise.codec.pod import decode_pods
 from numawise.errors import HostError
@@ -20,6 +19,7 @@ from numawise.machine.synthetic import synthetic
 from numawise.request.defaults import defaulted
 from numawise.request.model import GUARANTEED
 from numawise.results.hold import Grant, Hold, MemoryPart, Owner
+from numawise.results.placement import Nic, Placement
 from numawise.sets import parse_ids
 
 GIB = 1 << 30
@@ -27,18 +27,18 @@ SERVER = synthetic("2s 2n 8c 2t 4gpu")
 SERVER = replace(SERVER, gpus=tuple(replace(gpu, uuid=f"GPU-{i}") for i, gpu in enumerate(SERVER.gpus)))
 
 
-def own(cpus: str = "1-2,9-10", *, memory: int = 64 * GIB, gpus: int = 2, **rest: object) -> Asked:
+def own(cpus: str = "1-2,9-10", *, memory: int = 64 * GIB, gpus: int = 2, **rest: object) -> PlacedJob:
     bits = parse_ids(cpus)
     placement = Placement(Grant(cpus=bits), bits, 1, memory, SERVER.gpus[:gpus], policy="restricted")
-    return asked_for(replace(placement, **rest), SERVER)  # type: ignore[arg-type]
+    return placed_job(replace(placement, **rest), SERVER)  # type: ignore[arg-type]
 
 
-def pool(limit: int = 1500, **rest: object) -> Asked:
+def pool(limit: int = 1500, **rest: object) -> PlacedJob:
     placement = Placement(Grant(cpu_limit=limit, near=1), parse_ids("0-3,8-11"), 1)
-    return asked_for(replace(placement, **rest), SERVER)  # type: ignore[arg-type]
+    return placed_job(replace(placement, **rest), SERVER)  # type: ignore[arg-type]
 
 
-def text(name: str, asked: Asked) -> str:
+def text(name: str, asked: PlacedJob) -> str:
     return str(FORMATS[name](asked))
 
 
@@ -47,7 +47,7 @@ def words_of(lines: str) -> list[str]:
     return shlex.split(lines.replace("\\\n", ""))
 
 
-def command(name: str, asked: Asked) -> list[str]:
+def command(name: str, asked: PlacedJob) -> list[str]:
     """The command of a text."""
     found = text(name, asked)
     return words_of(found[found.index({"slurm": "srun"}.get(name, name)) :])
@@ -61,7 +61,7 @@ def command(name: str, asked: Asked) -> list[str]:
     pytest.param("numactl", pool(),               "numactl --physcpubind=0-3,8-11 --membind=0 COMMAND",     id="numactl, shared pool"),
     pytest.param("taskset", own(),                "taskset --cpu-list 1-2,9-10 COMMAND",                    id="taskset"),
 ])
-def test_commands(name: str, asked: Asked, expected: str) -> None:
+def test_commands(name: str, asked: PlacedJob, expected: str) -> None:
     assert text(name, asked) == expected + "\n"
     assert FORMATS[name](asked).argv == tuple(shlex.split(expected))
 
@@ -75,7 +75,7 @@ def test_commands(name: str, asked: Asked, expected: str) -> None:
     pytest.param("kubernetes", pool(0),               ["without cpu and memory"],               id="nothing to ask for"),
     pytest.param("kubernetes", pool(memory=GIB),      ["kubelet's shared pool"],                id="a fraction"),
 ])
-def test_what_is_left_out_is_said(name: str, asked: Asked, words: list[str]) -> None:
+def test_what_is_left_out_is_said(name: str, asked: PlacedJob, words: list[str]) -> None:
     remarks = FORMATS[name](asked).remarks
     assert len(remarks) == len(words)
     for word, remark in zip(words, remarks, strict=True):
@@ -129,7 +129,7 @@ def test_systemd() -> None:
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
 @pytest.mark.parametrize("asked", [own(), pool(), own(mems=0b1101), own("1", memory=0, gpus=0)])
-def test_systemd_takes_the_unit(asked: Asked, tmp_path: Path) -> None:
+def test_systemd_takes_the_unit(asked: PlacedJob, tmp_path: Path) -> None:
     unit = tmp_path / "job.service"
     unit.write_text("[Service]\nExecStart=/bin/true\nCPUAffinity=0\n")
     folder = tmp_path / "job.service.d"
@@ -153,7 +153,7 @@ def test_systemd_escapes_values() -> None:
     pytest.param(pool(1500),          ["--cpus-per-task=2"],                                                              id="a fraction, rounded up"),
     pytest.param(pool(0),             ["--cpus-per-task=1"],                                                              id="no number"),
 ])
-def test_a_request_for_slurm(asked: Asked, request_lines: list[str]) -> None:
+def test_a_request_for_slurm(asked: PlacedJob, request_lines: list[str]) -> None:
     found = [line.removeprefix("#SBATCH ") for line in text("slurm", asked).splitlines() if line.startswith("#SBATCH ")]
     assert found == ["--nodes=1", "--ntasks=1", *request_lines]
 # fmt: on
@@ -176,7 +176,7 @@ def test_the_same_cpus_in_slurm() -> None:
     pytest.param(own(memory=1000, gpus=0),  {"cpu": "4", "memory": "1000"},                         id="odd bytes"),
     pytest.param(pool(memory=512 << 20),    {"cpu": "1500m", "memory": "512Mi"},                    id="a fraction"),
 ])
-def test_kubernetes(asked: Asked, amounts: dict[str, str]) -> None:
+def test_kubernetes(asked: PlacedJob, amounts: dict[str, str]) -> None:
     found = yaml.safe_load(text("kubernetes", asked))["resources"]
     assert found == {"requests": amounts, "limits": amounts}
     container = {"name": "job", "image": "x", "resources": found}
@@ -205,13 +205,13 @@ def test_kubernetes_by_maker_and_size() -> None:
         pci=(PciDevice("0000:01:00.0", vendor=AMD, kind=GPU),),
     )
     bits = parse_ids("0-1")
-    asked = asked_for(Placement(Grant(cpus=bits), bits, 1, GIB, amd.gpus), amd)
+    asked = placed_job(Placement(Grant(cpus=bits), bits, 1, GIB, amd.gpus), amd)
     assert yaml.safe_load(text("kubernetes", asked))["resources"]["limits"]["amd.com/gpu"] == "1"
 
 
 def test_other_devices_in_kubernetes() -> None:
     grant = Grant(cpus=1, devices=(("numawise/nvme", ("nvme0",)), ("example.com/fpga", ("f0", "f1"))))
-    found = FORMATS["kubernetes"](asked_for(Placement(grant, 1, 1, GIB), SERVER))
+    found = FORMATS["kubernetes"](placed_job(Placement(grant, 1, 1, GIB), SERVER))
     assert yaml.safe_load(str(found))["resources"]["limits"]["example.com/fpga"] == "2"
     assert found.remarks == ("nvme0: ask for it by the name of the cluster's device plugin",)
 
@@ -230,7 +230,7 @@ def test_variables_are_quoted_for_a_shell() -> None:
 
 def test_one_that_cannot_be_told_does_not_hinder_the_others() -> None:
     amd = Hardware(gpus=(Gpu("GPU0", model="AMD Instinct", maker=AMD),))
-    asked = asked_for(Placement(Grant(cpus=1), 1, 1, gpus=amd.gpus), amd)
+    asked = placed_job(Placement(Grant(cpus=1), 1, 1, gpus=amd.gpus), amd)
     found = texts(asked, tuple(FORMATS))
     assert str(found["docker"]).startswith("# GPU0 has no render node")
     assert "physcpubind" in str(found["numactl"])
@@ -256,10 +256,10 @@ def test_the_placement_of_a_hold(grant: Grant, cpus: str) -> None:
     owner = Owner(uid=0, user="root", boot="b")
     other = Hold("x", "other", owner, Grant(cpus=parse_ids("1,9")))
     hold = Hold("h", "train", owner, grant, policy="none")
-    found = placement_of(hold, make_site(SERVER), (hold, other))
+    found = placement_of(hold, capacity_of(SERVER), (hold, other))
     assert found.cpus == parse_ids(cpus)
     assert (found.memory, found.mems, found.policy) == (2 * GIB, 1, "none")
     assert [gpu.name for gpu in found.gpus] == ["GPU0", "GPU2"]
-    variables = dict(asked_for(found, SERVER, hold).environment)
+    variables = dict(placed_job(found, SERVER, hold).environment)
     assert (variables["NUMAWISE_HOLD"], variables["NUMAWISE_NAME"]) == ("h", "train")
 # fmt: on

@@ -7,38 +7,38 @@ from itertools import pairwise
 
 import pytest
 
-from numawise.apps.launch.capacity import Site, make_site, pool_of
-from numawise.apps.launch.decide import Placement, place
-from numawise.apps.launch.no_room import NoRoom
-from numawise.apps.launch.request import Wish, make_wish
+from numawise.apps.launch.capacity import capacity_of
+from numawise.apps.launch.decide import place
+from numawise.apps.launch.request import JobRequest, read_request
 from numawise.errors import InputError
 from numawise.machine.hardware import Gpu, Hardware, Host, Matrix
 from numawise.machine.synthetic import synthetic
 from numawise.results.hold import Hold, Owner
+from numawise.results.placement import Capacity, NoRoom, Placement, pool_of
 from numawise.sets import format_ids, ids_of, parse_ids
 
 SERVER = "2s 2n 64c 2t 8gpu pairs 1024g"
 """The source document's: CPUs 0-31,64-95 and 32-63,96-127, GPUs in pairs behind PCIe switches."""
 
 
-def site_of(text: str, reserved: str = "") -> Site:
-    return make_site(synthetic(text), reserved)
+def site_of(text: str, reserved: str = "") -> Capacity:
+    return capacity_of(synthetic(text), reserved)
 
 
 def hold(placement: Placement, name: str) -> Hold:
     return Hold(name, name, Owner(0, "root", "boot", pid=1), placement.grant)
 
 
-def placed(site: Site, holds: Sequence[Hold], **flags: object) -> Placement:
-    found = place(site, holds, make_wish(**flags), f"h{len(holds)}")  # type: ignore[arg-type]
+def placed(capacity: Capacity, holds: Sequence[Hold], **flags: object) -> Placement:
+    found = place(capacity, holds, read_request(**flags), f"h{len(holds)}")  # type: ignore[arg-type]
     assert isinstance(found, Placement), found
     return found
 
 
-def filled(site: Site, *wishes: dict[str, object]) -> list[Hold]:
+def filled(capacity: Capacity, *wishes: dict[str, object]) -> list[Hold]:
     holds: list[Hold] = []
-    for wish in wishes:
-        holds.append(hold(placed(site, holds, **wish), f"h{len(holds)}"))
+    for request in wishes:
+        holds.append(hold(placed(capacity, holds, **request), f"h{len(holds)}"))
     return holds
 
 
@@ -70,10 +70,10 @@ def test_on_the_documents_server(flags: dict[str, object], expected: str) -> Non
 
 
 def test_a_single_gpu_breaks_no_pair() -> None:
-    site = site_of(SERVER)
-    holds = filled(site, {"gpus": 1}, {"gpus": 1}, {"gpus": 2}, {"gpus": 1}, {"gpus": 2}, {"gpus": 1})
+    capacity = site_of(SERVER)
+    holds = filled(capacity, {"gpus": 1}, {"gpus": 1}, {"gpus": 2}, {"gpus": 1}, {"gpus": 2}, {"gpus": 1})
     gpus = [[name for _, names in one.grant.devices for name in names] for one in holds]
-    at = [sorted(site.gpu_ids.index(name) for name in names) for names in gpus]
+    at = [sorted(capacity.gpu_ids.index(name) for name in names) for names in gpus]
     assert [len(set(pair)) for pair in at] == [1, 1, 2, 1, 2, 1]
     assert at[1][0] == at[0][0] ^ 1  # the partner of the GPU that was broken off already
     assert all(pair[0] % 2 == 0 and pair[1] == pair[0] + 1 for pair in (at[2], at[4]))
@@ -89,9 +89,9 @@ def test_five_gpus_cross_and_say_so() -> None:
 
 def test_gpus_lose_to_alignment() -> None:
     """A pair whose node has no CPUs left is passed over for one whose node has."""
-    site = site_of(SERVER)
-    holds = filled(site, {"cpus": "62"})
-    found = placed(site, holds, cpus="8", gpus=2)
+    capacity = site_of(SERVER)
+    holds = filled(capacity, {"cpus": "62"})
+    found = placed(capacity, holds, cpus="8", gpus=2)
     assert found.aligned
     assert told(found) == "32-35,96-99 | 1 | 45"
 
@@ -110,9 +110,9 @@ def test_gpus_lose_to_alignment() -> None:
 def test_no_room_says_what_is_short(
     before: list[dict[str, object]], flags: dict[str, object], reason: str
 ) -> None:
-    site = site_of(SERVER)
-    holds = filled(site, *before)
-    found = place(site, holds, make_wish(**flags), "new")  # type: ignore[arg-type]
+    capacity = site_of(SERVER)
+    holds = filled(capacity, *before)
+    found = place(capacity, holds, read_request(**flags), "new")  # type: ignore[arg-type]
     assert isinstance(found, NoRoom)
     assert reason in found.reason
     assert set(found.holders) <= set(holds)
@@ -131,10 +131,10 @@ def test_no_room_says_what_is_short(
     pytest.param({"cpus": "65", "policy": "single-numa-node"}, "another --policy",            id="more than a node has"),
 ])  # fmt: skip
 def test_what_the_machine_cannot_give(flags: dict[str, object], complaint: str) -> None:
-    site = site_of(SERVER)
-    for holds in ([], filled(site, {"cpus": "100", "gpus": 4})):
+    capacity = site_of(SERVER)
+    for holds in ([], filled(capacity, {"cpus": "100", "gpus": 4})):
         with pytest.raises(InputError) as refused:
-            place(site, holds, make_wish(**flags), "new")  # type: ignore[arg-type]
+            place(capacity, holds, read_request(**flags), "new")  # type: ignore[arg-type]
         assert complaint in str(refused.value)
 
 
@@ -159,75 +159,79 @@ def limited(hardware: Hardware, cpuset: str, isolated: str = "") -> Hardware:
 
 
 def test_only_cpus_of_our_cpuset() -> None:
-    site = make_site(limited(synthetic("2s 2n 16c 1t"), "4-11"))
-    found = placed(site, [], cpus="3")
+    capacity = capacity_of(limited(synthetic("2s 2n 16c 1t"), "4-11"))
+    found = placed(capacity, [], cpus="3")
     assert found.cpus & ~parse_ids("4-11") == 0
     assert any("cpuset" in remark for remark in found.remarks)
 
 
 def test_no_isolated_cpus() -> None:
-    site = make_site(limited(synthetic("1s 8c 1t"), "0-7", "4-7"))
-    assert format_ids(placed(site, [], cpus="3").cpus) == "0-2"
+    capacity = capacity_of(limited(synthetic("1s 8c 1t"), "0-7", "4-7"))
+    assert format_ids(placed(capacity, [], cpus="3").cpus) == "0-2"
 
 
 def test_memory_comes_from_the_nearest_node_that_has_some() -> None:
     hardware = synthetic("2s 2n 8c 1t")
     bare = replace(hardware, numa=(hardware.numa[0], replace(hardware.numa[1], memory=0)))
-    site = make_site(bare)
-    found = placed(site, filled(site, {"cpus": "3"}), cpus="4")
+    capacity = capacity_of(bare)
+    found = placed(capacity, filled(capacity, {"cpus": "3"}), cpus="4")
     assert told(found) == "4-7 | 0 | "
 
 
 def test_those_in_the_pool_keep_a_cpu() -> None:
-    site = site_of("1s 4c 1t")
-    holds = filled(site, {"cpus": "1.5"})
-    found = place(site, holds, make_wish(cpus="3"), "new")
+    capacity = site_of("1s 4c 1t")
+    holds = filled(capacity, {"cpus": "1.5"})
+    found = place(capacity, holds, read_request(cpus="3"), "new")
     assert isinstance(found, NoRoom)
     assert "shared pool" in found.reason
-    assert told(placed(site, holds, cpus="2")) == "0-1 | 0 | "
+    assert told(placed(capacity, holds, cpus="2")) == "0-1 | 0 | "
 
 
 def test_laws() -> None:
     """What is granted was free and is what was asked; nobody has what another has."""
     rng = random.Random(4)
     for machine in (SERVER, "1s 4c 1t", "2s 4n 16c 2t 4gpu nvlink", "4s 4n 32c 1t 16gpu pairs"):
-        site = site_of(machine)
+        capacity = site_of(machine)
         holds: list[Hold] = []
         for number in range(60):
-            wish = Wish(
+            request = JobRequest(
                 cpus=rng.choice([0, 500, 1000, 2000, 4000, 7000, 16000]),
                 memory=rng.choice([0, 0, 1 << 30, 40 << 30]),
-                gpus=rng.choice([0, 0, 1, 2, 4]) if site.gpus else 0,
+                gpus=rng.choice([0, 0, 1, 2, 4]) if capacity.gpus else 0,
                 policy=rng.choice(["none", "best-effort", "restricted", "single-numa-node"]),
             )
             try:
-                found = place(site, holds, wish, f"h{number}")
+                found = place(capacity, holds, request, f"h{number}")
             except InputError:
                 continue
             if isinstance(found, NoRoom):
                 holds = rng.sample(holds, len(holds) // 2)
                 continue
-            free = pool_of(site, holds)
+            free = pool_of(capacity, holds)
             taken = {name for one in holds for _, names in one.grant.devices for name in names}
             devices = [name for _, names in found.grant.devices for name in names]
-            assert found.grant.cpus & ~(free & ~site.reserved) == 0
-            assert found.grant.cpus.bit_count() == wish.whole_cpus
-            assert len(devices) == wish.gpus == len(found.gpus)
+            assert found.grant.cpus & ~(free & ~capacity.reserved) == 0
+            assert found.grant.cpus.bit_count() == request.whole_cpus
+            assert len(devices) == request.gpus == len(found.gpus)
             assert not taken & set(devices)
-            assert sum(part.size for part in found.grant.memory) == wish.memory
+            assert sum(part.size for part in found.grant.memory) == request.memory
             assert found.cpus
             assert found.mems
-            if wish.policy == "single-numa-node" and (wish.whole_cpus or wish.memory or wish.gpus):
-                assert len({*ids_of(site.numa_of(found.grant.cpus)), *ids_of(found.mems)}) == 1 or (
-                    not wish.whole_cpus and not wish.memory and not wish.gpus
+            if request.policy == "single-numa-node" and (
+                request.whole_cpus or request.memory or request.gpus
+            ):
+                assert len({*ids_of(capacity.numa_of(found.grant.cpus)), *ids_of(found.mems)}) == 1 or (
+                    not request.whole_cpus and not request.memory and not request.gpus
                 )
             holds.append(hold(found, f"h{number}"))
         cpus = [one.grant.cpus for one in holds]
         assert all(not one & other for one, other in pairwise(sorted(cpus)))
-        assert place(site, holds, Wish(cpus=1000), "a") == place(site, holds, Wish(cpus=1000), "a")
+        assert place(capacity, holds, JobRequest(cpus=1000), "a") == place(
+            capacity, holds, JobRequest(cpus=1000), "a"
+        )
 
 
-def linked_across() -> Site:
+def linked_across() -> Capacity:
     """Four GPUs; the only NVLink joins one of each NUMA node."""
     hardware = synthetic("2s 2n 16c 1t 4gpu")
     names = [f"GPU{i}" for i in range(4)]
@@ -239,21 +243,21 @@ def linked_across() -> Site:
     }
     rows["GPU1"]["GPU2"] = rows["GPU2"]["GPU1"] = "NV4"
     gpus = tuple(Gpu(name, uuid=f"GPU-{i}", numa=(i // 2,)) for i, name in enumerate(names))
-    return make_site(replace(hardware, gpus=gpus, matrix=Matrix(tuple(names), links=rows)))
+    return capacity_of(replace(hardware, gpus=gpus, matrix=Matrix(tuple(names), links=rows)))
 
 
 def test_the_best_links_win_even_across_numa_nodes() -> None:
-    site = linked_across()
-    found = placed(site, [], gpus=2, cpus="2")
+    capacity = linked_across()
+    found = placed(capacity, [], gpus=2, cpus="2")
     assert [gpu.name for gpu in found.gpus] == ["GPU1", "GPU2"]
     assert not found.aligned
     assert any("NUMA" in remark for remark in found.remarks)
-    strict = placed(site, [], gpus=2, cpus="2", policy="single-numa-node")
+    strict = placed(capacity, [], gpus=2, cpus="2", policy="single-numa-node")
     assert [gpu.name for gpu in strict.gpus] == ["GPU0", "GPU1"]
 
 
 def test_gpus_in_use_without_a_hold_are_passed_over() -> None:
-    site = replace(site_of(SERVER), users={0: (4711,), 2: (4712,)})
-    assert [gpu.name for gpu in placed(site, [], gpus=2).gpus] == ["GPU4", "GPU5"]
-    found = placed(site, [], gpus=8)
+    capacity = replace(site_of(SERVER), users={0: (4711,), 2: (4712,)})
+    assert [gpu.name for gpu in placed(capacity, [], gpus=2).gpus] == ["GPU4", "GPU5"]
+    found = placed(capacity, [], gpus=8)
     assert any("GPU0 is in use by process 4711" in remark for remark in found.remarks)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from numawise.apps.launch.launchers import visible_gpus
-from numawise.apps.launch.ranks import Room, Shares, TooFew, divide, memory_near, own_share, room_of
+from numawise.apps.launch.ranks import RankCpus, Shares, TooFew, cpus_of_ranks, divide, memory_near, own_share
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Gpu, Hardware, MemoryNode, Thread
 from numawise.machine.synthetic import synthetic
@@ -21,7 +21,7 @@ def shared(
     hardware = synthetic(machine)
     allowed = parse_ids(cpus) if cpus else bits_of(thread.cpu for thread in hardware.threads)
     seen = visible_gpus(hardware, {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus})
-    return hardware, divide(hardware, Room(allowed, 0), seen.gpus, size, by)
+    return hardware, divide(hardware, RankCpus(allowed, 0), seen.gpus, size, by)
 
 
 def shares(machine: str, by: str, size: int, *, cpus: str = "", gpus: str | None = None) -> Shares:
@@ -120,7 +120,7 @@ def test_a_gpu_far_from_all_allowed_cpus_says_so() -> None:
 def test_known_machines(machine: str, expected: str) -> None:
     hardware = machine_named(machine)
     gpus = visible_gpus(hardware, {}).gpus
-    room = Room(bits_of(thread.cpu for thread in hardware.threads), 0)
+    room = RankCpus(bits_of(thread.cpu for thread in hardware.threads), 0)
     found = divide(hardware, room, gpus, len(gpus) or 8)
     assert isinstance(found, Shares)
     assert told(found) == expected
@@ -130,7 +130,7 @@ def test_known_machines(machine: str, expected: str) -> None:
 def test_gpus_that_report_two_nodes_are_shared_out() -> None:
     hardware = synthetic("2s 8c 4gpu")
     hazy = replace(hardware, gpus=tuple(replace(gpu, numa=(0, 1), address="") for gpu in hardware.gpus))
-    found = divide(hazy, Room(0xFF, 0), hazy.gpus, 4, "exclusive")
+    found = divide(hazy, RankCpus(0xFF, 0), hazy.gpus, 4, "exclusive")
     assert isinstance(found, Shares)
     assert told(found) == "0-1/0 2-3/0 4-5/1 6-7/1"
     assert [remark.partition(":")[0] for remark in found.remarks] == [gpu.name for gpu in hazy.gpus]
@@ -143,21 +143,21 @@ def test_a_mig_instance_is_where_its_gpu_is() -> None:
         Gpu(f"GPU1:{i}", f"MIG-{i}", second.address, numa=second.numa, parent="GPU1") for i in range(2)
     )
     hardware = replace(hardware, gpus=(*hardware.gpus, *parts))
-    found = divide(hardware, Room(0xFF, 0), parts, 2, "exclusive")
+    found = divide(hardware, RankCpus(0xFF, 0), parts, 2, "exclusive")
     assert isinstance(found, Shares)
     assert told(found) == "4-5/1 6-7/1"
 
 
 def test_nics_nearest_to_the_gpu() -> None:
     hardware = machine_named("dgx-h100")
-    found = divide(hardware, Room((1 << 224) - 1, 0), hardware.gpus, 8)
+    found = divide(hardware, RankCpus((1 << 224) - 1, 0), hardware.gpus, 8)
     assert isinstance(found, Shares)
     assert [nic.hca for one in found.ranks[:3] for nic in one.nics] == ["mlx5_0", "mlx5_3", "mlx5_4"]
 
 
 def test_a_machine_without_numa_nodes_is_one() -> None:
     hardware = Hardware(threads=tuple(Thread(cpu) for cpu in range(4)))
-    found = divide(hardware, Room(0b1111, 0), (), 2)
+    found = divide(hardware, RankCpus(0b1111, 0), (), 2)
     assert isinstance(found, Shares)
     assert told(found) == "0-1/ 2-3/"
 
@@ -188,7 +188,7 @@ def test_memory_of_a_node_without_comes_from_the_nearest() -> None:
     pytest.param("4-7",  "0-3", None,   "0-7",  "0-3", False, "",                                id="a mask beside the hold"),
 ])
 def test_room(mask: str, hold: str | None, launcher: str | None, cpuset: str, cpus: str, divided: int, remark: str) -> None:
-    found = room_of(
+    found = cpus_of_ranks(
         parse_ids(mask),
         0b11,
         hold=None if hold is None else parse_ids(hold),
@@ -212,7 +212,7 @@ def test_room(mask: str, hold: str | None, launcher: str | None, cpuset: str, cp
 )
 def test_a_launcher_that_openmp_has_tied(hold: str | None, cpus: str, word: str) -> None:
     """torchrun loads torch, and that the OpenMP library: OMP_PROC_BIND=close ties torchrun itself."""
-    found = room_of(
+    found = cpus_of_ranks(
         1,
         1,
         hold=None if hold is None else parse_ids(hold),
@@ -227,13 +227,13 @@ def test_a_launcher_that_openmp_has_tied(hold: str | None, cpus: str, word: str)
 
 @pytest.mark.parametrize(("hold", "expected"), [(None, 0b1110), (0b0110, 0b0110), (0b0001, 0b1110)])
 def test_room_of_memory(hold: int | None, expected: int) -> None:
-    assert room_of(1, 0b1110, hold_mems=hold).mems == expected
+    assert cpus_of_ranks(1, 0b1110, hold_mems=hold).mems == expected
 
 
 @pytest.mark.parametrize(("mask", "expected"), [("0-1,4", "0-1/0"), ("4-5", "4-5/1")])
 def test_a_rank_that_was_bound_keeps_to_its_cpus(mask: str, expected: str) -> None:
     hardware = synthetic("2s 8c 2gpu")
-    found = own_share(hardware, Room(parse_ids(mask), 0, divided=True), hardware.gpus, 0)
+    found = own_share(hardware, RankCpus(parse_ids(mask), 0, divided=True), hardware.gpus, 0)
     assert told(found) == expected
     assert bool(found.remarks) == (mask == "4-5")
     assert found.ranks[0].gpu == hardware.gpus[0]

@@ -42,7 +42,7 @@ from numawise.apps.launch.environment import (
     without_ours,
 )
 from numawise.apps.launch.launchers import LocalRank, Visible, is_launched, local_rank, visible_gpus
-from numawise.apps.launch.ranks import Room, Share, Shares, TooFew, divide, own_share, room_of
+from numawise.apps.launch.ranks import RankCpus, Share, Shares, TooFew, cpus_of_ranks, divide, own_share
 from numawise.errors import HostError, InputError
 from numawise.host import mempolicy
 from numawise.host.child import NOT_EXECUTABLE, NOT_FOUND, PYTHON_IGNORES, CannotStart, find_command
@@ -57,7 +57,7 @@ TORCHRUN = "TORCHELASTIC_RUN_ID"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BindOptions:
     """What the flags say."""
 
     by: str = ""
@@ -93,14 +93,14 @@ class Bound:
     remarks: tuple[str, ...] = ()
 
 
-def prepare(asked: Asked, environment: Mapping[str, str], *, all_ranks: bool) -> Prepared | TooFew:
+def prepare(asked: BindOptions, environment: Mapping[str, str], *, all_ranks: bool) -> Prepared | TooFew:
     """Find out what the ranks get; ``all_ranks``: of every one, and none of them needs to be this process."""
     found = None
     if not all_ranks or asked.rank is not None or asked.variable or is_launched(environment):
         found = local_rank(environment, rank=asked.rank, size=asked.size, variable=asked.variable)
     hardware = _other(asked.machine) if asked.machine else read_live()
     seen = visible_gpus(hardware, environment)
-    room = room_on(hardware) if asked.machine else room_here(hardware, environment, found, os.getpid())
+    room = cpus_on(hardware) if asked.machine else cpus_here(hardware, environment, found, os.getpid())
     if asked.cpus is not None:
         room = within(room, asked.cpus)
     size = ranks_meant(found, asked.size, seen, len(cpus_by_numa(hardware)))
@@ -123,7 +123,9 @@ def _other(machine: str) -> Hardware:
     return read_machine(machine).hardware
 
 
-def room_here(hardware: Hardware, environment: Mapping[str, str], found: LocalRank | None, pid: int) -> Room:
+def cpus_here(
+    hardware: Hardware, environment: Mapping[str, str], found: LocalRank | None, pid: int
+) -> RankCpus:
     """What the ranks of this host may share, on the live machine (rule 1)."""
     allowed = allowed_of(pid)
     if allowed is None:
@@ -132,7 +134,7 @@ def room_here(hardware: Hardware, environment: Mapping[str, str], found: LocalRa
     launcher = found.launcher if found else None
     host = hardware.host
     cpuset = host.cpuset if host is not None else None
-    return room_of(
+    return cpus_of_ranks(
         *allowed,
         hold=_listed(environment, CPUS) if environment.get(HOLD) else None,
         hold_mems=_listed(environment, MEMS) if environment.get(HOLD) else None,
@@ -151,12 +153,12 @@ def _tied_by(environment: Mapping[str, str]) -> str:
     return f"{found}={environment[found]}" if found else ""
 
 
-def room_on(hardware: Hardware) -> Room:
+def cpus_on(hardware: Hardware) -> RankCpus:
     """A whole machine, for one that we do not run on."""
-    return Room(bits_of(thread.cpu for thread in hardware.threads), 0)
+    return RankCpus(bits_of(thread.cpu for thread in hardware.threads), 0)
 
 
-def within(room: Room, text: str) -> Room:
+def within(room: RankCpus, text: str) -> RankCpus:
     """The part of a room that a list of CPUs leaves."""
     try:
         wanted = parse_ids(text)
@@ -170,7 +172,7 @@ def within(room: Room, text: str) -> Room:
             field="--cpus",
             advice=f"choose out of {format_ids(room.cpus)}",
         )
-    return Room(wanted, room.mems, room.divided, room.remarks)
+    return RankCpus(wanted, room.mems, room.divided, room.remarks)
 
 
 def _listed(environment: Mapping[str, str], name: str) -> int | None:
@@ -195,7 +197,7 @@ def ranks_meant(found: LocalRank | None, size: int | None, seen: Visible, nodes:
     return guess
 
 
-def start(prepared: Prepared, asked: Asked, environment: Mapping[str, str]) -> Bound:
+def start(prepared: Prepared, asked: BindOptions, environment: Mapping[str, str]) -> Bound:
     """How this process starts as its rank."""
     shares, hardware = prepared.shares, prepared.hardware
     share = next(one for one in shares.ranks if one.rank == prepared.rank)

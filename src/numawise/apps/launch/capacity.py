@@ -9,10 +9,9 @@ Rules kept here:
 3. GPUs go by UUID, else by PCI address, else by name.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from numawise.apps.launch.request import Wish
+from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, InputError
 from numawise.gpus.links import GpuLinks
 from numawise.host.nvml import GpuUse, kfd_users, nvml_users
@@ -20,9 +19,9 @@ from numawise.machine.hardware import NVIDIA, NVME, Gpu, Hardware, PciDevice
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.locality import cpus_by_numa, short_address
 from numawise.machine.model import Device, DevicePlugin, Machine, Numa
-from numawise.machine.nearest import NearNic, gpus_of, near_nics, placed_gpus
-from numawise.results.hold import Hold
-from numawise.sets import bits_of, format_ids, ids_of, parse_ids
+from numawise.machine.nearest import gpus_of, near_nics, placed_gpus
+from numawise.results.placement import Capacity
+from numawise.sets import format_ids, ids_of, parse_ids
 
 NIC_RESOURCE, NVME_RESOURCE, OTHER_GPU = "numawise/nic", "numawise/nvme", "numawise/gpu"
 WORDS = {"nic": NIC_RESOURCE, "nvme": NVME_RESOURCE}
@@ -31,50 +30,7 @@ SMALL = 4
 """CPUs up to which nothing is kept for the system."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A machine with what can be given of it."""
-
-    hardware: Hardware
-    machine: Machine
-    reserved: int
-    """CPUs kept for the system."""
-    gpus: tuple[Gpu, ...] = ()
-    gpu_ids: tuple[str, ...] = ()
-    """By position: what the ledger calls each GPU."""
-    gpu_resources: tuple[str, ...] = ()
-    links: "GpuLinks | None" = None
-    nics: Mapping[str, NearNic] | None = None
-    """By the name the ledger uses."""
-    cpus: Mapping[int, int] | None = None
-    """NUMA node → CPUs of it that can be given."""
-    users: Mapping[int, tuple[int, ...]] | None = None
-    """Position of a GPU → processes that use it, where that was asked."""
-    remarks: tuple[str, ...] = ()
-
-    def cpus_of(self, numa: int) -> int:
-        """CPUs of a set of NUMA nodes."""
-        return sum((self.cpus or {}).get(node, 0) for node in ids_of(numa))
-
-    def numa_of(self, cpus: int) -> int:
-        """NUMA nodes of a set of CPUs."""
-        return bits_of(node for node, own in (self.cpus or {}).items() if own & cpus)
-
-
-def pool_of(site: Site, holds: Iterable[Hold]) -> int:
-    """The shared pool: CPUs that no hold has alone."""
-    taken = 0
-    for hold in holds:
-        taken |= hold.grant.cpus
-    return site.machine.layout.all & ~taken
-
-
-def pool_cpus(site: Site, pool: int, near: int) -> int:
-    """The part of the pool that a hold runs on: near to what it has, as long as some is left there."""
-    return (pool & site.cpus_of(near) if near else pool) or pool
-
-
-def make_site(hardware: Hardware, reserved: str = "") -> Site:
+def capacity_of(hardware: Hardware, reserved: str = "") -> Capacity:
     """What of this hardware can be given; ``reserved`` is a CPU list, ``none``, or '' for the rule."""
     gpus = gpus_of(hardware)
     placed = placed_gpus(hardware, gpus) if gpus else ()
@@ -97,7 +53,7 @@ def make_site(hardware: Hardware, reserved: str = "") -> Site:
         raise HostError(f"this machine cannot be told apart: {missing}", advice="run 'numawise doctor'")
     machine, remarks = _usable(replace(seen, plugins=offers), hardware)
     kept = _reserved(machine, reserved)
-    return Site(
+    return Capacity(
         hardware=hardware,
         machine=machine,
         reserved=kept,
@@ -175,22 +131,22 @@ def _numa(device: PciDevice | None) -> tuple[int, ...] | None:
 # GPUs that are in use without a hold: told, and passed over as long as there are others.
 
 
-def with_strangers(site: Site, wish: Wish) -> Site:
-    """The site with the processes on its GPUs, for a wish that asks for some."""
-    if not site.gpus or not (wish.gpus or wish.gpu_ids):
-        return site
-    users = (*_nvidia(site), *kfd_users())
+def with_gpu_users(capacity: Capacity, request: JobRequest) -> Capacity:
+    """The capacity with the processes on its GPUs, for a request that asks for some."""
+    if not capacity.gpus or not (request.gpus or request.gpu_ids):
+        return capacity
+    users = (*_nvidia(capacity), *kfd_users())
     found: dict[int, tuple[int, ...]] = {}
-    for position, gpu in enumerate(site.gpus):
+    for position, gpu in enumerate(capacity.gpus):
         own = short_address(gpu.address) if gpu.address else ""
         pids = tuple(sorted({use.pid for use in users if own and use.address == own}))
         if pids:
             found[position] = pids
-    return replace(site, users=found)
+    return replace(capacity, users=found)
 
 
-def _nvidia(site: Site) -> tuple[GpuUse, ...]:
-    if all(gpu.maker != NVIDIA for gpu in site.gpus):
+def _nvidia(capacity: Capacity) -> tuple[GpuUse, ...]:
+    if all(gpu.maker != NVIDIA for gpu in capacity.gpus):
         return ()
     from numawise.host.nvml import load  # noqa: PLC0415 - an extra
 

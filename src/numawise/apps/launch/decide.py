@@ -17,9 +17,9 @@ Rules kept here:
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS, Site, pool_cpus, pool_of
-from numawise.apps.launch.no_room import NoRoom, gpus_text, pool_shortage, shared_shortage, shortage
-from numawise.apps.launch.request import Wish
+from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS
+from numawise.apps.launch.no_room import gpus_text, pool_shortage, shared_shortage, shortage
+from numawise.apps.launch.request import JobRequest
 from numawise.engine.admit import Admitted, Crashed, Rejected, admit
 from numawise.engine.memory.books import charge, empty_books
 from numawise.engine.state import Block, CpuState, DeviceState, MemoryState, NodeState, Plugin
@@ -31,84 +31,62 @@ from numawise.machine.nearest import near_nics
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, GUARANTEED, MEMORY, ContainerRequest, PodRequest, Role
 from numawise.results.hold import Grant, Hold, MemoryPart
+from numawise.results.placement import Capacity, Nic, NoRoom, Placement, pool_cpus, pool_of
 from numawise.rules.model import BEST_EFFORT, NONE, CpuOptions, Rules
 from numawise.sets import bits_of, format_ids, ids_of
 
 
-@dataclass(frozen=True, slots=True)
-class Nic:
-    """A network card that belongs to a placement."""
-
-    name: str
-    """What the system calls it: ``eth0``."""
-    hca: str = ""
-    """Its RDMA device, such as ``mlx5_0``; '' when it has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """What a job was given, and what to say about it."""
-
-    grant: Grant
-    cpus: int
-    """CPUs it may run on: its own, or its part of the shared pool."""
-    mems: int
-    """NUMA nodes its memory comes from."""
-    memory: int = 0
-    """Bytes it may use; 0: no limit was asked for."""
-    gpus: tuple[Gpu, ...] = ()
-    """In the order the job shall see them."""
-    nics: tuple[Nic, ...] = ()
-    """Network cards near to the GPUs, the nearest first."""
-    policy: str = ""
-    aligned: bool = True
-    """Everything lies on one set of NUMA nodes, as small as the request allows."""
-    remarks: tuple[str, ...] = ()
-    """What the user should know, a sentence each."""
-    environment: tuple[tuple[str, str], ...] = ()
-    """Variables for the job."""
-
-
-def place(site: Site, holds: Sequence[Hold], wish: Wish, hold_id: str) -> Placement | NoRoom:
+def place(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str) -> Placement | NoRoom:
     """Decide where a job goes, given who holds what; raise ``InputError`` for what can never be given."""
-    found = _decide(site, holds, wish, hold_id)
+    found = _decide(capacity, holds, request, hold_id)
     if isinstance(found, Placement) or not holds:
-        return _possible(site, wish, found)
-    _possible(site, wish, _decide(site, (), wish, hold_id))
+        return _possible(capacity, request, found)
+    _possible(capacity, request, _decide(capacity, (), request, hold_id))
     return found
 
 
-def _possible(site: Site, wish: Wish, found: Placement | NoRoom) -> Placement | NoRoom:
+def _possible(capacity: Capacity, request: JobRequest, found: Placement | NoRoom) -> Placement | NoRoom:
     if isinstance(found, Placement):
         return found
-    every = site.machine.layout.all
-    told = f" (CPUs {format_ids(site.reserved)} are kept for the system)" if site.reserved else ""
+    every = capacity.machine.layout.all
+    told = f" (CPUs {format_ids(capacity.reserved)} are kept for the system)" if capacity.reserved else ""
     raise InputError(
         f"this machine cannot give that, even when nothing runs: {found.reason}",
         advice=found.advice
-        or f"it has {every.bit_count()} CPUs{told}, {gpus_text(len(site.gpus))}; ask for less"
-        + ("" if wish.policy in (NONE, BEST_EFFORT) else " or take another --policy"),
+        or f"it has {every.bit_count()} CPUs{told}, {gpus_text(len(capacity.gpus))}; ask for less"
+        + ("" if request.policy in (NONE, BEST_EFFORT) else " or take another --policy"),
     )
 
 
-def _decide(site: Site, holds: Sequence[Hold], wish: Wish, hold_id: str) -> Placement | NoRoom:
-    pool = pool_of(site, holds)
-    if not wish.whole_cpus:
-        short = pool_shortage(pool, holds, wish)
+def _decide(
+    capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str
+) -> Placement | NoRoom:
+    pool = pool_of(capacity, holds)
+    if not request.whole_cpus:
+        short = pool_shortage(pool, holds, request)
         if short:
             return short
-    if not (wish.whole_cpus or wish.memory or wish.gpus or wish.gpu_ids or wish.devices or wish.nics):
-        mems = with_memory(site, site.machine.numa_bits)
-        grant = Grant(mems=mems, cpu_limit=wish.cpus)
-        return Placement(grant, pool_cpus(site, pool, 0), mems, policy=wish.policy, remarks=site.remarks)
+    if not (
+        request.whole_cpus
+        or request.memory
+        or request.gpus
+        or request.gpu_ids
+        or request.devices
+        or request.nics
+    ):
+        mems = with_memory(capacity, capacity.machine.numa_bits)
+        grant = Grant(mems=mems, cpu_limit=request.cpus)
+        return Placement(
+            grant, pool_cpus(capacity, pool, 0), mems, policy=request.policy, remarks=capacity.remarks
+        )
 
-    return ask(site, holds, wish, hold_id)
+    return ask(capacity, holds, request, hold_id)
 
 
-def with_memory(site: Site, numa: int) -> int:
+def with_memory(capacity: Capacity, numa: int) -> int:
     """The NUMA nodes of a set that have memory; where one has none, the nearest that has (rule 4)."""
-    memory = {node.id for node in site.machine.numa if node.memory}
-    rows = {node.id: dict(node.distances) for node in site.hardware.numa}
+    memory = {node.id for node in capacity.machine.numa if node.memory}
+    rows = {node.id: dict(node.distances) for node in capacity.hardware.numa}
     found = 0
     for node in ids_of(numa):
         if node in memory or not memory:
@@ -119,7 +97,7 @@ def with_memory(site: Site, numa: int) -> int:
 
 
 # --------------------------------------------------------------------------------------------------
-# Asking the engine where a job goes: the ledger as its state, the wish as a pod, its answer as a placement.
+# Asking the engine where a job goes: the ledger as its state, the job as a pod, its answer as a placement.
 #
 # Rules kept here are those of ``placement``, 1 to 4.
 
@@ -136,42 +114,49 @@ class _Found:
     preferred: bool = False
 
 
-def ask(site: Site, holds: Sequence[Hold], wish: Wish, hold_id: str) -> Placement | NoRoom:
-    """Let the engine decide on a wish; why not, when it refuses."""
+def ask(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str) -> Placement | NoRoom:
+    """Let the engine decide on a request; why not, when it refuses."""
     rules = Rules(
         cpu_static=True,
-        cpu_options=CpuOptions(full_cores=wish.full_cores),
-        reserved_cpus=site.reserved,
-        reserved_cores=site.machine.layout.cores_touching(site.reserved),
-        memory_static=wish.memory > 0,
-        topology_policy=wish.policy,
+        cpu_options=CpuOptions(full_cores=request.full_cores),
+        reserved_cpus=capacity.reserved,
+        reserved_cores=capacity.machine.layout.cores_touching(capacity.reserved),
+        memory_static=request.memory > 0,
+        topology_policy=request.policy,
     )
-    state = _state(site, rules, holds)
+    state = _state(capacity, rules, holds)
     candidates: Sequence[Choice] = ()
     resource, count = "", 0
-    if wish.gpus or wish.gpu_ids:
-        wanted = gpus_wanted(site, holds, wish)
+    if request.gpus or request.gpu_ids:
+        wanted = gpus_wanted(capacity, holds, request)
         if isinstance(wanted, NoRoom):
             return wanted
         candidates, resource, count = wanted
-    pod = _request(site, wish, resource, count, hold_id)
-    found = _best(site, rules, state, pod, resource, candidates)
+    pod = _request(capacity, request, resource, count, hold_id)
+    found = _best(capacity, rules, state, pod, resource, candidates)
     if not isinstance(found.decision, Admitted):
-        return shortage(site, holds, wish, state, found.decision)
-    return _told(site, holds, wish, hold_id, found)
+        return shortage(capacity, holds, request, state, found.decision)
+    return _told(capacity, holds, request, hold_id, found)
 
 
 def _best(
-    site: Site, rules: Rules, state: NodeState, pod: PodRequest, resource: str, candidates: "Sequence[Choice]"
+    capacity: Capacity,
+    rules: Rules,
+    state: NodeState,
+    pod: PodRequest,
+    resource: str,
+    candidates: "Sequence[Choice]",
 ) -> _Found:
     """The engine's answer for the best GPUs that it can align (rule 2)."""
     best: _Found | None = None
     for choice in candidates or (None,):
-        offered = _offering(site, state, resource, choice) if choice else state
-        decision = admit(site.machine, rules, offered, pod, pick=_nearest(site, choice))
+        offered = _offering(capacity, state, resource, choice) if choice else state
+        decision = admit(capacity.machine, rules, offered, pod, pick=_nearest(capacity, choice))
         hint = decision.affinity.get(JOB) if isinstance(decision, Admitted) else None
         found = _Found(decision, choice, preferred=hint is None or hint.preferred)
-        if isinstance(decision, Admitted) and (found.preferred or _beside(site, decision, pod.uid, choice)):
+        if isinstance(decision, Admitted) and (
+            found.preferred or _beside(capacity, decision, pod.uid, choice)
+        ):
             return found
         if best is None or (isinstance(decision, Admitted) and not isinstance(best.decision, Admitted)):
             best = found
@@ -179,29 +164,29 @@ def _best(
     return best
 
 
-def _beside(site: Site, admitted: Admitted, uid: str, choice: "Choice | None") -> bool:
+def _beside(capacity: Capacity, admitted: Admitted, uid: str, choice: "Choice | None") -> bool:
     """Whether everything else lies on the NUMA nodes of the GPUs."""
     if choice is None:
         return False
     state = admitted.state
     own = state.cpu.assignments.get(uid, {}).get(JOB, 0)
     blocks = state.memory.assignments.get(uid, {}).get(JOB, ())
-    cpus = own or state.cpu.shared & site.cpus_of(choice.numa)
-    used = site.numa_of(cpus)
+    cpus = own or state.cpu.shared & capacity.cpus_of(choice.numa)
+    used = capacity.numa_of(cpus)
     for block in blocks:
         used |= block.numa
     return bool(cpus) and not used & ~choice.numa
 
 
-def _state(site: Site, rules: Rules, holds: Sequence[Hold]) -> NodeState:
+def _state(capacity: Capacity, rules: Rules, holds: Sequence[Hold]) -> NodeState:
     """The ledger as the engine's state (rule 1)."""
-    every = site.machine.layout.all
-    books = empty_books(site.machine, rules)
+    every = capacity.machine.layout.all
+    books = empty_books(capacity.machine, rules)
     blocks: dict[str, dict[str, tuple[Block, ...]]] = {}
     taken: dict[str, set[str]] = {}
     for hold in holds:
         for part in hold.grant.memory:
-            numa = part.numa & site.machine.numa_bits
+            numa = part.numa & capacity.machine.numa_bits
             if numa:
                 charge(books, numa, MEMORY, part.size)
         if hold.grant.memory:
@@ -214,11 +199,11 @@ def _state(site: Site, rules: Rules, holds: Sequence[Hold]) -> NodeState:
             frozenset(device.id for device in plugin.devices if device.healthy),
             connected=True,
         )
-        for plugin in site.machine.plugins
+        for plugin in capacity.machine.plugins
     }
     return NodeState(
         cpu=CpuState(
-            pool_of(site, holds),
+            pool_of(capacity, holds),
             {hold.id: {JOB: hold.grant.cpus & every} for hold in holds if hold.grant.cpus & every},
         ),
         memory=MemoryState(books, blocks),
@@ -227,18 +212,18 @@ def _state(site: Site, rules: Rules, holds: Sequence[Hold]) -> NodeState:
     )
 
 
-def _request(site: Site, wish: Wish, resource: str, gpus: int, hold_id: str) -> PodRequest:
+def _request(capacity: Capacity, request: JobRequest, resource: str, gpus: int, hold_id: str) -> PodRequest:
     """The job as a pod of one container."""
     amounts: dict[str, Quantity] = {}
-    if wish.cpus:
-        amounts[CPU] = Quantity.parse(f"{wish.cpus}m")
-    if wish.memory:
-        amounts[MEMORY] = Quantity.of(wish.memory)
+    if request.cpus:
+        amounts[CPU] = Quantity.parse(f"{request.cpus}m")
+    if request.memory:
+        amounts[MEMORY] = Quantity.of(request.memory)
     if gpus:
         amounts[resource] = Quantity.of(gpus)
-    for name, count in (*wish.devices, *(((NIC_RESOURCE, wish.nics),) if wish.nics else ())):
+    for name, count in (*request.devices, *(((NIC_RESOURCE, request.nics),) if request.nics else ())):
         full = WORDS.get(name, name)
-        known = [plugin.resource for plugin in site.machine.plugins]
+        known = [plugin.resource for plugin in capacity.machine.plugins]
         if full not in known:
             short = {value: key for key, value in WORDS.items()}
             offers = ", ".join(short.get(one, one) for one in known) or "none at all"
@@ -249,15 +234,15 @@ def _request(site: Site, wish: Wish, resource: str, gpus: int, hold_id: str) -> 
             )
         amounts[full] = amounts.get(full, Quantity()) + Quantity.of(count)
     job = ContainerRequest(JOB, Role.APP, amounts, amounts)
-    return PodRequest(hold_id, wish.name or hold_id, GUARANTEED, (job,))
+    return PodRequest(hold_id, request.name or hold_id, GUARANTEED, (job,))
 
 
-def _offering(site: Site, state: NodeState, resource: str, choice: "Choice") -> NodeState:
+def _offering(capacity: Capacity, state: NodeState, resource: str, choice: "Choice") -> NodeState:
     """The state with every GPU but those of the choice taken."""
     others = frozenset(
         name
-        for position, name in enumerate(site.gpu_ids)
-        if site.gpu_resources[position] == resource and not choice.gpus >> position & 1
+        for position, name in enumerate(capacity.gpu_ids)
+        if capacity.gpu_resources[position] == resource and not choice.gpus >> position & 1
     )
     allocated = {**state.devices.allocated, resource: others}
     return replace(state, devices=replace(state.devices, allocated=allocated))
@@ -266,8 +251,8 @@ def _offering(site: Site, state: NodeState, resource: str, choice: "Choice") -> 
 class _nearest:  # noqa: N801 - used as the function it stands for
     """Picks network cards by how near they are to the GPUs; leaves other choices to the lowest ids."""
 
-    def __init__(self, site: Site, choice: "Choice | None") -> None:
-        self.site = site
+    def __init__(self, capacity: Capacity, choice: "Choice | None") -> None:
+        self.capacity = capacity
         self.choice = choice
 
     def __call__(
@@ -275,19 +260,21 @@ class _nearest:  # noqa: N801 - used as the function it stands for
     ) -> Iterable[str] | None:
         if resource != NIC_RESOURCE or self.choice is None:
             return None
-        gpus = [gpu.name for gpu in _chosen(self.site, self.choice)]
-        order = [nic.name for nic in near_nics(self.site.hardware, gpus) if nic.name in candidates]
+        gpus = [gpu.name for gpu in _chosen(self.capacity, self.choice)]
+        order = [nic.name for nic in near_nics(self.capacity.hardware, gpus) if nic.name in candidates]
         return order[:count]
 
 
-def _chosen(site: Site, choice: "Choice | None") -> tuple[Gpu, ...]:
-    return tuple(site.gpus[position] for position in ids_of(choice.gpus)) if choice else ()
+def _chosen(capacity: Capacity, choice: "Choice | None") -> tuple[Gpu, ...]:
+    return tuple(capacity.gpus[position] for position in ids_of(choice.gpus)) if choice else ()
 
 
 # --- telling the outcome ----------------------------------------------------------------------
 
 
-def _told(site: Site, holds: Sequence[Hold], wish: Wish, hold_id: str, found: _Found) -> Placement | NoRoom:
+def _told(
+    capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str, found: _Found
+) -> Placement | NoRoom:
     admitted = found.decision
     assert isinstance(admitted, Admitted)
     state = admitted.state
@@ -297,75 +284,75 @@ def _told(site: Site, holds: Sequence[Hold], wish: Wish, hold_id: str, found: _F
         resource: tuple(sorted(grant.ids))
         for resource, grant in state.devices.grants.get(hold_id, {}).get(JOB, {}).items()
     }
-    pool = pool_of(site, holds) & ~own
+    pool = pool_of(capacity, holds) & ~own
     if own:
         short = shared_shortage(pool, holds)
         if short:
             return short
     hint = admitted.affinity.get(JOB)
-    every = site.machine.numa_bits
+    every = capacity.machine.numa_bits
     near = 0
     if not own and hint is not None and hint.numa is not None and (blocks or devices):
         near = hint.numa.bits if hint.numa.bits != every else 0
-    cpus = own or pool_cpus(site, pool, near)
+    cpus = own or pool_cpus(capacity, pool, near)
     booked = 0
     for block in blocks:
         booked |= block.numa
-    mems = booked or with_memory(site, site.numa_of(own) if own else near or every)
-    gpus = _chosen(site, found.choice)
+    mems = booked or with_memory(capacity, capacity.numa_of(own) if own else near or every)
+    gpus = _chosen(capacity, found.choice)
     grant = Grant(
         cpus=own,
         near=near,
         mems=mems,
         memory=tuple(MemoryPart(block.numa, block.size) for block in blocks),
         devices=tuple(sorted(devices.items())),
-        cpu_limit=0 if own else wish.cpus,
+        cpu_limit=0 if own else request.cpus,
     )
     granted_nics = devices.get(NIC_RESOURCE, ())
     return Placement(
         grant=grant,
         cpus=cpus,
         mems=mems,
-        memory=wish.memory,
+        memory=request.memory,
         gpus=gpus,
-        nics=_nics(site, gpus, granted_nics),
-        policy=wish.policy,
+        nics=_nics(capacity, gpus, granted_nics),
+        policy=request.policy,
         aligned=found.preferred,
-        remarks=tuple(_remarks(site, holds, wish, found, cpus, near)),
+        remarks=tuple(_remarks(capacity, holds, request, found, cpus, near)),
     )
 
 
-def _nics(site: Site, gpus: tuple[Gpu, ...], granted: tuple[str, ...]) -> tuple[Nic, ...]:
+def _nics(capacity: Capacity, gpus: tuple[Gpu, ...], granted: tuple[str, ...]) -> tuple[Nic, ...]:
     """The cards that were granted, else those nearest to the GPUs; none without either."""
     if not gpus and not granted:
         return ()
-    ranked = near_nics(site.hardware, [gpu.name for gpu in gpus])
+    ranked = near_nics(capacity.hardware, [gpu.name for gpu in gpus])
     if granted:
         return tuple(Nic(nic.name, nic.hca) for nic in ranked if nic.name in granted)
     return tuple(Nic(nic.name, nic.hca) for nic in ranked if nic.nearest)
 
 
 def _remarks(
-    site: Site, holds: Sequence[Hold], wish: Wish, found: _Found, cpus: int, near: int
+    capacity: Capacity, holds: Sequence[Hold], request: JobRequest, found: _Found, cpus: int, near: int
 ) -> Iterable[str]:
-    yield from site.remarks
+    yield from capacity.remarks
     choice = found.choice
-    if choice is not None and site.links is not None and wish.gpus:
+    if choice is not None and capacity.links is not None and request.gpus:
         taken = {name for hold in holds for _, names in hold.grant.devices for name in names}
-        free = bits_of(p for p, name in enumerate(site.gpu_ids) if name not in taken)
+        free = bits_of(p for p, name in enumerate(capacity.gpu_ids) if name not in taken)
         from numawise.gpus.choose import advice  # noqa: PLC0415 - as above
 
-        told = advice(site.links, free, wish.gpus)
+        told = advice(capacity.links, free, request.gpus)
         if told and choice.numa.bit_count() > 1:
             yield told
     for position in ids_of(choice.gpus) if choice is not None else ():
-        pids = (site.users or {}).get(position)
+        pids = (capacity.users or {}).get(position)
         if pids:
             listed = ", ".join(map(str, pids[:5]))
-            yield f"{site.gpus[position].name} is in use by process {listed}, which has no hold on it"
+            yield f"{capacity.gpus[position].name} is in use by process {listed}, which has no hold on it"
     if not found.preferred:
-        yield f"not aligned: its parts lie on several NUMA nodes (policy {wish.policy} lets that pass)"
-    if near and not cpus & site.cpus_of(near):
+        yield f"not aligned: its parts lie on several NUMA nodes (policy {request.policy} lets that pass)"
+    if near and not cpus & capacity.cpus_of(near):
         yield f"no shared CPU is left on NUMA {format_ids(near)}, so it runs on {format_ids(cpus)}"
 
 
@@ -380,15 +367,15 @@ def _remarks(
 
 
 def gpus_wanted(
-    site: Site, holds: Sequence[Hold], wish: Wish
+    capacity: Capacity, holds: Sequence[Hold], request: JobRequest
 ) -> NoRoom | tuple[tuple[Choice, ...], str, int]:
     """Sets of GPUs to ask the engine about, best first; their resource; how many."""
-    if not wish.gpus and not wish.gpu_ids:
+    if not request.gpus and not request.gpu_ids:
         return (), "", 0
-    if not site.gpus or site.links is None:
+    if not capacity.gpus or capacity.links is None:
         raise InputError(
             "this machine has no GPUs that can be told",
-            field="--gpus" if wish.gpus else "--gpu-ids",
+            field="--gpus" if request.gpus else "--gpu-ids",
             advice="see 'numawise discover', and 'numawise doctor' for what hides them",
         )
     holder = {
@@ -396,16 +383,16 @@ def gpus_wanted(
     }
     taken = {
         position: holder[key]
-        for position, key in enumerate(zip(site.gpu_resources, site.gpu_ids, strict=True))
+        for position, key in enumerate(zip(capacity.gpu_resources, capacity.gpu_ids, strict=True))
         if key in holder
     }
-    if wish.gpu_ids:
-        positions = [_position(site, text) for text in wish.gpu_ids]
+    if request.gpu_ids:
+        positions = [_position(capacity, text) for text in request.gpu_ids]
         if len(set(positions)) != len(positions):
             raise InputError(
-                f"{','.join(wish.gpu_ids)!r} names a GPU twice", field="--gpu-ids", advice="name each once"
+                f"{','.join(request.gpu_ids)!r} names a GPU twice", field="--gpu-ids", advice="name each once"
             )
-        kinds = {site.gpu_resources[position] for position in positions}
+        kinds = {capacity.gpu_resources[position] for position in positions}
         if len(kinds) > 1:
             raise InputError(
                 f"GPUs of several makers ({', '.join(sorted(kinds))}) cannot be held together",
@@ -414,35 +401,37 @@ def gpus_wanted(
             )
         missing = [position for position in positions if position in taken]
         if missing:
-            names = ", ".join(site.gpus[position].name for position in missing)
+            names = ", ".join(capacity.gpus[position].name for position in missing)
             return NoRoom(f"{names} is not free", tuple(dict.fromkeys(taken[p] for p in missing)))
         mask = bits_of(positions)
-        return choices(site.links, mask, len(positions), mask), kinds.pop(), len(positions)
-    resource = max(dict.fromkeys(site.gpu_resources), key=site.gpu_resources.count)  # the first of equals
-    own = bits_of(p for p, kind in enumerate(site.gpu_resources) if kind == resource)
+        return choices(capacity.links, mask, len(positions), mask), kinds.pop(), len(positions)
+    resource = max(
+        dict.fromkeys(capacity.gpu_resources), key=capacity.gpu_resources.count
+    )  # the first of equals
+    own = bits_of(p for p, kind in enumerate(capacity.gpu_resources) if kind == resource)
     free = own & ~bits_of(taken)
-    if free.bit_count() < wish.gpus:
-        reason = f"{gpus_text(wish.gpus)} asked for, {free.bit_count()} of {own.bit_count()} free"
+    if free.bit_count() < request.gpus:
+        reason = f"{gpus_text(request.gpus)} asked for, {free.bit_count()} of {own.bit_count()} free"
         return NoRoom(reason, tuple(dict.fromkeys(taken.values())))
-    quiet = free & ~bits_of(site.users or ())
+    quiet = free & ~bits_of(capacity.users or ())
     return (
-        choices(site.links, quiet if quiet.bit_count() >= wish.gpus else free, wish.gpus),
+        choices(capacity.links, quiet if quiet.bit_count() >= request.gpus else free, request.gpus),
         resource,
-        wish.gpus,
+        request.gpus,
     )
 
 
-def _position(site: Site, text: str) -> int:
+def _position(capacity: Capacity, text: str) -> int:
     """The GPU that a user means by an index, a name, a UUID or the beginning of one, or a PCI address."""
     found: list[int] = []
-    for position, gpu in enumerate(site.gpus):
-        exact = (str(position), gpu.name, gpu.uuid, gpu.address, site.gpu_ids[position])
+    for position, gpu in enumerate(capacity.gpus):
+        exact = (str(position), gpu.name, gpu.uuid, gpu.address, capacity.gpu_ids[position])
         if text in exact or (gpu.address and short_address(text) == short_address(gpu.address)):
             return position
         if len(text) >= 8 and gpu.uuid.startswith(text):
             found.append(position)
     if len(found) == 1:
         return found[0]
-    known = ", ".join(f"{position} ({site.gpu_ids[position]})" for position in range(len(site.gpus)))
+    known = ", ".join(f"{position} ({capacity.gpu_ids[position]})" for position in range(len(capacity.gpus)))
     what = "could be several GPUs" if found else "is no GPU of this machine"
     raise InputError(f"{text!r} {what}", field="--gpu-ids", advice=f"it has {known}")

@@ -27,10 +27,11 @@ from numawise.errors import HostError
 from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import cores_in, pci_by_address, short_address, whole_gpus
 from numawise.machine.nearest import gpus_of
+from numawise.results.hold import HOLD_VARIABLE
 from numawise.sets import format_ids, ids_of
 
 if TYPE_CHECKING:
-    from numawise.apps.launch.decide import Placement
+    from numawise.results.placement import Placement
 
 Variables = tuple[tuple[str, str], ...]
 
@@ -40,7 +41,7 @@ THREADS, PLACES, PROC_BIND = "OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND"
 GOMP, KMP = "GOMP_CPU_AFFINITY", "KMP_AFFINITY"
 NCCL, UCX = "NCCL_IB_HCA", "UCX_NET_DEVICES"
 HOLD, NAME, CPUS, MEMS, GPUS, MODE, SET = (
-    "NUMAWISE_HOLD",
+    HOLD_VARIABLE,
     "NUMAWISE_NAME",
     "NUMAWISE_CPUS",
     "NUMAWISE_MEMS",

@@ -16,14 +16,13 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from numawise.apps.launch.capacity import NIC_RESOURCE, Site, make_site, pool_cpus, pool_of
+from numawise.apps.launch.capacity import NIC_RESOURCE, capacity_of
 from numawise.apps.launch.containers.command import read_command
-from numawise.apps.launch.containers.setup import Gear, compose
-from numawise.apps.launch.decide import Nic, Placement, place
+from numawise.apps.launch.containers.setup import ContainerGpuSetup, compose
+from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import cores_of, job_environment
-from numawise.apps.launch.no_room import NoRoom
-from numawise.apps.launch.request import Wish
-from numawise.apps.launch.run import open_holdings, this_site
+from numawise.apps.launch.request import JobRequest
+from numawise.apps.launch.run import capacity_here, open_holdings
 from numawise.errors import HostError
 from numawise.host import containers as engines
 from numawise.host.containers import DOCKER, PODMAN
@@ -33,6 +32,7 @@ from numawise.machine.locality import threads_per_core
 from numawise.machine.nearest import near_nics
 from numawise.render.holds import placement_data
 from numawise.results.hold import Hold
+from numawise.results.placement import Capacity, Nic, NoRoom, Placement, pool_cpus, pool_of
 from numawise.results.plain import API_VERSION
 from numawise.sets import format_ids
 
@@ -45,14 +45,14 @@ MIB, GIB = 1 << 20, 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlacedJob:
     """A placement with what belongs to it."""
 
     placement: Placement
     hardware: Hardware
     environment: tuple[tuple[str, str], ...] = ()
     """Variables for the job; none of a hold's where there is none."""
-    gear: Gear = field(default_factory=Gear)
+    gpu_setup: ContainerGpuSetup = field(default_factory=ContainerGpuSetup)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +68,21 @@ class Text:
         return "".join(line + "\n" for line in self.lines)
 
 
-def asked_for(
-    placement: Placement, hardware: Hardware, hold: Hold | None = None, gear: Gear | None = None
-) -> Asked:
+def placed_job(
+    placement: Placement,
+    hardware: Hardware,
+    hold: Hold | None = None,
+    gpu_setup: ContainerGpuSetup | None = None,
+) -> PlacedJob:
     """A placement with the variables of a job, those of its hold if it has one."""
     every = job_environment(placement, hold.id if hold else "", hold.name if hold else "", hardware)
     variables = tuple((name, value) for name, value in every if hold or not name.startswith("NUMAWISE_"))
-    return Asked(replace(placement, environment=variables), hardware, variables, gear or Gear())
+    return PlacedJob(
+        replace(placement, environment=variables), hardware, variables, gpu_setup or ContainerGpuSetup()
+    )
 
 
-def numactl(asked: Asked) -> Text:
+def numactl(asked: PlacedJob) -> Text:
     """``numactl``: CPUs by the system's numbers, memory strictly."""
     placement = asked.placement
     words = ["numactl", f"--physcpubind={format_ids(placement.cpus)}"]
@@ -86,30 +91,30 @@ def numactl(asked: Asked) -> Text:
     return _command((*words, COMMAND), _left_out(placement, "memory", "gpus", "share"))
 
 
-def taskset(asked: Asked) -> Text:
+def taskset(asked: PlacedJob) -> Text:
     """``taskset``: CPUs alone."""
     placement = asked.placement
     words = ("taskset", "--cpu-list", format_ids(placement.cpus), COMMAND)
     return _command(words, _left_out(placement, "mems", "memory", "gpus", "share"))
 
 
-def docker(asked: Asked) -> Text:
+def docker(asked: PlacedJob) -> Text:
     """``docker run``."""
     return _container(DOCKER, asked)
 
 
-def podman(asked: Asked) -> Text:
+def podman(asked: PlacedJob) -> Text:
     """``podman run``."""
     return _container(PODMAN, asked)
 
 
-def _container(engine: str, asked: Asked) -> Text:
+def _container(engine: str, asked: PlacedJob) -> Text:
     given = read_command(engine, ("run", IMAGE))
-    found = compose(given, asked.placement, asked.hardware, gear=asked.gear)
+    found = compose(given, asked.placement, asked.hardware, gpu_setup=asked.gpu_setup)
     return Text(tuple(str(found).splitlines()), found.argv, found.remarks)
 
 
-def systemd(asked: Asked) -> Text:
+def systemd(asked: PlacedJob) -> Text:
     """A drop-in for a service, and the same for a command in a scope."""
     placement = asked.placement
     cpus, mems = format_ids(placement.cpus), format_ids(placement.mems)
@@ -134,7 +139,7 @@ def systemd(asked: Asked) -> Text:
     return Text((*lines, *_wrapped((*words, "--", COMMAND))))
 
 
-def slurm(asked: Asked) -> Text:
+def slurm(asked: PlacedJob) -> Text:
     """A request of the same size, and the same CPUs on a host of one's own (rule 3)."""
     placement = asked.placement
     own = placement.grant.cpus
@@ -161,7 +166,7 @@ def slurm(asked: Asked) -> Text:
     return Text(tuple(lines), remarks=tuple(remarks))
 
 
-def _hint(asked: Asked) -> Sequence[str]:
+def _hint(asked: PlacedJob) -> Sequence[str]:
     """Where the job has one thread of each core on a machine with several."""
     own = asked.placement.grant.cpus
     several = threads_per_core(asked.hardware) > 1
@@ -170,7 +175,7 @@ def _hint(asked: Asked) -> Sequence[str]:
     return ()
 
 
-def kubernetes(asked: Asked) -> Text:
+def kubernetes(asked: PlacedJob) -> Text:
     """Resources of a container (rule 4)."""
     placement = asked.placement
     amounts, remarks = _amounts(asked)
@@ -190,7 +195,7 @@ def kubernetes(asked: Asked) -> Text:
     return Text(tuple(lines), remarks=tuple(remarks))
 
 
-def _amounts(asked: Asked) -> tuple[dict[str, str], list[str]]:
+def _amounts(asked: PlacedJob) -> tuple[dict[str, str], list[str]]:
     placement = asked.placement
     found: dict[str, str] = {}
     remarks: list[str] = []
@@ -217,13 +222,13 @@ def _amounts(asked: Asked) -> tuple[dict[str, str], list[str]]:
     return found | {name: str(count) for name, count in counts.items()}, remarks
 
 
-def variables(asked: Asked) -> Text:
+def variables(asked: PlacedJob) -> Text:
     """Variables for a shell."""
     lines = tuple(f"export {name}={shlex.quote(value)}" for name, value in asked.environment)
     return Text(lines or ("# no variables are needed",))
 
 
-FORMATS: Mapping[str, Callable[[Asked], Text]] = {
+FORMATS: Mapping[str, Callable[[PlacedJob], Text]] = {
     "numactl": numactl,
     "taskset": taskset,
     "docker": docker,
@@ -235,7 +240,7 @@ FORMATS: Mapping[str, Callable[[Asked], Text]] = {
 }
 
 
-def texts(asked: Asked, formats: Sequence[str]) -> dict[str, Text]:
+def texts(asked: PlacedJob, formats: Sequence[str]) -> dict[str, Text]:
     """The placement in several programs' words; one that cannot be told is left to its remark."""
     found = {}
     for name in formats:
@@ -307,37 +312,39 @@ def _quantity(size: int) -> str:
 
 
 def found_placement(
-    wish: Wish, hold: str, machine: str, settings: HostSettings, environment: Mapping[str, str]
-) -> tuple[Site, Asked | NoRoom]:
+    request: JobRequest, hold: str, machine: str, settings: HostSettings, environment: Mapping[str, str]
+) -> tuple[Capacity, PlacedJob | NoRoom]:
     """The placement that is asked about: of a hold, or where a job would go, here or on another machine."""
     if machine:
         from numawise.inputs.machine import read_machine  # noqa: PLC0415 - reads every form of machine file
 
-        site = make_site(read_machine(machine).hardware, settings.reserved_cpus)
-        found = place(site, (), wish, "flags")
-        return site, found if isinstance(found, NoRoom) else asked_for(found, site.hardware)
-    site = this_site(settings)
-    with open_holdings(site, environment, settings.ledger) as holdings:
+        capacity = capacity_of(read_machine(machine).hardware, settings.reserved_cpus)
+        found = place(capacity, (), request, "flags")
+        return capacity, found if isinstance(found, NoRoom) else placed_job(found, capacity.hardware)
+    capacity = capacity_here(settings)
+    with open_holdings(capacity, environment, settings.ledger) as holdings:
         holds = holdings.live()
         if hold:
             one = holdings.find(hold)
-            return site, asked_for(placement_of(one, site, holds), site.hardware, one, gear_here())
-    found = place(site, holds, wish, "flags")
+            return capacity, placed_job(
+                placement_of(one, capacity, holds), capacity.hardware, one, gpu_setup_here()
+            )
+    found = place(capacity, holds, request, "flags")
     if isinstance(found, NoRoom):
-        return site, found
-    return site, asked_for(found, site.hardware, gear=gear_here())
+        return capacity, found
+    return capacity, placed_job(found, capacity.hardware, gpu_setup=gpu_setup_here())
 
 
-def placement_of(hold: Hold, site: Site, holds: Iterable[Hold]) -> Placement:
+def placement_of(hold: Hold, capacity: Capacity, holds: Iterable[Hold]) -> Placement:
     """What a hold of the ledger has, as it is now."""
     grant = hold.grant
     names = {name for _, ids in grant.devices for name in ids}
-    gpus = tuple(gpu for name, gpu in zip(site.gpu_ids, site.gpus, strict=True) if name in names)
+    gpus = tuple(gpu for name, gpu in zip(capacity.gpu_ids, capacity.gpus, strict=True) if name in names)
     granted = {name for resource, ids in grant.devices if resource == NIC_RESOURCE for name in ids}
-    nics = near_nics(site.hardware, gpus) if gpus or granted else ()
+    nics = near_nics(capacity.hardware, gpus) if gpus or granted else ()
     return Placement(
         grant=grant,
-        cpus=grant.cpus or pool_cpus(site, pool_of(site, holds), grant.near),
+        cpus=grant.cpus or pool_cpus(capacity, pool_of(capacity, holds), grant.near),
         mems=grant.mems,
         memory=sum(part.size for part in grant.memory),
         gpus=gpus,
@@ -348,12 +355,12 @@ def placement_of(hold: Hold, site: Site, holds: Iterable[Hold]) -> Placement:
     )
 
 
-def gear_here() -> Gear:
+def gpu_setup_here() -> ContainerGpuSetup:
     """How this very host gives GPUs to containers."""
-    return Gear(cdi_devices=engines.cdi_devices(), groups=engines.group_of_file)
+    return ContainerGpuSetup(cdi_devices=engines.cdi_devices(), groups=engines.group_of_file)
 
 
-def flags_data(asked: Asked, written: Mapping[str, Text]) -> dict[str, object]:
+def flags_data(asked: PlacedJob, written: Mapping[str, Text]) -> dict[str, object]:
     """All texts as JSON."""
     return {
         "apiVersion": API_VERSION,

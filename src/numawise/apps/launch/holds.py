@@ -20,17 +20,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from numawise.apps.launch.capacity import Site, pool_cpus, pool_of
-from numawise.apps.launch.decide import Placement, place
+from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import HOLD
-from numawise.apps.launch.no_room import NoRoom, cpus_text, gpus_text, size_text
-from numawise.apps.launch.request import Wish
+from numawise.apps.launch.no_room import cpus_text, gpus_text
+from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, InputError, LedgerError
 from numawise.host import confine, processes
 from numawise.ledger.reap import dead, left_line
 from numawise.ledger.store import Ledger, LedgerChange
 from numawise.machine.hardware import Hardware
+from numawise.render.words import bytes_text
 from numawise.results.hold import PYTHON, RUN, Hold, Owner, Waiter
+from numawise.results.placement import Capacity, NoRoom, Placement, pool_cpus, pool_of
 from numawise.sets import format_ids
 
 
@@ -43,7 +44,7 @@ class Taken:
     hardware: Hardware
 
 
-Draw = Callable[[Hold, Placement], Hold]
+Planned = Callable[[Hold, Placement], Hold]
 """Fills in how the job will be kept to its grant, before the hold is added."""
 
 
@@ -52,7 +53,7 @@ class Holdings:
     """This host's holds, as one user sees and changes them."""
 
     ledger: Ledger
-    site: Site
+    capacity: Capacity
     who: Owner
     """Us: user, boot and pid namespace; the pid is filled in for each hold."""
     root: Path = Path("/")
@@ -67,12 +68,12 @@ class Holdings:
 
     def take(
         self,
-        wish: Wish,
+        request: JobRequest,
         pid: int,
         *,
         kind: str = RUN,
         command: Sequence[str] = (),
-        draw: Draw | None = None,
+        planned: Planned | None = None,
         labels: tuple[tuple[str, str], ...] = (),
         ticket: str = "",
     ) -> Taken | NoRoom:
@@ -82,39 +83,39 @@ class Holdings:
             reaped = self._reap(change, gone)
             hold_id = change.new_id()
             if not change.first_in_line(ticket or "-"):
-                found: Placement | NoRoom = self._behind(change, wish)
+                found: Placement | NoRoom = self._behind(change, request)
             else:
-                found = place(self.site, change.holds, wish, hold_id)
+                found = place(self.capacity, change.holds, request, hold_id)
             if isinstance(found, NoRoom):
                 if reaped:
                     self._settle(change.holds)
                 return found
             hold = Hold(
                 id=hold_id,
-                name=_name(wish, command, change.holds),
+                name=_name(request, command, change.holds),
                 owner=self.owner(pid),
                 grant=found.grant,
                 kind=kind,
-                policy=wish.policy,
+                policy=request.policy,
                 command=tuple(command),
                 since=time.time(),
                 labels=labels,
             )
-            if draw is not None:
-                hold = draw(hold, found)
+            if planned is not None:
+                hold = planned(hold, found)
             change.add(hold)
             if ticket:
                 change.leave_line(ticket)
             if reaped or hold.grant.cpus:
                 self._settle(change.holds, but=hold.id)
-        return Taken(hold, found, self.site.hardware)
+        return Taken(hold, found, self.capacity.hardware)
 
-    def queue(self, wish: Wish) -> str:
+    def queue(self, request: JobRequest) -> str:
         """Take a place in the line of those who wait for room; the ticket for ``take``."""
         with self.ledger.change() as change:
             ticket = change.new_id()
             owner = self.owner(os.getpid())
-            change.wait_in_line(Waiter(ticket, owner, describe_wish(wish), time.time()))
+            change.wait_in_line(Waiter(ticket, owner, request_text(request), time.time()))
         return ticket
 
     def is_next(self, ticket: str) -> bool:
@@ -173,7 +174,9 @@ class Holdings:
         """Give one hold in the shared pool the CPUs that the pool has now, while nobody changes it."""
         with self.ledger.change() as change:
             if any(other.id == hold.id for other in change.holds):
-                self._give(hold, pool_cpus(self.site, pool_of(self.site, change.holds), hold.grant.near))
+                self._give(
+                    hold, pool_cpus(self.capacity, pool_of(self.capacity, change.holds), hold.grant.near)
+                )
 
     def owner(self, pid: int) -> Owner:
         """Us as the owner of a hold whose life is that of a process."""
@@ -229,18 +232,18 @@ class Holdings:
         owned = [hold for hold in holds if not hold.owner.engine]
         return dead(owned, self.who.boot, self.lives, self.who.namespace)
 
-    def _behind(self, change: LedgerChange, wish: Wish) -> NoRoom:
+    def _behind(self, change: LedgerChange, request: JobRequest) -> NoRoom:
         first = change.waiters[0]
-        found = place(self.site, change.holds, wish, change.new_id())
+        found = place(self.capacity, change.holds, request, change.new_id())
         reason = f"{first.owner.user or first.owner.uid} is first in line, waiting for {first.request}"
         return found if isinstance(found, NoRoom) else NoRoom(reason)
 
     def _settle(self, holds: Sequence[Hold], but: str = "") -> None:
         """Give everybody in the shared pool its CPUs (rule 2); ``but`` is bound elsewhere."""
-        pool = pool_of(self.site, holds)
+        pool = pool_of(self.capacity, holds)
         for hold in holds:
             if not hold.grant.cpus and hold.mode and hold.id != but:
-                self._give(hold, pool_cpus(self.site, pool, hold.grant.near))
+                self._give(hold, pool_cpus(self.capacity, pool, hold.grant.near))
 
     def _give(self, hold: Hold, cpus: int) -> None:
         if not cpus:
@@ -284,29 +287,29 @@ class Holdings:
                     continue
 
 
-def describe_wish(wish: Wish) -> str:
+def request_text(request: JobRequest) -> str:
     """What is asked for, in a few words."""
     parts = [
-        cpus_text(wish.cpus) if wish.cpus else "",
-        size_text(wish.memory) if wish.memory else "",
-        gpus_text(wish.gpus or len(wish.gpu_ids)) if wish.gpus or wish.gpu_ids else "",
-        f"{wish.nics} NICs" if wish.nics else "",
-        *(f"{count} {resource}" for resource, count in wish.devices),
+        cpus_text(request.cpus) if request.cpus else "",
+        bytes_text(request.memory) if request.memory else "",
+        gpus_text(request.gpus or len(request.gpu_ids)) if request.gpus or request.gpu_ids else "",
+        f"{request.nics} NICs" if request.nics else "",
+        *(f"{count} {resource}" for resource, count in request.devices),
     ]
     return ", ".join(part for part in parts if part) or "a place in the shared pool"
 
 
-def _name(wish: Wish, command: Sequence[str], holds: Iterable[Hold]) -> str:
+def _name(request: JobRequest, command: Sequence[str], holds: Iterable[Hold]) -> str:
     """The name asked for, which must be free; else the command's, with a number where that is taken."""
     taken = {hold.name for hold in holds}
-    if wish.name:
-        if wish.name in taken:
+    if request.name:
+        if request.name in taken:
             raise InputError(
-                f"there is a hold named {wish.name!r} already",
+                f"there is a hold named {request.name!r} already",
                 field="--name",
                 advice="choose another name, or end that one ('numawise ps')",
             )
-        return wish.name
+        return request.name
     base = os.path.basename(command[0]) if command else "hold"  # noqa: PTH119 - a command is text
     base = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in base)[:48] or "hold"
     found, number = base, 2

@@ -1,39 +1,28 @@
 """Why a job finds no room now: the answer as a value, and the shared pool's reasons."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS, Site
-from numawise.apps.launch.request import Wish
+from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS
+from numawise.apps.launch.request import JobRequest
 from numawise.engine.admit import Crashed, Rejected
 from numawise.engine.failure import SMT_ALIGNMENT
 from numawise.engine.state import NodeState
+from numawise.render.words import bytes_text
 from numawise.request.model import MEMORY
 from numawise.results.hold import Hold
+from numawise.results.placement import Capacity, NoRoom
 
 
-@dataclass(frozen=True, slots=True)
-class NoRoom:
-    """The machine has it, but not now."""
-
-    reason: str
-    """One sentence: what is short, and by how much."""
-    holders: tuple[Hold, ...] = ()
-    """Who holds what is missing."""
-    message: str = ""
-    """What a kubelet would have said."""
-    advice: str = ""
-    """What to ask for instead, where that is plain."""
-
-
-def pool_shortage(pool: int, holds: Sequence[Hold], wish: Wish) -> NoRoom | None:
+def pool_shortage(pool: int, holds: Sequence[Hold], request: JobRequest) -> NoRoom | None:
     """Why the shared pool cannot take one more."""
     if not pool:
         return NoRoom("no CPU is left in the shared pool", tuple(h for h in holds if h.grant.cpus))
     promised = sum(hold.grant.cpu_limit for hold in holds)
     left = pool.bit_count() * 1000 - promised
-    if wish.cpus > left:
-        reason = f"{cpus_text(wish.cpus)} asked for in the shared pool, {cpus_text(max(left, 0))} of it left"
+    if request.cpus > left:
+        reason = (
+            f"{cpus_text(request.cpus)} asked for in the shared pool, {cpus_text(max(left, 0))} of it left"
+        )
         return NoRoom(reason, tuple(h for h in holds if h.grant.cpus or h.grant.cpu_limit))
     return None
 
@@ -59,14 +48,6 @@ def gpus_text(count: int) -> str:
     return f"{count} GPU{'' if count == 1 else 's'}" if count else "no GPUs"
 
 
-def size_text(size: int) -> str:
-    """``1.5 GiB``, ``300 MiB``."""
-    for unit, shift in (("TiB", 40), ("GiB", 30), ("MiB", 20)):
-        if size >= 1 << shift:
-            return f"{size / (1 << shift):.1f}".removesuffix(".0") + f" {unit}"
-    return f"{size} bytes"
-
-
 # --------------------------------------------------------------------------------------------------
 # Why the engine found no room, in the user's words: what is short, by how much, and who holds it.
 #
@@ -77,27 +58,31 @@ def size_text(size: int) -> str:
 
 
 def shortage(
-    site: Site, holds: Sequence[Hold], wish: Wish, state: NodeState, decision: Rejected | Crashed
+    capacity: Capacity,
+    holds: Sequence[Hold],
+    request: JobRequest,
+    state: NodeState,
+    decision: Rejected | Crashed,
 ) -> NoRoom:
     """What is short, in the user's words; the kubelet's go along."""
     said = decision.message
     if isinstance(decision, Crashed):
         return NoRoom(f"the request breaks the rules: {said}", (), said)
-    free = state.cpu.shared & ~site.reserved
+    free = state.cpu.shared & ~capacity.reserved
     exclusive = tuple(hold for hold in holds if hold.grant.cpus)
-    if wish.whole_cpus > free.bit_count():
-        return NoRoom(f"{cpus_text(wish.cpus)} asked for, {free.bit_count()} free", exclusive)
+    if request.whole_cpus > free.bit_count():
+        return NoRoom(f"{cpus_text(request.cpus)} asked for, {free.bit_count()} free", exclusive)
     if decision.reason == SMT_ALIGNMENT:
-        return _cores_shortage(site, wish, exclusive, free, said)
+        return _cores_shortage(capacity, request, exclusive, free, said)
     left = {numa: books.tables[MEMORY].free for numa, books in state.memory.numa.items()}
     booked = tuple(hold for hold in holds if hold.grant.memory)
-    if wish.memory > sum(left.values()):
-        reason = f"{size_text(wish.memory)} of memory asked for, {size_text(sum(left.values()))} free"
+    if request.memory > sum(left.values()):
+        reason = f"{bytes_text(request.memory)} of memory asked for, {bytes_text(sum(left.values()))} free"
         return NoRoom(reason, booked)
-    asked = {WORDS.get(name, name): count for name, count in wish.devices}
-    if wish.nics:
-        asked[NIC_RESOURCE] = asked.get(NIC_RESOURCE, 0) + wish.nics
-    for plugin in site.machine.plugins:
+    asked = {WORDS.get(name, name): count for name, count in request.devices}
+    if request.nics:
+        asked[NIC_RESOURCE] = asked.get(NIC_RESOURCE, 0) + request.nics
+    for plugin in capacity.machine.plugins:
         taken = state.devices.allocated.get(plugin.resource, frozenset())
         rest = len({device.id for device in plugin.devices} - taken)
         if asked.get(plugin.resource, 0) > rest:
@@ -106,27 +91,29 @@ def shortage(
             return NoRoom(reason, having)
     if decision.provider == "memory":
         reason = (
-            f"{size_text(wish.memory)} of memory would have to come from several NUMA nodes, "
+            f"{bytes_text(request.memory)} of memory would have to come from several NUMA nodes, "
             "and jobs that keep to some of these have memory there"
         )
         return NoRoom(reason, booked, said)
     parts = [
         f"NUMA {numa} has {(free & cpus).bit_count()} CPUs"
-        + (f" and {size_text(left[numa])}" if numa in left else "")
-        for numa, cpus in (site.cpus or {}).items()
+        + (f" and {bytes_text(left[numa])}" if numa in left else "")
+        for numa, cpus in (capacity.cpus or {}).items()
     ]
-    reason = f"it is free, but not together as policy {wish.policy} wants it ({', '.join(parts)} free)"
+    reason = f"it is free, but not together as policy {request.policy} wants it ({', '.join(parts)} free)"
     return NoRoom(reason, tuple(holds), f"{decision.reason}: {said}")
 
 
-def _cores_shortage(site: Site, wish: Wish, exclusive: tuple[Hold, ...], free: int, said: str) -> NoRoom:
-    threads = site.machine.layout.threads_per_core
-    count = wish.whole_cpus
+def _cores_shortage(
+    capacity: Capacity, request: JobRequest, exclusive: tuple[Hold, ...], free: int, said: str
+) -> NoRoom:
+    threads = capacity.machine.layout.threads_per_core
+    count = request.whole_cpus
     if count % threads:
         reason = f"{count} CPUs are no whole number of cores, which have {threads} threads here"
         fitting = " or ".join(
             str(n) for n in (count // threads * threads, -(-count // threads) * threads) if n
         )
         return NoRoom(reason, exclusive, said, f"ask for {fitting}")
-    cores = sum(free & core == core for core in site.machine.layout.cores.values())
+    cores = sum(free & core == core for core in capacity.machine.layout.cores.values())
     return NoRoom(f"{count // threads} whole cores asked for, {cores} free", exclusive, said)

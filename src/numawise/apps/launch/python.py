@@ -12,49 +12,24 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from numawise.apps.launch.capacity import with_strangers
+from numawise.apps.launch.capacity import with_gpu_users
 from numawise.apps.launch.environment import MODE, job_environment, joined
 from numawise.apps.launch.holds import Taken
-from numawise.apps.launch.no_room import NoRoom
-from numawise.apps.launch.request import make_wish
-from numawise.apps.launch.run import Job, open_holdings, take_patiently, this_site
+from numawise.apps.launch.request import read_request
+from numawise.apps.launch.run import Job, capacity_here, open_holdings, take_patiently
 from numawise.errors import NumawiseError
 from numawise.host import confine, mempolicy
 from numawise.host.settings import read_settings
-from numawise.machine.hardware import Gpu
 from numawise.results.hold import PYTHON
+from numawise.results.placement import Held, NoRoom
 from numawise.rules.model import BEST_EFFORT
 from numawise.sets import ids_of
 
 
 class NoRoomError(NumawiseError):
     """The machine has what was asked for, but not now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What a block of a program has."""
-
-    id: str
-    name: str
-    cpus: tuple[int, ...]
-    """CPUs it may run on."""
-    exclusive: bool
-    """They are its own; otherwise it runs in the shared pool."""
-    mems: tuple[int, ...]
-    """NUMA nodes its memory comes from."""
-    memory: int
-    """Bytes that were promised; 0: no amount was asked for."""
-    gpus: tuple[Gpu, ...]
-    devices: Mapping[str, tuple[str, ...]]
-    aligned: bool
-    bound: bool
-    """The process is kept to it."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables for programs that shall use it."""
-    remarks: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -79,7 +54,7 @@ def hold(
     machine does not have.
     """
     settings = read_settings()
-    wish = make_wish(
+    request = read_request(
         cpus=str(cpus),
         memory=str(memory),
         gpus=gpus,
@@ -91,10 +66,10 @@ def hold(
         name=name,
     )
     environment = dict(os.environ)
-    job = Job(wish, (sys.argv[0] or "python",), wait, confine.AFFINITY, "", environment)
-    site = with_strangers(this_site(settings), wish)
-    with open_holdings(site, environment, settings.ledger) as holdings:
-        taken = take_patiently(holdings, job, os.getpid(), lambda _: None, PYTHON)
+    job = Job(request, (sys.argv[0] or "python",), wait, confine.AFFINITY, "", environment, PYTHON)
+    capacity = with_gpu_users(capacity_here(settings), request)
+    with open_holdings(capacity, environment, settings.ledger) as holdings:
+        taken = take_patiently(holdings, job, os.getpid(), lambda _: None)
         if isinstance(taken, NoRoom):
             raise NoRoomError(taken.reason, "wait for it, or see 'numawise ps' for who holds what")
         try:

@@ -31,7 +31,7 @@ NEAR = (PIX, PXB, PHB, NODE)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RankCpus:
     """What the ranks of this host may share."""
 
     cpus: int
@@ -77,7 +77,7 @@ class TooFew:
     advice: str
 
 
-def room_of(
+def cpus_of_ranks(
     mask: int,
     mems: int,
     *,
@@ -87,7 +87,7 @@ def room_of(
     launcher: int | None = None,
     unbound: str = "",
     tied_by: str = "",
-) -> Room:
+) -> RankCpus:
     """What the ranks may share, out of what the kernel allows this process and what a hold gives it.
 
     ``mask`` and ``mems`` are the process' own; ``cpuset`` is its cgroup's, ``launcher`` the mask of the
@@ -103,22 +103,24 @@ def room_of(
         if within & ~mask and (bound or tied_by):
             who = "the launcher" if bound else f"{tied_by} in the launcher"
             text = f"{who} had bound this rank to CPUs {format_ids(mask)}; the hold's are divided instead"
-            return Room(within, nodes, remarks=(text,))
-        return Room(within & mask or within, nodes)
+            return RankCpus(within, nodes, remarks=(text,))
+        return RankCpus(within & mask or within, nodes)
     remarks: tuple[str, ...] = ()
     if hold is not None:
         text = f"none of the hold's CPUs {format_ids(hold)} may be used here"
         remarks = (f"{text}; CPUs {format_ids(mask)} are divided",)
     if bound:
         text = f"the launcher has bound this rank to CPUs {format_ids(mask)}, and it keeps to them{how}"
-        return Room(mask, nodes, divided=True, remarks=(*remarks, text))
+        return RankCpus(mask, nodes, divided=True, remarks=(*remarks, text))
     if tied_by and reach & ~mask:
         text = f"{tied_by} may have tied the launcher itself to CPUs {format_ids(mask)}"
         remarks = (*remarks, f"{text}; set it for the command only: numawise bind -- env {tied_by} COMMAND")
-    return Room(mask, nodes, remarks=remarks)
+    return RankCpus(mask, nodes, remarks=remarks)
 
 
-def divide(hardware: Hardware, room: Room, gpus: Sequence[Gpu], size: int, by: str = "") -> Shares | TooFew:
+def divide(
+    hardware: Hardware, room: RankCpus, gpus: Sequence[Gpu], size: int, by: str = ""
+) -> Shares | TooFew:
     """Give each of the ranks its part; without a word for how, ``exclusive`` where that is possible."""
     nodes = _nodes(hardware, room.cpus)
     homes, remarks = _homes(hardware, nodes, gpus, size)
@@ -154,7 +156,7 @@ def divide(hardware: Hardware, room: Room, gpus: Sequence[Gpu], size: int, by: s
     return Shares(by, _with_nics(hardware, ranks), remarks)
 
 
-def own_share(hardware: Hardware, room: Room, gpus: Sequence[Gpu], rank: int) -> Shares:
+def own_share(hardware: Hardware, room: RankCpus, gpus: Sequence[Gpu], rank: int) -> Shares:
     """The part of a rank that its launcher has bound on its own (rule 5); the only one in the answer."""
     gpu = gpus[rank % len(gpus)] if gpus else None
     homes, remarks = _homes(hardware, _nodes(hardware, -1), gpus, rank + 1)

@@ -23,7 +23,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class JobRequest:
     """What is asked for."""
 
     cpus: int = 0
@@ -46,7 +46,7 @@ class Wish:
         return self.cpus // 1000 if self.cpus % 1000 == 0 else 0
 
 
-def make_wish(
+def read_request(
     *,
     cpus: str = "",
     memory: str = "",
@@ -57,7 +57,7 @@ def make_wish(
     policy: str = BEST_EFFORT,
     full_cores: bool = False,
     name: str = "",
-) -> Wish:
+) -> JobRequest:
     """Read the flags of a launcher."""
     if policy not in POLICIES:
         raise InputError(
@@ -65,7 +65,7 @@ def make_wish(
         )
     if gpus and gpu_ids:
         raise InputError("cannot be used together", field="--gpus and --gpu-ids", advice="give one of them")
-    wish = Wish(
+    request = JobRequest(
         cpus=parse_cpus(cpus) if cpus else 0,
         memory=parse_size(memory) if memory else 0,
         gpus=gpus,
@@ -76,11 +76,11 @@ def make_wish(
         full_cores=full_cores,
         name=_name(name),
     )
-    if full_cores and not wish.whole_cpus:
+    if full_cores and not request.whole_cpus:
         raise InputError(
             "needs whole CPUs to have alone", field="--full-cores", advice="give --cpus a whole number"
         )
-    return wish
+    return request
 
 
 def parse_cpus(text: str, field: str = "--cpus") -> int:

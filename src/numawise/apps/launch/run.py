@@ -1,8 +1,8 @@
-"""Run a job on CPUs, memory and GPUs that belong together: hold, bind, let go, wait, give back.
+"""The life of a job, be it a command or a container: decide, hold, bind, start, wait, give back.
 
 Rules kept here:
 
-1. The job's process is born first and waits; the hold names it.  So the hold's life is the job's from the
+1. The job's process is forked first and waits; the hold names it.  So the hold's life is the job's from the
    first moment, and whatever dies on the way, nothing stays held by the dead.
 2. The way it is kept to its grant is the best that this host allows, unless one was asked for; where the best
    fails after all, affinity takes its place, and the remarks say so.
@@ -16,35 +16,126 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
-from numawise.apps.launch.capacity import Site, make_site, with_strangers
-from numawise.apps.launch.decide import Placement, place
+from numawise.apps.launch.capacity import capacity_of, with_gpu_users
+from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import MODE, Joined, job_environment, joined
-from numawise.apps.launch.holds import Draw, Holdings, Taken
-from numawise.apps.launch.no_room import NoRoom
-from numawise.apps.launch.request import Wish
+from numawise.apps.launch.holds import Holdings, Taken
+from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, InputError, NumawiseError
 from numawise.host import confine
-from numawise.host.child import NOT_STARTED, CannotStart, Offspring, bear, find_command, leave_as, wait_for
+from numawise.host.child import (
+    NOT_STARTED,
+    CannotStart,
+    WaitingChild,
+    exit_as,
+    find_command,
+    fork_waiting,
+    wait_for,
+)
 from numawise.host.discover import read_live
-from numawise.host.plan import Plan, describe
+from numawise.host.plan import Itself, Plan, describe
 from numawise.host.settings import HostSettings
 from numawise.ledger.place import boot_id, find_ledger, machine_id, shared_group
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import Hardware
-from numawise.results.hold import Hold, Owner
+from numawise.results.hold import RUN, Hold, Owner
+from numawise.results.placement import Capacity, NoRoom, Placement, Preview, Started
 
-FOREVER = float("inf")
 LOOK_AGAIN = 1.0
-"""Seconds after which one who waits for room looks for owners that died."""
+"""Seconds after which one who waits for room looks for owners that died, and the shared pool is followed."""
 NAMESPACE = Path("/proc/self/ns/pid")
+
+OnStarted = Callable[[Started], None]
+OnWaiting = Callable[[NoRoom], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A hold as it is when its job starts, and what the waiting process needs to become that job."""
+
+    hold: Hold
+    itself: Itself
+    environment: Mapping[str, str]
+    command: Sequence[str] | None = None
+    """What to run, where that was not known before."""
+    remarks: tuple[str, ...] = ()
+
+
+class Launch(Protocol):
+    """What differs between starting a command and starting a container."""
+
+    @property
+    def job(self) -> "Job":
+        """What is asked for."""
+
+    def planned(self, hold: Hold, placement: Placement, pid: int) -> Hold:
+        """The hold with how the job will be kept to it, before it is added to the ledger."""
+
+    def ready(self, holdings: Holdings, taken: Taken, child: WaitingChild) -> Ready:
+        """Bind the waiting process, or compose what it shall run."""
+
+    def meanwhile(self, holdings: Holdings, hold: Hold) -> tuple[Callable[[], None] | None, float]:
+        """What to do while the job runs, and how often."""
+
+    def finish(self, holdings: Holdings, hold: Hold, code: int) -> None:
+        """Give the hold back, or leave it to what goes on."""
+
+
+def launch(
+    start: Launch,
+    path: str,
+    settings: HostSettings,
+    on_started: OnStarted,
+    on_waiting: OnWaiting,
+    capacity: Capacity | None = None,
+) -> int | NoRoom:
+    """Decide, hold, bind, start, wait, give back; the exit code of the job, or why there is no room."""
+    job = start.job
+    capacity = with_gpu_users(capacity or capacity_here(settings), job.request)
+    child = fork_waiting(path, job.command)
+    with ExitStack() as closing:
+        try:
+            holdings = closing.enter_context(open_holdings(capacity, job.environment, settings.ledger))
+            taken = take_patiently(holdings, start, child.pid, on_waiting)
+            if isinstance(taken, NoRoom):
+                child.abort()
+                return taken
+            ready = _start(start, holdings, taken, child, on_started)
+        except BaseException:
+            child.abort()
+            raise
+        status = wait_for(child, *start.meanwhile(holdings, ready.hold))
+        code = os.waitstatus_to_exitcode(status)
+        try:
+            start.finish(holdings, ready.hold, code)
+        except NumawiseError:
+            if code == 0:
+                raise  # the job is done, and the next call reaps what it held; but somebody should know
+    return exit_as(status)
+
+
+def _start(
+    start: Launch, holdings: Holdings, taken: Taken, child: WaitingChild, on_started: OnStarted
+) -> Ready:
+    """Bind the waiting process and let it become the job; where that fails, give its hold back."""
+    try:
+        ready = start.ready(holdings, taken, child)
+        on_started(Started(ready.hold, taken.placement, (*taken.placement.remarks, *ready.remarks)))
+        child.exec(ready.itself, ready.environment, ready.command)
+    except BaseException:
+        child.abort()
+        holdings.end(taken.hold, even_alive=True)
+        raise
+    return ready
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to run, and how."""
+    """A command to run, and how."""
 
-    wish: Wish
+    request: JobRequest
     command: tuple[str, ...]
     wait: float = 0.0
     """Seconds to wait for room."""
@@ -52,38 +143,76 @@ class Job:
     """``systemd``, ``cgroup`` or ``affinity``; '': the best."""
     isolate: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    kind: str = RUN
+
+    @property
+    def job(self) -> "Job":
+        """Itself: a command needs nothing more."""
+        return self
+
+    def planned(self, hold: Hold, placement: Placement, pid: int) -> Hold:
+        """The hold with its mode and control group."""
+        mode = confine.choose(self.mode)
+        return replace(hold, mode=mode, group=self.plan(mode, placement, hold.id, pid).group)
+
+    def plan(self, mode: str, placement: Placement, hold: str, pid: int) -> Plan:
+        """What keeps the job to its grant."""
+        return confine.plan(mode, hold, pid, *self._limits(placement))
+
+    def ready(self, holdings: Holdings, taken: Taken, child: WaitingChild) -> Ready:
+        """Keep the waiting process to its grant."""
+        hold, placement = taken.hold, taken.placement
+        try:
+            plan = confine.put(self.mode, hold.id, child.pid, *self._limits(placement))
+        except HostError:
+            _check_waiting(child)
+            raise
+        if plan.mode != hold.mode:
+            _check_waiting(child)
+            hold = replace(hold, mode=plan.mode, group=plan.group)
+            holdings.rebind(hold)
+        if not hold.grant.cpus:
+            holdings.move(hold)  # the pool may have changed since the hold was made
+        new = job_variables(self, placement, hold.id, hold.name, holdings.capacity.hardware)
+        environment = {**new.environment, MODE: hold.mode}
+        return Ready(hold, plan.itself, environment, remarks=(*new.remarks, *plan.remarks))
+
+    def meanwhile(self, holdings: Holdings, hold: Hold) -> tuple[Callable[[], None] | None, float]:
+        """Follow the shared pool, where the job runs in it."""
+        return (None if hold.grant.cpus else _FollowPool(holdings, hold)), LOOK_AGAIN
+
+    def finish(self, holdings: Holdings, hold: Hold, code: int) -> None:  # noqa: ARG002 - whatever the code
+        """Give the hold back, unless something of the job still runs."""
+        holdings.end(hold)
+
+    def _limits(self, placement: Placement) -> tuple[int, int, int, int, str]:
+        """What the job is kept to: CPUs, NUMA nodes, memory, thousandths of a CPU, kind of partition."""
+        limit = placement.grant.cpu_limit
+        return placement.cpus, placement.mems, placement.memory, limit, self.isolate
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A job that is about to run, for whoever tells the user."""
-
-    hold: Hold
-    placement: Placement
-    remarks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What a launcher would do."""
-
-    placement: Placement
-    steps: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...]
-    mode: str
-    remarks: tuple[str, ...] = ()
+def run(
+    job: Job,
+    settings: HostSettings,
+    on_started: OnStarted,
+    on_waiting: OnWaiting,
+    capacity: Capacity | None = None,
+) -> int | NoRoom:
+    """Run a command to its end; its exit code, or why there is no room for it."""
+    path = find_command(job.command[0], job.environment.get("PATH"))
+    if job.isolate and not job.request.whole_cpus:
+        raise InputError(
+            "needs CPUs of its own", field="--isolate", advice="give --cpus a whole number of CPUs"
+        )
+    return launch(job, path, settings, on_started, on_waiting, capacity)
 
 
-Tell = Callable[[Started], None]
-TellWaiting = Callable[[NoRoom], None]
-
-
-def this_site(settings: HostSettings, root: Path | None = None) -> Site:
+def capacity_here(settings: HostSettings, root: Path | None = None) -> Capacity:
     """The machine we are on, as far as it can be given to jobs."""
-    return make_site(read_live(root), settings.reserved_cpus)
+    return capacity_of(read_live(root), settings.reserved_cpus)
 
 
-def open_holdings(site: Site, environment: Mapping[str, str], ledger: str = "") -> Holdings:
+def open_holdings(capacity: Capacity, environment: Mapping[str, str], ledger: str = "") -> Holdings:
     """This host's holds; ``ledger`` is a path that was asked for."""
     uid = os.geteuid()
     where = {**environment, "NUMAWISE_LEDGER": ledger} if ledger else environment
@@ -98,56 +227,20 @@ def open_holdings(site: Site, environment: Mapping[str, str], ledger: str = "") 
         namespace = 0
     who = Owner(uid=uid, user=user, boot=boot_id(), namespace=namespace)
     opened = Ledger.open(found.path, machine_id(), access=found.access)
-    return Holdings(opened, replace(site, remarks=(*site.remarks, *found.remarks)), who)
+    return Holdings(opened, replace(capacity, remarks=(*capacity.remarks, *found.remarks)), who)
 
 
-def run(
-    job: Job, settings: HostSettings, tell: Tell, waiting: TellWaiting, site: Site | None = None
-) -> int | NoRoom:
-    """Run a job to its end; its exit code, or why there is no room for it."""
-    path = find_command(job.command[0], job.environment.get("PATH"))
-    site = with_strangers(site or this_site(settings), job.wish)
-    _check_isolation(job)
-    child = bear(path, job.command)
-    with ExitStack() as closing:
-        try:
-            holdings = closing.enter_context(open_holdings(site, job.environment, settings.ledger))
-            taken = take_patiently(holdings, job, child.pid, waiting)
-            if isinstance(taken, NoRoom):
-                child.give_up()
-                return taken
-            hold = _bind(holdings, job, child, taken, tell)
-        except BaseException:
-            child.give_up()
-            raise
-        shared = not hold.grant.cpus
-        watch = _Watch(holdings, hold) if shared else None
-        status = wait_for(child, watch)
-        try:
-            holdings.end(hold)
-        except NumawiseError:
-            if os.waitstatus_to_exitcode(status) == 0:
-                raise  # the job is done, and the next call reaps what it held; but somebody should know
-    return leave_as(status)
-
-
-def take_patiently(
-    holdings: Holdings,
-    job: Job,
-    pid: int,
-    waiting: TellWaiting,
-    kind: str = "run",
-    draw: Draw | None = None,
-) -> Taken | NoRoom:
+def take_patiently(holdings: Holdings, start: Launch, pid: int, on_waiting: OnWaiting) -> Taken | NoRoom:
     """Make the hold, waiting for room as long as the job may."""
+    job = start.job
 
     def attempt(ticket: str = "") -> Taken | NoRoom:
         return holdings.take(
-            job.wish,
+            job.request,
             pid,
-            kind=kind,
+            kind=job.kind,
             command=job.command,
-            draw=draw or (lambda hold, placement: _drawn(job, hold, placement, pid)),
+            planned=lambda hold, placement: start.planned(hold, placement, pid),
             labels=(("isolated", job.isolate),) if job.isolate else (),
             ticket=ticket,
         )
@@ -155,9 +248,9 @@ def take_patiently(
     found = attempt()
     if isinstance(found, Taken) or job.wait <= 0:
         return found
-    waiting(found)
+    on_waiting(found)
     until = time.monotonic() + job.wait
-    ticket = holdings.queue(job.wish)
+    ticket = holdings.queue(job.request)
     try:
         while isinstance(found, NoRoom):
             version = holdings.ledger.version()
@@ -174,34 +267,34 @@ def take_patiently(
     return found
 
 
-def preview(job: Job, site: Site, holds: Sequence[Hold], *, here: bool) -> Preview | NoRoom:
+def preview(job: Job, capacity: Capacity, holds: Sequence[Hold], *, here: bool) -> Preview | NoRoom:
     """What ``run`` would do; ``here``: on this very machine, so that its control groups can be told."""
-    found = place(site, holds, job.wish, "preview")
+    found = place(capacity, holds, job.request, "preview")
     if isinstance(found, NoRoom):
         return found
-    new = _environment(job, found, "HOLD", job.wish.name or "NAME", site.hardware)
+    new = job_variables(job, found, "HOLD", job.request.name or "NAME", capacity.hardware)
     changed = tuple(item for item in new.environment.items() if job.environment.get(item[0]) != item[1])
     if not here:
         return Preview(found, (), changed, "", (*found.remarks, *new.remarks))
     mode = confine.choose(job.mode)
-    plan = _plan(mode, job, found, "HOLD", os.getpid())
+    plan = job.plan(mode, found, "HOLD", os.getpid())
     return Preview(found, describe(plan), changed, mode, (*found.remarks, *new.remarks, *plan.remarks))
 
 
 def imagined(
     machine: str | None, settings: HostSettings, environment: Mapping[str, str]
-) -> tuple[Site, tuple[Hold, ...], bool]:
+) -> tuple[Capacity, tuple[Hold, ...], bool]:
     """Where a preview takes place: on this machine with its holds, or on one of a file where nothing runs."""
     if machine:
         from numawise.inputs.machine import read_machine  # noqa: PLC0415 - reads every form of machine
 
-        return make_site(read_machine(machine).hardware, settings.reserved_cpus), (), False
-    site = this_site(settings)
-    with open_holdings(site, environment, settings.ledger) as holdings:
-        return site, holdings.live(), True
+        return capacity_of(read_machine(machine).hardware, settings.reserved_cpus), (), False
+    capacity = capacity_here(settings)
+    with open_holdings(capacity, environment, settings.ledger) as holdings:
+        return capacity, holdings.live(), True
 
 
-class _Watch:
+class _FollowPool:
     """Follows the shared pool for one job, when somebody else changed the ledger."""
 
     def __init__(self, holdings: Holdings, hold: Hold) -> None:
@@ -219,59 +312,12 @@ class _Watch:
             return  # the job goes on with the CPUs it has
 
 
-def _drawn(job: Job, hold: Hold, placement: Placement, pid: int) -> Hold:
-    mode = confine.choose(job.mode)
-    return replace(hold, mode=mode, group=_plan(mode, job, placement, hold.id, pid).group)
-
-
-def _plan(mode: str, job: Job, placement: Placement, hold: str, pid: int) -> Plan:
-    return confine.plan(mode, hold, pid, *_limits(job, placement))
-
-
-def _limits(job: Job, placement: Placement) -> tuple[int, int, int, int, str]:
-    """What the job is kept to: CPUs, NUMA nodes, memory, thousandths of a CPU, kind of partition."""
-    limit = placement.grant.cpu_limit
-    return placement.cpus, placement.mems, placement.memory, limit, job.isolate
-
-
-def _bind(holdings: Holdings, job: Job, child: Offspring, taken: Taken, tell: Tell) -> Hold:
-    """Keep the waiting process to its grant, and let it go; the hold as it is then."""
-    hold, placement = taken.hold, taken.placement
-    try:
-        try:
-            plan = confine.put(job.mode, hold.id, child.pid, *_limits(job, placement))
-        except HostError:
-            _check_waiting(child)
-            raise
-        if plan.mode != hold.mode:
-            _check_waiting(child)
-            hold = replace(hold, mode=plan.mode, group=plan.group)
-            holdings.rebind(hold)
-        if not hold.grant.cpus:
-            holdings.move(hold)  # the pool may have changed since the hold was made
-        new = _environment(job, placement, hold.id, hold.name, holdings.site.hardware)
-        tell(Started(hold, placement, (*placement.remarks, *new.remarks, *plan.remarks)))
-        child.let_go(plan.itself, {**new.environment, MODE: hold.mode})
-    except BaseException:
-        child.give_up()
-        holdings.end(hold, even_alive=True)
-        raise
-    return hold
-
-
-def _check_waiting(child: Offspring) -> None:
+def _check_waiting(child: WaitingChild) -> None:
     """Somebody may have killed it meanwhile; what went wrong then is no fault of this host."""
     if child.ended():
         raise CannotStart("the job's process ended before it could start", NOT_STARTED)
 
 
-def _environment(job: Job, placement: Placement, hold: str, name: str, hardware: Hardware) -> Joined:
+def job_variables(job: Job, placement: Placement, hold: str, name: str, hardware: Hardware) -> Joined:
     """The job's environment, and what to say about what was replaced in it."""
     return joined(job.environment, job_environment(placement, hold, name, hardware))
-
-
-def _check_isolation(job: Job) -> None:
-    if job.isolate and not job.wish.whole_cpus:
-        raise InputError(
-            "needs CPUs of its own", field="--isolate", advice="give --cpus a whole number of CPUs"
-        )

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.launch.environment import HOLD
 from numawise.apps.verify.grade import grade
 from numawise.apps.verify.model import Finding, Seen, Stranger, Verdict, Wanted, Weight
 from numawise.apps.verify.sources import GLANCE, HERE, boot_time, busy_threads
@@ -37,7 +36,7 @@ from numawise.host.placed import (
 )
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_of, short_address
-from numawise.results.hold import Hold
+from numawise.results.hold import HOLD_VARIABLE, Hold
 from numawise.sets import bits_of
 
 TICKS = 100
@@ -166,7 +165,7 @@ class Host:
         if self._marks is None:
             self._marks = {}
             for pid in self.table():
-                mark = variable_of(self.root, pid, HOLD)
+                mark = variable_of(self.root, pid, HOLD_VARIABLE)
                 if mark:
                     self._marks.setdefault(mark, set()).add(pid)
         return self._marks

@@ -57,7 +57,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ContainerCommand:
     """What the user wrote."""
 
     engine: str
@@ -112,7 +112,7 @@ class Given:
         return found
 
 
-def read_command(engine: str, words: tuple[str, ...]) -> Given:
+def read_command(engine: str, words: tuple[str, ...]) -> ContainerCommand:
     """Take a command line apart, without the engine's own name."""
     if words[:1] == (engine,):
         words = words[1:]
@@ -141,7 +141,9 @@ def read_command(engine: str, words: tuple[str, ...]) -> Given:
     if at < len(words) and words[at] == "--":
         ends, at = ("--",), at + 1
     verbs = words[begin : words.index(verb, begin) + 1]
-    given = Given(engine, before, verbs, options, ends, "".join(words[at : at + 1]), words[at + 1 :])
+    given = ContainerCommand(
+        engine, before, verbs, options, ends, "".join(words[at : at + 1]), words[at + 1 :]
+    )
     if not given.image and not given.helps:
         raise InputError(
             f"{engine} {verb} names no image", field=engine, advice="put the image after the engine's options"
@@ -225,7 +227,9 @@ def _boolean(engine: str, typed: str, value: str) -> None:
         raise InputError(f"{typed}={value} is neither true nor false", field=engine)
 
 
-def refuse_conflicts(given: Given, *, memory: bool, gpus: bool, inherited: Mapping[str, str]) -> None:
+def refuse_conflicts(
+    given: ContainerCommand, *, memory: bool, gpus: bool, inherited: Mapping[str, str]
+) -> None:
     """Refuse what the user gave to the engine though numawise decides it.
 
     ``memory``: an amount was given to numawise; ``gpus``: GPUs were.
@@ -264,7 +268,7 @@ def refuse_conflicts(given: Given, *, memory: bool, gpus: bool, inherited: Mappi
         )
 
 
-def _conflict(given: Given, option: Option, advice: str) -> InputError:
+def _conflict(given: ContainerCommand, option: Option, advice: str) -> InputError:
     shown = option.typed if option.value is None else f"{option.typed} {option.value}"
     return InputError(
         f"{shown} is for numawise to decide", field=f"{given.engine} {given.verb[-1]}", advice=advice

@@ -2,8 +2,8 @@
 
 Rules kept here:
 
-1. The engine's client is born first and waits; the hold names it.  When the container's id is known, the hold
-   names the container, too; when the client has ended, the container alone.
+1. The engine's client is forked first and waits; the hold names it.  When the container's id is known, the
+   hold names the container, too; when the client has ended, the container alone.
 2. The client has terminal, standard streams and signals; its exit status is ours.
 3. When it has ended, the engine is asked: a container that has ended for good gives its hold back at once,
    one that goes on (detached, or starting again) keeps it.  While the engine is silent, the hold stays.
@@ -13,24 +13,22 @@ Rules kept here:
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from numawise.apps.launch.capacity import Site, pool_cpus, pool_of, with_strangers
-from numawise.apps.launch.containers.command import Given, refuse_conflicts
+from numawise.apps.launch.containers.command import ContainerCommand, refuse_conflicts
 from numawise.apps.launch.containers.life import engine_labels, made_only, move_container, owned_by
 from numawise.apps.launch.containers.options import DOCKER, PODMAN
-from numawise.apps.launch.containers.setup import Gear, Shell, compose
-from numawise.apps.launch.decide import Placement, place
+from numawise.apps.launch.containers.setup import ContainerGpuSetup, Shell, compose
+from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import job_environment
 from numawise.apps.launch.holds import Holdings, Taken
-from numawise.apps.launch.no_room import NoRoom
-from numawise.apps.launch.request import NAME, Wish
-from numawise.apps.launch.run import Job, Started, Tell, TellWaiting, open_holdings, take_patiently, this_site
+from numawise.apps.launch.request import NAME, JobRequest
+from numawise.apps.launch.run import Job, OnStarted, OnWaiting, Ready, launch
 from numawise.errors import HostError, InputError, NumawiseError
 from numawise.host import containers as engines
-from numawise.host.child import CannotStart, bear, find_command, leave_as, wait_for
+from numawise.host.child import CannotStart, WaitingChild, find_command
 from numawise.host.containers import Container, Engine, Silent, inspect, keeps_hold, labelled
 from numawise.host.plan import Itself
 from numawise.host.processes import allowed_of
@@ -38,6 +36,7 @@ from numawise.host.settings import HostSettings
 from numawise.machine.hardware import Hardware
 from numawise.quantity import parse_size
 from numawise.results.hold import CONTAINER, Hold
+from numawise.results.placement import Capacity, NoRoom, Placement, pool_cpus, pool_of
 from numawise.sets import format_ids
 
 LOOK_FOR_ID = 0.25
@@ -46,15 +45,15 @@ NOTHING_MADE = 125
 """The exit status of a client whose engine made no container, or could not start it."""
 SHORTEST_ID = 12
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerJob:
     """What to start, and how."""
 
-    given: Given
-    wish: Wish
+    given: ContainerCommand
+    request: JobRequest
     wait: float = 0.0
     cdi: bool = False
     variables: bool = True
@@ -62,16 +61,18 @@ class ContainerJob:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def container_wish(given: Given, wish: Wish, inherited: Mapping[str, str]) -> Wish:
-    """The wish with what the engine's own options add to it (rule 5); refuse what contradicts it."""
-    gpus = bool(wish.gpus or wish.gpu_ids)
-    refuse_conflicts(given, memory=bool(wish.memory), gpus=gpus, inherited=inherited)
+def container_request(
+    given: ContainerCommand, request: JobRequest, inherited: Mapping[str, str]
+) -> JobRequest:
+    """The request with what the engine's own options add to it (rule 5); refuse what contradicts it."""
+    gpus = bool(request.gpus or request.gpu_ids)
+    refuse_conflicts(given, memory=bool(request.memory), gpus=gpus, inherited=inherited)
     field_name = f"{given.engine} {given.verb[-1]} --memory"
     typed = given.value("memory")
-    memory = parse_size(typed, field_name) if typed.strip("0") else wish.memory  # 0: no limit
+    memory = parse_size(typed, field_name) if typed.strip("0") else request.memory  # 0: no limit
     named = given.value("name")
-    name = wish.name or (named if NAME.fullmatch(named) else "")
-    return replace(wish, memory=memory, name=name)
+    name = request.name or (named if NAME.fullmatch(named) else "")
+    return replace(request, memory=memory, name=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +88,20 @@ class Printed:
         return (*self.placement.remarks, *self.shell.remarks)
 
 
-def printed(job: ContainerJob, site: Site, holds: Sequence[Hold], *, here: bool) -> Printed | NoRoom:
+def printed(job: ContainerJob, capacity: Capacity, holds: Sequence[Hold], *, here: bool) -> Printed | NoRoom:
     """The command that would be run; ``here``: on this very machine, so that its files can be looked at."""
-    found = place(site, holds, job.wish, "preview")
+    found = place(capacity, holds, job.request, "preview")
     if isinstance(found, NoRoom):
         return found
-    gear = gear_of(job) if here else Gear(cdi=job.cdi)
-    return Printed(_composed(job, found, site.hardware, gear), found)
+    gpu_setup = gpu_setup_of(job) if here else ContainerGpuSetup(cdi=job.cdi)
+    return Printed(_composed(job, found, capacity.hardware, gpu_setup), found)
 
 
-def gear_of(job: ContainerJob) -> Gear:
+def gpu_setup_of(job: ContainerJob) -> ContainerGpuSetup:
     """How this host gives GPUs to containers; CDI files are looked at only where they matter."""
     cdi = job.cdi or _podman_in_disguise(job)
     described = engines.cdi_devices() if cdi or job.given.engine == PODMAN else {}
-    return Gear(cdi=cdi, cdi_devices=described, groups=engines.group_of_file)
+    return ContainerGpuSetup(cdi=cdi, cdi_devices=described, groups=engines.group_of_file)
 
 
 def _podman_in_disguise(job: ContainerJob) -> bool:
@@ -116,7 +117,7 @@ def _composed(
     job: ContainerJob,
     placement: Placement,
     hardware: Hardware,
-    gear: Gear,
+    gpu_setup: ContainerGpuSetup,
     hold: Hold | None = None,
     cidfile: str = "",
 ) -> Shell:
@@ -128,7 +129,7 @@ def _composed(
         job.given,
         replace(placement, environment=told),
         hardware,
-        gear=gear,
+        gpu_setup=gpu_setup,
         hold=hold.id if hold else "",
         cidfile=cidfile,
         inherited=job.environment,
@@ -146,62 +147,16 @@ def engine_for(job: ContainerJob) -> Engine:
 
 
 def run_container(
-    job: ContainerJob, settings: HostSettings, tell: Tell, waiting: TellWaiting, say: Say
+    job: ContainerJob, settings: HostSettings, on_started: OnStarted, on_waiting: OnWaiting, report: Report
 ) -> int | NoRoom:
     """Start a container, and wait for the client to end; its exit code, or why there is no room."""
     path = find_command(job.given.engine, job.environment.get("PATH"))
-    engine = engine_for(job)
-    gear = gear_of(job)
-    site = with_strangers(this_site(settings), job.wish)
-    with _file_for_id(job) as cidfile, ExitStack() as closing:
-        child = bear(path, (job.given.engine,))
-        try:
-            holdings = closing.enter_context(open_holdings(site, job.environment, settings.ledger))
-            taken = _take(holdings, job, engine, child.pid, waiting)
-            if isinstance(taken, NoRoom):
-                child.give_up()
-                return taken
-        except BaseException:
-            child.give_up()
-            raise
-        hold, placement = taken.hold, taken.placement
-        try:
-            shell = _composed(job, placement, site.hardware, gear, hold, str(cidfile))
-            remarks = (*placement.remarks, *shell.remarks, *holdings.silent)
-            tell(Started(replace(hold, mode=job.given.engine), placement, remarks))
-            child.let_go(Itself(), job.environment, shell.argv)
-        except BaseException:
-            child.give_up()
-            holdings.end(hold, even_alive=True)
-            raise
-        start = _Start(holdings, engine, hold, placement, cidfile, say)
-        status = wait_for(child, None if job.given.detached else start.look, LOOK_FOR_ID)
-        try:
-            start.finish(os.waitstatus_to_exitcode(status), detached=job.given.detached)
-        except NumawiseError:
-            if os.waitstatus_to_exitcode(status) == 0:
-                raise  # all went well but the books; the next call reaps, but somebody should know
-    return leave_as(status)
+    with _file_for_id(job) as cidfile:
+        start = _ContainerStart(job, engine_for(job), gpu_setup_of(job), cidfile, report)
+        return launch(start, path, settings, on_started, on_waiting)
 
 
-def _take(
-    holdings: Holdings, job: ContainerJob, engine: Engine, pid: int, waiting: TellWaiting
-) -> Taken | NoRoom:
-    """Make the hold for the client that waits."""
-    given = job.given
-    # The engine's options may carry secrets (-e), and others read the ledger.
-    words = (given.engine, *given.verb, given.image, *given.command)
-
-    def drawn(hold: Hold, _: Placement) -> Hold:
-        owner = replace(hold.owner, engine=given.engine)
-        return replace(hold, owner=owner, command=words, labels=engine_labels(engine, given.verb[-1]))
-
-    name = given.value("name") or image_name(given.image)
-    launched = Job(job.wish, (name,), job.wait, environment=job.environment)
-    return take_patiently(holdings, launched, pid, waiting, CONTAINER, drawn)
-
-
-def become_client(given: Given, words: Sequence[str], environment: Mapping[str, str]) -> None:
+def become_client(given: ContainerCommand, words: Sequence[str], environment: Mapping[str, str]) -> None:
     """Become the engine's client, for its help; never return."""
     path = find_command(given.engine, environment.get("PATH"))
     os.execve(path, [given.engine, *words], dict(environment))  # noqa: S606 - what the user typed
@@ -236,18 +191,49 @@ def _file_for_id(job: ContainerJob) -> Iterator[Path]:
             folder.rmdir()
 
 
-class _Start:
-    """A container between the client's start and its end."""
+class _ContainerStart:
+    """What ``launch`` needs to know of a container; it follows the container from its start to its end."""
 
     def __init__(
-        self, holdings: Holdings, engine: Engine, hold: Hold, placement: Placement, cidfile: Path, say: Say
+        self,
+        container: ContainerJob,
+        engine: Engine,
+        gpu_setup: ContainerGpuSetup,
+        cidfile: Path,
+        report: Report,
     ) -> None:
-        self.holdings = holdings
+        given = container.given
+        name = given.value("name") or image_name(given.image)
+        self.job = Job(
+            container.request, (name,), container.wait, environment=container.environment, kind=CONTAINER
+        )
+        self.container_job = container
         self.engine = engine
-        self.hold = hold
-        self.placement = placement
+        self.gpu_setup = gpu_setup
         self.cidfile = cidfile
-        self.say = say
+        self.report = report
+
+    def planned(self, hold: Hold, placement: Placement, pid: int) -> Hold:  # noqa: ARG002 - the engine binds
+        """The hold with its engine."""
+        given = self.container_job.given
+        # The engine's options may carry secrets (-e), and others read the ledger.
+        words = (given.engine, *given.verb, given.image, *given.command)
+        owner = replace(hold.owner, engine=given.engine)
+        labels = engine_labels(self.engine, given.verb[-1])
+        return replace(hold, owner=owner, command=words, labels=labels)
+
+    def ready(self, holdings: Holdings, taken: Taken, child: WaitingChild) -> Ready:  # noqa: ARG002
+        """The engine's command, with the grant put in."""
+        self.holdings, self.hold, self.placement = holdings, taken.hold, taken.placement
+        hardware = holdings.capacity.hardware
+        job = self.container_job
+        shell = _composed(job, taken.placement, hardware, self.gpu_setup, taken.hold, str(self.cidfile))
+        named = replace(taken.hold, mode=job.given.engine)
+        return Ready(named, Itself(), job.environment, shell.argv, (*shell.remarks, *holdings.silent))
+
+    def meanwhile(self, holdings: Holdings, hold: Hold) -> tuple[Callable[[], None] | None, float]:  # noqa: ARG002
+        """Look for the container's id; a client that only makes the container ends soon."""
+        return (None if self.container_job.given.detached else self.look), LOOK_FOR_ID
 
     def look(self) -> None:
         """While the client runs: record the container as soon as its id is known and it runs."""
@@ -258,7 +244,7 @@ class _Start:
             with suppress(NumawiseError):  # the client counts for the hold meanwhile
                 self._record(container, client=True)
 
-    def finish(self, code: int, *, detached: bool) -> None:
+    def finish(self, holdings: Holdings, hold: Hold, code: int) -> None:  # noqa: ARG002 - known from ``ready``
         """After the client's end: the container keeps the hold, or it is given back."""
         found = self._id()
         if not found and code == NOTHING_MADE and not self.hold.owner.container:
@@ -266,7 +252,7 @@ class _Start:
             return
         container = self._container(found)
         if isinstance(container, Silent):
-            self.say(
+            self.report(
                 f"{self.engine.name} does not answer, so {self.hold.name} stays held: {container.reason}"
             )
             if found:
@@ -274,7 +260,7 @@ class _Start:
         elif keeps_hold(container, made_only=made_only(self.hold)):
             assert container is not None
             self._record(container, client=False)
-            if detached:
+            if self.container_job.given.detached:
                 self._check(container)
         else:
             self.holdings.end(self.hold, even_alive=True)
@@ -303,18 +289,18 @@ class _Start:
         self.hold = hold
         if hold.grant.cpus:
             return
-        holds, site = self.holdings.ledger.holds(), self.holdings.site
-        cpus = pool_cpus(site, pool_of(site, holds), hold.grant.near)
+        holds, capacity = self.holdings.ledger.holds(), self.holdings.capacity
+        cpus = pool_cpus(capacity, pool_of(capacity, holds), hold.grant.near)
         if cpus != self.placement.cpus:
             problem = move_container(hold, cpus)
             if problem:
-                self.say(problem)
+                self.report(problem)
 
     def _check(self, container: Container) -> None:
-        """Say so when the container runs on other CPUs than it was granted."""
+        """Report so when the container runs on other CPUs than it was granted."""
         allowed = allowed_of(container.pid) if container.pid else None
         if allowed is not None and self.hold.grant.cpus and allowed[0] != self.placement.cpus:
-            self.say(
+            self.report(
                 f"container {container.id[:12]} runs on CPUs {format_ids(allowed[0])}, not on "
                 f"{format_ids(self.placement.cpus)}, as it was granted"
             )

@@ -17,9 +17,8 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from numawise.apps.launch.containers.command import Given
+from numawise.apps.launch.containers.command import ContainerCommand
 from numawise.apps.launch.containers.options import PODMAN
-from numawise.apps.launch.decide import Placement
 from numawise.apps.launch.environment import (
     BOUND_BY,
     CUDA,
@@ -36,6 +35,7 @@ from numawise.errors import HostError
 from numawise.host.containers import LABEL
 from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import pci_by_address, short_address
+from numawise.results.placement import Placement
 from numawise.sets import format_ids
 
 Lines = tuple[tuple[str, ...], ...]
@@ -66,7 +66,7 @@ class Shell:
 
 
 @dataclass(frozen=True, slots=True)
-class Gear:
+class ContainerGpuSetup:
     """How this host hands GPUs to containers."""
 
     cdi: bool = False
@@ -78,11 +78,11 @@ class Gear:
 
 
 def compose(
-    given: Given,
+    given: ContainerCommand,
     placement: Placement,
     hardware: Hardware,
     *,
-    gear: Gear | None = None,
+    gpu_setup: ContainerGpuSetup | None = None,
     hold: str = "",
     cidfile: str = "",
     inherited: Mapping[str, str] = {},
@@ -94,9 +94,9 @@ def compose(
     ``hold`` is the id of the hold, ``cidfile`` a file for the container's id, ``file_variables`` the names in
     the user's ``--env-file``.
     """
-    gear = gear or Gear()
+    gpu_setup = gpu_setup or ContainerGpuSetup()
     own = given.environment(inherited)
-    added: list[tuple[str, ...]] = [*gpu_lines(given.engine, placement.gpus, hardware, gear)]
+    added: list[tuple[str, ...]] = [*gpu_lines(given.engine, placement.gpus, hardware, gpu_setup)]
     if placement.cpus:
         added.append((f"--cpuset-cpus={format_ids(placement.cpus)}",))
     if placement.mems:
@@ -120,7 +120,7 @@ def compose(
         (*given.ends, given.image),
         *((given.command,) if given.command else ()),
     )
-    return Shell(lines, tuple(_remarks(given, placement, own, gear)))
+    return Shell(lines, tuple(_remarks(given, placement, own, gpu_setup)))
 
 
 def size(amount: int) -> str:
@@ -131,7 +131,7 @@ def size(amount: int) -> str:
     return f"{amount}b"
 
 
-def gpu_lines(engine: str, gpus: tuple[Gpu, ...], hardware: Hardware, gear: Gear) -> Lines:
+def gpu_lines(engine: str, gpus: tuple[Gpu, ...], hardware: Hardware, gpu_setup: ContainerGpuSetup) -> Lines:
     """The options that give these GPUs to a container (rule 2)."""
     by_maker: dict[int | None, list[Gpu]] = {}
     for gpu in gpus:
@@ -143,12 +143,14 @@ def gpu_lines(engine: str, gpus: tuple[Gpu, ...], hardware: Hardware, gear: Gear
                 f"the maker of {some[0].name} is unknown, so it cannot be given to a container",
                 advice="name it in the machine file: nvidia.com/gpu, amd.com/gpu or gpu.intel.com/i915",
             )
-        if gear.cdi or (who == NVIDIA and engine == PODMAN):
-            found += [("--device", f"{KINDS[who]}={name}") for name in _cdi_names(who, some, hardware, gear)]
+        if gpu_setup.cdi or (who == NVIDIA and engine == PODMAN):
+            found += [
+                ("--device", f"{KINDS[who]}={name}") for name in _cdi_names(who, some, hardware, gpu_setup)
+            ]
         elif who == NVIDIA:
             found.append(("--gpus", f'"device={",".join(_ids(some, hardware))}"'))
         else:
-            found += _device_files(who, some, hardware, gear)
+            found += _device_files(who, some, hardware, gpu_setup)
     return tuple(found)
 
 
@@ -168,12 +170,12 @@ def _number(gpu: Gpu, hardware: Hardware) -> str:
     return f"{gpu_index(hardware, whole)}:{gpu.name.rpartition(':')[2]}"
 
 
-def _cdi_names(who: int, gpus: list[Gpu], hardware: Hardware, gear: Gear) -> list[str]:
+def _cdi_names(who: int, gpus: list[Gpu], hardware: Hardware, gpu_setup: ContainerGpuSetup) -> list[str]:
     """CDI files name GPUs by UUID, by index, or both; take what is there, else UUIDs."""
     kind = KINDS[who]
-    known = gear.cdi_devices.get(kind, ())
+    known = gpu_setup.cdi_devices.get(kind, ())
     choices = [[gpu.uuid or _number(gpu, hardware) for gpu in gpus], [_number(gpu, hardware) for gpu in gpus]]
-    if not gear.cdi_devices:
+    if not gpu_setup.cdi_devices:
         return choices[0]
     for names in choices:
         if set(names) <= set(known):
@@ -185,7 +187,9 @@ def _cdi_names(who: int, gpus: list[Gpu], hardware: Hardware, gear: Gear) -> lis
     )
 
 
-def _device_files(who: int, gpus: list[Gpu], hardware: Hardware, gear: Gear) -> Iterator[tuple[str, ...]]:
+def _device_files(
+    who: int, gpus: list[Gpu], hardware: Hardware, gpu_setup: ContainerGpuSetup
+) -> Iterator[tuple[str, ...]]:
     """Render nodes, and for AMD the compute interface that all of its GPUs share."""
     functions = pci_by_address(hardware)
     nodes = []
@@ -201,7 +205,7 @@ def _device_files(who: int, gpus: list[Gpu], hardware: Hardware, gear: Gear) -> 
         nodes.append(f"/dev/dri/{node}")
     files = ["/dev/kfd", *nodes] if who == AMD else nodes
     yield from (("--device", file) for file in files)
-    groups = dict.fromkeys(gear.groups(file) for file in files)
+    groups = dict.fromkeys(gpu_setup.groups(file) for file in files)
     if "" in groups:
         groups = dict.fromkeys(("video", "render"))
     yield from (("--group-add", group) for group in groups if group != "0")
@@ -222,7 +226,9 @@ def _passed_on(placement: Placement, own: Collection[str], hold: str) -> Iterato
         yield name, value
 
 
-def _remarks(given: Given, placement: Placement, own: Mapping[str, str], gear: Gear) -> Iterator[str]:
+def _remarks(
+    given: ContainerCommand, placement: Placement, own: Mapping[str, str], gpu_setup: ContainerGpuSetup
+) -> Iterator[str]:
     """What the user should know about the command."""
     gpus = placement.gpus
     for name in (CUDA, ROCR, "HIP_VISIBLE_DEVICES"):
@@ -232,8 +238,8 @@ def _remarks(given: Given, placement: Placement, own: Mapping[str, str], gear: G
             yield f"{name}={own[name]} is set, but no GPUs were asked for: give numawise --gpus or --gpu-ids"
     if gpus and given.switched("privileged"):
         yield "--privileged shows all GPUs of this machine to the container, not only those it was granted"
-    by_cdi = gear.cdi or given.engine == PODMAN
-    if by_cdi and not gear.cdi_devices and any(gpu.maker == NVIDIA for gpu in gpus):
+    by_cdi = gpu_setup.cdi or given.engine == PODMAN
+    if by_cdi and not gpu_setup.cdi_devices and any(gpu.maker == NVIDIA for gpu in gpus):
         yield "no CDI files were found in /etc/cdi or /var/run/cdi; the names of the GPUs there are a guess"
     for option in given.all("device"):
         if not gpus and (option.value or "").startswith("/dev/dri"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from numawise.apps.launch.request import Wish, make_wish, parse_cpus
+from numawise.apps.launch.request import JobRequest, parse_cpus, read_request
 from numawise.errors import InputError
 
 
@@ -33,10 +33,10 @@ def test_no_number_of_cpus(text: str) -> None:
 ])  # fmt: skip
 def test_refused(flags: dict[str, object], complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):
-        make_wish(**flags)  # type: ignore[arg-type]
+        read_request(**flags)  # type: ignore[arg-type]
 
 
 def test_whole_cpus_are_to_have_alone() -> None:
-    assert make_wish(cpus="8").whole_cpus == 8
-    assert make_wish(cpus="8.5").whole_cpus == 0
-    assert make_wish() == Wish()
+    assert read_request(cpus="8").whole_cpus == 8
+    assert read_request(cpus="8.5").whole_cpus == 0
+    assert read_request() == JobRequest()

@@ -1,0 +1,153 @@
+"""Where a job goes on a machine, as values: what can be given, what was given, or why there is no room.
+
+Rules kept here:
+
+1. Sets of CPUs and NUMA nodes are packed ints.
+2. The shared pool is what no hold has alone; a job in it runs on the part near to its memory and GPUs, as
+   long as there is some.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from numawise.gpus.links import GpuLinks
+from numawise.machine.hardware import Gpu, Hardware
+from numawise.machine.model import Machine
+from numawise.machine.nearest import NearNic
+from numawise.results.hold import Grant, Hold
+from numawise.sets import bits_of, ids_of
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """A machine with what can be given of it."""
+
+    hardware: Hardware
+    machine: Machine
+    reserved: int
+    """CPUs kept for the system."""
+    gpus: tuple[Gpu, ...] = ()
+    gpu_ids: tuple[str, ...] = ()
+    """By position: what the ledger calls each GPU."""
+    gpu_resources: tuple[str, ...] = ()
+    links: "GpuLinks | None" = None
+    nics: Mapping[str, NearNic] | None = None
+    """By the name the ledger uses."""
+    cpus: Mapping[int, int] | None = None
+    """NUMA node → CPUs of it that can be given."""
+    users: Mapping[int, tuple[int, ...]] | None = None
+    """Position of a GPU → processes that use it, where that was asked."""
+    remarks: tuple[str, ...] = ()
+
+    def cpus_of(self, numa: int) -> int:
+        """CPUs of a set of NUMA nodes."""
+        return sum((self.cpus or {}).get(node, 0) for node in ids_of(numa))
+
+    def numa_of(self, cpus: int) -> int:
+        """NUMA nodes of a set of CPUs."""
+        return bits_of(node for node, own in (self.cpus or {}).items() if own & cpus)
+
+
+def pool_of(capacity: Capacity, holds: Iterable[Hold]) -> int:
+    """The shared pool: CPUs that no hold has alone."""
+    taken = 0
+    for hold in holds:
+        taken |= hold.grant.cpus
+    return capacity.machine.layout.all & ~taken
+
+
+def pool_cpus(capacity: Capacity, pool: int, near: int) -> int:
+    """The part of the pool that a hold runs on: near to what it has, as long as some is left there."""
+    return (pool & capacity.cpus_of(near) if near else pool) or pool
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """A network card that belongs to a placement."""
+
+    name: str
+    """What the system calls it: ``eth0``."""
+    hca: str = ""
+    """Its RDMA device, such as ``mlx5_0``; '' when it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What a job was given, and what to say about it."""
+
+    grant: Grant
+    cpus: int
+    """CPUs it may run on: its own, or its part of the shared pool."""
+    mems: int
+    """NUMA nodes its memory comes from."""
+    memory: int = 0
+    """Bytes it may use; 0: no limit was asked for."""
+    gpus: tuple[Gpu, ...] = ()
+    """In the order the job shall see them."""
+    nics: tuple[Nic, ...] = ()
+    """Network cards near to the GPUs, the nearest first."""
+    policy: str = ""
+    aligned: bool = True
+    """Everything lies on one set of NUMA nodes, as small as the request allows."""
+    remarks: tuple[str, ...] = ()
+    """What the user should know, a sentence each."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables for the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """The machine has it, but not now."""
+
+    reason: str
+    """One sentence: what is short, and by how much."""
+    holders: tuple[Hold, ...] = ()
+    """Who holds what is missing."""
+    message: str = ""
+    """What a kubelet would have said."""
+    advice: str = ""
+    """What to ask for instead, where that is plain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A job that is about to run, for whoever tells the user."""
+
+    hold: Hold
+    placement: Placement
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a launcher would do."""
+
+    placement: Placement
+    steps: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    mode: str
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a block of a program has."""
+
+    id: str
+    name: str
+    cpus: tuple[int, ...]
+    """CPUs it may run on."""
+    exclusive: bool
+    """They are its own; otherwise it runs in the shared pool."""
+    mems: tuple[int, ...]
+    """NUMA nodes its memory comes from."""
+    memory: int
+    """Bytes that were promised; 0: no amount was asked for."""
+    gpus: tuple[Gpu, ...]
+    devices: Mapping[str, tuple[str, ...]]
+    aligned: bool
+    bound: bool
+    """The process is kept to it."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables for programs that shall use it."""
+    remarks: tuple[str, ...] = ()
