@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, settings
 TIERS = {
     "check": "fast",
     "cli": "fast",
-    "property": "fast",
     "unit": "fast",
+    "property": "property",
     "machines": "recorded",
     "recorded": "recorded",
     "host": "host",

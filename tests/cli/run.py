@@ -1,8 +1,10 @@
 """Run the command line: inside this process, or as a program of its own."""
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,18 +34,27 @@ def numawise(capsys: pytest.CaptureFixture[str], *arguments: object) -> Ran:
 
 
 def program(*arguments: object, stdin: str | bytes = "", cwd: Path = ROOT, **environment: str) -> Ran:
-    """``python -m numawise`` as a program of its own."""
+    """The entry point in this process, with its own input, folder and environment, and streams without a terminal."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     given = stdin.encode() if isinstance(stdin, str) else stdin
-    plain = {
-        name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "NUMAWISE_DEBUG")
-    }
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(given))))
+        patch.chdir(cwd)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        status = main([str(argument) for argument in arguments])
+    return Ran(status, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
+
+
+def process(*arguments: object, stdin: str | bytes = "", cwd: Path = ROOT, **environment: str) -> Ran:
+    """``python -m numawise`` as a process of its own: where exec, other processes or the exit are the point."""
     done = subprocess.run(
         [sys.executable, "-m", "numawise", *map(str, arguments)],
-        input=given,
+        input=stdin.encode() if isinstance(stdin, str) else stdin,
         capture_output=True,
         check=False,
         cwd=cwd,
-        env={**plain, **environment},
+        env={**os.environ, **environment},
     )
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 

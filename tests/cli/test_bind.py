@@ -10,7 +10,7 @@ import pytest
 
 from numawise.host import mempolicy
 from tests import needs
-from tests.cli.run import ROOT, Ran, numawise, program, refused
+from tests.cli.run import ROOT, Ran, numawise, process, refused
 
 pytestmark = needs.PROC
 ALLOWED = sorted(os.sched_getaffinity(0))
@@ -31,7 +31,7 @@ def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def bind(*arguments: object, **environment: str) -> Ran:
-    return program("bind", *arguments, **environment)
+    return process("bind", *arguments, **environment)
 
 
 def shown(*arguments: object, **environment: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run import EXAMPLES, numawise, program, refused
+from tests.cli.run import EXAMPLES, numawise, process, refused
 
 SERVER = EXAMPLES / "8gpu-server" / "machine.yaml"
 TRAIN = "run -d --name ai-training-gpu0 --shm-size=16g -v /data:/data my-training-image:latest python train.py --gpu 0"
@@ -167,5 +167,5 @@ def test_the_engines_own_help(tmp_path: Path) -> None:
     """Asked for after --, it is the engine that answers; here a client that tells what it was given."""
     (tmp_path / "docker").write_text('#!/bin/sh\necho "$@"\n')
     (tmp_path / "docker").chmod(0o755)
-    ran = program("docker", "--", "run", "--help", PATH=f"{tmp_path}:/usr/bin:/bin")
+    ran = process("docker", "--", "run", "--help", PATH=f"{tmp_path}:/usr/bin:/bin")
     assert (ran.status, ran.out) == (0, "run --help\n")

@@ -10,7 +10,7 @@ import pytest
 
 from numawise import __version__
 from numawise.cli.main import COMMANDS
-from tests.cli.run import ROOT, numawise, program
+from tests.cli.run import ROOT, numawise, process
 
 HEAVY = ("yaml", "msgspec", "rich", "numawise.engine", "numawise.codec", "numawise.apps")
 
@@ -86,9 +86,9 @@ def test_mistakes_on_the_command_line(
 
 
 def test_the_program() -> None:
-    ran = program("--version")
+    ran = process("--version")
     assert (ran.status, ran.out, ran.err) == (0, f"numawise {__version__}\n", "")
-    assert program("simulate", "--machine", "m.yaml", "--kubelet-config", "k.yaml", "p.yaml").status == 2
+    assert process("simulate", "--machine", "m.yaml", "--kubelet-config", "k.yaml", "p.yaml").status == 2
 
 
 def test_an_unexpected_error_is_one_line_without_a_traceback() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.run import ROOT, numawise, program, refused
+from tests.cli.run import ROOT, numawise, process, refused
 from tests.recorded.compare import differences
 
 TRACES = ROOT / "tests" / "recorded" / "v1.36.4"
@@ -34,8 +34,8 @@ def test_one_line_for_each_scenario(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_several_processes_give_the_same_in_the_same_order(tmp_path: Path) -> None:
     one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
-    assert program("replay", "--jobs", 1, "--out", one, QUIRKS).status == 0
-    assert program("replay", "--jobs", 2, "--out", two, QUIRKS).status == 0
+    assert process("replay", "--jobs", 1, "--out", one, QUIRKS).status == 0
+    assert process("replay", "--jobs", 2, "--out", two, QUIRKS).status == 0
     assert one.read_text() == two.read_text()
 
 
@@ -52,7 +52,7 @@ def test_the_recorded_result_is_not_looked_at(tmp_path: Path, capsys: pytest.Cap
 
 def test_standard_input() -> None:
     line = json.dumps(recorded()[0])
-    ran = program("replay", "--jobs", 1, "-", stdin=line + "\n")
+    ran = process("replay", "--jobs", 1, "-", stdin=line + "\n")
     assert ran.status == 0
     assert list(results(ran.out)) == [recorded()[0]["scenario"]["id"]]
 
@@ -131,7 +131,7 @@ def test_a_bad_line_after_good_ones_leaves_no_file(tmp_path: Path) -> None:
     file, out = tmp_path / "bad.jsonl", tmp_path / "out.jsonl"
     file.write_text(json.dumps(recorded()[0]) + "\n\n{\n")
     for jobs in (1, 2):
-        refused(program("replay", "--jobs", jobs, "--out", out, file), f"{file}:3", "is not JSON")
+        refused(process("replay", "--jobs", jobs, "--out", out, file), f"{file}:3", "is not JSON")
         assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
 
 
