@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 import pytest
+from tests import needs
 from tests.jobs import in_child, without_calls
 
 from numawise.errors import HostError
@@ -15,12 +16,15 @@ from numawise.host.confine import allowed
 from numawise.host.mempolicy import BIND, DEFAULT, INTERLEAVE, PREFERRED, STATIC_NODES, Policy
 from numawise.sets import parse_ids
 
-pytestmark = pytest.mark.skipif(
-    bool(subject.problem()) or os.uname().machine not in subject.NUMBERS,
-    reason="this process may not set memory policies",
-)
+pytestmark = [
+    needs.PROC,
+    pytest.mark.skipif(
+        bool(subject.problem()) or os.uname().machine not in subject.NUMBERS,
+        reason="this process may not set memory policies",
+    ),
+]
 PAGE = mmap.PAGESIZE
-MEMS = allowed()[1]
+MEMS = allowed()[1] or 1
 FIRST = (MEMS & -MEMS).bit_length() - 1
 ONE = 1 << FIRST
 """The lowest NUMA node we may use."""
