@@ -32,16 +32,17 @@ def pages() -> dict[str, str]:
     sys.path.insert(0, str(ROOT))
     from tests.check.examples import example, output, write  # noqa: PLC0415 - needs the path above
 
-    from numawise.results.codes import CODES  # noqa: PLC0415 - only when run
+    from numawise.results.finding import codes  # noqa: PLC0415 - only when run
 
     found = {}
-    for name, code in CODES.items():
+    registry = codes()
+    for name, code in registry.items():
         shown = example(name)
         with tempfile.TemporaryDirectory() as folder:
             write(shown.files, Path(folder))
             line = f"{shown.command} --select {name}"
             _, told = output(line, Path(folder))
-        parts = [f"# {name}: {code.title}\n", f"Severity: {code.severity}\n", f"{code.about}\n"]
+        parts = [f"# {name}: {code.title}\n", f"Severity: {code.severity.value}\n", f"{code.about}\n"]
         parts += [f"**Why it matters.** {code.why}\n", f"**What to do.** {code.fix}\n", "## Example\n"]
         made = []
         for file, text in shown.files.items():
@@ -56,8 +57,8 @@ def pages() -> dict[str, str]:
     for start, subject in SUBJECTS.items():
         rows += [f"\n## {subject}\n", "| Code | Severity | What |", "|---|---|---|"]
         rows += [
-            f"| [{name}]({name}.md) | {code.severity} | {code.title} |"
-            for name, code in CODES.items()
+            f"| [{name}]({name}.md) | {code.severity.value} | {code.title} |"
+            for name, code in registry.items()
             if name.startswith(start)
         ]
     found["README.md"] = INTRO + "\n".join(rows) + "\n"

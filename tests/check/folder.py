@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.check.lint import Report, lint
+from numawise.apps.check.lint import lint
 from numawise.apps.check.sources import Given
-from numawise.results.finding import Finding
+from numawise.results.finding import CheckReport, Finding
 from numawise.rules.versions import parse_version
 from tests.check.examples import inside, write
 
@@ -24,7 +24,7 @@ def pod(resources: str = "", container: str = "", spec: str = "", name: str = "t
     return "\n".join(lines) + "\n"
 
 
-def check(folder: Path, files: Mapping[str, str], kube: str = "1.36", **given: Any) -> Report:
+def check(folder: Path, files: Mapping[str, str], kube: str = "1.36", **given: Any) -> CheckReport:
     """Check the files; pods, configurations, machine and state are told by their names."""
     write(files, folder)
     with inside(folder):
@@ -40,12 +40,12 @@ def check(folder: Path, files: Mapping[str, str], kube: str = "1.36", **given: A
         )
 
 
-def one(report: Report, code: str) -> Finding:
+def one(report: CheckReport, code: str) -> Finding:
     """The only finding of a code."""
     (found,) = (finding for finding in report.findings if finding.code == code)
     return found
 
 
-def codes(report: Report) -> set[str]:
+def codes(report: CheckReport) -> set[str]:
     """All codes that were found."""
     return {finding.code for finding in report.findings}

@@ -74,7 +74,11 @@ def test_the_command_says_the_same(start: Start, tmp_path: Path) -> None:
         words += " --state state"
     status, told = output(words, tmp_path)
     assert status == 1
-    messages = [one["message"] for one in json.loads(told)["findings"] if one["severity"] == "error"]
+    messages = [
+        one.get("kubelet", one["message"])
+        for one in json.loads(told)["findings"]
+        if one["severity"] == "error"
+    ]
     assert any(message in start.error["message"] for message in messages)
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numawise.apps.check.lint import lint
 from numawise.apps.check.sources import Given
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
-from numawise.codec.findings import github, sarif
 from numawise.codec.kubelet.fields import configuration_of
 from numawise.errors import InputError
-from numawise.results.codes import CODES
+from numawise.render.findings import github, sarif
+from numawise.results.finding import codes
 from tests.check.examples import write
 from tests.check.traces import HEAD
 
@@ -108,7 +108,7 @@ def test_there_is_an_answer(config: Any, pod: Any, state: Any, version: int, mac
             assert str(problem)  # noqa: PT017 - a sentence is an answer too
             return
     for one in report.findings:
-        assert one.code in CODES
+        assert one.code in codes()
         assert one.message
         assert one.why
         assert one.fix
@@ -117,4 +117,4 @@ def test_there_is_an_answer(config: Any, pod: Any, state: Any, version: int, mac
 
 def test_forms_of_nothing() -> None:
     assert github([]) == ""
-    assert sarif([], CODES, "0")["runs"][0]["results"] == []
+    assert sarif([], "0")["runs"][0]["results"] == []

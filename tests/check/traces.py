@@ -7,11 +7,10 @@ from typing import Any
 from numawise.apps.check.configuration import configuration_findings
 from numawise.apps.check.environment import environment_findings
 from numawise.apps.check.fit import fit_findings
-from numawise.apps.check.lint import context_of
+from numawise.apps.check.lint import context_of, state_of
 from numawise.apps.check.machine import machine_findings
 from numawise.apps.check.pods import pod_findings
 from numawise.apps.check.sources import Sources
-from numawise.apps.check.state import state_findings
 from numawise.codec.document import Document
 from numawise.codec.kubelet.forms import Found
 from numawise.codec.machine import devices_from, machine_from
@@ -30,6 +29,8 @@ from numawise.rules.versions import REFERENCE, Version, parse_version
 
 Data = Mapping[str, Any]
 HEAD = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+UNNOTICED = ("NW304", "NW308")
+"""Errors with which the kubelet starts: it forgets devices, and does not see what two pods hold."""
 GATES = ("decode-config-panic", "feature-gates")
 
 
@@ -133,7 +134,7 @@ def findings_of(start: Start) -> tuple[Finding, ...]:
     document = Document({**HEAD, **start.config}, "kubelet.yaml")
     configuration = configured(Found(document.root), (), (), "", start.version)
     context = context_of(read, configuration)
-    return (*configuration_findings(context), *machine_findings(context), *state_findings(context))
+    return (*configuration_findings(context), *machine_findings(context), *state_of(read, context.config))
 
 
 def first_pod(scenario: Data, result: Data) -> tuple[str, Data] | None:
@@ -171,13 +172,15 @@ def pod_difference(scenario: Data, result: Data) -> str:
 
 def difference(start: Start) -> str:
     """How the check and the kubelet differ about a start; '' when they agree."""
-    errors = [one for one in findings_of(start) if one.severity is Severity.ERROR]
+    errors = [
+        one for one in findings_of(start) if one.severity is Severity.ERROR and one.code not in UNNOTICED
+    ]
     if start.error is None:
         told = "; ".join(f"{one.code} {one.message}" for one in errors)
         return f"{start.name}: the kubelet starts; the check says {told}" if told else ""
     wanted = (start.error["stage"], start.error["message"])
     first = next((one for one in errors if one.stage), None)
-    said = (first.stage, first.message) if first else ("", "nothing")
+    said = (first.stage, first.kubelet or first.message) if first else ("", "nothing")
     if said == wanted:
         return ""
     if first is not None and first.stage == wanted[0] and _together(errors, first.stage) == wanted[1]:
@@ -187,7 +190,7 @@ def difference(start: Start) -> str:
 
 def _together(errors: list[Finding], stage: str) -> str:
     """Problems of one stage as the kubelet lists them."""
-    messages = [one.message for one in errors if one.stage == stage]
+    messages = [one.kubelet or one.message for one in errors if one.stage == stage]
     if stage not in GATES:
         return listed(messages)
     prefix = (

@@ -1,26 +1,18 @@
 """``numawise check``: lint kubelet configurations, machines, state files and pods, together."""
 
-import shutil
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from numawise import __version__
-from numawise.apps.check.lint import Report, lint
-from numawise.apps.check.pages import explained
-from numawise.apps.check.sources import Given
 from numawise.cli.options import bundle_option, output_option
-from numawise.codec.findings import Row, github, row_data, sarif
-from numawise.codec.output import to_json
 from numawise.errors import InputError
-from numawise.inputs.bundle import open_bundle
-from numawise.inputs.files import load_profile
-from numawise.render.findings import findings_text
-from numawise.results.codes import CODES
-from numawise.results.finding import Severity
-from numawise.results.plain import API_VERSION
-from numawise.rules.versions import DEFAULT, Profile, Version, shown
+
+if TYPE_CHECKING:
+    from numawise.results.finding import CheckReport
+    from numawise.rules.versions import Profile, Version
 
 
 @click.command(
@@ -64,7 +56,7 @@ Exit status: 0 no errors, 1 errors (with --strict: or warnings), 2 bad input."""
 @click.option(
     "--kube",
     metavar="VERSION",
-    help=f"The release of the kubelet, such as 1.31 or v1.34.2; {shown(DEFAULT)} if nothing tells.",
+    help="The release of the kubelet, such as 1.31 or v1.34.2.  [default: the newest that is known]",
 )
 @click.option("--upgrade", metavar="OLD:NEW", help="Also tell what an upgrade changes, such as 1.34:1.36.")
 @click.option("--ignore", metavar="CODES", help="Leave these out: NW115,NW4 (the start of a code is enough).")
@@ -97,6 +89,10 @@ def command(
     and the pods on all that.  Whatever is not given is not judged.  PODS are files with Pods, Deployments,
     Jobs, Lists, or any object with pod templates inside, or folders of them; - reads standard input.
     """
+    from numawise.apps.check.lint import lint  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.check.pages import explained  # noqa: PLC0415
+    from numawise.apps.check.sources import Given  # noqa: PLC0415
+
     if explain:
         click.echo(explained(explain), nl=False)
         return 0
@@ -123,8 +119,12 @@ def command(
     return 1 if report.failed(strict=strict) else 0
 
 
-def _profile(kube: str | None, bundle: str | None, upgrade: tuple[Version, Version] | None) -> Profile:
+def _profile(kube: str | None, bundle: str | None, upgrade: "tuple[Version, Version] | None") -> "Profile":
     """The release that is named; else that of the bundle, or the one that is upgraded from."""
+    from numawise.inputs.bundle import open_bundle  # noqa: PLC0415
+    from numawise.inputs.files import load_profile  # noqa: PLC0415
+    from numawise.rules.versions import DEFAULT, Profile  # noqa: PLC0415
+
     if kube is not None:
         return load_profile(kube)
     if bundle:
@@ -133,14 +133,18 @@ def _profile(kube: str | None, bundle: str | None, upgrade: tuple[Version, Versi
 
 
 def _codes(text: str | None) -> tuple[str, ...]:
+    from numawise.results.finding import codes as registry  # noqa: PLC0415
+
     codes = tuple(word.strip().upper() for word in (text or "").split(",") if word.strip())
     for code in codes:
-        if not any(known.startswith(code) for known in CODES):
+        if not any(known.startswith(code) for known in registry()):
             raise InputError(f"there is no code {code!r}", field="--ignore/--select", advice="see --explain")
     return codes
 
 
-def _upgrade(text: str | None) -> tuple[Version, Version] | None:
+def _upgrade(text: str | None) -> "tuple[Version, Version] | None":
+    from numawise.inputs.files import load_profile  # noqa: PLC0415
+
     if not text:
         return None
     old, colon, new = text.partition(":")
@@ -149,31 +153,17 @@ def _upgrade(text: str | None) -> tuple[Version, Version] | None:
     return load_profile(old, "--upgrade").version, load_profile(new, "--upgrade").version
 
 
-def _show(report: Report, output: str, context: click.Context) -> None:
-    rows = [
-        Row(
-            one.code, one.severity.value, one.title, one.file, one.line, one.field, one.message, one.why,
-            one.fix, one.stage,
-        )
-        for one in report.findings
-    ]  # fmt: skip
+def _show(report: "CheckReport", output: str, context: click.Context) -> None:
+    from numawise.codec.output import to_json  # noqa: PLC0415
+    from numawise.render.findings import github, sarif, terminal_text  # noqa: PLC0415
+    from numawise.results.plain import document  # noqa: PLC0415
+
     if output == "json":
-        found = {
-            "apiVersion": API_VERSION,
-            "kind": "Check",
-            "errors": report.count(Severity.ERROR),
-            "warnings": report.count(Severity.WARNING),
-            "notes": report.count(Severity.INFO),
-            "ignored": report.ignored,
-            "findings": [row_data(row) for row in rows],
-        }
-        click.echo(to_json(found), nl=False)
+        click.echo(to_json(document("Check", report)), nl=False)
     elif output == "sarif":
-        click.echo(to_json(sarif(rows, CODES, __version__)), nl=False)
+        click.echo(to_json(sarif(report.findings, __version__)), nl=False)
     elif output == "github":
-        click.echo(github(rows), nl=False)
+        click.echo(github(report.findings), nl=False)
     else:
-        terminal = sys.stdout.isatty()
-        color = terminal if context.color is None else context.color
-        width = shutil.get_terminal_size().columns if terminal else 0
-        click.echo(findings_text(rows, report.ignored, width=width, color=color), nl=False, color=color)
+        text, color = terminal_text(report.findings, sys.stdout, color=context.color, ignored=report.ignored)
+        click.echo(text, nl=False, color=color)

@@ -12,8 +12,8 @@ from numawise.cli.options import bundle_option
 if TYPE_CHECKING:
     from numawise.apps.state.change import Change
     from numawise.inputs.state import Loaded
-    from numawise.node.state.finding import Against, Finding
-    from numawise.node.state.folder import StateFolder
+    from numawise.node.state.folder import Against, StateFolder
+    from numawise.results.finding import Finding
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 DIRECTORY = "/var/lib/kubelet"
@@ -102,13 +102,14 @@ def show(
 
     DIR is the kubelet's directory, /var/lib/kubelet if not given, a copy of it, a single file, or a bundle.
     """
-    from numawise.render import state as tell  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.state.summary import summarized  # noqa: PLC0415 - keeps --help quick
+    from numawise.render import state as tell  # noqa: PLC0415
     from numawise.render.picture.layout import picture  # noqa: PLC0415
 
     loaded = _read(directory, **given)
     folder, against = loaded.folder, loaded.against
     if output in ("json", "yaml"):
-        _data(tell.state_data(folder, against), output)
+        _data("KubeletState", summarized(folder, against), output)
         return 0
     hardware = tell.map_hardware(folder, loaded.hardware, against.live)
     drawn = picture(hardware, tell.map_holds(folder, against.live))
@@ -162,22 +163,20 @@ def verify_files(
 
     What a kubelet would say when it starts on these files is told in its own words.
     """
-    from numawise.node.state.finding import ERROR  # noqa: PLC0415
-    from numawise.node.state.verify import verify  # noqa: PLC0415
-    from numawise.render import state as tell  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.state.summary import reported  # noqa: PLC0415 - keeps --help quick
+    from numawise.node.state.lint import verify  # noqa: PLC0415
 
     loaded = _read(directory, **given)
     folder, against = loaded.folder, loaded.against
-    findings = verify(folder, against)
-    errors = sum(one.severity == ERROR for one in findings)
+    report = reported(folder, against, verify(folder, against))
     if output == "text":
         _files(folder, context.color)
         click.echo()
-        _findings(findings)
-        click.echo(_verdict(findings, against))
+        _findings(report.findings, context.color)
+        click.echo(_compared(against))
     else:
-        _data(tell.verified_data(folder, against, findings), output)
-    return 1 if errors else 0
+        _data("KubeletStateReport", report, output)
+    return 1 if report.errors else 0
 
 
 @command.command(
@@ -200,16 +199,18 @@ Exit status: 0 done (or it can be done), 1 something asked for is not possible o
 @click.option(
     "--recompute-checksum", is_flag=True, help="Give every file the right checksum for its content."
 )
-@click.option("--recompute-books", is_flag=True, help="Count memory anew from what containers have.")
 @click.option(
-    "--adapt-memory", is_flag=True, help="Let the memory's books follow the machine, as after a reboot."
+    "--recompute-tables", is_flag=True, help="Count the memory tables again from what containers have."
+)
+@click.option(
+    "--adapt-memory", is_flag=True, help="Let the memory tables follow the machine, as after a reboot."
 )
 @click.option("--adapt-cpus", is_flag=True, help="Let the shared pool follow the CPUs that are online.")
 @click.option(
     "--reset",
     multiple=True,
     type=click.Choice(RESETS),
-    help="Remove a file, so that the kubelet begins anew.",
+    help="Remove a file, so that the kubelet starts without it.",
 )
 @click.option("--write", is_flag=True, help="Do it; without, it is only shown.")
 @click.option("--even-if-running", is_flag=True, help="Write although a kubelet works on the directory.")
@@ -220,7 +221,7 @@ def repair_files(
     drop: Sequence[str],
     remove_stale: bool,
     recompute_checksum: bool,
-    recompute_books: bool,
+    recompute_tables: bool,
     adapt_memory: bool,
     adapt_cpus: bool,
     reset: Sequence[str],
@@ -243,7 +244,7 @@ def repair_files(
         drop=tuple(drop),
         remove_stale=remove_stale,
         recompute_checksum=recompute_checksum,
-        recompute_books=recompute_books,
+        recompute_tables=recompute_tables,
         adapt_memory=adapt_memory,
         adapt_cpus=adapt_cpus,
         reset=reset_names(reset),
@@ -352,35 +353,24 @@ def _files(folder: "StateFolder", color: bool | None) -> None:
     table(tell.FILE_COLUMNS, rows, sys.stdout, color=color)
 
 
-def _findings(findings: "Sequence[Finding]") -> None:
-    from numawise.render.state import finding_lines  # noqa: PLC0415
+def _findings(findings: "Sequence[Finding]", color: bool | None = None) -> None:
+    from numawise.render.findings import terminal_text  # noqa: PLC0415
 
-    for line in finding_lines(findings):
-        word, colon, rest = line.partition(":")
-        colour = {"error": "red", "warning": "yellow"}.get(word)
-        click.echo(click.style(word, fg=colour, bold=True) + colon + rest if colour else line)
+    text, color = terminal_text(findings, sys.stdout, color=color)
+    click.echo(text, nl=False, color=color)
 
 
-def _verdict(findings: "Sequence[Finding]", against: "Against") -> str:
-    from numawise.node.state.finding import ERROR, WARNING  # noqa: PLC0415
+def _compared(against: "Against") -> str:
     from numawise.rules.versions import shown  # noqa: PLC0415
 
-    counts = [sum(one.severity == severity for one in findings) for severity in (ERROR, WARNING)]
-    missing = [
-        name
-        for name, value in (
-            ("--machine", against.machine),
-            ("--kubelet-config", against.config),
-            ("--pods", against.live),
-        )
-        if value is None
-    ]
-    told = f" (not compared: {', '.join(missing)} not given)" if missing else ""
-    words = [
-        f"{count} {word}{'' if count == 1 else 's'}"
-        for count, word in zip(counts, ("error", "warning"), strict=True)
-    ]
-    return f"{' and '.join(words)}, for Kubernetes {shown(against.version)}{told}"
+    given = (
+        ("--machine", against.machine),
+        ("--kubelet-config", against.config),
+        ("--pods", against.live),
+    )
+    missing = [name for name, value in given if value is None]
+    left_out = f"; not compared: {', '.join(missing)} not given" if missing else ""
+    return f"for Kubernetes {shown(against.version)}{left_out}"
 
 
 def _changed(
@@ -394,20 +384,20 @@ def _changed(
     quiet: bool = False,
 ) -> int:
     from numawise.apps.state.change import carry_out  # noqa: PLC0415
+    from numawise.apps.state.summary import changed  # noqa: PLC0415
     from numawise.errors import InputError  # noqa: PLC0415
-    from numawise.render import state as tell  # noqa: PLC0415
+    from numawise.render.state import change_lines  # noqa: PLC0415
 
     backup = None
     if write and not folder.directory.is_dir():
         raise InputError("cannot be changed in place", file=str(folder.directory), advice="unpack it first")
     if write and change.changes:
         backup = carry_out(folder, change.files, even_if_running=even_if_running)
+    document = changed(folder, change, against, str(backup) if backup else None, written=write)
     if output != "text":
-        _data(
-            tell.change_data(folder, change, against, str(backup) if backup else None, written=write), output
-        )
+        _data("KubeletStateChange", document, output)
         return 1 if change.refused or change.left else 0
-    for line in tell.change_lines(change):
+    for line in change_lines(document):
         click.echo(line)
     if not change.changes:
         click.echo("nothing to change")
@@ -421,7 +411,9 @@ def _changed(
     return 1 if change.refused or change.left else 0
 
 
-def _data(found: object, output: str) -> None:
+def _data(kind: str, value: object, output: str) -> None:
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
+    from numawise.results.plain import document  # noqa: PLC0415
 
-    click.echo(to_json(found) if output == "json" else to_yaml(found), nl=False)
+    data = document(kind, value)
+    click.echo(to_json(data) if output == "json" else to_yaml(data), nl=False)

@@ -17,8 +17,7 @@ from numawise.inputs.bundle import Bundle, is_bundle, open_bundle
 from numawise.inputs.files import load_kubelet_config, load_profile
 from numawise.inputs.machine import read_machine
 from numawise.machine.hardware import Hardware
-from numawise.node.state.finding import Against
-from numawise.node.state.folder import Live, LivePod, StateFile, StateFolder, load_folder, load_live
+from numawise.node.state.folder import Against, Live, LivePod, StateFile, StateFolder, load_folder, load_live
 from numawise.rules.versions import DEFAULT, Profile
 
 

@@ -1,22 +1,30 @@
-"""Findings for people: by file, each with its reason and its fix, and one line that sums up.
+"""Findings as text for people, as JSON, as SARIF 2.1.0, and as commands of GitHub workflows.
 
 Rules kept here:
 
 1. Nothing is wider than the terminal; in a pipe lines are not broken.
 2. Colour only where the caller says so; what it shows is also there as a word.
 3. Text from files cannot steer the terminal.
+4. SARIF: one run; every rule that occurs is described once, results point to it by index; a result without
+   a line has a file alone; paths are URIs relative to where the check ran, absolute ones with ``file://``.
+5. GitHub: ``%``, line ends and, in properties, ``:`` and ``,`` are escaped.
 """
 
 import re
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from pathlib import PurePosixPath
+from typing import IO
+from urllib.parse import quote
 
-from numawise.codec.findings import Row
 from numawise.render.picture.text import columns
 from numawise.render.words import clean, counted, wrap
+from numawise.results.finding import Finding, Severity, codes
+from numawise.results.plain import Data
 
 BOLD, DIM, RED, YELLOW, CYAN, GREEN = "1", "2", "31", "33", "36", "32"
-STYLES = {"error": RED, "warning": YELLOW, "info": CYAN}
+STYLES = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.INFO: CYAN}
 INDENT = 2
 LABELS = 4
 """Width of ``why`` and ``fix`` with the blank behind."""
@@ -24,56 +32,82 @@ NARROWEST, LONGEST_FIELD = 50, 44
 Paint = Callable[[str, str], str]
 
 
-def findings_text(rows: Sequence[Row], ignored: int = 0, *, width: int = 0, color: bool = False) -> str:
+def findings_text(
+    findings: Sequence[Finding], ignored: int = 0, *, width: int = 0, color: bool = False
+) -> str:
     """All findings and the summary; ``width`` 0: lines are not broken."""
     paint = _painted if color else _plain
-    numbers = max((len(str(row.line)) for row in rows if row.line), default=1)
-    words = max((len(row.severity) for row in rows), default=0)
+    numbers = max((len(str(finding.line)) for finding in findings if finding.line), default=1)
+    words = max((len(finding.severity.value) for finding in findings), default=0)
     lines: list[str] = []
-    for file, group in groupby(rows, key=lambda row: row.file):
+    for file, group in groupby(findings, key=lambda finding: finding.file):
         lines += [*([""] if lines else []), paint(clean(file) or "(no file)", BOLD)]
-        for row in group:
-            lines += _finding(row, numbers, words, width, paint)
-    lines += [*([""] if lines else []), summary(rows, ignored, paint)]
+        for finding in group:
+            lines += _finding(finding, numbers, words, width, paint)
+    lines += [*([""] if lines else []), summary(findings, ignored, paint)]
     return "\n".join(lines) + "\n"
 
 
-def _finding(row: Row, numbers: int, words: int, width: int, paint: Paint) -> Iterable[str]:
-    line = str(row.line or "")
+def terminal_text(
+    findings: Sequence[Finding], file: IO[str], *, color: bool | None, ignored: int = 0
+) -> tuple[str, bool]:
+    """The same for a terminal or a pipe, and whether it is coloured; ``color`` None: on a terminal."""
+    terminal = file.isatty()
+    colored = terminal if color is None else color
+    width = shutil.get_terminal_size().columns if terminal else 0
+    return findings_text(findings, ignored, width=width, color=colored), colored
+
+
+def _finding(finding: Finding, numbers: int, words: int, width: int, paint: Paint) -> Iterable[str]:
+    line = str(finding.line or "")
     head = f"{'':{INDENT}}{line:>{numbers}}  "
-    severity = f"{row.severity:<{words}}"
-    label = f"{row.code}  "
+    severity = f"{finding.severity.value:<{words}}"
+    label = f"{finding.code}  "
     start = len(head) + words + 1 + len(label)
-    field = f"{clean(row.field)}: " if _tells(row) else ""
-    first, *rest = _broken(f"{field}{clean(row.message)}", start, width)
-    yield f"{paint(head, DIM)}{paint(severity, STYLES[row.severity])} {paint(label, BOLD)}{first}"
+    field = f"{clean(finding.field)}: " if _adds(finding) else ""
+    first, *rest = _broken(f"{field}{clean(finding.message)}", start, width)
+    yield f"{paint(head, DIM)}{paint(severity, STYLES[finding.severity])} {paint(label, BOLD)}{first}"
     yield from (f"{'':{start}}{part}" for part in rest)
-    for name, text in (("why", row.why), ("fix", row.fix)):
+    if finding.kubelet:
+        yield from (
+            f"{'':{start}}{part}"
+            for part in _broken(f"the kubelet says: {clean(finding.kubelet)}", start, width)
+        )
+    for name, text in (("why", finding.why), ("fix", finding.fix)):
         if text:
             parts = _broken(clean(text), start + LABELS, width)
             yield f"{'':{start}}{paint(f'{name} ', DIM)}{parts[0]}"
             yield from (f"{'':{start + LABELS}}{part}" for part in parts[1:])
 
 
-def _tells(row: Row) -> bool:
+def _adds(finding: Finding) -> bool:
     """Whether the field says more than the message; of pods and where long, the line number is enough."""
-    last = re.split(r"[.\[\]]", row.field.rstrip("]"))[-1]
-    in_pod = row.field.startswith(("spec", "items", "metadata"))
-    return bool(row.field) and not in_pod and len(row.field) <= LONGEST_FIELD and last not in row.message
+    last = re.split(r"[.\[\]]", finding.field.rstrip("]"))[-1]
+    in_pod = finding.field.startswith(("spec", "items", "metadata"))
+    return (
+        bool(finding.field)
+        and not in_pod
+        and len(finding.field) <= LONGEST_FIELD
+        and last not in finding.message
+    )
 
 
 def _broken(text: str, start: int, width: int) -> list[str]:
     return wrap(text, max(width - start, NARROWEST), columns) if width else [text]
 
 
-def summary(rows: Sequence[Row], ignored: int = 0, paint: Paint | None = None) -> str:
+def summary(findings: Sequence[Finding], ignored: int = 0, paint: Paint | None = None) -> str:
     """``2 errors, 1 warning, 3 notes``; or that nothing was found."""
     paint = paint or _plain
     left_out = f" ({ignored} left out)" if ignored else ""
     counts = [
         paint(counted(number, word), STYLES[severity])
-        for severity, word in (("error", "error"), ("warning", "warning"), ("info", "note"))
-        if (number := sum(row.severity == severity for row in rows))
+        for severity, word in (
+            (Severity.ERROR, "error"),
+            (Severity.WARNING, "warning"),
+            (Severity.INFO, "note"),
+        )
+        if (number := sum(finding.severity is severity for finding in findings))
     ]
     return (", ".join(counts) or paint("nothing found", GREEN)) + left_out
 
@@ -84,3 +118,90 @@ def _plain(text: str, _: str) -> str:
 
 def _painted(text: str, style: str) -> str:
     return f"\x1b[{style}m{text}\x1b[0m"
+
+
+# --- SARIF and GitHub -----------------------------------------------------------------------
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+TOOL = "numawise"
+
+
+def sarif(findings: Sequence[Finding], version: str) -> Data:
+    """A SARIF log with one run (rule 4)."""
+    names = sorted({finding.code for finding in findings})
+    driver = {"name": TOOL, "version": version, "rules": [_rule(name) for name in names]}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, names.index(finding.code)) for finding in findings],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(name: str) -> Data:
+    code = codes()[name]
+    return {
+        "id": name,
+        "shortDescription": {"text": f"{code.title}."},
+        "fullDescription": {"text": code.about},
+        "help": {"text": code.fix},
+        "defaultConfiguration": {"level": LEVELS[code.severity]},
+    }
+
+
+def _result(finding: Finding, index: int) -> Data:
+    result: Data = {
+        "ruleId": finding.code,
+        "ruleIndex": index,
+        "level": LEVELS[finding.severity],
+        "message": {"text": "\n".join(_sentences(finding, "Why: "))},
+    }
+    if finding.file:
+        place: Data = {"artifactLocation": {"uri": _uri(finding.file)}}
+        if finding.line:
+            place["region"] = {"startLine": finding.line}
+        location: Data = {"physicalLocation": place}
+        if finding.field:
+            location["logicalLocations"] = [{"fullyQualifiedName": finding.field}]
+        result["locations"] = [location]
+    return result
+
+
+def _sentences(finding: Finding, why: str = "") -> Iterable[str]:
+    yield finding.message
+    if finding.kubelet:
+        yield f"The kubelet says: {finding.kubelet}"
+    if finding.why:
+        yield f"{why}{finding.why}"
+    if finding.fix:
+        yield f"Fix: {finding.fix}"
+
+
+def _uri(file: str) -> str:
+    path = PurePosixPath(file)
+    text = quote(str(path), safe="/~!$&'()*+,;=:@-._")
+    if path.is_absolute():
+        return f"file://{text}"
+    return f"./{text}" if ":" in text.partition("/")[0] else text
+
+
+def github(findings: Iterable[Finding]) -> str:
+    """A workflow command for each finding (rule 5)."""
+    lines = []
+    for finding in findings:
+        line = str(finding.line) if finding.line and finding.file else ""
+        properties = (("file", finding.file), ("line", line), ("title", f"{finding.code} {finding.title}"))
+        written = ",".join(f"{name}={_property(value)}" for name, value in properties if value)
+        text = _escaped("\n".join(_sentences(finding)))
+        lines.append(f"::{COMMANDS[finding.severity]} {written}::{text}\n")
+    return "".join(lines)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _escaped(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,32 +1,63 @@
-"""A finding: what is wrong, where, why that matters and what to do; the value that everything here makes.
+"""A finding: what is wrong, where, why that matters and what to do; the one form for all commands.
 
 Rules kept here:
 
-1. A code never changes its meaning.  A finding may be milder than its code (``severity``), never graver.
-2. ``message`` is about this case; where the kubelet or the API server would refuse, it is what they say, to
-   the letter, and ``stage`` tells when.
-3. Findings are equal when they say the same about the same place; the same one is told once.
+1. A code never changes its meaning.  Codes ``NW…`` are described in ``data/codes.toml``; findings about jobs
+   and hosts have words for codes, such as ``memory-remote``.
+2. A finding may be milder than its code (``severity``), never graver.
+3. ``message`` is about this case; where the kubelet or the API server refuses, it is what they say, to the
+   letter, or ``kubelet`` is, and ``stage`` tells when.
+4. Findings are equal when they say the same about the same place; the same one is reported once.
 """
 
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
 
-from numawise.results.codes import CODES
+from numawise.results.plain import computed, hidden, optional
+
+REGISTRY = Path(__file__).parent / "data" / "codes.toml"
 
 
 class Severity(Enum):
     """How much a finding matters."""
 
     ERROR = "error"
-    """The kubelet does not start, or the pod never runs."""
+    """The kubelet does not start, a pod never runs, or two pods have the same thing."""
     WARNING = "warning"
-    """It works, and will hurt."""
+    """It works, and will cause trouble."""
     INFO = "info"
     """Good to know."""
 
 
 RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a code stands for: the page about it, as data."""
+
+    title: str
+    severity: Severity
+    why: str
+    """One sentence: what comes of it."""
+    fix: str
+    """One sentence: what to do."""
+    about: str
+    """One paragraph: how it comes about, and what is behind it."""
+
+
+@cache
+def codes() -> Mapping[str, Code]:
+    """The registry, in the order of the numbers."""
+    tables = tomllib.loads(REGISTRY.read_text(encoding="utf-8"))
+    return MappingProxyType({
+        name: Code(**{**table, "severity": Severity(table["severity"])}) for name, table in tables.items()
+    })  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +71,64 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing found."""
+    """One problem, or one thing that is good to know."""
 
     code: str
     severity: Severity
-    file: str
-    line: int | None
-    field: str
     message: str
+    """What is wrong here."""
+    file: str = optional("")
+    line: int | None = optional(None)
+    field: str = optional("")
     why: str = ""
+    """What comes of it."""
     fix: str = ""
-    stage: str = ""
+    """What to do."""
+    kubelet: str = optional("")
+    """The kubelet's own words, where the message has others."""
+    stage: str = optional("")
     """At which stage of its start the kubelet refuses; '' when it does not."""
 
-    @property
+    @computed
     def title(self) -> str:
-        """What the code stands for."""
-        return CODES[self.code].title
+        """What the code stands for; '' for codes that are words."""
+        known = codes().get(self.code)
+        return known.title if known else ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a check found, and what was left out."""
+
+    findings: tuple[Finding, ...]
+    ignored: int = 0
+    """Findings that comments or options asked to leave out."""
+    files: tuple[str, ...] = hidden(())
+    """Files that were read."""
+
+    @computed
+    def errors(self) -> int:
+        """How many errors there are."""
+        return count(self.findings, Severity.ERROR)
+
+    @computed
+    def warnings(self) -> int:
+        """How many warnings there are."""
+        return count(self.findings, Severity.WARNING)
+
+    @computed
+    def notes(self) -> int:
+        """How many findings are good to know, and no more."""
+        return count(self.findings, Severity.INFO)
+
+    def failed(self, *, strict: bool = False) -> bool:
+        """True when something is wrong; ``strict``: warnings count as well."""
+        return bool(self.errors or (strict and self.warnings))
+
+
+def count(findings: Iterable[Finding], severity: Severity) -> int:
+    """How many findings have a severity."""
+    return sum(finding.severity is severity for finding in findings)
 
 
 def found(
@@ -67,19 +139,21 @@ def found(
     why: str = "",
     fix: str = "",
     severity: Severity | None = None,
+    kubelet: str = "",
     stage: str = "",
 ) -> Finding:
     """A finding of a code, with the code's own severity and words where nothing else is said."""
-    told = CODES[code]
+    known = codes()[code]
     return Finding(
         code=code,
-        severity=severity or Severity(told.severity),
+        severity=severity or known.severity,
+        message=message,
         file=place.file,
         line=place.line,
         field=place.field,
-        message=message,
-        why=why or told.why,
-        fix=fix or told.fix,
+        why=why or known.why,
+        fix=fix or known.fix,
+        kubelet=kubelet,
         stage=stage,
     )
 
@@ -87,10 +161,10 @@ def found(
 def ordered(findings: Iterable[Finding], order: Iterable[str] = ()) -> tuple[Finding, ...]:
     """Without repeats; by file, in the given order or as they come; then by line, the gravest first."""
     different = tuple(dict.fromkeys(findings))
-    names = dict.fromkeys([*order, *(one.file for one in different)])
+    names = dict.fromkeys([*order, *(finding.file for finding in different)])
     files = {name: at for at, name in enumerate(names)}
 
-    def key(one: Finding) -> tuple[int, int, int, str]:
-        return files[one.file], one.line or 0, RANK[one.severity], one.code
+    def key(finding: Finding) -> tuple[int, int, int, str]:
+        return files[finding.file], finding.line or 0, RANK[finding.severity], finding.code
 
     return tuple(sorted(different, key=key))

@@ -16,15 +16,15 @@ from numawise.codec.checkpoint.look import FLAT, V1, V2, V3, V4, look
 from numawise.engine.state import CpuState, MemoryState
 from numawise.errors import HostError, InputError
 from numawise.node.node import Files, Node, boot
-from numawise.node.state.finding import ERROR, NOTE, WARNING, Against
-from numawise.node.state.folder import StateFolder, load_folder, load_live
+from numawise.node.state.folder import Against, StateFolder, load_folder, load_live
+from numawise.node.state.lint import verify
 from numawise.node.state.memory_tables import drift
 from numawise.node.state.readers import accepted_text, readings
-from numawise.node.state.verify import verify
 from numawise.quantity import Quantity
 from numawise.render.state import map_holds
 from numawise.request.defaults import RawContainer
 from numawise.request.model import Role
+from numawise.results.finding import Severity
 from numawise.rules.versions import NEWEST, Version
 from numawise.sets import parse_ids
 from tests.unit.apps.nodes import (
@@ -39,6 +39,7 @@ from tests.unit.apps.nodes import (
     written,
 )
 
+ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 RECORDED = Path(__file__).parents[2] / "recorded" / "state-files"
 GATED = {**CONFIG, "featureGates": {"PodLevelResourceManagers": True}, "topologyManagerScope": "pod"}
@@ -56,7 +57,7 @@ def against(**more: Any) -> Against:
 
 
 def kinds(folder: StateFolder, compared: Against) -> set[tuple[str, str]]:
-    return {(one.severity, one.kind) for one in verify(folder, compared)}
+    return {(one.severity, one.code) for one in verify(folder, compared)}
 
 
 def live_file(path: Path, *uids: str, **more: Any) -> Path:
@@ -117,62 +118,62 @@ def one_use_more(state: MemoryState) -> MemoryState:
     return replace(state, numa={n: replace(node, users=node.users + 1) for n, node in state.numa.items()})
 
 
-@pytest.mark.parametrize(("name", "damage", "kind", "message"), [
-    pytest.param(CPU_FILE,    lambda text: text[:40],                                "unreadable",  "unexpected end of JSON input", id="cut off"),
-    pytest.param(MEMORY_FILE, lambda _: "",                                          "unreadable",  "unexpected end of JSON input", id="empty"),
-    pytest.param(CPU_FILE,    lambda text: text.replace('"dataChecksum":', '"dataChecksum":1'), "checksum", "checkpoint is corrupted", id="checksum"),
-    pytest.param(DEVICE_FILE, lambda text: text.replace('"Checksum":', '"Checksum":1'), "checksum", "checkpoint is corrupted",     id="device checksum"),
-    pytest.param(CPU_FILE,    recomputed(CPU_FILE, lambda s: replace(s, shared=s.shared | 1 << 1)), "overlap", "overlaps with default cpuset", id="in the pool and given away"),
-    pytest.param(CPU_FILE,    recomputed(CPU_FILE, both_have("1")),                  "overlap",     "",                             id="two pods, one CPU: the kubelet does not notice"),
-    pytest.param(CPU_FILE,    recomputed(CPU_FILE, lambda s: replace(s, shared=s.shared & ~(1 << 15))), "cpus-new", "doesn't match with CPUs in state", id="a CPU that nobody has"),
-    pytest.param(MEMORY_FILE, recomputed(MEMORY_FILE, one_use_more),                 "books",       "the expected machine state is different from the real one", id="books"),
+@pytest.mark.parametrize(("name", "damage", "code", "message"), [
+    pytest.param(CPU_FILE,    lambda text: text[:40],                                "NW303", "unexpected end of JSON input", id="cut off"),
+    pytest.param(MEMORY_FILE, lambda _: "",                                          "NW303", "unexpected end of JSON input", id="empty"),
+    pytest.param(CPU_FILE,    lambda text: text.replace('"dataChecksum":', '"dataChecksum":1'), "NW302", "checkpoint is corrupted", id="checksum"),
+    pytest.param(DEVICE_FILE, lambda text: text.replace('"Checksum":', '"Checksum":1'), "NW304", "checkpoint is corrupted",     id="device checksum"),
+    pytest.param(CPU_FILE,    recomputed(CPU_FILE, lambda s: replace(s, shared=s.shared | 1 << 1)), "NW307", "overlaps with default cpuset", id="in the pool and given away"),
+    pytest.param(CPU_FILE,    recomputed(CPU_FILE, both_have("1")),                  "NW308", "",                             id="two pods, one CPU: the kubelet does not notice"),
+    pytest.param(CPU_FILE,    recomputed(CPU_FILE, lambda s: replace(s, shared=s.shared & ~(1 << 15))), "NW305", "doesn't match with CPUs in state", id="a CPU that nobody has"),
+    pytest.param(MEMORY_FILE, recomputed(MEMORY_FILE, one_use_more),                 "NW318", "the expected machine state is different from the real one", id="tables"),
 ])  # fmt: skip
 def test_damage_is_found(
-    tmp_path: Path, name: str, damage: Callable[[str], str], kind: str, message: str
+    tmp_path: Path, name: str, damage: Callable[[str], str], code: str, message: str
 ) -> None:
     node = at_work(TRAIN, SERVE)
     folder = folder_of(tmp_path, node, **{name: damage(node.files.texts[name])})
     found = verify(folder, against())
-    assert [(one.severity, one.kind, one.file) for one in found] == [(ERROR, kind, name)]
-    assert message in found[0].message
-    assert bool(found[0].message) == bool(message)
+    assert [(one.severity, one.code, Path(one.file).name) for one in found] == [(ERROR, code, name)]
+    assert message in found[0].kubelet
+    assert bool(found[0].kubelet) == bool(message)
     started = boot(machine(), config(), Files(folder.texts), version=NEWEST)
     assert isinstance(started, Node) == (not message or name == DEVICE_FILE)
 
 
-def test_a_checksum_that_the_release_does_not_mind_is_a_warning(tmp_path: Path) -> None:
+def test_a_checksum_that_the_release_does_not_need_is_good_to_know(tmp_path: Path) -> None:
     node = at_work(TRAIN, version=(1, 36))
     text = edited(checksum=0)(node.files.texts[CPU_FILE])
     folder = folder_of(tmp_path, node, **{CPU_FILE: text})
     (found,) = verify(folder, Against(version=(1, 36)))
-    assert (found.severity, found.kind) == (WARNING, "checksum")
-    assert found.text.startswith("there is no checksum, but should be ")
+    assert (found.severity, found.code) == (INFO, "NW314")
+    assert found.message.startswith("there is no checksum, but should be ")
 
 
 def test_the_two_copies_of_1_37_may_differ(tmp_path: Path) -> None:
     node = at_work(TRAIN)
     folder = folder_of(tmp_path, node, **{CPU_FILE: edited(policyName="none")(node.files.texts[CPU_FILE])})
-    found = {(one.severity, one.kind) for one in verify(folder, against())}
-    assert (WARNING, "format") in found
+    found = {(one.severity, one.code) for one in verify(folder, against())}
+    assert (WARNING, "NW315") in found
 
 
-@pytest.mark.parametrize(("more", "kind", "message"), [
-    pytest.param({"cpuManagerPolicy": "none"},       "policy", 'configured policy "none" differs from state checkpoint policy "static"', id="CPU policy"),
-    pytest.param({"memoryManagerPolicy": "None"},    "policy", 'configured policy "None" differs from state checkpoint policy "Static"', id="memory policy"),
-    pytest.param({"reservedSystemCPUs": "0-1,8"},    "start",  'not all reserved cpus: "0-1,8" are present in defaultCpuSet',            id="a reserved CPU is given away"),
-    pytest.param({"cpuManagerPolicyOptions": {"strict-cpu-reservation": "true"}}, "start", 'some of strictly reserved cpus: "0,8"',      id="strict"),
-    pytest.param({"topologyManagerPolicy": "nice"},  "configuration", "topologyManagerPolicy",                                            id="no configuration"),
-    pytest.param({"reservedMemory": [{"numaNode": 0, "limits": {"memory": "1124Mi"}}]}, "memory-drift", "the expected machine state is different", id="another reservation"),
+@pytest.mark.parametrize(("more", "code", "message"), [
+    pytest.param({"cpuManagerPolicy": "none"},       "NW301", 'configured policy "none" differs from state checkpoint policy "static"', id="CPU policy"),
+    pytest.param({"memoryManagerPolicy": "None"},    "NW301", 'configured policy "None" differs from state checkpoint policy "Static"', id="memory policy"),
+    pytest.param({"reservedSystemCPUs": "0-1,8"},    "NW306",  'not all reserved cpus: "0-1,8" are present in defaultCpuSet',            id="a reserved CPU is given away"),
+    pytest.param({"cpuManagerPolicyOptions": {"strict-cpu-reservation": "true"}}, "NW306", 'some of strictly reserved cpus: "0,8"',      id="strict"),
+    pytest.param({"topologyManagerPolicy": "nice"},  "NW121", "topologyManagerPolicy",                                            id="no configuration"),
+    pytest.param({"reservedMemory": [{"numaNode": 0, "limits": {"memory": "1124Mi"}}]}, "NW310", "the expected machine state is different", id="another reservation"),
 ])  # fmt: skip
-def test_another_configuration(tmp_path: Path, more: dict[str, object], kind: str, message: str) -> None:
+def test_another_configuration(tmp_path: Path, more: dict[str, object], code: str, message: str) -> None:
     found = verify(folder_of(tmp_path), against(config=config(**more)))
-    assert any(one.kind == kind and one.severity == ERROR and message in one.message for one in found)
+    assert any(one.code == code and one.severity is ERROR and message in one.kubelet for one in found)
 
 
 @pytest.mark.parametrize(("pods", "expected"), [
     pytest.param(["uid-train", "uid-serve"],              set(),                    id="all are alive"),
-    pytest.param(["uid-train"],                           {(WARNING, "stale-pod")}, id="one is gone"),
-    pytest.param(["uid-train", "uid-serve", "uid-third"], {(NOTE, "unrecorded")},   id="one has no CPUs"),
+    pytest.param(["uid-train"],                           {(WARNING, "NW312")}, id="one is gone"),
+    pytest.param(["uid-train", "uid-serve", "uid-third"], {(INFO, "NW319")},   id="one has no CPUs"),
 ])  # fmt: skip
 def test_pods_that_are_gone_or_missing(
     tmp_path: Path, pods: list[str], expected: set[tuple[str, str]]
@@ -191,7 +192,7 @@ def test_ended_pods_and_static_pods(tmp_path: Path) -> None:
     )
     live = load_live([str(ended), str(static)])
     found = verify(folder_of(tmp_path), against(live=live))
-    assert [one.text.split()[1] for one in found if one.kind == "stale-pod"] == ["uid-train"]
+    assert [one.message.split()[1] for one in found if one.code == "NW312"] == ["uid-train"]
 
 
 def test_pods_without_uid_cannot_be_compared(tmp_path: Path) -> None:
@@ -253,7 +254,7 @@ def test_cpus_that_went_offline(
     folder = folder_of(tmp_path, at_work(TRAIN))
     assert folder.cpu.assignments == {"uid-train": {"main": parse_ids("1-2,9-10")}}
     now = without_cpus(machine(), *off)
-    assert (ERROR, "cpus-gone") in kinds(folder, against(machine=now))
+    assert (ERROR, "NW305") in kinds(folder, against(machine=now))
     change = repair(folder, Asked(adapt_cpus=True, drop=drop), against(machine=now))
     assert len(change.refused) == refused
     if left is not None:
@@ -276,7 +277,7 @@ def test_strictly_reserved_cpus_stay_out_of_the_pool(tmp_path: Path) -> None:
     node = at_work(TRAIN, kubelet=strict)
     folder = folder_of(tmp_path, node)
     assert kinds(folder, Against(node.machine, node.config)) == set()
-    assert kinds(folder, Against(node.machine)) == {(NOTE, "cpus-new")}
+    assert kinds(folder, Against(node.machine)) == {(INFO, "NW317")}
     assert not repair(folder, Asked(adapt_cpus=True), Against(node.machine, node.config)).changes
 
 
@@ -312,7 +313,7 @@ def test_stale_pods_are_removed(tmp_path: Path) -> None:
     assert set(after.cpu.assignments) == set(after.memory.assignments) == {"uid-serve"}
 
 
-def test_a_group_of_numa_nodes_is_counted_anew(tmp_path: Path) -> None:
+def test_a_group_of_numa_nodes_is_counted_again(tmp_path: Path) -> None:
     """Memory over both NUMA nodes: what is left after a pod is dropped is what a kubelet expects."""
     folder = folder_of(tmp_path, at_work(pod("a", 1, "40Gi"), pod("b", 1, "10Gi")))
     assert folder.memory.numa[0].cells == 3
@@ -320,11 +321,11 @@ def test_a_group_of_numa_nodes_is_counted_anew(tmp_path: Path) -> None:
     assert isinstance(boot(machine(), config(), Files(after.texts), version=(1, 31)), Node)
 
 
-def test_books_are_counted_anew(tmp_path: Path) -> None:
+def test_memory_tables_are_counted_again(tmp_path: Path) -> None:
     node = at_work(TRAIN)
     text = recomputed(MEMORY_FILE, one_use_more)(node.files.texts[MEMORY_FILE])
     folder = folder_of(tmp_path, node, **{MEMORY_FILE: text})
-    after = folder_after(folder, repair(folder, Asked(recompute_books=True), against()))
+    after = folder_after(folder, repair(folder, Asked(recompute_tables=True), against()))
     assert after.texts[MEMORY_FILE] == node.files.texts[MEMORY_FILE]
 
 
@@ -430,7 +431,7 @@ def test_the_gate_is_seen_in_the_files(tmp_path: Path) -> None:
         Against(node.machine, node.config, version=(1, 36)),
     ):
         assert kinds(folder, compared) == set()
-    assert kinds(folder, Against(version=(1, 35))) == {(ERROR, "format")}
+    assert kinds(folder, Against(version=(1, 35))) == {(ERROR, "NW303")}
     change = repair(folder, Asked(drop=("uid-whole",)), Against(version=(1, 36)))
     assert [file.look.format for file in folder_after(folder, change).files][:2] == [V3, V2]
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 from numawise.apps.check import gates, reserved_cpus, reserved_memory
 from numawise.apps.check.context import Context
-from numawise.apps.check.refusals import Refused, code_of
+from numawise.apps.check.refusals import Refused
 from numawise.engine.start import CPU_START, MEMORY_START
 from numawise.errors import meant
+from numawise.node.refusal_codes import code_of
 from numawise.results.finding import Finding, found
 from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
 from numawise.rules.versions import shown
@@ -47,7 +48,7 @@ def configuration_findings(context: Context) -> Iterator[Finding]:
 
 def _refused(context: Context, refused: Refused) -> Finding | None:
     """The finding for a refusal, with what helps against it."""
-    code = code_of(refused)
+    code = code_of(refused.stage, refused.message)
     place = context.configuration.place(*refused.steps)
     why = fix = ""
     match code:

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from numawise.errors import meant
-from numawise.results.codes import CODES
-from numawise.results.finding import Finding, Place, found
+from numawise.results.finding import Finding, Place, codes, found
 
 COMMENT = re.compile(r"(?:^|\s)#\s*numawise:\s*ignore\b[:\s]*(.*)$", re.IGNORECASE)
 WORD = re.compile(r"[\s,]+")
@@ -71,7 +70,7 @@ def _codes(line: str) -> tuple[set[str], list[str]]:
     known: set[str] = set()
     strangers: list[str] = []
     for word in filter(None, WORD.split(found_comment[1].strip())):
-        if word.upper() in CODES:
+        if word.upper() in codes():
             known.add(word.upper())
         elif CODE.fullmatch(word) or not (known or strangers):
             strangers.append(word)
@@ -83,6 +82,6 @@ def _codes(line: str) -> tuple[set[str], list[str]]:
 def unknown_findings(file: str, ignored: Ignored) -> Iterator[Finding]:
     """Codes in comments that do not exist (rule 2)."""
     for line, word in ignored.unknown:
-        near = meant(word.upper(), tuple(CODES))
+        near = meant(word.upper(), tuple(codes()))
         fix = f"did you mean {near}?" if near else ""
         yield found("NW001", Place(file, line), f"there is no code {word}", fix=fix)

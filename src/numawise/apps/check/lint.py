@@ -1,10 +1,11 @@
 """The whole check: read, judge each kubelet with what belongs to it, leave out what is not wanted."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from numawise.apps.check.configuration import configuration_findings
-from numawise.apps.check.context import Context, assumed_machine
+from numawise.apps.check.context import Context
 from numawise.apps.check.environment import environment_findings
 from numawise.apps.check.fit import fit_findings, gpu_findings, willing
 from numawise.apps.check.ignore import Ignored, ignored_in, unknown_findings
@@ -12,33 +13,21 @@ from numawise.apps.check.machine import machine_findings
 from numawise.apps.check.pods import pod_findings
 from numawise.apps.check.refusals import Start, started
 from numawise.apps.check.sources import Given, Sources, sources
-from numawise.apps.check.state import inferred, state_findings
 from numawise.apps.check.upgrade import upgrade_findings
 from numawise.codec.checkpoint import CPU_FILE
+from numawise.codec.checkpoint.look import look
 from numawise.inputs.config import Configuration
-from numawise.results.finding import Finding, Severity, ordered
+from numawise.node.state.assumed import assumed_machine
+from numawise.node.state.folder import Against, LivePod, StateFile, StateFolder, has_ended, live_pod
+from numawise.node.state.lint import state_findings
+from numawise.node.state.memory_tables import recorded_reservation
+from numawise.request.model import MEMORY
+from numawise.results.finding import CheckReport, Finding, ordered
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import Version
+from numawise.sets import ids_of
 
 Upgrade = tuple[Version, Version]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What was found, and what was left out."""
-
-    findings: tuple[Finding, ...]
-    ignored: int = 0
-    """Findings that comments or options asked to leave out."""
-    files: tuple[str, ...] = ()
-
-    def count(self, severity: Severity) -> int:
-        """How many findings have a severity."""
-        return sum(one.severity is severity for one in self.findings)
-
-    def failed(self, *, strict: bool = False) -> bool:
-        """True when something is wrong; ``strict``: warnings count as well."""
-        return bool(self.count(Severity.ERROR) or (strict and self.count(Severity.WARNING)))
 
 
 def lint(
@@ -47,7 +36,7 @@ def lint(
     ignore: Iterable[str] = (),
     select: Iterable[str] = (),
     upgrade: Upgrade | None = None,
-) -> Report:
+) -> CheckReport:
     """Check everything that was given."""
     read = sources(given)
     comments = {file: ignored_in(text) for file, text in read.texts.items()}
@@ -61,7 +50,7 @@ def lint(
         and not (unwanted and one.code.startswith(unwanted))
         and (not wanted or one.code.startswith(wanted))
     ]
-    return Report(tuple(kept), len(found_all) - len(kept), files)
+    return CheckReport(tuple(kept), len(found_all) - len(kept), files)
 
 
 def _order(given: Given) -> Iterator[str]:
@@ -82,13 +71,13 @@ def _findings(read: Sources, upgrade: Upgrade | None) -> Iterator[Finding]:
     for context in contexts:
         yield from configuration_findings(context)
         yield from machine_findings(context)
-        yield from state_findings(context, read.known_pods)
+        yield from state_of(read, context.config)
         if upgrade is not None:
             yield from upgrade_findings(context, read.pods, *upgrade)
     if not contexts and (read.files or read.machine is not None):
         context = _without_configuration(read)
         yield from machine_findings(context)
-        yield from state_findings(context, read.known_pods)
+        yield from state_of(read, None)
     kubelets: Sequence[Context | None] = contexts or [None]
     fitting = contexts or ([_willing(read)] if read.machine is not None else [])
     for pod in read.pods:
@@ -120,8 +109,55 @@ def context_of(read: Sources, configuration: Configuration) -> Context:
 
 def _without_configuration(read: Sources) -> Context:
     """State files or a machine alone: under a configuration that fits them."""
-    raw = inferred(read.files, read.version)
+    raw = _inferred(_folder(read))
     return context_of(read, Configuration(read.paths.get(CPU_FILE, ""), raw))
+
+
+def _inferred(folder: StateFolder) -> dict[str, object]:
+    """A configuration that fits state files."""
+    raw: dict[str, object] = {"evictionHard": {}}
+    file = folder.file(CPU_FILE)
+    if file is not None and file.look.policy == "static":
+        reserved = str(next(ids_of(folder.cpu.shared), 0))
+        raw |= {"cpuManagerPolicy": "static", "reservedSystemCPUs": reserved}
+    kept = {numa: kinds.get(MEMORY, 0) for numa, kinds in recorded_reservation(folder.memory).items()}
+    total = sum(kept.values())
+    if total:
+        limits = [{"numaNode": numa, "limits": {MEMORY: str(size)}} for numa, size in kept.items() if size]
+        raw |= {
+            "memoryManagerPolicy": "Static",
+            "kubeReserved": {MEMORY: str(total)},
+            "reservedMemory": limits,
+        }
+    return raw
+
+
+# --- state files ----------------------------------------------------------------------------
+
+
+def state_of(read: Sources, config: KubeletConfig | None) -> Sequence[Finding]:
+    """What the linter of state files says to those that were given."""
+    live = dict(_live(read)) if read.known_pods else None
+    return state_findings(_folder(read), Against(read.machine, config, live, read.version))
+
+
+def _live(read: Sources) -> Iterator[tuple[str, LivePod]]:
+    """The pods of the node that have not ended, by every uid that the kubelet may know them by."""
+    for source in read.pods:
+        value: Any = source.spec.document.value
+        for step in source.spec.steps[:-1]:
+            value = value[step]
+        if source.uid in read.known_pods and source.raw is not None and not has_ended(value):
+            pod = live_pod(value, source.raw)
+            yield from dict.fromkeys(pod.uids, pod).items()
+
+
+def _folder(read: Sources) -> StateFolder:
+    files = tuple(
+        StateFile(name, Path(read.paths.get(name, name)), text.encode(errors="replace"), look(name, text))
+        for name, text in read.files.items()
+    )
+    return StateFolder(Path(), files)
 
 
 def _willing(read: Sources) -> Context:

@@ -3,7 +3,7 @@
 import textwrap
 
 from numawise.errors import InputError, meant
-from numawise.results.codes import CODES, Code
+from numawise.results.finding import Code, codes
 
 WIDTH = 90
 
@@ -11,17 +11,18 @@ WIDTH = 90
 def explained(code: str) -> str:
     """The page of one code."""
     name = code.upper()
-    if name not in CODES:
-        near = meant(name, tuple(CODES))
-        known = f"{min(CODES)} to {max(CODES)}"
+    registry = codes()
+    if name not in registry:
+        near = meant(name, tuple(registry))
+        known = f"{min(registry)} to {max(registry)}"
         advice = f"did you mean {near}?" if near else f"there are codes from {known}"
         raise InputError(f"there is no code {code!r}", field="--explain", advice=advice)
-    return page(name, CODES[name])
+    return page(name, registry[name])
 
 
 def page(name: str, code: Code) -> str:
     """Title, severity and paragraphs."""
-    parts = [f"{name} {code.title} ({code.severity})"]
+    parts = [f"{name} {code.title} ({code.severity.value})"]
     for label, text in (("", code.about), ("Why it matters: ", code.why), ("What to do: ", code.fix)):
         parts.append(textwrap.fill(f"{label}{text.replace('`', '')}", WIDTH))
     return "\n\n".join(parts) + "\n"

@@ -23,9 +23,8 @@ from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.compare.releases import Case, Facts, Run, run
 from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
-from numawise.node.state.finding import Against
-from numawise.node.state.folder import StateFile, StateFolder, recorded_uids
-from numawise.node.state.verify import start_message
+from numawise.node.state.folder import Against, StateFile, StateFolder, recorded_uids
+from numawise.node.state.lint import start_message
 from numawise.request.defaults import RawPod
 from numawise.results.plan import (
     KUBELET_DIRECTORY,

@@ -18,10 +18,10 @@ from numawise.errors import HostError
 from numawise.host.exchange import Exchange, exchange
 from numawise.host.kubelet import kubelet_on
 from numawise.inputs.files import PLACES
-from numawise.node.state.finding import ERROR, Against, Finding
-from numawise.node.state.folder import StateFile, StateFolder
+from numawise.node.state.folder import Against, StateFile, StateFolder
+from numawise.node.state.lint import verify
 from numawise.node.state.readers import informed, problem_of, rules_for
-from numawise.node.state.verify import verify
+from numawise.results.finding import Finding, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,9 @@ def proved(folder: StateFolder, change: Change, against: Against) -> Change:
         problem = problem_of(one.file.name, one.text, rules_for(new, against.version, gate=against.pod_level))
         if problem:
             raise HostError(f"the new {one.file.name} would not be read by the kubelet: {problem}")
-    return replace(change, left=tuple(one for one in verify(after, against) if one.severity == ERROR))
+    return replace(
+        change, left=tuple(one for one in verify(after, against) if one.severity is Severity.ERROR)
+    )
 
 
 def folder_after(folder: StateFolder, change: Change) -> StateFolder:

@@ -23,9 +23,8 @@ from numawise.codec.checkpoint import (
 )
 from numawise.codec.checkpoint.look import BY_NUMA, FLAT, V1, V2, V3, V4
 from numawise.engine.state import CpuState, DeviceFile, DeviceGrant, MemoryState
-from numawise.node.state.finding import Against
-from numawise.node.state.folder import StateFile, StateFolder
-from numawise.node.state.memory_tables import charged, own_books
+from numawise.node.state.folder import Against, StateFile, StateFolder
+from numawise.node.state.memory_tables import charged, own_tables
 from numawise.rules.versions import Version, behaviour_of, shown
 from numawise.sets import format_ids
 
@@ -125,7 +124,7 @@ class _Convert:
         if form == V1 and state.pods:
             for uid in sorted(state.pods):
                 said.append(f"lost: what pod {uid} has as a whole; its containers are charged by themselves")
-            by_container = charged(MemoryState(state.numa, state.assignments), own_books(state))
+            by_container = charged(MemoryState(state.numa, state.assignments), own_tables(state))
             if isinstance(by_container, str):
                 self.refused.append(f"{MEMORY_FILE}: without entries for whole pods, {by_container}")
                 return None

@@ -1,10 +1,10 @@
-"""Repair state files: drop pods, recompute checksums and books, follow the machine, begin anew.
+"""Repair state files: drop pods, recompute checksums and memory tables, follow the machine, start over.
 
 Rules kept here:
 
 1. Only what was asked for is changed, and every change is said.  The format of a file is kept.
 2. CPUs of a pod that is dropped go back to the shared pool, unless another one has them, too; its memory goes
-   off the books, which are charged anew from the blocks that stay, as the kubelet does when it starts.
+   out of the tables, which are counted from the blocks that stay, as the kubelet does when it starts.
 3. Following the machine must not take anything from a pod: where that is not possible it is refused.
 4. Removing a file makes the kubelet forget who has what, so its pods must be gone by then.
 """
@@ -18,16 +18,25 @@ from numawise.codec.checkpoint.look import FLAT, V1, Look
 from numawise.engine.state import CpuState, DeviceFile, MemoryState
 from numawise.errors import InputError
 from numawise.node.node import Files, boot
-from numawise.node.state.cpus import known_cpus, strictly_reserved
-from numawise.node.state.finding import Against, cpus_word, short_name
-from numawise.node.state.folder import StateFile, StateFolder, holders, label, recorded_uids
-from numawise.node.state.memory import drift_text
+from numawise.node.state.folder import (
+    Against,
+    StateFile,
+    StateFolder,
+    cpus_word,
+    holders,
+    known_cpus,
+    label,
+    recorded_uids,
+    short_name,
+)
+from numawise.node.state.lint import strictly_reserved
 from numawise.node.state.memory_tables import (
     charged,
     contradiction,
     drift,
-    machine_books,
-    own_books,
+    drift_text,
+    machine_tables,
+    own_tables,
     recorded_reservation,
 )
 from numawise.rules.check import Refusal
@@ -43,7 +52,7 @@ class Asked:
     """Pods by uid, its beginning, or name."""
     remove_stale: bool = False
     recompute_checksum: bool = False
-    recompute_books: bool = False
+    recompute_tables: bool = False
     adapt_memory: bool = False
     adapt_cpus: bool = False
     reset: tuple[str, ...] = ()
@@ -194,20 +203,20 @@ class _Repair:
                     {other: blocks for other, blocks in state.pods.items() if other != uid},
                 )
                 anew = True
-                said.append(f"pod {uid} is {why}: its memory goes off the books")
+                said.append(f"pod {uid} is {why}: its memory becomes free")
         if found.policy != "Static":
             return replace(found, memory=state)
         if self.asked.adapt_memory:
             return replace(found, memory=self.followed(state, said, anew=anew))
-        wrong = contradiction(found.memory) if self.asked.recompute_books else ""
+        wrong = contradiction(found.memory) if self.asked.recompute_tables else ""
         if wrong:
-            said.append(f"the books are counted anew: {wrong}")
+            said.append(f"the memory tables are counted again: {wrong}")
         if anew or wrong:
             state = self.recharged(state, said)
         return replace(found, memory=state)
 
     def followed(self, state: MemoryState, said: list[str], *, anew: bool) -> MemoryState:
-        """The books as the machine has memory now."""
+        """The tables as the machine has memory now."""
         against = self.against
         assert against.machine is not None
         reserved = recorded_reservation(state)
@@ -226,15 +235,15 @@ class _Repair:
                 "and use --reset memory"
             )
             return state
-        new = charged(state, machine_books(against.machine, reserved))
+        new = charged(state, machine_tables(against.machine, reserved))
         assert isinstance(new, MemoryState)
-        said.append(f"the books follow the machine: {drift_text(found)}")
+        said.append(f"the memory tables follow the machine: {drift_text(found)}")
         return new
 
     def recharged(self, state: MemoryState, said: list[str]) -> MemoryState:
-        new = charged(state, own_books(state))
+        new = charged(state, own_tables(state))
         if isinstance(new, str):
-            self.refused.append(f"the books of {MEMORY_FILE} cannot be counted anew: {new}")
+            self.refused.append(f"the tables of {MEMORY_FILE} cannot be counted again: {new}")
             said.clear()
             return state
         return new

@@ -20,9 +20,14 @@ from numawise.codec.pod import decode_pods
 from numawise.engine.state import Block, CpuState, DeviceFile, MemoryState
 from numawise.errors import InputError
 from numawise.inputs.files import LARGEST_STATE, PLACES
+from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod
+from numawise.results.finding import Place
+from numawise.rules.model import KubeletConfig
+from numawise.rules.versions import DEFAULT, Version
 from numawise.sets import format_ids
 
+GATE = "PodLevelResourceManagers"
 HASH = "kubernetes.io/config.hash"
 ENDED = ("Succeeded", "Failed")
 SHORT = 8
@@ -42,6 +47,10 @@ class StateFile:
     def text(self) -> str:
         """Its text, as the kubelet would decode it."""
         return self.raw.decode("utf-8", errors="replace")
+
+    def place(self, field: str = "") -> Place:
+        """Where a finding about it belongs."""
+        return Place(str(self.path), 1, field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +122,25 @@ Live = Mapping[str, LivePod]
 """Pods by every uid that the kubelet may know them by."""
 
 
+@dataclass(frozen=True, slots=True)
+class Against:
+    """What the files are compared with; None: not known."""
+
+    machine: Machine | None = None
+    config: KubeletConfig | None = None
+    live: Live | None = None
+    version: Version = DEFAULT
+    gate: bool = False
+    """Gate ``PodLevelResourceManagers``, where no configuration tells."""
+
+    @property
+    def pod_level(self) -> bool:
+        """Whether pods get their share as a whole."""
+        if self.config is None:
+            return self.gate
+        return bool(self.config.feature_gates.get(GATE))
+
+
 def load_folder(directory: str) -> StateFolder:
     """Read the state files of a directory, or a single one (rule 1)."""
     place = Path(directory)
@@ -179,9 +207,9 @@ def load_live(paths: Iterable[str]) -> Live:
     for path in paths:
         for document in read_file(path):
             for value, raw in _pods(document):
-                pod = _live(value, raw)
+                pod = live_pod(value, raw)
                 named = named or bool(pod.uids)
-                if pod.running or (value.get("status") or {}).get("phase") not in ENDED:
+                if not has_ended(value):
                     found.update(dict.fromkeys(pod.uids, pod))
         if not named:
             raise InputError(
@@ -199,6 +227,24 @@ def label(holder: Holder, live: Live | None = None) -> str:
     if not holder.uid:
         return f"container {holder.container[:SHORT]}"
     return f"{name}/{holder.container}" if holder.container else f"{name} (whole pod)"
+
+
+def short_name(name: str) -> str:
+    """What a command calls a file: ``cpu``, ``memory`` or ``devices``."""
+    return {CPU_FILE: "cpu", MEMORY_FILE: "memory", DEVICE_FILE: "devices"}[name]
+
+
+def cpus_word(cpus: int) -> str:
+    """``CPU 7`` or ``CPUs 2-3``."""
+    return f"CPU{'' if cpus.bit_count() == 1 else 's'} {format_ids(cpus)}"
+
+
+def known_cpus(folder: StateFolder) -> int:
+    """CPUs that are in the shared pool or somebody's."""
+    cpus = folder.cpu.shared
+    for holder in holders(folder):
+        cpus |= holder.cpus
+    return cpus
 
 
 def memory_text(blocks: Iterable[Block]) -> str:
@@ -226,7 +272,13 @@ def _pods(document: Document) -> Iterator[tuple[Mapping[str, Any], RawPod]]:
             yield value, raw
 
 
-def _live(value: Mapping[str, Any], raw: RawPod) -> LivePod:
+def has_ended(value: Mapping[str, Any]) -> bool:
+    """Whether a pod has ended."""
+    return (value.get("status") or {}).get("phase") in ENDED
+
+
+def live_pod(value: Mapping[str, Any], raw: RawPod) -> LivePod:
+    """A pod as the API server has it."""
     metadata = value.get("metadata") or {}
     status = value.get("status") or {}
     known = (metadata.get("uid"), (metadata.get("annotations") or {}).get(HASH))

@@ -1,12 +1,12 @@
-"""The Memory Manager's books beside the machine: how far they have drifted apart, and books that fit.
+"""The Memory Manager's tables beside the machine: how far they differ, and tables that fit.
 
 Rules kept here:
 
 1. A machine has not the same amount of memory after every boot: the kernel moves itself between NUMA nodes
    and frees more or less of what it needed to boot.  Up to ``USUAL`` a difference is taken for that.
-2. Books can be adapted when every block still fits: the same NUMA nodes and kinds of memory, and in each
+2. Tables can be adapted when every block still fits: the same NUMA nodes and kinds of memory, and in each
    group at least as much to give as is recorded to be given.  Pods that run then keep what they have.
-3. Adapted books are what the kubelet expects at its start: the machine's own, with all blocks charged anew.
+3. Adapted tables are what the kubelet expects at its start: the machine's own, with all blocks charged.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ Reserved = Mapping[int, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One amount of the books that is not the machine's."""
+    """One amount of the tables that is not the machine's."""
 
     numa: int
     kind: str
@@ -44,10 +44,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How the books and the machine have come apart."""
+    """How the tables and the machine differ."""
 
     gone: int = 0
-    """NUMA nodes that only the books know, packed."""
+    """NUMA nodes that only the tables have, packed."""
     new: int = 0
     """NUMA nodes that only the machine has, packed."""
     totals: tuple[Difference, ...] = ()
@@ -55,7 +55,7 @@ class Drift:
     kinds: tuple[str, ...] = ()
     """Kinds of memory, such as huge pages of a size, that only one side has."""
     obstacle: str = ""
-    """Why the books cannot be adapted; '' when they can."""
+    """Why the tables cannot be adapted; '' when they can."""
 
     @property
     def there(self) -> bool:
@@ -70,7 +70,7 @@ class Drift:
 
 
 def recorded_reservation(state: MemoryState) -> Reserved:
-    """What the books say is kept for the system."""
+    """What the tables keep for the system."""
     return {
         numa: {kind: table.system for kind, table in node.tables.items() if table.system}
         for numa, node in state.numa.items()
@@ -78,8 +78,8 @@ def recorded_reservation(state: MemoryState) -> Reserved:
 
 
 def drift(state: MemoryState, machine: Machine, reserved: Reserved | None = None) -> Drift:
-    """Compare the books with the machine; ``reserved``: what its kubelet keeps for the system, if known."""
-    now = machine_books(machine, recorded_reservation(state) if reserved is None else reserved)
+    """Compare the tables with the machine; ``reserved``: what its kubelet keeps for the system, if known."""
+    now = machine_tables(machine, recorded_reservation(state) if reserved is None else reserved)
     before, after = set(state.numa), set(now)
     totals, reservations, kinds = [], [], []
     for numa in sorted(before & after):
@@ -100,13 +100,13 @@ def drift(state: MemoryState, machine: Machine, reserved: Reserved | None = None
     return replace(found, obstacle=_obstacle(state, now)) if found.there else found
 
 
-def machine_books(machine: Machine, reserved: Reserved) -> Books:
-    """The books of the machine when nothing runs."""
+def machine_tables(machine: Machine, reserved: Reserved) -> Books:
+    """The tables of the machine when nothing runs."""
     return empty_books(machine, Rules(memory_static=True, reserved_memory=reserved))
 
 
-def own_books(state: MemoryState) -> Books:
-    """The books' own amounts, as if nothing ran."""
+def own_tables(state: MemoryState) -> Books:
+    """The tables' own amounts, as if nothing ran."""
     return {
         numa: NumaMemory(
             0,
@@ -117,23 +117,23 @@ def own_books(state: MemoryState) -> Books:
     }
 
 
-def charged(state: MemoryState, books: Books) -> MemoryState | str:
-    """The same blocks on other books (rule 3); a text when they do not fit."""
-    problem = _obstacle(state, books)
+def charged(state: MemoryState, tables: Books) -> MemoryState | str:
+    """The same blocks in other tables (rule 3); a text when they do not fit."""
+    problem = _obstacle(state, tables)
     if problem:
         return problem
-    charged_books = dict(books)
+    charged_tables = dict(tables)
     for _, blocks in recorded_blocks(state):
         for block in blocks:
-            charge(charged_books, block.numa, block.type, block.size)
-    return replace(state, numa=charged_books)
+            charge(charged_tables, block.numa, block.type, block.size)
+    return replace(state, numa=charged_tables)
 
 
 def contradiction(state: MemoryState) -> str:
-    """Where the books do not follow from their own blocks; '' when they do."""
+    """Where the tables do not follow from their own blocks; '' when they do."""
     if not state.numa:
         return "there are blocks, but no NUMA nodes" if state.assignments else ""
-    expected = charged(state, own_books(state))
+    expected = charged(state, own_tables(state))
     if isinstance(expected, str):
         return expected
     if same_books(expected.numa, state.numa, by_group=True):
@@ -165,9 +165,37 @@ def amount(size: int) -> str:
     return f"{'-' if size < 0 else ''}{Quantity.of(abs(size))}"
 
 
-def _obstacle(state: MemoryState, books: Mapping[int, NumaMemory]) -> str:
-    """Why the recorded blocks cannot be charged to these books (rule 2)."""
-    for numa, node in sorted(books.items()):
+def drift_text(change: Drift) -> str:
+    """How tables and machine differ, in one sentence."""
+    parts = []
+    if change.gone:
+        parts.append(f"NUMA {format_ids(change.gone)} is gone")
+    if change.new:
+        parts.append(f"NUMA {format_ids(change.new)} is new")
+    parts += [_difference(one) for one in change.totals]
+    parts += [
+        f"NUMA {one.numa} keeps {amount(one.now)} of {one.kind} for the system "
+        f"(recorded {amount(one.recorded)})"
+        for one in change.reservations
+    ]
+    if change.kinds:
+        parts.append(f"only one side knows {', '.join(change.kinds)}")
+    if change.usual:
+        parts.append(f"as after a reboot (up to {amount(USUAL)})")
+    return ", ".join(parts)
+
+
+def _difference(one: Difference) -> str:
+    way = "more" if one.change > 0 else "less"
+    return (
+        f"NUMA {one.numa} has {amount(abs(one.change))} {way} {one.kind} than recorded "
+        f"({amount(one.now)}, recorded {amount(one.recorded)})"
+    )
+
+
+def _obstacle(state: MemoryState, tables: Mapping[int, NumaMemory]) -> str:
+    """Why the recorded blocks cannot be charged to these tables (rule 2)."""
+    for numa, node in sorted(tables.items()):
         for kind, table in sorted(node.tables.items()):
             if table.allocatable >= LARGEST:
                 return f"NUMA {numa} has less {kind} than is reserved and in huge pages"
@@ -175,16 +203,16 @@ def _obstacle(state: MemoryState, books: Mapping[int, NumaMemory]) -> str:
     for owner, blocks in recorded_blocks(state):
         for block in blocks:
             for numa in ids_of(block.numa):
-                if numa not in books:
+                if numa not in tables:
                     return f"{owner} has memory on NUMA {numa}, which the machine does not have"
-                if block.type not in books[numa].tables:
+                if block.type not in tables[numa].tables:
                     return f"{owner} has {block.type} on NUMA {numa}, which has no such memory"
             wanted[block.numa, block.type] = wanted.get((block.numa, block.type), 0) + block.size
     for kind in sorted({kind for _, kind in wanted}):
         sizes = {mask: size for (mask, other), size in wanted.items() if other == kind}
         for group in sorted({*sizes, *_joined(sizes)}):
             size = sum(more for mask, more in sizes.items() if not mask & ~group)
-            room = sum(books[numa].tables[kind].allocatable for numa in ids_of(group))
+            room = sum(tables[numa].tables[kind].allocatable for numa in ids_of(group))
             if size > room:
                 where = f"on NUMA {format_ids(group)}, which now has {amount(room)} to give"
                 return f"pods have {amount(size)} of {kind} {where}"

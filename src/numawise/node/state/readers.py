@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE, decode_cpu, decode_devices, decode_memory
 from numawise.codec.checkpoint.look import V2, V3, Look
-from numawise.node.state.finding import GATE, Against
-from numawise.node.state.folder import StateFile, StateFolder
+from numawise.node.state.folder import GATE, Against, StateFile, StateFolder
 from numawise.rules.check import Refusal
 from numawise.rules.gates import gates_of
 from numawise.rules.model import Rules
