@@ -22,8 +22,9 @@ from numawise.codec.checkpoint import (
 )
 from numawise.engine.admit import Admitted, Crashed, Rejected, admit
 from numawise.engine.cpu.hints import exclusive_cpus
+from numawise.engine.draft import Draft
 from numawise.engine.lifecycle import remove
-from numawise.engine.state import DeviceFile, Draft, NodeState
+from numawise.engine.state import DeviceFile, NodeState
 from numawise.engine.trace import Defect, Step, TooManyCombinations
 from numawise.node.node import Files, Node, boot
 from numawise.request.model import PodRequest, Role
@@ -276,7 +277,7 @@ def collected(node: Node, state: NodeState) -> NodeState:
     """The state after every manager has looked for pods that are gone."""
     draft = Draft(state)
     from numawise.engine.cpu.allocate import collect as cpus  # noqa: PLC0415 - three of the same name
-    from numawise.engine.device.allocate import collect as devices  # noqa: PLC0415
+    from numawise.engine.device.manager import collect as devices  # noqa: PLC0415
     from numawise.engine.memory.allocate import collect as memory  # noqa: PLC0415
 
     if node.rules.cpu_static:

@@ -10,12 +10,13 @@ Rules kept here:
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from numawise.engine.device.allocate import Pick, lowest
+from numawise.engine.draft import Draft
 from numawise.engine.failure import Crash
 from numawise.engine.hint import Hint
 from numawise.engine.predicates import Insufficient, Sums, asked, fits
-from numawise.engine.state import Draft, NodeState
-from numawise.engine.topology.scope import Admission, Refused
+from numawise.engine.provider import Admission, Pick, lowest
+from numawise.engine.state import NodeState
+from numawise.engine.topology.scope import Refused, run
 from numawise.engine.trace import Defect, Note, ignore
 from numawise.machine.model import Machine
 from numawise.request.model import PodRequest
@@ -76,20 +77,17 @@ def admit(
     if pod.uid in draft.departed:
         draft.departed -= {pod.uid}
     try:
-        outcome = Admission(machine, rules, draft, pod, note, pick).run()
+        outcome = run(Admission(machine, rules, draft, pod, note, pick))
     except Crash as crash:
         note(Defect("crash", str(crash)))
         return Crashed(str(crash))
     short = None
     if sums is not None and not isinstance(outcome, Refused):
-        short = fits(rules, sums, asked(pod), draft.allocated)
+        short = fits(rules, sums, asked(pod), draft.devices.allocated.rows)
         if short is not None:
             outcome = Refused(short.reason, short.message)
     if isinstance(outcome, Refused):
-        draft.delete_key("active", pod.uid)
-        draft.departed |= {pod.uid}
-        if draft.running:
-            draft.running = frozenset(one for one in draft.running if one[0] != pod.uid)
+        draft.goes(pod.uid)
         return Rejected(
             draft.freeze(),
             outcome.reason,
@@ -100,5 +98,5 @@ def admit(
             outcome.by_chance,
             short,
         )
-    draft.set_key("active", pod.uid, pod)
+    draft.active.put(pod.uid, pod)
     return Admitted(draft.freeze(), outcome)

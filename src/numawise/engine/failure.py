@@ -1,4 +1,7 @@
-"""Why an allocation could not be made, as the kubelet tells it."""
+"""Why an allocation could not be made, in the kubelet's words.
+
+Counterpart: pkg/kubelet/cm/admission/errors.go.
+"""
 
 from dataclasses import dataclass
 
@@ -14,6 +17,8 @@ class Failure:
 
     error: str
     reason: str = UNEXPECTED
+    by_chance: bool = False
+    """Several device resources were asked for: which of them is complained about is chance."""
 
     @property
     def message(self) -> str:

@@ -28,6 +28,15 @@ class Hint:
     numa: NumaSet | None
     preferred: bool
 
+    @property
+    def mask(self) -> int | None:
+        """The NUMA nodes, packed; None: any will do."""
+        return None if self.numa is None else self.numa.bits
+
+
+ANY = Hint(None, preferred=False)
+"""No NUMA nodes were agreed on: anything may come from anywhere."""
+
 
 @dataclass(frozen=True, slots=True)
 class Need:

@@ -1,18 +1,23 @@
-"""What happens to a node between admissions: containers start, pods go, plugins speak, CPUs are pushed."""
+"""What happens to a node between admissions: containers start, pods go, plugins speak, CPUs are pushed.
+
+Counterpart: pkg/kubelet/cm/internal_container_lifecycle.go, ``reconcileState`` of cpumanager/cpu_manager.go,
+``AddContainer`` of memorymanager/memory_manager.go, and ``GetDeviceRunContainerOptions`` of
+devicemanager/manager.go.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from numawise.engine.cpu import allocate as cpu
-from numawise.engine.device import allocate as device
-from numawise.engine.device.allocate import Pick, lowest
+from numawise.engine.device import manager as device
 from numawise.engine.device.hints import is_device_resource
-from numawise.engine.hint import Hint
+from numawise.engine.draft import Draft
+from numawise.engine.hint import ANY, Hint
 from numawise.engine.memory import allocate as memory
-from numawise.engine.reuse import hands_on
-from numawise.engine.state import Draft, NodeState, Plugin
+from numawise.engine.provider import Admission, Pick, hands_on, lowest
+from numawise.engine.state import NodeState, Plugin
 from numawise.engine.trace import Note, ignore
-from numawise.machine.model import Device, DevicePlugin
+from numawise.machine.model import Device, DevicePlugin, Machine
 from numawise.request.model import PodRequest, Role
 from numawise.rules.model import Rules
 
@@ -32,6 +37,7 @@ class Started:
 
 
 def start_containers(
+    machine: Machine,
     rules: Rules,
     state: NodeState,
     pod: PodRequest,
@@ -45,30 +51,30 @@ def start_containers(
     Devices that were not handed out at admission are chosen now.
     """
     draft = Draft(state)
+    admission = Admission(machine, rules, draft, pod, note, pick)
     started = []
     earlier: list[str] = []
     for container in pod.containers:
-        held = draft.grants.get(pod.uid, {}).get(container.name, {})
+        held = draft.devices.get(pod.uid, container.name) or {}
         wanted = (name for name, count in container.devices if count and is_device_resource(draft, name))
         if any(name not in held for name in wanted):
-            hint = affinity.get(container.name)
-            numa = hint.numa.bits if hint is not None and hint.numa is not None else None
-            failure = device.allocate(rules, draft, pod, container, numa, note, pick)
+            failure = device.allocate(admission, container, affinity.get(container.name, ANY).mask)
             if failure:
                 started.append(Started(pod.uid, container.name, error=failure.error))
                 if container.role is not Role.APP:
                     break
                 continue  # only init containers, sidecars among them, keep those after them waiting
-        cpus = draft.cpus.get(pod.uid, {}).get(container.name)
+        cpus = draft.cpu.get(pod.uid, container.name)
         mems = 0
-        for block in draft.memory.get(pod.uid, {}).get(container.name, ()):
+        for block in draft.memory.get(pod.uid, container.name) or ():
             mems |= block.numa
-        started.append(Started(pod.uid, container.name, draft.shared if cpus is None else cpus, mems or None))
+        given = draft.cpu.shared if cpus is None else cpus
+        started.append(Started(pod.uid, container.name, given, mems or None))
         if cpus is not None and rules.cpu_static:
-            draft.put("pushed", pod.uid, container.name, cpus)
+            draft.cpu.pushed.assign(pod.uid, container.name, cpus)
         for name in earlier:
-            if name in draft.memory.get(pod.uid, {}):
-                memory.release(draft, pod.uid, name)
+            if draft.memory.get(pod.uid, name) is not None:
+                memory.release(draft.memory, pod.uid, name)
         if hands_on(rules, container) and rules.behaviour.init_memory_reused:
             earlier.append(container.name)
         if container.role is not Role.INIT:
@@ -79,10 +85,8 @@ def start_containers(
 def remove(state: NodeState, uid: str) -> NodeState:
     """A pod has ended; what it had is collected later."""
     draft = Draft(state)
-    if uid in draft.active:
-        draft.delete_key("active", uid)
-        draft.departed |= {uid}
-        draft.running = frozenset(one for one in draft.running if one[0] != uid)
+    if uid in draft.active.rows:
+        draft.goes(uid)
     return draft.freeze()
 
 
@@ -94,15 +98,16 @@ def reconcile(rules: Rules, state: NodeState) -> tuple[NodeState, tuple[Started,
     behaviour = rules.behaviour
     cpu.collect(draft, spared=draft.last_pod if behaviour.last_pod_outlives_reconcile else "")
     pushes = []
-    for uid, pod in draft.active.items():
+    for uid, pod in draft.active.rows.items():
         for container in pod.containers if pod else ():
             if (uid, container.name) not in draft.running:
                 continue
-            cpus = draft.cpus.get(uid, {}).get(container.name, draft.shared)
-            known = draft.pushed.get(uid, {}).get(container.name) == cpus and behaviour.pushes_only_changes
+            own = draft.cpu.get(uid, container.name)
+            cpus = draft.cpu.shared if own is None else own
+            known = draft.cpu.pushed.get(uid, container.name) == cpus and behaviour.pushes_only_changes
             if cpus and not known:
                 pushes.append(Started(uid, container.name, cpus))
-                draft.put("pushed", uid, container.name, cpus)
+                draft.cpu.pushed.assign(uid, container.name, cpus)
     return draft.freeze(), tuple(pushes)
 
 
@@ -117,7 +122,7 @@ def plugins_spoke(state: NodeState, plugins: Iterable[DevicePlugin]) -> NodeStat
 def devices_changed(state: NodeState, resource: str, devices: Iterable[Device]) -> NodeState:
     """A connected plugin sent a new device list."""
     draft = Draft(state)
-    known = draft.plugins.get(resource, Plugin())
+    known = draft.devices.plugins.rows.get(resource, Plugin())
     _replace_devices(draft, resource, devices, prefers_lowest=known.prefers_lowest)
     return draft.freeze()
 
@@ -125,5 +130,5 @@ def devices_changed(state: NodeState, resource: str, devices: Iterable[Device]) 
 def _replace_devices(draft: Draft, resource: str, devices: Iterable[Device], *, prefers_lowest: bool) -> None:
     by_id = {one.id: one for one in devices}
     healthy = frozenset(name for name, one in by_id.items() if one.healthy)
-    draft.set_key("plugins", resource, Plugin(by_id, healthy, prefers_lowest, connected=True))
-    draft.save_devices()
+    draft.devices.plugins.put(resource, Plugin(by_id, healthy, prefers_lowest, connected=True))
+    draft.devices.save()

@@ -1,5 +1,8 @@
 """Start a kubelet: build the managers from a configuration, and pick up the state of an earlier one.
 
+Counterpart: ``NewContainerManager`` of pkg/kubelet/cm/container_manager_linux.go, and ``Start`` with its
+``validateState`` in each manager.
+
 Rules kept here:
 
 1. Stages in the kubelet's order, the first refusal ends it: Topology, CPU, Memory Manager built; then
@@ -12,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from numawise.engine.cpu.allocate import choose
 from numawise.engine.cpu.take import NotEnough
-from numawise.engine.device.allocate import allocated_by
+from numawise.engine.device.manager import allocated_by
 from numawise.engine.memory.books import empty_books, replayed, same_books
 from numawise.engine.state import CpuState, DeviceFile, DeviceState, MemoryState, NodeState, Plugin
 from numawise.machine.model import Machine

@@ -1,9 +1,11 @@
-"""Who holds what on a node, as frozen values, and the working copy a decision writes to.
+"""Who holds what on a node, as frozen values.
+
+Counterpart: pkg/kubelet/cm/cpumanager/state, memorymanager/state and devicemanager/checkpoint, with what the
+managers keep in memory alone.
 
 Rules kept here:
 
-1. A state is never changed.  A decision works on a ``Draft``, which copies a part when it first
-   writes to it; parts that were not written are shared with the state before.
+1. A state is never changed; a decision works on a ``Draft`` of it.
 2. Nothing is freed when a pod goes: it is only put among the ``departed``, and each manager
    collects what it had when it next looks.  The cost of looking does not grow with the pods that stay.
 3. The Device Manager's file lags behind its memory; ``saved`` is what the file says.
@@ -51,7 +53,7 @@ class MemoryTable:
 
 @dataclass(frozen=True, slots=True)
 class NumaMemory:
-    """The Memory Manager's books of one NUMA node."""
+    """What the Memory Manager counts of one NUMA node."""
 
     users: int
     """Number of (container, type) that use the node."""
@@ -193,164 +195,3 @@ def held_by(state: NodeState, uid: str) -> Holding:
         for resource, grant in resources.items():
             devices.setdefault(resource, set()).update(grant.ids)
     return Holding(cpus, memory, numa, {name: len(ids) for name, ids in devices.items() if ids})
-
-
-Stale = tuple[str, tuple[str, ...]]
-"""Pod uid and containers."""
-
-
-class Draft:
-    """A working copy of a state; private to the engine."""
-
-    __slots__ = (
-        "_own",
-        "active",
-        "allocated",
-        "cpu_pods",
-        "cpus",
-        "departed",
-        "grants",
-        "last_pod",
-        "memory",
-        "memory_numa",
-        "memory_pods",
-        "plugins",
-        "pod",
-        "pushed",
-        "ready",
-        "reuse_cpus",
-        "reuse_devices",
-        "reuse_memory",
-        "running",
-        "saved",
-        "shared",
-        "state",
-    )
-
-    def __init__(self, state: NodeState, pod: PodRequest | None = None) -> None:
-        self.state = state
-        self.pod = pod
-        self.shared = state.cpu.shared
-        self.cpus = state.cpu.assignments
-        self.cpu_pods = state.cpu.pods
-        self.memory_numa = state.memory.numa
-        self.memory = state.memory.assignments
-        self.memory_pods = state.memory.pods
-        self.plugins = state.devices.plugins
-        self.grants = state.devices.grants
-        self.allocated = state.devices.allocated
-        self.saved = state.devices.saved
-        self.active = state.active
-        self.departed = state.departed
-        self.pushed = state.pushed
-        self.ready = state.ready
-        self.running = state.running
-        self.last_pod = state.last_pod
-        self.reuse_cpus = state.reusable.cpus
-        self.reuse_memory = state.reusable.memory
-        self.reuse_devices = state.reusable.devices
-        self._own: set[str] = set()
-
-    def _owned(self, name: str) -> dict:  # type: ignore[type-arg]
-        """The named mapping as one that this draft may write to."""
-        if name not in self._own:
-            setattr(self, name, dict(getattr(self, name)))
-            self._own.add(name)
-        found: dict = getattr(self, name)  # type: ignore[type-arg]
-        return found
-
-    def disown(self, name: str) -> None:
-        """Copy the named mapping again before the next write to it."""
-        self._own.discard(name)
-
-    def put(self, name: str, uid: str, container: str, value: object) -> None:
-        """Record something for a container in one of the two-level mappings."""
-        outer = self._owned(name)
-        outer[uid] = {**outer.get(uid, {}), container: value}
-
-    def drop(self, name: str, uid: str, container: str) -> None:
-        """Forget what is recorded for a container."""
-        outer = self._owned(name)
-        inner = {key: value for key, value in outer[uid].items() if key != container}
-        if inner:
-            outer[uid] = inner
-        else:
-            del outer[uid]
-
-    def set_key(self, name: str, key: object, value: object) -> None:
-        """Set one key of a mapping."""
-        self._owned(name)[key] = value
-
-    def delete_key(self, name: str, key: object) -> None:
-        """Remove one key of a mapping if it is there."""
-        if key in getattr(self, name):
-            del self._owned(name)[key]
-
-    def stale(self, recorded: Mapping[str, Mapping[str, object]], spared: str = "") -> list[Stale]:
-        """What is recorded of pods that are gone, and of containers that a pod lacks since it came back."""
-        gone = [(uid, tuple(recorded[uid])) for uid in sorted(self.departed - {spared}) if uid in recorded]
-        if self.pod is not None and self.pod.uid in recorded:
-            names = {container.name for container in self.pod.containers}
-            others = tuple(name for name in recorded[self.pod.uid] if name not in names)
-            if others:
-                gone.append((self.pod.uid, others))
-        return gone
-
-    def save_devices(self) -> None:
-        """Write the Device Manager's file."""
-        self.saved = DeviceFile(self.grants, {name: plugin.healthy for name, plugin in self.plugins.items()})
-        self.disown("grants")  # the next write shall not reach what was saved
-
-    def _reusable(self) -> Reusable:
-        old = self.state.reusable
-        if (
-            self.reuse_cpus is old.cpus
-            and self.reuse_memory is old.memory
-            and self.reuse_devices is old.devices
-        ):
-            return old
-        return Reusable(self.reuse_cpus, self.reuse_memory, self.reuse_devices)
-
-    def freeze(self) -> NodeState:
-        """The state as it is now; parts that were not written are the old ones."""
-        old = self.state
-        cpu, memory, devices = old.cpu, old.memory, old.devices
-        if self.cpus is not cpu.assignments or self.shared != cpu.shared or self.cpu_pods is not cpu.pods:
-            cpu = CpuState(self.shared, self.cpus, self.cpu_pods)
-        if (
-            self.memory is not memory.assignments
-            or self.memory_numa is not memory.numa
-            or self.memory_pods is not memory.pods
-        ):
-            memory = MemoryState(self.memory_numa, self.memory, self.memory_pods)
-        if (
-            self.grants is not devices.grants
-            or self.allocated is not devices.allocated
-            or self.plugins is not devices.plugins
-            or self.saved is not devices.saved
-        ):
-            devices = DeviceState(self.plugins, self.grants, self.allocated, self.saved)
-        departed = self.departed
-        if departed:
-            departed = frozenset(
-                uid
-                for uid in departed
-                if uid in self.cpus
-                or uid in self.memory
-                or uid in self.grants
-                or uid in self.cpu_pods
-                or uid in self.pushed
-            )
-        self._own.clear()
-        return NodeState(
-            cpu=cpu,
-            memory=memory,
-            devices=devices,
-            active=self.active,
-            departed=departed,
-            pushed=self.pushed,
-            ready=self.ready,
-            running=self.running,
-            last_pod=self.last_pod,
-            reusable=self._reusable(),
-        )

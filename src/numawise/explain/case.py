@@ -70,7 +70,7 @@ def admitted(case: ExplainCase) -> bool:
         return False
     if not any(container.devices for container in case.pod.containers):
         return True
-    _, started = start_containers(case.rules, decision.state, case.pod, decision.affinity)
+    _, started = start_containers(case.machine, case.rules, decision.state, case.pod, decision.affinity)
     return not any(one.error for one in started)
 
 

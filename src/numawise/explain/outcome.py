@@ -31,7 +31,7 @@ CONTROLLERS: Mapping[str, str] = {
 
 def admitted_answer(case: ExplainCase, decision: Admitted, lost: Cause | None) -> tuple[str, tuple[str, ...]]:
     """Where the pod went, and whether everything lies together; the resources that kept it from that."""
-    state, _ = start_containers(case.rules, decision.state, case.pod, decision.affinity)
+    state, _ = start_containers(case.machine, case.rules, decision.state, case.pod, decision.affinity)
     state = NodeState(decision.state.cpu, decision.state.memory, state.devices)
     placed = {one.name: _placed(case, state, one) for one in case.pod.containers}
     parts = {name: found for name, found in placed.items() if found}

@@ -17,7 +17,6 @@ from numawise.codec.checkpoint import (
 )
 from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected, admit
-from numawise.engine.device.allocate import Pick, lowest
 from numawise.engine.lifecycle import (
     Started,
     devices_changed,
@@ -27,6 +26,7 @@ from numawise.engine.lifecycle import (
     start_containers,
 )
 from numawise.engine.predicates import Sums, add, allocatable, asked, used
+from numawise.engine.provider import Pick, lowest
 from numawise.engine.start import Records, build, start
 from numawise.engine.state import NodeState
 from numawise.engine.trace import Note, Step, ignore
@@ -117,10 +117,18 @@ class Node:
     """The sums of all requests are judged, too (``OutOfcpu`` …); False: the managers alone decide."""
     _counted: tuple[object, dict[str, int]] = (None, {})
     """Live pods as they were counted last, and what they ask for together."""
+    _limits: tuple[object, dict[str, int]] = (None, {})
+    """Plugins as they were last, and what was allocatable with them."""
 
     def allocatable(self) -> dict[str, int]:
         """What all pods together may ask for."""
-        return allocatable(self.machine, self.settings.reservation, self.config, self.state)
+        plugins = self.state.devices.plugins
+        if self._limits[0] is not plugins:
+            self._limits = (
+                plugins,
+                allocatable(self.machine, self.settings.reservation, self.config, self.state),
+            )
+        return dict(self._limits[1])
 
     def used(self, uid: str = "") -> dict[str, int]:
         """What all live pods together ask for, without the one of the uid."""
@@ -153,7 +161,9 @@ class Node:
         self, pod: PodRequest, admitted: Admitted, note: Note = ignore, pick: Pick = lowest
     ) -> tuple[Started, ...]:
         """Start the containers of an admitted pod."""
-        state, started = start_containers(self.rules, self.state, pod, admitted.affinity, note, pick)
+        state, started = start_containers(
+            self.machine, self.rules, self.state, pod, admitted.affinity, note, pick
+        )
         self.keep(state)
         return started
 

@@ -83,7 +83,7 @@ def fill_on(
         if isinstance(decision, Rejected):
             found.stop = Stop(REJECTED, decision.reason, decision.message, _why(node, raw, version))
             return
-        state, started = start_containers(node.rules, decision.state, pod, decision.affinity)
+        state, started = start_containers(node.machine, node.rules, decision.state, pod, decision.affinity)
         failed = next((one for one in started if one.error), None)
         if failed is not None:
             found.stop = Stop(START, "", failed.error, f"container {failed.container} could not start")

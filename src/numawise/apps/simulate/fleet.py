@@ -234,7 +234,7 @@ class _Desk:
             return decision.reason
         if isinstance(decision, Crashed):
             return CRASHES
-        state, started = start_containers(node.rules, decision.state, pod, decision.affinity)
+        state, started = start_containers(node.machine, node.rules, decision.state, pod, decision.affinity)
         if any(one.error for one in started):
             return NO_START
         granted = NodeState(decision.state.cpu, decision.state.memory, state.devices)

@@ -1,5 +1,8 @@
 """Give a container its exclusive CPUs, and take them back.
 
+Counterpart: ``Allocate`` and ``RemoveContainer`` of pkg/kubelet/cm/cpumanager/policy_static.go, and
+``removeStaleState`` of cpu_manager.go.
+
 Rules kept here:
 
 1. An affinity is a wish: what its NUMA nodes cannot give is taken from elsewhere.
@@ -12,12 +15,12 @@ from numawise.engine.cpu.distribute import NeverReturns, take_distributed
 from numawise.engine.cpu.early import take_early
 from numawise.engine.cpu.hints import exclusive_cpus
 from numawise.engine.cpu.take import NotEnough, Style, take
+from numawise.engine.draft import CpuDraft, Draft
 from numawise.engine.failure import SMT_ALIGNMENT, Crash, Failure
-from numawise.engine.reuse import hands_on
-from numawise.engine.state import Draft
+from numawise.engine.provider import Admission, hands_on
 from numawise.engine.trace import CpusGranted, Defect, Note, StaleRemoved, ignore
-from numawise.machine.model import CpuLayout, Machine
-from numawise.request.model import ContainerRequest, PodRequest
+from numawise.machine.model import CpuLayout
+from numawise.request.model import ContainerRequest
 from numawise.rules.model import Rules
 
 
@@ -49,39 +52,33 @@ def choose(
     return take(layout, available, count, style, note)
 
 
-def allocate(
-    machine: Machine,
-    rules: Rules,
-    draft: Draft,
-    pod: PodRequest,
-    container: ContainerRequest,
-    affinity: int | None,
-    note: Note = ignore,
-) -> Failure | None:
+def allocate(admission: Admission, container: ContainerRequest, affinity: int | None) -> Failure | None:
     """Allocate the CPUs of one container."""
+    rules, pod, note, cpu = admission.rules, admission.pod, admission.note, admission.draft.cpu
+    layout = admission.machine.layout
     if not rules.cpu_static:
         return None
-    collect(draft, note)
+    collect(admission.draft, note)
     count = exclusive_cpus(rules, pod, container)
     if not count:
         return None
-    held = draft.cpus.get(pod.uid, {}).get(container.name)
+    held = cpu.get(pod.uid, container.name)
     if (held is None or rules.behaviour.smt_check_before_record) and rules.cpu_options.full_cores:
-        failure = smt_failure(machine.layout, rules, draft, count)
+        failure = smt_failure(layout, rules, cpu.shared, count)
         if failure:
             if held is not None:
                 note(Defect("running-pod-refused-for-free-cores", container.name))
             return failure
-    again = draft.reuse_cpus.get(pod.uid, 0)
+    again = cpu.reusable.get(pod.uid, 0)
     if held is None:
-        free = draft.shared & ~rules.reserved_cpus | again
-        cpus = aligned_choice(machine.layout, rules, free, count, affinity, container.name, note)
+        free = cpu.shared & ~rules.reserved_cpus | again
+        cpus = aligned_choice(layout, rules, free, count, affinity, container.name, note)
         if isinstance(cpus, NotEnough):
             return Failure(cpus.message)
-        draft.shared &= ~cpus
-        draft.put("cpus", pod.uid, container.name, cpus)
+        cpu.shared &= ~cpus
+        cpu.assign(pod.uid, container.name, cpus)
         held = cpus
-    draft.reuse_cpus = {pod.uid: again | held if hands_on(rules, container) else again & ~held}
+    cpu.reusable = {pod.uid: again | held if hands_on(rules, container) else again & ~held}
     return None
 
 
@@ -131,13 +128,13 @@ def _near(layout: CpuLayout, rules: Rules, affinity: int) -> int:
     return near
 
 
-def smt_failure(layout: CpuLayout, rules: Rules, draft: Draft, count: int) -> Failure | None:
+def smt_failure(layout: CpuLayout, rules: Rules, shared: int, count: int) -> Failure | None:
     """What ``full-pcpus-only`` has against so many CPUs."""
     threads = layout.threads_per_core
     odd = f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}"
     if count % threads:
         return Failure(odd, SMT_ALIGNMENT)
-    available = (draft.shared & ~rules.reserved_cores).bit_count()
+    available = (shared & ~rules.reserved_cores).bit_count()
     if rules.behaviour.counts_free_cores and count > available:
         if not available and not rules.behaviour.tells_missing_cores:
             return Failure(odd, SMT_ALIGNMENT)
@@ -153,25 +150,24 @@ def collect(draft: Draft, note: Note = ignore, spared: str = "") -> None:
     """Take back the CPUs of pods that are gone, and of containers that a pod no longer has."""
     if not draft.ready:
         return
-    for uid, containers in draft.stale(draft.cpus, spared):
+    for uid, containers in draft.stale(draft.cpu, spared):
         note(StaleRemoved("cpu", uid))
         for container in containers:
-            release(draft, uid, container)
-    for uid, containers in draft.stale(draft.pushed, spared):
+            release(draft.cpu, uid, container)
+    for uid, containers in draft.stale(draft.cpu.pushed, spared):
         for container in containers:
-            draft.drop("pushed", uid, container)
+            draft.cpu.pushed.release(uid, container)
 
 
-def release(draft: Draft, uid: str, container: str) -> None:
+def release(cpu: CpuDraft, uid: str, container: str) -> None:
     """Take back the CPUs of one container, but for those that others of its pod use too."""
-    cpus = draft.cpus[uid][container]
-    draft.drop("cpus", uid, container)
-    rest = draft.cpus.get(uid, {})
-    if uid in draft.cpu_pods:
+    cpus = cpu.release(uid, container)
+    rest = cpu.rows.get(uid, {})
+    if uid in cpu.pods.rows:
         if rest:
             return
-        cpus = draft.cpu_pods[uid]
-        draft.delete_key("cpu_pods", uid)
+        cpus = cpu.pods.rows[uid]
+        cpu.pods.drop(uid)
     for others in rest.values():
         cpus &= ~others
-    draft.shared |= cpus
+    cpu.shared |= cpus

@@ -1,8 +1,11 @@
-"""Which NUMA nodes could serve a request for exclusive CPUs."""
+"""Which NUMA nodes could serve a request for exclusive CPUs.
+
+Counterpart: ``GetTopologyHints`` of pkg/kubelet/cm/cpumanager/policy_static.go.
+"""
 
 from numawise.engine.hint import NOWHERE, Answer, Need, Ruled, Sockets
-from numawise.engine.state import Draft
-from numawise.machine.model import CpuLayout, Machine
+from numawise.engine.provider import Admission
+from numawise.machine.model import CpuLayout
 from numawise.request.model import ContainerRequest, PodRequest, Role, most_at_once
 from numawise.rules.model import Rules
 from numawise.sets import bits_of
@@ -29,33 +32,34 @@ def exclusive_pod_cpus(rules: Rules, pod: PodRequest) -> int:
     )
 
 
-def container_hints(
-    machine: Machine, rules: Rules, draft: Draft, pod: PodRequest, container: ContainerRequest
-) -> Answer:
+def container_hints(admission: Admission, container: ContainerRequest) -> Answer:
     """Hints for one container."""
+    layout, rules, pod = admission.machine.layout, admission.rules, admission.pod
+    cpu = admission.draft.cpu
     count = exclusive_cpus(rules, pod, container) if rules.cpu_static else 0
     if not count:
         return None
-    held = draft.cpus.get(pod.uid, {}).get(container.name)
+    held = cpu.get(pod.uid, container.name)
     if held is None:
-        free = draft.shared & ~rules.reserved_cpus
-        return {"cpu": family(machine.layout, rules, free, draft.reuse_cpus.get(pod.uid, 0), count)}
+        free = cpu.shared & ~rules.reserved_cpus
+        return {"cpu": family(layout, rules, free, cpu.reusable.get(pod.uid, 0), count)}
     if held.bit_count() != count:
         return {"cpu": NOWHERE}
-    return {"cpu": family(machine.layout, rules, held, 0, count)}
+    return {"cpu": family(layout, rules, held, 0, count)}
 
 
-def pod_hints(machine: Machine, rules: Rules, draft: Draft, pod: PodRequest) -> Answer:
+def pod_hints(admission: Admission) -> Answer:
     """Hints for a pod as a whole."""
+    layout, rules, pod = admission.machine.layout, admission.rules, admission.pod
+    cpu = admission.draft.cpu
     count = exclusive_pod_cpus(rules, pod) if rules.cpu_static else 0
     if not count:
         return None
     if pod.pod_level and rules.pod_level_managers and empty_pool(rules, pod, count):
         return {"cpu": NOWHERE}
     held = 0
-    recorded = draft.cpus.get(pod.uid)
+    recorded = cpu.rows.get(pod.uid, {})
     for container in pod.containers if recorded else ():
-        assert recorded is not None
         cpus = recorded.get(container.name)
         if cpus is None:
             continue
@@ -63,9 +67,9 @@ def pod_hints(machine: Machine, rules: Rules, draft: Draft, pod: PodRequest) -> 
             return {"cpu": NOWHERE}
         held |= cpus
     if held.bit_count() == count:
-        return {"cpu": family(machine.layout, rules, held, 0, count)}
-    free = draft.shared & ~rules.reserved_cpus
-    return {"cpu": family(machine.layout, rules, free, draft.reuse_cpus.get(pod.uid, 0) | held, count)}
+        return {"cpu": family(layout, rules, held, 0, count)}
+    free = cpu.shared & ~rules.reserved_cpus
+    return {"cpu": family(layout, rules, free, cpu.reusable.get(pod.uid, 0) | held, count)}
 
 
 def empty_pool(rules: Rules, pod: PodRequest, total: int) -> str:

@@ -1,5 +1,7 @@
 """Choose devices for a container.
 
+Counterpart: ``devicesToAllocate`` and ``filterByAffinity`` of pkg/kubelet/cm/devicemanager/manager.go.
+
 Rules kept here:
 
 1. What init containers had is taken first, whatever its NUMA node or health.
@@ -9,95 +11,26 @@ Rules kept here:
    says that the choice was free.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from numawise.engine.device.hints import is_device_resource, nodes_of
+from numawise.engine.device.hints import nodes_of
 from numawise.engine.failure import Failure
-from numawise.engine.reuse import hands_on
-from numawise.engine.state import DeviceGrant, Draft, Plugin
-from numawise.engine.trace import DevicesChosen, Note, StaleRemoved, ignore
-from numawise.request.model import ContainerRequest, PodRequest
-from numawise.rules.model import Rules
+from numawise.engine.provider import Admission, Pick
+from numawise.engine.state import DeviceGrant, Plugin
+from numawise.engine.trace import DevicesChosen, Note, ignore
+from numawise.request.model import ContainerRequest
 
 NOWHERE_NUMA = -1
 """Where devices without NUMA node are recorded."""
-Pick = Callable[[str, str, frozenset[str], int], Iterable[str] | None]
-"""(container, resource, candidates, how many) → the ids to take where the kubelet's choice is free."""
 
 
-def lowest(_container: str, _resource: str, _candidates: frozenset[str], _count: int) -> None:
-    """Leave free choices to the lowest ids."""
-    return
-
-
-def allocate(
-    rules: Rules,
-    draft: Draft,
-    pod: PodRequest,
-    container: ContainerRequest,
-    affinity: int | None,
-    note: Note = ignore,
-    pick: Pick = lowest,
-) -> Failure | None:
-    """Allocate the devices of one container."""
-    if draft.reuse_devices.keys() != {pod.uid}:
-        draft.reuse_devices = {pod.uid: draft.reuse_devices.get(pod.uid, {})}
-    failure = allocate_resources(rules, draft, pod, container, affinity, note, pick)
-    if failure:
-        return failure
-    granted = draft.grants.get(pod.uid, {}).get(container.name)
-    if granted:
-        again = dict(draft.reuse_devices[pod.uid])
-        for resource, grant in granted.items():
-            before = again.get(resource, frozenset())
-            again[resource] = before | grant.ids if hands_on(rules, container) else before - grant.ids
-        draft.reuse_devices = {pod.uid: again}
-    return None
-
-
-def allocate_resources(
-    rules: Rules,
-    draft: Draft,
-    pod: PodRequest,
-    container: ContainerRequest,
-    affinity: int | None,
-    note: Note = ignore,
-    pick: Pick = lowest,
-) -> Failure | None:
-    """Allocate what is missing of each device resource, and write the file if anything was.
-
-    The kubelet takes the resources in chance order; here those of which none is wanted come first.
-    """
-    collected = changed = False
-    for resource, count in sorted(container.devices, key=lambda wanted: (wanted[1] > 0, wanted[0])):
-        if not is_device_resource(draft, resource):
-            continue
-        if not collected:
-            collect(draft, note)
-            collected = True
-        chosen = _choose(rules, draft, pod, container, resource, count, affinity, note, pick)
-        if isinstance(chosen, Failure):
-            return chosen
-        if chosen:
-            changed = True
-            _record(rules, draft, pod.uid, container.name, resource, chosen)
-    if changed:
-        draft.save_devices()
-    return None
-
-
-def _choose(
-    rules: Rules,
-    draft: Draft,
-    pod: PodRequest,
-    container: ContainerRequest,
-    resource: str,
-    count: int,
-    affinity: int | None,
-    note: Note,
-    pick: Pick,
+def choose(
+    admission: Admission, container: ContainerRequest, resource: str, count: int, affinity: int | None
 ) -> frozenset[str] | Failure:
-    recorded = draft.grants.get(pod.uid, {}).get(container.name, {}).get(resource)
+    """The devices to give a container in addition to those it has, of one resource."""
+    rules, draft, pod, note = admission.rules, admission.draft, admission.pod, admission.note
+    devices = draft.devices
+    recorded = (devices.get(pod.uid, container.name) or {}).get(resource)
     needed = count
     if recorded is not None:
         needed -= len(recorded.ids)
@@ -109,26 +42,29 @@ def _choose(
     if rules.behaviour.checks_recorded_devices:
         if not draft.ready and (pod.uid, container.name) in draft.running:
             return frozenset()
-        if failure := _health_failure(draft, resource, recorded):
+        if failure := _health_failure(devices.plugins.rows, resource, recorded):
             return failure
     if not needed:
         return frozenset()
-    if resource not in draft.plugins:
+    if resource not in devices.plugins.rows:
         return Failure(f"can't allocate unregistered device {resource}")
 
-    plugin = draft.plugins[resource]
-    taking = _Taking(container.name, resource, needed, pick)
-    if taking.take(draft.reuse_devices.get(pod.uid, {}).get(resource, frozenset())):
+    plugin = devices.plugins.rows[resource]
+    allocated = devices.allocated.rows.get(resource, frozenset())
+    taking = _Taking(container.name, resource, needed, admission.pick)
+    if taking.take(devices.reusable.get(pod.uid, {}).get(resource, frozenset())):
         return taking.told(note, aligned=False)
-    available = plugin.healthy - draft.allocated.get(resource, frozenset()) - taking.taken
+    available = plugin.healthy - allocated - taking.taken
     missing = taking.needed
     if len(available) < missing:
+        if taking.taken:  # what was to be used again counts as taken from now on
+            devices.allocated.put(resource, allocated | taking.taken)
         return Failure(
             f"requested number of devices unavailable for {resource}. Requested: {missing}, "
             f"Available: {len(available)}"
         )
-    apart = split if rules.behaviour.any_wanted_node_counts else split_by_one_node
-    near, far, anywhere = apart(plugin, available, affinity)
+    divide = split if rules.behaviour.any_wanted_node_counts else split_by_one_node
+    near, far, anywhere = divide(plugin, available, affinity)
     if missing < len(near):
         answer = _preferred(plugin, near | taking.taken, taking.taken, count)
         if not taking.take(answer & near, sure=True):
@@ -146,8 +82,10 @@ def _choose(
     )
 
 
-def _health_failure(draft: Draft, resource: str, recorded: DeviceGrant | None) -> Failure | None:
-    plugin = draft.plugins.get(resource)
+def _health_failure(
+    plugins: Mapping[str, Plugin], resource: str, recorded: DeviceGrant | None
+) -> Failure | None:
+    plugin = plugins.get(resource)
     if plugin is None:
         return Failure(f"cannot allocate unregistered device {resource}")
     if not plugin.healthy:
@@ -252,40 +190,15 @@ def _preferred(plugin: Plugin, available: frozenset[str], must: frozenset[str], 
     return must.union(sorted(available - must)[: max(0, size - len(must))])
 
 
-def _record(
-    rules: Rules, draft: Draft, uid: str, container: str, resource: str, chosen: frozenset[str]
-) -> None:
-    plugin = draft.plugins[resource]
-    homeless = (NOWHERE_NUMA,) if rules.behaviour.homeless_devices_apart else (0,)
+def record(admission: Admission, container: str, resource: str, chosen: frozenset[str]) -> None:
+    """Record devices for a container, by NUMA node."""
+    devices = admission.draft.devices
+    plugin = devices.plugins.rows[resource]
+    homeless = (NOWHERE_NUMA,) if admission.rules.behaviour.homeless_devices_apart else (0,)
     per_numa: dict[int, list[str]] = {}
     for name in sorted(chosen):
         device = plugin.devices.get(name)
         for numa in (device.numa if device else None) or homeless:
             per_numa.setdefault(numa, []).append(name)
     grant = DeviceGrant(tuple((numa, tuple(ids)) for numa, ids in sorted(per_numa.items())))
-    held = draft.grants.get(uid, {}).get(container, {})
-    draft.put("grants", uid, container, {**held, resource: grant})
-    draft.set_key("allocated", resource, draft.allocated.get(resource, frozenset()) | chosen)
-
-
-def collect(draft: Draft, note: Note = ignore) -> None:
-    """Forget the devices of pods that are gone; the file is not written."""
-    if not draft.ready:
-        return
-    gone = [uid for uid in sorted(draft.departed) if uid in draft.grants]
-    for uid in gone:
-        note(StaleRemoved("device", uid))
-        draft.delete_key("grants", uid)
-    if gone:
-        draft.allocated = allocated_by(draft.grants.values())
-        draft.disown("allocated")
-
-
-def allocated_by(pods: Iterable[Mapping[str, Mapping[str, DeviceGrant]]]) -> dict[str, frozenset[str]]:
-    """Devices in use by resource, out of the grants of all pods."""
-    found: dict[str, set[str]] = {}
-    for containers in pods:
-        for resources in containers.values():
-            for resource, grant in resources.items():
-                found.setdefault(resource, set()).update(grant.ids)
-    return {resource: frozenset(ids) for resource, ids in found.items()}
+    devices.grant(admission.pod.uid, container, resource, grant)

@@ -1,5 +1,7 @@
 """Which NUMA nodes could serve a request for devices.
 
+Counterpart: pkg/kubelet/cm/devicemanager/topology_hints.go.
+
 Rules kept here:
 
 1. A device without NUMA nodes never helps a hint; one with several counts for each of them.
@@ -9,59 +11,56 @@ Rules kept here:
 
 from collections.abc import Iterable, Mapping
 
+from numawise.engine.draft import Draft
 from numawise.engine.failure import NIL, Crash
 from numawise.engine.hint import NOWHERE, Answer, Family, Need, Ruled, fewest_nodes
-from numawise.engine.state import Draft, Plugin
+from numawise.engine.provider import Admission
+from numawise.engine.state import Plugin
 from numawise.machine.model import Device, Machine
-from numawise.request.model import ContainerRequest, PodRequest, most_at_once
+from numawise.request.model import ContainerRequest, most_at_once
 from numawise.rules.model import Rules
 
 
 def is_device_resource(draft: Draft, name: str) -> bool:
     """True when some plugin stands, or stood, behind the name."""
-    return name in draft.plugins or name in draft.allocated
+    return name in draft.devices.plugins.rows or name in draft.devices.allocated.rows
 
 
-def container_hints(
-    machine: Machine, rules: Rules, draft: Draft, pod: PodRequest, container: ContainerRequest
-) -> Answer:
+def container_hints(admission: Admission, container: ContainerRequest) -> Answer:
     """Hints for one container, by resource."""
+    draft, uid = admission.draft, admission.pod.uid
     found: dict[str, Family | None] = {}
-    held = draft.grants.get(pod.uid, {}).get(container.name, {})
+    held = draft.devices.get(uid, container.name) or {}
     for resource, count in container.devices:
         if is_device_resource(draft, resource):
             grant = held.get(resource)
-            again = draft.reuse_devices.get(pod.uid, {}).get(resource, frozenset[str]())
+            again = draft.devices.reusable.get(uid, {}).get(resource, frozenset[str]())
             ids = grant.ids if grant else None
-            found[resource] = _hints(machine, rules, draft, resource, count, ids, again)
+            found[resource] = _hints(admission, resource, count, ids, again)
     return found
 
 
-def pod_hints(machine: Machine, rules: Rules, draft: Draft, pod: PodRequest) -> Answer:
+def pod_hints(admission: Admission) -> Answer:
     """Hints for a pod as a whole, by resource."""
+    draft, pod = admission.draft, admission.pod
     found: dict[str, Family | None] = {}
     limits = {container.name: dict(container.devices) for container in pod.containers}
     for resource in dict.fromkeys(name for amounts in limits.values() for name in amounts):
         if is_device_resource(draft, resource):
             count = most_at_once(pod.containers, lambda c, r=resource: limits[c.name].get(r, 0))  # type: ignore[misc]
             held: frozenset[str] = frozenset()
-            for grants in draft.grants.get(pod.uid, {}).values():
+            for grants in draft.devices.rows.get(pod.uid, {}).values():
                 if resource in grants:
                     held |= grants[resource].ids
-            found[resource] = _hints(machine, rules, draft, resource, count, held, ())
+            found[resource] = _hints(admission, resource, count, held, ())
     return found
 
 
 def _hints(
-    machine: Machine,
-    rules: Rules,
-    draft: Draft,
-    resource: str,
-    count: int,
-    held: frozenset[str] | None,
-    again: Iterable[str],
+    admission: Admission, resource: str, count: int, held: frozenset[str] | None, again: Iterable[str]
 ) -> Family | None:
-    plugin = draft.plugins.get(resource, Plugin())
+    machine, rules, devices = admission.machine, admission.rules, admission.draft.devices
+    plugin = devices.plugins.rows.get(resource, Plugin())
     if not has_topology(rules, plugin):
         return None
     if held:
@@ -69,7 +68,7 @@ def _hints(
             return NOWHERE
         _all_listed(rules, plugin, held)
         return family(machine, rules, plugin, held, (), count)
-    available = plugin.healthy - draft.allocated.get(resource, frozenset())
+    available = plugin.healthy - devices.allocated.rows.get(resource, frozenset())
     if len(available.union(again)) < count:
         return NOWHERE
     _all_listed(rules, plugin, again)

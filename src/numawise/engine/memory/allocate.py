@@ -1,5 +1,8 @@
 """Give a container its memory, and take it back.
 
+Counterpart: ``Allocate`` and ``RemoveContainer`` of pkg/kubelet/cm/memorymanager/policy_static.go, and
+``removeStaleState`` of memory_manager.go.
+
 Rules kept here:
 
 1. The affinity decides where; where it has too little free, it is widened to the best of the
@@ -9,18 +12,18 @@ Rules kept here:
 3. A mask of several nodes must keep the groups; a single node is never checked (a defect).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from numawise.engine.draft import Draft, MemoryDraft
 from numawise.engine.failure import NIL, Crash, Failure
 from numawise.engine.hint import Family, Hint, Listed, Ruled, masks_of
 from numawise.engine.memory.books import WRAP, breaks_group, charge, discharge
-from numawise.engine.memory.hints import INEXACT, Wanted, family, takes_part, wanted_by
-from numawise.engine.reuse import hands_on
-from numawise.engine.state import Block, Draft
+from numawise.engine.memory.hints import INEXACT, Wanted, family_for, takes_part, wanted_by
+from numawise.engine.provider import Admission, hands_on
+from numawise.engine.state import Block, NumaMemory
 from numawise.engine.trace import Defect, MemoryGranted, Note, StaleRemoved, ignore
-from numawise.request.model import MEMORY, ContainerRequest, PodRequest, Role
-from numawise.rules.model import Rules
+from numawise.request.model import MEMORY, ContainerRequest, Role
 from numawise.sets import NumaSet, ids_of
 
 NO_DEFAULT = (
@@ -32,64 +35,50 @@ NO_EXTENDED_PREFERRED = "[memorymanager] failed to find the extended preferred h
 BREAKS_GROUP = "[memorymanager] preferred hint violates NUMA node allocation"
 
 
-def allocate(
-    rules: Rules,
-    draft: Draft,
-    pod: PodRequest,
-    container: ContainerRequest,
-    affinity: Hint,
-    note: Note = ignore,
-) -> Failure | None:
+def allocate(admission: Admission, container: ContainerRequest, affinity: Hint) -> Failure | None:
     """Allocate the memory of one container."""
-    if not takes_part(rules, pod):
-        if rules.memory_static:
-            collect(draft, note)
+    rules, pod, memory = admission.rules, admission.pod, admission.draft.memory
+    if not rules.memory_static:
         return None
-    collect(draft, note)
+    collect(admission.draft, admission.note)
+    if not takes_part(rules, pod):
+        return None
     wanted = wanted_by(rules, pod, container)
-    held = draft.memory.get(pod.uid, {}).get(container.name)
+    held = memory.get(pod.uid, container.name)
     if held is not None:
-        _hand_on(rules, draft, pod, container, held)
+        _hand_on(admission, container, held)
         return None
     if wanted is None:
         return Failure(INEXACT)
     if not wanted and rules.behaviour.skips_memoryless_containers:
         return None
-    mask = settle(rules, draft, pod, wanted, affinity, container.name, note)
+    mask = settle(admission, wanted, affinity, container.name)
     if isinstance(mask, Failure):
         return mask
-    again = draft.reuse_memory.get(pod.uid, {})
-    books = dict(draft.memory_numa)
+    again = memory.reusable.get(pod.uid, {})
+    books = dict(memory.numa)
     blocks = []
     for kind, size in wanted:
         blocks.append(Block(mask, kind, size))
         charge(books, mask, kind, max(0, size - again.get((mask, kind), 0)))
-    draft.memory_numa = books
-    _hand_on(rules, draft, pod, container, blocks)
-    draft.put("memory", pod.uid, container.name, tuple(blocks))
+    memory.numa = books
+    _hand_on(admission, container, blocks)
+    memory.assign(pod.uid, container.name, tuple(blocks))
     if rules.behaviour.init_memory_reused:
-        _shrink_inits(rules, draft, pod, container, blocks)
+        _shrink_inits(admission, container, blocks)
     return None
 
 
-def settle(
-    rules: Rules,
-    draft: Draft,
-    pod: PodRequest,
-    wanted: Wanted,
-    affinity: Hint,
-    container: str | None,
-    note: Note,
-) -> int | Failure:
+def settle(admission: Admission, wanted: Wanted, affinity: Hint, container: str | None) -> int | Failure:
     """The NUMA nodes to use (steps 3 to 5 of an allocation)."""
+    behaviour, note = admission.rules.behaviour, admission.note
+    numa = admission.draft.memory.numa
     found: Family | None = None
-    ungrouped = rules.behaviour.memory_width_ignores_groups
-    again = draft.reuse_memory.get(pod.uid, {})
     preferred = affinity.preferred
     if affinity.numa is not None:
         mask = affinity.numa.bits
     else:
-        found = family(draft.memory_numa, again, wanted, ungrouped=ungrouped)
+        found = family_for(admission, wanted)
         best = best_mask(found)
         if best is None or not _lists_memory(wanted):
             return Failure(NO_DEFAULT)
@@ -98,20 +87,20 @@ def settle(
         assert best.numa is not None
         mask, preferred = best.numa.bits, best.preferred
     extended = False
-    if any(_free(draft, mask, kind) < size for kind, size in wanted):
-        found = found or family(draft.memory_numa, again, wanted, ungrouped=ungrouped)
-        best = best_mask(found, containing=mask, upwards=not rules.behaviour.memory_widens_downwards)
+    if any(_free(numa, mask, kind) < size for kind, size in wanted):
+        found = found or family_for(admission, wanted)
+        best = best_mask(found, containing=mask, upwards=not behaviour.memory_widens_downwards)
         if best is None or not _lists_memory(wanted):
             return Failure(NO_EXTENDED)
         if preferred and not best.preferred:
             return Failure(NO_EXTENDED_PREFERRED)
         assert best.numa is not None
         mask, extended = best.numa.bits, True
-    if rules.behaviour.memory_keeps_groups and breaks_group(draft.memory_numa, mask):
+    if behaviour.memory_keeps_groups and breaks_group(numa, mask):
         return Failure(BREAKS_GROUP)
     if note is not ignore:
         note(MemoryGranted(container, mask, wanted, extended))
-        if mask.bit_count() == 1 and any(draft.memory_numa[n].cells.bit_count() > 1 for n in ids_of(mask)):
+        if mask.bit_count() == 1 and any(numa[n].cells.bit_count() > 1 for n in ids_of(mask)):
             note(Defect("single-node-in-group", container or ""))
     return mask
 
@@ -150,25 +139,24 @@ def best_mask(found: Family, containing: int = 0, *, upwards: bool = False) -> H
     return None
 
 
-def _free(draft: Draft, mask: int, kind: str) -> int:
+def _free(numa: Mapping[int, NumaMemory], mask: int, kind: str) -> int:
     total = 0
-    for numa in ids_of(mask):
-        table = draft.memory_numa[numa].tables.get(kind)
+    for node in ids_of(mask):
+        table = numa[node].tables.get(kind)
         if table is None:
             raise Crash(NIL)
         total += table.free
     return total % WRAP
 
 
-def _hand_on(
-    rules: Rules, draft: Draft, pod: PodRequest, container: ContainerRequest, blocks: Sequence[Block]
-) -> None:
+def _hand_on(admission: Admission, container: ContainerRequest, blocks: Sequence[Block]) -> None:
     """Keep the table of what later containers of the pod may use again."""
+    rules, pod, memory = admission.rules, admission.pod, admission.draft.memory
     if not rules.behaviour.init_memory_reused:
         return
-    others = {uid: table for uid, table in draft.reuse_memory.items() if uid != pod.uid}
-    own = dict(draft.reuse_memory.get(pod.uid, {}))
-    known = pod.uid in draft.reuse_memory
+    others = {uid: table for uid, table in memory.reusable.items() if uid != pod.uid}
+    own = dict(memory.reusable.get(pod.uid, {}))
+    known = pod.uid in memory.reusable
     if rules.behaviour.other_pods_reuse_forgotten:
         others = {}
     elif others:  # a slip: the pod's own is forgotten instead
@@ -180,13 +168,12 @@ def _hand_on(
             own[key] = max(before or 0, block.size)
         elif before is not None:
             own[key] = max(0, before - block.size)
-    draft.reuse_memory = {**others, pod.uid: own} if known or hands_on(rules, container) else others
+    memory.reusable = {**others, pod.uid: own} if known or hands_on(rules, container) else others
 
 
-def _shrink_inits(
-    rules: Rules, draft: Draft, pod: PodRequest, container: ContainerRequest, blocks: list[Block]
-) -> None:
+def _shrink_inits(admission: Admission, container: ContainerRequest, blocks: list[Block]) -> None:
     """Take from the init containers' blocks what the new blocks use again."""
+    rules, pod, memory = admission.rules, admission.pod, admission.draft.memory
     for new in blocks:
         rest = new.size
         for earlier in pod.containers:
@@ -194,7 +181,7 @@ def _shrink_inits(
                 break
             if earlier.role is Role.SIDECAR and rules.behaviour.sidecars_keep_their_share:
                 continue
-            held = draft.memory.get(pod.uid, {}).get(earlier.name)
+            held = memory.get(pod.uid, earlier.name)
             if not held:
                 continue
             shrunk = []
@@ -205,7 +192,7 @@ def _shrink_inits(
                     shrunk.append(replace(block, size=block.size - used))
                 else:
                     shrunk.append(block)
-            draft.put("memory", pod.uid, earlier.name, tuple(shrunk))
+            memory.assign(pod.uid, earlier.name, tuple(shrunk))
 
 
 def collect(draft: Draft, note: Note = ignore) -> None:
@@ -215,19 +202,18 @@ def collect(draft: Draft, note: Note = ignore) -> None:
     for uid, containers in draft.stale(draft.memory):
         note(StaleRemoved("memory", uid))
         for container in containers:
-            release(draft, uid, container)
+            release(draft.memory, uid, container)
 
 
-def release(draft: Draft, uid: str, container: str) -> None:
+def release(memory: MemoryDraft, uid: str, container: str) -> None:
     """Take back the memory of one container."""
-    blocks = draft.memory[uid][container]
-    draft.drop("memory", uid, container)
-    if uid in draft.memory_pods:
-        if uid in draft.memory:
+    blocks = memory.release(uid, container)
+    if uid in memory.pods.rows:
+        if uid in memory.rows:
             return
-        blocks = draft.memory_pods[uid]
-        draft.delete_key("memory_pods", uid)
-    books = dict(draft.memory_numa)
+        blocks = memory.pods.rows[uid]
+        memory.pods.drop(uid)
+    books = dict(memory.numa)
     for block in blocks:
         discharge(books, block)
-    draft.memory_numa = books
+    memory.numa = books

@@ -1,10 +1,12 @@
 """Which NUMA nodes could serve a request for memory and huge pages.
 
+Counterpart: ``GetTopologyHints`` of pkg/kubelet/cm/memorymanager/policy_static.go.
+
 Rules kept here:
 
 1. A node serves either requests of its own or those of exactly one group of nodes at a time.
 2. All types of one request share one family of masks.
-3. Memory that fits nowhere is answered with no wish at all: the kubelet's empty mapping.
+3. Memory that fits nowhere is answered with an empty mapping, which counts as no preference.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +15,16 @@ from itertools import combinations
 from numawise.engine.failure import NIL, Crash
 from numawise.engine.hint import Answer, Family, Listed, Need, Ruled, fewest_nodes
 from numawise.engine.memory.books import WRAP, breaks_group
-from numawise.engine.state import Block, Draft, NumaMemory
+from numawise.engine.provider import Admission
+from numawise.engine.state import Block, NumaMemory
 from numawise.request.model import ContainerRequest, PodRequest, Role, most_at_once
 from numawise.rules.model import Rules
 from numawise.sets import ids_of
 
 Wanted = tuple[tuple[str, int], ...]
 INEXACT = "[memorymanager] failed to represent quantity as int64"
+FITS_NOWHERE: Mapping[str, Family] = {}
+"""The kubelet's empty mapping, which is taken for no preference at all (rule 3)."""
 ENUMERABLE = 20
 """Sets of more NUMA nodes than this cannot be tried one by one."""
 
@@ -60,36 +65,43 @@ def takes_part(rules: Rules, pod: PodRequest) -> bool:
     return rules.memory_static and pod.guaranteed and not excluded
 
 
-def container_hints(rules: Rules, draft: Draft, pod: PodRequest, container: ContainerRequest) -> Answer:
+def container_hints(admission: Admission, container: ContainerRequest) -> Answer:
     """Hints for one container."""
+    rules, pod = admission.rules, admission.pod
     wanted = wanted_by(rules, pod, container) if takes_part(rules, pod) else None
     if wanted is None or (not wanted and rules.behaviour.skips_memoryless_containers):
         return None
-    held = draft.memory.get(pod.uid, {}).get(container.name)
+    held = admission.draft.memory.get(pod.uid, container.name)
     if held is not None:
         return _again(held, wanted)
-    return new_hints(rules, draft, pod, wanted)
+    return new_hints(admission, wanted)
 
 
-def pod_hints(rules: Rules, draft: Draft, pod: PodRequest) -> Answer:
+def pod_hints(admission: Admission) -> Answer:
     """Hints for a pod as a whole."""
+    rules, pod = admission.rules, admission.pod
     wanted = wanted_by_pod(rules, pod) if takes_part(rules, pod) else None
     if wanted is None:
         return None
     if pod.pod_level and rules.pod_level_managers and empty_pool(rules, pod, wanted):
         return {kind: Listed() for kind, _ in wanted}
-    recorded = draft.memory.get(pod.uid, {})
+    recorded = admission.draft.memory.rows.get(pod.uid, {})
     for container in pod.containers:
         if container.name in recorded:
             return _again(recorded[container.name], wanted)
-    return new_hints(rules, draft, pod, wanted)
+    return new_hints(admission, wanted)
 
 
-def new_hints(rules: Rules, draft: Draft, pod: PodRequest, wanted: Wanted) -> Answer:
+def new_hints(admission: Admission, wanted: Wanted) -> Answer:
     """Hints for memory that is not held yet."""
-    ungrouped = rules.behaviour.memory_width_ignores_groups
-    found = family(draft.memory_numa, draft.reuse_memory.get(pod.uid, {}), wanted, ungrouped=ungrouped)
-    return {kind: found for kind, _ in wanted} if found.reach else {}
+    masks = family_for(admission, wanted)
+    return {kind: masks for kind, _ in wanted} if masks.reach else FITS_NOWHERE
+
+
+def family_for(admission: Admission, wanted: Wanted) -> Family:
+    """The masks for a pod, as its node is now."""
+    memory, ungrouped = admission.draft.memory, admission.rules.behaviour.memory_width_ignores_groups
+    return family(memory.numa, memory.reusable.get(admission.pod.uid, {}), wanted, ungrouped=ungrouped)
 
 
 def _again(held: Sequence[Block], wanted: Wanted) -> Answer:

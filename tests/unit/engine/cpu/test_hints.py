@@ -10,7 +10,9 @@ from numawise.engine.cpu.hints import (
     family,
     pod_hints,
 )
-from numawise.engine.state import CpuState, Draft, NodeState
+from numawise.engine.draft import Draft
+from numawise.engine.provider import Admission
+from numawise.engine.state import CpuState, NodeState
 from numawise.machine.model import CpuLayout, Machine
 from numawise.rules.model import CpuOptions, Rules
 from numawise.sets import parse_ids
@@ -97,7 +99,7 @@ def draft(hardware: Machine, **held: str) -> Draft:
 ])  # fmt: skip
 def test_container_hints(container: str, held: dict[str, str], expected: str | None) -> None:
     wanted = pod("p", container)
-    answer = container_hints(SERVER, PLAIN, draft(SERVER, **held), wanted, wanted.containers[0])
+    answer = container_hints(Admission(SERVER, PLAIN, draft(SERVER, **held), wanted), wanted.containers[0])
     assert (None if answer is None else shown(answer["cpu"])) == expected
 
 
@@ -111,14 +113,14 @@ def test_container_hints(container: str, held: dict[str, str], expected: str | N
     (["a cpu=500m memory=1Gi"],                     {},                        None),
 ])  # fmt: skip
 def test_pod_hints(containers: list[str], held: dict[str, str], expected: str | None) -> None:
-    answer = pod_hints(SERVER, PLAIN, draft(SERVER, **held), pod("p", *containers))
+    answer = pod_hints(Admission(SERVER, PLAIN, draft(SERVER, **held), pod("p", *containers)))
     assert (None if answer is None else shown(answer["cpu"])) == expected
 
 
 def test_without_the_static_policy_there_are_no_hints() -> None:
     wanted = pod("p", "c cpu=3 memory=1Gi")
-    assert container_hints(SERVER, Rules(), draft(SERVER), wanted, wanted.containers[0]) is None
-    assert pod_hints(SERVER, Rules(), draft(SERVER), wanted) is None
+    assert container_hints(Admission(SERVER, Rules(), draft(SERVER), wanted), wanted.containers[0]) is None
+    assert pod_hints(Admission(SERVER, Rules(), draft(SERVER), wanted)) is None
 
 
 # --- pod-level resources -------------------------------------------------------------------------
@@ -157,7 +159,7 @@ EMPTY_APPS = "pod rejected, sum of exclusive container cpu requests equals pod b
 def test_empty_pool(containers: list[str], expected: str) -> None:
     wanted = pod("p", *containers, level="cpu=4..4 memory=8Gi..8Gi")
     assert empty_pool(MANAGED, wanted, 4) == expected
-    answer = pod_hints(machine(T3), MANAGED, draft(machine(T3)), wanted)
+    answer = pod_hints(Admission(machine(T3), MANAGED, draft(machine(T3)), wanted))
     assert answer is not None
     assert (shown(answer["cpu"]) == "") is bool(expected)
 

@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from numawise.engine.device.allocate import allocate, allocated_by, collect, split
+from numawise.engine.device.allocate import split
 from numawise.engine.device.hints import container_hints, family, pod_hints
+from numawise.engine.device.manager import allocate, allocated_by, collect
+from numawise.engine.draft import Draft
 from numawise.engine.failure import Failure
 from numawise.engine.lifecycle import devices_changed, plugins_spoke
-from numawise.engine.state import DeviceGrant, Draft, NodeState, Plugin
+from numawise.engine.provider import Admission
+from numawise.engine.state import DeviceGrant, NodeState, Plugin
 from numawise.engine.trace import DevicesChosen, Step
 from numawise.machine.model import DevicePlugin, Machine
 from numawise.rules.model import Rules
@@ -37,15 +40,14 @@ class Manager:
         """Record devices as held."""
         grant = DeviceGrant(((0, tuple(ids.split())),))
         draft = Draft(self.state)
-        draft.put("grants", uid, container, {NAME: grant})
-        draft.set_key("allocated", NAME, draft.allocated.get(NAME, frozenset()) | grant.ids)
+        draft.devices.grant(uid, container, NAME, grant)
         self.state = draft.freeze()
 
     def hints(self, count: int, *, reuse: str = "", container: str = "c") -> str | None:
         wanted = pod("p", f"{container} {NAME}={count}")
         draft = Draft(self.state)
-        draft.reuse_devices = {"p": {NAME: frozenset(reuse.split())}}
-        answer = container_hints(self.machine, self.rules, draft, wanted, wanted.containers[0])
+        draft.devices.reusable = {"p": {NAME: frozenset(reuse.split())}}
+        answer = container_hints(Admission(self.machine, self.rules, draft, wanted), wanted.containers[0])
         assert answer is not None
         return shown(answer[NAME])
 
@@ -63,13 +65,12 @@ class Manager:
         self.steps: list[Step] = []
         wanted = pod("p", f"{container} {NAME}={count}")
         draft = Draft(self.state)
-        draft.reuse_devices = {"p": {NAME: frozenset(reuse.split())}}
+        draft.devices.reusable = {"p": {NAME: frozenset(reuse.split())}}
         if running:
             draft.ready, draft.running = False, frozenset({("p", container)})
         mask = None if affinity is None else parse_ids(affinity)
-        failure = allocate(
-            self.rules, draft, wanted, wanted.containers[0], mask, self.steps.append, lambda *_: pick
-        )
+        admission = Admission(self.machine, self.rules, draft, wanted, self.steps.append, lambda *_: pick)
+        failure = allocate(admission, wanted.containers[0], mask)
         if isinstance(failure, Failure):
             return failure.error
         self.state = draft.freeze()
@@ -135,12 +136,12 @@ def test_hints_of_what_is_held(count: int, expected: str) -> None:
 def test_pod_hints_count_the_most_at_once() -> None:
     manager = Manager("a@0 b@1 c@1")
     wanted = pod("p", f"init i {NAME}=1", f"a {NAME}=1", f"b {NAME}=1", "c nobody/knows=1")
-    answer = pod_hints(manager.machine, RULES, Draft(manager.state), wanted)
+    answer = pod_hints(Admission(manager.machine, RULES, Draft(manager.state), wanted))
     assert answer is not None
     assert {name: shown(found) for name, found in answer.items()} == {NAME: "1! 0-1"}
     manager.hold("p", "a", "b")
     manager.hold("p", "b", "c")
-    answer = pod_hints(manager.machine, RULES, Draft(manager.state), wanted)
+    answer = pod_hints(Admission(manager.machine, RULES, Draft(manager.state), wanted))
     assert answer is not None
     assert shown(answer[NAME]) == "1! 0-1"
 
@@ -149,8 +150,8 @@ def test_resources_without_a_plugin_are_nobodys_business() -> None:
     manager = Manager("a@0")
     wanted = pod("p", "c other/thing=5 cpu=1")
     draft = Draft(manager.state)
-    assert container_hints(manager.machine, RULES, draft, wanted, wanted.containers[0]) == {}
-    assert allocate(RULES, draft, wanted, wanted.containers[0], None) is None
+    assert container_hints(Admission(manager.machine, RULES, draft, wanted), wanted.containers[0]) == {}
+    assert allocate(Admission(manager.machine, RULES, draft, wanted), wanted.containers[0], None) is None
 
 
 def test_since_1_36_hints_range_over_nodes_with_devices() -> None:
@@ -303,7 +304,7 @@ def test_what_init_containers_had_is_used_again(containers: list[str], chosen: d
     wanted = pod("p", *containers)
     draft = Draft(manager.state)
     for container in wanted.containers:
-        assert allocate(RULES, draft, wanted, container, 1) is None
+        assert allocate(Admission(manager.machine, RULES, draft, wanted), container, 1) is None
     grants = draft.freeze().devices.grants["p"]
     assert {name: " ".join(sorted(found[NAME].ids)) for name, found in grants.items()} == chosen
 

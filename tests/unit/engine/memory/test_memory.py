@@ -4,15 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from numawise.engine.draft import Draft
 from numawise.engine.failure import Crash, Failure
 from numawise.engine.hint import Listed, Ruled
 from numawise.engine.lifecycle import remove, start_containers
-from numawise.engine.memory import podlevel
 from numawise.engine.memory.allocate import allocate, collect, release
 from numawise.engine.memory.books import empty_books
 from numawise.engine.memory.hints import container_hints, family, pod_hints
-from numawise.engine.state import Block, Draft, MemoryState, NodeState, NumaMemory
-from numawise.engine.trace import Defect, MemoryGranted, Step
+from numawise.engine.memory.manager import MemoryManager
+from numawise.engine.provider import Admission
+from numawise.engine.state import Block, MemoryState, NodeState, NumaMemory
+from numawise.engine.trace import Defect, MemoryGranted, Note, Step, ignore
 from numawise.machine.model import Machine, Numa
 from numawise.request.model import PodRequest
 from numawise.rules.model import Rules
@@ -40,8 +42,12 @@ class Books:
 
     def __init__(self, hardware: Machine, *reserved: int, managed: bool = False) -> None:
         kept = {i: {"memory": size} for i, size in enumerate(reserved) if size}
+        self.machine = hardware
         self.rules = Rules(memory_static=True, reserved_memory=kept, pod_level_managers=managed)
         self.state = NodeState(memory=MemoryState(empty_books(hardware, self.rules)))
+
+    def admission(self, wanted: PodRequest, draft: Draft | None = None, note: Note = ignore) -> Admission:
+        return Admission(self.machine, self.rules, draft or Draft(self.state), wanted, note)
 
     def wanted(self, text: str) -> PodRequest:
         return pod("p", f"c cpu=1 {text if '=' in text else f'memory={text}'}")
@@ -49,7 +55,7 @@ class Books:
     def hints(self, text: str) -> dict[str, str] | None:
         """The container's hints by resource; {}: no wish because it fits nowhere."""
         wanted = self.wanted(text)
-        answer = container_hints(self.rules, Draft(self.state), wanted, wanted.containers[0])
+        answer = container_hints(self.admission(wanted), wanted.containers[0])
         return answer if answer is None else {name: shown(found) for name, found in answer.items()}
 
     def give(self, uid: str, text: str, affinity: str) -> str:
@@ -57,7 +63,9 @@ class Books:
         self.steps: list[Step] = []
         draft = Draft(self.state)
         wanted = replace(self.wanted(text), uid=uid)
-        failure = allocate(self.rules, draft, wanted, wanted.containers[0], hint(affinity), self.steps.append)
+        failure = allocate(
+            self.admission(wanted, draft, self.steps.append), wanted.containers[0], hint(affinity)
+        )
         if isinstance(failure, Failure):
             assert draft.freeze().memory == self.state.memory  # a failed allocation changes nothing
             return failure.error
@@ -68,13 +76,13 @@ class Books:
         """Allocate for all containers of a pod."""
         draft = Draft(self.state)
         for container in wanted.containers:
-            assert allocate(self.rules, draft, wanted, container, hint(affinity)) is None
+            assert allocate(self.admission(wanted, draft), container, hint(affinity)) is None
         self.state = draft.freeze()
 
     def take_back(self, uid: str) -> None:
         draft = Draft(self.state)
-        for container in tuple(draft.memory[uid]):
-            release(draft, uid, container)
+        for container in tuple(draft.memory.rows[uid]):
+            release(draft.memory, uid, container)
         self.state = draft.freeze()
 
     def node(self, numa: int, kind: str = "memory") -> tuple[int, int, int, str]:
@@ -162,7 +170,7 @@ def test_example_c() -> None:
     draft = Draft(books.state)
     seen = []
     for container in wanted.containers:
-        assert allocate(books.rules, draft, wanted, container, hint("0!")) is None
+        assert allocate(books.admission(wanted, draft), container, hint("0!")) is None
         books.state = draft.freeze()
         seen.append((books.node(0)[1] // GI, books.blocks("p")))
     assert seen == [
@@ -272,7 +280,7 @@ def test_huge_pages_alone_find_no_default() -> None:
     books = Books(memory_machine(4 * GI, pages=2))
     draft = Draft(books.state)
     wanted = pod("p", "c cpu=1 hugepages-1Gi=1Gi", qos="Guaranteed")
-    failure = allocate(books.rules, draft, wanted, wanted.containers[0], hint("*"))
+    failure = allocate(books.admission(wanted, draft), wanted.containers[0], hint("*"))
     assert isinstance(failure, Failure)
     assert failure.error == DEFAULT
 
@@ -292,9 +300,9 @@ def test_only_guaranteed_pods_take_part(containers: list[str]) -> None:
     books = two_nodes()
     wanted = pod("p", *containers)
     draft = Draft(books.state)
-    assert container_hints(books.rules, draft, wanted, wanted.containers[0]) is None
-    assert pod_hints(books.rules, draft, wanted) is None
-    assert allocate(books.rules, draft, wanted, wanted.containers[0], hint("0!")) is None
+    assert container_hints(books.admission(wanted, draft), wanted.containers[0]) is None
+    assert pod_hints(books.admission(wanted, draft)) is None
+    assert allocate(books.admission(wanted, draft), wanted.containers[0], hint("0!")) is None
     assert draft.freeze().memory == books.state.memory
 
 
@@ -323,11 +331,11 @@ def test_held_memory_is_not_given_twice() -> None:
 def test_after_a_restart_pods_of_several_containers_give_no_pod_hints() -> None:
     books = two_nodes()
     wanted = pod("p", "a cpu=1 memory=512Mi", "b cpu=1 memory=512Mi")
-    assert {k: shown(f) for k, f in (pod_hints(books.rules, Draft(books.state), wanted) or {}).items()} == {
+    assert {k: shown(f) for k, f in (pod_hints(books.admission(wanted)) or {}).items()} == {
         "memory": "0! 1! 0-1"
     }
     books.give_all(wanted, "0!")
-    assert pod_hints(books.rules, Draft(books.state), wanted) is None
+    assert pod_hints(books.admission(wanted)) is None
 
 
 @pytest.mark.parametrize(("containers", "expected"), [
@@ -337,7 +345,7 @@ def test_after_a_restart_pods_of_several_containers_give_no_pod_hints() -> None:
 ])  # fmt: skip
 def test_pod_hints_count_the_most_at_once(containers: list[str], expected: str) -> None:
     books = two_nodes()
-    answer = pod_hints(books.rules, Draft(books.state), pod("p", *containers))
+    answer = pod_hints(books.admission(pod("p", *containers)))
     assert answer is not None
     assert shown(answer["memory"]) == expected
 
@@ -355,8 +363,8 @@ def test_what_is_used_again_counts_for_the_same_nodes_only() -> None:
     books = two_nodes()
     wanted = pod("p", "init i cpu=1 memory=1Gi", "a cpu=1 memory=1Gi")
     draft = Draft(books.state)
-    allocate(books.rules, draft, wanted, wanted.containers[0], hint("0!"))
-    allocate(books.rules, draft, wanted, wanted.containers[1], hint("1!"))
+    allocate(books.admission(wanted, draft), wanted.containers[0], hint("0!"))
+    allocate(books.admission(wanted, draft), wanted.containers[1], hint("1!"))
     books.state = draft.freeze()
     assert (books.node(0)[1], books.node(1)[1]) == (GI, GI)
     assert books.blocks("p") == {"i": 1, "a": 1}
@@ -367,7 +375,7 @@ def test_finished_init_containers_give_back_when_the_next_container_starts() -> 
     wanted = pod("p", "init i cpu=1 memory=1Gi", "a cpu=1 memory=512Mi")
     books.give_all(wanted, "0!")
     assert books.node(0)[:2] == (2, 1024 * MI)
-    books.state, started = start_containers(books.rules, books.state, wanted, {})
+    books.state, started = start_containers(books.machine, books.rules, books.state, wanted, {})
     assert books.node(0)[:2] == (1, 512 * MI)
     assert [one.mems for one in started] == [1, 1]
     assert list(books.state.memory.assignments["p"]) == ["a"]
@@ -402,17 +410,17 @@ def test_a_pods_memory_is_divided_among_its_containers() -> None:
     books = Books(memory_machine(8 * GI, 8 * GI), GI, managed=True)
     wanted = pod("p", "a cpu=1 memory=1Gi", "b", level="cpu=2..2 memory=4Gi..4Gi")
     draft = Draft(books.state)
-    assert podlevel.allocate_pod(books.rules, draft, wanted, hint("0!")) is None
+    assert MemoryManager().allocate_pod(books.admission(wanted, draft), hint("0!")) is None
     books.state = draft.freeze()
     assert books.blocks("p") == {"a": 1, "b": 3}
     assert books.state.memory.pods == {"p": (Block(1, "memory", 4 * GI),)}
     assert books.node(0)[:2] == (1, 4 * GI)
     draft = Draft(books.state)
-    release(draft, "p", "a")
-    assert draft.memory_numa[0].users == 1  # the pod's memory goes back with its last container
-    release(draft, "p", "b")
-    assert draft.memory_numa[0].users == 0
-    assert not draft.memory_pods
+    release(draft.memory, "p", "a")
+    assert draft.memory.numa[0].users == 1  # the pod's memory goes back with its last container
+    release(draft.memory, "p", "b")
+    assert draft.memory.numa[0].users == 0
+    assert not draft.memory.pods.rows
 
 
 @pytest.mark.parametrize(("containers", "error"), [
@@ -425,10 +433,10 @@ def test_an_empty_shared_part_is_refused(containers: list[str], error: str) -> N
     books = Books(memory_machine(8 * GI, 8 * GI), GI, managed=True)
     wanted = pod("p", *containers, level="cpu=2..2 memory=4Gi..4Gi")
     draft = Draft(books.state)
-    assert podlevel.allocate_pod(books.rules, draft, wanted, hint("0!")) == Failure(
+    assert MemoryManager().allocate_pod(books.admission(wanted, draft), hint("0!")) == Failure(
         error, "EmptyPodSharedPoolError"
     )
-    answer = pod_hints(books.rules, draft, wanted)
+    answer = pod_hints(books.admission(wanted, draft))
     assert answer is not None
     assert shown(answer["memory"]) == ""
 
