@@ -14,7 +14,7 @@ from tests.cli.run import ROOT, Ran, numawise, process, refused
 
 pytestmark = needs.PROC
 ALLOWED = sorted(os.sched_getaffinity(0))
-LAUNCHERS = ("LOCAL_RANK", "SLURM_", "OMPI_", "PMI_", "MPI_", "NUMAWISE_", "OMP_", "CUDA_", "GOMP_")
+LAUNCHERS = ("LOCAL_", "RAY_", "SLURM_", "OMPI_", "PMI_", "MPI_", "NUMAWISE_", "OMP_", "CUDA_", "GOMP_")
 SHOW = (
     "import os; from numawise.host.mempolicy import read_mempolicy as policy; "
     "print(sorted(os.sched_getaffinity(0)), policy(), os.environ.get('OMP_NUM_THREADS'))"
@@ -226,3 +226,79 @@ def test_a_dry_run_here_needs_no_launcher(capsys: pytest.CaptureFixture[str]) ->
     ran = numawise(capsys, "bind", "--dry-run", "--local-size", len(ALLOWED) + 1, "--", "true")
     assert ran.status == 0
     assert len(ran.out.splitlines()) == len(ALLOWED) + 2
+
+
+FROM_PYTHON = (
+    "import os, threading, numawise\n"
+    "go = threading.Event(); other = threading.Thread(target=go.wait); other.start()\n"
+    "from numawise.host.mempolicy import read_mempolicy as policy\n"
+    "try:\n"
+    "    bound = numawise.bind(OPTIONS)\n"
+    "    masks = {tuple(sorted(os.sched_getaffinity(t))) for t in (0, other.native_id)}\n"
+    "    print(bound.rank, bound.size, list(bound.cpus), masks == {bound.cpus}, policy(),\n"
+    "          os.environ['OMP_NUM_THREADS'] == str(bound.threads))\n"
+    "except numawise.NumawiseError as problem:\n"
+    "    print(problem)\n"
+    "finally:\n"
+    "    go.set()\n"
+).replace("numawise.NumawiseError", "__import__('numawise.errors').errors.NumawiseError")
+
+
+def bound_in_python(options: str = "", **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", FROM_PYTHON.replace("OPTIONS", options)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    )
+    return done.stdout.strip()
+
+
+@needs_two
+@binds_memory
+@pytest.mark.parametrize(("rank", "size"), [
+    ("LOCAL_RANK",                 "LOCAL_WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MPI_LOCALRANKID",            "MPI_LOCALNRANKS"),
+    ("SLURM_LOCALID",              "SLURM_NTASKS_PER_NODE"),
+])  # fmt: skip
+def test_a_rank_binds_itself_from_python(rank: str, size: str) -> None:
+    for number in range(2):
+        cpus = [cpu for i, cpu in enumerate(ALLOWED) if i * 2 // len(ALLOWED) == number]
+        words = bound_in_python(**{rank: str(number), size: "2"})
+        assert words.startswith(f"{number} 2 {cpus} True bind:"), words
+        assert words.endswith("True")
+
+
+def test_options_from_python_are_those_of_the_command() -> None:
+    cpu = ALLOWED[-1]
+    words = bound_in_python(f"local_rank=0, local_size=1, cpus='{cpu}', memory='off', threads=3")
+    assert words == f"0 1 [{cpu}] True default True"
+
+
+@pytest.mark.parametrize(("options", "environment", "told"), [
+    pytest.param("",                             {},                          "no launcher told this process its rank", id="no launcher"),
+    pytest.param("",                             {"LOCAL_RANK": "9", "LOCAL_WORLD_SIZE": "2"}, "LOCAL_RANK=9",         id="a rank beyond the size"),
+    pytest.param("by='core'",                    {"LOCAL_RANK": "0"},         "by: unknown value 'core'",              id="an unknown way to divide"),
+    pytest.param("memory='yes'",                 {"LOCAL_RANK": "0"},         "memory: unknown value 'yes'",           id="an unknown memory policy"),
+    pytest.param("gpu='two'",                    {"LOCAL_RANK": "0"},         "gpu: unknown value 'two'",              id="an unknown number of GPUs"),
+    pytest.param("by='exclusive', local_size=4096", {"LOCAL_RANK": "0"},      "for 4096 ranks; start fewer ranks",     id="too few cores"),
+    pytest.param("",                             {"RAY_RAYLET_PID": "7", "CUDA_VISIBLE_DEVICES": ""}, "num_gpus, or give local_rank and local_size", id="a Ray worker without a GPU"),
+    pytest.param("",                             {"RAY_RAYLET_PID": "7", "SLURM_LOCALID": "0"}, "Ray shows this worker no GPU", id="Ray inside srun"),
+])  # fmt: skip
+def test_what_cannot_be_bound_from_python(options: str, environment: dict[str, str], told: str) -> None:
+    words = bound_in_python(options, **environment)
+    assert told in words
+    assert "--" not in words
+    assert "\n" not in words
+
+
+def test_the_api_says_where_a_job_would_go() -> None:
+    import numawise as api  # noqa: PLC0415
+
+    found = api.place(cpus=8, memory="64g", gpus=2, machine="8gpu-server")
+    assert isinstance(found, api.JobPlacement)
+    assert (len(found.cpus), found.memory, len(found.gpus), found.aligned) == (8, 64 << 30, 2, True)
+    assert found.environment["OMP_NUM_THREADS"] == "4"

@@ -5,7 +5,16 @@ import sys
 
 import click
 
-from numawise.apps.launch.bind import BindOptions, Prepared, apply, become, prepare, shares_data, start, told
+from numawise.apps.launch.bind import (
+    BindOptions,
+    Prepared,
+    apply,
+    become,
+    prepare,
+    rank_line,
+    shares_data,
+    start,
+)
 from numawise.apps.launch.ranks import MODES, TooFew
 from numawise.cli.options import BeforeDashes, command_of, output_option, required_command
 from numawise.errors import InputError
@@ -105,7 +114,7 @@ def command(
     bound = start(found, asked, environment)
     refused = apply(bound.share, memory or "")
     if verbose:
-        click.echo(f"numawise: {told(bound.share, found.size)}", err=True)
+        click.echo(f"numawise: {rank_line(bound.share, found.size)}", err=True)
     if verbose or found.rank == 0:
         for remark in (*bound.remarks, *refused):
             click.echo(f"numawise: {remark}", err=True)

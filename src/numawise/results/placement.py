@@ -129,25 +129,51 @@ class Preview:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What a block of a program has."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlacement:
+    """Where a job goes, in plain numbers."""
 
-    id: str
-    name: str
     cpus: tuple[int, ...]
     """CPUs it may run on."""
     exclusive: bool
     """They are its own; otherwise it runs in the shared pool."""
     mems: tuple[int, ...]
     """NUMA nodes its memory comes from."""
-    memory: int
+    memory: int = 0
     """Bytes that were promised; 0: no amount was asked for."""
-    gpus: tuple[Gpu, ...]
-    devices: Mapping[str, tuple[str, ...]]
-    aligned: bool
-    bound: bool
-    """The process is kept to it."""
+    gpus: tuple[Gpu, ...] = ()
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    aligned: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables for programs that shall use it."""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held(JobPlacement):
+    """What a block of a program has."""
+
+    id: str
+    name: str
+    bound: bool
+    """The process is kept to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankBinding:
+    """What a rank was bound to."""
+
+    rank: int
+    size: int
+    """Ranks on this host."""
+    cpus: tuple[int, ...]
+    numa: tuple[int, ...]
+    """NUMA nodes that its memory comes from; empty: as before."""
+    gpu: Gpu | None = None
+    threads: int = 1
+    """Threads to compute with, as ``OMP_NUM_THREADS`` says."""
+    exclusive: bool = False
+    """No other rank has any of these CPUs."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that were set or changed in ``os.environ``."""
     remarks: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from numawise.machine.hardware import Gpu, Hardware
 from numawise.machine.synthetic import synthetic
 from numawise.results.hold import Grant
 from numawise.results.placement import Nic, Placement
-from numawise.sets import bits_of, parse_ids
+from numawise.sets import bits_of, format_ids, parse_ids
 
 DUAL = synthetic("2s 2n 8c 2t 4gpu")
 
@@ -133,3 +133,33 @@ def test_another_machine() -> None:
     found = prepare(BindOptions(machine="2s 8c 4gpu"), {}, all_ranks=True)
     assert isinstance(found, Prepared)
     assert (found.size, found.rank, len(found.shares.ranks)) == (4, None, 4)
+
+
+# fmt: off
+@pytest.mark.parametrize(("variables", "rank", "cpus", "mems"), [
+    pytest.param({"CUDA_VISIBLE_DEVICES": "0"},   0, "0-1,8-9",       "0",   id="the first GPU"),
+    pytest.param({"CUDA_VISIBLE_DEVICES": "3"},   3, "6-7,14-15",     "1",   id="the last GPU"),
+    pytest.param({"CUDA_VISIBLE_DEVICES": "2,3"}, 2, "4-7,12-15",     "1",   id="two GPUs: the parts of both"),
+    pytest.param({"CUDA_VISIBLE_DEVICES": "3,0"}, 3, "0-1,6-9,14-15", "0-1", id="two GPUs of two NUMA nodes, the first one's rank"),
+    pytest.param({"CUDA_VISIBLE_DEVICES": "1", "SLURM_LOCALID": "0", "SLURM_NTASKS_PER_NODE": "1"}, 1, "2-3,10-11", "0", id="Ray started by srun"),
+])
+def test_a_ray_worker_goes_by_its_gpus(variables: dict[str, str], rank: int, cpus: str, mems: str) -> None:
+    options = BindOptions(machine="2s 2n 8c 2t 4gpu")
+    found = prepare(options, {"RAY_RAYLET_PID": "77", **variables}, all_ranks=False)
+    assert isinstance(found, Prepared)
+    share = start(found, options, variables).share
+    assert (share.rank, format_ids(share.cpus), format_ids(share.mems)) == (rank, cpus, mems)
+    assert share.alone
+# fmt: on
+
+
+def test_what_runs_inside_ray_wins_over_it() -> None:
+    environment = {
+        "RAY_RAYLET_PID": "77",
+        "LOCAL_RANK": "1",
+        "LOCAL_WORLD_SIZE": "2",
+        "CUDA_VISIBLE_DEVICES": "2,3",
+    }
+    found = prepare(BindOptions(machine="2s 2n 8c 2t 4gpu"), environment, all_ranks=False)
+    assert isinstance(found, Prepared)
+    assert (found.rank, found.size) == (1, 2)

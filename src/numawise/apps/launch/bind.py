@@ -9,12 +9,13 @@ Rules kept here:
 3. Places for threads are told only where no other rank has the same CPUs.
 4. ``UCX_NET_DEVICES`` names the network cards nearest to the rank's GPU.  ``NCCL_IB_HCA`` must be the same on
    all ranks of a host, so it names the cards of all of them, and is left alone when the ranks see different
-   GPUs.  ``CUDA_VISIBLE_DEVICES`` stays, since ranks count within it, unless one GPU is asked for.
+   GPUs.  ``CUDA_VISIBLE_DEVICES`` stays, since ranks count within it, unless one GPU is options for.
 5. Memory is bound strictly: pages that do not fit push out cached files of these NUMA nodes rather than land
-   elsewhere.  Where the kernel refuses and it was not asked for by name, a remark says so.
+   elsewhere.  Where the kernel refuses and it was not options for by name, a remark says so.
 """
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from numawise.apps.launch.environment import (
     CPUS,
     FREE,
     GOMP,
+    GPUS,
     HOLD,
     KMP,
     MEMS,
@@ -41,8 +43,28 @@ from numawise.apps.launch.environment import (
     visible,
     without_ours,
 )
-from numawise.apps.launch.launchers import LocalRank, Visible, is_launched, local_rank, visible_gpus
-from numawise.apps.launch.ranks import RankCpus, Share, Shares, TooFew, cpus_of_ranks, divide, own_share
+from numawise.apps.launch.launchers import (
+    LocalRank,
+    Visible,
+    host_gpus,
+    is_launched,
+    is_ray_worker,
+    visible_gpus,
+)
+from numawise.apps.launch.launchers import (
+    local_rank as launched_rank,
+)
+from numawise.apps.launch.ranks import (
+    MODES,
+    RankCpus,
+    Share,
+    Shares,
+    TooFew,
+    cpus_of_ranks,
+    divide,
+    joined_share,
+    own_share,
+)
 from numawise.errors import HostError, InputError
 from numawise.host import mempolicy
 from numawise.host.child import NOT_EXECUTABLE, NOT_FOUND, PYTHON_IGNORES, CannotStart, find_command
@@ -50,9 +72,12 @@ from numawise.host.discover import read_live
 from numawise.host.processes import allowed_of, launcher_cpus, set_affinity
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_by_numa
+from numawise.results.placement import RankBinding
 from numawise.sets import bits_of, format_ids, ids_of, parse_ids
 
 BIND, PREFERRED, OFF = "bind", "preferred", "off"
+ALL, ONE = "all", "one"
+FLAG = re.compile(r"--([a-z][a-z-]+)", re.ASCII)
 TORCHRUN = "TORCHELASTIC_RUN_ID"
 
 
@@ -93,28 +118,58 @@ class Bound:
     remarks: tuple[str, ...] = ()
 
 
-def prepare(asked: BindOptions, environment: Mapping[str, str], *, all_ranks: bool) -> Prepared | TooFew:
+def prepare(options: BindOptions, environment: Mapping[str, str], *, all_ranks: bool) -> Prepared | TooFew:
     """Find out what the ranks get; ``all_ranks``: of every one, and none of them needs to be this process."""
+    if not all_ranks and options.rank is None and not options.variable and is_ray_worker(environment):
+        return _ray_worker(options, environment)
     found = None
-    if not all_ranks or asked.rank is not None or asked.variable or is_launched(environment):
-        found = local_rank(environment, rank=asked.rank, size=asked.size, variable=asked.variable)
-    hardware = _other(asked.machine) if asked.machine else read_live()
+    if not all_ranks or options.rank is not None or options.variable or is_launched(environment):
+        found = launched_rank(environment, rank=options.rank, size=options.size, variable=options.variable)
+    hardware = _other(options.machine) if options.machine else read_live()
     seen = visible_gpus(hardware, environment)
-    room = cpus_on(hardware) if asked.machine else cpus_here(hardware, environment, found, os.getpid())
-    if asked.cpus is not None:
-        room = within(room, asked.cpus)
-    size = ranks_meant(found, asked.size, seen, len(cpus_by_numa(hardware)))
+    room = cpus_on(hardware) if options.machine else cpus_here(hardware, environment, found, os.getpid())
+    if options.cpus is not None:
+        room = within(room, options.cpus)
+    size = ranks_meant(found, options.size, seen, len(cpus_by_numa(hardware)))
     rank = found.rank if found else None
     own = room.divided and rank is not None and not all_ranks
     shares = (
         own_share(hardware, room, seen.gpus, rank or 0)
         if own
-        else divide(hardware, room, seen.gpus, size, asked.by)
+        else divide(hardware, room, seen.gpus, size, options.by)
     )
     if isinstance(shares, TooFew):
         return shares
     shares = replace(shares, remarks=(*seen.remarks, *room.remarks, *shares.remarks))
     return Prepared(hardware, shares, size, rank, same_gpus=len(seen.gpus) > 1 or size == 1)
+
+
+def _ray_worker(options: BindOptions, environment: Mapping[str, str]) -> Prepared | TooFew:
+    """What a Ray worker gets: the part of each GPU that Ray shows it, as if every GPU had its rank."""
+    hardware = _other(options.machine) if options.machine else read_live()
+    every = host_gpus(hardware, environment)
+    seen = visible_gpus(hardware, environment)
+    if seen.variable in ("", GPUS) or not seen.gpus:
+        raise InputError(
+            "Ray shows this worker no GPU, so its place on this host is unknown",
+            advice="give the task or actor num_gpus, or give --local-rank and --local-size",
+        )
+    names = [gpu.name for gpu in every.gpus]
+    ranks = [names.index(gpu.name) for gpu in seen.gpus if gpu.name in names]
+    if not ranks:
+        raise InputError(
+            f"none of the GPUs in {seen.variable}={environment.get(seen.variable, '')} belongs to the hold",
+            advice="start Ray inside 'numawise run', or give --local-rank and --local-size",
+        )
+    cpus = cpus_on(hardware) if options.machine else cpus_here(hardware, environment, None, os.getpid())
+    if options.cpus is not None:
+        cpus = within(cpus, options.cpus)
+    shares = divide(hardware, cpus, every.gpus, len(names), options.by)
+    if isinstance(shares, TooFew):
+        return shares
+    shares = joined_share(hardware, shares, ranks)
+    shares = replace(shares, remarks=(*seen.remarks, *cpus.remarks, *shares.remarks))
+    return Prepared(hardware, shares, len(names), ranks[0], same_gpus=True)
 
 
 def _other(machine: str) -> Hardware:
@@ -197,18 +252,18 @@ def ranks_meant(found: LocalRank | None, size: int | None, seen: Visible, nodes:
     return guess
 
 
-def start(prepared: Prepared, asked: BindOptions, environment: Mapping[str, str]) -> Bound:
+def start(prepared: Prepared, options: BindOptions, environment: Mapping[str, str]) -> Bound:
     """How this process starts as its rank."""
     shares, hardware = prepared.shares, prepared.hardware
     share = next(one for one in shares.ranks if one.rank == prepared.rank)
     alike = prepared.same_gpus and len(shares.ranks) == prepared.size
     every = [nic.hca for one in shares.ranks for nic in one.nics] if alike else []
     ours = (
-        *_threads(hardware, share, asked.threads),
+        *_threads(hardware, share, options.threads),
         *_network([nic.hca for nic in share.nics], every),
-        *(visible(hardware, (share.gpu,)) if asked.one_gpu and share.gpu else ()),
+        *(visible(hardware, (share.gpu,)) if options.one_gpu and share.gpu else ()),
     )
-    found = _joined(environment, ours, asked.threads)
+    found = _joined(environment, ours, options.threads)
     return Bound(share, found.environment, (*shares.remarks, *found.remarks))
 
 
@@ -255,7 +310,68 @@ def apply(share: Share, memory: str) -> tuple[str, ...]:
     return ()
 
 
-def told(share: Share, size: int) -> str:
+def bind(
+    *,
+    by: str = "",
+    memory: str = "",
+    gpu: str = "all",
+    threads: int = 0,
+    cpus: str | None = None,
+    local_rank: int | None = None,
+    local_size: int | None = None,
+    rank_variable: str = "",
+) -> RankBinding:
+    """Bind the calling process, a rank of a job, near to its GPU; what it was bound to.
+
+    The rank comes from the launcher: torchrun, mpirun, srun, Ray and others that ``numawise bind`` knows; the
+    options are those of that command.  Bound are all threads of the process and what it starts from then on;
+    the memory policy is that of the calling thread and of threads it starts.  Variables such as
+    ``OMP_NUM_THREADS`` are set in ``os.environ``, so call it before torch or another user of OpenMP is
+    imported.  Raise ``NumawiseError`` when the rank, or a place for it, cannot be found.
+    """
+    for name, value, known in (("by", by, ("", *MODES)), ("memory", memory, ("", BIND, PREFERRED, OFF))):
+        if value not in known:
+            raise InputError(f"unknown value {value!r}", field=name, advice=f"use {', '.join(known[1:])}")
+    if gpu not in (ALL, ONE):
+        raise InputError(f"unknown value {gpu!r}", field="gpu", advice=f"use {ALL} or {ONE}")
+    options = BindOptions(
+        by=by,
+        threads=threads,
+        one_gpu=gpu == ONE,
+        cpus=cpus,
+        rank=local_rank,
+        size=local_size,
+        variable=rank_variable,
+    )
+    before = dict(os.environ)
+    try:
+        prepared = prepare(options, before, all_ranks=False)
+    except InputError as problem:
+        parts = (problem.message, problem.field, problem.advice)
+        message, field, advice = (FLAG.sub(lambda flag: flag[1].replace("-", "_"), text) for text in parts)
+        raise InputError(message, field=field, advice=advice) from None
+    if isinstance(prepared, TooFew):
+        raise HostError(prepared.message, FLAG.sub(r"\1", prepared.advice))
+    bound = start(prepared, options, before)
+    refused = apply(bound.share, memory)
+    for name in before.keys() - bound.environment.keys():
+        del os.environ[name]
+    os.environ.update(bound.environment)
+    share = bound.share
+    return RankBinding(
+        rank=share.rank,
+        size=prepared.size,
+        cpus=tuple(ids_of(share.cpus)),
+        numa=() if memory == OFF or refused else tuple(ids_of(share.mems)),
+        gpu=share.gpu,
+        threads=threads or share.threads,
+        exclusive=share.alone,
+        environment={k: v for k, v in bound.environment.items() if before.get(k) != v},
+        remarks=(*bound.remarks, *refused),
+    )
+
+
+def rank_line(share: Share, size: int) -> str:
     """What a rank got, in a line."""
     gpu = f"{share.gpu.name}, " if share.gpu else ""
     memory = f", memory of NUMA node {format_ids(share.mems)}" if share.mems else ""

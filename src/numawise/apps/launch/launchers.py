@@ -8,6 +8,9 @@ Rules kept here:
 3. The number of ranks comes from the same launcher as the rank, else from the flag; where neither tells it
    stays unknown, and the caller decides.
 4. A value that is no number, or a rank that is not below the number of ranks, is refused.
+5. A Ray worker (``RAY_RAYLET_PID``) has no rank: it goes by the GPUs that Ray shows it, as rank *i* of *n*
+   for the *i*-th of the host's *n* GPUs.  Ray's daemon passes on the variables of what started it, so only
+   torchrun's and Horovod's, which Ray Train sets in the worker itself, win over that.
 """
 
 import re
@@ -21,6 +24,7 @@ from numawise.machine.locality import short_address, whole_gpus
 from numawise.machine.nearest import gpus_of
 
 MOST_RANKS = 1 << 16
+RAY = "RAY_RAYLET_PID"
 TASKS = re.compile(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?", re.ASCII)
 
 
@@ -95,8 +99,15 @@ def local_rank(
     looked = ", ".join(launcher.rank for launcher in LAUNCHERS)
     raise InputError(
         f"no launcher told this process its rank on this host (looked for {looked})",
-        advice="start it by torchrun, mpirun or srun, or give --local-rank, --local-size or --rank-variable",
+        advice="start it by torchrun, mpirun, srun or Ray, or give --local-rank, --local-size or "
+        "--rank-variable",
     )
+
+
+def is_ray_worker(environment: Mapping[str, str]) -> bool:
+    """Whether this process is Ray's, and nothing inside Ray gave it a rank (rule 5)."""
+    inside = any(environment.get(launcher.rank) for launcher in LAUNCHERS[:2])
+    return bool(environment.get(RAY)) and not inside
 
 
 def is_launched(environment: Mapping[str, str]) -> bool:
@@ -180,9 +191,15 @@ class Visible:
     """GPUs in the order a process sees them."""
 
     gpus: tuple[Gpu, ...]
-    told_by: str = ""
+    variable: str = ""
     """Variable that chose them; '': they are all of the machine's."""
     remarks: tuple[str, ...] = ()
+
+
+def host_gpus(hardware: Hardware, environment: Mapping[str, str]) -> Visible:
+    """The GPUs that all processes of the job on this host see together: the hold's, else all."""
+    hiding = (CUDA, ROCR, HIP, LEVEL_ZERO)
+    return visible_gpus(hardware, {name: value for name, value in environment.items() if name not in hiding})
 
 
 def visible_gpus(hardware: Hardware, environment: Mapping[str, str]) -> Visible:

@@ -13,23 +13,81 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from numawise.apps.launch.capacity import with_gpu_users
+from numawise.apps.launch.decide import place as decided_place
 from numawise.apps.launch.environment import MODE, job_environment, joined
 from numawise.apps.launch.holds import Taken
 from numawise.apps.launch.request import read_request
-from numawise.apps.launch.run import Job, capacity_here, open_holdings, take_patiently
+from numawise.apps.launch.run import Job, capacity_here, imagined, open_holdings, take_patiently
 from numawise.errors import NumawiseError
 from numawise.host import confine, mempolicy
 from numawise.host.settings import read_settings
 from numawise.results.hold import PYTHON
-from numawise.results.placement import Held, NoRoom
+from numawise.results.placement import Held, JobPlacement, NoRoom, Placement
 from numawise.rules.model import BEST_EFFORT
 from numawise.sets import ids_of
 
 
 class NoRoomError(NumawiseError):
     """The machine has what was asked for, but not now."""
+
+
+def place(
+    *,
+    cpus: float | str = "",
+    memory: int | str = "",
+    gpus: int = 0,
+    gpu_ids: str = "",
+    devices: Mapping[str, int] | None = None,
+    nics: int = 0,
+    policy: str = "",
+    full_cores: bool = False,
+    machine: str = "",
+) -> JobPlacement | NoRoom:
+    """Where a job would go now, or why there is no room; nothing is held.
+
+    ``machine``: another one than this, in any form that ``--machine`` takes; nothing runs on it.
+    """
+    settings = read_settings()
+    request = read_request(
+        cpus=str(cpus),
+        memory=str(memory),
+        gpus=gpus,
+        gpu_ids=gpu_ids,
+        devices=_devices(devices),
+        nics=nics,
+        policy=policy or settings.policy or BEST_EFFORT,
+        full_cores=full_cores,
+    )
+    capacity, holds, _ = imagined(machine, settings, os.environ)
+    found = decided_place(capacity, holds, request, "place")
+    if isinstance(found, NoRoom):
+        return found
+    variables = job_environment(found, "", "", capacity.hardware)
+    return JobPlacement(
+        environment={name: value for name, value in variables if not name.startswith("NUMAWISE_")},
+        **_plain(found),
+    )
+
+
+def _devices(devices: Mapping[str, int] | None) -> list[str]:
+    return [f"{resource}={count}" for resource, count in (devices or {}).items()]
+
+
+def _plain(placement: Placement) -> dict[str, Any]:
+    """A placement in plain numbers."""
+    return {
+        "cpus": tuple(ids_of(placement.cpus)),
+        "exclusive": bool(placement.grant.cpus),
+        "mems": tuple(ids_of(placement.mems)),
+        "memory": placement.memory,
+        "gpus": placement.gpus,
+        "devices": dict(placement.grant.devices),
+        "aligned": placement.aligned,
+        "remarks": placement.remarks,
+    }
 
 
 @contextmanager
@@ -59,7 +117,7 @@ def hold(
         memory=str(memory),
         gpus=gpus,
         gpu_ids=gpu_ids,
-        devices=[f"{resource}={count}" for resource, count in (devices or {}).items()],
+        devices=_devices(devices),
         nics=nics,
         policy=policy or settings.policy or BEST_EFFORT,
         full_cores=full_cores,
@@ -81,20 +139,8 @@ def hold(
 
 @contextmanager
 def _bound(taken: Taken, *, bind: bool) -> Iterator[Held]:
-    grant, placement = taken.hold.grant, taken.placement
-    held = Held(
-        id=taken.hold.id,
-        name=taken.hold.name,
-        cpus=tuple(ids_of(placement.cpus)),
-        exclusive=bool(grant.cpus),
-        mems=tuple(ids_of(placement.mems)),
-        memory=placement.memory,
-        gpus=placement.gpus,
-        devices=dict(grant.devices),
-        aligned=placement.aligned,
-        bound=bind,
-        remarks=placement.remarks,
-    )
+    placement = taken.placement
+    held = Held(id=taken.hold.id, name=taken.hold.name, bound=bind, **_plain(placement))
     if not bind:
         yield held
         return

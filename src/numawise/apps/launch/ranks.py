@@ -176,6 +176,20 @@ def own_share(hardware: Hardware, room: RankCpus, gpus: Sequence[Gpu], rank: int
     return Shares(BY_NODE, _with_nics(hardware, [share]), remarks)
 
 
+def joined_share(hardware: Hardware, shares: Shares, ranks: Sequence[int]) -> Shares:
+    """One process in place of several ranks: all that they would have; the GPU is the first one's."""
+    some = [share for share in shares.ranks if share.rank in ranks]
+    cpus = mems = home = 0
+    for share in some:
+        cpus, mems, home = cpus | share.cpus, mems | share.mems, home | share.home
+    nics = tuple(dict.fromkeys(nic for share in some for nic in share.nics))
+    threads = min(sum(share.threads for share in some), len(cores_of(hardware, cpus)))
+    first = min(some, key=lambda share: ranks.index(share.rank))
+    alone = all(share.alone for share in some)
+    whole = replace(first, cpus=cpus, mems=mems, home=home, alone=alone, threads=threads, nics=nics)
+    return replace(shares, ranks=tuple(whole if share is first else share for share in shares.ranks))
+
+
 def _nodes(hardware: Hardware, allowed: int) -> Mapping[int, int]:
     """Allowed CPUs by NUMA node; a machine without nodes counts as one."""
     found = {numa: cpus & allowed for numa, cpus in cpus_by_numa(hardware).items() if cpus & allowed}
