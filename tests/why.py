@@ -108,7 +108,7 @@ class _Walk:
         return True
 
     def admitted(self, at: int, manifest: Data, *, again: bool = False) -> Iterator[Refused]:
-        case = case_of(self.node, pod_from(manifest), self.version)
+        case = case_of(self.node, pod_from(manifest))
         decision = self.node.admit(case.pod)
         self.ended = isinstance(decision, Crashed)
         if not isinstance(decision, Admitted):

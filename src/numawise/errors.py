@@ -4,6 +4,7 @@ A *no* is an answer (``Rejected``, ``Refusal``) and never an exception::
 
     NumawiseError            .advice: what to do next
     ├─ InputError       2    bad flag, YAML, machine file; knows file, line, field
+    │  └─ KubeletRefused     a kubelet that would not start with what it is given; knows the stage
     ├─ HostError        3    /sys, cgroup, NVML or permission
     ├─ LedgerError      4    locked, damaged, of another boot
     └─ ClusterError     5    API server, kubelet socket
@@ -52,6 +53,16 @@ class InputError(NumawiseError):
             place = f"{place}:{self.line}"
         parts = [part for part in (place, self.field) if part]
         return ": ".join([*parts, super().__str__()])
+
+
+class KubeletRefused(InputError):
+    """A kubelet would not start with this configuration, machine and state; ``reason``: its own words."""
+
+    def __init__(self, stage: str, reason: str, *, file: str = "", field: str = "", advice: str = "") -> None:
+        message = f"the kubelet would not start ({stage}): {reason}"
+        super().__init__(message, file=file, field=field, advice=advice)
+        self.stage = stage
+        self.reason = reason
 
 
 class HostError(NumawiseError):

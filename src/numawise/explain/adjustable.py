@@ -113,8 +113,10 @@ def marks_of(case: ExplainCase, dial: Dial) -> list[int]:
 
 
 def _rooms(case: ExplainCase, resource: str) -> Iterator[int]:
-    """What so many NUMA nodes have free, or have at all."""
+    """What so many NUMA nodes have free, or have at all; what is not requested yet on the whole node."""
     state = case.state
+    left = case.node.allocatable().get(resource, 0) - case.node.used(case.pod.uid).get(resource, 0)
+    yield left // 1000 if resource == CPU else left
     if resource == CPU:
         layout, rules = case.machine.layout, case.rules
         free = state.cpu.shared & ~rules.reserved_cpus

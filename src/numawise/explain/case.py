@@ -2,42 +2,63 @@
 
 Rules kept here:
 
-1. A case is a value; a change makes another case, and ``admitted`` asks the engine about it.
+1. A case is a value; a change makes another case, and ``admitted`` asks its node about it.
 2. A changed configuration takes a restart of the kubelet: every live pod is admitted again under it, and
-   when one of them would not be, the change is no way out.
-3. A pod that must be made anew comes under another uid, when what the old one held was collected.
+   when one of them would not be, the change does not help.
+3. A pod that must be created again comes under another uid, when what the old one held was collected.
 """
 
 from dataclasses import dataclass, replace
 
-from numawise.engine.admit import Admitted, Decision, admit
-from numawise.engine.lifecycle import plugins_spoke, remove, start_containers
-from numawise.engine.start import Records, build, start
+from numawise.engine.admit import Admitted, Decision
+from numawise.engine.lifecycle import plugins_spoke, remove
+from numawise.engine.start import Records, start
 from numawise.engine.state import NodeState
 from numawise.engine.trace import Note, ignore
 from numawise.machine.model import DevicePlugin, Machine
-from numawise.node.node import Node
-from numawise.request.defaults import RawPod, defaulted
+from numawise.node.node import Files, Node
+from numawise.request.defaults import RawPod
 from numawise.request.model import PodRequest, Role, most_at_once
-from numawise.rules.check import Refusal, check
+from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig, Rules
-from numawise.rules.versions import REFERENCE, Version
-from numawise.sets import CpuSet
+from numawise.rules.versions import Version
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainCase:
-    """One pod, and everything its admission hangs on."""
+    """One pod, and the node that it comes to."""
 
-    machine: Machine
-    config: KubeletConfig
-    rules: Rules
-    state: NodeState
+    node: Node
+    """Nobody changes it."""
     raw: RawPod
     pod: PodRequest
-    version: Version = REFERENCE
     after: NodeState | None = None
     """Of a pod that is admitted again: the state once the kubelet is up, without it.  None: work it out."""
+
+    @property
+    def machine(self) -> Machine:
+        """What the node runs on."""
+        return self.node.machine
+
+    @property
+    def config(self) -> KubeletConfig:
+        """The kubelet's configuration."""
+        return self.node.config
+
+    @property
+    def rules(self) -> Rules:
+        """How it decides."""
+        return self.node.rules
+
+    @property
+    def state(self) -> NodeState:
+        """Who holds what."""
+        return self.node.state
+
+    @property
+    def version(self) -> Version:
+        """The kubelet's release."""
+        return self.node.version
 
     @property
     def again(self) -> bool:
@@ -45,33 +66,19 @@ class ExplainCase:
         return self.pod.uid in self.state.active
 
 
-def case_of(
-    node: Node, raw: RawPod, version: Version = REFERENCE, after: NodeState | None = None
-) -> ExplainCase:
-    """A pod that is about to reach a node."""
-    pod = requested(raw, node.rules)
-    return ExplainCase(node.machine, node.config, node.rules, node.state, raw, pod, version, after)
-
-
-def requested(raw: RawPod, rules: Rules) -> PodRequest:
-    """What reaches a kubelet of these rules."""
-    return defaulted(raw, pod_level=rules.pod_level_resources, sidecars=rules.sidecars)
+def case_of(node: Node, raw: RawPod, after: NodeState | None = None) -> ExplainCase:
+    """A pod that is about to reach a node, as it is now."""
+    return ExplainCase(replace(node, files=Files(), write_files=False), raw, node.requested(raw), after)
 
 
 def decided(case: ExplainCase, note: Note = ignore) -> Decision:
     """What the kubelet does with the pod."""
-    return admit(case.machine, case.rules, case.state, case.pod, note)
+    return case.node.ask(case.pod, note)
 
 
 def admitted(case: ExplainCase) -> bool:
     """True when the pod is admitted and all its containers start."""
-    decision = decided(case)
-    if not isinstance(decision, Admitted):
-        return False
-    if not any(container.devices for container in case.pod.containers):
-        return True
-    _, started = start_containers(case.machine, case.rules, decision.state, case.pod, decision.affinity)
-    return not any(one.error for one in started)
+    return case.node.would_run(case.pod)
 
 
 def acceptable(pod: PodRequest) -> bool:
@@ -93,30 +100,30 @@ def acceptable(pod: PodRequest) -> bool:
 
 def with_pod(case: ExplainCase, raw: RawPod) -> ExplainCase:
     """The same with another pod."""
-    return replace(case, raw=raw, pod=requested(raw, case.rules))
+    return replace(case, raw=raw, pod=case.node.requested(raw))
+
+
+def with_state(case: ExplainCase, state: NodeState) -> ExplainCase:
+    """The same in another state."""
+    return replace(case, node=replace(case.node, state=state))
 
 
 def without(case: ExplainCase, uid: str) -> ExplainCase:
     """The same after another pod has ended."""
-    return replace(case, state=remove(case.state, uid))
+    return with_state(case, remove(case.state, uid))
 
 
-def anew(case: ExplainCase) -> ExplainCase:
-    """The same pod made anew, after the one that the kubelet knows is gone (rule 3)."""
+def created_again(case: ExplainCase) -> ExplainCase:
+    """The same pod created again, after the one that the kubelet knows is gone (rule 3)."""
     uid = case.pod.uid
     state = case.after or replace(remove(case.state, uid), ready=True)
-    return with_pod(replace(case, state=state, after=None), replace(case.raw, uid=f"{uid}-anew"))
+    return with_pod(replace(with_state(case, state), after=None), replace(case.raw, uid=f"{uid}-again"))
 
 
 def with_config(case: ExplainCase, config: KubeletConfig) -> ExplainCase | None:
     """The same under another configuration, as if nothing had to restart; None: it does not start."""
-    settings = check(config, CpuSet(case.machine.layout.all), case.machine.capacity, case.version)
-    if isinstance(settings, Refusal):
-        return None
-    rules = build(case.machine, config, settings, case.version, case.rules.behaviour)
-    if isinstance(rules, Refusal):
-        return None
-    return with_pod(replace(case, config=config, rules=rules), case.raw)
+    node = case.node.configured(config)
+    return None if isinstance(node, Refusal) else with_pod(replace(case, node=node), case.raw)
 
 
 def restarted(case: ExplainCase) -> ExplainCase | None:
@@ -126,15 +133,12 @@ def restarted(case: ExplainCase) -> ExplainCase | None:
     state = start(case.machine, case.rules, records, before)
     if isinstance(state, Refusal):
         return None
-    state = plugins_spoke(state, plugins_of(before))
+    node = replace(case.node, state=plugins_spoke(state, plugins_of(before)))
     for pod in before.active.values():
-        if pod is None:
-            continue
-        decision = admit(case.machine, case.rules, state, pod)
-        if not isinstance(decision, Admitted):
+        if pod is not None and not isinstance(node.admit(pod), Admitted):
             return None
-        state = decision.state
-    return replace(case, state=replace(state, ready=True))
+    node.sources_ready()
+    return replace(case, node=node)
 
 
 def plugins_of(state: NodeState) -> tuple[DevicePlugin, ...]:

@@ -20,7 +20,7 @@ from numawise.engine.topology.policy import judge
 from numawise.engine.topology.scope import NOT_ALIGNED
 from numawise.engine.trace import HintsFound, HintsMerged, RoundBegan, Step
 from numawise.explain import words as tell
-from numawise.explain.case import ExplainCase, admitted, anew, decided
+from numawise.explain.case import ExplainCase, admitted, created_again, decided
 from numawise.explain.free import Voter, pasted, voters_of
 from numawise.explain.merge import Cause, Merging, merge_cause, narrowings
 from numawise.explain.node_changes import Elsewhere, node_changes
@@ -59,7 +59,7 @@ def suggestions(
     """
     again = case.again
     if again:
-        case = anew(case)
+        case = created_again(case)
         if admitted(case):
             text = tell.FORCED if isinstance(decision, Crashed) else tell.ANEW
             return (Suggestion("recreate", text, recreate=True),)

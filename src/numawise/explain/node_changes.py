@@ -13,11 +13,13 @@ from itertools import combinations
 
 from numawise.engine.failure import SMT_ALIGNMENT
 from numawise.engine.lifecycle import devices_changed
+from numawise.engine.predicates import Insufficient, asked
 from numawise.engine.state import Holding, held_by
 from numawise.explain import words as tell
-from numawise.explain.case import ExplainCase, restarted, with_config, with_pod, without
+from numawise.explain.case import ExplainCase, restarted, with_config, with_pod, with_state, without
 from numawise.explain.change import Setting, setting_patches, with_settings
-from numawise.explain.search import ChangeSearch, Priced
+from numawise.explain.search import Priced, Search
+from numawise.request.model import PodRequest
 from numawise.results.explanation import Suggestion
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.rules.options import ACROSS_NUMA, CLOSEST, FULL_CORES
@@ -64,7 +66,7 @@ def _healed(search: ChangeSearch) -> Iterator[Priced]:
         ill = sorted(plugin.devices.keys() - plugin.healthy)
         if ill:
             well = [replace(device, healthy=True) for device in plugin.devices.values()]
-            if search.works(replace(search.case, state=devices_changed(state, resource, well))):
+            if search.works(with_state(search.case, devices_changed(state, resource, well))):
                 text = tell.healing_text(resource, ill)
                 yield Priced(HEAL, Suggestion("heal", text, heal=(resource,)))
                 return
@@ -78,6 +80,9 @@ def _removed(search: ChangeSearch) -> Iterator[Priced]:
     state = search.case.state
     holdings = {uid: held_by(state, uid) for uid in state.active if uid != search.case.pod.uid}
     shares = {uid: _share(search.case, holding) for uid, holding in holdings.items() if holding}
+    if search.insufficient is not None:  # pods without anything of their own count, too
+        for uid in holdings.keys() - shares.keys():
+            shares[uid] = _requested_share(search.insufficient, state.active[uid])
     uids = sorted(shares, key=lambda one: shares[one])[:MOST_PODS]
     one = next((uid for uid in uids if search.works(without(search.case, uid))), None)
     found = (one,) if one is not None else _several(search, uids, shares)
@@ -119,6 +124,11 @@ def _share(case: ExplainCase, holding: Holding) -> float:
         plugin = case.state.devices.plugins.get(resource)
         parts.append(count / max(1, len(plugin.devices) if plugin else 1))
     return sum(parts) / len(parts)
+
+
+def _requested_share(short: Insufficient, pod: PodRequest | None) -> float:
+    """Which part of a resource a pod requests."""
+    return asked(pod).get(short.resource, 0) / max(1, short.capacity) if pod is not None else 0.0
 
 
 # --- the configuration ----------------------------------------------------------------------

@@ -93,6 +93,8 @@ class ChangeSearch:
     ) -> None:
         self.case = case
         self.reason = decision.reason if isinstance(decision, Rejected) else ""
+        self.insufficient = decision.insufficient if isinstance(decision, Rejected) else None
+        """What the sums had too little of."""
         self.crashed = isinstance(decision, Crashed)
         self.container = container
         """Where it failed; '' when the pod as a whole did."""

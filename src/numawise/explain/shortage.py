@@ -12,12 +12,14 @@ from numawise.engine.admit import Rejected
 from numawise.engine.failure import EMPTY_SHARED_POOL, SMT_ALIGNMENT
 from numawise.engine.memory.allocate import BREAKS_GROUP
 from numawise.engine.memory.hints import INEXACT
+from numawise.engine.predicates import PODS, Insufficient, amount_text
 from numawise.engine.state import NodeState, NumaMemory
 from numawise.engine.trace import HintsMerged, Step
 from numawise.explain.case import ExplainCase
 from numawise.explain.free import amount_of, asked_of, is_memory, stock_of
 from numawise.explain.merge import Cause
 from numawise.explain.words import amount, asked, both, free_text, nodes_text, numa_text, rooms_text
+from numawise.render.words import counted
 from numawise.request.model import CPU, MEMORY, Amounts, ContainerRequest, Role
 from numawise.results.explanation import BYTES, CPUS, DEVICES, NumaFree
 from numawise.sets import format_ids, ids_of
@@ -25,12 +27,31 @@ from numawise.sets import format_ids, ids_of
 
 def failure_cause(case: ExplainCase, decision: Rejected, steps: Sequence[Step]) -> Cause:
     """Why a provider could not give what was asked."""
+    if decision.insufficient is not None:
+        return _sums(case, decision.insufficient)
     container = decision.container or None
     if decision.provider == "cpu":
         return _cpus(case, decision, container)
     if decision.provider == "memory":
         return _memory(case, decision, container, steps)
     return _devices(case, decision)
+
+
+# --- sums -----------------------------------------------------------------------------------
+
+
+def _sums(case: Case, short: Insufficient) -> Cause:
+    """The kubelet's general predicates: what all pods request together is more than there is."""
+    if short.resource == PODS:
+        text = f"{short.used} pods run here, and the kubelet takes {short.capacity} (maxPods)"
+        return Cause((), f"pods: {text}")
+    others = len(case.state.active) - (case.pod.uid in case.state.active)
+    used = amount_text(short.resource, short.used)
+    by = f", and {counted(others, 'other pod')} {'requests' if others == 1 else 'request'} {used} of them"
+    capacity = amount_text(short.resource, short.capacity)
+    requested = amount_text(short.resource, short.requested)
+    text = f"the pod requests {requested}, all pods together may request {capacity}{by if short.used else ''}"
+    return Cause((short.resource,), f"{short.resource}: {text}")
 
 
 # --- CPUs -----------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from numawise.engine import predicates
+from numawise.engine.predicates import PODS, amount_text
 from numawise.engine.state import Holding
 from numawise.explain.case import ExplainCase
 from numawise.explain.change import SetAmount, place_of, sides_of
@@ -285,6 +287,14 @@ def _held_text(case: ExplainCase, uid: str, holding: Holding) -> str:
         what = "" if kind == MEMORY else f" of {kind}"
         parts.append(f"{bytes_text(size)}{what} on {numa_text(holding.numa)}")
     parts += [f"{count} {resource}" for resource, count in (holding.devices or {}).items()]
+    if not parts and known:
+        requests = predicates.asked(known)
+        parts = [
+            f"{amount_text(resource, size)} {'CPU' if resource == CPU else resource}"
+            for resource, size in requests.items()
+            if size and resource != PODS
+        ]
+        return f"{name}, which requests {both(parts)}" if parts else name
     return f"{name}, which holds {both(parts)}"
 
 

@@ -6,26 +6,21 @@ Rules kept here:
    ``2s 4n 64c 8gpu`` are taken as the kubelet would be told that machine, and ``this`` is the one we run on.
 2. What stands beside a bundle takes the place of what is in it.
 3. Pods of a bundle run, unless they have ended: what they asked for counts, also without a state file.
-4. A kubelet that would not start is an ``InputError`` with its own words, at the file it refuses.
+4. A kubelet that would not start is ``KubeletRefused`` with its own words, at the file it refuses.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from numawise.codec.pod import pods_in, unique_uids
 from numawise.errors import InputError
-from numawise.explain.case import requested
 from numawise.inputs.bundle import Bundle, open_bundle
 from numawise.inputs.files import load_kubelet_config, load_profile, load_state
 from numawise.inputs.machine import read_machine
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Node, started
 from numawise.request.defaults import RawPod
-from numawise.request.model import Role
-from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
-from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
 from numawise.rules.versions import DEFAULT, Profile, Version
 
 ENDED = ("Succeeded", "Failed")
@@ -109,48 +104,14 @@ def release_of(kube: str | None, bundle: Bundle | None = None) -> Profile:
 
 def booted(source: NodeSource) -> Node:
     """Start a kubelet; device plugins have registered (rule 4)."""
-    node = boot(source.machine, source.config, Files(dict(source.texts)), version=source.version)
-    if isinstance(node, Refusal):
-        starting = source.state_place and node.stage.endswith("-start")
-        raise InputError(
-            f"the kubelet would not start ({node.stage}): {node.message}",
-            file=source.state_place if starting else source.config_place,
-            advice=refusal_advice(node, len(source.machine.numa), source.version),
-        )
-    node.plugins_registered(source.machine.plugins)
+    node = started(
+        source.machine,
+        source.config,
+        source.version,
+        source.texts,
+        file=source.config_place,
+        state_file=source.state_place,
+    )
     if source.pods:
-        _populate(node, source.pods)
+        node.run_already(source.pods)
     return node
-
-
-def _populate(node: Node, pods: Sequence[RawPod]) -> None:
-    """Let pods run that a kubelet is known to have (rule 3)."""
-    known = {pod.uid: requested(pod, node.rules) for pod in pods}
-    going_on = {
-        (uid, container.name)
-        for uid, pod in known.items()
-        for container in pod.containers
-        if container.role is not Role.INIT
-    }
-    state = node.state
-    node.keep(
-        replace(
-            state,
-            active={**state.active, **known},
-            departed=state.departed - known.keys(),
-            running=state.running | going_on,
-        )
-    )
-
-
-def refusal_advice(refusal: Refusal, numas: int, version: Version) -> str:
-    """What helps against a refusal, where that is not plain from it."""
-    if not refusal.message.startswith("unsupported on machines with more than"):
-        return ""
-    if maturity(TOPOLOGY_MATURITY[MOST_NUMA], version) is None:
-        return "this release has no option for more; set topologyManagerPolicy: none"
-    return (
-        f'set max-allowable-numa-nodes: "{numas}" in topologyManagerPolicyOptions; the kubelet then compares '
-        f"up to {float(2**numas - 1) ** 3:.1e} combinations of hints for a container with CPUs, memory and "
-        "one device"
-    )

@@ -30,11 +30,14 @@ from numawise.engine.provider import Pick, lowest
 from numawise.engine.start import Records, build, start
 from numawise.engine.state import NodeState
 from numawise.engine.trace import Note, Step, ignore
+from numawise.errors import KubeletRefused
 from numawise.machine.model import Device, DevicePlugin, Machine
-from numawise.request.model import PodRequest
+from numawise.request.defaults import RawPod, defaulted
+from numawise.request.model import PodRequest, Role
 from numawise.rules.check import Refusal, Settings, check
 from numawise.rules.model import KubeletConfig, Rules
-from numawise.rules.versions import REFERENCE, Behaviour, Version, behaviour_of, check_known
+from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
+from numawise.rules.versions import DEFAULT, Behaviour, Version, behaviour_of, check_known
 from numawise.sets import CpuSet
 
 
@@ -112,6 +115,7 @@ class Node:
     rules: Rules
     state: NodeState
     files: Files
+    version: Version = DEFAULT
     write_files: bool = True
     predicates: bool = True
     """The sums of all requests are judged, too (``OutOfcpu`` …); False: the managers alone decide."""
@@ -138,6 +142,10 @@ class Node:
         if self._counted[0] is not state.active:
             self._counted = (state.active, used(state))
         return self._counted[1]
+
+    def requested(self, raw: RawPod) -> PodRequest:
+        """What reaches this kubelet of a pod: with defaults, and without what the release does not know."""
+        return defaulted(raw, pod_level=self.rules.pod_level_resources, sidecars=self.rules.sidecars)
 
     def ask(self, pod: PodRequest, note: Note = ignore, pick: Pick = lowest) -> Decision:
         """What the kubelet would decide on a pod; nothing is kept."""
@@ -167,6 +175,16 @@ class Node:
         self.keep(state)
         return started
 
+    def would_run(self, pod: PodRequest) -> bool:
+        """True when the pod would be admitted and all its containers would start; nothing is kept."""
+        decision = self.ask(pod)
+        if not isinstance(decision, Admitted):
+            return False
+        if not any(container.devices for container in pod.containers):
+            return True
+        _, started = start_containers(self.rules, decision.state, pod, decision.affinity)
+        return not any(container.error for container in started)
+
     def remove(self, uid: str) -> None:
         """A pod has ended."""
         self.keep(remove(self.state, uid))
@@ -189,6 +207,24 @@ class Node:
             return
         self.keep(plugins_spoke(self.state, plugins))
 
+    def configured(self, config: KubeletConfig) -> "Node | Refusal":
+        """This kubelet under another configuration, as if nothing had to restart."""
+        settings = check(config, CpuSet(self.machine.layout.all), self.machine.capacity, self.version)
+        if isinstance(settings, Refusal):
+            return settings
+        rules = build(self.machine, config, settings, self.version, self.rules.behaviour)
+        if isinstance(rules, Refusal):
+            return rules
+        return replace(self, config=config, settings=settings, rules=rules)
+
+    def run_already(self, pods: Iterable[RawPod]) -> None:
+        """Pods that are known to run here: what they request counts, also without a state file."""
+        known = {pod.uid: self.requested(pod) for pod in pods}
+        state = self.state
+        running = state.running | lasting_containers(known.values())
+        active, departed = {**state.active, **known}, state.departed - known.keys()
+        self.keep(replace(state, active=active, departed=departed, running=running))
+
     def sources_ready(self) -> None:
         """All pods are known again after a restart; collecting may begin."""
         self.keep(replace(self.state, ready=True))
@@ -200,13 +236,60 @@ class Node:
             self.files.write(self.rules, state)
 
 
+def lasting_containers(pods: Iterable[PodRequest]) -> frozenset[tuple[str, str]]:
+    """Uid and name of the containers that go on running once a pod is up."""
+    return frozenset(
+        (pod.uid, container.name)
+        for pod in pods
+        for container in pod.containers
+        if container.role is not Role.INIT
+    )
+
+
+def started(
+    machine: Machine,
+    kubelet: Mapping[str, object] | KubeletConfig,
+    version: Version = DEFAULT,
+    texts: Mapping[str, str] | None = None,
+    *,
+    file: str = "",
+    state_file: str = "",
+    field: str = "",
+) -> Node:
+    """A kubelet that has started, its device plugins registered; ``KubeletRefused`` when it would not.
+
+    ``file``, ``state_file``: where the configuration and the state files ``texts`` are, for the message.
+    """
+    node = boot(machine, kubelet, Files(dict(texts or {})), version=version)
+    if isinstance(node, Refusal):
+        at_state = state_file and node.stage.endswith("-start")
+        advice = refusal_advice(node, len(machine.numa), version)
+        place = state_file if at_state else file
+        raise KubeletRefused(node.stage, node.message, file=place, field=field, advice=advice)
+    node.plugins_registered(machine.plugins)
+    return node
+
+
+def refusal_advice(refusal: Refusal, numas: int, version: Version) -> str:
+    """What helps against a refusal, where that is not plain from it."""
+    if not refusal.message.startswith("unsupported on machines with more than"):
+        return ""
+    if maturity(TOPOLOGY_MATURITY[MOST_NUMA], version) is None:
+        return "this release has no option for more; set topologyManagerPolicy: none"
+    return (
+        f'set max-allowable-numa-nodes: "{numas}" in topologyManagerPolicyOptions; the kubelet then compares '
+        f"up to {float(2**numas - 1) ** 3:.1e} combinations of hints for a container with CPUs, memory and "
+        "one device"
+    )
+
+
 def boot(
     machine: Machine,
     kubelet: Mapping[str, object] | KubeletConfig,
     files: Files,
     before: NodeState | None = None,
     *,
-    version: Version = REFERENCE,
+    version: Version = DEFAULT,
     tune: Tune | None = None,
 ) -> Node | Refusal:
     """Start a kubelet on a machine, with a configuration and the files an earlier one left.
@@ -235,7 +318,7 @@ def boot(
     state = start(machine, rules, records, before)
     if isinstance(state, Refusal):
         return state
-    node = Node(machine, config, settings, rules, state, files)
+    node = Node(machine, config, settings, rules, state, files, version)
     node.keep(state)
     return node
 

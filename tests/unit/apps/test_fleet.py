@@ -9,7 +9,6 @@ from numawise.codec.machine import machine_from
 from numawise.codec.pod import pod_from, unique_uids
 from numawise.engine.admit import Admitted
 from numawise.engine.predicates import Sums, asked, insufficient, used
-from numawise.explain.case import requested
 from numawise.node.node import Files, Node, boot, simulate
 from numawise.request.defaults import RawPod
 from numawise.rules.check import Refusal
@@ -67,7 +66,7 @@ def plainly(pods: tuple[RawPod, ...], nodes: list[Node], *, spread: bool) -> lis
             order.sort(key=lambda at: -free(nodes[at]))
         found.append(None)
         for at in order:
-            request = requested(pod, nodes[at].rules)
+            request = nodes[at].requested(pod)
             sums = Sums(nodes[at].allocatable(), used(nodes[at].state))
             if insufficient(nodes[at].rules, sums, asked(request)):
                 continue
@@ -170,4 +169,4 @@ def test_allocatable() -> None:
 ])  # fmt: skip
 def test_asked(spec: dict[str, object], expected: dict[str, int]) -> None:
     pod = pod_from({"metadata": {"name": "p"}, "spec": spec})
-    assert asked(requested(pod, kubelet().rules)) == {"pods": 1, **expected}
+    assert asked(kubelet().requested(pod)) == {"pods": 1, **expected}

@@ -133,7 +133,7 @@ def _never(
     node = empty_node(context.machine, config, context.version)
     assert node is not None
     assert source.raw is not None
-    told = explain(case_of(node, source.raw, context.version))
+    told = explain(case_of(node, source.raw))
     fix = told.suggestions[0].text if told.suggestions else ""
     others = _admitting(context, config, pod)
     why = told.answer.removeprefix("Rejected: ")

@@ -92,7 +92,7 @@ def checked(report: LogReport, beside: NodeBeside) -> LogReport:
     node.plugins_registered(beside.machine.plugins)
     cases = []
     for raw in beside.pods:
-        case = case_of(node, raw, beside.version)
+        case = case_of(node, raw)
         cases.append(case)
         decision = node.admit(case.pod)
         if isinstance(decision, Admitted):

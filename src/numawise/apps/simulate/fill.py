@@ -15,12 +15,11 @@ from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.lifecycle import start_containers
 from numawise.engine.predicates import Sums, asked, insufficient
 from numawise.engine.state import NodeState
-from numawise.explain.case import case_of, requested
+from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.machine.model import Machine
 from numawise.node.node import Node, Simulated
 from numawise.request.defaults import RawPod
-from numawise.rules.versions import Version
 
 MOST = 10_000
 REJECTED, CRASHED, START, SUMS, LIMIT = "rejected", "crashed", "start-error", "sums", "limit"
@@ -55,33 +54,22 @@ class Filled:
         return len(self.copies)
 
 
-def fill(
-    node: Node, pod: RawPod, version: Version, most: int = MOST, progress: Progress | None = None
-) -> Filled:
-    """Admit and start copies of a pod on a node until one does not fit."""
-    found = Filled(pod)
-    fill_on(node, found, version, most, progress)
-    return found
-
-
-def fill_on(
-    node: Node, found: Filled, version: Version, most: int = MOST, progress: Progress | None = None
-) -> None:
-    """Likewise, and put each copy among those found as soon as it runs."""
+def fill(node: Node, found: Filled, most: int = MOST, progress: Progress | None = None) -> None:
+    """Admit and start copies of a pod on a node until one does not fit; each is found as soon as it runs."""
     limit = node.allocatable()
     while found.count < most:
         raw = copy_of(found.pod, found.count)
-        pod = requested(raw, node.rules)
+        pod = node.requested(raw)
         short = insufficient(node.rules, Sums(limit, node.used()), asked(pod))
         if short is not None:
-            found.stop = Stop(SUMS, short.reason, "", short.text)
+            found.stop = Stop(SUMS, short.reason, short.message, short.text)
             return
         decision = node.ask(pod)
         if isinstance(decision, Crashed):
-            found.stop = Stop(CRASHED, "", decision.message, _why(node, raw, version))
+            found.stop = Stop(CRASHED, "", decision.message, _why(node, raw))
             return
         if isinstance(decision, Rejected):
-            found.stop = Stop(REJECTED, decision.reason, decision.message, _why(node, raw, version))
+            found.stop = Stop(REJECTED, decision.reason, decision.message, _why(node, raw))
             return
         state, started = start_containers(node.machine, node.rules, decision.state, pod, decision.affinity)
         failed = next((one for one in started if one.error), None)
@@ -103,8 +91,8 @@ def copy_of(pod: RawPod, number: int) -> RawPod:
     )
 
 
-def _why(node: Node, raw: RawPod, version: Version) -> str:
-    return explain(case_of(node, raw, version), suggest=False).answer
+def _why(node: Node, raw: RawPod) -> str:
+    return explain(case_of(node, raw), suggest=False).answer
 
 
 def numas_of(machine: Machine, one: Simulated) -> int:

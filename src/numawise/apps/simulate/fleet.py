@@ -21,7 +21,7 @@ from numawise.engine.admit import Crashed, Rejected, admit
 from numawise.engine.lifecycle import start_containers
 from numawise.engine.predicates import Insufficient, Sums, add, asked, insufficient, used
 from numawise.engine.state import NodeState
-from numawise.explain.case import case_of, requested
+from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.node.node import Node, Simulated
 from numawise.request.defaults import RawPod
@@ -213,7 +213,7 @@ class _Desk:
         rules = member.node.rules
         found = self.wanted.get(id(rules))
         if found is None:
-            pod = requested(raw, rules)
+            pod = member.node.requested(raw)
             found = self.wanted[id(rules)] = pod, asked(pod)
         return found
 
@@ -264,7 +264,7 @@ def _lack(member: Member, want: dict[str, int]) -> Insufficient | None:
 
 
 def _why(member: Member, raw: RawPod) -> str:
-    answer = explain(case_of(member.node, raw, member.version), suggest=False).answer
+    answer = explain(case_of(member.node, raw), suggest=False).answer
     return f"{member.name}: {answer}"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from numawise.apps.simulate.fill import MOST, Filled, Progress, fill_on
+from numawise.apps.simulate.fill import MOST, Filled, Progress, fill
 from numawise.codec.pod import unique_uids
 from numawise.codec.steps import (
     ADD,
@@ -33,7 +33,6 @@ from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.lifecycle import Started
 from numawise.engine.state import NodeState
 from numawise.errors import InputError, meant
-from numawise.explain.case import requested
 from numawise.inputs.files import load_kubelet_config
 from numawise.machine.model import Device, DevicePlugin
 from numawise.node.node import Node, Simulated, boot, simulate, with_devices
@@ -201,7 +200,7 @@ class _Stage:
     def add(self, one: Played, act: Add) -> None:
         for raw in act.pods:
             self.play.know(raw.uid, raw.namespace, raw.name, raw.owner.partition(" ")[2] or raw.name)
-            pod = requested(raw, self.node.rules)
+            pod = self.node.requested(raw)
             (came,) = simulate(self.node, [pod], start=act.start)
             one.pods.append(came)
             if isinstance(came.decision, Crashed):
@@ -302,7 +301,7 @@ class _Stage:
         most = self.play.most if act.most is None else min(act.most, self.play.most)
         before = self.play.done
         try:
-            fill_on(self.node, one.filled, self.play.version, most, lambda done: self.progress(before + done))
+            fill(self.node, one.filled, most, lambda done: self.progress(before + done))
         finally:  # an interruption leaves what was done
             self.play.done += one.filled.count
             for copy in one.filled.copies:

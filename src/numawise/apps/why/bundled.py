@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from numawise.apps.why.files import Explained
 from numawise.engine.admit import Admitted
 from numawise.errors import InputError
-from numawise.explain.case import case_of, requested
+from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.explain.node_changes import Elsewhere
 from numawise.explain.start import explain_refusal
 from numawise.inputs.bundle import Bundle, open_bundle
 from numawise.inputs.files import load_kubelet_config
 from numawise.inputs.machine import read_machine
+from numawise.inputs.node import running_pods
 from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
@@ -45,7 +46,7 @@ def explain_bundle(
     bundle: Bundle, pods: Sequence[str], others: Sequence[str], version: Version, beside: Beside = NOTHING
 ) -> Explained:
     """Explain pods on the node of a bundle; ``others``: bundles or folders of nodes they could go to."""
-    running, refused = bundle.pods(), bundle.refused()
+    running, refused = running_pods(bundle), bundle.refused()
     node = bundled_node(bundle, version, beside, running)
     if isinstance(node, Explanation):
         return Explained((node,))
@@ -55,8 +56,8 @@ def explain_bundle(
     elsewhere = [(folder, other_node(folder, version)) for folder in others]
     found = []
     for raw in wanted:
-        case = case_of(node, raw, version)
-        told = explain(case, [Elsewhere(_title(name), case_of(one, raw, version)) for name, one in elsewhere])
+        case = case_of(node, raw)
+        told = explain(case, [Elsewhere(_title(name), case_of(one, raw)) for name, one in elsewhere])
         if told.admitted and raw in refused:
             remark = "The kubelet refused it, but with what was held when the bundle was made it is admitted"
             told = replace(told, remarks=(remark, *told.remarks))
@@ -91,9 +92,7 @@ def started_node(
         return explain_refusal(node, machine, config, Files(dict(texts)), version)
     node.write_files = False
     node.plugins_registered(machine.plugins)
-    known = {raw.uid: requested(raw, node.rules) for raw in running}
-    active = {uid: known.get(uid, pod) for uid, pod in node.state.active.items()}
-    node.keep(replace(node.state, active=active))
+    node.run_already(running)
     return node
 
 

@@ -56,8 +56,8 @@ def explain_files(
     elsewhere = [(folder, _elsewhere(folder, version)) for folder in others]
     found: list[Explanation] = []
     for raw in load_pods(pods):
-        case = case_of(node, raw, version)
-        found.append(explain(case, [_with(name, other, raw, version) for name, other in elsewhere]))
+        case = case_of(node, raw)
+        found.append(explain(case, [_with(name, other, raw) for name, other in elsewhere]))
         decision = node.admit(case.pod)
         if isinstance(decision, Admitted):
             node.start(case.pod, decision)
@@ -92,8 +92,8 @@ def _elsewhere(folder: str, version: Version) -> Node:
     return node
 
 
-def _with(folder: str, node: Node, raw: RawPod, version: Version) -> Elsewhere:
-    return Elsewhere(Path(folder).resolve().name, case_of(node, raw, version))
+def _with(folder: str, node: Node, raw: RawPod) -> Elsewhere:
+    return Elsewhere(Path(folder).resolve().name, case_of(node, raw))
 
 
 def node_files(folder: str) -> NodeFiles:

@@ -66,13 +66,16 @@ def explain_live(live: Live, given: NodeGiven) -> Explanation:
     version = _version(live, given)
     raw = raw_pod(live.pod)
     machine, config = _machine(given), _config(live, given, version)
-    node = started_node(machine, config, _texts(live, given), version, raw_pods(live.neighbours))
+    others = [pod for pod in raw_pods(live.neighbours) if pod.uid != raw.uid]
+    node = started_node(machine, config, _texts(live, given), version, others)
     if isinstance(node, Explanation):
         return replace(node, remarks=(*node.remarks, *live.remarks))
+    if raw.uid in node.state.active:
+        node.run_already([raw])
     reason, _ = live.refusal
     if reason:
         node.remove(raw.uid)
-    told = explain(case_of(node, raw, version))
+    told = explain(case_of(node, raw))
     return replace(told, remarks=(*_beside(live, given, told), *told.remarks, *live.remarks))
 
 
