@@ -104,6 +104,7 @@ class _Walk:
         if isinstance(node, Refusal):
             self.not_started.append(NotStarted(at, self.machine, self.kubelet, texts, self.version, node))
             return False
+        node.predicates = False  # the managers alone were recorded
         self.node = node
         return True
 

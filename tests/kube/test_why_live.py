@@ -273,6 +273,9 @@ def test_refused_then_and_admitted_now(here: Here) -> None:
         (root / name).unlink()
     out = here.bundle()
     found = here.told("train-c-n1", "--bundle", out)
+    assert found["reason"] == "OutOfcpu"  # by the sums of the pods that still run
+    here.state.pods = [pod for pod in here.state.pods if pod["metadata"]["name"] != "train-a-n1"]
+    found = here.told("train-c-n1", "--bundle", out)
     assert found["verdict"] == "admitted"
     assert any(
         "The kubelet refused it (TopologyAffinityError), but with" in remark for remark in found["remarks"]

@@ -39,7 +39,7 @@ from numawise.results.explanation import (
     Suggestion,
 )
 from numawise.rules.model import NONE, Rules
-from numawise.rules.versions import REFERENCE, Version, behaviour_of
+from numawise.rules.versions import DEFAULT, Version, behaviour_of
 from numawise.sets import ids_of
 
 SHOWN = 6
@@ -161,7 +161,7 @@ def explain_hints(
     namespace: str = "default",
     container: str | None = "",
     scope: str = "",
-    version: Version = REFERENCE,
+    version: Version = DEFAULT,
     remarks: Sequence[str] = (),
 ) -> Explanation:
     """Why hints alone, pasted or out of a log, are or are not enough for a policy."""

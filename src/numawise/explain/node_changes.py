@@ -18,7 +18,7 @@ from numawise.engine.state import Holding, held_by
 from numawise.explain import words as tell
 from numawise.explain.case import ExplainCase, restarted, with_config, with_pod, with_state, without
 from numawise.explain.change import Setting, setting_patches, with_settings
-from numawise.explain.search import Priced, Search
+from numawise.explain.search import ChangeSearch, Priced
 from numawise.request.model import PodRequest
 from numawise.results.explanation import Suggestion
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE

@@ -40,7 +40,7 @@ def failure_cause(case: ExplainCase, decision: Rejected, steps: Sequence[Step]) 
 # --- sums -----------------------------------------------------------------------------------
 
 
-def _sums(case: Case, short: Insufficient) -> Cause:
+def _sums(case: ExplainCase, short: Insufficient) -> Cause:
     """The kubelet's general predicates: what all pods request together is more than there is."""
     if short.resource == PODS:
         text = f"{short.used} pods run here, and the kubelet takes {short.capacity} (maxPods)"

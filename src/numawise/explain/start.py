@@ -23,7 +23,7 @@ from numawise.rules import eviction
 from numawise.rules.check import Refusal, Settings, check
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE, KubeletConfig
 from numawise.rules.options import CPU_MATURITY, MOST_NUMA, TOPOLOGY_MATURITY
-from numawise.rules.versions import REFERENCE, Version
+from numawise.rules.versions import DEFAULT, Version
 from numawise.sets import CpuSet
 
 SHOWN = 4
@@ -62,7 +62,7 @@ class StartCase:
     machine: Machine
     config: KubeletConfig
     files: Files
-    version: Version = REFERENCE
+    version: Version = DEFAULT
 
     @property
     def defaults(self) -> KubeletConfig:
@@ -88,7 +88,7 @@ class Attempt:
 
 
 def explain_refusal(
-    refusal: Refusal, machine: Machine, config: KubeletConfig, files: Files, version: Version = REFERENCE
+    refusal: Refusal, machine: Machine, config: KubeletConfig, files: Files, version: Version = DEFAULT
 ) -> Explanation:
     """Why a kubelet refuses to start, and what would help."""
     start = StartCase(machine, config, files, version)

@@ -260,7 +260,7 @@ class _Stage:
         if isinstance(node, Refusal):
             one.refusal, self.play.ended = node, True
             return
-        node.write_files = False
+        node.write_files, node.predicates = False, old.predicates
         self.play.node = node
         plugins = self.play.plugins.values()
         if not act.late:
