@@ -182,7 +182,7 @@ class Node:
             return False
         if not any(container.devices for container in pod.containers):
             return True
-        _, started = start_containers(self.rules, decision.state, pod, decision.affinity)
+        _, started = start_containers(self.machine, self.rules, decision.state, pod, decision.affinity)
         return not any(container.error for container in started)
 
     def remove(self, uid: str) -> None:
