@@ -259,7 +259,7 @@ def test_a_container_with_control_groups_that_are_read_only() -> None:
     home = cgroup.home_of("cpuset")
     assert home
     script = f'mount -o remount,bind,ro {home.top} && exec "$0" -c "$1"'
-    command = ["unshare", "--mount", "sh", "-c", script, sys.executable, code]
+    command = ["unshare", "--mount", "--propagation", "unchanged", "sh", "-c", script, sys.executable, code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "mount" in done.stderr:
         pytest.skip("may not mount here")
