@@ -144,6 +144,7 @@ class Job:
     isolate: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     kind: str = RUN
+    root: Path = Path("/")
 
     @property
     def job(self) -> "Job":
@@ -152,18 +153,18 @@ class Job:
 
     def planned(self, hold: Hold, placement: Placement, pid: int) -> Hold:
         """The hold with its mode and control group."""
-        mode = confine.choose(self.mode)
+        mode = confine.choose(self.mode, self.root)
         return replace(hold, mode=mode, group=self.plan(mode, placement, hold.id, pid).group)
 
     def plan(self, mode: str, placement: Placement, hold: str, pid: int) -> Plan:
         """What keeps the job to its grant."""
-        return confine.plan(mode, hold, pid, *self._limits(placement))
+        return confine.plan(mode, hold, pid, *self._limits(placement), root=self.root)
 
     def ready(self, holdings: Holdings, taken: Taken, child: WaitingChild) -> Ready:
         """Keep the waiting process to its grant."""
         hold, placement = taken.hold, taken.placement
         try:
-            plan = confine.put(self.mode, hold.id, child.pid, *self._limits(placement))
+            plan = confine.put(self.mode, hold.id, child.pid, *self._limits(placement), root=self.root)
         except HostError:
             _check_waiting(child)
             raise
