@@ -26,9 +26,8 @@ from benchmarks.machines import GPU, NIC, even, lopsided, node, pod, standard
 from benchmarks.simulate import queues
 from benchmarks.trees import write_tree
 from numawise.engine.admit import Admitted, admit
-from numawise.engine.hint import Listed, Need, Ruled
-from numawise.engine.topology.literal import merge_literally
-from numawise.engine.topology.merge import merge, nearby
+from numawise.engine.hint import HintList, HintRule, Need
+from numawise.engine.topology.merge import merge, merge_literally, nearby
 from numawise.host.discover import read_hardware
 from numawise.node.node import Node
 from numawise.request.model import PodRequest
@@ -140,13 +139,13 @@ def many_pods() -> Iterator[Row]:
 def merges() -> Iterator[Row]:
     """The merge alone: four resources of 255 hints, and against the literal product where that ends."""
     everything = Need(tuple((1 << i, 1) for i in range(8)), 1)
-    same = [Ruled(255, (everything,), width=1) for _ in range(4)]
-    apart = [Ruled(255, (everything,), width=1 + i) for i in range(4)]
-    listed = [Listed(tuple((mask, mask.bit_count() == 1 + i) for mask in range(1, 256))) for i in range(4)]
+    same = [HintRule(255, (everything,), width=1) for _ in range(4)]
+    apart = [HintRule(255, (everything,), width=1 + i) for i in range(4)]
+    listed = [HintList(tuple((mask, mask.bit_count() == 1 + i) for mask in range(1, 256))) for i in range(4)]
     yield Row("merge 4 x 255 hints, preferred", cpu_ms(lambda: merge(255, same)), 1.0)
     yield Row("merge 4 x 255 hints, none preferred", cpu_ms(lambda: merge(255, apart)), 20.0)
     yield Row("merge 4 x 255 hints, listed one by one", cpu_ms(lambda: merge(255, listed)), 20.0)
-    small = [Listed(tuple((mask, mask.bit_count() == 1 + i) for mask in range(1, 16))) for i in range(3)]
+    small = [HintList(tuple((mask, mask.bit_count() == 1 + i) for mask in range(1, 16))) for i in range(3)]
     quick = cpu_ms(lambda: merge(15, small))
     literal = cpu_ms(lambda: merge_literally(15, small, nearby), rounds=2)
     yield Row("merge 3 x 15 hints", quick, None, f"literal product: {literal / quick:,.0f} x slower")

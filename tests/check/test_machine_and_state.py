@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from numawise.codec.checkpoint import encode_cpu, encode_memory
-from numawise.engine.memory.books import charge
+from numawise.engine.memory.tables import charge
 from numawise.engine.state import Block, CpuState, MemoryState, MemoryTable, NumaMemory
 from numawise.results.finding import Severity
 from numawise.sets import parse_ids

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from numawise.engine.hint import NOWHERE, Family, Listed, Need, Ruled, Sockets
+from numawise.engine.hint import NOWHERE, Family, HintList, HintRule, Need, Sockets
 from numawise.machine.model import Cpu, Machine
 from numawise.request.model import PodRequest
 from tests.unit.build import MI, even, machine, pod
@@ -33,21 +33,21 @@ def masks(nodes: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def listed(draw: st.DrawFn, nodes: int) -> Listed:
+def listed(draw: st.DrawFn, nodes: int) -> HintList:
     """Hints told one by one, in the kubelet's order; possibly none."""
     found = draw(st.dictionaries(masks(nodes), st.booleans(), max_size=6))
-    return Listed(tuple(sorted(found.items(), key=lambda hint: (hint[0].bit_count(), hint[0]))))
+    return HintList(tuple(sorted(found.items(), key=lambda hint: (hint[0].bit_count(), hint[0]))))
 
 
 @st.composite
-def cpu_like(draw: st.DrawFn, nodes: int) -> Ruled:
+def cpu_like(draw: st.DrawFn, nodes: int) -> HintRule:
     """An amount per node, some nodes that must be in, and perhaps sockets."""
     amounts = draw(st.lists(st.integers(0, 4), min_size=nodes, max_size=nodes))
     sockets = None
     if draw(st.booleans()):
         of_numa = {numa: 1 << draw(st.integers(0, 1)) for numa in range(nodes)}
         sockets = Sockets(of_numa, draw(st.integers(1, 2)))
-    return Ruled(
+    return HintRule(
         nodes=2**nodes - 1,
         needs=(
             Need(tuple((1 << numa, amount) for numa, amount in enumerate(amounts)), draw(st.integers(0, 8))),
@@ -59,10 +59,10 @@ def cpu_like(draw: st.DrawFn, nodes: int) -> Ruled:
 
 
 @st.composite
-def device_like(draw: st.DrawFn, nodes: int) -> Ruled:
+def device_like(draw: st.DrawFn, nodes: int) -> HintRule:
     """Devices on one or several nodes each, over those nodes that have any."""
     amounts = draw(st.dictionaries(masks(nodes), st.integers(1, 3), max_size=4))
-    return Ruled(
+    return HintRule(
         nodes=draw(masks(nodes)),
         needs=(Need(tuple(amounts.items()), draw(st.integers(0, 5))),),
         touch=tuple(draw(st.lists(masks(nodes), max_size=2))),
@@ -71,7 +71,7 @@ def device_like(draw: st.DrawFn, nodes: int) -> Ruled:
 
 
 @st.composite
-def memory_like(draw: st.DrawFn, nodes: int) -> Ruled:
+def memory_like(draw: st.DrawFn, nodes: int) -> HintRule:
     """Several amounts over the idle nodes, and single nodes and groups apart."""
     needs = []
     for _ in range(draw(st.integers(1, 2))):
@@ -79,11 +79,11 @@ def memory_like(draw: st.DrawFn, nodes: int) -> Ruled:
         needs.append(
             Need(tuple((1 << numa, amount) for numa, amount in enumerate(amounts)), draw(st.integers(0, 8)))
         )
-    return Ruled(
+    return HintRule(
         nodes=draw(st.integers(0, 2**nodes - 1)),
         needs=tuple(needs),
         smallest=2,
-        apart=draw(st.frozensets(masks(nodes), max_size=3)),
+        extra_masks=draw(st.frozensets(masks(nodes), max_size=3)),
         width=draw(st.integers(1, nodes)),
     )
 
@@ -93,7 +93,7 @@ def families(nodes: int) -> st.SearchStrategy[Family]:
     return st.one_of(listed(nodes), cpu_like(nodes), device_like(nodes), memory_like(nodes), st.just(NOWHERE))
 
 
-def ruled(nodes: int) -> st.SearchStrategy[Ruled]:
+def ruled(nodes: int) -> st.SearchStrategy[HintRule]:
     """Families that are told by rule."""
     return st.one_of(cpu_like(nodes), device_like(nodes), memory_like(nodes))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from numawise.engine.cpu import hints as cpu_hints
 from numawise.engine.device import hints as device_hints
-from numawise.engine.hint import Family, Need, Ruled, fewest_nodes, masks_of
+from numawise.engine.hint import Family, HintRule, Need, fewest_nodes, masks_of
 from numawise.engine.memory import hints as memory_hints
 from numawise.engine.state import MemoryTable, NumaMemory, Plugin
 from numawise.machine.model import Cpu, Device
@@ -34,8 +34,8 @@ def told(family: Family) -> list[tuple[int, bool]]:
 # --- the rule itself -----------------------------------------------------------------------------
 
 
-def is_hint(family: Ruled, mask: int) -> bool:
-    if mask in family.apart:
+def is_hint(family: HintRule, mask: int) -> bool:
+    if mask in family.extra_masks:
         return True
     inside = not mask & ~family.nodes and mask.bit_count() >= family.smallest
     touching = all(mask & nodes for nodes in family.touch)
@@ -45,7 +45,7 @@ def is_hint(family: Ruled, mask: int) -> bool:
     return inside and touching and enough
 
 
-def is_liked(family: Ruled, mask: int) -> bool:
+def is_liked(family: HintRule, mask: int) -> bool:
     if mask.bit_count() == family.width:
         return True
     if family.sockets is None:
@@ -56,7 +56,7 @@ def is_liked(family: Ruled, mask: int) -> bool:
 
 @laws(500)
 @given(ruled(NODES))
-def test_walking_a_family(family: Ruled) -> None:
+def test_walking_a_family(family: HintRule) -> None:
     expected = [(mask, is_liked(family, mask)) for mask in every_mask([0, 1, 2, 3]) if is_hint(family, mask)]
     assert list(family) == expected
     assert family.narrowest == min((mask.bit_count() for mask, _ in expected), default=0)
@@ -68,7 +68,7 @@ def test_walking_a_family(family: Ruled) -> None:
 
 @laws(300)
 @given(ruled(NODES))
-def test_asking_a_family(family: Ruled) -> None:
+def test_asking_a_family(family: HintRule) -> None:
     listed = dict(family)
     for mask in every_mask([0, 1, 2, 3]):
         assert family.offers(mask) is (mask in listed)
@@ -77,7 +77,7 @@ def test_asking_a_family(family: Ruled) -> None:
 
 @laws(300)
 @given(ruled(NODES), masks(NODES), masks(NODES))
-def test_a_rule_is_upward_closed(family: Ruled, mask: int, more: int) -> None:
+def test_a_rule_is_upward_closed(family: HintRule, mask: int, more: int) -> None:
     if family.possible and family.by_rule(mask):
         assert family.by_rule((mask | more) & family.nodes)
 

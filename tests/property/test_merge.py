@@ -11,8 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numawise.engine.hint import Family
-from numawise.engine.topology.literal import merge_literally
-from numawise.engine.topology.merge import Merged, merge, merge_narrowest, merge_single, nearby
+from numawise.engine.topology.merge import (
+    Merged,
+    merge,
+    merge_literally,
+    merge_narrowest,
+    merge_single,
+    nearby,
+)
 from tests.property.strategies import distances, families, laws
 
 Told = Sequence[tuple[int | None, bool]]

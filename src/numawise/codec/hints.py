@@ -12,7 +12,7 @@ Rules kept here:
 import json
 import re
 
-from numawise.engine.hint import NOWHERE, Family, Listed
+from numawise.engine.hint import NOWHERE, Family, HintList
 from numawise.sets import parse_ids
 
 ANY, NONE = ("any", "*", "*!", "any!"), ("none", "[]", "-")
@@ -41,7 +41,7 @@ def _family(hints: list[tuple[int | None, bool]]) -> Family | None:
         if len(hints) > 1:
             raise ValueError("a hint for any NUMA node cannot stand beside others")
         return None if hints[0][1] else NOWHERE
-    return Listed(tuple((mask, liked) for mask, liked in hints if mask is not None))
+    return HintList(tuple((mask, liked) for mask, liked in hints if mask is not None))
 
 
 def _short(word: str) -> tuple[int | None, bool]:

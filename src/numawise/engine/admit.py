@@ -1,5 +1,8 @@
 """The one call: what the kubelet does, given a machine, rules, the present state and a pod.
 
+Counterpart: ``canAdmitPod`` of pkg/kubelet/allocation/allocation_manager.go, with its handlers for resources
+and predicates.
+
 Rules kept here:
 
 1. The managers allocate first, and the predicates judge the sums afterwards.  Either may refuse the pod; what

@@ -1,7 +1,9 @@
 """Hints: which NUMA nodes a resource could come from, and which of these it likes best.
 
-A resource that is asked about its placement answers with a *family* of NUMA masks, told by
-rule where there is one.  A list of all masks doubles with every NUMA node, and the kubelet
+Counterpart: ``TopologyHint`` of pkg/kubelet/cm/topologymanager/topology_manager.go.
+
+A resource that is asked about its placement answers with a *family* of NUMA masks, given by
+a rule where there is one.  A list of all masks doubles with every NUMA node, and the kubelet
 drowns in it; most decisions need to look at a handful.
 
 Rules kept here:
@@ -10,13 +12,14 @@ Rules kept here:
    from the same nodes.  Where that does not hold, masks are listed.
 2. Walking a family gives the kubelet's list in the kubelet's order: by size, then by the
    positions of the nodes.
-3. No answer at all (``None``) is harmless; an answer without masks (``NOWHERE``) is not.
+3. There are three kinds of nothing: ``NO_PREFERENCE`` (anything will do, harmless), ``NOWHERE`` (placement is
+   wanted and none is possible) and ``ANY`` (the merged hint names no NUMA nodes).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Protocol
+from typing import Final, Protocol
 
 from numawise.sets import NumaSet, ids_of
 
@@ -101,13 +104,15 @@ class Family(Protocol):
         ...
 
 
+NO_PREFERENCE: Final = None
+"""A provider, or one resource of it, takes anything: the kubelet's nil."""
 Answer = Mapping[str, Family | None] | None
-"""What a provider says, by resource; None: no wish at all, or none for one resource."""
+"""What a provider says, by resource; ``NO_PREFERENCE`` for one resource or for all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """Hints told one by one."""
+class HintList:
+    """Hints given one by one."""
 
     hints: tuple[tuple[int, bool], ...] = ()
     masks: Mapping[int, bool] = field(init=False, repr=False, compare=False)
@@ -141,13 +146,13 @@ class Listed:
         return mask in self.masks
 
 
-NOWHERE = Listed()
+NOWHERE = HintList()
 """Placement is wanted and none is possible: the kubelet's empty list."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ruled:
-    """Hints told by rule, with a few told apart."""
+class HintRule:
+    """Hints given by a rule, with some extra masks."""
 
     nodes: int
     """Masks are drawn from these NUMA nodes …"""
@@ -157,7 +162,7 @@ class Ruled:
     """… and touch each of these."""
     smallest: int = 1
     """Masks by rule have at least so many nodes."""
-    apart: frozenset[int] = frozenset()
+    extra_masks: frozenset[int] = frozenset()
     """Masks that are hints too, whatever the rule says."""
     width: int = 1
     """Masks of so many nodes are preferred."""
@@ -172,7 +177,7 @@ class Ruled:
         nodes = self.nodes
         possible = nodes.bit_count() >= self.smallest and self._fits(nodes)
         reach = nodes if possible else 0
-        for mask in self.apart:
+        for mask in self.extra_masks:
             reach |= mask
         object.__setattr__(self, "possible", possible)
         object.__setattr__(self, "reach", reach)
@@ -196,7 +201,7 @@ class Ruled:
 
     def offers(self, mask: int) -> bool:
         """True when the mask is among the hints."""
-        return mask in self.apart or (self.possible and self.by_rule(mask))
+        return mask in self.extra_masks or (self.possible and self.by_rule(mask))
 
     def prefers(self, mask: int) -> bool:
         """True when the mask is among the hints and preferred."""
@@ -218,17 +223,17 @@ class Ruled:
     @property
     def narrowest(self) -> int:
         """Number of nodes of the smallest hint; 0 without hints."""
-        apart = min((mask.bit_count() for mask in self.apart), default=0)
-        if not self.possible or apart == 1:
-            return apart
+        fewest = min((mask.bit_count() for mask in self.extra_masks), default=0)
+        if not self.possible or fewest == 1:
+            return fewest
         by_rule = fewest_nodes(self.nodes, self.needs, self.touch, self.smallest)
-        return min(apart, by_rule) if apart else by_rule
+        return min(fewest, by_rule) if fewest else by_rule
 
     @property
     def widest(self) -> int:
         """Number of nodes of the largest hint; 0 without hints."""
-        apart = max((mask.bit_count() for mask in self.apart), default=0)
-        return max(apart, self.nodes.bit_count()) if self.possible else apart
+        most = max((mask.bit_count() for mask in self.extra_masks), default=0)
+        return max(most, self.nodes.bit_count()) if self.possible else most
 
 
 def fewest_nodes(nodes: int, needs: Sequence[Need], touch: Sequence[int] = (), smallest: int = 1) -> int:
@@ -279,8 +284,3 @@ def masks_of(size: int, nodes: int, needs: Sequence[Need] = (), touch: Sequence[
 def _riches(ids: Sequence[int], need: Need) -> list[int]:
     """The most each node could add to a need."""
     return [sum(amount for numa, amount in need.amounts if numa >> i & 1) for i in ids]
-
-
-def listed(hints: Iterable[Hint]) -> Listed:
-    """A family out of single hints; those for any node cannot stand in a family."""
-    return Listed(tuple((hint.numa.bits, hint.preferred) for hint in hints if hint.numa is not None))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from numawise.engine.cpu.allocate import choose
 from numawise.engine.cpu.take import NotEnough
 from numawise.engine.device.manager import allocated_by
-from numawise.engine.memory.books import empty_books, replayed, same_books
+from numawise.engine.memory.tables import empty_tables, replayed, same_tables
 from numawise.engine.state import CpuState, DeviceFile, DeviceState, MemoryState, NodeState, Plugin
 from numawise.machine.model import Machine
 from numawise.quantity import Quantity
@@ -294,11 +294,11 @@ def _memory_state(machine: Machine, rules: Rules, found: MemoryState | None) -> 
     if found is None or not found.numa:
         if found is not None and found.assignments:
             return "[memorymanager] machine state can not be empty when it has memory assignments"
-        return MemoryState(empty_books(machine, rules))
+        return MemoryState(empty_tables(machine, rules))
     expected = replayed(machine, rules, found)
     if isinstance(expected, str):
         return expected
-    if not same_books(expected, found.numa, by_group=rules.behaviour.memory_compares_groups):
+    if not same_tables(expected, found.numa, by_group=rules.behaviour.memory_compares_groups):
         return "[memorymanager] the expected machine state is different from the real one"
     return found
 

@@ -1,5 +1,7 @@
 """Why is data: the steps of a decision, told one by one to whoever asks.
 
+Counterpart: none; the kubelet writes log lines at some of these points.
+
 The engine calls ``note`` with frozen values; ``ignore`` is the one that nobody listens to, and what
 is costly to tell is not worked out for it.  Explanations, pictures and pages render these values;
 nobody parses messages.
@@ -28,7 +30,7 @@ class HintsFound:
     container: str | None
     """None: for the pod as a whole."""
     hints: Mapping[str, Family | None] | None
-    """By resource; None: no wish at all, or no wish for one resource; without masks: impossible."""
+    """By resource; ``NO_PREFERENCE`` for all or for one resource; without masks: ``NOWHERE``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +172,8 @@ class Defect:
 
 
 DEFECTS = {
-    "memory-nowhere-is-no-wish": "Memory that fits on no NUMA nodes is answered with no wish instead of "
-    "'impossible', so the refusal comes from allocation, not from the topology policy.",
+    "memory-nowhere-is-no-wish": "Memory that fits on no NUMA nodes is answered with no preference instead "
+    "of 'impossible', so the refusal comes from allocation, not from the topology policy.",
     "running-pod-refused-for-free-cores": "full-pcpus-only counts free cores before it looks whether the "
     "container already has its CPUs, so a running pod can be refused when the kubelet restarts.",
     "cpus-not-free": "Cores are judged by the average number of threads; where that misleads, CPUs that are "
@@ -179,7 +181,7 @@ DEFECTS = {
     "split-core": "full-pcpus-only gave a part of a core, because the wanted NUMA nodes had no whole core "
     "left.",
     "buffer-reused": "The balanced set of NUMA nodes was overwritten by the search that found it.",
-    "single-node-in-group": "Memory was taken from one NUMA node of a group, which leaves the group's books "
+    "single-node-in-group": "Memory was taken from one NUMA node of a group, which leaves the group's tables "
     "wrong.",
     "pod-level-allocated-again": "The pod-level allocation does not notice that it was made before; the "
     "first CPUs leak.",

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from numawise.engine.hint import Family, Listed, Ruled, masks_of
+from numawise.engine.hint import Family, HintList, HintRule, masks_of
 from numawise.engine.state import NodeState
 from numawise.engine.trace import HintsFound
 from numawise.explain.case import ExplainCase
@@ -225,7 +225,7 @@ def _cpu_places(case: ExplainCase, family: Family | None, numas: Sequence[int]) 
     layout, rules = case.machine.layout, case.rules
     free: Mapping[int, int] = {}
     least = 0
-    if isinstance(family, Ruled) and family.needs:
+    if isinstance(family, HintRule) and family.needs:
         free = {nodes.bit_length() - 1: amount for nodes, amount in family.needs[0].amounts}
         least = family.needs[0].least
     for numa in numas:
@@ -233,7 +233,7 @@ def _cpu_places(case: ExplainCase, family: Family | None, numas: Sequence[int]) 
         size = (cpus & ~rules.reserved_cpus).bit_count()
         mark = mark_of(family, numa)
         note = ""
-        if mark == NO and isinstance(family, Ruled) and free.get(numa, 0) >= least:
+        if mark == NO and isinstance(family, HintRule) and free.get(numa, 0) >= least:
             beside = sum(nodes for nodes in family.touch if not nodes >> numa & 1)
             if beside:
                 note = f"CPUs that an init container left on NUMA {format_ids(beside)} are to be used again"
@@ -287,7 +287,7 @@ def _device_places(
             if numa in size:
                 size[numa] += 1
     free: dict[int, int] | None = None
-    needs = family.needs if isinstance(family, Ruled) else ()
+    needs = family.needs if isinstance(family, HintRule) else ()
     if needs:
         free = {
             numa: sum(amount for nodes, amount in needs[0].amounts if nodes >> numa & 1) for numa in numas
@@ -318,12 +318,12 @@ def few_wider(family: Family, few: int = FEW) -> tuple[tuple[tuple[int, bool], .
 
 
 def _wider(family: Family) -> Iterator[tuple[int, bool]]:
-    if not isinstance(family, Ruled) or family.reach.bit_count() <= ENUMERABLE:
+    if not isinstance(family, HintRule) or family.reach.bit_count() <= ENUMERABLE:
         masks = dict.fromkeys(mask for mask, _ in family if mask.bit_count() > 1)
         for mask in sorted(masks, key=lambda m: (m.bit_count(), not family.prefers(m), m)):
             yield mask, family.prefers(mask)
         return
-    for mask in sorted(mask for mask in family.apart if mask.bit_count() > 1):
+    for mask in sorted(mask for mask in family.extra_masks if mask.bit_count() > 1):
         yield mask, family.likes(mask)
     if family.possible:
         for size in range(max(2, family.smallest, family.narrowest), family.nodes.bit_count() + 1):
@@ -333,12 +333,12 @@ def _wider(family: Family) -> Iterator[tuple[int, bool]]:
 
 def preferred_masks(family: Family, most: int) -> tuple[int, ...]:
     """Masks that a resource prefers, by size and value; at most so many."""
-    if isinstance(family, Listed):
+    if isinstance(family, HintList):
         return tuple(sorted((m for m, liked in family.masks.items() if liked), key=_order)[:most])
-    assert isinstance(family, Ruled)
+    assert isinstance(family, HintRule)
     if family.reach.bit_count() <= ENUMERABLE:
         return tuple(sorted((mask for mask, liked in family if liked), key=_order)[:most])
-    masks = {mask for mask in family.apart if family.likes(mask)}
+    masks = {mask for mask in family.extra_masks if family.likes(mask)}
     if family.possible and family.width >= family.smallest:
         masks.update(islice(masks_of(family.width, family.nodes, family.needs, family.touch), most))
     return tuple(sorted(masks, key=_order)[:most])

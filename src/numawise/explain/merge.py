@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from numawise.engine.hint import Ruled
+from numawise.engine.hint import HintRule
 from numawise.explain.free import Voter, preferred_masks, single_nodes
 from numawise.explain.words import (
     amount,
@@ -208,7 +208,7 @@ def _not_preferred(voter: Voter) -> str:
 
 def width_of(voter: Voter) -> int:
     """How many NUMA nodes a preferred hint has; 0: nothing tells."""
-    if isinstance(voter.family, Ruled):
+    if isinstance(voter.family, HintRule):
         return voter.family.width
     return min((m.bit_count() for m in preferred_masks(voter.family, MOST)), default=0)
 

@@ -6,7 +6,7 @@ import pytest
 
 from numawise.codec.checkpoint import CPU_FILE
 from numawise.engine.admit import Admitted, Rejected
-from numawise.engine.hint import Listed
+from numawise.engine.hint import HintList
 from numawise.engine.topology.why import told as told_merge
 from numawise.engine.trace import (
     CHOSEN,
@@ -227,7 +227,7 @@ def test_resources_that_disagree_on_the_width() -> None:
 def test_who_stood_against_what(
     voters: dict[str, str], best: str, expected: list[str], decided_by: tuple[str, ...]
 ) -> None:
-    families = {name: Listed(tuple(hints_of(text))) for name, text in voters.items()}
+    families = {name: HintList(tuple(hints_of(text))) for name, text in voters.items()}
     found = told_merge(0b11, families, "c", hint(best), admitted=True, nearest=False)
     assert candidates(found) == expected
     assert found.decided_by == decided_by

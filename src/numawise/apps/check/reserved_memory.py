@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from numawise.apps.check.context import Context
 from numawise.apps.check.refusals import Refused
-from numawise.engine.memory.books import empty_books
+from numawise.engine.memory.tables import empty_tables
 from numawise.engine.start import build
 from numawise.quantity import NANO, Quantity
 from numawise.request.model import HUGEPAGES, MEMORY
@@ -210,7 +210,7 @@ def _overdrawn(context: Context) -> Iterator[Finding]:
     assert node is not None
     reserved: Mapping[int, Mapping[str, int]] = node.rules.reserved_memory
     over = []
-    for numa, books in empty_books(context.machine, node.rules).items():
+    for numa, books in empty_tables(context.machine, node.rules).items():
         pages = sum(table.total for name, table in books.tables.items() if name.startswith(HUGEPAGES))
         kept = reserved.get(numa, {}).get(MEMORY, 0)
         total = books.tables[MEMORY].total

@@ -21,7 +21,7 @@ from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS
 from numawise.apps.launch.no_room import gpus_text, pool_shortage, shared_shortage, shortage
 from numawise.apps.launch.request import JobRequest
 from numawise.engine.admit import Admitted, Crashed, Rejected, admit
-from numawise.engine.memory.books import charge, empty_books
+from numawise.engine.memory.tables import charge, empty_tables
 from numawise.engine.state import Block, CpuState, DeviceState, MemoryState, NodeState, Plugin
 from numawise.errors import InputError
 from numawise.gpus.choose import Choice, choices
@@ -181,7 +181,7 @@ def _beside(capacity: Capacity, admitted: Admitted, uid: str, choice: "Choice | 
 def _state(capacity: Capacity, rules: Rules, holds: Sequence[Hold]) -> NodeState:
     """The ledger as the engine's state (rule 1)."""
     every = capacity.machine.layout.all
-    books = empty_books(capacity.machine, rules)
+    books = empty_tables(capacity.machine, rules)
     blocks: dict[str, dict[str, tuple[Block, ...]]] = {}
     taken: dict[str, set[str]] = {}
     for hold in holds:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from numawise.codec.kubeletlog.fields import Fields, PrintedField
 from numawise.engine.failure import EMPTY_SHARED_POOL, SMT_ALIGNMENT, TOPOLOGY_AFFINITY, UNEXPECTED
-from numawise.engine.hint import NOWHERE, Family, Hint, Listed
+from numawise.engine.hint import NOWHERE, Family, Hint, HintList
 from numawise.sets import NumaSet
 
 ADMISSION = frozenset(
@@ -217,7 +217,7 @@ def _joined(hints: Iterable[tuple[int | None, bool]]) -> Family | None:
     found = list(hints)
     masks = tuple((mask, liked) for mask, liked in found if mask)
     if masks:
-        return Listed(masks)
+        return HintList(masks)
     return None if any(mask is None and liked for mask, liked in found) else NOWHERE
 
 

@@ -1,4 +1,6 @@
-"""Choose CPUs evenly over NUMA nodes: the kubelet's ``takeByTopologyNUMADistributed``.
+"""Choose CPUs evenly over NUMA nodes.
+
+Counterpart: ``takeByTopologyNUMADistributed`` of pkg/kubelet/cm/cpumanager/cpu_assignment.go.
 
 Rules kept here:
 

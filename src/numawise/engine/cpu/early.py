@@ -1,5 +1,7 @@
 """Choose CPUs as kubelets up to 1.21 did: whole sockets, whole cores, single CPUs; NUMA nodes do not count.
 
+Counterpart: ``takeByTopology`` of pkg/kubelet/cm/cpumanager/cpu_assignment.go, v1.21 and before.
+
 Rules kept here:
 
 1. A socket or core is whole when as many of its CPUs are free as the average one has; it is claimed with

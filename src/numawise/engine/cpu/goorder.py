@@ -1,5 +1,7 @@
 """In which order Go leaves a list whose comparison contradicts itself.
 
+Counterpart: ``pdqsort`` of Go's sort package.
+
 Where a comparison is sound, every sort gives the same answer.  Kubelets up to 1.21 compare cores by a
 chain of "or" (``engine.cpu.early``), so that of two cores each can come before the other; then the answer
 is whatever the sort makes of it, and the sort itself is part of the kubelet's behaviour.

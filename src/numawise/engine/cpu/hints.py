@@ -3,7 +3,7 @@
 Counterpart: ``GetTopologyHints`` of pkg/kubelet/cm/cpumanager/policy_static.go.
 """
 
-from numawise.engine.hint import NOWHERE, Answer, Need, Ruled, Sockets
+from numawise.engine.hint import NO_PREFERENCE, NOWHERE, Answer, HintRule, Need, Sockets
 from numawise.engine.provider import Admission
 from numawise.machine.model import CpuLayout
 from numawise.request.model import ContainerRequest, PodRequest, Role, most_at_once
@@ -38,7 +38,7 @@ def container_hints(admission: Admission, container: ContainerRequest) -> Answer
     cpu = admission.draft.cpu
     count = exclusive_cpus(rules, pod, container) if rules.cpu_static else 0
     if not count:
-        return None
+        return NO_PREFERENCE
     held = cpu.get(pod.uid, container.name)
     if held is None:
         free = cpu.shared & ~rules.reserved_cpus
@@ -54,7 +54,7 @@ def pod_hints(admission: Admission) -> Answer:
     cpu = admission.draft.cpu
     count = exclusive_pod_cpus(rules, pod) if rules.cpu_static else 0
     if not count:
-        return None
+        return NO_PREFERENCE
     if pod.pod_level and rules.pod_level_managers and empty_pool(rules, pod, count):
         return {"cpu": NOWHERE}
     held = 0
@@ -94,7 +94,7 @@ def empty_pool(rules: Rules, pod: PodRequest, total: int) -> str:
     return ""
 
 
-def family(layout: CpuLayout, rules: Rules, available: int, reusable: int, count: int) -> Ruled:
+def family(layout: CpuLayout, rules: Rules, available: int, reusable: int, count: int) -> HintRule:
     """Masks whose nodes have enough available CPUs, and all those that may be used again."""
     amounts = []
     touch = []
@@ -106,7 +106,7 @@ def family(layout: CpuLayout, rules: Rules, available: int, reusable: int, count
         if reusable & cpus:
             touch.append(bit)
     width = _width(layout, count)
-    return Ruled(
+    return HintRule(
         nodes=nodes,
         needs=(Need(tuple(amounts), count - reusable.bit_count()),),
         touch=tuple(touch),

@@ -1,4 +1,6 @@
-"""Choose CPUs out of a set: packed, the kubelet's ``takeByTopologyNUMAPacked``.
+"""Choose CPUs out of a set, packed.
+
+Counterpart: ``takeByTopologyNUMAPacked`` of pkg/kubelet/cm/cpumanager/cpu_assignment.go.
 
 Rules kept here:
 

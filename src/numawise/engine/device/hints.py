@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from numawise.engine.draft import Draft
 from numawise.engine.failure import NIL, Crash
-from numawise.engine.hint import NOWHERE, Answer, Family, Need, Ruled, fewest_nodes
+from numawise.engine.hint import NO_PREFERENCE, NOWHERE, Answer, Family, HintRule, Need, fewest_nodes
 from numawise.engine.provider import Admission
 from numawise.engine.state import Plugin
 from numawise.machine.model import Device, Machine
@@ -62,7 +62,7 @@ def _hints(
     machine, rules, devices = admission.machine, admission.rules, admission.draft.devices
     plugin = devices.plugins.rows.get(resource, Plugin())
     if not has_topology(rules, plugin):
-        return None
+        return NO_PREFERENCE
     if held:
         if len(held) != count:
             return NOWHERE
@@ -116,7 +116,7 @@ def family(
         if device_here is not None and device_here.numa:
             nodes = nodes_of(device_here)
             here[nodes] = here.get(nodes, 0) + 1
-    return Ruled(
+    return HintRule(
         nodes=hosts,
         needs=(Need(tuple(here.items()), count - len(touch)),),
         touch=tuple(touch),

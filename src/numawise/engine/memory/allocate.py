@@ -17,9 +17,9 @@ from dataclasses import replace
 
 from numawise.engine.draft import Draft, MemoryDraft
 from numawise.engine.failure import NIL, Crash, Failure
-from numawise.engine.hint import Family, Hint, Listed, Ruled, masks_of
-from numawise.engine.memory.books import WRAP, breaks_group, charge, discharge
+from numawise.engine.hint import Family, Hint, HintList, HintRule, masks_of
 from numawise.engine.memory.hints import INEXACT, Wanted, family_for, takes_part, wanted_by
+from numawise.engine.memory.tables import WRAP, breaks_group, charge, discharge
 from numawise.engine.provider import Admission, hands_on
 from numawise.engine.state import Block, NumaMemory
 from numawise.engine.trace import Defect, MemoryGranted, Note, StaleRemoved, ignore
@@ -56,12 +56,12 @@ def allocate(admission: Admission, container: ContainerRequest, affinity: Hint) 
     if isinstance(mask, Failure):
         return mask
     again = memory.reusable.get(pod.uid, {})
-    books = dict(memory.numa)
+    by_numa = dict(memory.numa)
     blocks = []
     for kind, size in wanted:
         blocks.append(Block(mask, kind, size))
-        charge(books, mask, kind, max(0, size - again.get((mask, kind), 0)))
-    memory.numa = books
+        charge(by_numa, mask, kind, max(0, size - again.get((mask, kind), 0)))
+    memory.numa = by_numa
     _hand_on(admission, container, blocks)
     memory.assign(pod.uid, container.name, tuple(blocks))
     if rules.behaviour.init_memory_reused:
@@ -115,7 +115,7 @@ def best_mask(found: Family, containing: int = 0, *, upwards: bool = False) -> H
     ``upwards``: it must have a node above all of these.
     """
     above = -1 << containing.bit_length() if upwards else -1
-    if isinstance(found, Listed):
+    if isinstance(found, HintList):
         masks = [
             (not liked, m.bit_count(), m)
             for m, liked in found.masks.items()
@@ -125,11 +125,13 @@ def best_mask(found: Family, containing: int = 0, *, upwards: bool = False) -> H
             return None
         disliked, _, mask = min(masks)
         return Hint(NumaSet(mask), not disliked)
-    assert isinstance(found, Ruled)
+    assert isinstance(found, HintRule)
     most = found.reach.bit_count()
     inside = [*(1 << numa for numa in ids_of(containing)), *((above,) if upwards else ())]
     for size in (found.width, *(s for s in range(1, most + 1) if s != found.width)):
-        masks_here = [m for m in found.apart if m.bit_count() == size and not containing & ~m and m & above]
+        masks_here = [
+            m for m in found.extra_masks if m.bit_count() == size and not containing & ~m and m & above
+        ]
         if found.possible and size >= found.smallest and not containing & ~found.nodes:
             by_rule = next(masks_of(size, found.nodes, found.needs, (*found.touch, *inside)), 0)
             if by_rule:
@@ -213,7 +215,7 @@ def release(memory: MemoryDraft, uid: str, container: str) -> None:
             return
         blocks = memory.pods.rows[uid]
         memory.pods.drop(uid)
-    books = dict(memory.numa)
+    by_numa = dict(memory.numa)
     for block in blocks:
-        discharge(books, block)
-    memory.numa = books
+        discharge(by_numa, block)
+    memory.numa = by_numa

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 from numawise.engine.failure import NIL, Crash
-from numawise.engine.hint import Answer, Family, Listed, Need, Ruled, fewest_nodes
-from numawise.engine.memory.books import WRAP, breaks_group
+from numawise.engine.hint import NO_PREFERENCE, Answer, Family, HintList, HintRule, Need, fewest_nodes
+from numawise.engine.memory.tables import WRAP, breaks_group
 from numawise.engine.provider import Admission
 from numawise.engine.state import Block, NumaMemory
 from numawise.request.model import ContainerRequest, PodRequest, Role, most_at_once
@@ -70,7 +70,7 @@ def container_hints(admission: Admission, container: ContainerRequest) -> Answer
     rules, pod = admission.rules, admission.pod
     wanted = wanted_by(rules, pod, container) if takes_part(rules, pod) else None
     if wanted is None or (not wanted and rules.behaviour.skips_memoryless_containers):
-        return None
+        return NO_PREFERENCE
     held = admission.draft.memory.get(pod.uid, container.name)
     if held is not None:
         return _again(held, wanted)
@@ -82,9 +82,9 @@ def pod_hints(admission: Admission) -> Answer:
     rules, pod = admission.rules, admission.pod
     wanted = wanted_by_pod(rules, pod) if takes_part(rules, pod) else None
     if wanted is None:
-        return None
+        return NO_PREFERENCE
     if pod.pod_level and rules.pod_level_managers and empty_pool(rules, pod, wanted):
-        return {kind: Listed() for kind, _ in wanted}
+        return {kind: HintList() for kind, _ in wanted}
     recorded = admission.draft.memory.rows.get(pod.uid, {})
     for container in pod.containers:
         if container.name in recorded:
@@ -105,11 +105,11 @@ def family_for(admission: Admission, wanted: Wanted) -> Family:
 
 
 def _again(held: Sequence[Block], wanted: Wanted) -> Answer:
-    """Hints out of what is held already; no wish when it is not what is wanted."""
+    """Hints out of what is held already; no preference when it is not what is wanted."""
     sizes = dict(wanted)
     if len(held) != len(wanted) or any(sizes.get(block.type) != block.size for block in held):
-        return None
-    return {block.type: Listed(((block.numa, True),)) for block in held}
+        return NO_PREFERENCE
+    return {block.type: HintList(((block.numa, True),)) for block in held}
 
 
 def empty_pool(rules: Rules, pod: PodRequest, wanted: Wanted) -> str:
@@ -138,7 +138,7 @@ def empty_pool(rules: Rules, pod: PodRequest, wanted: Wanted) -> str:
 
 
 def family(
-    books: Mapping[int, NumaMemory],
+    by_numa: Mapping[int, NumaMemory],
     reuse: Mapping[tuple[int, str], int],
     wanted: Wanted,
     *,
@@ -149,107 +149,112 @@ def family(
     ``ungrouped``: which of them are preferred is judged as if no nodes were grouped.
     """
     if not wanted:
-        return Listed()
-    nodes = sorted(books)
+        return HintList()
+    nodes = sorted(by_numa)
     for kind, _ in wanted:
-        if any(kind not in books[numa].tables for numa in nodes):
+        if any(kind not in by_numa[numa].tables for numa in nodes):
             raise Crash(NIL)
-    if any(sum(books[n].tables[kind].allocatable for n in nodes) >= WRAP for kind, _ in wanted):
-        return _by_trying(books, nodes, reuse, wanted, ungrouped=ungrouped)
+    if any(sum(by_numa[n].tables[kind].allocatable for n in nodes) >= WRAP for kind, _ in wanted):
+        return _by_trying(by_numa, nodes, reuse, wanted, ungrouped=ungrouped)
 
-    apart = set()
+    extra_masks = set()
     idle = 0
     groups = {mask for mask, _ in reuse}
     for numa in nodes:
-        node = books[numa]
+        node = by_numa[numa]
         if node.users == 0:
             idle |= 1 << numa
         elif node.cells.bit_count() > 1:
             groups.add(node.cells)
         groups.add(1 << numa)
     for mask in groups:
-        if _fits(books, mask, reuse, wanted):
-            apart.add(mask)
-    return Ruled(
+        if _fits(by_numa, mask, reuse, wanted):
+            extra_masks.add(mask)
+    return HintRule(
         nodes=idle,
         needs=tuple(
-            Need(tuple((1 << n, books[n].tables[kind].free) for n in ids_of(idle)), size)
+            Need(tuple((1 << n, by_numa[n].tables[kind].free) for n in ids_of(idle)), size)
             for kind, size in wanted
         ),
         smallest=2,
-        apart=frozenset(apart),
-        width=_width(books, nodes, wanted)
+        extra_masks=frozenset(extra_masks),
+        width=_width(by_numa, nodes, wanted)
         if ungrouped
-        else _grouped_width(books, nodes, wanted, groups, idle),
+        else _grouped_width(by_numa, nodes, wanted, groups, idle),
     )
 
 
-def _width(books: Mapping[int, NumaMemory], nodes: Sequence[int], wanted: Wanted) -> int:
+def _width(by_numa: Mapping[int, NumaMemory], nodes: Sequence[int], wanted: Wanted) -> int:
     """How many nodes the request needs when nothing else runs."""
-    if any(all(books[n].tables[kind].allocatable >= size for kind, size in wanted) for n in nodes):
+    if any(all(by_numa[n].tables[kind].allocatable >= size for kind, size in wanted) for n in nodes):
         return 1
     every = 0
     for numa in nodes:
         every |= 1 << numa
-    return fewest_nodes(every, _allocatable(books, nodes, wanted)) or len(nodes)
+    return fewest_nodes(every, _allocatable(by_numa, nodes, wanted)) or len(nodes)
 
 
 def _grouped_width(
-    books: Mapping[int, NumaMemory], nodes: Sequence[int], wanted: Wanted, groups: Iterable[int], idle: int
+    by_numa: Mapping[int, NumaMemory],
+    nodes: Sequence[int],
+    wanted: Wanted,
+    groups: Iterable[int],
+    idle: int,
 ) -> int:
     """How many nodes the request needs of those that may be used together as they are grouped now."""
-    needs = _allocatable(books, nodes, wanted)
+    needs = _allocatable(by_numa, nodes, wanted)
     sizes = [
         mask.bit_count()
         for mask in groups
-        if _keeps_groups(books, mask) and all(need.met_by(mask) for need in needs)
+        if _keeps_groups(by_numa, mask) and all(need.met_by(mask) for need in needs)
     ]
     of_idle = fewest_nodes(idle, needs, smallest=2)
     return min((*sizes, *((of_idle,) if of_idle else ())), default=len(nodes))
 
 
-def _allocatable(books: Mapping[int, NumaMemory], nodes: Sequence[int], wanted: Wanted) -> list[Need]:
+def _allocatable(by_numa: Mapping[int, NumaMemory], nodes: Sequence[int], wanted: Wanted) -> list[Need]:
     return [
-        Need(tuple((1 << n, books[n].tables[kind].allocatable) for n in nodes), size) for kind, size in wanted
+        Need(tuple((1 << n, by_numa[n].tables[kind].allocatable) for n in nodes), size)
+        for kind, size in wanted
     ]
 
 
-def _keeps_groups(books: Mapping[int, NumaMemory], mask: int) -> bool:
+def _keeps_groups(by_numa: Mapping[int, NumaMemory], mask: int) -> bool:
     """True when the mask is one node outside any group, or several that may be grouped."""
     if mask.bit_count() == 1:
-        return not any(books[n].cells.bit_count() > 1 for n in ids_of(mask))
-    return not breaks_group(books, mask)
+        return not any(by_numa[n].cells.bit_count() > 1 for n in ids_of(mask))
+    return not breaks_group(by_numa, mask)
 
 
 def _fits(
-    books: Mapping[int, NumaMemory], mask: int, reuse: Mapping[tuple[int, str], int], wanted: Wanted
+    by_numa: Mapping[int, NumaMemory], mask: int, reuse: Mapping[tuple[int, str], int], wanted: Wanted
 ) -> bool:
     """The kubelet's own test of one mask."""
-    if not _keeps_groups(books, mask):
+    if not _keeps_groups(by_numa, mask):
         return False
     for kind, size in wanted:
-        if _sum(books, mask, kind, "allocatable") < size:
+        if _sum(by_numa, mask, kind, "allocatable") < size:
             return False
-        if (_sum(books, mask, kind, "free") + reuse.get((mask, kind), 0)) % WRAP < size:
+        if (_sum(by_numa, mask, kind, "free") + reuse.get((mask, kind), 0)) % WRAP < size:
             return False
     return True
 
 
-def _sum(books: Mapping[int, NumaMemory], mask: int, kind: str, column: str) -> int:
+def _sum(by_numa: Mapping[int, NumaMemory], mask: int, kind: str, column: str) -> int:
     total = 0
     for numa in ids_of(mask):
-        total += getattr(books[numa].tables[kind], column)
+        total += getattr(by_numa[numa].tables[kind], column)
     return total % WRAP
 
 
 def _by_trying(
-    books: Mapping[int, NumaMemory],
+    by_numa: Mapping[int, NumaMemory],
     nodes: Sequence[int],
     reuse: Mapping[tuple[int, str], int],
     wanted: Wanted,
     *,
     ungrouped: bool,
-) -> Listed:
+) -> HintList:
     """Every mask tested: needed where sums wrap around, so that wider need not mean more."""
     if len(nodes) > ENUMERABLE:
         raise Crash("the kubelet never returns: it tries every set of NUMA nodes")
@@ -258,9 +263,9 @@ def _by_trying(
     for size in range(1, len(nodes) + 1):
         for chosen in combinations(nodes, size):
             mask = sum(1 << n for n in chosen)
-            counts = ungrouped or _keeps_groups(books, mask)
-            if counts and all(_sum(books, mask, kind, "allocatable") >= amount for kind, amount in wanted):
+            counts = ungrouped or _keeps_groups(by_numa, mask)
+            if counts and all(_sum(by_numa, mask, kind, "allocatable") >= amount for kind, amount in wanted):
                 width = min(width, size)
-                if _fits(books, mask, reuse, wanted):
+                if _fits(by_numa, mask, reuse, wanted):
                     found.append(mask)
-    return Listed(tuple((mask, mask.bit_count() == width) for mask in found))
+    return HintList(tuple((mask, mask.bit_count() == width) for mask in found))

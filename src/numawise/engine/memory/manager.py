@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from numawise.engine.failure import EMPTY_SHARED_POOL, Failure
 from numawise.engine.hint import Answer, Hint
 from numawise.engine.memory.allocate import allocate, collect, settle
-from numawise.engine.memory.books import WRAP, charge
 from numawise.engine.memory.hints import (
     FITS_NOWHERE,
     container_hints,
@@ -17,6 +16,7 @@ from numawise.engine.memory.hints import (
     takes_part,
     wanted_by,
 )
+from numawise.engine.memory.tables import WRAP, charge
 from numawise.engine.provider import Admission
 from numawise.engine.state import Block
 from numawise.engine.trace import Defect
@@ -65,10 +65,10 @@ class MemoryManager:
         mask = settle(admission, wanted, affinity, None)
         if isinstance(mask, Failure):
             return mask
-        books = dict(memory.numa)
+        by_numa = dict(memory.numa)
         for kind, size in wanted:
-            charge(books, mask, kind, size)
-        memory.numa = books
+            charge(by_numa, mask, kind, size)
+        memory.numa = by_numa
         memory.pods.put(pod.uid, tuple(Block(mask, kind, size) for kind, size in wanted))
         for name, blocks in _divide(rules, pod, mask, dict(wanted)).items():
             memory.assign(pod.uid, name, blocks)

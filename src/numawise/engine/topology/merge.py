@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from numawise.engine.hint import Family, Listed, Ruled, masks_of
+from numawise.engine.hint import Family, HintList, HintRule, masks_of
 from numawise.sets import ids_of
 
 Distance = Callable[[int], int]
@@ -94,11 +94,11 @@ def sizes_by_rank(width: int, most: int) -> Iterator[int]:
 def _agreed(voters: Sequence[Family], distance: Distance) -> int:
     """The best mask that all voters prefer; 0 when there is none."""
     for voter in voters:
-        if isinstance(voter, Listed):
+        if isinstance(voter, HintList):
             masks = [mask for mask, preferred in voter.masks.items() if preferred]
             masks.sort(key=lambda m: (m.bit_count(), distance(m), m))
             return next((m for m in masks if all(v.prefers(m) for v in voters)), 0)
-    ruled = [voter for voter in voters if isinstance(voter, Ruled)]
+    ruled = [voter for voter in voters if isinstance(voter, HintRule)]
     common = ruled[0].reach
     for voter in ruled:
         common &= voter.reach
@@ -112,7 +112,7 @@ def _agreed(voters: Sequence[Family], distance: Distance) -> int:
     return 0
 
 
-def _preferred_masks(size: int, common: int, voters: Sequence[Ruled]) -> Iterator[int]:
+def _preferred_masks(size: int, common: int, voters: Sequence[HintRule]) -> Iterator[int]:
     """Masks of one size that all prefer, by ascending value."""
     if size == 1:
         for node in ids_of(common):
@@ -120,7 +120,7 @@ def _preferred_masks(size: int, common: int, voters: Sequence[Ruled]) -> Iterato
                 yield 1 << node
         return
     for voter in voters:
-        if voter.apart or not voter.possible:
+        if voter.extra_masks or not voter.possible:
             break
     else:
         needs = [need for voter in voters for need in voter.needs]
@@ -129,9 +129,9 @@ def _preferred_masks(size: int, common: int, voters: Sequence[Ruled]) -> Iterato
             if all(voter.likes(mask) and size >= voter.smallest for voter in voters):
                 yield mask
         return
-    # A voter with masks apart: walk its masks, which are the fewest.
-    leader = min(voters, key=lambda voter: (not voter.apart, voter.possible))
-    masks = {mask for mask in leader.apart if mask.bit_count() == size}
+    # A voter with extra masks: walk its masks, which are the fewest.
+    leader = min(voters, key=lambda voter: (not voter.extra_masks, voter.possible))
+    masks = {mask for mask in leader.extra_masks if mask.bit_count() == size}
     if leader.possible:
         masks.update(masks_of(size, leader.nodes & common, leader.needs, leader.touch))
     for mask in sorted(masks):
@@ -141,8 +141,8 @@ def _preferred_masks(size: int, common: int, voters: Sequence[Ruled]) -> Iterato
 
 def _liked(voter: Family) -> set[int]:
     """All masks that a voter prefers."""
-    if isinstance(voter, Ruled) and voter.sockets is None:
-        masks = {mask for mask in voter.apart if mask.bit_count() == voter.width}
+    if isinstance(voter, HintRule) and voter.sockets is None:
+        masks = {mask for mask in voter.extra_masks if mask.bit_count() == voter.width}
         if voter.possible and voter.width >= voter.smallest:
             masks.update(masks_of(voter.width, voter.nodes, voter.needs, voter.touch))
         return masks
@@ -178,7 +178,7 @@ def _shared(voters: Sequence[Family], distance: Distance, width: int) -> int:
 def _is_shared(mask: int, voters: Sequence[Family]) -> bool:
     """True when hints that contain the mask, one of each voter, have nothing else in common."""
     exact = False
-    ways: list[list[tuple[int, Ruled | None]]] = []
+    ways: list[list[tuple[int, HintRule | None]]] = []
     for voter in voters:
         if voter.offers(mask):
             exact = True
@@ -193,15 +193,15 @@ def _is_shared(mask: int, voters: Sequence[Family]) -> bool:
     return any(_only_common(mask, chosen) for chosen in product(*ways))
 
 
-def _ways_to_cover(mask: int, voter: Family) -> Iterator[tuple[int, Ruled | None]]:
+def _ways_to_cover(mask: int, voter: Family) -> Iterator[tuple[int, HintRule | None]]:
     """The voter's smallest hints that contain the mask, and its rule if that can contain it."""
     told: Iterable[int]
-    if isinstance(voter, Ruled):
-        told = voter.apart
+    if isinstance(voter, HintRule):
+        told = voter.extra_masks
         if voter.possible and not mask & ~voter.nodes:
             yield voter.nodes, voter
     else:
-        assert isinstance(voter, Listed)
+        assert isinstance(voter, HintList)
         told = voter.masks
     wider = sorted((hint for hint in told if not mask & ~hint), key=int.bit_count)
     smallest: list[int] = []
@@ -211,10 +211,10 @@ def _ways_to_cover(mask: int, voter: Family) -> Iterator[tuple[int, Ruled | None
             yield hint, None
 
 
-def _only_common(mask: int, chosen: Sequence[tuple[int, Ruled | None]]) -> bool:
+def _only_common(mask: int, chosen: Sequence[tuple[int, HintRule | None]]) -> bool:
     """True when the chosen hints can have just the mask in common.
 
-    Listed hints are fixed.  A rule is upward closed, so it may as well take all its nodes but
+    HintList hints are fixed.  A rule is upward closed, so it may as well take all its nodes but
     those it must leave out: each node that would be common beyond the mask is left out by one of
     the rules, and each rule must still be met by what it keeps.
     """
@@ -239,3 +239,55 @@ def _only_common(mask: int, chosen: Sequence[tuple[int, Ruled | None]]) -> bool:
         return False
 
     return place(0)
+
+
+# --- every combination ----------------------------------------------------------------------
+# The merge as the kubelet writes it, compared one after the other.  A kubelet with distances and gaps in its
+# node ids crashes at a comparison, so that the order of comparisons decides.  It costs the product of the
+# lengths; use it where these are short.
+
+
+def merge_literally(every: int, families: Sequence[Family], distance: Distance) -> Merged:
+    """Merge by comparing all combinations; what ``distance`` raises passes through."""
+    width = width_wanted(families)
+    best: Merged | None = None
+    for merged in _combinations(every, families):
+        if best is None or _better(merged, best, width, distance):
+            best = merged
+    return best or Merged(every, preferred=False)
+
+
+def _combinations(every: int, families: Sequence[Family]) -> Iterator[Merged]:
+    for combination in product(*(tuple(family) or ((every, False),) for family in families)):
+        mask, preferred = every, True
+        for hint, liked in combination:
+            mask &= hint
+            preferred = preferred and liked
+        if len({hint for hint, _ in combination}) > 1:
+            preferred = False
+        if mask:
+            yield Merged(mask, preferred)
+
+
+def _better(new: Merged, old: Merged, width: int, distance: Distance) -> bool:
+    """True when the kubelet would replace the old best by the new one."""
+    if new.preferred != old.preferred:
+        return new.preferred
+    count, before = new.mask.bit_count(), old.mask.bit_count()
+    if new.preferred or (before > width and count > width) or before == count:
+        return _closer(new.mask, old.mask, distance)
+    if width in (before, count):
+        return count == width
+    if before > width or count > width:
+        return count < before
+    return count > before
+
+
+def _closer(new: int, old: int, distance: Distance) -> bool:
+    if new == old:
+        return False
+    count, before = new.bit_count(), old.bit_count()
+    if count != before:
+        return count < before
+    old_distance, new_distance = distance(old), distance(new)
+    return (new_distance, new) < (old_distance, old)

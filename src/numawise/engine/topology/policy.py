@@ -1,11 +1,22 @@
-"""The four topology policies: what is merged, and whether the result is accepted."""
+"""The four topology policies: what is merged, and whether the result is accepted.
+
+Counterpart: pkg/kubelet/cm/topologymanager/policy_none.go, policy_best_effort.go, policy_restricted.go and
+policy_single_numa_node.go, and ``sumDistances`` of numa_info.go.
+"""
 
 from collections.abc import Sequence
 
 from numawise.engine.failure import Crash
 from numawise.engine.hint import Family, Hint
-from numawise.engine.topology.literal import merge_literally
-from numawise.engine.topology.merge import Distance, Merged, merge, merge_narrowest, merge_single, nearby
+from numawise.engine.topology.merge import (
+    Distance,
+    Merged,
+    merge,
+    merge_literally,
+    merge_narrowest,
+    merge_single,
+    nearby,
+)
 from numawise.machine.model import Machine
 from numawise.rules.model import BEST_EFFORT, SINGLE, Rules
 from numawise.sets import NumaSet, ids_of

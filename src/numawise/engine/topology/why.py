@@ -1,9 +1,12 @@
-"""Why a merge came out as it did: the masks it looked at, and who stood against each."""
+"""Why a merge came out as it did: the masks it looked at, and who stood against each.
+
+Counterpart: none; the kubelet keeps its reasons to itself.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from numawise.engine.hint import Family, Hint, Listed, Ruled, masks_of
+from numawise.engine.hint import Family, Hint, HintList, HintRule, masks_of
 from numawise.engine.topology.merge import width_wanted
 from numawise.engine.trace import (
     CHOSEN,
@@ -73,10 +76,10 @@ def _masks(every: int, voters: Mapping[str, Family], chosen: int) -> list[int]:
     """Single nodes, what anybody prefers, and the chosen mask; few enough to look at."""
     masks = dict.fromkeys(1 << node for node in ids_of(every))
     for family in voters.values():
-        if isinstance(family, Listed):
+        if isinstance(family, HintList):
             masks.update(dict.fromkeys(islice((m for m, liked in family.hints if liked), SHOWN)))
-        elif isinstance(family, Ruled) and family.width > 1:
-            masks.update(dict.fromkeys(m for m in family.apart if family.prefers(m)))
+        elif isinstance(family, HintRule) and family.width > 1:
+            masks.update(dict.fromkeys(m for m in family.extra_masks if family.prefers(m)))
             if family.possible and family.width >= family.smallest:
                 by_rule = masks_of(family.width, family.nodes, family.needs, family.touch)
                 masks.update(dict.fromkeys(islice(by_rule, SHOWN)))

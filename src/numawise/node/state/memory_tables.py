@@ -12,7 +12,7 @@ Rules kept here:
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from numawise.engine.memory.books import Books, charge, empty_books, same_books
+from numawise.engine.memory.tables import NumaTables, charge, empty_tables, same_tables
 from numawise.engine.state import Block, MemoryState, NumaMemory
 from numawise.machine.model import Machine
 from numawise.quantity import Quantity
@@ -100,12 +100,12 @@ def drift(state: MemoryState, machine: Machine, reserved: Reserved | None = None
     return replace(found, obstacle=_obstacle(state, now)) if found.there else found
 
 
-def machine_tables(machine: Machine, reserved: Reserved) -> Books:
+def machine_tables(machine: Machine, reserved: Reserved) -> NumaTables:
     """The tables of the machine when nothing runs."""
-    return empty_books(machine, Rules(memory_static=True, reserved_memory=reserved))
+    return empty_tables(machine, Rules(memory_static=True, reserved_memory=reserved))
 
 
-def own_tables(state: MemoryState) -> Books:
+def own_tables(state: MemoryState) -> NumaTables:
     """The tables' own amounts, as if nothing ran."""
     return {
         numa: NumaMemory(
@@ -117,7 +117,7 @@ def own_tables(state: MemoryState) -> Books:
     }
 
 
-def charged(state: MemoryState, tables: Books) -> MemoryState | str:
+def charged(state: MemoryState, tables: NumaTables) -> MemoryState | str:
     """The same blocks in other tables (rule 3); a text when they do not fit."""
     problem = _obstacle(state, tables)
     if problem:
@@ -136,7 +136,7 @@ def contradiction(state: MemoryState) -> str:
     expected = charged(state, own_tables(state))
     if isinstance(expected, str):
         return expected
-    if same_books(expected.numa, state.numa, by_group=True):
+    if same_tables(expected.numa, state.numa, by_group=True):
         return ""
     for numa, node in sorted(state.numa.items()):
         other = expected.numa[numa]

@@ -6,12 +6,12 @@ import pytest
 
 from numawise.engine.draft import Draft
 from numawise.engine.failure import Crash, Failure
-from numawise.engine.hint import Listed, Ruled
+from numawise.engine.hint import HintList, HintRule
 from numawise.engine.lifecycle import remove, start_containers
 from numawise.engine.memory.allocate import allocate, collect, release
-from numawise.engine.memory.books import empty_books
 from numawise.engine.memory.hints import container_hints, family, pod_hints
 from numawise.engine.memory.manager import MemoryManager
+from numawise.engine.memory.tables import empty_tables
 from numawise.engine.provider import Admission
 from numawise.engine.state import Block, MemoryState, NodeState, NumaMemory
 from numawise.engine.trace import Defect, MemoryGranted, Note, Step, ignore
@@ -44,7 +44,7 @@ class Books:
         kept = {i: {"memory": size} for i, size in enumerate(reserved) if size}
         self.machine = hardware
         self.rules = Rules(memory_static=True, reserved_memory=kept, pod_level_managers=managed)
-        self.state = NodeState(memory=MemoryState(empty_books(hardware, self.rules)))
+        self.state = NodeState(memory=MemoryState(empty_tables(hardware, self.rules)))
 
     def admission(self, wanted: PodRequest, draft: Draft | None = None, note: Note = ignore) -> Admission:
         return Admission(self.machine, self.rules, draft or Draft(self.state), wanted, note)
@@ -446,9 +446,9 @@ def test_an_empty_shared_part_is_refused(containers: list[str], error: str) -> N
 
 def test_many_nodes_are_told_by_rule_and_wrapped_sums_one_by_one() -> None:
     wide = Books(memory_machine(*[GI] * 40))
-    assert isinstance(family(wide.state.memory.numa, {}, (("memory", 3 * GI),)), Ruled)
+    assert isinstance(family(wide.state.memory.numa, {}, (("memory", 3 * GI),)), HintRule)
     wrapped = Books(memory_machine(GI, GI), 2 * GI)
-    assert isinstance(family(wrapped.state.memory.numa, {}, (("memory", GI),)), Listed)
+    assert isinstance(family(wrapped.state.memory.numa, {}, (("memory", GI),)), HintList)
     too_wide = Books(memory_machine(*[GI] * 40), 2 * GI)
     with pytest.raises(Crash):
         family(too_wide.state.memory.numa, {}, (("memory", GI),))

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from numawise.engine.hint import NOWHERE, Family, Listed, Need, Ruled
-from numawise.engine.topology.literal import merge_literally
+from numawise.engine.hint import NOWHERE, Family, HintList, HintRule, Need
 from numawise.engine.topology.merge import (
     Merged,
     merge,
+    merge_literally,
     merge_narrowest,
     merge_single,
     nearby,
@@ -21,7 +21,7 @@ from tests.unit.build import hints_of
 
 def families(resources: list[str]) -> list[Family]:
     """One family per resource in the notation ``0! 1! 0-1``; ``*!``: no wish; nothing: impossible."""
-    return [Listed(tuple(hints_of(text))) for text in resources if text != "*!"]
+    return [HintList(tuple(hints_of(text))) for text in resources if text != "*!"]
 
 
 def written(found: Merged) -> str:
@@ -133,8 +133,8 @@ def test_sizes_come_best_first(width: int, most: int, sizes: list[int]) -> None:
 # --- families by rule ----------------------------------------------------------------------------
 
 
-def ruled(amounts: list[int], least: int, width: int) -> Ruled:
-    return Ruled(
+def ruled(amounts: list[int], least: int, width: int) -> HintRule:
+    return HintRule(
         2 ** len(amounts) - 1, (Need(tuple((1 << i, a) for i, a in enumerate(amounts)), least),), width=width
     )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from numawise.engine.failure import Crash
-from numawise.engine.hint import Family, Hint, Listed
+from numawise.engine.hint import Family, Hint, HintList
 from numawise.engine.topology.policy import distances_of, judge
 from numawise.machine.model import Cpu, Machine, Numa
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE, Rules
@@ -15,7 +15,7 @@ TWO = machine(even(2, 2, 4))
 
 
 def families(resources: list[str]) -> list[Family]:
-    return [Listed(tuple(hints_of(text))) for text in resources]
+    return [HintList(tuple(hints_of(text))) for text in resources]
 
 
 def written(found: Hint) -> str:

@@ -1,4 +1,7 @@
-"""The Memory Manager's books: how memory is counted per NUMA node, charged and given back.
+"""The Memory Manager's tables: how memory is counted per NUMA node, charged and given back.
+
+Counterpart: pkg/kubelet/cm/memorymanager/state, and ``updateMachineState``, ``releaseMemory`` and
+``validateState`` of policy_static.go.
 
 Rules kept here:
 
@@ -20,12 +23,12 @@ from numawise.rules.model import Rules
 from numawise.sets import ids_of
 
 WRAP = 2**64
-Books = dict[int, NumaMemory]
+NumaTables = dict[int, NumaMemory]
 
 
-def empty_books(machine: Machine, rules: Rules) -> Books:
-    """The books of a machine on which nothing runs."""
-    books: Books = {}
+def empty_tables(machine: Machine, rules: Rules) -> NumaTables:
+    """The tables of a machine on which nothing runs."""
+    by_numa: NumaTables = {}
     for numa in machine.numa:
         reserved = rules.reserved_memory.get(numa.id, {})
         tables: dict[str, MemoryTable] = {}
@@ -37,8 +40,8 @@ def empty_books(machine: Machine, rules: Rules) -> Books:
             pages_total += total
             tables[name] = _table(total, reserved.get(name, 0), 0)
         tables[MEMORY] = _table(numa.memory, reserved.get(MEMORY, 0), pages_total)
-        books[numa.id] = NumaMemory(0, tables, 1 << numa.id)
-    return books
+        by_numa[numa.id] = NumaMemory(0, tables, 1 << numa.id)
+    return by_numa
 
 
 def _table(total: int, system: int, pages: int) -> MemoryTable:
@@ -46,10 +49,10 @@ def _table(total: int, system: int, pages: int) -> MemoryTable:
     return MemoryTable(total, system, allocatable, 0, allocatable)
 
 
-def charge(books: Books, mask: int, kind: str, size: int) -> None:
+def charge(by_numa: NumaTables, mask: int, kind: str, size: int) -> None:
     """Book a use of some memory on the nodes of the mask."""
     for numa in ids_of(mask):
-        node = books[numa]
+        node = by_numa[numa]
         tables = node.tables
         table = tables[kind]
         amount = min(table.free, size)
@@ -59,14 +62,14 @@ def charge(books: Books, mask: int, kind: str, size: int) -> None:
                 **tables,
                 kind: replace(table, reserved=(table.reserved + amount) % WRAP, free=table.free - amount),
             }
-        books[numa] = NumaMemory(node.users + 1, tables, mask)
+        by_numa[numa] = NumaMemory(node.users + 1, tables, mask)
 
 
-def discharge(books: Books, block: Block) -> None:
-    """Take a use of memory off the books."""
+def discharge(by_numa: NumaTables, block: Block) -> None:
+    """Take a use of memory off the tables."""
     size = block.size
     for numa in ids_of(block.numa):
-        node = books[numa]
+        node = by_numa[numa]
         users = node.users - 1
         tables = node.tables
         table = tables[block.type]
@@ -79,28 +82,28 @@ def discharge(books: Books, block: Block) -> None:
                     table, reserved=table.reserved - amount, free=(table.free + amount) % WRAP
                 ),
             }
-        books[numa] = NumaMemory(users, tables, 1 << numa if users == 0 else node.cells)
+        by_numa[numa] = NumaMemory(users, tables, 1 << numa if users == 0 else node.cells)
 
 
-def breaks_group(books: Mapping[int, NumaMemory], mask: int) -> bool:
+def breaks_group(by_numa: Mapping[int, NumaMemory], mask: int) -> bool:
     """True when a mask of several nodes has a node that is used alone or in another group."""
     return mask.bit_count() > 1 and any(
-        books[numa].users > 0 and books[numa].cells != mask for numa in ids_of(mask)
+        by_numa[numa].users > 0 and by_numa[numa].cells != mask for numa in ids_of(mask)
     )
 
 
-def replayed(machine: Machine, rules: Rules, state: MemoryState) -> Books | str:
-    """The books as the recorded blocks make them; a text when these do not fit the machine."""
-    books = empty_books(machine, rules)
+def replayed(machine: Machine, rules: Rules, state: MemoryState) -> NumaTables | str:
+    """The tables as the recorded blocks make them; a text when these do not fit the machine."""
+    by_numa = empty_tables(machine, rules)
     for owner, blocks in _recorded(state):
         for block in blocks:
             where = f"[memorymanager] ({owner}) the memory assignment uses"
-            if any(numa not in books for numa in ids_of(block.numa)):
+            if any(numa not in by_numa for numa in ids_of(block.numa)):
                 return f"{where} the NUMA that does not exist"
-            if any(block.type not in books[numa].tables for numa in ids_of(block.numa)):
+            if any(block.type not in by_numa[numa].tables for numa in ids_of(block.numa)):
                 return f"{where} memory resource that does not exist"
-            charge(books, block.numa, block.type, block.size)
-    return books
+            charge(by_numa, block.numa, block.type, block.size)
+    return by_numa
 
 
 def _recorded(state: MemoryState) -> Iterable[tuple[str, tuple[Block, ...]]]:
@@ -112,10 +115,10 @@ def _recorded(state: MemoryState) -> Iterable[tuple[str, tuple[Block, ...]]]:
             yield f"pod: {uid}, container: {container}", blocks
 
 
-def same_books(
+def same_tables(
     expected: Mapping[int, NumaMemory], found: Mapping[int, NumaMemory], *, by_group: bool
 ) -> bool:
-    """True when the recorded books agree with the expected ones (free and reserved: by group)."""
+    """True when the recorded tables agree with the expected ones (free and reserved: by group)."""
     if expected.keys() != found.keys():
         return False
     for numa, node in expected.items():
@@ -136,6 +139,6 @@ def same_books(
     return True
 
 
-def _sums(books: Mapping[int, NumaMemory], cells: int, kind: str) -> tuple[int, int]:
-    tables = [books[n].tables[kind] for n in ids_of(cells) if n in books and kind in books[n].tables]
+def _sums(by_numa: Mapping[int, NumaMemory], cells: int, kind: str) -> tuple[int, int]:
+    tables = [by_numa[n].tables[kind] for n in ids_of(cells) if n in by_numa and kind in by_numa[n].tables]
     return sum(t.free for t in tables) % WRAP, sum(t.reserved for t in tables) % WRAP
