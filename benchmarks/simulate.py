@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from benchmarks.machines import GPU, even, node
 from numawise.apps.simulate.fleet import CHOICES, fleet_of, send
-from numawise.apps.simulate.scenario import play, script
+from numawise.apps.simulate.scenario import run_scenario, script
 from numawise.codec.pod import pod_from, unique_uids
 from numawise.render.simulation import notes, simulation_data, table_rows
 from numawise.request.defaults import RawPod
-from numawise.rules.versions import REFERENCE
 
 PODS, NODES = 5000, 200
 SHAPES = (
@@ -52,7 +51,7 @@ def one_node() -> Iterator[Measured]:
     pods = queue(PODS)
     kubelet = node(even(2, 128, 8), "restricted")
     begin = time.process_time()
-    found = play(kubelet, script(pods, ()), REFERENCE)
+    found = run_scenario(kubelet, script(pods, ()))
     spent = time.process_time() - begin
     yield _measured(f"{PODS} pods on one node", spent, PODS, f"{found.admitted} admitted")
     begin = time.process_time()
@@ -71,11 +70,13 @@ def many_nodes() -> Iterator[Measured]:
     pods = queue(PODS)
     for choice in CHOICES:
         kubelet = node(even(2, 128, 8), "restricted")
-        fleet = fleet_of([([f"n{number}" for number in range(NODES)], kubelet, REFERENCE)], choice)
+        fleet = fleet_of([([f"n{number}" for number in range(NODES)], kubelet)], choice)
         begin = time.process_time()
         send(fleet, pods)
         spent = time.process_time() - begin
-        yield _measured(f"{PODS} pods, {NODES} nodes, {choice}", spent, PODS, f"{fleet.placed} placed")
+        yield _measured(
+            f"{PODS} pods, {NODES} nodes, {choice}", spent, PODS, f"{fleet.result().placed} placed"
+        )
 
 
 def _measured(what: str, seconds: float, count: int, note: str) -> Measured:

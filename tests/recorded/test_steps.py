@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.simulate.scenario import play, script
+from numawise.apps.simulate.scenario import run_scenario, script
 from numawise.codec.decision import decision_data, state_data
 from numawise.codec.machine import machine_from
 from numawise.codec.steps import read_steps
@@ -107,14 +107,14 @@ def test_played_as_replayed(part: int, tmp_path: Path) -> None:
         assert not isinstance(node, Refusal)
         node.predicates = False  # the managers alone were recorded
         node.plugins_registered(node.machine.plugins)
-        found = play(node, script((), read_steps(str(written(scenario, tmp_path)))), (1, 36))
+        found = run_scenario(node, script((), read_steps(str(written(scenario, tmp_path)))))
         same(scenario["id"], found, expected["steps"])
     assert restarts
 
 
 def same(name: str, found: Any, expected: list[dict[str, Any]]) -> None:
     by_number: dict[int, list[Any]] = {}
-    for one in found.played:
+    for one in found.results:
         by_number.setdefault(one.step.number, []).append(one)
     assert len(by_number) == len(expected), name
     for one, told in zip(by_number.values(), expected, strict=True):
@@ -128,7 +128,7 @@ def same(name: str, found: Any, expected: list[dict[str, Any]]) -> None:
     last = expected[-1].get("state")
     if last is not None:
         last.pop("checkpoints", None)
-        ours = json.loads(json.dumps(state_data(found.node.rules, found.node.state, {})))
+        ours = json.loads(json.dumps(state_data(found.rules, found.state, {})))
         assert ours == last, name
 
 

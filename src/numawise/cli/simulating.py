@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from numawise.apps.simulate.scenario import Play, play, script
+from numawise.apps.simulate.scenario import run_scenario, script
 from numawise.codec.output import to_json, to_yaml
-from numawise.codec.steps import Fill, Timed, read_steps, template_of
+from numawise.codec.steps import Timed, read_steps, template_of
 from numawise.errors import InputError
 from numawise.inputs.files import load_pods
 from numawise.inputs.node import Named, NodeSource, booted, source_of
 from numawise.render import simulation as simulate_told
 from numawise.render.progress import progress_bar
 from numawise.render.table import table
+from numawise.results.simulation import Fill, ScenarioRun
 
 if TYPE_CHECKING:
     from numawise.machine.hardware import Hardware
@@ -45,15 +46,15 @@ def simulate_one(asked: Asked) -> int:
     source = source_of(asked.named)
     _say(source.remark)
     happening = _script(asked)
-    found = _played(asked, source, happening)
+    run = _run(asked, source, happening)
     steps = asked.steps is not None
     if asked.output in ("json", "yaml"):
-        _write_data(asked, simulate_told.simulation_data(found, source.machine, steps=steps))
+        _write_data(asked, simulate_told.simulation_data(run, source.machine, steps=steps))
     elif asked.output == "text":
-        _one_text(asked, source, found, steps=steps)
+        _one_text(asked, source, run, steps=steps)
     else:
-        _emit(asked, _drawing(asked, source.hardware, found))
-    return INTERRUPTED if found.interrupted else 0 if found.well else 1
+        _emit(asked, _drawing(asked, source.hardware, run))
+    return INTERRUPTED if run.interrupted else 0 if run.well else 1
 
 
 def compare_configs(asked: Asked, other: str) -> int:
@@ -64,27 +65,27 @@ def compare_configs(asked: Asked, other: str) -> int:
     second = source_of(replace(asked.named, config=other))
     _say(source.remark)
     happening = _script(asked)
-    one = _played(asked, source, happening)
-    plays = (one, _played(asked, second, () if one.interrupted else happening))
+    one = _run(asked, source, happening)
+    runs = (one, _run(asked, second, () if one.interrupted else happening))
     names = _apart(source.config_place, other)
-    interrupted = any(each.interrupted for each in plays)
+    interrupted = any(each.interrupted for each in runs)
     if asked.output != "text":
-        _write_data(asked, versus.comparison_data(*plays, names, source.machine))
+        _write_data(asked, versus.comparison_data(*runs, names, source.machine))
     else:
-        pods = versus.paired(*plays)
+        pods = versus.paired(*runs)
         with _Text(asked) as text:
             if pods:
                 text.table(versus.columns(), versus.rows(pods, names))
             text.notes(versus.notes(pods, names))
-            if any(each.fills for each in plays):
+            if any(each.fills for each in runs):
                 text.blank()
-            for name, each in zip(names, plays, strict=True):
+            for name, each in zip(names, runs, strict=True):
                 for filled in each.fills:
                     lines = simulate_told.fill_lines(filled, source.machine)
                     text.lines([f"{name}: {lines[0]}", *lines[1:]])
             if pods:
-                text.last(versus.summary(*plays, names))
-    return INTERRUPTED if interrupted else 1 if versus.differing(*plays) else 0
+                text.last(versus.summary(*runs, names))
+    return INTERRUPTED if interrupted else 1 if versus.differing(*runs) else 0
 
 
 def compare_releases(asked: Asked, releases: str) -> int:
@@ -132,24 +133,28 @@ def compare_releases(asked: Asked, releases: str) -> int:
 
 def simulate_nodes(asked: Asked, nodes: Sequence[str], choice: str) -> int:
     """A queue of pods before many nodes."""
-    from numawise.apps.simulate.fleet import fleet_of, send  # noqa: PLC0415
-    from numawise.apps.simulate.fleet_nodes import groups_of  # noqa: PLC0415
+    from numawise.apps.simulate.fleet import (  # noqa: PLC0415
+        fleet_of,
+        groups_of,
+        send,
+    )
     from numawise.render import fleet as told  # noqa: PLC0415 - few ask for it
 
     fleet = fleet_of(groups_of(nodes, asked.named, _say), choice)
     pods = load_pods(asked.pods)
     with progress_bar(sys.stderr, "pods", len(pods), shown=not asked.quiet) as progress:
         send(fleet, pods, progress)
+    result = fleet.result()
     if asked.output != "text":
-        _write_data(asked, told.fleet_data(fleet))
+        _write_data(asked, told.fleet_data(result))
     else:
         with _Text(asked) as text:
-            text.table(told.NODE_COLUMNS, told.node_rows(fleet))
+            text.table(told.NODE_COLUMNS, told.node_rows(result))
             text.blank()
-            text.table(told.WORK_COLUMNS, told.work_rows(fleet))
-            text.notes(list(told.notes(fleet)))
-            text.last(told.summary(fleet))
-    return INTERRUPTED if fleet.interrupted else 0 if fleet.placed == fleet.total else 1
+            text.table(told.WORK_COLUMNS, told.work_rows(result))
+            text.notes(list(told.notes(result)))
+            text.last(told.summary(result))
+    return INTERRUPTED if result.interrupted else 0 if result.placed == result.total else 1
 
 
 # --- what happens -----------------------------------------------------------------------------
@@ -167,14 +172,14 @@ def _script(asked: Asked) -> tuple[Timed, ...]:
     return script(pods, steps, fills)
 
 
-def _played(asked: Asked, source: NodeSource, happening: Sequence[Timed]) -> Play:
+def _run(asked: Asked, source: NodeSource, happening: Sequence[Timed]) -> ScenarioRun:
     node = booted(source)
     if node.files.forgotten:
         _say(f"warning: {source.state_place}: {node.files.forgotten}")
     total = sum(len(getattr(one.act, "pods", ())) for one in happening)
     known = None if any(isinstance(one.act, Fill) for one in happening) else total
     with progress_bar(sys.stderr, "pods", known, shown=not asked.quiet) as progress:
-        return play(node, happening, source.version, progress, asked.most)
+        return run_scenario(node, happening, progress, asked.most)
 
 
 def _apart(first: str, second: str) -> tuple[str, str]:
@@ -189,27 +194,27 @@ def _apart(first: str, second: str) -> tuple[str, str]:
 # --- what is said -----------------------------------------------------------------------------
 
 
-def _one_text(asked: Asked, source: NodeSource, found: Play, *, steps: bool) -> None:
+def _one_text(asked: Asked, source: NodeSource, run: ScenarioRun, *, steps: bool) -> None:
     with _Text(asked) as text:
-        rows = simulate_told.table_rows(found, steps=steps)
+        rows = simulate_told.table_rows(run, steps=steps)
         if rows:
-            text.table(simulate_told.table_columns(found, steps=steps), rows)
-        text.notes(simulate_told.notes(found))
-        for filled in found.fills:
+            text.table(simulate_told.table_columns(run, steps=steps), rows)
+        text.notes(simulate_told.notes(run))
+        for filled in run.fills:
             text.blank()
             text.lines(simulate_told.fill_lines(filled, source.machine))
-        text.last(simulate_told.summary(found))
+        text.last(simulate_told.summary(run))
         if asked.drawn:
             text.blank()
-            text.raw(_drawing(asked, source.hardware, found))
+            text.raw(_drawing(asked, source.hardware, run))
 
 
-def _drawing(asked: Asked, hardware: "Hardware", found: Play) -> str:
+def _drawing(asked: Asked, hardware: "Hardware", run: ScenarioRun) -> str:
     """The machine at the end, in the form that is asked for."""
     from numawise.render.holders import held_hardware, node_held  # noqa: PLC0415 - few ask for it
     from numawise.render.picture.layout import picture  # noqa: PLC0415
 
-    held = node_held(found.node, found.known, found.owners)
+    held = node_held(run.state, run.rules, run.names, run.owners)
     seen = picture(held_hardware(hardware, held), held.cpus)
     if asked.output == "svg":
         from numawise.render.picture.svg import svg  # noqa: PLC0415
@@ -218,7 +223,7 @@ def _drawing(asked: Asked, hardware: "Hardware", found: Play) -> str:
     if asked.output == "html":
         from numawise.render.picture.html import html  # noqa: PLC0415
 
-        told = [("Pods", [simulate_told.summary(found), *simulate_told.notes(found)])] if found.pods else []
+        told = [("Pods", [simulate_told.summary(run), *simulate_told.notes(run)])] if run.pods else []
         return html(seen, told)
     from numawise.cli.show import default_width, speaks_unicode, wants_color  # noqa: PLC0415
     from numawise.render.picture.text import text  # noqa: PLC0415

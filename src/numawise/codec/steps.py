@@ -19,6 +19,17 @@ from numawise.codec.document import Document, Part, read_file, shown
 from numawise.codec.pod import pods_in
 from numawise.errors import suggestion
 from numawise.request.defaults import RawPod
+from numawise.results.simulation import (
+    Act,
+    Add,
+    Devices,
+    Fill,
+    Reconcile,
+    Remove,
+    Restart,
+    ScenarioStep,
+    StartStep,
+)
 
 ADD, START, REMOVE, RESTART, RECONCILE, DEVICES, FILL = (
     "add",
@@ -43,74 +54,9 @@ SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Add:
-    """Pods come, one after the other."""
+class Timed(ScenarioStep):
+    """A step of a file."""
 
-    pods: tuple[RawPod, ...]
-    start: bool = True
-    """False: they are admitted, and their containers start at a later step."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartStep:
-    """Containers of pods that were admitted before start now."""
-
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """Pods end."""
-
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """The kubelet restarts, and admits all live pods again."""
-
-    config: str = ""
-    """Another configuration file; '': the same."""
-    late: bool = False
-    """Device plugins register after the pods were admitted again."""
-    delete: tuple[str, ...] = ()
-    """State files that are deleted while it is down."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reconcile:
-    """The CPU Manager's loop runs once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Devices:
-    """A device plugin sends a new list."""
-
-    resource: str
-    changes: tuple[tuple[str, tuple[str, ...] | None], ...]
-    """``gone``, ``unhealthy`` or ``back``, and the devices; None: all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fill:
-    """Copies of a pod come until one is refused."""
-
-    pod: RawPod
-    most: int | None = None
-
-
-Act = Add | StartStep | Remove | Restart | Reconcile | Devices | Fill
-
-
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """One step, and when it happens."""
-
-    number: int
-    word: str
-    act: Act
-    at: float | None = None
-    """Seconds since the beginning; None: no time was told so far."""
     part: Part | None = None
     """Where it is written."""
 

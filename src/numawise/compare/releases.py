@@ -17,10 +17,11 @@ from numawise.compare.attribution import Pair, Raw, Search, Switch, json_name, t
 from numawise.engine.admit import Crashed
 from numawise.engine.state import NodeState
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, Simulated, Tune, boot, simulate
+from numawise.node.node import Files, Node, Tune, boot, simulate
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import PodRequest, Role
+from numawise.results.simulation import Simulated
 from numawise.rules.check import Refusal
 from numawise.rules.versions import Version
 from numawise.sets import format_ids

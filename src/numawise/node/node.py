@@ -34,6 +34,7 @@ from numawise.errors import KubeletRefused
 from numawise.machine.model import Device, DevicePlugin, Machine
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import PodRequest, Role
+from numawise.results.simulation import Simulated
 from numawise.rules.check import Refusal, Settings, check
 from numawise.rules.model import KubeletConfig, Rules
 from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
@@ -325,18 +326,6 @@ def boot(
 
 # --------------------------------------------------------------------------------------------------
 # Admit pods one after the other on a simulated kubelet.
-
-
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """What became of one pod, and why."""
-
-    pod: PodRequest
-    decision: Decision
-    steps: tuple[Step, ...]
-    started: tuple[Started, ...]
-    granted: NodeState
-    """The state between admission and start: what was granted to whom."""
 
 
 def simulate(node: Node, pods: Iterable[PodRequest], *, start: bool = True) -> tuple[Simulated, ...]:

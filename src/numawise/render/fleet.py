@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from numawise.apps.simulate.fleet import NOWHERE, PLACED, REJECTED, Fleet, Member, Sent, exclusive_cpus
 from numawise.engine.predicates import PODS, amount_text
 from numawise.render.simulation import Row, container_rows
 from numawise.render.table import GREEN, RED, YELLOW
@@ -13,6 +12,7 @@ from numawise.render.words import counted
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY
 from numawise.results.plain import API_VERSION
+from numawise.results.simulation import NOWHERE, PLACED, REJECTED, FleetNode, FleetRun, Sent
 from numawise.rules.versions import shown
 
 NODE_COLUMNS = ("NODE", "PODS", "CPU", "EXCLUSIVE", "MEMORY", "DEVICES")
@@ -21,40 +21,40 @@ MOST_NAMED = 4
 Data = dict[str, Any]
 
 
-def node_rows(fleet: Fleet) -> list[Row]:
+def node_rows(fleet: FleetRun) -> list[Row]:
     """A row for each node; neighbours that look alike share one."""
     rows: list[Row] = []
-    for figures, alike in groupby(fleet.members, key=_figures):
-        members = list(alike)
-        name = members[0].name
-        if len(members) > 1:
-            name = f"{name} … {members[-1].name} ({len(members)})"
+    for figures, alike in groupby(fleet.nodes, key=_figures):
+        nodes = list(alike)
+        name = nodes[0].name
+        if len(nodes) > 1:
+            name = f"{name} … {nodes[-1].name} ({len(nodes)})"
         rows.append([name, *figures])
     return rows
 
 
-def _figures(member: Member) -> tuple[str, ...]:
+def _figures(node: FleetNode) -> tuple[str, ...]:
     devices = [
-        f"{resource} {member.used.get(resource, 0)}/{member.allocatable[resource]}"
-        for resource in sorted(member.node.state.devices.plugins)
+        f"{resource} {node.requested.get(resource, 0)}/{node.allocatable[resource]}"
+        for resource in node.resources
     ]
     return (
-        str(member.before + len(member.placed)),
-        _share(member, CPU),
-        str(exclusive_cpus(member)),
-        _share(member, MEMORY),
+        str(node.pods),
+        _share(node, CPU),
+        str(node.exclusive_cpus),
+        _share(node, MEMORY),
         ", ".join(devices) or "-",
     )
 
 
-def _share(member: Member, name: str) -> str:
-    asked, limit = member.used.get(name, 0), member.allocatable[name]
+def _share(node: FleetNode, name: str) -> str:
+    asked, limit = node.requested.get(name, 0), node.allocatable[name]
     if name == MEMORY:
         return f"{asked / 2**30:.1f}/{limit / 2**30:.1f} GiB"
     return f"{amount_text(name, asked)}/{amount_text(name, limit)}"
 
 
-def work_rows(fleet: Fleet) -> list[Row]:
+def work_rows(fleet: FleetRun) -> list[Row]:
     """A row for each workload: how many of its pods run, and where."""
     rows: list[Row] = []
     for name, sent in _workloads(fleet.sent).items():
@@ -87,7 +87,7 @@ def _where(placed: Sequence[Sent]) -> str:
     return ", ".join(named) + (f" and {counted(more, 'more node')}" if more > 0 else "")
 
 
-def notes(fleet: Fleet) -> Iterator[str]:
+def notes(fleet: FleetRun) -> Iterator[str]:
     """Why pods run nowhere, those alike together."""
     for name, sent in _workloads(fleet.sent).items():
         failed = [one for one in sent if one.verdict != PLACED]
@@ -107,9 +107,9 @@ def notes(fleet: Fleet) -> Iterator[str]:
                 yield f"    for example {why}"
 
 
-def summary(fleet: Fleet) -> str:
+def summary(fleet: FleetRun) -> str:
     """``980 of 1000 pods placed on 40 nodes``."""
-    text = f"{fleet.placed} of {len(fleet.sent)} pods placed on {counted(len(fleet.members), 'node')}"
+    text = f"{fleet.placed} of {len(fleet.sent)} pods placed on {counted(len(fleet.nodes), 'node')}"
     rejected = sum(one.verdict == REJECTED for one in fleet.sent)
     if rejected:
         text += f", {rejected} rejected by a kubelet"
@@ -121,7 +121,7 @@ def summary(fleet: Fleet) -> str:
     return text
 
 
-def fleet_data(fleet: Fleet) -> Data:
+def fleet_data(fleet: FleetRun) -> Data:
     """All of it as plain data."""
     found: Data = {
         "apiVersion": API_VERSION,
@@ -130,7 +130,7 @@ def fleet_data(fleet: Fleet) -> Data:
         "placed": fleet.placed,
         "rejected": sum(one.verdict == REJECTED for one in fleet.sent),
         "nowhere": sum(one.verdict == NOWHERE for one in fleet.sent),
-        "nodes": [_member_data(one) for one in fleet.members],
+        "nodes": [_node_data(one) for one in fleet.nodes],
         "pods": [_sent_data(one) for one in fleet.sent],
     }
     if fleet.interrupted:
@@ -138,16 +138,19 @@ def fleet_data(fleet: Fleet) -> Data:
     return found
 
 
-def _member_data(member: Member) -> Data:
+def _node_data(node: FleetNode) -> Data:
     return {
-        "name": member.name,
-        "kubernetes": shown(member.version),
-        "pods": member.before + len(member.placed),
-        "rejected": member.rejected,
-        "exclusive_cpus": exclusive_cpus(member),
+        "name": node.name,
+        "kubernetes": shown(node.version),
+        "pods": node.pods,
+        "rejected": node.rejected,
+        "exclusive_cpus": node.exclusive_cpus,
         "resources": {
-            name: {"allocatable": _number(name, limit), "requested": _number(name, member.used.get(name, 0))}
-            for name, limit in member.allocatable.items()
+            name: {
+                "allocatable": _number(name, limit),
+                "requested": _number(name, node.requested.get(name, 0)),
+            }
+            for name, limit in node.allocatable.items()
             if name != PODS or limit
         },
     }

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from numawise.engine.state import NodeState
 from numawise.machine.hardware import Gpu, Hardware, MemoryNode, PciDevice
-from numawise.node.node import Node
 from numawise.render.picture.layout import MARKS
 from numawise.render.words import bytes_text
 from numawise.results.hold import Hold
+from numawise.rules.model import Rules
 from numawise.sets import ids_of
 
 SEVERAL = "several"
@@ -42,13 +42,12 @@ class Overlay:
     """The holds as JSON."""
 
 
-def node_held(node: Node, names: Mapping[str, str], owners: Mapping[str, str]) -> Held:
+def node_held(state: NodeState, rules: Rules, names: Mapping[str, str], owners: Mapping[str, str]) -> Held:
     """What the pods of a node have; ``names`` and ``owners`` by pod uid."""
-    state = node.state
     shown = _names(state, names, owners)
     cpus: dict[int, str] = {}
-    if node.rules.cpu_static:
-        cpus = dict.fromkeys(ids_of(node.rules.reserved_cpus), RESERVED)
+    if rules.cpu_static:
+        cpus = dict.fromkeys(ids_of(rules.reserved_cpus), RESERVED)
     for uid, containers in state.cpu.assignments.items():
         for own in containers.values():
             _mark(cpus, own, shown[uid])

@@ -3,17 +3,28 @@
 from collections import Counter
 from typing import Any
 
-from numawise.apps.simulate.fill import LIMIT, REJECTED, START, SUMS, Filled, numas_of
-from numawise.apps.simulate.scenario import Play, Played
 from numawise.codec.simulation import container_data, findings, hint_lines, pod_data
-from numawise.codec.steps import Devices, Fill, Restart, StartStep, duration_text
+from numawise.codec.steps import duration_text
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.trace import HintsMerged
 from numawise.machine.model import Machine
-from numawise.node.node import Simulated
 from numawise.render.table import DIM, GREEN, RED, YELLOW
 from numawise.render.words import counted
 from numawise.results.plain import API_VERSION
+from numawise.results.simulation import (
+    LIMIT,
+    REJECTED,
+    START_ERROR,
+    SUMS,
+    Devices,
+    Fill,
+    Filled,
+    Restart,
+    ScenarioRun,
+    Simulated,
+    StartStep,
+    StepResult,
+)
 from numawise.rules.versions import shown
 from numawise.sets import format_ids, ids_of
 
@@ -28,18 +39,18 @@ Data = dict[str, Any]
 # --- the table ------------------------------------------------------------------------------
 
 
-def table_columns(play: Play, *, steps: bool) -> tuple[str, ...]:
+def table_columns(run: ScenarioRun, *, steps: bool) -> tuple[str, ...]:
     """Head of the table; ``steps``: with the number of the step, and its time where there are times."""
     if not steps:
         return COLUMNS
-    return ("STEP", "TIME", *COLUMNS) if _timed(play) else ("STEP", *COLUMNS)
+    return ("STEP", "TIME", *COLUMNS) if _timed(run) else ("STEP", *COLUMNS)
 
 
-def table_rows(play: Play, *, steps: bool) -> list[Row]:
+def table_rows(run: ScenarioRun, *, steps: bool) -> list[Row]:
     """A row for each container and each other event."""
-    timed = _timed(play)
+    timed = _timed(run)
     rows: list[Row] = []
-    for one in play.played:
+    for one in run.results:
         head: Row = []
         if steps:
             head = [str(one.step.number)]
@@ -49,11 +60,11 @@ def table_rows(play: Play, *, steps: bool) -> list[Row]:
     return rows
 
 
-def _timed(play: Play) -> bool:
-    return any(one.step.at is not None for one in play.played)
+def _timed(run: ScenarioRun) -> bool:
+    return any(one.step.at is not None for one in run.results)
 
 
-def _step_rows(one: Played) -> list[Row]:
+def _step_rows(one: StepResult) -> list[Row]:
     rows: list[Row] = []
     for came in one.pods:
         rows += pod_rows(came)
@@ -129,17 +140,17 @@ def _cells(pod: str, container: Data, word: str = "") -> Row:
 # --- below the table ------------------------------------------------------------------------
 
 
-def notes(play: Play) -> list[str]:
+def notes(run: ScenarioRun) -> list[str]:
     """Why pods were refused, what the kubelet does that nobody would expect, and what else happened."""
     found: list[str] = []
-    for one in play.played:
+    for one in run.results:
         where = f"step {one.step.number}: " if one.step.number else ""
         for came in one.pods:
             found += [line if line.startswith(" ") else f"{where}{line}" for line in pod_notes(came)]
         if isinstance(one.step.act, Restart):
             found += _restart_notes(one, where)
         for push in one.pushes:
-            name = _short(play.known.get(push.uid, push.uid))
+            name = _short(run.names.get(push.uid, push.uid))
             found.append(f"{where}container {push.container} of {name} gets CPUs {format_ids(push.cpus)}")
     return found
 
@@ -159,7 +170,7 @@ def pod_notes(one: Simulated) -> list[str]:
     return found + [f"{name}: {code}: {text}" for code, text in findings(one.steps)]
 
 
-def _restart_notes(one: Played, where: str) -> list[str]:
+def _restart_notes(one: StepResult, where: str) -> list[str]:
     if one.refusal is not None:
         return [f"{where}the kubelet would not start ({one.refusal.stage}): {one.refusal.message}"]
     kept = sum(isinstance(came.decision, Admitted) for came in one.again)
@@ -184,7 +195,7 @@ def fill_lines(filled: Filled, machine: Machine) -> list[str]:
         lines.append("    and perhaps more: stopped there (--most)")
     elif stop.by == SUMS:
         lines.append(f"    the next one: {stop.reason}: {stop.why}")
-    elif stop.by == START:
+    elif stop.by == START_ERROR:
         lines.append(f"    the next one: {stop.why}: {stop.message}")
     else:
         first = (
@@ -198,7 +209,7 @@ def fill_lines(filled: Filled, machine: Machine) -> list[str]:
 
 def fill_places(filled: Filled, machine: Machine) -> list[tuple[int, int]]:
     """NUMA nodes, packed, and how many copies went there; in order."""
-    counts = Counter(numas_of(machine, one) for one in filled.copies)
+    counts = Counter(one.numas(machine) for one in filled.copies)
     return sorted(counts.items(), key=lambda item: (item[0].bit_count() == 0, item[0].bit_count(), item[0]))
 
 
@@ -207,43 +218,43 @@ def place_text(mask: int) -> str:
     return f"on NUMA {format_ids(mask)}" if mask else "in the shared pool"
 
 
-def summary(play: Play) -> str:
+def summary(run: ScenarioRun) -> str:
     """``4 of 6 pods admitted``; '' when there was none to admit."""
-    came = len(play.pods)
-    if not play.total:
+    came = len(run.pods)
+    if not run.total:
         return ""
-    text = f"{play.admitted} of {came} pods admitted"
-    if play.lost:
-        text += f", {play.lost} of those that ran lost at a restart"
-    if play.interrupted and came < play.total:
-        text += f"; interrupted, {play.total - came} not tried"
+    text = f"{run.admitted} of {came} pods admitted"
+    if run.lost:
+        text += f", {run.lost} of those that ran lost at a restart"
+    if run.interrupted and came < run.total:
+        text += f"; interrupted, {run.total - came} not tried"
     return text
 
 
 # --- data -----------------------------------------------------------------------------------
 
 
-def simulation_data(play: Play, machine: Machine, *, steps: bool) -> Data:
+def simulation_data(run: ScenarioRun, machine: Machine, *, steps: bool) -> Data:
     """The whole simulation."""
-    came = play.pods
+    came = run.pods
     pods = []
-    for one in play.played:
+    for one in run.results:
         number = {"step": one.step.number} if steps else {}
         pods += [{**whole_data(pod), **number} for pod in one.pods]
     found: Data = {
         "apiVersion": API_VERSION,
         "kind": "Simulation",
-        "kubernetes": shown(play.version),
-        "admitted": play.admitted,
-        "rejected": (len(came) if play.interrupted else play.total) - play.admitted,
+        "kubernetes": shown(run.version),
+        "admitted": run.admitted,
+        "rejected": (len(came) if run.interrupted else run.total) - run.admitted,
         "pods": pods,
     }
     if steps:
-        found["lost"] = play.lost
-        found["steps"] = [_step_data(one, play) for one in play.played if one.step.number]
-    if play.fills:
-        found["filled"] = [filled_data(one, machine) for one in play.fills]
-    if play.interrupted:
+        found["lost"] = run.lost
+        found["steps"] = [_step_data(one, run) for one in run.results if one.step.number]
+    if run.fills:
+        found["filled"] = [filled_data(one, machine) for one in run.fills]
+    if run.interrupted:
         found["interrupted"] = True
     return found
 
@@ -253,7 +264,7 @@ def whole_data(one: Simulated) -> Data:
     return pod_data(one.pod, one.decision, one.steps, one.started, one.granted)
 
 
-def _step_data(one: Played, play: Play) -> Data:
+def _step_data(one: StepResult, run: ScenarioRun) -> Data:
     act = one.step.act
     found: Data = {"step": one.step.number, "at": one.step.at, "op": one.step.word}
     if one.pods:
@@ -272,7 +283,7 @@ def _step_data(one: Played, play: Play) -> Data:
     elif one.step.word == "reconcile":
         found["pushed"] = [
             {
-                "pod": play.known.get(push.uid, push.uid),
+                "pod": run.names.get(push.uid, push.uid),
                 "container": push.container,
                 "cpus": format_ids(push.cpus),
             }

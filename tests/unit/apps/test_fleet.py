@@ -4,15 +4,15 @@ import random
 
 import pytest
 
-from numawise.apps.simulate.fleet import FIRST, NOWHERE, PLACED, REJECTED, SPREAD, SUMS, Fleet, fleet_of, send
+from numawise.apps.simulate.fleet import FIRST, SPREAD, SUMS, Fleet, fleet_of, send
 from numawise.codec.machine import machine_from
 from numawise.codec.pod import pod_from, unique_uids
 from numawise.engine.admit import Admitted
 from numawise.engine.predicates import Sums, asked, insufficient, used
 from numawise.node.node import Files, Node, boot, simulate
 from numawise.request.defaults import RawPod
+from numawise.results.simulation import NOWHERE, PLACED, REJECTED
 from numawise.rules.check import Refusal
-from numawise.rules.versions import REFERENCE
 
 GPU = "x/gpu"
 MACHINE = {
@@ -90,7 +90,7 @@ def free(node: Node) -> float:
 def test_what_is_remembered_changes_nothing(seed: int, choice: str, policy: str) -> None:
     pods = some_pods(seed, 60)
     names = [f"n{number}" for number in range(4)]
-    fleet = fleet_of([(names, kubelet(topologyManagerPolicy=policy), REFERENCE)], choice)
+    fleet = fleet_of([(names, kubelet(topologyManagerPolicy=policy))], choice)
     send(fleet, pods)
     nodes = [kubelet(topologyManagerPolicy=policy) for _ in names]
     expected = plainly(pods, nodes, spread=choice == SPREAD)
@@ -109,7 +109,7 @@ def check_sums(fleet: Fleet) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_sums_alone(seed: int) -> None:
     """The emptiest node gets the pod, whether its kubelet likes it or not."""
-    fleet = fleet_of([(["a", "b"], kubelet(topologyManagerPolicy="single-numa-node"), REFERENCE)], SUMS)
+    fleet = fleet_of([(["a", "b"], kubelet(topologyManagerPolicy="single-numa-node"))], SUMS)
     send(fleet, some_pods(seed, 40))
     assert {one.verdict for one in fleet.sent} == {PLACED, NOWHERE, REJECTED}
     for one in fleet.sent:
@@ -121,7 +121,7 @@ def test_sums_alone(seed: int) -> None:
 
 
 def test_an_interruption_keeps_what_was_done() -> None:
-    fleet = fleet_of([(["a", "b"], kubelet(), REFERENCE)])
+    fleet = fleet_of([(["a", "b"], kubelet())])
 
     def stop(done: int) -> None:
         if done == 3:
@@ -133,7 +133,7 @@ def test_an_interruption_keeps_what_was_done() -> None:
 
 
 def test_equal_nodes_do_not_share_what_they_hold() -> None:
-    fleet = fleet_of([(["a", "b"], kubelet(), REFERENCE), (["c"], kubelet(), REFERENCE)], SPREAD)
+    fleet = fleet_of([(["a", "b"], kubelet()), (["c"], kubelet())], SPREAD)
     send(fleet, [raw(f"p{number}", {"cpu": "2", "memory": "1Gi"}) for number in range(3)])
     assert [one.node for one in fleet.sent] == ["a", "b", "c"]
     assert [len(member.node.state.active) for member in fleet.members] == [1, 1, 1]

@@ -5,21 +5,9 @@ from pathlib import Path
 import pytest
 
 from numawise.codec.document import read_documents
-from numawise.codec.steps import (
-    Add,
-    Devices,
-    Fill,
-    Reconcile,
-    Remove,
-    Restart,
-    StartStep,
-    Timed,
-    decode_steps,
-    duration_text,
-    parse_duration,
-    template_of,
-)
+from numawise.codec.steps import Timed, decode_steps, duration_text, parse_duration, template_of
 from numawise.errors import InputError
+from numawise.results.simulation import Add, Devices, Fill, Reconcile, Remove, Restart, StartStep
 
 POD = "{metadata: {name: web}, spec: {containers: [{name: c, resources: {limits: {cpu: 1}}}]}}"
 JOB = """kind: Job

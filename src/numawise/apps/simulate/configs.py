@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from numawise.apps.simulate.scenario import Play
 from numawise.engine.admit import Crashed, Rejected
 from numawise.machine.model import Machine
-from numawise.node.node import Simulated
 from numawise.render.simulation import (
     COLUMNS,
     Row,
@@ -26,6 +24,7 @@ from numawise.render.simulation import (
 )
 from numawise.render.table import DIM, YELLOW
 from numawise.results.plain import API_VERSION
+from numawise.results.simulation import ScenarioRun, Simulated
 from numawise.rules.versions import shown
 
 BOTH, MARK, NOT_REACHED = "both", "*", "not reached"
@@ -33,7 +32,7 @@ Data = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Twice:
+class PodPair:
     """One pod under both configurations; None: the kubelet was gone by then."""
 
     uid: str
@@ -47,7 +46,7 @@ class Twice:
         return _facts(self.first) != _facts(self.second)
 
 
-def paired(first: Play, second: Play) -> tuple[Twice, ...]:
+def paired(first: ScenarioRun, second: ScenarioRun) -> tuple[PodPair, ...]:
     """Every pod with both outcomes, in the order they came."""
     found = []
     ones = {one.pod.uid: one for one in first.pods}
@@ -56,13 +55,13 @@ def paired(first: Play, second: Play) -> tuple[Twice, ...]:
         one, other = ones.get(uid), others.get(uid)
         known = one or other
         assert known is not None
-        found.append(Twice(uid, known.pod.name, one, other))
+        found.append(PodPair(uid, known.pod.name, one, other))
     return tuple(found)
 
 
-def differing(first: Play, second: Play) -> bool:
+def differing(first: ScenarioRun, second: ScenarioRun) -> bool:
     """Whether the two configurations make any difference."""
-    counts = [[one.count for one in play.fills] for play in (first, second)]
+    counts = [[one.count for one in run.fills] for run in (first, second)]
     return (
         any(one.differs for one in paired(first, second))
         or counts[0] != counts[1]
@@ -90,7 +89,7 @@ def columns() -> tuple[str, ...]:
     return ("", COLUMNS[0], COLUMNS[1], "UNDER", *COLUMNS[2:])
 
 
-def rows(pods: Sequence[Twice], names: tuple[str, str]) -> list[Row]:
+def rows(pods: Sequence[PodPair], names: tuple[str, str]) -> list[Row]:
     """One row for what is the same, two marked ones for what is not."""
     found: list[Row] = []
     for pod in pods:
@@ -105,7 +104,7 @@ def rows(pods: Sequence[Twice], names: tuple[str, str]) -> list[Row]:
     return found
 
 
-def notes(pods: Sequence[Twice], names: tuple[str, str]) -> list[str]:
+def notes(pods: Sequence[PodPair], names: tuple[str, str]) -> list[str]:
     """Why pods were refused that the other configuration lets in, or refuses otherwise."""
     found = []
     for pod in pods:
@@ -115,7 +114,7 @@ def notes(pods: Sequence[Twice], names: tuple[str, str]) -> list[str]:
     return found
 
 
-def summary(first: Play, second: Play, names: tuple[str, str]) -> str:
+def summary(first: ScenarioRun, second: ScenarioRun, names: tuple[str, str]) -> str:
     """``2 of 6 pods differ: kubelet.yaml admits 4, other.yaml 6``."""
     pods = paired(first, second)
     count = sum(one.differs for one in pods)
@@ -125,18 +124,20 @@ def summary(first: Play, second: Play, names: tuple[str, str]) -> str:
     return f"{count} of {len(pods)} pods {'differs' if count == 1 else 'differ'}: {told}"
 
 
-def comparison_data(first: Play, second: Play, names: tuple[str, str], machine: Machine) -> Data:
+def comparison_data(
+    first: ScenarioRun, second: ScenarioRun, names: tuple[str, str], machine: Machine
+) -> Data:
     """Both as plain data."""
-    plays = (first, second)
+    runs = (first, second)
     pods = paired(first, second)
     found: Data = {
         "apiVersion": API_VERSION,
         "kind": "ConfigComparison",
         "kubernetes": shown(first.version),
         "configs": list(names),
-        "admitted": [play.admitted for play in plays],
-        "rejected": [play.total - play.admitted for play in plays],
-        "lost": [play.lost for play in plays],
+        "admitted": [run.admitted for run in runs],
+        "rejected": [run.total - run.admitted for run in runs],
+        "lost": [run.lost for run in runs],
         "differing": sum(one.differs for one in pods),
         "pods": [
             {
@@ -148,8 +149,8 @@ def comparison_data(first: Play, second: Play, names: tuple[str, str], machine: 
             for one in pods
         ],
     }
-    if any(play.fills for play in plays):
-        found["filled"] = [[filled_data(one, machine) for one in play.fills] for play in plays]
-    if any(play.interrupted for play in plays):
+    if any(run.fills for run in runs):
+        found["filled"] = [[filled_data(one, machine) for one in run.fills] for run in runs]
+    if any(run.interrupted for run in runs):
         found["interrupted"] = True
     return found
