@@ -10,7 +10,7 @@ PAGE = (ROOT / "docs/how-to/verify-a-job.md").read_text()
 CODES = sorted(
     code
     for file in (ROOT / "src/numawise/apps/verify").glob("*.py")
-    for code in re.findall(r'Finding\(\s*"([a-z-]+)"', file.read_text())
+    for code in re.findall(r'inding\(\s*"([a-z-]+)"', file.read_text())
 )
 
 

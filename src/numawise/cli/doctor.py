@@ -5,21 +5,12 @@ from pathlib import Path
 
 import click
 
-from numawise.apps.machine.doctor import Finding, Grade, examine
-from numawise.codec.output import to_json
-from numawise.host.readiness import read_readiness
-from numawise.inputs.machine import discover
-from numawise.render.table import GREEN, RED, YELLOW, table
-from numawise.results.plain import API_VERSION
-
-STYLES = {Grade.GOOD: ("ok", GREEN), Grade.MIND: ("mind", YELLOW), Grade.BAD: ("bad", RED)}
-
 
 @click.command(
     epilog="""\b
 Examples:
   numawise doctor
-  numawise doctor -o json | jq '.findings[] | select(.grade != "ok")'
+  numawise doctor -o json | jq '.findings[] | select(.severity != "info")'
 
 \b
 Exit status: 0 nothing stands in the way, 1 something does."""
@@ -34,19 +25,26 @@ def command(context: click.Context, root: str, output: str) -> int:
 
     Each finding comes with its fix.  Nothing is changed.
     """
+    from numawise.apps.machine.doctor import examine  # noqa: PLC0415 - keeps --help quick
+    from numawise.codec.output import to_json  # noqa: PLC0415
+    from numawise.host.readiness import read_readiness  # noqa: PLC0415
+    from numawise.inputs.machine import discover  # noqa: PLC0415
+    from numawise.render.table import GREEN, RED, YELLOW, table  # noqa: PLC0415
+    from numawise.results.finding import Severity  # noqa: PLC0415
+    from numawise.results.plain import document  # noqa: PLC0415
+
     folder = Path(root)
     findings = examine(discover(folder), read_readiness(folder, ask_nvml=folder == Path("/")))
     if output == "json":
-        rows = [_data(finding) for finding in findings]
-        click.echo(to_json({"apiVersion": API_VERSION, "kind": "Examination", "findings": rows}), nl=False)
+        click.echo(to_json(document("Examination", {"findings": findings})), nl=False)
     else:
+        styles = {
+            Severity.INFO: ("ok", GREEN),
+            Severity.WARNING: ("warning", YELLOW),
+            Severity.ERROR: ("error", RED),
+        }
         cells: list[list[tuple[str, str] | str]] = [
-            [STYLES[f.grade], f.subject, f.found, f.fix] for f in findings
+            [styles[each.severity], each.field, each.message, each.fix] for each in findings
         ]
         table(("", "WHAT", "FOUND", "WHAT TO DO"), cells, sys.stdout, color=context.color)
-    return 1 if any(finding.grade is Grade.BAD for finding in findings) else 0
-
-
-def _data(finding: Finding) -> dict[str, str]:
-    row = {"grade": finding.grade.value, "subject": finding.subject, "found": finding.found}
-    return row | ({"fix": finding.fix} if finding.fix else {})
+    return 1 if any(each.severity is Severity.ERROR for each in findings) else 0

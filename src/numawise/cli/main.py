@@ -27,6 +27,7 @@ COMMANDS = {
     "plan": "Kubelet configurations, policy switches and pods that will be aligned.",
     "podman": "Likewise with podman.",
     "replay": "Run recorded scenarios through the engine, in the recording's form.",
+    "schema": "The JSON Schema of what -o json prints.",
     "show": "Draw a machine: NUMA nodes, caches, cores, GPUs, NICs and their links.",
     "simulate": "What would a kubelet do with these pods on this machine?",
     "state": "A kubelet's state files: show, verify, repair, convert.",

@@ -16,7 +16,6 @@ from numawise.apps.verify.measure import (
     measured_data,
     memory_rows,
 )
-from numawise.apps.verify.model import Weight
 from numawise.apps.verify.sources import load_nvml, pid_namespace, read_ledger
 from numawise.cli.options import output_option
 from numawise.codec.output import to_json
@@ -35,11 +34,12 @@ from numawise.render.verify import (
     numa_table,
     together,
 )
+from numawise.results.finding import Severity
 from numawise.results.plain import API_VERSION
 
 STATUS = {True: 0, False: 1, None: 3}
 STYLES = {WORDS[True]: GREEN, WORDS[False]: RED, WORDS[None]: YELLOW}
-COLORS = {Weight.LEAK: "red", Weight.UNKNOWN: "yellow", Weight.NOTE: "yellow"}
+COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 INDENT = 9
 
 
@@ -159,7 +159,7 @@ def _show_all(checks: Sequence[Checked], overlaps: Sequence[str], context: click
         rows.append([(cell, STYLES.get(cell, DIM)) if cell in (*STYLES, "-") else cell for cell in row])
     table(HOLD_COLUMNS, rows, sys.stdout, color=context.color)
     for overlap in overlaps:
-        click.echo(f"\n{click.style('leak', fg='red')}     {overlap}")
+        click.echo(f"\n{click.style('error', fg='red')}    {overlap}")
     for check in checks:
         if check.verdict.findings:
             click.echo(f"\n{check.label}")
@@ -169,7 +169,7 @@ def _show_all(checks: Sequence[Checked], overlaps: Sequence[str], context: click
 def _findings(check: Checked, *, blank: bool = True) -> None:
     if check.verdict.findings and blank:
         click.echo()
-    for weight, text in finding_lines(check.verdict.findings):
-        word = weight.value if weight else ""
-        styled = click.style(f"{word:<{INDENT}}", fg=COLORS[weight]) if weight else " " * INDENT
+    for severity, text in finding_lines(check.verdict.findings):
+        word = severity.value if severity else ""
+        styled = click.style(f"{word:<{INDENT}}", fg=COLORS[severity]) if severity else " " * INDENT
         click.echo(f"{styled}{text}")

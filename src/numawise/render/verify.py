@@ -5,9 +5,11 @@ from typing import Any
 
 from numawise.apps.verify.grade import percent
 from numawise.apps.verify.look import Checked
-from numawise.apps.verify.model import Finding, Verdict, Weight
+from numawise.apps.verify.model import Verdict
 from numawise.host.numamaps import KINDS
 from numawise.render.words import bytes_text, clean
+from numawise.results.finding import Finding, Severity
+from numawise.results.plain import plain
 from numawise.sets import format_ids, ids_of
 
 WORDS = {True: "aligned", False: "not aligned", None: "not known"}
@@ -64,20 +66,8 @@ def job_data(check: Checked) -> dict[str, Any]:
             }
             for gpu in verdict.gpus
         ],
-        "findings": [finding_data(finding) for finding in verdict.findings],
+        "findings": [plain(finding) for finding in verdict.findings],
     }
-
-
-def finding_data(finding: Finding) -> dict[str, Any]:
-    """A finding as plain data."""
-    found: dict[str, Any] = {
-        "code": finding.code,
-        "weight": finding.weight.value,
-        "text": clean(finding.text),
-    }
-    if finding.why:
-        found["why"] = [clean(line) for line in finding.why]
-    return found | ({"advice": finding.advice} if finding.advice else {})
 
 
 def numa_table(verdict: Verdict) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -111,11 +101,11 @@ def hold_row(check: Checked) -> tuple[str, ...]:
     )
 
 
-def finding_lines(findings: Sequence[Finding]) -> Iterator[tuple[Weight | None, str]]:
-    """Findings in lines: the first of each with its weight, the rest of it without."""
+def finding_lines(findings: Sequence[Finding]) -> Iterator[tuple[Severity | None, str]]:
+    """Findings in lines: the first of each with its severity, the rest of it without."""
     for finding in findings:
-        yield finding.weight, clean(finding.text)
-        for line in finding.why:
-            yield None, clean(line)
-        if finding.advice:
-            yield None, f"to do: {finding.advice}"
+        yield finding.severity, clean(finding.message)
+        if finding.why:
+            yield None, clean(finding.why)
+        if finding.fix:
+            yield None, f"to do: {finding.fix}"

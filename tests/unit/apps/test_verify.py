@@ -6,14 +6,15 @@ import pytest
 
 from numawise.apps.verify.grade import grade, percent
 from numawise.apps.verify.look import Checked
-from numawise.apps.verify.model import Seen, Stranger, Verdict, Wanted, Weight
+from numawise.apps.verify.model import Seen, Stranger, Verdict, Wanted
 from numawise.apps.verify.pages import policy_of
 from numawise.host.numamaps import DEFAULT, PageRange, Pages
 from numawise.host.nvml import COMPUTES, OPENED, GpuUse
 from numawise.host.placed import NO_NUMA, Placed, ProcessThread
 from numawise.machine.hardware import Gpu, Hardware, Host, MemoryNode
-from numawise.machine.hardware import ProcessThread as Cpu
+from numawise.machine.hardware import Thread as Cpu
 from numawise.render.verify import job_data, numa_table
+from numawise.results.finding import Severity
 from numawise.sets import bits_of, format_ids, ids_of, parse_ids
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -76,8 +77,8 @@ def hold(cpus: str = "0-7", mems: str = "0", gpus: str = "", **more: object) -> 
 
 def codes(verdict: Verdict) -> str:
     """Findings by code: leaks plain, unknowns with ``?``, notes in brackets."""
-    forms = {Weight.LEAK: "{}", Weight.UNKNOWN: "{}?", Weight.NOTE: "({})"}
-    return " ".join(forms[finding.weight].format(finding.code) for finding in verdict.findings)
+    forms = {Severity.ERROR: "{}", Severity.WARNING: "{}?", Severity.INFO: "({})"}
+    return " ".join(forms[finding.severity].format(finding.code) for finding in verdict.findings)
 
 
 # --- with a grant -------------------------------------------------------------------------------
@@ -159,10 +160,10 @@ def test_surroundings() -> None:
     verdict = grade(machine(numa_balancing=True), seen, hold())
     assert codes(verdict) == "cpus-granted-twice (cpus-shared) (numa-balancing)"
     assert verdict.sentence == "not aligned: CPUs 2-3 granted to hold d2345 (other), too"
-    assert verdict.findings[1].why == (
+    assert verdict.findings[1].why.split("; ") == [
         "stress (70/71): 93.4 % of CPU 3",
         "cc1 (80) of hold c2345 (build): 50 % of CPU 4",
-    )
+    ]
 
 
 def test_sentences() -> None:
@@ -205,7 +206,7 @@ def test_sentences() -> None:
 def test_why_threads_stray(threads: str, more: dict[str, object], wanted: Wanted, why: str) -> None:
     seen = Seen((process(threads, mems="0", **more),), boot=1001.0)  # type: ignore[arg-type]
     (finding,) = [one for one in grade(machine(), seen, wanted).findings if one.code == "threads-elsewhere"]
-    assert finding.why == (why,)
+    assert finding.why == why
 
 
 @pytest.mark.parametrize(("memory", "mems", "why"), [
@@ -229,17 +230,17 @@ def test_why_memory_is_remote(memory: str, mems: str, why: str) -> None:
 def test_files_that_lie_elsewhere_are_named() -> None:
     memory = "anonymous 0=9;file 1=700 /a#1;file 1=40 /b#2;file 1=300 /c#3;file 1=500 /d#4"
     (finding,) = grade(machine(), Seen((process(memory=memory, mems="0"),)), hold()).findings
-    assert finding.text == "1.5 GiB of file pages lie on NUMA 1"
+    assert finding.message == "1.5 GiB of file pages lie on NUMA 1"
     assert finding.why == (
-        "NUMA 1: /a (700 MiB), /d (500 MiB), /c (300 MiB), put there by whoever read them first",
+        "NUMA 1: /a (700 MiB), /d (500 MiB), /c (300 MiB), put there by whoever read them first"
     )
 
 
 def test_a_full_node_is_told() -> None:
     seen = Seen((process(memory="anonymous 0=50 1=50"),), free={0: 100 * MIB, 1: 30 * GIB})
     (finding,) = [one for one in grade(machine(), seen, hold()).findings if one.code == "memory-remote"]
-    assert finding.why[-1] == "NUMA 0 is nearly full now: 100 MiB of 64 GiB free"
-    assert "migratepages 40 1 0" in finding.advice
+    assert finding.why.split("; ")[-1] == "NUMA 0 is nearly full now: 100 MiB of 64 GiB free"
+    assert "migratepages 40 1 0" in finding.fix
 
 
 # --- without a grant ------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def test_the_shared_pool(tmp_path: Path, near: str, others: list[str], cpus: str
 def test_gpus_by_any_name(tmp_path: Path, held: dict[str, str], code: str) -> None:
     tree = job(40) | {"proc/40/fd/9": "-> /dev/nvidia0"}
     found = host(tmp_path, tree, hold(**held)).check_hold(hold(**held))
-    leaks = [finding.code for finding in found.verdict.findings if finding.weight.value == "leak"]
+    leaks = [finding.code for finding in found.verdict.findings if finding.severity.value == "error"]
     assert leaks == ([code] if code else [])
 
 

@@ -9,11 +9,12 @@ Rules kept here:
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from numawise.apps.verify.model import Finding, GpuSeen, Seen, Wanted, Weight
+from numawise.apps.verify.model import GpuSeen, Seen, Wanted, job_finding
 from numawise.host.nvml import COMPUTES, OPENED, GpuUse
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import short_address
 from numawise.machine.nearest import GpuPlace, chip_of, placed_gpus
+from numawise.results.finding import Finding, Severity
 from numawise.sets import format_ids
 
 
@@ -63,9 +64,9 @@ def judge_gpus(
             home |= homes.get(pid, 0)
         if gpu.near and home and not gpu.near & home:
             granted = wanted is not None and short_address(gpu.address) in wanted.gpus
-            yield Finding(
+            yield job_finding(
                 "gpu-far",
-                Weight.LEAK,
+                Severity.ERROR,
                 f"{gpu.name} is on NUMA {format_ids(gpu.near)} and the job on NUMA {format_ids(home)}",
                 ("the grant itself is so: nothing nearer was free",) if granted else (),
                 "give it CPUs near to the GPU: numawise run --gpus with the policy single-numa-node"
@@ -74,30 +75,30 @@ def judge_gpus(
             )
         owner = seen.foreign.get(short_address(gpu.address), "") if gpu.address else ""
         if owner:
-            yield Finding(
+            yield job_finding(
                 "gpu-of-another",
-                Weight.LEAK,
+                Severity.ERROR,
                 f"{gpu.name} belongs to {owner}",
                 (f"{_verb(gpu)} by {', '.join(map(str, gpu.pids))}",),
                 "let the job see its own GPUs only: CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES",
             )
         elif wanted is not None and gpu.address and short_address(gpu.address) not in wanted.gpus:
-            yield Finding(
+            yield job_finding(
                 "gpu-not-held",
-                Weight.LEAK,
+                Severity.ERROR,
                 f"{gpu.name} is not part of the hold",
                 (f"{_verb(gpu)} by {', '.join(map(str, gpu.pids))}",),
                 "hold it: numawise run --gpus",
             )
     problems = {process.devices_problem for process in seen.processes if process.devices_problem}
     if problems and not any(gpu.how == COMPUTES for gpu in gpus):
-        yield Finding(
-            "gpus-unread", Weight.NOTE, "which GPUs it has open is not known", tuple(sorted(problems))
+        yield job_finding(
+            "gpus-unread", Severity.INFO, "which GPUs it has open is not known", tuple(sorted(problems))
         )
     lost = [gpu.name for gpu in graded if not gpu.near]
     if lost:
-        yield Finding(
-            "gpu-unplaced", Weight.NOTE, f"which NUMA node {', '.join(lost)} is near to is not known"
+        yield job_finding(
+            "gpu-unplaced", Severity.INFO, f"which NUMA node {', '.join(lost)} is near to is not known"
         )
 
 

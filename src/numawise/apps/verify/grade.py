@@ -22,13 +22,12 @@ from numawise.apps.verify.gpus import gpus_seen, graded_uses, judge_gpus
 from numawise.apps.verify.model import (
     ENOUGH,
     Amounts,
-    Finding,
     GpuSeen,
     Remote,
     Seen,
     Verdict,
     Wanted,
-    Weight,
+    job_finding,
 )
 from numawise.apps.verify.pages import weigh
 from numawise.apps.verify.threads import cpu_list, judge_bound, judge_granted, union
@@ -37,6 +36,7 @@ from numawise.host.placed import Placed
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_by_numa, memory_near, numa_of, open_cpus
 from numawise.render.words import bytes_text, clean, counted
+from numawise.results.finding import RANK, Finding, Severity
 from numawise.sets import bits_of, format_ids
 
 WORDS = {ANONYMOUS: "anonymous memory", HUGE: "huge pages", SHARED: "shared memory"}
@@ -77,8 +77,7 @@ def grade(hardware: Hardware, seen: Seen, wanted: Wanted | None = None) -> Verdi
         *judge_gpus(gpus, graded, homes, wanted, seen),
         *_judge_surroundings(hardware, seen, processes, wanted),
     ]
-    order = list(Weight)
-    findings.sort(key=lambda finding: order.index(finding.weight))
+    findings.sort(key=lambda finding: RANK[finding.severity])
     verdict = Verdict(
         aligned=_aligned(findings),
         sentence="",
@@ -122,9 +121,9 @@ def _own_memory(hardware: Hardware, gpus: Sequence[GpuSeen]) -> int:
 
 
 def _aligned(findings: Sequence[Finding]) -> bool | None:
-    if any(finding.weight is Weight.LEAK for finding in findings):
+    if any(finding.severity is Severity.ERROR for finding in findings):
         return False
-    return None if any(finding.weight is Weight.UNKNOWN for finding in findings) else True
+    return None if any(finding.severity is Severity.WARNING for finding in findings) else True
 
 
 def _judge_pages(
@@ -145,16 +144,16 @@ def _judge_pages(
                 if near
                 else ""
             )
-        yield Finding("memory-remote", Weight.LEAK, text, (*why, *full), advice)
+        yield job_finding("memory-remote", Severity.ERROR, text, (*why, *full), advice)
     hidden = [process for process in processes if process.pages is None] if unknown else []
     if hidden:
         size = sum(size for process in hidden for _, size in process.sizes)
         who = ", ".join(f"{clean(process.name)} ({process.pid})" for process in hidden[:MOST])
         more = f" and {len(hidden) - MOST} more" if len(hidden) > MOST else ""
         problems = tuple(dict.fromkeys(process.pages_problem for process in hidden))
-        yield Finding(
+        yield job_finding(
             "memory-unread",
-            Weight.UNKNOWN,
+            Severity.WARNING,
             f"where {bytes_text(size)} of {who}{more} lie",
             problems,
             "run it as root, or as the user of the job",
@@ -163,9 +162,9 @@ def _judge_pages(
     size = sum(one.size for one in cached)
     whole = sum(size for _, kinds in amounts.table for _, size in kinds)
     if size >= NOTED_FILES and size > (1 - ENOUGH) * whole:
-        yield Finding(
+        yield job_finding(
             "file-pages-remote",
-            Weight.NOTE,
+            Severity.INFO,
             f"{bytes_text(size)} of file pages lie on NUMA {format_ids(bits_of(one.numa for one in cached))}",
             tuple(_remote_text(one) for one in cached[:MOST]),
             "read large files from inside the job first, or drop them from the page cache "
@@ -173,8 +172,10 @@ def _judge_pages(
         )
     garbled = sum(process.pages.garbled for process in processes if process.pages)
     if garbled:
-        yield Finding(
-            "memory-garbled", Weight.NOTE, f"{counted(garbled, 'line')} of numa_maps could not be understood"
+        yield job_finding(
+            "memory-garbled",
+            Severity.INFO,
+            f"{counted(garbled, 'line')} of numa_maps could not be understood",
         )
 
 
@@ -202,9 +203,9 @@ def _judge_surroundings(
     hardware: Hardware, seen: Seen, processes: Sequence[Placed], wanted: Wanted | None
 ) -> Iterator[Finding]:
     for cpus, hold in seen.overlaps:
-        yield Finding(
+        yield job_finding(
             "cpus-granted-twice",
-            Weight.LEAK,
+            Severity.ERROR,
             f"{cpu_list(cpus)} granted to {hold}, too",
             advice="release one of the two",
         )
@@ -217,35 +218,35 @@ def _judge_surroundings(
             for one in seen.strangers[:MOST]
         ]
         left = len(seen.strangers) - MOST
-        yield Finding(
+        yield job_finding(
             "cpus-shared",
-            Weight.NOTE,
+            Severity.INFO,
             f"{counted(len(seen.strangers), 'busy thread')} of others on {cpu_list(cpus)} of the hold",
             (*why, *([f"and {left} more"] if left > 0 else [])),
             "start other work with numawise run as well, or this job with --isolate",
         )
     host = hardware.host
     if host and host.numa_balancing and len(hardware.numa) > 1:
-        yield Finding(
+        yield job_finding(
             "numa-balancing",
-            Weight.NOTE,
+            Severity.INFO,
             "NUMA balancing is on: the kernel samples and moves pages that no policy binds",
             advice="sysctl kernel.numa_balancing=0",
         )
     swapped = sum(process.swapped for process in processes)
     if swapped:
-        yield Finding(
+        yield job_finding(
             "swapped",
-            Weight.NOTE,
+            Severity.INFO,
             f"{bytes_text(swapped)} are swapped out, and lie nowhere now",
             advice="give the job more memory",
         )
     if len(hardware.numa) > 1 and not (wanted and wanted.mems == _memory_nodes(hardware)):
         loose = [process for process in processes if _loose(process, wanted)]
         if loose and wanted:
-            yield Finding(
+            yield job_finding(
                 "memory-unbound",
-                Weight.NOTE,
+                Severity.INFO,
                 f"nothing keeps new memory of {clean(loose[0].name)} ({loose[0].pid}) on NUMA "
                 f"{format_ids(wanted.mems)}",
                 (f"no memory policy, and NUMA {format_ids(loose[0].mems)} are allowed",),
@@ -265,12 +266,12 @@ def _memory_nodes(hardware: Hardware) -> int:
 
 
 def _sentence(hardware: Hardware, verdict: Verdict, graded: Sequence[GpuSeen], *, same: bool) -> str:
-    leaks = [finding.text for finding in verdict.findings if finding.weight is Weight.LEAK]
+    leaks = [finding.message for finding in verdict.findings if finding.severity is Severity.ERROR]
     if leaks:
         return f"not aligned: {'; '.join(leaks)}"
     told = [_threads_text(hardware, verdict)]
     amounts = verdict.amounts
-    unread = [finding.text for finding in verdict.findings if finding.weight is Weight.UNKNOWN]
+    unread = [finding.message for finding in verdict.findings if finding.severity is Severity.WARNING]
     if amounts.own:
         share = f"{percent(amounts.share)} of {bytes_text(amounts.own)}"
         told.append(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from numawise.apps.verify.grade import grade
-from numawise.apps.verify.model import Finding, Seen, Stranger, Verdict, Wanted, Weight
+from numawise.apps.verify.model import Seen, Stranger, Verdict, Wanted, job_finding
 from numawise.apps.verify.sources import GLANCE, HERE, boot_time, busy_threads
 from numawise.apps.verify.threads import cpu_list
 from numawise.errors import InputError
@@ -36,6 +36,7 @@ from numawise.host.placed import (
 )
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_of, short_address
+from numawise.results.finding import Severity
 from numawise.results.hold import HOLD_VARIABLE, Hold
 from numawise.sets import bits_of
 
@@ -326,18 +327,18 @@ def title(hold: Hold) -> str:
 
 def _gone(hold: Hold) -> Verdict:
     owner = hold.owner
-    finding = Finding(
+    finding = job_finding(
         "gone",
-        Weight.LEAK,
+        Severity.ERROR,
         f"no process of container {owner.container[:12]} runs"
         if owner.container
         else f"nothing of it runs any more: process {owner.pid} is gone",
         advice="numawise reap frees what the dead hold",
     )
-    return Verdict(aligned=False, sentence=f"not aligned: {finding.text}", findings=(finding,))
+    return Verdict(aligned=False, sentence=f"not aligned: {finding.message}", findings=(finding,))
 
 
 def _out_of_sight() -> Verdict:
     text = "its processes are in another pid namespace"
-    finding = Finding("out-of-sight", Weight.UNKNOWN, text, advice="run it there, or on the host")
+    finding = job_finding("out-of-sight", Severity.WARNING, text, advice="run it there, or on the host")
     return Verdict(aligned=None, sentence=f"not known: {text}", findings=(finding,))

@@ -1,39 +1,24 @@
 """What a check of a job is made of."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
 from numawise.host.nvml import GpuUse
 from numawise.host.placed import Placed
+from numawise.results.finding import Finding, Severity
 
 ENOUGH = 0.98
 """Share of a job's own pages that must be local."""
 
 
-class Weight(Enum):
-    """How much a finding matters."""
+def job_finding(
+    code: str, severity: Severity, message: str, why: Iterable[str] = (), advice: str = ""
+) -> Finding:
+    """A finding about a job: a word to look for, a clause that can stand in the first sentence, and causes.
 
-    LEAK = "leak"
-    """The job is not where it should be."""
-    UNKNOWN = "unknown"
-    """Something that decides could not be read."""
-    NOTE = "note"
-    """Worth knowing; it does not decide."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was found."""
-
-    code: str
-    """A word to look for, such as ``memory-remote``."""
-    weight: Weight
-    text: str
-    """A clause that can stand in the first sentence."""
-    why: tuple[str, ...] = ()
-    """Where it comes from, a clause each."""
-    advice: str = ""
+    An error: the job is not where it should be.  A warning: something that decides could not be read.
+    """
+    return Finding(code, severity, message, why="; ".join(why), fix=advice)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ Rules kept here:
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from numawise.apps.verify.model import Finding, Seen, Wanted, Weight
+from numawise.apps.verify.model import Seen, Wanted, job_finding
 from numawise.host.placed import Placed, ProcessThread, in_group
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_by_numa, numa_of, open_cpus
 from numawise.render.words import clean, counted
+from numawise.results.finding import Finding, Severity
 from numawise.sets import bits_of, format_ids
 
 MOST = 4
@@ -56,24 +57,24 @@ def judge_granted(
         )
     if count:
         of = counted(total, "thread") if total == 1 else f"{count} of {total} threads"
-        yield Finding(
+        yield job_finding(
             "threads-elsewhere",
-            Weight.LEAK,
+            Severity.ERROR,
             f"{of} may run outside {cpu_list(wanted.cpus)}",
             tuple(_names(group, allowed, why) for (why, allowed), group in astray.items()),
             RUN_IT,
         )
     if late:
-        yield Finding(
+        yield job_finding(
             "ran-elsewhere",
-            Weight.NOTE,
+            Severity.INFO,
             f"{counted(late, 'thread')} last ran outside {cpu_list(wanted.cpus)}, before being bound",
         )
     unused = wanted.cpus & online & ~union(processes) if wanted.alone else 0
     if unused and processes:
-        yield Finding(
+        yield job_finding(
             "cpus-unused",
-            Weight.NOTE,
+            Severity.INFO,
             f"no thread of the job may run on {cpu_list(unused)} of the hold",
             advice="let the program use them (its own pinning is narrower), or hold fewer",
         )
@@ -111,25 +112,25 @@ def judge_bound(
         loose = [thread for thread in process.threads if not online & ~thread.allowed]
         who = f"{clean(process.name)} ({process.pid})"
         if len(loose) == len(process.threads):
-            yield Finding(
+            yield job_finding(
                 "unbound",
-                Weight.LEAK,
+                Severity.ERROR,
                 f"nothing binds {who}: {counted(len(loose), 'thread')} may run on NUMA {format_ids(every)}",
                 advice=RUN_IT,
             )
         elif homes[process.pid] == every:
-            yield Finding(
+            yield job_finding(
                 "spans-all",
-                Weight.NOTE,
+                Severity.INFO,
                 f"threads of {who} are bound all over NUMA {format_ids(every)}: all memory counts as local",
             )
         elif loose:
             bound = 0
             for thread in process.threads:
                 bound |= thread.allowed if thread not in loose else 0
-            yield Finding(
+            yield job_finding(
                 "threads-elsewhere",
-                Weight.LEAK,
+                Severity.ERROR,
                 f"{len(loose)} of {len(process.threads)} threads of {who} may run outside NUMA "
                 f"{format_ids(numa_of(hardware, bound))}",
                 (
