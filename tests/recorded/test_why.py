@@ -34,7 +34,7 @@ def test_refusals_are_explained_and_suggestions_hold(part: int) -> None:
     assert total.refused > 5
     assert total.helped > 0.85 * total.refused  # rare meetings of features are among them
     assert total.started == total.not_started
-    assert sum(total.suggestions.values()) > total.refused
+    assert sum(total.suggestions.values()) >= total.refused
 
 
 # --- the judge itself ----------------------------------------------------------------------------
