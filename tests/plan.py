@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from numawise.apps.check.lint import lint
-from numawise.apps.check.sources import Given as Wanted
 from numawise.apps.plan.kubelet import plan_kubelet
 from numawise.codec.document import read_documents
 from numawise.codec.hardware.assume import assumed
@@ -39,6 +38,7 @@ from numawise.results.finding import Severity
 from numawise.results.plan import GOALS, PlanGoal
 from numawise.rules.check import Refusal
 from numawise.rules.versions import NEWEST, Version, shown
+from tests.check.folder import named
 from tests.machines.sysfs import unpacked
 
 ROOT = Path(__file__).parents[1]
@@ -162,7 +162,7 @@ def lint_errors(text: str, given: Given, version: Version) -> tuple[str, ...]:
         config, machine = Path(scratch, "kubelet.yaml"), Path(scratch, "machine.json")
         config.write_text(text)
         machine.write_text(json.dumps(encode_machine(without_odd_distances(given.machine))))
-        report = lint(Wanted(configs=(str(config),), machines=(str(machine),), version=version))
+        report = lint(**named(configs=(str(config),), machines=(str(machine),), version=version))
     return tuple(f"{one.code}: {one.message}" for one in report.findings if one.severity is Severity.ERROR)
 
 

@@ -21,7 +21,8 @@ from typing import Any
 from numawise.codec.document import Document
 from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.codec.machine import devices_from, machine_from
-from numawise.codec.pod import decode_pods, pod_from
+from numawise.codec.pod import pod_from
+from numawise.codec.workload import decode_pods
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.state import NodeState
 from numawise.errors import InputError

@@ -1,13 +1,13 @@
 """Write a few files, check them, and look at what was found."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from numawise.apps.check.lint import lint
-from numawise.apps.check.sources import Given
+from numawise.inputs.spec import NodeSpec
 from numawise.results.finding import CheckReport, Finding
-from numawise.rules.versions import parse_version
+from numawise.rules.versions import DEFAULT, Version, parse_version
 from tests.check.examples import inside, write
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -24,12 +24,34 @@ def pod(resources: str = "", container: str = "", spec: str = "", name: str = "t
     return "\n".join(lines) + "\n"
 
 
+def named(
+    configs: Sequence[str] = (),
+    machines: Sequence[str] = (),
+    state: str = "",
+    pods: Sequence[str] = (),
+    version: Version = DEFAULT,
+    flags: str = "",
+    config_dir: str = "",
+    bundle: str = "",
+) -> dict[str, Any]:
+    """What ``lint`` and ``sources`` take."""
+    spec = NodeSpec(
+        machine=tuple(machines),
+        kubelet_config=tuple(configs),
+        config_dir=config_dir,
+        kubelet_flags=flags,
+        state=(state,) if state else (),
+        bundle=bundle,
+    )
+    return {"spec": spec, "pods": tuple(pods), "version": version}
+
+
 def check(folder: Path, files: Mapping[str, str], kube: str = "1.36", **given: Any) -> CheckReport:
     """Check the files; pods, configurations, machine and state are told by their names."""
     write(files, folder)
     with inside(folder):
         return lint(
-            Given(
+            **named(
                 configs=tuple(name for name in files if name.startswith("kubelet")),
                 machines=tuple(name for name in files if name.startswith("machine")),
                 state="state" if any(name.startswith("state/") for name in files) else "",

@@ -7,10 +7,10 @@ import pytest
 
 from numawise.apps.check.lint import lint
 from numawise.apps.check.pages import explained
-from numawise.apps.check.sources import Given
-from numawise.inputs.files import load_profile
 from numawise.results.finding import codes
+from numawise.rules.versions import parse_version
 from tests.check.examples import Example, examples, inside, output, write
+from tests.check.folder import named
 
 CODES = codes()
 ROOT = Path(__file__).parent.parent.parent
@@ -89,6 +89,6 @@ def test_select_and_ignore(tmp_path: Path) -> None:
     shown = EXAMPLES["NW410"]
     write(shown.files, tmp_path)
     with inside(tmp_path):
-        given = Given(pods=("pod.yaml",), version=load_profile("1.36").version)
-        assert {one.code for one in lint(given, select=["NW4"]).findings} == {"NW410"}
-        assert lint(given, ignore=["NW41"]).ignored == 1
+        given = named(pods=("pod.yaml",), version=parse_version("1.36"))
+        assert {one.code for one in lint(**given, select=["NW4"]).findings} == {"NW410"}
+        assert lint(**given, ignore=["NW41"]).ignored == 1

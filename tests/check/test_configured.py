@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.check.sources import Given, sources
-from numawise.inputs.config import merged
+from numawise.apps.check.sources import sources
+from numawise.codec.kubelet.effective import merged
 from tests.check.examples import inside, write
-from tests.check.folder import HEAD, STATIC, check, codes, one
+from tests.check.folder import HEAD, STATIC, check, codes, named, one
 
 NO_KIND = 'cpuManagerPolicy: static\nreservedSystemCPUs: "0"\n'
 
@@ -18,7 +18,7 @@ def effective(folder: Path, files: dict[str, str], flags: str = "", **given: obj
     configs = tuple(name for name in files if name.startswith("kubelet.yaml"))
     with inside(folder):
         directory = "d" if (folder / "d").is_dir() else ""
-        read = sources(Given(configs=configs, config_dir=directory, flags=flags, **given))  # type: ignore[arg-type]
+        read = sources(**named(configs=configs, config_dir=directory, flags=flags, **given))  # type: ignore[arg-type]
     (configuration,) = read.configurations
     return {key: value for key, value in configuration.raw.items() if key not in ("apiVersion", "kind")}
 

@@ -153,7 +153,7 @@ def test_text_cannot_steer_the_terminal() -> None:
 @pytest.mark.parametrize(("words", "told"), [
     pytest.param([],                                                        ["nothing to check"],                  id="nothing given"),
     pytest.param(["--kubelet-config", "nosuch.yaml"],                       ["nosuch.yaml", "no such file"],       id="no such file"),
-    pytest.param(["--state", "nosuch"],                                     ["nosuch", "does not exist"],          id="no such folder"),
+    pytest.param(["--state", "nosuch"],                                     ["nosuch", "there is no such file or folder"], id="no such folder"),
     pytest.param(["--config-dir", "nosuch"],                                ["nosuch", "does not exist"],          id="no drop-ins"),
     pytest.param(["--kube", "one", "pod.yaml"],                             ["--kube", "'one'"],                   id="no release"),
     pytest.param(["--upgrade", "1.36", "pod.yaml"],                         ["--upgrade", "1.34:1.36"],            id="half an upgrade"),

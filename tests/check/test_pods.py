@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from numawise.apps.check.lint import lint
-from numawise.apps.check.sources import Given
 from numawise.results.finding import Severity
 from tests.check.examples import inside, write
-from tests.check.folder import HEAD, STATIC, check, codes, one, pod
+from tests.check.folder import HEAD, STATIC, check, codes, named, one, pod
 
 GPU = "nvidia.com/gpu"
 FIXED = f'{{limits: {{cpu: "8", memory: 32Gi, {GPU}: "1"}}}}'
@@ -195,7 +194,7 @@ def test_folders_and_charts(tmp_path: Path) -> None:
     }
     write(files, tmp_path)
     with inside(tmp_path):
-        report = lint(Given(pods=("pods",)))
+        report = lint(**named(pods=("pods",)))
     assert {(finding.code, finding.file) for finding in report.findings} == {
         ("NW430", "pods/a.yaml"),
         ("NW402", "pods/d.yaml"),

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from numawise.apps.check.lint import lint
-from numawise.apps.check.sources import Given
 from numawise.results.finding import CheckReport, Severity
 from numawise.rules.versions import NEWEST, OLDEST
 from tests.check.examples import write
+from tests.check.folder import named
 from tests.check.traces import HEAD
 
 ROOT = Path(__file__).parents[2]
@@ -36,12 +36,12 @@ def codes(report: CheckReport, *severities: Severity) -> set[str]:
 @pytest.mark.parametrize("path", cases("kubelet-config", ".yaml"), ids=lambda path: path.stem)
 def test_configurations(path: Path) -> None:
     for version in RELEASES:
-        alone = lint(Given(configs=(str(path),), version=version))
-        on_machine = lint(Given(configs=(str(path),), machines=(str(MACHINE),), version=version))
+        alone = lint(**named(configs=(str(path),), version=version))
+        on_machine = lint(**named(configs=(str(path),), machines=(str(MACHINE),), version=version))
         assert all(one.file and one.message and one.why and one.fix for one in alone.findings)
         assert all(one.line for one in on_machine.findings if one.file == str(path))
     balances = [one.get("reserved_memory_check", {}).get("balanced") for one in golden(path)]
-    report = lint(Given(configs=(str(path),), version=(1, 36)))
+    report = lint(**named(configs=(str(path),), version=(1, 36)))
     assert ("NW221" in codes(report)) == (False in balances)
     assert "NW002" not in codes(report)
 
@@ -57,7 +57,7 @@ def test_configurations(path: Path) -> None:
     pytest.param("numaresources-op-examples-kubeletconfig", set(),                    id="balanced"),
 ])
 def test_errors_of_configurations(name: str, expected: set[str]) -> None:
-    report = lint(Given(configs=(str(DATA / "kubelet-config" / f"{name}.yaml"),), version=(1, 36)))
+    report = lint(**named(configs=(str(DATA / "kubelet-config" / f"{name}.yaml"),), version=(1, 36)))
     assert codes(report, Severity.ERROR) == expected
 
 
@@ -67,7 +67,7 @@ def test_errors_of_configurations(name: str, expected: set[str]) -> None:
     pytest.param((1, 36), {"NW108"},  id="and those of the old logging"),
 ])
 def test_flags_of_the_seed_document(version: tuple[int, int], expected: set[str]) -> None:
-    report = lint(Given(flags=str(DATA / "kubelet-config" / "seed002-kubelet-env.env"), version=version))
+    report = lint(**named(flags=str(DATA / "kubelet-config" / "seed002-kubelet-env.env"), version=version))
     assert codes(report, Severity.ERROR) == expected
     assert "NW208" in codes(report)
 # fmt: on
@@ -76,8 +76,8 @@ def test_flags_of_the_seed_document(version: tuple[int, int], expected: set[str]
 @pytest.mark.parametrize("path", cases("gpu-pods", ".yaml"), ids=lambda path: path.stem)
 def test_pods(path: Path) -> None:
     for version in RELEASES:
-        lint(Given(pods=(str(path),), machines=(str(MACHINE),), version=version))
-    report = lint(Given(pods=(str(path),), version=(1, 36)))
+        lint(**named(pods=(str(path),), machines=(str(MACHINE),), version=version))
+    report = lint(**named(pods=(str(path),), version=(1, 36)))
     found = codes(report)
     pods = golden(path)
     unlike = [pod for pod in pods if pod["qos_class"] != "Guaranteed" and _devices(pod)]
@@ -97,7 +97,7 @@ def _devices(pod: dict[str, Any]) -> bool:
     pytest.param("kubernetes-e-ray-cluster-auto", {"NW411"}, id="a helper without limits"),
 ])
 def test_findings_of_pods(name: str, expected: set[str]) -> None:
-    report = lint(Given(pods=(str(DATA / "gpu-pods" / f"{name}.yaml"),), version=(1, 36)))
+    report = lint(**named(pods=(str(DATA / "gpu-pods" / f"{name}.yaml"),), version=(1, 36)))
     assert codes(report, Severity.WARNING) == expected
 # fmt: on
 
@@ -106,15 +106,15 @@ def test_findings_of_pods(name: str, expected: set[str]) -> None:
 def test_state_files(path: Path, tmp_path: Path) -> None:
     shutil.copy(path, tmp_path / path.name.partition("--")[0])
     for version in RELEASES:
-        lint(Given(state=str(tmp_path), machines=(str(MACHINE),), version=version))
+        lint(**named(state=str(tmp_path), machines=(str(MACHINE),), version=version))
     if golden(path).get("checksum_valid"):
-        report = lint(Given(state=str(tmp_path), version=(1, 36)))
+        report = lint(**named(state=str(tmp_path), version=(1, 36)))
         assert not codes(report), report.findings
 
 
 def test_a_real_run() -> None:
     folder = DATA / "kubelet-run" / "vm-2s"
-    report = lint(Given(state=str(folder), pods=(str(folder / "pods.json"),), version=(1, 36)))
+    report = lint(**named(state=str(folder), pods=(str(folder / "pods.json"),), version=(1, 36)))
     assert not report.findings
 
 
@@ -161,7 +161,7 @@ def test_reported_failures_are_found(told: dict[str, Any], tmp_path: Path) -> No
     if beside == "aligning":
         config["topologyManagerPolicy"] = "restricted"
     (tmp_path / "kubelet.yaml").write_text(json.dumps({**HEAD, **config}))
-    report = lint(Given(**given))
+    report = lint(**named(**given))
     found = [one for one in report.findings if one.code == code]
     assert found
     assert all(one.severity is Severity.ERROR for one in found)

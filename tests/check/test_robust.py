@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from numawise.apps.check.lint import lint
-from numawise.apps.check.sources import Given
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.kubelet.fields import configuration_of
 from numawise.errors import InputError
 from numawise.render.findings import github, sarif
 from numawise.results.finding import codes
 from tests.check.examples import write
+from tests.check.folder import named
 from tests.check.traces import HEAD
 
 FIELDS = sorted(configuration_of().fields)
@@ -96,7 +96,7 @@ def test_there_is_an_answer(config: Any, pod: Any, state: Any, version: int, mac
             machines = (str(folder / "machine.yaml"),)
         try:
             report = lint(
-                Given(
+                **named(
                     configs=(str(folder / "kubelet.yaml"),),
                     pods=(str(folder / "pod.yaml"),),
                     state=str(folder / "state"),

@@ -12,12 +12,12 @@ from numawise.apps.check.machine import machine_findings
 from numawise.apps.check.pods import pod_findings
 from numawise.apps.check.sources import Sources
 from numawise.codec.document import Document
+from numawise.codec.kubelet.effective import configured
 from numawise.codec.kubelet.forms import Found
 from numawise.codec.machine import devices_from, machine_from
 from numawise.codec.pod import pod_from
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.state import NodeState
-from numawise.inputs.config import configured
 from numawise.inputs.pods import PodSource, read_manifest
 from numawise.machine.hardware import hardware_of
 from numawise.machine.model import DevicePlugin, Machine

@@ -207,7 +207,7 @@ def test_a_bundle_stands_for_the_node(capsys: Capture, tmp_path: Path, new: Path
     pytest.param(["pod", "--image", "x", "--command", "'"],                          ["--command", "quot"],               id="half a command"),
     pytest.param(["pod", "--image", "x", "k.yaml"],                                  ["--image is for a new pod"],        id="both"),
     pytest.param(["pod", "k.yaml"],                                                  ["k.yaml"],                          id="no pod"),
-    pytest.param(["pod", "--image", "x", "--state", "."],                            ["--state", "--machine"],            id="state without machine"),
+    pytest.param(["pod", "--image", "x", "--state", "."],                            [".", "has no kubelet state files"],            id="state without machine"),
     pytest.param(["pod", "--image", "x", "--cpus", "4", "--memory", "1Gi", "--gpus", "1", "--shm", "2Gi"], ["--shm", "leaves nothing of 1Gi"], id="too much shared memory"),
 ])  # fmt: skip
 def test_bad_input(tmp_path: Path, words: list[str], told: list[str]) -> None:

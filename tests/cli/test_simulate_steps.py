@@ -156,7 +156,7 @@ def test_the_table_has_numbers_and_times(capsys: pytest.CaptureFixture[str], tmp
     ("- add: small.yaml\n- add: small.yaml\n- remove: small", ["steps.yaml:3", "could be several pods", "default/small#2"]),
     ("- devices: {nvidia.com/gpux: {gone: all}}",       ["steps.yaml:1: [0]", "no device plugin for nvidia.com/gpux", "nvidia.com/gpu"]),
     ("- devices: {nvidia.com/gpu: {gone: gpu9}}",       ["steps.yaml:1: [0]", "no device 'gpu9'", "gpu0, gpu1, gpu2"]),
-    ("- restart: {config: small.yaml}",                 ["small.yaml:3: metadata", 'unknown field "metadata"']),
+    ("- restart: {config: small.yaml}",                 ["small.yaml:1", "has no kubelet configuration in it"]),
 ])  # fmt: skip
 def test_steps_that_cannot_happen(
     text: str, words: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -205,7 +205,7 @@ def test_a_bundle_has_everything(capsys: Capture, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "told"), [
-    pytest.param(["show", "nowhere"],                                  ["nowhere", "does not exist"],            id="no folder"),
+    pytest.param(["show", "nowhere"],                                  ["nowhere", "there is no such file or folder"], id="no folder"),
     pytest.param(["show", "empty"],                                    ["empty", "has no kubelet state files"],  id="an empty folder"),
     pytest.param(["show", "machine.yaml"],                             ["machine.yaml", "is not a kubelet state file"], id="another file"),
     pytest.param(["verify", "state", "--kube", "1.9"],                 ["--kube", "1.9"],                        id="an old release"),

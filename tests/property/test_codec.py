@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from numawise.codec.document import Document, read_documents
 from numawise.codec.machine import decode_machine, encode_machine, machine_from
-from numawise.codec.pod import decode_pods, pod_from, unique_uids
+from numawise.codec.pod import pod_from, unique_uids
+from numawise.codec.workload import decode_pods
 from numawise.errors import InputError
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.request.defaults import RawPod

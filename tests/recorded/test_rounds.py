@@ -14,7 +14,7 @@ import pytest
 
 from numawise.codec.document import Document
 from numawise.codec.machine import decode_machine
-from numawise.codec.pod import decode_pods
+from numawise.codec.workload import decode_pods
 from numawise.engine.admit import Admitted, Rejected
 from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import defaulted

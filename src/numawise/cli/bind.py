@@ -16,7 +16,7 @@ from numawise.apps.launch.bind import (
     start,
 )
 from numawise.apps.launch.ranks import MODES, TooFew
-from numawise.cli.options import BeforeDashes, command_of, output_option, required_command
+from numawise.cli.options import BeforeDashes, command_of, machine_option, output_option, required_command
 from numawise.errors import InputError
 from numawise.host.child import find_command
 
@@ -63,7 +63,7 @@ Exit status: that of COMMAND; 127 not found, 126 not executable, 1 too few cores
 @click.option("--local-size", type=click.IntRange(1, 65535), metavar="N", help="Ranks on this host.")
 @click.option("--rank-variable", metavar="NAME", default="", help="Variable that has the rank on this host.")
 @click.option("--dry-run", is_flag=True, help="Show what each rank would get, and start nothing.")
-@click.option("--machine", metavar="MACHINE", help="With --dry-run: another machine, by file, name or words.")
+@machine_option("With --dry-run: another machine than this one.")
 @output_option("text", "json", words="Form of --dry-run.")
 @click.option("-v", "--verbose", is_flag=True, help="Report on standard error what this rank got.")
 @click.pass_context
@@ -79,7 +79,7 @@ def command(
     local_size: int | None,
     rank_variable: str,
     dry_run: bool,
-    machine: str | None,
+    machine: tuple[str, ...],
     output: str,
     verbose: bool,
 ) -> int:
@@ -102,7 +102,7 @@ def command(
         rank=local_rank,
         size=local_size,
         variable=rank_variable,
-        machine=machine or "",
+        machine=machine,
     )
     found = prepare(asked, environment, all_ranks=dry_run)
     if isinstance(found, TooFew):

@@ -2,17 +2,24 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from numawise import __version__
-from numawise.cli.options import bundle_option, output_option
+from numawise.cli.options import (
+    node_options,
+    node_spec,
+    output_option,
+    pods_argument,
+    say_remarks,
+    several_configs,
+)
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
     from numawise.results.finding import CheckReport
-    from numawise.rules.versions import Profile, Version
+    from numawise.rules.versions import Version
 
 
 @click.command(
@@ -30,51 +37,19 @@ Examples:
 A comment '# numawise: ignore NW221' silences a code on its line, the next line, or, at the top, the file.
 Exit status: 0 no errors, 1 errors (with --strict: or warnings), 2 bad input."""
 )
-@click.option(
-    "--kubelet-config",
-    "configs",
-    multiple=True,
-    metavar="FILE",
-    help="A KubeletConfiguration, or an object that carries one; several are several kubelets.",
-)
-@click.option("--config-dir", metavar="DIR", help="The kubelet's drop-in directory: *.conf, by name.")
-@click.option(
-    "--kubelet-flags",
-    "flags",
-    metavar="TEXT|FILE",
-    help="The kubelet's command line, a file of variables with it, or its systemd unit.",
-)
-@click.option(
-    "--machine",
-    "machines",
-    multiple=True,
-    metavar="FILE",
-    help="The machine: a machine file, a folder with its /sys, or what lscpu, nvidia-smi and others print.",
-)
-@click.option("--state", metavar="DIR", help="The kubelet's state files, as in /var/lib/kubelet.")
-@bundle_option
-@click.option(
-    "--kube",
-    metavar="VERSION",
-    help="The release of the kubelet, such as 1.31 or v1.34.2.  [default: the newest that is known]",
-)
+@several_configs
+@node_options("kubelet_config")
 @click.option("--upgrade", metavar="OLD:NEW", help="Also tell what an upgrade changes, such as 1.34:1.36.")
 @click.option("--ignore", metavar="CODES", help="Leave these out: NW115,NW4 (the start of a code is enough).")
 @click.option("--select", metavar="CODES", help="Tell only of these.")
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
 @click.option("--explain", metavar="CODE", help="Tell what a code is about, and leave.")
 @output_option("text", "json", "sarif", "github")
-@click.argument("pods", nargs=-1, metavar="[PODS]...")
+@pods_argument
 @click.pass_context
 def command(
     context: click.Context,
-    configs: Sequence[str],
-    config_dir: str | None,
-    flags: str | None,
-    machines: Sequence[str],
-    state: str | None,
-    bundle: str | None,
-    kube: str | None,
+    /,
     upgrade: str | None,
     ignore: str | None,
     select: str | None,
@@ -82,54 +57,38 @@ def command(
     explain: str | None,
     output: str,
     pods: Sequence[str],
+    **node: Any,  # noqa: ANN401 - the options of a node
 ) -> int:
     """Find what a kubelet would refuse, in its own words, and what it accepts and will hurt.
 
     Everything is judged together: the configuration on the machine, with the state files it would start on,
-    and the pods on all that.  Whatever is not given is not judged.  PODS are files with Pods, Deployments,
-    Jobs, Lists, or any object with pod templates inside, or folders of them; - reads standard input.
+    and the pods on all that.  Whatever is not given is not judged.
+
+    PODS are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates, such as
+    those of Ray, Kubeflow and Volcano, or names of pods of the bundle; - reads standard input.
     """
     from numawise.apps.check.lint import lint  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.check.pages import explained  # noqa: PLC0415
-    from numawise.apps.check.sources import Given  # noqa: PLC0415
+    from numawise.inputs.bundle import open_bundle  # noqa: PLC0415
+    from numawise.inputs.spec import NodeSpec, read_release  # noqa: PLC0415
+    from numawise.rules.versions import Profile  # noqa: PLC0415
 
     if explain:
         click.echo(explained(explain), nl=False)
         return 0
-    if sum(path == "-" for path in (*configs, *machines, *pods)) > 1:
-        raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
-    if not (configs or config_dir or flags or machines or state or bundle or pods):
+    spec = node_spec(node, *pods)
+    if spec == NodeSpec(kube=spec.kube, node_name=spec.node_name) and not pods:
         raise InputError("nothing to check", advice="give --kubelet-config, --machine, --state or pods")
     ways = _upgrade(upgrade)
-    profile = _profile(kube, bundle, ways)
-    if profile.remark:
-        click.echo(f"numawise: {profile.remark}", err=True)
-    given = Given(
-        configs=tuple(configs),
-        config_dir=config_dir or "",
-        flags=flags or "",
-        machines=tuple(machines),
-        state=state or "",
-        pods=tuple(pods),
-        bundle=bundle or "",
-        version=profile.version,
-    )
-    report = lint(given, ignore=_codes(ignore), select=_codes(select), upgrade=ways)
+    if ways is not None and not spec.kube and not spec.bundle:
+        profile = Profile(ways[0])
+    else:
+        profile = read_release(spec.kube, open_bundle(spec.bundle) if spec.bundle else None)
+    say_remarks([profile.remark] if profile.remark else [])
+    report = lint(spec, pods, profile.version, ignore=_codes(ignore), select=_codes(select), upgrade=ways)
+    say_remarks(report.remarks)
     _show(report, output, context)
     return 1 if report.failed(strict=strict) else 0
-
-
-def _profile(kube: str | None, bundle: str | None, upgrade: "tuple[Version, Version] | None") -> "Profile":
-    """The release that is named; else that of the bundle, or the one that is upgraded from."""
-    from numawise.inputs.bundle import open_bundle  # noqa: PLC0415
-    from numawise.inputs.files import load_profile  # noqa: PLC0415
-    from numawise.rules.versions import DEFAULT, Profile  # noqa: PLC0415
-
-    if kube is not None:
-        return load_profile(kube)
-    if bundle:
-        return open_bundle(bundle).profile()
-    return Profile(upgrade[0] if upgrade else DEFAULT)
 
 
 def _codes(text: str | None) -> tuple[str, ...]:
@@ -143,14 +102,14 @@ def _codes(text: str | None) -> tuple[str, ...]:
 
 
 def _upgrade(text: str | None) -> "tuple[Version, Version] | None":
-    from numawise.inputs.files import load_profile  # noqa: PLC0415
+    from numawise.inputs.spec import read_release  # noqa: PLC0415
 
     if not text:
         return None
     old, colon, new = text.partition(":")
-    if not colon:
+    if not colon or not old or not new:
         raise InputError(f"{text!r} is no pair of releases", field="--upgrade", advice="write 1.34:1.36")
-    return load_profile(old, "--upgrade").version, load_profile(new, "--upgrade").version
+    return read_release(old, field="--upgrade").version, read_release(new, field="--upgrade").version
 
 
 def _show(report: "CheckReport", output: str, context: click.Context) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from numawise.cli.options import BeforeDashes, Teller, required_command, say
+from numawise.cli.options import BeforeDashes, Teller, machine_option, required_command, say
 from numawise.cli.placing import placement_options, request_of, seconds, wait_option
 from numawise.results.plain import API_VERSION
 
@@ -45,7 +45,7 @@ def container_command(engine: str) -> click.Command:
     @click.option(
         "--print", "--dry-run", "dry", is_flag=True, help="Print the command; run nothing and hold nothing."
     )
-    @click.option("--machine", metavar="FILE", help="Another machine than this one (with --print).")
+    @machine_option("With --print: another machine than this one.")
     @click.option("-q", "--quiet", is_flag=True, help="Do not say what the container got.")
     @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="For --print.")
     @click.pass_context

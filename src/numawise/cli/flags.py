@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from numawise.cli.options import output_option
+from numawise.cli.options import machine_option, output_option
 from numawise.cli.placing import placement_options, request_of
 
 FORMATS = ("numactl", "taskset", "docker", "podman", "systemd", "slurm", "kubernetes", "env")
@@ -34,11 +34,15 @@ Exit status: 0; 1 no room, 2 bad input or more than the machine has, 3 host, 4 l
     show_default="all",
     help="For which program; may be given several times.",
 )
-@click.option(
-    "--machine", metavar="MACHINE", help="Another machine, by file, name or words; nothing runs on it."
-)
+@machine_option("Another machine than this one; nothing runs on it.")
 @output_option("text", "json")
-def command(hold: str, formats: tuple[str, ...], machine: str | None, output: str, **options: Any) -> int:  # noqa: ANN401 - click's
+def command(
+    hold: str,
+    formats: tuple[str, ...],
+    machine: tuple[str, ...],
+    output: str,
+    **options: Any,  # noqa: ANN401 - click's
+) -> int:
     """Print where a job would go, or a hold is, in the words of other programs.
 
     Nothing is held by this: what runs with these flags is not in the ledger, and others may get the same.
@@ -62,7 +66,7 @@ def command(hold: str, formats: tuple[str, ...], machine: str | None, output: st
         raise InputError("cannot be used together", field=f"--hold and {flag}", advice="give one of them")
     settings = read_settings()
     request = request_of(options, settings.policy)
-    capacity, found = found_placement(request, hold, machine or "", settings, os.environ)
+    capacity, found = found_placement(request, hold, machine, settings, os.environ)
     if isinstance(found, NoRoom):
         for line in telling.no_room_lines(found, capacity):
             click.echo(f"numawise: {line}", err=True)

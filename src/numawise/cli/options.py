@@ -1,7 +1,7 @@
 """Options that several commands share, and what launchers print on standard error."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,6 +9,7 @@ import click
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
+    from numawise.inputs.spec import NodeSpec
     from numawise.results.placement import Capacity, NoRoom, Started
 
 
@@ -20,14 +21,100 @@ def output_option(*forms: str, words: str = "Form of the answer.") -> Callable[[
 
 
 # --------------------------------------------------------------------------------------------------
-# The option by which commands take a bundle.
+# Which node is meant: the same options with the same forms in every command (docs/reference/inputs.md).
 
 
-bundle_option = click.option(
-    "--bundle",
-    metavar="FILE",
-    help="A node as 'numawise bundle' collected it: machine, configuration, state files and release at once.",
-)
+def machine_option(words: str = "") -> Callable[[Any], Any]:
+    """``--machine``, in every form; ``words``: what is special about it in a command."""
+    forms = (
+        "The machine: a machine file, saved hardware, a NodeResourceTopology, prints of lscpu, nvidia-smi "
+        "and others (several become one), a folder with its /sys, a bundle, a name from "
+        "'numawise machine list', a description like '2s 4n 64c 8gpu', or 'this'."
+    )
+    return click.option(
+        "--machine", multiple=True, metavar="MACHINE", help=f"{words} {forms}" if words else forms
+    )
+
+
+def _config_option(words: str) -> Callable[[Any], Any]:
+    return click.option(
+        "--kubelet-config",
+        multiple=True,
+        metavar="FILE",
+        help="A KubeletConfiguration, part of one, what /configz answers, a bundle, or an object that has "
+        f"one inside (OpenShift, kubeadm, kind, k3s, Talos, eksctl, kops, …).{words}",
+    )
+
+
+NODE_OPTIONS: dict[str, Callable[[Any], Any]] = {
+    "machine": machine_option(),
+    "kubelet_config": _config_option(""),
+    "config_dir": click.option(
+        "--config-dir", default="", metavar="DIR", help="The kubelet's drop-in directory: *.conf, by name."
+    ),
+    "kubelet_flags": click.option(
+        "--kubelet-flags",
+        default="",
+        metavar="TEXT|FILE",
+        help="The kubelet's command line, a file of variables with it, or its systemd unit.",
+    ),
+    "state": click.option(
+        "--state",
+        multiple=True,
+        metavar="DIR|FILE",
+        help="State files of the kubelet: its directory, as /var/lib/kubelet, or the files themselves.",
+    ),
+    "bundle": click.option(
+        "--bundle",
+        default="",
+        metavar="FILE",
+        help="A node as 'numawise bundle' collected it: machine, configuration, state, pods and release.",
+    ),
+    "kube": click.option(
+        "--kube",
+        default="",
+        metavar="VERSION",
+        help="The Kubernetes release of the kubelet, such as 1.31 or v1.34.2.  "
+        "[default: the bundle's, or the newest known]",
+    ),
+    "node_name": click.option(
+        "--node-name",
+        default="",
+        metavar="NAME",
+        help="The node's name in the cluster: pods of other nodes are left out of a list of pods.",
+    ),
+}
+several_configs = _config_option("  Several are several kubelets.")
+
+
+def node_options(*without: str) -> Callable[[Any], Any]:
+    """All options that name a node, but for these; ``node_spec`` takes them out of a command's arguments."""
+
+    def decorate(command: Any) -> Any:  # noqa: ANN401 - click's
+        for name in reversed([name for name in NODE_OPTIONS if name not in without]):
+            command = NODE_OPTIONS[name](command)
+        return command
+
+    return decorate
+
+
+def node_spec(arguments: dict[str, Any], *others: str | None, **instead: Any) -> "NodeSpec":  # noqa: ANN401 - click's
+    """Take what was named of a node out of a command's arguments; ``others`` may be standard input, too."""
+    from numawise.inputs.spec import NodeSpec, check_stdin  # noqa: PLC0415 - keeps --help quick
+
+    given = {name: arguments.pop(name) for name in NODE_OPTIONS if name in arguments}
+    spec = NodeSpec(**{**given, **instead})
+    check_stdin(*spec.words, *others)
+    return spec
+
+
+def say_remarks(remarks: Iterable[str]) -> None:
+    """What a person should know, on standard error."""
+    for remark in remarks:
+        click.echo(f"numawise: {remark}", err=True)
+
+
+pods_argument = click.argument("pods", nargs=-1, metavar="[PODS]...")
 
 
 # --------------------------------------------------------------------------------------------------

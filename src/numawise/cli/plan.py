@@ -3,14 +3,14 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from numawise.cli.options import bundle_option, output_option
+from numawise.cli.options import node_options, node_spec, output_option, pods_argument, say_remarks
 
 if TYPE_CHECKING:
-    from numawise.apps.plan.node_input import NodeGiven
+    from numawise.inputs.spec import NodeInput, NodeSpec
     from numawise.results.plan import KubeletPlace, SwitchPlan
 
 GOALS = ("training", "inference", "latency")
@@ -33,16 +33,10 @@ Examples:
 \b
 Exit status: 0; 2 bad input.""",
 )
-@click.option(
-    "--machine",
-    metavar="MACHINE",
-    help="A machine file, a name or words as show takes them, or 'this' for the machine we run on.",
-)
-@bundle_option
+@node_options("kubelet_config", "config_dir", "kubelet_flags", "state", "node_name")
 @click.option(
     "--goal", type=click.Choice(GOALS), default="training", show_default=True, help="What the node is for."
 )
-@click.option("--kube", metavar="VERSION", help="The Kubernetes release of the kubelet, such as 1.31.")
 @click.option(
     "--reserve-cpus", type=int, metavar="N", help="Keep at least so many CPUs for the system, as whole cores."
 )
@@ -63,16 +57,14 @@ Exit status: 0; 2 bad input.""",
 )
 @click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
 def kubelet(
-    machine: str | None,
-    bundle: str | None,
     goal: str,
-    kube: str | None,
     reserve_cpus: int | None,
     reserve_memory: str | None,
     hugepages: Sequence[str],
     alpha: bool,
     output: str,
     out: str | None,
+    **named: Any,  # noqa: ANN401 - the options of a node
 ) -> int:
     """Print a KubeletConfiguration for a machine, each line with its reason.
 
@@ -86,30 +78,28 @@ def kubelet(
     from numawise.render.plan import kubelet_plan_data, kubelet_plan_yaml  # noqa: PLC0415
     from numawise.results.plan import PlanGoal  # noqa: PLC0415
 
-    node = _node(machine=machine, kube=kube, bundle=bundle)
-    given = node.the_machine()
+    node = _node(node_spec(named))
     plan_goal = PlanGoal(
         goal=goal,
-        version=node.profile.version,
+        version=node.version,
         cpus=reserve_cpus,
         memory=None if reserve_memory is None else parse_size(reserve_memory, "--reserve-memory"),
         alpha=alpha,
         hugepages=pages_given(hugepages),
     )
-    plan = plan_kubelet(given.machine, plan_goal, given.hardware)
+    plan = plan_kubelet(node.machine, plan_goal, node.hardware)
     if output == "yaml":
-        _print(kubelet_plan_yaml(plan, given.hardware), out)
+        _print(kubelet_plan_yaml(plan, node.hardware), out)
     else:
-        _print(to_json(kubelet_plan_data(plan, given.hardware)), out)
+        _print(to_json(kubelet_plan_data(plan, node.hardware)), out)
     return 0
 
 
-def _node(**named: str | None) -> "NodeGiven":
-    from numawise.apps.plan.node_input import NodeNamed  # noqa: PLC0415 - keeps --help quick
+def _node(spec: "NodeSpec") -> "NodeInput":
+    from numawise.inputs.spec import read_node  # noqa: PLC0415 - keeps --help quick
 
-    node = NodeNamed(**named).opened()
-    if node.profile.remark:
-        click.echo(f"numawise: {node.profile.remark}", err=True)
+    node = read_node(spec)
+    say_remarks(node.remarks)
     return node
 
 
@@ -135,13 +125,14 @@ Examples:
 \b
 Exit status: 0; 1 a pod would be refused afterwards, or the kubelet does not start; 2 bad input.""",
 )
-@click.option("--state", metavar="DIR", help="State files of the kubelet.")
+@node_options("kubelet_config", "config_dir", "kubelet_flags", "node_name")
 @click.option(
-    "--machine", metavar="MACHINE", help="A machine file, a name or words as show takes them, or 'this'."
+    "--node-name",
+    "--node",
+    default="",
+    metavar="NAME",
+    help="The node's name in the cluster, for the commands.",
 )
-@bundle_option
-@click.option("--kube", metavar="VERSION", help="The Kubernetes release of the kubelet, such as 1.31.")
-@click.option("--node", default="", metavar="NAME", help="The node's name in the cluster.")
 @click.option(
     "--kubelet-dir",
     default="/var/lib/kubelet",
@@ -163,15 +154,11 @@ Exit status: 0; 1 a pod would be refused afterwards, or the kubelet does not sta
 @output_option("text", "json", "yaml")
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
-@click.argument("pods", nargs=-1, metavar="[PODS]...")
+@pods_argument
 @click.pass_context
 def switch(
     context: click.Context,
-    state: str | None,
-    machine: str | None,
-    bundle: str | None,
-    kube: str | None,
-    node: str,
+    /,
     kubelet_dir: str,
     config_path: str,
     service: str,
@@ -180,11 +167,15 @@ def switch(
     old: str,
     new: str,
     pods: Sequence[str],
+    **named: Any,  # noqa: ANN401 - the options of a node
 ) -> int:
     """Steps from one kubelet configuration to another, without a kubelet that refuses to start.
 
     Which state files must be removed is asked of the simulated kubelet; so is which of the PODS would be
-    refused afterwards.  OLD may be a bundle of the node.
+    refused afterwards.  OLD and NEW are configurations in any form; OLD may be a bundle of the node.
+
+    PODS are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates, such as
+    those of Ray, Kubeflow and Volcano, or names of pods of the bundle; - reads standard input.
     """
     from numawise.apps.plan.switch import switch_script  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.plan.switch_sources import load_switch  # noqa: PLC0415
@@ -193,10 +184,12 @@ def switch(
     from numawise.render.plan import switch_plan_data  # noqa: PLC0415
     from numawise.results.plan import KubeletPlace  # noqa: PLC0415
 
-    bundle = bundle or (old if is_bundle(old) else None)
-    given = _node(machine=machine, state=state, kube=kube, bundle=bundle)
-    place = KubeletPlace(node or given.name, kubelet_dir.rstrip("/") or "/", config_path, service)
+    if is_bundle(old) and not named["bundle"]:
+        named["bundle"] = old
+    given = _node(node_spec(named, *pods))
+    place = KubeletPlace(given.name, kubelet_dir.rstrip("/") or "/", config_path, service)
     loaded = load_switch(old, new, given, pods)
+    say_remarks(loaded.remarks)
     plan = loaded.switch
     bad = bool(plan.refusal) or any(one.refused for one in plan.pods)
     if script is not None and not plan.refusal:
@@ -266,15 +259,7 @@ Exit status: 0 admitted and aligned (or not tried), 1 not, 2 bad input.""",
 )
 @click.option("--health", default="", metavar="PATH", help="Path that tells whether a service is well.")
 @click.option("--goal", type=click.Choice(GOALS), help="What the pod is for.  [default: by its kind]")
-@click.option(
-    "--machine", metavar="MACHINE", help="A machine file, a name or words as show takes them, or 'this'."
-)
-@click.option(
-    "--kubelet-config", metavar="FILE", help="The node's configuration.  [default: as plan kubelet writes it]"
-)
-@click.option("--state", metavar="DIR", help="State files of the node; what is taken there is taken.")
-@bundle_option
-@click.option("--kube", metavar="VERSION", help="The Kubernetes release of the kubelet, such as 1.31.")
+@node_options("node_name")
 @output_option("yaml", "json", words="Manifests with comments, or all of the plan as JSON.")
 @click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
 @click.argument("files", nargs=-1, metavar="[FILES]...")
@@ -292,18 +277,15 @@ def pod(
     port: int | None,
     health: str,
     goal: str | None,
-    machine: str | None,
-    kubelet_config: str | None,
-    state: str | None,
-    bundle: str | None,
-    kube: str | None,
     output: str,
     out: str | None,
     files: Sequence[str],
+    **named: Any,  # noqa: ANN401 - the options of a node
 ) -> int:
     """Turn flags, or manifests, into pods that get CPUs, memory and GPUs of the same NUMA nodes.
 
-    FILES are Pods, Deployments, StatefulSets, Jobs or Lists of them; without, a new pod is made of the flags.
+    FILES are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates; without
+    any, a new pod is made of the flags.
     What was changed, why, and what came of a trial on the machine stands in comments.
     """
     from numawise.apps.plan.pod_sources import PodFlags, load_pod_plan  # noqa: PLC0415 - keeps --help quick
@@ -325,7 +307,7 @@ def pod(
         health=health,
         goal=goal,
     )
-    node = _node(machine=machine, kubelet_config=kubelet_config, state=state, kube=kube, bundle=bundle)
+    node = _node(node_spec(named, *files))
     plan = load_pod_plan(flags, files, node)
     _print(pod_plan_text(plan) if output == "yaml" else to_json(pod_plan_data(plan)), out)
     return 0 if plan.good else 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from numawise.cli.options import BeforeDashes, Teller, required_command
+from numawise.cli.options import BeforeDashes, Teller, machine_option, required_command
 from numawise.cli.placing import placement_options, request_of, seconds, wait_option
 
 EXAMPLES = """\b
@@ -34,9 +34,7 @@ Exit status: that of the job; 1 no room, 2 bad input or more than the machine ha
     help="How the job is kept to its grant; otherwise the best that this host allows.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done; hold nothing.")
-@click.option(
-    "--machine", metavar="MACHINE", help="For --dry-run: a machine file, or one that 'show' knows by name."
-)
+@machine_option("With --dry-run: another machine than this one.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what the job got.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="For --dry-run.")
 @click.pass_context

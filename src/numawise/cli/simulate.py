@@ -1,11 +1,15 @@
 """``numawise simulate``: what kubelets would do with these pods on these machines."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from numawise.cli.options import bundle_option, output_option
+from numawise.cli.options import node_options, node_spec, output_option, pods_argument
 from numawise.errors import InputError
+
+if TYPE_CHECKING:
+    from numawise.inputs.spec import NodeSpec
 
 DRAWINGS = ("svg", "html")
 
@@ -27,22 +31,7 @@ Examples:
 Exit status: 0 all admitted (with --compare, --compare-kube: nothing changes), 1 some not (something changes;
 not even one copy of --fill), 2 bad input (also: the kubelet would not start), 130 interrupted."""
 )
-@click.option(
-    "--machine",
-    metavar="FILE",
-    help="The machine: CPUs, NUMA nodes, devices (YAML or JSON); a name from 'numawise machine list', words "
-    "like 2s-4n-64c-8gpu, or 'this'.",
-)
-@click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration (YAML or JSON).")
-@click.option(
-    "--state", metavar="DIR", help="State files of a kubelet to begin with; their pods are taken as running."
-)
-@bundle_option
-@click.option(
-    "--kube",
-    metavar="VERSION",
-    help="The Kubernetes release of the kubelet, such as 1.31 or v1.34.2; the newest known if not given.",
-)
+@node_options()
 @click.option(
     "--steps",
     metavar="FILE",
@@ -92,15 +81,11 @@ not even one copy of --fill), 2 bad input (also: the kubelet would not start), 1
 @output_option("text", "json", "yaml", *DRAWINGS, words="Form of the answer; svg and html are the map.")
 @click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar.")
-@click.argument("pods", nargs=-1, metavar="[PODS]...")
+@pods_argument
 @click.pass_context
 def command(
     context: click.Context,
-    machine: str | None,
-    kubelet_config: str | None,
-    state: str | None,
-    bundle: str | None,
-    kube: str | None,
+    /,
     steps: str | None,
     fills: Sequence[str],
     most: int,
@@ -113,19 +98,17 @@ def command(
     out: str | None,
     quiet: bool,
     pods: Sequence[str],
+    **node: Any,  # noqa: ANN401 - the options of a node
 ) -> int:
     """Admit the pods in order, exactly as the kubelet's managers would, and show who gets what.
 
-    PODS are files with Pods, Deployments, StatefulSets, DaemonSets, Jobs or Lists of them, several documents
-    in a file if need be; - reads standard input.
+    PODS are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates, such as
+    those of Ray, Kubeflow and Volcano, or names of pods of the bundle; - reads standard input.
     """
     from numawise.cli import simulating as ways  # noqa: PLC0415
-    from numawise.inputs.node import Named  # noqa: PLC0415 - keeps --help quick
 
-    if sum(path == "-" for path in (machine, kubelet_config, steps, other, *fills, *pods)) > 1:
-        raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
-    named = Named(machine, kubelet_config, state, bundle, kube)
-    _check(named.machine, named.config, bundle, nodes)
+    named = node_spec(node, steps, other, *fills, *pods)
+    _check(named, nodes)
     wanted = {
         "--nodes": bool(nodes),
         "--compare": other is not None,
@@ -161,9 +144,9 @@ def command(
     return ways.simulate_one(asked)
 
 
-def _check(machine: str | None, config: str | None, bundle: str | None, nodes: Sequence[str]) -> None:
-    if bundle is not None or nodes:
+def _check(named: "NodeSpec", nodes: Sequence[str]) -> None:
+    if named.bundle or nodes:
         return
-    for name, value in (("--machine", machine), ("--kubelet-config", config)):
-        if value is None:
+    for name, given in (("--machine", bool(named.machine)), ("--kubelet-config", named.has_config)):
+        if not given:
             raise click.UsageError(f"Missing option '{name}'.")

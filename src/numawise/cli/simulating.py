@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from numawise.apps.simulate.scenario import run_scenario, script
+from numawise.cli.options import say_remarks
 from numawise.codec.output import to_json, to_yaml
 from numawise.codec.steps import Timed, read_steps, template_of
 from numawise.errors import InputError
-from numawise.inputs.files import load_pods
-from numawise.inputs.node import Named, NodeSource, booted, source_of
+from numawise.inputs.config import read_config
+from numawise.inputs.pods import PodsInput, read_pods
+from numawise.inputs.spec import NodeInput, NodeSpec, read_node, start_node
 from numawise.render import simulation as simulate_told
 from numawise.render.progress import progress_bar
 from numawise.render.table import table
@@ -30,7 +32,7 @@ class Asked:
     """What was given on the command line."""
 
     context: click.Context
-    named: Named
+    named: NodeSpec
     pods: tuple[str, ...]
     steps: str | None
     fills: tuple[str, ...]
@@ -43,9 +45,9 @@ class Asked:
 
 def simulate_one(asked: Asked) -> int:
     """Pods and steps on one node."""
-    source = source_of(asked.named)
-    _say(source.remark)
-    happening = _script(asked)
+    source = read_node(asked.named)
+    say_remarks(source.remarks)
+    happening = _script(asked, source)
     run = _run(asked, source, happening)
     steps = asked.steps is not None
     if asked.output in ("json", "yaml"):
@@ -61,13 +63,13 @@ def compare_configs(asked: Asked, other: str) -> int:
     """The same under two configurations."""
     from numawise.apps.simulate import configs as versus  # noqa: PLC0415 - few ask for it
 
-    source = source_of(asked.named)
-    second = source_of(replace(asked.named, config=other))
-    _say(source.remark)
-    happening = _script(asked)
+    source = read_node(asked.named)
+    second = replace(source, config_input=read_config(other))
+    say_remarks(dict.fromkeys((*source.remarks, *second.remarks)))
+    happening = _script(asked, source)
     one = _run(asked, source, happening)
     runs = (one, _run(asked, second, () if one.interrupted else happening))
-    names = _apart(source.config_place, other)
+    names = _apart(source.configuration.name, other)
     interrupted = any(each.interrupted for each in runs)
     if asked.output != "text":
         _write_data(asked, versus.comparison_data(*runs, names, source.machine))
@@ -92,33 +94,29 @@ def compare_releases(asked: Asked, releases: str) -> int:
     """The same pods in two releases."""
     from numawise.compare.attribution import Pair  # noqa: PLC0415
     from numawise.compare.releases import Case, compare  # noqa: PLC0415
-    from numawise.inputs.bundle import open_bundle  # noqa: PLC0415
-    from numawise.inputs.files import load_config_file, load_profile, load_state, refuse_unknown  # noqa: PLC0415
-    from numawise.inputs.machine import read_machine  # noqa: PLC0415
+    from numawise.inputs.spec import read_release  # noqa: PLC0415
     from numawise.render import comparison as told  # noqa: PLC0415 - few ask for it
 
-    named = asked.named
-    if named.kube is not None:
+    if asked.named.kube:
         raise InputError("--kube and --compare-kube exclude each other", advice="give one of them")
     texts = releases.split(",")
-    if len(texts) != 2:
+    if len(texts) != 2 or not all(text.strip() for text in texts):
         raise InputError(
             f"{releases!r} is not two versions", field="--compare-kube", advice="such as 1.34,1.36"
         )
-    old, new = (load_profile(text.strip(), "--compare-kube") for text in texts)
+    old, new = (read_release(text.strip(), field="--compare-kube") for text in texts)
     remarks = tuple(dict.fromkeys(one.remark for one in (old, new) if one.remark))
     for remark in remarks:
         _say(remark)
-    bundle = open_bundle(named.bundle) if named.bundle else None
-    if named.config is None and bundle is not None:
-        file = bundle.config_file()
-    else:
-        file = load_config_file(named.config or "")
-        refuse_unknown(file, (old.version, new.version))
-    state = load_state(named.state).texts if named.state else bundle.texts if bundle else {}
-    machine = bundle.machine() if bundle and not named.machine else read_machine(named.machine or "").machine
-    case = Case(machine, state, load_pods(asked.pods))
-    changes = compare(case, Pair(old.version, new.version, file.value, file.value))
+    source = read_node(asked.named)
+    config = source.configuration
+    raws = [config.raw(one.version) for one in (old, new)]
+    for one, another in ((old, new), (new, old)):
+        config.config(one.version, another.version)
+    pods = source.pods(asked.pods)
+    say_remarks((*source.remarks[1 if source.profile.remark else 0 :], *pods.remarks))
+    case = Case(source.machine, source.texts, pods.pods)
+    changes = compare(case, Pair(old.version, new.version, raws[0], raws[1]))
     count = len(case.pods)
     if asked.output != "text":
         _write_data(asked, told.comparison_data(changes, count, old.version, new.version, remarks))
@@ -141,7 +139,9 @@ def simulate_nodes(asked: Asked, nodes: Sequence[str], choice: str) -> int:
     from numawise.render import fleet as told  # noqa: PLC0415 - few ask for it
 
     fleet = fleet_of(groups_of(nodes, asked.named, _say), choice)
-    pods = load_pods(asked.pods)
+    read = read_pods(asked.pods, node=asked.named.node_name)
+    say_remarks(read.remarks)
+    pods = read.pods
     with progress_bar(sys.stderr, "pods", len(pods), shown=not asked.quiet) as progress:
         send(fleet, pods, progress)
     result = fleet.result()
@@ -160,20 +160,21 @@ def simulate_nodes(asked: Asked, nodes: Sequence[str], choice: str) -> int:
 # --- what happens -----------------------------------------------------------------------------
 
 
-def _script(asked: Asked) -> tuple[Timed, ...]:
-    pods = load_pods(asked.pods) if asked.pods else ()
+def _script(asked: Asked, source: NodeInput) -> tuple[Timed, ...]:
+    pods = source.pods(asked.pods) if asked.pods else PodsInput(())
+    say_remarks(pods.remarks)
     steps = read_steps(asked.steps) if asked.steps is not None else ()
     fills = []
     for path in asked.fills:
-        pod = template_of(load_pods([path]))
+        pod = template_of(source.pods([path]).pods)
         if pod is None:
             raise InputError("holds pods that differ", file=path, advice="give one pod to make copies of")
         fills.append(Fill(pod))
-    return script(pods, steps, fills)
+    return script(pods.pods, steps, fills)
 
 
-def _run(asked: Asked, source: NodeSource, happening: Sequence[Timed]) -> ScenarioRun:
-    node = booted(source)
+def _run(asked: Asked, source: NodeInput, happening: Sequence[Timed]) -> ScenarioRun:
+    node = start_node(source)
     if node.files.forgotten:
         _say(f"warning: {source.state_place}: {node.files.forgotten}")
     total = sum(len(getattr(one.act, "pods", ())) for one in happening)
@@ -194,7 +195,7 @@ def _apart(first: str, second: str) -> tuple[str, str]:
 # --- what is said -----------------------------------------------------------------------------
 
 
-def _one_text(asked: Asked, source: NodeSource, run: ScenarioRun, *, steps: bool) -> None:
+def _one_text(asked: Asked, source: NodeInput, run: ScenarioRun, *, steps: bool) -> None:
     with _Text(asked) as text:
         rows = simulate_told.table_rows(run, steps=steps)
         if rows:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from numawise.cli.options import bundle_option
+from numawise.cli.options import machine_option, node_options, node_spec, say_remarks
 
 if TYPE_CHECKING:
     from numawise.apps.state.change import Change
-    from numawise.inputs.state import Loaded
+    from numawise.inputs.spec import StateInput
     from numawise.node.state.folder import Against, StateFolder
     from numawise.results.finding import Finding
 
@@ -22,27 +22,14 @@ RESETS = ("cpu", "memory", "devices", "all")
 
 def _sources(function: Command) -> Command:
     """The options that say what the files are compared with."""
-    options = (
-        bundle_option,
-        click.option(
-            "--machine",
-            metavar="MACHINE",
-            help="The machine: a machine file, a name or words as show takes them, or 'this'.",
-        ),
-        click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration (YAML or JSON)."),
-        click.option(
-            "--pods",
-            multiple=True,
-            metavar="FILE",
-            help="The pods of the node, as kubectl get pods -A -o json prints them; - is standard input.",
-        ),
-        click.option(
-            "--kube", metavar="VERSION", help="The Kubernetes release of the kubelet, such as 1.31."
-        ),
+    pods = click.option(
+        "--pods",
+        multiple=True,
+        metavar="FILE",
+        help="The pods of the node, as kubectl get pods -A -o json prints them; - is standard input.",
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
+    made: Command = node_options("state")(pods(function))
+    return made
 
 
 def _output(*forms: str) -> Callable[[Command], Command]:
@@ -56,7 +43,7 @@ def _output(*forms: str) -> Callable[[Command], Command]:
     )
 
 
-DIR = click.argument("directory", default=DIRECTORY, metavar="[DIR]")
+DIR = click.argument("state", nargs=-1, metavar="[DIR|FILE]...")
 
 
 @click.group()
@@ -95,18 +82,17 @@ def show(
     /,
     output: str,
     width: int | None,
-    directory: str,
     **given: Any,  # noqa: ANN401 - the options of _sources
 ) -> int:
     """Show who holds what: the files, a table, and a map of the machine.
 
-    DIR is the kubelet's directory, /var/lib/kubelet if not given, a copy of it, a single file, or a bundle.
+    DIR is the kubelet's directory, /var/lib/kubelet if not given, a copy of it, its files, or a bundle.
     """
     from numawise.apps.state.summary import summarized  # noqa: PLC0415 - keeps --help quick
     from numawise.render import state as tell  # noqa: PLC0415
     from numawise.render.picture.layout import picture  # noqa: PLC0415
 
-    loaded = _read(directory, **given)
+    loaded = _read(given)
     folder, against = loaded.folder, loaded.against
     if output in ("json", "yaml"):
         _data("KubeletState", summarized(folder, against), output)
@@ -156,7 +142,6 @@ def verify_files(
     context: click.Context,
     /,
     output: str,
-    directory: str,
     **given: Any,  # noqa: ANN401 - the options of _sources
 ) -> int:
     """Check checksums, overlaps, policies, pods that are gone, and drift against the machine.
@@ -166,7 +151,7 @@ def verify_files(
     from numawise.apps.state.summary import reported  # noqa: PLC0415 - keeps --help quick
     from numawise.node.state.lint import verify  # noqa: PLC0415
 
-    loaded = _read(directory, **given)
+    loaded = _read(given)
     folder, against = loaded.folder, loaded.against
     report = reported(folder, against, verify(folder, against))
     if output == "text":
@@ -228,7 +213,6 @@ def repair_files(
     write: bool,
     even_if_running: bool,
     output: str,
-    directory: str,
     **given: Any,  # noqa: ANN401 - the options of _sources
 ) -> int:
     """Repair what is named, and nothing else; shown first, done with --write.
@@ -238,7 +222,7 @@ def repair_files(
     """
     from numawise.apps.state.repair import Asked, repair, reset_names  # noqa: PLC0415
 
-    loaded = _read(directory, **given)
+    loaded = _read(given)
     folder, against = loaded.folder, loaded.against
     asked = Asked(
         drop=tuple(drop),
@@ -271,9 +255,7 @@ Exit status: 0 done (or it can be done), 1 something cannot be converted, 2 bad 
 @click.option(
     "--pod-level-managers", is_flag=True, help="That release runs with the gate PodLevelResourceManagers."
 )
-@click.option(
-    "--machine", metavar="MACHINE", help="Tells on which NUMA nodes devices are that have none recorded."
-)
+@machine_option("Tells on which NUMA nodes devices are that have none recorded.")
 @click.option(
     "--pods", multiple=True, metavar="FILE", help="Pods, to look up containers that are known by id alone."
 )
@@ -285,13 +267,11 @@ Exit status: 0 done (or it can be done), 1 something cannot be converted, 2 bad 
 def convert_files(
     release: str,
     pod_level_managers: bool,
-    machine: str | None,
-    pods: Sequence[str],
     out: str | None,
     write: bool,
     even_if_running: bool,
     output: str,
-    directory: str,
+    **given: Any,  # noqa: ANN401 - machine, pods and state files
 ) -> int:
     """Bring the files into the form of another release; what that has no room for is told as lost."""
     from numawise.apps.state.change import write_copies  # noqa: PLC0415 - keeps --help quick
@@ -300,7 +280,7 @@ def convert_files(
 
     if out is not None and write:
         raise InputError("--out and --write exclude each other", advice="give one of them")
-    loaded = _read(directory, machine=machine, pods=pods, kube=release, field="--to")
+    loaded = _read({**given, "kube": release}, "--to")
     folder, against = loaded.folder, loaded.against
     change = convert(folder, against, gate=pod_level_managers)
     if out is not None:
@@ -314,12 +294,13 @@ def convert_files(
 # --- what the commands share -----------------------------------------------------------------
 
 
-def _read(directory: str, **given: Any) -> "Loaded":  # noqa: ANN401 - the options, as click has them
-    from numawise.inputs.state import load  # noqa: PLC0415 - keeps --help quick
+def _read(given: dict[str, Any], field: str = "--kube") -> "StateInput":
+    from numawise.inputs.spec import read_state_of  # noqa: PLC0415 - keeps --help quick
 
-    loaded = load(directory, **given)
-    if loaded.remark:
-        click.echo(f"numawise: {loaded.remark}", err=True)
+    pods = given.pop("pods")
+    given["state"] = given["state"] or (DIRECTORY,)
+    loaded = read_state_of(node_spec(given, *pods), pods, field)
+    say_remarks(loaded.remarks)
     return loaded
 
 

@@ -1,15 +1,17 @@
 """``numawise why``: why a pod was refused, and the smallest changes that would let it in."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from numawise.cli.options import bundle_option, output_option
+from numawise.cli.options import node_options, node_spec, output_option, pods_argument, say_remarks
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
-    from numawise.apps.why.files import Explained
+    from numawise.apps.why.nodes import Explained
+    from numawise.inputs.spec import NodeInput, NodeSpec
 
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 
@@ -31,9 +33,7 @@ Examples:
 Exit status: 0 admitted, 1 rejected (also: the kubelet would not start), 2 bad input (also: no log),
 5 the cluster cannot be asked."""
 )
-@click.option("--machine", metavar="FILE", help="The machine: CPUs, NUMA nodes, devices (YAML or JSON).")
-@click.option("--kubelet-config", metavar="FILE", help="A KubeletConfiguration (YAML or JSON).")
-@click.option("--state", metavar="DIR", help="State files of the kubelet; their pods are taken as running.")
+@node_options()
 @click.option(
     "--node",
     "nodes",
@@ -41,11 +41,9 @@ Exit status: 0 admitted, 1 rejected (also: the kubelet would not start), 2 bad i
     metavar="FILE|DIR",
     help="Another node it could go to: a bundle, or a folder with machine.yaml, kubelet.yaml, state files.",
 )
-@bundle_option
 @click.option("--kubeconfig", metavar="FILE", help="With pod/NAME: how to reach the cluster.")
 @click.option("--context", "cluster", metavar="NAME", help="With pod/NAME: the context of the kubeconfig.")
 @click.option("-n", "--namespace", metavar="NAME", help="With pod/NAME: its namespace.")
-@click.option("--kube", metavar="VERSION", help="The Kubernetes release of the kubelet, such as 1.31.")
 @click.option(
     "--hints",
     multiple=True,
@@ -75,19 +73,15 @@ Exit status: 0 admitted, 1 rejected (also: the kubelet would not start), 2 bad i
     metavar="COLUMNS",
     help="Width of the text.  [default: the terminal's; 100 where there is none]",
 )
-@click.argument("pods", nargs=-1, metavar="[PODS]...")
+@pods_argument
 @click.pass_context
 def command(
     context: click.Context,
-    machine: str | None,
-    kubelet_config: str | None,
-    state: str | None,
+    /,
     nodes: Sequence[str],
-    bundle: str | None,
     kubeconfig: str | None,
     cluster: str | None,
     namespace: str | None,
-    kube: str | None,
     hints: Sequence[str],
     policy: str | None,
     numa: int | None,
@@ -98,69 +92,112 @@ def command(
     output: str,
     width: int | None,
     pods: Sequence[str],
+    **node: Any,  # noqa: ANN401 - the options of a node
 ) -> int:
     """Explain why a pod is rejected: which resource decided, on which NUMA node, by how much.
 
     Then the hints of every resource, how they were merged, what the policy demands, and the smallest changes
-    after which the pod is admitted, each tried by simulation.  PODS are files as simulate takes them; they
-    are admitted in order, and each that is rejected is explained.  With --bundle they may be names of its
-    pods; without any, those are explained that its kubelet refused.  pod/NAME is a pod of a cluster.
+    after which the pod is admitted, each tried by simulation.  Pods are admitted in order, and each that is
+    rejected is explained; with --bundle and without pods, those are explained that its kubelet refused.
+    pod/NAME is a pod of a cluster.
+
+    PODS are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates, such as
+    those of Ray, Kubeflow and Volcano, or names of pods of the bundle; - reads standard input.
     """
-    from numawise.apps.why.files import Explained, NodeFiles, explain_files  # noqa: PLC0415
-    from numawise.inputs.files import load_profile  # noqa: PLC0415 - keeps --help quick
-    from numawise.rules.versions import DEFAULT, Profile  # noqa: PLC0415
-
-    profile = load_profile(kube) if kube is not None else Profile(DEFAULT)
-    if profile.remark:
-        click.echo(f"numawise: {profile.remark}", err=True)
-    from numawise.cli.why_node import NodeFlags, explain_node, release_in, wants_cluster  # noqa: PLC0415
-
-    beside_node = (machine, kubelet_config, state, nodes, kube, pods)
-    flags = NodeFlags(bundle, kubeconfig, cluster, namespace, *beside_node)
-    if not logs and not hints and (wants_cluster(flags) or bundle is not None):
-        return _told(explain_node(flags), output, width, context.color)
+    spec = node_spec(node, *logs, *pods)
     if logs:
-        from numawise.cli.why_log import LogFlags, explain_log  # noqa: PLC0415
-
         if hints or nodes:
             raise InputError("--log goes with neither --hints nor --node", advice="leave these out")
-        kube = kube or (release_in(bundle) if bundle else None)
-        beside = (machine or bundle, kubelet_config or bundle, state or bundle, pods, policy, numa, kube)
-        return explain_log(context, LogFlags(logs, pod, since, everything, *beside), output, width)
+        from numawise.cli.why_log import LogFlags, explain_log  # noqa: PLC0415 - keeps --help quick
+
+        flags = LogFlags(logs, pod, since, everything, spec, pods, policy, numa)
+        return explain_log(context, flags, output, width)
     if pod is not None or since is not None or everything:
         raise InputError("--pod, --since and --all go with --log", advice="name the log with --log FILE")
     if hints:
-        _only_hints(machine, kubelet_config, state, bundle, *nodes, *pods)
+        _only_hints(spec, *nodes, *pods)
+        from numawise.apps.why.nodes import Explained  # noqa: PLC0415
         from numawise.apps.why.pasted import explain_pasted  # noqa: PLC0415
+        from numawise.inputs.spec import read_release  # noqa: PLC0415
 
         if policy is None:
             raise InputError("is missing", field="--policy", advice=f"one of {', '.join(POLICIES)}")
-        done = Explained((explain_pasted(policy, hints, numa, profile.version),))
-    else:
-        if policy is not None or numa is not None:
-            advice = "the policy is in --kubelet-config"
-            raise InputError("--policy and --numa go with --hints", advice=advice)
-        if machine is None or kubelet_config is None or not pods:
-            given = {"--machine": machine, "--kubelet-config": kubelet_config, "PODS": pods}
-            missing = next(name for name, value in given.items() if not value)
+        profile = read_release(spec.kube)
+        say_remarks([profile.remark] if profile.remark else [])
+        return _told(
+            Explained((explain_pasted(policy, hints, numa, profile.version),)), output, width, context
+        )
+    if policy is not None or numa is not None:
+        advice = "the policy is in --kubelet-config"
+        raise InputError("--policy and --numa go with --hints", advice=advice)
+    return _told(
+        _explained(spec, pods, nodes, Access(kubeconfig, cluster, namespace)), output, width, context
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach a cluster."""
+
+    kubeconfig: str | None
+    context: str | None
+    namespace: str | None
+
+
+def _explained(spec: "NodeSpec", pods: Sequence[str], nodes: Sequence[str], access: Access) -> "Explained":
+    """Explain pods of a cluster, or on the node that was named."""
+    from pathlib import Path  # noqa: PLC0415 - keeps --help quick
+
+    from numawise.apps.why.live import live_name  # noqa: PLC0415
+    from numawise.apps.why.nodes import explain_on  # noqa: PLC0415
+    from numawise.inputs.spec import read_node  # noqa: PLC0415
+
+    live = [word for word in pods if live_name(word) and not Path(word).exists()]
+    if live and len(live) != len(pods):
+        other = next(word for word in pods if word not in live)
+        raise InputError(
+            f"{live[0]} is of a cluster, and {other} is a file", advice="ask for one kind at once"
+        )
+    if not live and (access.kubeconfig or access.context or access.namespace):
+        raise InputError("--kubeconfig, --context and --namespace go with pod/NAME", advice="name the pod so")
+    if live:
+        return _live(read_node(spec), live, access)
+    if not spec.bundle:
+        given = {"--machine": spec.machine, "--kubelet-config": spec.has_config, "PODS": pods}
+        missing = next((name for name, value in given.items() if not value), "")
+        if missing:
             advice = "give --machine, --kubelet-config and pods, or --bundle, or --policy and --hints"
             raise InputError("is missing", field=missing, advice=advice)
-        if sum(path == "-" for path in (machine, kubelet_config, *pods)) > 1:
-            raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
-        source = NodeFiles(machine, kubelet_config, state)
-        done = explain_files(source, pods, nodes, profile.version)
-    return _told(done, output, width, context.color)
+    elif spec.state:
+        raise InputError("--state and --bundle exclude each other", advice="the bundle has state files")
+    node = read_node(spec)
+    say_remarks(node.remarks)
+    return explain_on(node, pods, nodes)
 
 
-def _told(done: "Explained", output: str, width: int | None, color: bool | None) -> int:
+def _live(node: "NodeInput", words: Sequence[str], access: Access) -> "Explained":
+    from numawise.apps.why.live import live_name, look_up  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.why.live_explained import explain_live  # noqa: PLC0415
+    from numawise.apps.why.nodes import Explained  # noqa: PLC0415
+    from numawise.kube.client import Cluster, access_to  # noqa: PLC0415
+
+    say_remarks(node.remarks)
+    with Cluster(access_to(access.kubeconfig or "", access.context or "")) as cluster:
+        namespace = access.namespace or cluster.namespace
+        found = [explain_live(look_up(cluster, namespace, live_name(word)), node) for word in words]
+    return Explained(tuple(found))
+
+
+def _told(done: "Explained", output: str, width: int | None, context: click.Context) -> int:
+    say_remarks(done.remarks)
     for warning in done.warnings:
         click.echo(f"numawise: warning: {warning}", err=True)
-    _show(done, output, width, color)
+    _show(done, output, width, context.color)
     return 0 if done.admitted else 1
 
 
-def _only_hints(*others: str | None) -> None:
-    if any(others):
+def _only_hints(spec: "NodeSpec", *others: str) -> None:
+    if others or spec.machine or spec.has_config or spec.state or spec.bundle:
         raise InputError("--hints are explained by themselves", advice="leave out the machine and the pods")
 
 

@@ -3,10 +3,14 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-from numawise.errors import InputError
+from numawise.cli.options import say_remarks
+
+if TYPE_CHECKING:
+    from numawise.inputs.spec import NodeSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +21,10 @@ class LogFlags:
     pod: str | None
     since: str | None
     everything: bool
-    machine: str | None
-    kubelet_config: str | None
-    state: str | None
+    node: "NodeSpec"
     pods: Sequence[str]
     policy: str | None
     numa: int | None
-    kube: str | None
 
 
 def explain_log(context: click.Context, flags: LogFlags, output: str, width: int | None) -> int:
@@ -37,16 +38,14 @@ def explain_log(context: click.Context, flags: LogFlags, output: str, width: int
         parse_since,
         read_log,
     )
-    from numawise.inputs.files import load_profile  # noqa: PLC0415
+    from numawise.inputs.spec import read_node  # noqa: PLC0415
     from numawise.render.logs import reading  # noqa: PLC0415
 
-    given = [*flags.logs, flags.machine, flags.kubelet_config, *flags.pods]
-    if sum(path == "-" for path in given) > 1:
-        raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
-    version = load_profile(flags.kube).version if flags.kube is not None else None
     now = datetime.now()  # noqa: DTZ005 - a log tells the time of its node
     since = parse_since(flags.since, now) if flags.since is not None else None
-    beside = load_beside(flags.machine, flags.kubelet_config, flags.state, flags.pods, version)
+    node = read_node(flags.node)
+    say_remarks(node.remarks)
+    beside = load_beside(node, flags.pods)
     wanted = LogFilter(flags.pod or "", since, flags.everything)
     size = Source(flags.logs).size
     shown = sys.stderr.isatty()

@@ -2,9 +2,7 @@
 
 Rules kept here:
 
-1. ``decode_pods`` reads what a person wrote.  Objects that make pods become their pods,
-   numbered from 0; objects of Kubernetes that make none give none; any other kind is refused.
-   An object without a kind that has ``spec.containers`` is a pod.
+1. ``pod_object`` reads what a person wrote; objects that make pods are opened by ``codec.workload``.
 2. Fields that decide nothing are ignored.  A field that Kubernetes does not know is refused
    where it may be a misspelt one that decides.
 3. What the API server refuses is refused in its words, judged after its defaulting: names,
@@ -37,48 +35,20 @@ from numawise.request.model import (
 )
 from numawise.strconv import quote
 
-# Where a kind keeps its pod template, and the number of pods made from it.
-TEMPLATES: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "Deployment":            (("spec",), "replicas"),
-    "StatefulSet":           (("spec",), "replicas"),
-    "ReplicaSet":            (("spec",), "replicas"),
-    "ReplicationController": (("spec",), "replicas"),
-    "DaemonSet":             (("spec",), ""),
-    "Job":                   (("spec",), "parallelism"),
-    "CronJob":               (("spec", "jobTemplate", "spec"), "parallelism"),
-    "PodTemplate":           ((), ""),
-}  # fmt: skip
-SUPPORTED = ("Pod", *TEMPLATES, "List")
-OWN_GROUPS = frozenset({"apps", "batch", "autoscaling", "policy", "extensions"})
-MOST_REPLICAS = 100_000
 
-
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """A table of names, written as text."""
     return frozenset(text.split())
 
 
-PODLESS = _words("""
-    Binding ConfigMap ControllerRevision Endpoints Event HorizontalPodAutoscaler Ingress LimitRange Namespace
-    Node PersistentVolume PersistentVolumeClaim PodDisruptionBudget PodSecurityPolicy ResourceQuota Secret
-    Service ServiceAccount
-""")
-TOP_READ = _words("kind metadata spec status template")
+TOP_READ = words("kind metadata spec status template")
 TOP_FIELDS = TOP_READ | {"apiVersion"}
-METADATA_READ = _words("name generateName namespace uid")
-METADATA_FIELDS = METADATA_READ | _words("""
+METADATA_READ = words("name generateName namespace uid")
+METADATA_FIELDS = METADATA_READ | words("""
     annotations clusterName creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers
     generation labels managedFields ownerReferences resourceVersion selfLink
 """)
-OWNER_READ = _words("replicas parallelism completions template jobTemplate ordinals")
-OWNER_FIELDS = OWNER_READ | _words("""
-    activeDeadlineSeconds backoffLimit backoffLimitPerIndex completionMode concurrencyPolicy
-    failedJobsHistoryLimit failedPodsLimit managedBy manualSelector maxFailedIndexes metadata minReadySeconds
-    paused persistentVolumeClaimRetentionPolicy podFailurePolicy podManagementPolicy podReplacementPolicy
-    progressDeadlineSeconds revisionHistoryLimit schedule selector serviceName spec startingDeadlineSeconds
-    strategy successPolicy successfulJobsHistoryLimit suspend timeZone ttlSecondsAfterFinished updateStrategy
-    volumeClaimTemplates
-""")
-SPEC_FIELDS = _words("""
+SPEC_FIELDS = words("""
     activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy
     enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname
     hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy
@@ -87,13 +57,13 @@ SPEC_FIELDS = _words("""
     setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations
     topologySpreadConstraints volumes workloadRef
 """)
-CONTAINER_FIELDS = _words("""
+CONTAINER_FIELDS = words("""
     args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe
     resizePolicy resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce
     terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir
 """)
 RESOURCE_FIELDS = ("requests", "limits", "claims")
-FOR_QUOTAS = _words("""
+FOR_QUOTAS = words("""
     configmaps limits.cpu limits.ephemeral-storage limits.memory persistentvolumeclaims pods
     replicationcontrollers requests.cpu requests.ephemeral-storage requests.memory requests.storage
     resourcequotas secrets services services.loadbalancers services.nodeports storage
@@ -123,36 +93,9 @@ SUBDOMAIN_RULE = (
 WITH_PREFIX = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 
 
-def decode_pods(document: Document) -> tuple[RawPod, ...]:
-    """Read the pods of an object, or of a list of objects."""
-    return pods_in(document.root)
-
-
-def pods_in(part: Part, kind: str = "") -> tuple[RawPod, ...]:
-    """Likewise of a part of a document; ``kind``: what it is where it does not say."""
-    waiting: list[tuple[Part, str]] = [(part, kind)]
-    pods: list[RawPod] = []
-    while waiting:
-        part, inherited = waiting.pop()
-        value = part.mapping(what="a Kubernetes object")
-        kind = part.at("kind").text() if "kind" in value else inherited
-        if not kind and isinstance(part.at("spec", "containers").value, list):
-            kind = "Pod"
-        if kind.endswith("List"):
-            items = part.at("items").items("a list of objects")
-            waiting.extend((item, kind.removesuffix("List")) for item in reversed(items))
-        elif kind == "Pod":
-            pods.append(_pod(part))
-        elif kind in TEMPLATES:
-            pods.extend(_templated(part, kind))
-        elif not _podless(kind, part):
-            raise _unsupported(kind, part.at("kind"))
-    return tuple(pods)
-
-
-def pod_in(spec: Part, name: str, owner: str = "") -> RawPod:
+def pod_in(spec: Part, name: str, owner: str = "", namespace: str = "default") -> RawPod:
     """Read a pod out of a pod spec, wherever that stands."""
-    return _filled(RawPod(f"default/{name}", name, (), owner=owner), spec)
+    return _filled(RawPod(f"{namespace}/{name}", name, (), namespace=namespace, owner=owner), spec)
 
 
 def unique_uids(pods: Iterable[RawPod]) -> tuple[RawPod, ...]:
@@ -196,7 +139,7 @@ def pod_from(value: Mapping[str, Any]) -> RawPod:
             qos=(value.get("status") or {}).get("qosClass") or "",
         )
     except (KeyError, TypeError, AttributeError, ValueError) as problem:
-        _pod(Document(value).root)  # mostly finds the better words
+        pod_object(Document(value).root)  # mostly finds the better words
         raise InputError(f"is not a pod: {type(problem).__name__}: {problem}") from None
 
 
@@ -226,25 +169,10 @@ def quantity(value: object) -> Quantity:
 # --- objects ------------------------------------------------------------------------------
 
 
-def _podless(kind: str, part: Part) -> bool:
-    """An object of Kubernetes itself that makes no pods."""
-    version = part.at("apiVersion").value
-    group = version.rpartition("/")[0] if isinstance(version, str) else ""
-    return group.endswith(".k8s.io") or (kind in PODLESS and (not group or group in OWN_GROUPS))
-
-
-def _unsupported(kind: str, part: Part) -> InputError:
-    supported = f"supported are {', '.join(SUPPORTED)}"
-    if not kind:
-        return part.error("is missing", f"give a Kubernetes object; {supported}")
-    near = meant(kind, SUPPORTED, 0.8)
-    question = f'did you mean "{near}"? ' if near else ""
-    return part.error(f"objects of kind {shown(kind)} are not supported", f"{question}{supported}")
-
-
-def _pod(part: Part) -> RawPod:
-    _misspelt(part, TOP_FIELDS, TOP_READ)
-    namespace, name, uid = _names(part, "" if "kind" in part.mapping() else "pod")
+def pod_object(part: Part) -> RawPod:
+    """Read an object of kind Pod."""
+    misspelt(part, TOP_FIELDS, TOP_READ)
+    namespace, name, uid = object_names(part, "" if "kind" in part.mapping() else "pod")
     part.at("status").mapping(what="the pod's status")
     qos = part.at("status", "qosClass")
     if qos.value not in (None, "", GUARANTEED, BURSTABLE, BEST_EFFORT):
@@ -256,37 +184,11 @@ def _pod(part: Part) -> RawPod:
     return _filled(pod, part.at("spec"))
 
 
-def _templated(part: Part, kind: str) -> list[RawPod]:
-    """The pods that a workload makes."""
-    _misspelt(part, TOP_FIELDS, TOP_READ)
-    steps, counted = TEMPLATES[kind]
-    owner = part.at(*steps)
-    for i in range(1, len(steps) + 1):
-        _misspelt(part.at(*steps[:i]), OWNER_FIELDS, OWNER_READ)
-    namespace, name, _ = _names(part)
-    owner.at("ordinals").mapping()
-    count = _count(owner.at(counted), 1) if counted else 1
-    if counted == "parallelism":
-        count = min(count, _count(owner.at("completions"), count))
-    first = _count(owner.at("ordinals", "start"), 0) if kind == "StatefulSet" else 0
-    template = owner.at("template")
-    if template.value is None:
-        raise template.error("Required value", "give the workload a pod template")
-    _misspelt(template, TOP_FIELDS, TOP_READ)
-    pod = _filled(RawPod("", name, (), namespace=namespace, owner=f"{kind} {name}"), template.at("spec"))
-    numbered = (f"{name}-{i}" for i in range(first, first + count))
-    return [replace(pod, uid=f"{namespace}/{each}", name=each) for each in numbered]
-
-
-def _count(part: Part, default: int) -> int:
-    return default if part.value is None else part.integer(0, MOST_REPLICAS)
-
-
-def _names(part: Part, fallback: str = "") -> tuple[str, str, str]:
+def object_names(part: Part, fallback: str = "") -> tuple[str, str, str]:
     """Namespace, name and uid of an object."""
     metadata = part.at("metadata")
     metadata.mapping(what="the object's metadata")
-    _misspelt(metadata, METADATA_FIELDS, METADATA_READ)
+    misspelt(metadata, METADATA_FIELDS, METADATA_READ)
     parts = {key: metadata.at(key) for key in METADATA_READ}
     given = {key: "" if found.value is None else found.text() for key, found in parts.items()}
     name = given["name"] or (f"{given['generateName']}0" if given["generateName"] else fallback)
@@ -297,7 +199,7 @@ def _names(part: Part, fallback: str = "") -> tuple[str, str, str]:
     return namespace, name, given["uid"] or f"{namespace}/{name}"
 
 
-def _misspelt(part: Part, known: frozenset[str], read: frozenset[str]) -> None:
+def misspelt(part: Part, known: frozenset[str], read: frozenset[str]) -> None:
     """Refuse a key that is not known but looks like one that is read here (rule 2)."""
     for key in part.mapping():
         if key not in known and meant(key, read):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.document import Document, Part, read_file, shown
-from numawise.codec.pod import pods_in
+from numawise.codec.workload import pods_in
 from numawise.errors import suggestion
 from numawise.request.defaults import RawPod
 from numawise.results.simulation import (

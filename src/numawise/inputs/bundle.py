@@ -7,34 +7,36 @@ Rules kept here:
 3. The kubelet's release is the bundle's own, unless somebody names another.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from numawise.codec.bundle import manifest as parts
-from numawise.codec.bundle.archive import MANIFEST, is_bundle, read_members
+from numawise.codec.bundle.archive import MANIFEST, read_members
 from numawise.codec.bundle.manifest import Manifest, read_manifest
 from numawise.codec.bundle.pods import is_refusal
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
+from numawise.codec.checkpoint.look import look
 from numawise.codec.document import Document, Part, read_documents
 from numawise.codec.hardware import encode
-from numawise.codec.kubelet.flags import Flag, read_flags
+from numawise.codec.kubelet.flags import read_flags
+from numawise.codec.kubelet.forms import Found
 from numawise.codec.machine import decode_machine
-from numawise.codec.pod import decode_pods, pods_in, unique_uids
+from numawise.codec.pod import unique_uids
+from numawise.codec.workload import decode_pods, pods_in
 from numawise.errors import InputError
-from numawise.inputs.files import ConfigFile, config_of, load_pods, load_profile
+from numawise.inputs.config import ConfigInput
 from numawise.inputs.machine import MachineInput
 from numawise.machine.hardware import Hardware, hardware_of
 from numawise.machine.model import Machine
-from numawise.node.node import Files
+from numawise.node.state.folder import Live, LivePod, StateFile, StateFolder
 from numawise.request.defaults import RawPod
-from numawise.rules.model import KubeletConfig
-from numawise.rules.versions import DEFAULT, Profile, Version
+from numawise.rules.versions import DEFAULT, Profile, profile_of
 
-__all__ = ["Bundle", "is_bundle", "open_bundle"]
 STATE_FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
 FAILED = "Failed"
+ENDED = ("Succeeded", FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,13 @@ class Bundle:
         """The kubelet's version as text; '' when it is not known."""
         return self.manifest.kubelet
 
-    def profile(self, kube: str | None = None) -> Profile:
-        """The kubelet's release (rule 3)."""
-        if kube is not None:
-            return load_profile(kube)
+    def profile(self) -> Profile:
+        """The kubelet's own release (rule 3)."""
         if self.kube:
-            return load_profile(self.kube, f"{self.path}/{MANIFEST}: versions.kubelet")
+            try:
+                return profile_of(self.kube)
+            except ValueError as error:
+                raise InputError(str(error), field=f"{self.path}/{MANIFEST}: versions.kubelet") from None
         return Profile(DEFAULT, f"{self.path} does not tell the kubelet's version; --kube names one")
 
     def machine(self) -> Machine:
@@ -69,9 +72,10 @@ class Bundle:
 
     def hardware(self) -> Hardware:
         """All that is known about the hardware."""
-        if parts.HARDWARE in self.members:
-            return encode.hardware_from(self._document(parts.HARDWARE).value, self.place(parts.HARDWARE))
-        return hardware_of(self.machine(), self.name)
+        if parts.HARDWARE not in self.members:
+            return hardware_of(self.machine(), self.name)
+        hardware = encode.hardware_from(self._document(parts.HARDWARE).value, self.place(parts.HARDWARE))
+        return hardware if hardware.name else replace(hardware, name=self.name)
 
     def machine_input(self) -> MachineInput:
         """The machine, as any other that is named."""
@@ -82,23 +86,51 @@ class Bundle:
         """The node's name in the cluster; '' when names were replaced."""
         return "" if self.manifest.key else self.manifest.node
 
-    def config_file(self) -> ConfigFile:
-        """The kubelet's configuration, all parts together, not yet read by any release."""
+    @property
+    def has_machine(self) -> bool:
+        """Whether the machine was collected."""
+        return parts.MACHINE in self.members
+
+    @property
+    def has_config(self) -> bool:
+        """Whether the configuration was collected."""
+        return parts.CONFIG in self.members
+
+    def config_document(self) -> Document:
+        """The kubelet's configuration, all parts together."""
         document = self._document(parts.CONFIG)
         if not isinstance(document.value, Mapping):
             raise document.error((), "must be a KubeletConfiguration, that is, a mapping")
-        return ConfigFile(self.place(parts.CONFIG), document, cast("Mapping[str, object]", document.value))
+        return document
 
-    def config(self, version: Version) -> KubeletConfig:
-        """The configuration as one release reads it."""
-        return config_of(self.config_file(), version)
+    def config_input(self) -> ConfigInput:
+        """Likewise, as any other that is named; what its own kubelet passed over is passed over."""
+        return ConfigInput(self.place(parts.CONFIG), Found(self.config_document().root), tolerant=True)
 
-    def layers(self) -> tuple[Document | None, tuple[Document, ...], tuple[Flag, ...]]:
-        """The parts of the configuration: its file, its drop-ins and its flags."""
+    def layered_config(self) -> ConfigInput | None:
+        """The configuration in its parts, where they were collected; None when there is none at all."""
         base = self._document(parts.BASE) if parts.BASE in self.members else None
         names = sorted(name for name in self.members if name.startswith(f"{parts.DROP_INS}/"))
-        flags = self.members.get(parts.FLAGS, b"").decode(errors="replace")
-        return base, tuple(self._document(name) for name in names), read_flags(flags) if flags else ()
+        text = self.members.get(parts.FLAGS, b"").decode(errors="replace")
+        flags = read_flags(text) if text else ()
+        if base is None and not names and not flags:
+            if not self.has_config:
+                return None
+            base = self.config_document()
+        return ConfigInput(
+            self.path,
+            Found(base.root) if base is not None else None,
+            tuple(self._document(name) for name in names),
+            flags,
+            self.place(parts.FLAGS),
+            texts=self.all_texts,
+            tolerant=True,
+        )
+
+    @property
+    def all_texts(self) -> dict[str, str]:
+        """Place → text of every member."""
+        return {self.place(name): raw.decode("utf-8", errors="replace") for name, raw in self.members.items()}
 
     @property
     def texts(self) -> dict[str, str]:
@@ -109,9 +141,17 @@ class Bundle:
             if f"{parts.STATE}/{name}" in self.members
         }
 
-    def files(self) -> Files:
-        """The state files as a kubelet finds them when it starts."""
-        return Files(self.texts)
+    def state(self) -> StateFolder:
+        """The state files."""
+        if not self.texts:
+            why = self.manifest.why_not("state") or "they were not collected"
+            raise InputError(f"has no state files: {why}", file=self.path)
+        place = Path(self.path)
+        files = tuple(
+            StateFile(name, place / parts.STATE / name, text.encode(), look(name, text))
+            for name, text in self.texts.items()
+        )
+        return StateFolder(place, files)
 
     def pods(self) -> tuple[RawPod, ...]:
         """The pods of the node."""
@@ -123,19 +163,29 @@ class Bundle:
         """The pods that the kubelet did not let in, and that are still listed."""
         return tuple(pod for part in self._items() if _is_refused(part) for pod in pods_in(part, "Pod"))
 
-    def pods_meant(self, words: Sequence[str]) -> tuple[RawPod, ...]:
-        """Pods by what somebody wrote: files, or names of the bundle; the refused ones when nothing was."""
-        if not words:
-            if refused := self.refused():
-                return refused
-            why = self.manifest.why_not("pods")
-            what = f"lists no pods: {why}" if why else "lists no pod that the kubelet refused"
-            raise InputError(what, file=self.path, advice=f"name pods: files, or names out of {parts.PODS}")
-        found: list[RawPod] = []
-        for word in words:
-            own = [raw for raw in self.pods() if word in (raw.name, f"{raw.namespace}/{raw.name}", raw.uid)]
-            found += own if own and not Path(word).exists() else load_pods([word])
-        return unique_uids(found)
+    def running(self) -> tuple[RawPod, ...]:
+        """The pods that have not ended."""
+        kept = [part for part in self._items() if part.at("status", "phase").value not in ENDED]
+        return unique_uids(pod for part in kept for pod in pods_in(part, "Pod"))
+
+    def live(self) -> Live:
+        """The pods that the kubelet let in, by uid."""
+        refused = {pod.uid for pod in self.refused()}
+        return {
+            pod.uid: LivePod(pod, (pod.uid,), running=True) for pod in self.pods() if pod.uid not in refused
+        }
+
+    def pods_named(self, word: str) -> tuple[RawPod, ...]:
+        """Pods by name, namespace and name, or uid."""
+        return tuple(pod for pod in self.pods() if word in (pod.name, f"{pod.namespace}/{pod.name}", pod.uid))
+
+    def refused_or_error(self) -> tuple[RawPod, ...]:
+        """The pods that the kubelet did not let in; an error when there are none."""
+        if refused := self.refused():
+            return refused
+        why = self.manifest.why_not("pods")
+        what = f"lists no pods: {why}" if why else "lists no pod that the kubelet refused"
+        raise InputError(what, file=self.path, advice=f"name pods: files, or names out of {parts.PODS}")
 
     def pod_document(self) -> Document | None:
         """The list of pods as it is written; None when there is none."""

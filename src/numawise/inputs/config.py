@@ -1,304 +1,320 @@
-"""What a kubelet's configuration amounts to: the file, its drop-ins and its flags, each part with its place.
+"""A kubelet's configuration: every form that any command takes, read by one function.
 
-Rules kept here (the kubelet's):
+Rules kept here:
 
-1. The file comes first, with the default eviction thresholds where it names none; then the drop-ins in the
-   order of their names, merged as JSON: maps key by key, lists replaced, null removes; then the flags.
-2. Unknown fields are passed over; a field that stands twice counts the last time.  In a drop-in names match
-   in any case, unknown ones are passed over without a word, and a repeated one stops the kubelet.
-3. Without a file the default eviction thresholds are not set (since 1.26).
+1. A file is a KubeletConfiguration, a fragment of one, what ``/configz`` answers, a bundle, or an object of
+   another tool that carries a configuration (``codec.kubelet.forms``).  Drop-ins and flags are laid over it.
+2. Flags are a command line, a file of variables or a systemd unit: the text itself, or a file that has it.
+3. A file that cannot be opened is an error at once.  Anything else that is wrong is a finding: ``check``
+   reports them all; for every other command the first that the kubelet would refuse is an ``InputError``.  So
+   is a field that the release does not know, which the kubelet would pass over: most likely it is misspelt.
+4. Only ``kind`` and ``apiVersion`` may be left out where the kubelet would miss them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
-from numawise.codec.document import Document, Part, Steps, field_name
-from numawise.codec.kubelet.config import API_VERSION, KIND, unknown_fields
-from numawise.codec.kubelet.fields import configuration_of, field_since
-from numawise.codec.kubelet.flag_names import flag_span
-from numawise.codec.kubelet.flags import Flag, Settled, overlaid, settle
-from numawise.codec.kubelet.forms import Found
-from numawise.errors import InputError, suggestion
-from numawise.results.finding import Finding, Place, Severity, found
-from numawise.rules import eviction
-from numawise.rules.versions import Version, shown
+from numawise.codec.bundle.archive import is_bundle
+from numawise.codec.document import Document, Part, read_documents, read_raw
+from numawise.codec.kubelet.config import KIND, decode_kubelet_config
+from numawise.codec.kubelet.effective import Configuration, configured, directory_finding, drop_in_refusal
+from numawise.codec.kubelet.flags import Flag, is_flags, read_flags
+from numawise.codec.kubelet.forms import Found, kubelet_configurations
+from numawise.errors import InputError
+from numawise.results.finding import Finding, Place, Severity, codes, found
+from numawise.rules.check import Refusal
+from numawise.rules.model import KubeletConfig
+from numawise.rules.versions import DEFAULT, Version
 
-Raw = Mapping[str, Any]
-DROP_INS_SINCE, VARIABLE_UNTIL, DEFAULTS_BY_FILE_SINCE = (1, 28), (1, 29), (1, 26)
-EVICTION, MERGING = "evictionHard", "mergeDefaultEvictionSettings"
-COMPLETE = frozenset({"", "kubeletconfig"})
-"""Forms that hold the whole configuration; any other is laid over one that is not known."""
-SHOWN = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One part of a configuration, and where its fields stand."""
-
-    part: Part
-    drop_in: bool = False
+FLAGS = "--kubelet-flags"
+DROP_IN = ".conf"
+TWICE = re.compile(r"the key (.*) appears twice")
+FIELD = re.compile(r"Go struct field KubeletConfiguration\.([\w.]+)")
+STRICT = frozenset({"NW103", "NW104", "NW105"})
+"""What the kubelet warns about and ``check`` reports; other commands refuse it (rule 3)."""
+KINDLESS = "NW102"
+NOTHING_INSIDE = "has no kubelet configuration in it"
+IGNORED = "remove it; the kubelet would ignore it with a warning"
+QUOTE = "the value must be text: put it in quotes"
+Report = Callable[[Finding], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
-    """What a kubelet is told, all taken together."""
+class ConfigInput:
+    """One kubelet's configuration in its parts, not yet read by any release."""
 
     name: str
-    """The file it is called by."""
-    raw: Raw
-    layers: tuple[Layer, ...] = ()
-    settled: Settled = field(default_factory=Settled)
+    """What to call it in messages: the file, or where the flags stand."""
+    base: Found | None = None
+    drop_ins: tuple[Document, ...] = ()
+    flags: tuple[Flag, ...] = ()
     flags_file: str = ""
-    partial: bool = False
-    """It is laid over another configuration that is not known here."""
-    inside: str = ""
+    directory: str = ""
+    """Of the drop-ins."""
+    texts: Mapping[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    """What was wrong with the files as such."""
+    tolerant: bool = False
+    """A kubelet ran with it, so that what it passed over does not matter."""
 
-    def place(self, *steps: str | int) -> Place:
-        """Where a field, or what is nearest around it, was set last; the first line when nowhere."""
-        if not steps:
-            return Place(self.name, self._top())
-        for taken in range(len(steps), 0, -1):
-            for own, flag in self.settled.flags.items():
-                if own == steps[:taken]:
-                    return Place(self.flags_file, flag.line, field_name(steps))
-            for layer in reversed(self.layers):
-                if _has(layer.part.value, steps[:taken]):
-                    document = layer.part.document
-                    line = document.line((*layer.part.steps, *steps[:taken]))
-                    return Place(document.file, line, field_name(steps))
-        return Place(self.name, self._top(), field_name(steps))
+    def configuration(self, version: Version) -> Configuration:
+        """All parts together, as one release reads them, with what is wrong."""
+        return configured(self.base, self.drop_ins, self.flags, self.flags_file, version, self.texts)
 
-    def _top(self) -> int | None:
-        for layer in self.layers:
-            return layer.part.document.line(layer.part.steps) or 1
-        return None
+    def config(self, version: Version, *others: Version) -> KubeletConfig:
+        """What one release makes of it (rule 3); ``others``: releases that may know a field as well."""
+        configuration = self.configuration(version)
+        findings = [*self.findings, *directory_finding(self.directory, version), *configuration.findings]
+        known = [{one.message for one in self.configuration(other).findings} for other in others]
+        for one in findings:
+            if one.code == "NW103" and not all(one.message in messages for messages in known):
+                continue
+            if self._refused(one):
+                raise refusal(one)
+        value = decode_kubelet_config({**configuration.raw, **self._kind()}, version)
+        if isinstance(value, Refusal):
+            steps = _field(value.message)
+            place = configuration.place(*steps)
+            quote = " into Go struct field " in value.message and "of type string" in value.message
+            advice = QUOTE if quote else ""
+            raise InputError(value.message, file=place.file, line=place.line, advice=advice)
+        return value
 
-    def written(self, *steps: str | int) -> bool:
-        """True when somebody wrote the field."""
-        return _has(self.raw, steps)
+    @property
+    def remark(self) -> str:
+        """What a person should know: it is not all of a configuration."""
+        if not self.configuration(DEFAULT).partial:
+            return ""
+        return f"{self.name}: part of a kubelet configuration; the kubelet's defaults are taken for the rest"
+
+    def raw(self, version: Version) -> Mapping[str, object]:
+        """All fields together, as one release reads them."""
+        return {**self.configuration(version).raw, **self._kind()}
+
+    def _refused(self, one: Finding) -> bool:
+        if one.code == KINDLESS:
+            return self.base is not None and bool(self.base.misplaced)
+        return one.severity is Severity.ERROR or (one.code in STRICT and not self.tolerant)
+
+    def _kind(self) -> dict[str, object]:
+        """What the file says about itself, which the kubelet checks."""
+        base = self.base
+        if base is None or base.part is None or base.part.steps or base.fragment:
+            return {}
+        value = base.part.mapping()
+        return {name: value[name] for name in value if name.lower() in ("apiversion", "kind")}
 
 
-def configured(
-    base: Found | None,
-    drop_ins: Sequence[Document],
-    flags: Sequence[Flag],
-    flags_file: str,
-    version: Version,
-    texts: Mapping[str, str] | None = None,
-) -> Configuration:
-    """A configuration out of its parts (rule 1); ``texts``: of the files, for the kubelet's words."""
-    findings: list[Finding] = []
-    raw: Raw = {}
-    layers: list[Layer] = []
-    if base is not None and base.part is not None:
-        raw, told = _base(base, version, texts or {})
-        findings += told
-        layers.append(Layer(base.part))
-    if drop_ins:
-        if EVICTION not in raw and base is not None:
-            raw = {**raw, EVICTION: dict(eviction.defaults(version))}
-        elif raw.get(MERGING) is True:
-            raw = {**raw, EVICTION: {**eviction.defaults(version), **raw[EVICTION]}}
-        for document in drop_ins:
-            value, told = _drop_in(document, version, texts or {})
-            findings += told
-            raw = merged(raw, value)
-            layers.append(Layer(Part(document, (), value), drop_in=True))
-        raw = {key: value for key, value in raw.items() if key != MERGING}
-    settled = settle(flags, version)
-    findings += _flag_findings(settled, raw, flags_file, version)
-    raw = overlaid(raw, settled)
-    alone = base is None or base.part is None
-    elsewhere = alone and "config" in settled.own
-    if alone and not elsewhere and version >= DEFAULTS_BY_FILE_SINCE:
-        raw = {EVICTION: {}, **raw}
-    inside = base.inside if base is not None else "flags" if elsewhere else ""
-    name = layers[0].part.document.file if layers else flags_file
-    return Configuration(
-        name=name,
-        raw={**raw, "apiVersion": API_VERSION, "kind": KIND},
-        layers=tuple(layers),
-        settled=settled,
-        flags_file=flags_file,
-        partial=elsewhere or inside not in COMPLETE or (base is not None and base.fragment),
-        inside=inside,
-        findings=tuple(findings),
+def refusal(one: Finding) -> InputError:
+    """A finding as an error of whoever gave the file."""
+    advice = one.fix
+    if one.code == "NW103" and one.why != codes()[one.code].why:
+        advice = f"{one.why}; {one.fix}"
+    return InputError(
+        one.message,
+        file=one.file,
+        line=one.line,
+        field=one.field,
+        advice=advice or IGNORED,
     )
 
 
-def merged(base: Raw, patch: Raw) -> dict[str, Any]:
-    """JSON merge patch (RFC 7396)."""
-    result = dict(base)
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, Mapping):
-            below = result.get(key)
-            result[key] = merged(below if isinstance(below, Mapping) else {}, value)
-        else:
-            result[key] = value
-    return result
+def read_config(
+    named: str | Mapping[str, object] | ConfigInput | None, drop_ins: str = "", flags: str = ""
+) -> ConfigInput:
+    """One kubelet's configuration; ``named``: a file, its content, or None where flags say all."""
+    if isinstance(named, ConfigInput):
+        return named
+    if isinstance(named, Mapping):
+        return ConfigInput("configuration", Found(Part(Document(named, "configuration"), (), named)))
+    if named is not None and is_bundle(named) and not drop_ins and not flags:
+        from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - it reads with this module
+
+        return open_bundle(named).config_input()
+    configs, findings = read_configs((named,) if named is not None else (), drop_ins, flags)
+    if len(configs) > 1:
+        what = f"holds {len(configs)} kubelet configurations, and one is wanted"
+        raise InputError(what, file=str(named), advice="save the one that is meant to a file of its own")
+    if configs:
+        return configs[0]
+    plain = _plain(str(named), findings)
+    return ConfigInput(plain.file, Found(plain.root))
 
 
-def _has(value: object, steps: Steps) -> bool:
-    for step in steps:
-        if isinstance(step, int):
-            if not isinstance(value, list | tuple) or step >= len(value):
-                return False
-            value = value[step]
-        else:
-            if not isinstance(value, Mapping) or step not in value:
-                return False
-            value = value[step]
-    return True
+def _plain(name: str, findings: Sequence[Finding]) -> Document:
+    """A mapping without a kind, of which nothing shows that it is a configuration; else what is wrong."""
+    document = None
+    if name != "-" and [one.message for one in findings] == [NOTHING_INSIDE]:
+        document = read_documents(*read_raw(name))[0]
+    if document is None or not isinstance(document.value, Mapping) or "kind" in document.value:
+        raise refusal(findings[0])
+    return document
 
 
-# --- the file -------------------------------------------------------------------------------
+def read_configs(
+    files: Sequence[str], drop_ins: str = "", flags: str = ""
+) -> tuple[tuple[ConfigInput, ...], tuple[Finding, ...]]:
+    """Every configuration of the files, a kubelet each, and what is wrong where there is none."""
+    common: list[Finding] = []
+    texts: dict[str, str] = {}
+    flag_values, flags_file = _flags(flags, texts, common.append)
+    documents = tuple(_drop_ins(drop_ins, texts, common.append))
+    configs: list[ConfigInput] = []
+    unread: list[Finding] = []
+    for path in files:
+        own: list[Finding] = []
+        forms = list(_configurations(path, texts, own.append))
+        name = forms[0][1] if forms else path
+        for number, (form, _) in enumerate(forms):
+            every = (*form.flags, *flag_values)
+            configs.append(
+                ConfigInput(
+                    name,
+                    form,
+                    documents,
+                    every,
+                    flags_file if flag_values else name,
+                    drop_ins,
+                    texts,
+                    tuple((*own, *common) if not number else ()),
+                )
+            )
+        if not forms:
+            unread += own
+    if not files and (flag_values or documents):
+        name = flags_file or drop_ins
+        configs.append(ConfigInput(name, None, documents, flag_values, name, drop_ins, texts, tuple(common)))
+    elif not configs:
+        unread += common
+    return tuple(configs), tuple(unread)
 
 
-def _base(base: Found, version: Version, texts: Mapping[str, str]) -> tuple[Raw, list[Finding]]:
-    part = base.part
-    assert part is not None
-    value = part.mapping()
-    findings: list[Finding] = []
-    if base.fragment:
-        fields = configuration_of(version).fields
-        return {key: item for key, item in value.items() if key in fields}, findings
-    if base.misplaced:
-        message = f"the fields of a {base.inside} belong under {base.misplaced}; here they are passed over"
-        fix = f"move them under {base.misplaced}"
-        findings.append(found("NW102", _at(part, ()), message, fix=fix))
-    elif not base.inside:
-        findings += _kind(part, value, texts)
-    own = {key: item for key, item in value.items() if key not in ("apiVersion", "kind", "metadata")}
-    findings += [_unknown(part, name, version) for name in _unknown_names(own, version)]
-    return own, findings
+# --- files ----------------------------------------------------------------------------------
 
 
-def _kind(part: Part, value: Raw, texts: Mapping[str, str]) -> Iterator[Finding]:
-    missing = next((name for name in ("kind", "apiVersion") if not value.get(name)), "")
-    if missing:
-        word = "Kind" if missing == "kind" else missing
-        message = f"failed to decode: Object '{word}' is missing in {_excerpt(part.document.file, texts)}"
-        yield found("NW102", _at(part, ()), message, stage="decode-config")
+def _configurations(path: str, texts: dict[str, str], report: Report) -> Iterator[tuple[Found, str]]:
+    """The configurations of a file, each with what to call it."""
+    if is_bundle(path):
+        from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - it reads with this module
+
+        document = open_bundle(path).config_document()
+        yield Found(document.root), document.file
+        return
+    text, name = _text(path, texts)
+    twice: list[InputError] = []
+    try:
+        documents = read_documents(text, name, twice.append)
+    except InputError as problem:
+        place = Place(name, problem.line or 1, problem.field)
+        report(found("NW002", place, problem.message, fix=problem.advice))
+        return
+    for one in twice:
+        report(found("NW104", Place(name, one.line), already_set(one)))
+    forms: list[Found] = []
+    for document in documents:
+        try:
+            forms += _joined(kubelet_configurations(document))
+        except InputError as problem:
+            report(found("NW002", Place(name, problem.line or 1), problem.message, fix=problem.advice))
+    kinds = [document.value.get("kind") for document in documents if isinstance(document.value, Mapping)]
+    if len(documents) > 1 and kinds and all(kind == KIND for kind in kinds):
+        place = Place(name, documents[1].line(()))
+        report(found("NW105", place, f"the file has {len(documents)} documents"))
+        forms = forms[:1]
+    if not forms:
+        message = NOTHING_INSIDE
+        fix = "give a KubeletConfiguration, or an object that carries one"
+        report(found("NW002", Place(name, 1), message, fix=fix))
+    for form in forms:
+        yield form, name
 
 
-def _excerpt(file: str, texts: Mapping[str, str]) -> str:
-    """The beginning of a file, where the kubelet prints all of it."""
-    text = " ".join(texts.get(file, "").split())
-    return f"'{text}'" if len(text) <= SHOWN else f"'{text[:SHOWN]}...'"
+def _text(path: str, texts: dict[str, str]) -> tuple[str, str]:
+    raw, name = read_raw(path)
+    texts[name] = raw.decode("utf-8-sig", errors="surrogateescape")
+    return texts[name], name
 
 
-def _unknown_names(value: Raw, version: Version) -> list[str]:
-    return [told.removeprefix('unknown field "')[:-1] for told in unknown_fields(value, version)]
+def already_set(problem: InputError) -> str:
+    """A repeated key in the words of Go's YAML."""
+    key = TWICE.fullmatch(problem.message)
+    return f"yaml: unmarshal errors: line {problem.line}: key {key[1] if key else ''} already set in map"
 
 
-def _unknown(part: Part, name: str, version: Version) -> Finding:
-    steps = tuple(_steps(name))
-    place = _at(part, steps)
-    top = str(steps[0])
-    since = field_since(top)
-    if since is not None and len(steps) == 1 and since > version:
-        why = f"{shown(since)} is the first release that has it; {shown(version)} goes on without it"
-        return found("NW103", place, f'unknown field "{name}"', why=why, fix="upgrade, or remove it")
-    fields = tuple(configuration_of(version).fields) if len(steps) == 1 else ()
-    return found("NW103", place, f'unknown field "{name}"', fix=suggestion(top, fields) if fields else "")
+def _joined(forms: Sequence[Found]) -> list[Found]:
+    """Flags beside a configuration in one document belong to it."""
+    flags = tuple(flag for one in forms if one.part is None for flag in one.flags)
+    with_fields = [one for one in forms if one.part is not None]
+    if not with_fields:
+        return list(forms[:1]) if flags else []
+    return [Found(one.part, flags, one.inside, one.fragment, one.misplaced) for one in with_fields]
 
 
-def _steps(name: str) -> Iterator[str | int]:
-    for piece in name.split("."):
-        head, *numbers = piece.replace("]", "").split("[")
-        yield head
-        yield from map(int, numbers)
+def _field(message: str) -> tuple[str | int, ...]:
+    """The field of a message such as ``… Go struct field KubeletConfiguration.reservedMemory.limits …``."""
+    named = FIELD.search(message)
+    return tuple(named[1].split(".")) if named else ()
 
 
-def _at(part: Part, steps: Steps) -> Place:
-    return Place(part.document.file, part.document.line((*part.steps, *steps)) or 1, field_name(steps))
+# --- flags and drop-ins ---------------------------------------------------------------------
 
 
-# --- drop-ins -------------------------------------------------------------------------------
+def _flags(given: str, texts: dict[str, str], report: Report) -> tuple[tuple[Flag, ...], str]:
+    """Flags, and where they stand (rule 2)."""
+    if not given:
+        return (), ""
+    if is_flags(given) and not Path(given).is_file():
+        return read_flags(given), FLAGS
+    text, name = _text(given, texts)
+    flags = read_flags(text)
+    if not flags:
+        fix = "give a command line, a file of variables or a systemd unit"
+        report(found("NW002", Place(name, 1), "has no flags of a kubelet in it", fix=fix))
+    return flags, name
 
 
-def drop_in_refusal(file: str, problem: InputError | None, message: str) -> Finding:
-    """A drop-in that the kubelet does not load."""
-    told = f"failed to load kubelet dropin file, path: {file}, {message}"
-    line = problem.line if problem else 1
-    return found("NW106", Place(file, line), told, stage="drop-ins")
-
-
-def directory_finding(directory: str, version: Version) -> Finding | None:
-    """What a release has against a drop-in directory as such."""
-    place = Place(directory)
-    if version < DROP_INS_SINCE:
-        message = "failed to parse kubelet flag: unknown flag: --config-dir"
-        fix = f"upgrade to {shown(DROP_INS_SINCE)} or later, or put everything into the file"
-        return found("NW106", place, message, fix=fix, stage="flags")
-    if version <= VARIABLE_UNTIL:
-        message = (
-            f"flag {directory} specified but environment variable KUBELET_CONFIG_DROPIN_DIR_ALPHA not set,"
-            " cannot start kubelet"
-        )
-        why = "these releases want the variable in the kubelet's environment"
-        return found("NW106", place, message, why=why, fix="set it", severity=Severity.WARNING)
-    return None
-
-
-def _drop_in(document: Document, version: Version, texts: Mapping[str, str]) -> tuple[Raw, list[Finding]]:
-    """The fields of a drop-in, with their names as the kubelet spells them (rule 2)."""
-    value = document.root.mapping()
-    kind, own = value.get("kind"), value.get("apiVersion")
-    if not kind:
-        message = f"error: Object 'Kind' is missing in {_excerpt(document.file, texts)}"
-        return {}, [drop_in_refusal(document.file, None, message)]
-    if (own, kind) != (API_VERSION, KIND):
-        group, _, release = str(own or "").rpartition("/")
-        message = f"unknown apiVersion/kind: {group}/{release}, Kind={kind}"
-        return {}, [drop_in_refusal(document.file, None, message)]
-    fields = {name.lower(): name for name in configuration_of(version).fields}
-    found_fields: dict[str, Any] = {}
-    findings: list[Finding] = []
-    for key, item in value.items():
-        if key in ("apiVersion", "kind"):
+def _drop_ins(directory: str, texts: dict[str, str], report: Report) -> Iterator[Document]:
+    """The drop-in files in the kubelet's order; what it passes over or refuses is told."""
+    if not directory:
+        return
+    folder = Path(directory)
+    if not folder.is_dir():
+        what = "is not a directory" if folder.exists() else "does not exist"
+        raise InputError(what, file=directory, advice="give the directory of --config-dir")
+    for path in _walk(folder):
+        name = str(path)
+        if path.suffix != DROP_IN:
+            if _is_configuration(path):
+                report(found("NW107", Place(name, 1), f"{path.name} does not end in {DROP_IN}"))
             continue
-        name = fields.get(key.lower())
-        if name is None:
-            findings.append(_unknown(document.root, key, version))
+        text, _ = _text(name, texts)
+        twice: list[InputError] = []
+        try:
+            documents = read_documents(text, name, twice.append)
+        except InputError as error:
+            report(drop_in_refusal(name, error, f"error: {error.message}"))
+            continue
+        for one in twice:
+            report(drop_in_refusal(name, one, f"error: strict decoding error: {already_set(one)}"))
+        if not isinstance(documents[0].value, Mapping):
+            report(drop_in_refusal(name, None, "error: is not a mapping"))
+            continue
+        yield documents[0]
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Files in the order of their names, folders where their name comes."""
+    for path in sorted(folder.iterdir(), key=lambda one: one.name.encode(errors="surrogateescape")):
+        if path.is_dir():
+            yield from _walk(path)
         else:
-            found_fields[name] = item
-    return found_fields, findings
+            yield path
 
 
-# --- flags ----------------------------------------------------------------------------------
-
-
-def _flag_findings(settled: Settled, raw: Raw, file: str, version: Version) -> Iterator[Finding]:
-    for problem in settled.problems:
-        place = Place(file, problem.flag.line, f"--{problem.flag.name}" if problem.flag.name else "")
-        span = flag_span(problem.flag.name)
-        fix = ""
-        if "unknown flag" in problem.message and span:
-            first, last = map(shown, span)
-            only = f"{first} is the first" if span[0] > version else f"{last} is the last"
-            fix = f"remove it; {only} release that has it"
-        yield found("NW108", place, problem.message, fix=fix, stage="flags")
-    for steps, flag in settled.flags.items():
-        below: object = raw
-        for step in steps:
-            below = below.get(step) if isinstance(below, Mapping) else None
-        value = settled.values[steps]
-        if below is not None and below != value and steps != ("featureGates",):
-            place = Place(file, flag.line, f"--{flag.name}")
-            message = f"{_told(value)} overrides {field_name(steps)}: {_told(below)} of the file"
-            yield found("NW109", place, message)
-
-
-def _told(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_told(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_told, value)) + "]"
-    return str(value)
+def _is_configuration(path: Path) -> bool:
+    try:
+        return KIND in path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False

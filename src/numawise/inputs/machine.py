@@ -78,10 +78,9 @@ class MachineInput:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What was assumed about it."""
-        return tuple(
-            f"{self.name}: {remark.text}" for remark in self.hardware.remarks if remark.kind == ASSUMED
-        )
+        """What was assumed about it because its form cannot say it."""
+        doubts = (remark for remark in self.hardware.remarks if remark.kind == ASSUMED)
+        return tuple(f"{self.name}: {remark.text}" for remark in doubts if remark.place == nrt.SOURCE)
 
     def _seen(self) -> Machine | tuple[Remark, ...]:
         return self.exact if self.exact is not None else kubelet_view(self.hardware)
@@ -105,6 +104,11 @@ def read_machine(named: Named, *, node: str = "") -> MachineInput:
         case str() | Path():
             return _words((str(named),), node)
     return _words(tuple(map(str, named)), node)
+
+
+def is_name(word: str) -> bool:
+    """Whether a word means a machine by itself, whatever files there are."""
+    return word == THIS or word in CATALOG or is_synthetic(word)
 
 
 def discover(root: Path | None = None, files: Sequence[str] = (), *, assume: bool = False) -> Hardware:

@@ -1,28 +1,189 @@
-"""Pods as they are written: every pod template in a file, with its place, read as far as it can be.
+"""Pods: every form that any command takes, read by one function.
 
 Rules kept here:
 
-1. Kinds that Kubernetes itself makes pods of are read as they are; lists are opened.
-2. In any other kind pod templates are looked for: mappings with a list of containers.
-3. What the API server would refuse becomes a finding, and the rest of the file is read on.  A placeholder of
-   a template language is told as such.
+1. Words are files, folders (all YAML and JSON below), ``-`` for standard input, or, beside a bundle, names of
+   its pods.  Which kinds make pods, and how many, is for ``codec.workload`` to say.
+2. In a list that a cluster printed, pods that have ended are left out, and so are pods of other nodes where
+   the node's name is known; pods that no node has yet are candidates.  What was left out is said.
+3. ``read_manifest`` reads for ``check``: what the API server would refuse becomes a finding, and the rest of
+   the file is read on.  A placeholder of a template language is told as such.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from numawise.codec.document import Document, Part
+from numawise.codec.bundle.pods import is_refusal
+from numawise.codec.document import Document, Part, read_file
 from numawise.codec.kubelet.forms import kubelet_configurations
-from numawise.codec.pod import SUPPORTED, TEMPLATES, pod_in, pods_in
+from numawise.codec.pod import pod_in, unique_uids
+from numawise.codec.workload import (
+    NATIVE,
+    READERS,
+    SUPPORTED_WORDS,
+    Object,
+    Template,
+    metadata_of,
+    objects_in,
+    pods_of,
+    runtimes_of,
+    searched,
+    templates_of,
+)
 from numawise.errors import InputError
+from numawise.node.state.folder import ENDED, Live, LivePod, live_pod
 from numawise.request.defaults import RawContainer, RawPod
 from numawise.request.model import HUGEPAGES
 from numawise.results.finding import Finding, Place, found
 
+if TYPE_CHECKING:
+    from numawise.inputs.bundle import Bundle
+
+ENDINGS = (".yaml", ".yml", ".json")
 PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\{\{.*\}\}|\{%.*%\}|<[A-Za-z_-]+>")
 MISTYPED = re.compile(r"is not a quantity|must be an integer")
 KUBELET = ("KubeletConfiguration", "KubeletConfig")
+GIVE_PODS = "give files or folders with Pods, Deployments, Jobs, or any object with pod templates"
+
+
+@dataclass(frozen=True, slots=True)
+class PodsInput:
+    """Pods that somebody named."""
+
+    pods: tuple[RawPod, ...]
+    remarks: tuple[str, ...] = ()
+    """What was left out or assumed."""
+
+
+def read_pods(
+    words: Sequence[str], *, node: str = "", bundle: "Bundle | None" = None, refused: bool = False
+) -> PodsInput:
+    """The pods that are meant; ``refused``: also those that a kubelet refused."""
+    pods: list[RawPod] = []
+    sorting = Sorting(node, refused=refused)
+    for word in words:
+        own = bundle.pods_named(word) if bundle is not None and not is_path(word) else ()
+        if own:
+            pods += own
+            continue
+        for path in manifests((word,)):
+            objects = [one for document in read_file(path) for one in objects_in(document.root)]
+            runtimes = runtimes_of(objects)
+            every = [pod for one in objects if sorting.kept(one) for pod in pods_of(one, runtimes)]
+            if not every and not sorting.left:
+                raise InputError("has no pods", file=path, advice=GIVE_PODS)
+            pods += every
+    if words and not pods:
+        raise InputError(f"no pod is left: {sorting.said}", file=words[0], advice=GIVE_PODS)
+    return PodsInput(unique_uids(pods), sorting.remarks)
+
+
+def is_path(word: str) -> bool:
+    """Whether a word is a file or a folder that is there, or standard input."""
+    try:
+        return word == "-" or Path(word).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def manifests(words: Iterable[str]) -> Iterator[str]:
+    """Files with pods; a folder stands for all YAML and JSON below it."""
+    for word in words:
+        if word == "-" or not Path(word).is_dir():
+            yield word
+            continue
+        inside = sorted(one for one in Path(word).rglob("*") if one.suffix in ENDINGS and one.is_file())
+        if not inside:
+            what = f"no file in it ends in {', '.join(ENDINGS)}"
+            raise InputError(what, file=word, advice="give files or folders with pods")
+        yield from map(str, inside)
+
+
+def names_of(pod: RawPod) -> set[str]:
+    """What a person may call a pod."""
+    return {pod.name, f"{pod.namespace}/{pod.name}", pod.uid}
+
+
+class Sorting:
+    """Which pods of a list are kept, and what is said about the others (rule 2)."""
+
+    def __init__(self, node: str, *, refused: bool = False) -> None:
+        self.node = node
+        self.refused = refused
+        self.left: Counter[str] = Counter()
+        self.nodes: dict[str, None] = {}
+
+    def kept(self, one: Object) -> bool:
+        """Whether an object counts."""
+        if not one.listed or one.kind != "Pod":
+            return True
+        status: Any = one.part.at("status").value
+        status = status if isinstance(status, Mapping) else {}
+        node = one.part.at("spec", "nodeName").value
+        if node and self.node and node != self.node:
+            self.left["other"] += 1
+            return False
+        if status.get("phase") in ENDED:
+            was_refused = self.refused and is_refusal(str(status.get("reason") or ""))
+            self.left["ended"] += not was_refused
+            return was_refused
+        if isinstance(node, str) and node:
+            self.nodes[node] = None
+        return True
+
+    @property
+    def said(self) -> str:
+        """``3 that have ended and 40 of other nodes are left out``."""
+        ended, other = self.left["ended"], self.left["other"]
+        parts = [f"{ended} that {'has' if ended == 1 else 'have'} ended"] if ended else []
+        parts += [f"{other} of other nodes than {self.node}"] if other else []
+        return f"{' and '.join(parts)} {'is' if ended + other == 1 else 'are'} left out"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to say about it."""
+        said = [f"pods: {self.said}"] if self.left.total() else []
+        if len(self.nodes) > 1:
+            names = ", ".join(list(self.nodes)[:3]) + (", …" if len(self.nodes) > 3 else "")
+            said.append(
+                f"pods: they are of {len(self.nodes)} nodes ({names}), and all of them are taken; "
+                "--node-name names one"
+            )
+        return tuple(said)
+
+
+# --- pods that live -------------------------------------------------------------------------
+
+
+def read_live(words: Sequence[str], node: str = "") -> tuple[Live, tuple[str, ...]]:
+    """The pods of a node by the uids that its kubelet knows, without those that ended; and remarks."""
+    live: dict[str, LivePod] = {}
+    sorting = Sorting(node)
+    for path in manifests(words):
+        known = False
+        for document in read_file(path):
+            for one in objects_in(document.root):
+                if one.kind != "Pod":
+                    continue
+                (raw,) = pods_of(one)
+                pod = live_pod(one.part.mapping(), raw)
+                known = known or bool(pod.uids)
+                if sorting.kept(replace(one, listed=True)):
+                    live.update(dict.fromkeys(pod.uids, pod))
+        if not known:
+            raise InputError(
+                "its pods have no metadata.uid, by which the kubelet knows them",
+                file=path,
+                advice="give what the cluster says: kubectl get pods -A -o json",
+            )
+    return live, sorting.remarks
+
+
+# --- for check ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +221,28 @@ class PodSource:
         return f"{self.kind} {self.name}".strip()
 
 
-def read_manifest(document: Document) -> Iterator[PodSource | Finding]:
-    """The pods of one document, and what is wrong with it (rules 1 to 3)."""
-    waiting: list[tuple[Part, str]] = [(document.root, "")]
-    while waiting:
-        part, inherited = waiting.pop(0)
-        if not isinstance(part.value, Mapping):
-            yield found("NW002", _place(part), "is not a Kubernetes object")
+def read_manifest(document: Document, sorting: Sorting | None = None) -> Iterator[PodSource | Finding]:
+    """The pods of one document, and what is wrong with it (rule 3); ``sorting``: which of a list count."""
+    try:
+        objects = list(objects_in(document.root))
+    except InputError as problem:
+        yield found(
+            "NW002", Place(problem.file, problem.line or 1, problem.field), "is not a Kubernetes object"
+        )
+        return
+    runtimes = runtimes_of(objects)
+    for one in objects:
+        if sorting is not None and not sorting.kept(one):
             continue
-        kind = part.value.get("kind") or inherited
-        kind = kind if isinstance(kind, str) else ""
-        if kind.endswith("List") and isinstance(part.value.get("items"), list):
-            inner = kind.removesuffix("List")
-            waiting[:0] = [(part.at("items", i), inner) for i in range(len(part.value["items"]))]
-        elif not kind and _is_spec(part.at("spec")):
-            yield from _known(part, "Pod")
-        elif kind == "Pod" or kind in TEMPLATES:
-            yield from _known(part, kind)
-        elif kind in KUBELET or (not kind and kubelet_configurations(document)):
-            message = f"is a kubelet configuration{f' ({kind})' if kind else ''}, not a pod"
-            yield found("NW002", _place(part), message, fix="pass it with --kubelet-config")
+        if one.kind in KUBELET or (not one.kind and kubelet_configurations(document)):
+            message = f"is a kubelet configuration{f' ({one.kind})' if one.kind else ''}, not a pod"
+            yield found("NW002", _place(one.part), message, fix="pass it with --kubelet-config")
+        elif one.kind == "Pod":
+            yield from _pod(one)
+        elif (one.kind, one.name) in runtimes:
+            continue
         else:
-            yield from _other(part, kind)
+            yield from _workload(one, runtimes)
 
 
 def _place(part: Part) -> Place:
@@ -89,35 +250,52 @@ def _place(part: Part) -> Place:
     return Place(error.file, error.line or 1, error.field)
 
 
-def _known(part: Part, kind: str) -> Iterator[PodSource | Finding]:
-    steps, _ = TEMPLATES.get(kind, ((), ""))
-    template = part if kind == "Pod" else part.at(*steps, "template")
-    uid = part.at("metadata", "uid").value if kind == "Pod" else None
+def _pod(one: Object) -> Iterator[PodSource | Finding]:
+    uid = one.part.at("metadata", "uid").value
     source = PodSource(
-        spec=template.at("spec"),
-        kind=kind,
-        name=_name(part),
+        spec=one.part.at("spec"),
+        kind="Pod",
+        name=one.name,
         uid=uid if isinstance(uid, str) else "",
-        metadata=template.at("metadata"),
+        metadata=one.part.at("metadata"),
     )
     try:
-        pods = pods_in(part, kind)
+        (raw,) = pods_of(one)
     except InputError as problem:
-        yield _refused(part, problem)
+        yield _refused(one.part, problem)
         yield source
         return
-    if pods:
-        yield replace(
-            source, raw=pods[0], replicas=len(pods), name=pods[0].name if kind == "Pod" else source.name
+    yield replace(source, raw=raw, name=raw.name)
+
+
+def _workload(one: Object, runtimes: Mapping[tuple[str, str], Part]) -> Iterator[PodSource | Finding]:
+    known = one.kind in NATIVE or one.kind in READERS or one.kind == "TrainJob"
+    try:
+        templates = templates_of(one, runtimes)
+    except InputError as problem:
+        if not known and not list(searched(one.part)):
+            what = f"a {one.kind}" if one.kind else "an object without kind"
+            yield found("NW403", _place(one.part), f"{what}: no pod template inside")
+            return
+        yield _refused(one.part, problem)
+        templates = tuple(
+            Template(spec, one.name, metadata=metadata_of(one.part, spec)) for spec in searched(one.part)
         )
-
-
-def _name(part: Part) -> str:
-    for key in ("name", "generateName"):
-        name = part.at("metadata", key).value
-        if isinstance(name, str) and name:
-            return name
-    return ""
+        for template in templates:
+            yield PodSource(template.spec, one.kind, template.name, metadata=template.metadata)
+        return
+    for template in templates:
+        name = one.name if len(templates) == 1 else template.name
+        source = PodSource(template.spec, one.kind, name, metadata=template.metadata, replicas=template.count)
+        if not template.count:
+            continue
+        try:
+            pod = pod_in(template.spec, template.name, f"{one.kind} {one.name}".strip())
+        except InputError as problem:
+            yield _refused(one.part, problem)
+            yield source
+        else:
+            yield replace(source, raw=pod)
 
 
 def _refused(part: Part, problem: InputError) -> Finding:
@@ -128,59 +306,8 @@ def _refused(part: Part, problem: InputError) -> Finding:
     value = part.at("kind").value
     kind = value if isinstance(value, str) else ""
     message = f"{problem.field}: {problem.message}" if problem.field else problem.message
-    fix = problem.advice or (f"supported are {', '.join(SUPPORTED)}" if not kind else "")
+    fix = problem.advice or (SUPPORTED_WORDS if not kind else "")
     return found("NW401", place, message, fix=fix)
-
-
-def _other(part: Part, kind: str) -> Iterator[PodSource | Finding]:
-    """Pod templates inside an object of any other kind (rule 2)."""
-    specs = list(_specs(part))
-    if not specs and not _podless(part, kind):
-        told = f"a {kind}" if kind else "an object without kind"
-        yield found("NW403", _place(part), f"{told}: no pod template inside")
-    for number, spec in enumerate(specs):
-        name = f"{_name(part) or kind.lower() or 'pod'}{f'-{number}' if len(specs) > 1 else ''}"
-        source = PodSource(spec, kind, name, metadata=_beside(part, spec))
-        try:
-            yield replace(source, raw=pod_in(spec, name, f"{kind} {_name(part)}".strip()))
-        except InputError as problem:
-            yield _refused(part, problem)
-            yield source
-
-
-def _podless(part: Part, kind: str) -> bool:
-    """An object of Kubernetes itself, known to make no pods."""
-    try:
-        return not pods_in(part, kind)
-    except InputError:
-        return False
-
-
-def _specs(part: Part) -> Iterator[Part]:
-    waiting = [part]
-    while waiting:
-        one = waiting.pop(0)
-        if _is_spec(one):
-            yield one
-        elif isinstance(one.value, Mapping):
-            waiting += [one.at(key) for key in one.value]
-        elif isinstance(one.value, list):
-            waiting += [one.at(i) for i in range(len(one.value))]
-
-
-def _is_spec(part: Part) -> bool:
-    containers = part.value.get("containers") if isinstance(part.value, Mapping) else None
-    return isinstance(containers, list) and any(
-        isinstance(one, Mapping) and "name" in one and ("image" in one or "resources" in one)
-        for one in containers
-    )
-
-
-def _beside(part: Part, spec: Part) -> Part | None:
-    """The metadata next to a pod spec."""
-    if not spec.steps or spec.steps[-1] != "spec":
-        return None
-    return Part(part.document, (), part.document.value).at(*spec.steps[:-1], "metadata")
 
 
 def _items(part: Part) -> list[Part]:

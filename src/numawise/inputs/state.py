@@ -1,93 +1,79 @@
-"""State files and what they are compared with, out of a directory, a bundle, and files beside it.
+"""The kubelet's state files: a directory, the files themselves, or a bundle.
 
 Rules kept here:
 
-1. A bundle has everything at once; what is named beside it takes the place of its part.
-2. What a bundle has not is simply not compared.
+1. A directory is one as ``/var/lib/kubelet``; a file is known by its name, or else by its content.
+2. A file that cannot be read as text or as JSON is still a file: what is wrong with it is told.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from numawise.codec.bundle import manifest as parts
-from numawise.codec.checkpoint.look import look
+from numawise.codec.bundle.archive import is_bundle
+from numawise.codec.checkpoint import LARGEST_STATE, PLACES
+from numawise.codec.checkpoint.look import kind_of_state, look
 from numawise.errors import InputError
-from numawise.inputs.bundle import Bundle, is_bundle, open_bundle
-from numawise.inputs.files import load_kubelet_config, load_profile
-from numawise.inputs.machine import read_machine
-from numawise.machine.hardware import Hardware
-from numawise.node.state.folder import Against, Live, LivePod, StateFile, StateFolder, load_folder, load_live
-from numawise.rules.versions import DEFAULT, Profile
+from numawise.node.state.folder import StateFile, StateFolder
+
+ADVICE = "give the folder with cpu_manager_state, as in /var/lib/kubelet, or the files themselves"
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """State files, what they are compared with, and the hardware where that is known."""
+def read_state(words: str | Sequence[str]) -> StateFolder:
+    """The state files that are meant."""
+    words = (words,) if isinstance(words, str) else tuple(words)
+    if len(words) == 1:
+        if is_bundle(words[0]):
+            from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - few ask for it
 
-    folder: StateFolder
-    against: Against
-    hardware: Hardware | None = None
-    remark: str = ""
-
-
-def load(
-    directory: str,
-    *,
-    bundle: str | None = None,
-    machine: str | None = None,
-    kubelet_config: str | None = None,
-    pods: Sequence[str] = (),
-    kube: str | None = None,
-    field: str = "--kube",
-) -> Loaded:
-    """Read all that was named; ``directory`` may be a bundle, too."""
-    if sum(path == "-" for path in (machine, kubelet_config, *pods)) > 1:
-        raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
-    if bundle is None and is_bundle(directory):
-        bundle = directory
-    found = open_bundle(bundle) if bundle is not None else None
-    profile = _profile(found, kube, field)
-    given = read_machine(machine) if machine is not None else None
-    seen = hardware = config = live = None
-    if given is not None:
-        seen, hardware = given.machine, given.hardware
-    elif found is not None and parts.MACHINE in found.members:
-        seen, hardware = found.machine(), found.hardware()
-    if kubelet_config is not None:
-        config = load_kubelet_config(kubelet_config, profile.version)
-    elif found is not None and parts.CONFIG in found.members:
-        config = found.config(profile.version)
-    if pods:
-        live = load_live(pods)
-    elif found is not None and parts.PODS in found.members:
-        live = live_of(found)
-    folder = load_folder(directory) if found is None else folder_of(found)
-    return Loaded(folder, Against(seen, config, live, profile.version), hardware, profile.remark)
+            return open_bundle(words[0]).state()
+        if Path(words[0]).is_dir():
+            return _folder(words[0])
+    files: dict[str, StateFile] = {}
+    for word in words:
+        file = _file(word)
+        if file.name in files:
+            raise InputError(f"is {file.name}, and so is {files[file.name].path}", file=word)
+        files[file.name] = file
+    return StateFolder(Path(words[0]).parent, tuple(files[name] for name in PLACES if name in files))
 
 
-def _profile(bundle: Bundle | None, kube: str | None, field: str) -> Profile:
-    if kube is not None:
-        return load_profile(kube, field)
-    return bundle.profile() if bundle is not None else Profile(DEFAULT)
+def _file(word: str) -> StateFile:
+    path = Path(word)
+    if not _is_file(path):
+        what = "is a directory; give it alone" if path.is_dir() else "there is no such file or folder"
+        raise InputError(what, file=word, advice=ADVICE)
+    raw = _bytes(path)
+    text = raw.decode("utf-8", errors="replace")
+    name = next((name for name in PLACES if path.name.startswith(name)), "") or kind_of_state(text)
+    if not name:
+        raise InputError("is not a kubelet state file", file=word, advice=f"expected {', '.join(PLACES)}")
+    return StateFile(name, path, raw, look(name, text))
 
 
-def folder_of(bundle: Bundle) -> StateFolder:
-    """The state files of a bundle."""
-    if not bundle.texts:
-        why = bundle.manifest.why_not("state") or "they were not collected"
-        raise InputError(f"has no state files: {why}", file=bundle.path)
-    place = Path(bundle.path)
-    files = tuple(
-        StateFile(name, place / parts.STATE / name, text.encode(), look(name, text))
-        for name, text in bundle.texts.items()
-    )
-    return StateFolder(place, files)
+def _folder(word: str) -> StateFolder:
+    files = []
+    for name, places in PLACES.items():
+        path = next((Path(word) / inner for inner in places if _is_file(Path(word) / inner)), None)
+        if path is not None:
+            raw = _bytes(path)
+            files.append(StateFile(name, path, raw, look(name, raw.decode("utf-8", errors="replace"))))
+    if not files:
+        raise InputError("has no kubelet state files", file=word, advice=f"expected {', '.join(PLACES)}")
+    return StateFolder(Path(word), tuple(files))
 
 
-def live_of(bundle: Bundle) -> Live:
-    """The pods of a bundle that the kubelet let in."""
-    refused = {pod.uid for pod in bundle.refused()}
-    return {
-        pod.uid: LivePod(pod, (pod.uid,), running=True) for pod in bundle.pods() if pod.uid not in refused
-    }
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > LARGEST_STATE:
+            raise InputError("is too large for a kubelet state file", file=str(path))
+        return path.read_bytes()
+    except OSError as error:
+        advice = "do this as root" if isinstance(error, PermissionError) else ""
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path), advice=advice) from error

@@ -48,7 +48,7 @@ def _figures(node: FleetNode) -> tuple[str, ...]:
 
 
 def _share(node: FleetNode, name: str) -> str:
-    asked, limit = node.requested.get(name, 0), node.allocatable[name]
+    asked, limit = node.requested.get(name, 0), node.allocatable.get(name, 0)
     if name == MEMORY:
         return f"{asked / 2**30:.1f}/{limit / 2**30:.1f} GiB"
     return f"{amount_text(name, asked)}/{amount_text(name, limit)}"

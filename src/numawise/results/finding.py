@@ -105,6 +105,8 @@ class CheckReport:
     """Findings that comments or options asked to leave out."""
     files: tuple[str, ...] = hidden(())
     """Files that were read."""
+    remarks: tuple[str, ...] = hidden(())
+    """What was left out or assumed while reading."""
 
     @computed
     def errors(self) -> int:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from numawise.codec.checkpoint import PLACES
 from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.engine.admit import Admitted
-from numawise.inputs.files import PLACES
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
 from numawise.machine.synthetic import synthetic

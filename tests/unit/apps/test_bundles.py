@@ -15,14 +15,14 @@ import pytest
 from numawise.apps.bundle.gather import gather
 from numawise.apps.bundle.model import BundleRequest, Collected
 from numawise.apps.bundle.pack import Packed, packed
-from numawise.codec.bundle.archive import MANIFEST, pack
+from numawise.codec.bundle.archive import MANIFEST, is_bundle, pack
 from numawise.codec.bundle.manifest import manifest_text
 from numawise.codec.bundle.names import Names, key_of
 from numawise.codec.checkpoint.look import look
 from numawise.engine.admit import Rejected
 from numawise.errors import ClusterError, InputError
-from numawise.inputs.bundle import Bundle, is_bundle, open_bundle
-from numawise.node.node import Node, boot
+from numawise.inputs.bundle import Bundle, open_bundle
+from numawise.node.node import Files, Node, boot
 from numawise.render.bundle import head_lines, member_rows, shown_data
 from numawise.request.defaults import defaulted
 from tests.nodetree import CONFIG, CPU_STATE, MACHINE_ID, UIDS, grow_node, hardware_tree, pod, pod_list
@@ -68,8 +68,8 @@ def missing(found: Packed) -> dict[str, str]:
 def test_the_kubelet_of_a_bundle_refuses_the_same_pod(root: Path, tmp_path: Path) -> None:
     bundle = opened(make(root, pods=listed(tmp_path), kube="1.36.4"), tmp_path)
     assert bundle.profile().version == (1, 36)
-    machine, config = bundle.machine(), bundle.config((1, 36))
-    node = boot(machine, config, bundle.files(), version=(1, 36))
+    machine, config = bundle.machine(), bundle.config_input().config((1, 36))
+    node = boot(machine, config, Files(bundle.texts), version=(1, 36))
     assert isinstance(node, Node), node
     node.plugins_registered(machine.plugins)
     (refused,) = bundle.refused()
@@ -123,7 +123,7 @@ def test_an_unpacked_bundle_is_one(root: Path, tmp_path: Path) -> None:
     (tmp_path / "node/kubelet.yaml").write_text(CONFIG.replace("single-numa-node", "restricted"))
     folder = str(tmp_path / "node")
     assert is_bundle(folder)
-    assert open_bundle(folder).config((1, 36)).topology_manager_policy == "restricted"
+    assert open_bundle(folder).config_input().config((1, 36)).topology_manager_policy == "restricted"
 
 
 # --- where things are found -----------------------------------------------------------------
@@ -131,8 +131,10 @@ def test_an_unpacked_bundle_is_one(root: Path, tmp_path: Path) -> None:
 
 def test_a_running_kubelet_names_its_files(root: Path, tmp_path: Path) -> None:
     bundle = opened(make(root), tmp_path)
-    assert bundle.config((1, 36)).cpu_manager_policy == "static"
-    base, drop_ins, flags = bundle.layers()
+    assert bundle.config_input().config((1, 36)).cpu_manager_policy == "static"
+    layered = bundle.layered_config()
+    assert layered is not None
+    base, drop_ins, flags = layered.base, layered.drop_ins, layered.flags
     assert base is not None
     assert drop_ins == ()
     assert [flag.name for flag in flags] == ["v"]
@@ -155,12 +157,14 @@ def test_drop_ins_and_flags_are_laid_over_the_file(tmp_path: Path) -> None:
         },
     )
     bundle = opened(make(root, kube="1.36"), tmp_path)
-    config = bundle.config((1, 36))
+    config = bundle.config_input().config((1, 36))
     assert (config.topology_manager_policy, config.topology_manager_scope) == ("best-effort", "pod")
-    whole = bundle.config_file().value
+    whole = bundle.config_document().value
     assert (whole["maxPods"], whole["podPidsLimit"]) == (20, 7)
     assert "madeUp" not in whole
-    assert [document.file.rpartition("/")[2] for document in bundle.layers()[1]] == ["00.conf", "01.conf"]
+    layered = bundle.layered_config()
+    assert layered is not None
+    assert [document.file.rpartition("/")[2] for document in layered.drop_ins] == ["00.conf", "01.conf"]
     assert b"madeUp: x" in bundle.members["kubelet/d/00.conf"]
 
 
@@ -175,7 +179,7 @@ def test_without_a_kubelet_installers_are_asked(tmp_path: Path) -> None:
         running=False,
     )
     bundle = opened(make(root), tmp_path)
-    assert bundle.config((1, 36)).topology_manager_policy == "restricted"
+    assert bundle.config_input().config((1, 36)).topology_manager_policy == "restricted"
     assert bundle.manifest.sources["configuration"] == "/var/lib/kubelet/config.yaml"
     assert b"hunter2" not in b"".join(bundle.members.values())
 
@@ -195,7 +199,7 @@ def test_configz_is_believed_and_differences_are_told(root: Path, tmp_path: Path
     )
     found = make(root, configz=str(told), kube="1.36")
     bundle = opened(found, tmp_path)
-    assert bundle.config((1, 36)).topology_manager_policy == "restricted"
+    assert bundle.config_input().config((1, 36)).topology_manager_policy == "restricted"
     assert any(
         remark.startswith("topology_manager_policy: the running kubelet") for remark in found.manifest.remarks
     )
@@ -228,7 +232,7 @@ def kubelet() -> Iterator[str]:
 def test_addresses(root: Path, tmp_path: Path, kubelet: str) -> None:
     bundle = opened(make(root, pods=(f"{kubelet}/pods",), configz=f"{kubelet}/configz"), tmp_path)
     assert len(bundle.pods()) == 2
-    assert bundle.config((1, 36)).cpu_manager_policy == "none"
+    assert bundle.config_input().config((1, 36)).cpu_manager_policy == "none"
     with pytest.raises(ClusterError, match="answers 403"):
         make(root, configz=f"{kubelet}/other")
     with pytest.raises(ClusterError, match="cannot be reached"):
@@ -262,8 +266,8 @@ def test_configurations_that_are_none(tmp_path: Path, text: str, words: list[str
     assert b"hunter2" not in b"".join(found.members.values())
     bundle = opened(found, tmp_path)
     with pytest.raises(InputError, match=r"node.tar.gz: has no kubelet.yaml: .*kubelet.yaml"):
-        bundle.config((1, 36))
-    assert bundle.layers() == (None, (), ())
+        bundle.config_input().config((1, 36))
+    assert bundle.layered_config() is None
 
 
 def test_a_bare_host(tmp_path: Path) -> None:
@@ -273,10 +277,10 @@ def test_a_bare_host(tmp_path: Path) -> None:
     assert {"configuration", "pods", "kubelet version", "cpu_manager_state"} <= set(missing(found))
     assert bundle.manifest.key.startswith("once:")
     with pytest.raises(InputError, match=r"has no kubelet.yaml: no kubelet runs here.*--kubelet-config"):
-        bundle.config_file()
+        bundle.config_document()
     assert bundle.profile().remark
     with pytest.raises(InputError, match="lists no pods: nobody was there"):
-        bundle.pods_meant(())
+        bundle.refused_or_error()
 
 
 def test_a_folder_that_is_no_host(tmp_path: Path) -> None:

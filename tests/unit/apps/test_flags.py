@@ -12,7 +12,7 @@ import yaml
 from numawise.apps.launch.capacity import capacity_of
 from numawise.apps.launch.flags import FORMATS, PlacedJob, placed_job, placement_of, texts
 from numawise.codec.document import read_documents
-from numawise.codec.pod import decode_pods
+from numawise.codec.workload import decode_pods
 from numawise.errors import HostError
 from numawise.machine.hardware import AMD, GPU, NVIDIA, Gpu, Hardware, PciDevice
 from numawise.machine.synthetic import synthetic

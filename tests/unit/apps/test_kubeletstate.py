@@ -15,8 +15,10 @@ from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE, encode
 from numawise.codec.checkpoint.look import FLAT, V1, V2, V3, V4, look
 from numawise.engine.state import CpuState, MemoryState
 from numawise.errors import HostError, InputError
+from numawise.inputs.pods import read_live
+from numawise.inputs.state import read_state
 from numawise.node.node import Files, Node, boot
-from numawise.node.state.folder import Against, StateFolder, load_folder, load_live
+from numawise.node.state.folder import Against, StateFolder
 from numawise.node.state.lint import verify
 from numawise.node.state.memory_tables import drift
 from numawise.node.state.readers import accepted_text, readings
@@ -49,7 +51,7 @@ TRAIN, SERVE = pod("train", 4, "6Gi", 1), pod("serve", 2, "2Gi", 1)
 
 def folder_of(tmp_path: Path, node: Node | None = None, **changed: str) -> StateFolder:
     texts = dict((node or at_work(TRAIN, SERVE)).files.texts)
-    return load_folder(str(written(tmp_path, {**texts, **changed})))
+    return read_state(str(written(tmp_path, {**texts, **changed})))
 
 
 def against(**more: Any) -> Against:
@@ -178,7 +180,7 @@ def test_another_configuration(tmp_path: Path, more: dict[str, object], code: st
 def test_pods_that_are_gone_or_missing(
     tmp_path: Path, pods: list[str], expected: set[tuple[str, str]]
 ) -> None:
-    live = load_live([str(live_file(tmp_path / "pods.json", *pods))])
+    live = read_live([str(live_file(tmp_path / "pods.json", *pods))])[0]
     assert kinds(folder_of(tmp_path), against(live=live)) == expected
 
 
@@ -190,7 +192,7 @@ def test_ended_pods_and_static_pods(tmp_path: Path) -> None:
         "mirror",
         metadata={"name": "s", "uid": "mirror", "annotations": {"kubernetes.io/config.hash": "uid-serve"}},
     )
-    live = load_live([str(ended), str(static)])
+    live = read_live([str(ended), str(static)])[0]
     found = verify(folder_of(tmp_path), against(live=live))
     assert [one.message.split()[1] for one in found if one.code == "NW312"] == ["uid-train"]
 
@@ -199,7 +201,7 @@ def test_pods_without_uid_cannot_be_compared(tmp_path: Path) -> None:
     path = tmp_path / "pods.yaml"
     path.write_text("kind: Pod\nmetadata: {name: x}\nspec: {containers: [{name: c, image: i}]}\n")
     with pytest.raises(InputError, match=r"no metadata\.uid"):
-        load_live([str(path)])
+        read_live([str(path)])[0]
 
 
 # --- the machine has changed ---------------------------------------------------------------------
@@ -307,7 +309,7 @@ def test_dropping_all_pods_is_an_empty_node(tmp_path: Path) -> None:
 
 
 def test_stale_pods_are_removed(tmp_path: Path) -> None:
-    live = load_live([str(live_file(tmp_path / "pods.json", "uid-serve"))])
+    live = read_live([str(live_file(tmp_path / "pods.json", "uid-serve"))])[0]
     folder = folder_of(tmp_path)
     after = folder_after(folder, repair(folder, Asked(remove_stale=True), against(live=live)))
     assert set(after.cpu.assignments) == set(after.memory.assignments) == {"uid-serve"}
@@ -438,11 +440,11 @@ def test_the_gate_is_seen_in_the_files(tmp_path: Path) -> None:
 
 def test_containers_known_by_id_are_looked_up(tmp_path: Path) -> None:
     text = '{"policyName":"static","defaultCpuSet":"0,4-27","entries":{"cid1":"1-3"},"checksum":2403862819}'
-    folder = load_folder(str(written(tmp_path, {CPU_FILE: text})))
+    folder = read_state(str(written(tmp_path, {CPU_FILE: text})))
     assert folder.files[0].look.format == V1
     assert "cid1" in convert(folder, Against(version=(1, 31))).refused[0]
     status = {"phase": "Running", "containerStatuses": [{"name": "app", "containerID": "containerd://cid1"}]}
-    live = load_live([str(live_file(tmp_path / "pods.json", "uid-p", status=status))])
+    live = read_live([str(live_file(tmp_path / "pods.json", "uid-p", status=status))])[0]
     change = convert(folder, Against(live=live, version=(1, 31)))
     assert folder_after(folder, change).cpu.assignments == {"uid-p": {"app": parse_ids("1-3")}}
 
@@ -453,7 +455,7 @@ def test_devices_without_numa_nodes_get_those_of_the_machine(tmp_path: Path) -> 
         '"DeviceIDs":["GPU3"],"AllocResp":""}],"RegisteredDevices":{}},"Checksum":%d}'
     )
     right = look(DEVICE_FILE, text % 1).sums[0].right
-    folder = load_folder(str(written(tmp_path, {DEVICE_FILE: text % right})))
+    folder = read_state(str(written(tmp_path, {DEVICE_FILE: text % right})))
     assert folder.files[0].look.format == FLAT
     gpu3 = machine().plugins[0].devices[3]
     assert gpu3.numa == (1,)
@@ -485,7 +487,7 @@ def test_a_wrong_checksum_is_not_converted(tmp_path: Path) -> None:
                  "1.36 to 1.37 with PodLevelResourceManagers", id="v3"),
 ])  # fmt: skip
 def test_who_reads_a_file(tmp_path: Path, text: str, expected: str) -> None:
-    (file,) = load_folder(str(written(tmp_path, {CPU_FILE: text}))).files
+    (file,) = read_state(str(written(tmp_path, {CPU_FILE: text}))).files
     assert accepted_text(readings(file)) == expected
 
 
@@ -494,10 +496,10 @@ def test_a_single_file_is_known_by_its_content(tmp_path: Path) -> None:
     for name, text in texts.items():
         path = tmp_path / "saved"
         path.write_text(text)
-        assert [file.name for file in load_folder(str(path)).files] == [name]
+        assert [file.name for file in read_state(str(path)).files] == [name]
     path.write_text("{}")
     with pytest.raises(InputError, match="not a kubelet state file"):
-        load_folder(str(path))
+        read_state(str(path))
 
 
 def test_a_cpu_that_two_have_is_marked(tmp_path: Path) -> None:
@@ -544,7 +546,7 @@ def real_files() -> list[Any]:
 
 @pytest.mark.parametrize("path", real_files())
 def test_files_of_real_kubelets(path: Path) -> None:
-    folder = load_folder(str(path))
+    folder = read_state(str(path))
     (file,) = folder.files
     assert file.look.fits
     assert verify(folder, Against()) == ()
@@ -561,8 +563,8 @@ def test_the_state_of_a_real_run(tmp_path: Path) -> None:
     """A kubelet 1.36.4 wrote these files on a machine with 2 NUMA nodes of about 1 GiB, and refused a third pod."""
     run = SHARED / "kubelet-run" / "vm-2s"
     texts = {name: (run / name).read_text() for name in (CPU_FILE, MEMORY_FILE, DEVICE_FILE)}
-    folder = load_folder(str(written(tmp_path, texts)))
-    live = load_live([str(run / "pods.json")])
+    folder = read_state(str(written(tmp_path, texts)))
+    live = read_live([str(run / "pods.json")])[0]
     small = machine("2s 2n 4c 2t adjacent 2g")
     sizes = (1008349184, 1055584256)
     nodes = zip(small.numa, sizes, strict=True)

@@ -14,6 +14,7 @@ from numawise.apps.logs.groups import LogFilter
 from numawise.apps.logs.read import Source, parse_since, read_log
 from numawise.apps.logs.wording import PodOwner, owner_of, span_text, times_text
 from numawise.errors import InputError
+from numawise.inputs.spec import NodeSpec, read_node
 from numawise.results.explanation import Explanation
 from numawise.results.log import YEARLESS, Kubelet, LoggedAdmission, LogReport, PodRef, Repeats, report_data
 from tests.logs import admissions_in
@@ -99,9 +100,12 @@ def test_the_incident_in_its_own_words() -> None:
     assert found.uid == "563dafa2-77a7-4dab-949e-9dbf079a4a70"
 
 
+NODE = NodeSpec(machine=(str(SERVER / "machine.yaml"),), kubelet_config=(str(SERVER / "kubelet.yaml"),))
+
+
 def test_the_incident_beside_its_server() -> None:
     pods = sorted(str(path) for path in (SERVER / "pods").glob("*.yaml"))
-    beside = load_beside(str(SERVER / "machine.yaml"), str(SERVER / "kubelet.yaml"), None, pods, None)
+    beside = load_beside(read_node(NODE), pods)
     report = checked(read_log(Source([str(INCIDENT)]), LogFilter(), beside.given(None, None)), beside)
     (finding,) = report.findings
     assert (
@@ -112,7 +116,7 @@ def test_the_incident_beside_its_server() -> None:
     )
     assert finding.explanation.suggestions
     # Without the pods that came before, the node is empty, and that is no longer the node of the log.
-    alone = load_beside(str(SERVER / "machine.yaml"), str(SERVER / "kubelet.yaml"), None, pods[-1:], None)
+    alone = load_beside(read_node(NODE), pods[-1:])
     (finding,) = checked(read_log(Source([str(INCIDENT)]), LogFilter()), alone).findings
     told = finding.explanation.remarks[-1]
     assert told.startswith(
@@ -124,7 +128,7 @@ def test_another_node_is_noticed(tmp_path: Path) -> None:
     log = Log(Style((1, 29)))
     admit(log, "ns/p", "main", {"cpu": "5!", "memory": "0!"}, "0-5", stored=False)
     log.say("kubelet.go", "SyncLoop (housekeeping)")
-    beside = load_beside(str(SERVER / "machine.yaml"), str(SERVER / "kubelet.yaml"), None, (), None)
+    beside = load_beside(read_node(NODE), ())
     (finding,) = checked(report_of(tmp_path, log.lines), beside).findings
     assert "The log has hints for NUMA 2-5, which this machine does not have" in finding.explanation.remarks
     assert (

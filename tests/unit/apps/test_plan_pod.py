@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 import yaml
 
-from numawise.apps.plan.manifest import PodAmounts, pod_spec
+from numawise.apps.plan.manifest import PodAmounts, pod_templates
 from numawise.apps.plan.pod import NewPod, new_manifest, plan_pods, stage_for
 from numawise.apps.plan.proof import Stage
 from numawise.codec.document import Document, read_documents
-from numawise.codec.pod import decode_pods
+from numawise.codec.workload import decode_pods
 from numawise.errors import InputError
 from numawise.node.node import Node, boot
 from numawise.request.defaults import defaulted
@@ -54,7 +54,7 @@ def planned(found: dict[str, Any], on: Stage | None = None, goal: str | None = N
 
 
 def only(plan: PodPlan) -> dict[str, Any]:
-    return pod_spec(plan.manifests[0])
+    return next(pod_templates(plan.manifests[0], "")).spec
 
 
 def told(plan: PodPlan) -> str:

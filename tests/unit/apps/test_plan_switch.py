@@ -12,8 +12,8 @@ import pytest
 
 from numawise.apps.plan.switch import Request, plan_switch, switch_script
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
+from numawise.inputs.state import read_state
 from numawise.node.node import Files, Node, boot
-from numawise.node.state.folder import load_folder
 from numawise.render.plan import steps_of, switch_lines, switch_plan_data
 from numawise.results.plan import KubeletPlace, SwitchPlan
 from numawise.rules.versions import NEWEST
@@ -33,7 +33,7 @@ def switched(
     tmp_path: Path, old: Mapping[str, object], new: Mapping[str, object], *pods: Any, **more: Any
 ) -> SwitchPlan:
     node = at_work(*pods, kubelet=old)
-    folder = load_folder(str(written(tmp_path, node.files.texts)))
+    folder = read_state(str(written(tmp_path, node.files.texts)))
     return plan_switch(Request(old, new, machine=node.machine, state=folder, pods=pods, **more))
 
 
@@ -63,7 +63,7 @@ def test_which_files_go(
     found = switched(tmp_path, old, new, *pods)
     assert set(found.removed) == removed
     assert bool(found.drain) == drain
-    kept = {file.name: file.text for file in load_folder(str(tmp_path)).files if file.name not in removed}
+    kept = {file.name: file.text for file in read_state(str(tmp_path)).files if file.name not in removed}
     assert isinstance(boot(machine(), new, Files(kept), version=NEWEST), Node)
     for name in removed:  # each of them would have stopped it
         text = (tmp_path / name).read_text()
@@ -90,7 +90,7 @@ def test_a_pod_that_the_restart_refuses_has_the_node_drained(tmp_path: Path) -> 
 
 def test_a_pod_that_nobody_gave_has_the_node_drained(tmp_path: Path) -> None:
     node = at_work(TRAIN)
-    folder = load_folder(str(written(tmp_path, node.files.texts)))
+    folder = read_state(str(written(tmp_path, node.files.texts)))
     found = plan_switch(Request(CONFIG, PINNED, machine=node.machine, state=folder))
     assert "uid-train is recorded" in found.drain
 
@@ -124,13 +124,13 @@ def test_without_a_machine_policies_are_compared() -> None:
 
 def test_a_file_that_was_not_given_is_thought_of(tmp_path: Path) -> None:
     node = at_work(kubelet={**CONFIG, "memoryManagerPolicy": "None"})
-    folder = load_folder(str(written(tmp_path, {CPU_FILE: node.files.texts[CPU_FILE]})))
+    folder = read_state(str(written(tmp_path, {CPU_FILE: node.files.texts[CPU_FILE]})))
     found = plan_switch(Request(but(memoryManagerPolicy="None"), CONFIG, machine=machine(), state=folder))
     assert found.removed == (MEMORY_FILE,)
 
 
 def test_a_kubelet_that_is_down_already_is_told(tmp_path: Path) -> None:
-    folder = load_folder(str(written(tmp_path, at_work(kubelet=NONE).files.texts)))
+    folder = read_state(str(written(tmp_path, at_work(kubelet=NONE).files.texts)))
     found = plan_switch(Request(CONFIG, CONFIG, machine=machine(), state=folder))
     assert any("does not start with the old configuration either" in remark for remark in found.remarks)
 

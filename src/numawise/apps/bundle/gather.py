@@ -24,12 +24,12 @@ from numawise.apps.bundle.pods import pods_on_node
 from numawise.codec.checkpoint import DEVICE_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.document import read_documents, read_file
+from numawise.codec.kubelet import effective
 from numawise.engine.state import DeviceFile
 from numawise.errors import ClusterError, InputError
 from numawise.host.discover import nvidia_uuids, read_live
 from numawise.host.files import Tree
 from numawise.host.kubelet import version_told
-from numawise.inputs import effective
 from numawise.kube.plain import fetch, is_url
 from numawise.machine.hardware import Hardware
 from numawise.machine.kubelet_view import kubelet_view
@@ -70,7 +70,7 @@ def gather(wanted: BundleRequest) -> Collected:
     versions = _versions(wanted, parts, cluster, hardware, tree, notes)
     configz = _configz(wanted, cluster, notes)
     version = effective.version_of(versions.get("kubelet", ""))
-    files, told = effective.by_files(parts, version), effective.by_kubelet(configz, version)
+    files, told = parts.together(version), effective.by_kubelet(configz, version)
     if files is not None and told is not None:
         for one in effective.differences(told, files, version):
             notes.remarks.append(f"{one}: the running kubelet has another value than its files")

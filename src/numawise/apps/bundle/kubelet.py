@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from numawise.apps.bundle.model import CONFIG, STATE, BundleRequest, KubeletParts, Notes
+from numawise.codec.checkpoint import PLACES
 from numawise.codec.document import Document, read_documents
 from numawise.codec.kubelet.config import GROUP, KIND
 from numawise.codec.kubelet.flags import Flag, is_flags, read_flags
@@ -29,7 +30,6 @@ from numawise.host.kubelet import (
     read_whole,
     running_kubelets,
 )
-from numawise.inputs.files import PLACES
 
 DROP_IN = ".conf"
 

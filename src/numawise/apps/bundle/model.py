@@ -7,10 +7,12 @@ from typing import Any
 
 from numawise.codec.bundle.manifest import Absent
 from numawise.codec.document import Document, Part
+from numawise.codec.kubelet.effective import by_files
 from numawise.codec.kubelet.flags import Flag
 from numawise.host.kubelet import Running
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
+from numawise.rules.versions import Version
 
 MACHINE, CONFIG, STATE, PODS, VERSION = "machine", "configuration", "state files", "pods", "kubelet version"
 
@@ -72,6 +74,10 @@ class KubeletParts:
     directory: str = "/var/lib/kubelet"
     broken: bool = False
     """Its file cannot be had or read, so that the other parts do not tell what it runs with."""
+
+    def together(self, version: Version) -> dict[str, Any] | None:
+        """What the parts amount to; None when there are none, or the file is missing."""
+        return None if self.broken else by_files(self.base, self.drop_ins, self.flags, version)
 
     @property
     def flag(self) -> Mapping[str, str]:

@@ -24,11 +24,11 @@ from numawise.codec.bundle.state import renamed_state
 from numawise.codec.checkpoint import DEVICE_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.hardware.encode import hardware_data
+from numawise.codec.kubelet import effective
 from numawise.codec.machine import encode_machine
 from numawise.codec.output import to_json, to_yaml
 from numawise.engine.state import DeviceFile
 from numawise.errors import InputError
-from numawise.inputs import effective
 from numawise.machine.model import Machine
 
 REPLACED = (
@@ -111,7 +111,7 @@ def _configuration(collected: Collected, members: dict[str, bytes], *, keep: boo
     gone: list[str] = []
     source = collected.parts
     version = effective.version_of(collected.versions.get("kubelet", ""))
-    whole = effective.by_kubelet(collected.configz, version) or effective.by_files(source, version)
+    whole = effective.by_kubelet(collected.configz, version) or source.together(version)
 
     def put(name: str, value: dict[str, Any], *, as_json: bool = False) -> None:
         kept, taken = reduced_config(value, keep=keep)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from numawise.apps.check.refusals import Start
-from numawise.inputs.config import Configuration
+from numawise.codec.kubelet.effective import Configuration
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.rules.model import KubeletConfig

@@ -12,11 +12,12 @@ from numawise.apps.check.ignore import Ignored, ignored_in, unknown_findings
 from numawise.apps.check.machine import machine_findings
 from numawise.apps.check.pods import pod_findings
 from numawise.apps.check.refusals import Start, started
-from numawise.apps.check.sources import Given, Sources, sources
+from numawise.apps.check.sources import Sources, sources
 from numawise.apps.check.upgrade import upgrade_findings
 from numawise.codec.checkpoint import CPU_FILE
 from numawise.codec.checkpoint.look import look
-from numawise.inputs.config import Configuration
+from numawise.codec.kubelet.effective import Configuration
+from numawise.inputs.spec import NodeSpec
 from numawise.node.state.assumed import assumed_machine
 from numawise.node.state.folder import Against, LivePod, StateFile, StateFolder, has_ended, live_pod
 from numawise.node.state.lint import state_findings
@@ -24,23 +25,25 @@ from numawise.node.state.memory_tables import recorded_reservation
 from numawise.request.model import MEMORY
 from numawise.results.finding import CheckReport, Finding, ordered
 from numawise.rules.model import KubeletConfig
-from numawise.rules.versions import Version
+from numawise.rules.versions import DEFAULT, Version
 from numawise.sets import ids_of
 
 Upgrade = tuple[Version, Version]
 
 
 def lint(
-    given: Given,
+    spec: NodeSpec,
+    pods: Sequence[str] = (),
+    version: Version = DEFAULT,
     *,
     ignore: Iterable[str] = (),
     select: Iterable[str] = (),
     upgrade: Upgrade | None = None,
 ) -> CheckReport:
-    """Check everything that was given."""
-    read = sources(given)
+    """Check everything that was named."""
+    read = sources(spec, tuple(pods), version)
     comments = {file: ignored_in(text) for file, text in read.texts.items()}
-    files = tuple(dict.fromkeys([*_order(given), *read.texts, *read.paths.values()]))
+    files = tuple(dict.fromkeys([*_order(spec), *read.texts, *read.paths.values()]))
     found_all = ordered([*_findings(read, upgrade), *_comment_findings(comments)], files)
     wanted, unwanted = tuple(select), tuple(ignore)
     kept = [
@@ -50,14 +53,13 @@ def lint(
         and not (unwanted and one.code.startswith(unwanted))
         and (not wanted or one.code.startswith(wanted))
     ]
-    return CheckReport(tuple(kept), len(found_all) - len(kept), files)
+    return CheckReport(tuple(kept), len(found_all) - len(kept), files, tuple(read.remarks))
 
 
-def _order(given: Given) -> Iterator[str]:
-    """Files as they were given: configurations first, pods last."""
-    yield from given.configs
-    yield from filter(None, (given.config_dir, given.flags))
-    yield from given.machines
+def _order(spec: NodeSpec) -> Iterator[str]:
+    """Files as they were named: configurations first, pods last."""
+    for words in (spec.kubelet_config, (spec.config_dir, spec.kubelet_flags), spec.machine):
+        yield from (word for word in words if isinstance(word, str)) if isinstance(words, tuple) else ()
 
 
 def _comment_findings(comments: dict[str, Ignored]) -> Iterator[Finding]:

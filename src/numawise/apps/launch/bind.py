@@ -92,8 +92,8 @@ class BindOptions:
     rank: int | None = None
     size: int | None = None
     variable: str = ""
-    machine: str = ""
-    """Another machine than this one; '': this one."""
+    machine: tuple[str, ...] = ()
+    """Another machine than this one, as it is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def _ray_worker(options: BindOptions, environment: Mapping[str, str]) -> Prepare
     return Prepared(hardware, shares, len(names), ranks[0], same_gpus=True)
 
 
-def _other(machine: str) -> Hardware:
+def _other(machine: tuple[str, ...]) -> Hardware:
     from numawise.inputs.machine import read_machine  # noqa: PLC0415 - reads every form of machine file
 
     return read_machine(machine).hardware

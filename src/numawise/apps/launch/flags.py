@@ -312,7 +312,11 @@ def _quantity(size: int) -> str:
 
 
 def found_placement(
-    request: JobRequest, hold: str, machine: str, settings: HostSettings, environment: Mapping[str, str]
+    request: JobRequest,
+    hold: str,
+    machine: tuple[str, ...],
+    settings: HostSettings,
+    environment: Mapping[str, str],
 ) -> tuple[Capacity, PlacedJob | NoRoom]:
     """The placement that is asked about: of a hold, or where a job would go, here or on another machine."""
     if machine:

@@ -61,7 +61,7 @@ def place(
         policy=policy or settings.policy or BEST_EFFORT,
         full_cores=full_cores,
     )
-    capacity, holds, _ = imagined(machine, settings, os.environ)
+    capacity, holds, _ = imagined((machine,) if machine else (), settings, os.environ)
     found = decided_place(capacity, holds, request, "place")
     if isinstance(found, NoRoom):
         return found

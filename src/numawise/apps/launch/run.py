@@ -283,7 +283,7 @@ def preview(job: Job, capacity: Capacity, holds: Sequence[Hold], *, here: bool) 
 
 
 def imagined(
-    machine: str | None, settings: HostSettings, environment: Mapping[str, str]
+    machine: tuple[str, ...], settings: HostSettings, environment: Mapping[str, str]
 ) -> tuple[Capacity, tuple[Hold, ...], bool]:
     """Where a preview takes place: on this machine with its holds, or on one of a file where nothing runs."""
     if machine:

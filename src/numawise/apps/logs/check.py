@@ -21,8 +21,7 @@ from numawise.errors import InputError
 from numawise.explain.case import ExplainCase, case_of, decided
 from numawise.explain.explain import explain
 from numawise.explain.words import both, numa_text
-from numawise.inputs.files import load_kubelet_config, load_pods, load_state
-from numawise.inputs.machine import read_machine
+from numawise.inputs.spec import NodeInput
 from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
@@ -58,25 +57,23 @@ class NodeBeside:
         return LogEvidence(told if told != NONE else "", self.version if self.version_given else None, numas)
 
 
-def load_beside(
-    machine: str | None,
-    config: str | None,
-    state: str | None,
-    pods: Sequence[str],
-    version: Version | None,
-) -> NodeBeside:
-    """Read what is given of the node."""
-    if (pods or state) and (machine is None or config is None):
-        missing = "--machine" if machine is None else "--kubelet-config"
-        raise InputError("is missing", field=missing, advice="state files and pods say nothing without it")
-    read = version or NEWEST
+def load_beside(node: NodeInput, pods: Sequence[str]) -> NodeBeside:
+    """What is known of the node."""
+    if pods or node.state is not None:
+        missing = {"--machine": node.machine_input, "--kubelet-config": node.config_input}
+        for name, value in missing.items():
+            if value is None:
+                raise InputError(
+                    "is missing", field=name, advice="state files and pods say nothing without it"
+                )
+    known = bool(node.spec.kube) or (node.bundle is not None and bool(node.bundle.kube))
     return NodeBeside(
-        read_machine(machine).machine if machine is not None else None,
-        load_kubelet_config(config, read) if config is not None else None,
-        load_state(state) if state is not None else None,
-        load_pods(pods),
-        read,
-        version is not None,
+        node.machine if node.machine_input is not None else None,
+        node.config if node.config_input is not None else None,
+        Files(node.texts) if node.state is not None else None,
+        node.pods(pods).pods if pods else (),
+        node.version,
+        known,
     )
 
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 
-from numawise.codec.pod import TEMPLATES, quantity
+from numawise.codec.document import Document
+from numawise.codec.pod import quantity
+from numawise.codec.workload import objects_in, runtimes_of, templates_of
 from numawise.errors import InputError
 from numawise.machine.hardware import GPU_RESOURCE
 from numawise.quantity import BINARY, DECIMAL, Quantity
@@ -13,32 +15,40 @@ from numawise.results.plan import Manifest, ManifestChange
 CPU, MEMORY = "cpu", "memory"
 SHM = "/dev/shm"  # noqa: S108 - a mount point, nothing is written there
 SERVICES = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController")
-LISTS = "List"
 
 
-def pod_objects(value: object) -> Iterator[Manifest]:
-    """The objects of a document that make pods, lists opened."""
-    if not isinstance(value, dict):
-        return
-    kind = str(value.get("kind", ""))
-    if kind.endswith(LISTS) and isinstance(value.get("items"), list):
-        for item in value["items"]:
-            yield from pod_objects(item)
-    elif kind in ("Pod", *TEMPLATES):
-        yield value
-    elif not kind and isinstance((value.get("spec") or {}).get("containers"), list):
-        value["kind"] = "Pod"
-        yield value
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    """A pod spec inside an object, both to be changed in place."""
+
+    found: Manifest
+    """The object."""
+    spec: Manifest
+    kind: str
+    name: str
 
 
-def pod_spec(found: Manifest) -> Manifest:
-    """The pod spec inside an object."""
-    if found["kind"] == "Pod":
-        return _inside(found, "spec")
-    steps, _ = TEMPLATES[found["kind"]]
-    for step in (*steps, "template", "spec"):
-        found = _inside(found, step)
-    return found
+def pod_templates(document: Manifest, file: str) -> Iterator[PodTemplate]:
+    """The pod specs of a document, lists opened."""
+    root = Document(document, file).root
+    objects = list(objects_in(root))
+    runtimes = runtimes_of(objects)
+    for one in objects:
+        found = one.part.value
+        if not isinstance(found, dict) or one.kind == "TrainJob":
+            continue
+        found.setdefault("kind", one.kind)
+        steps = [(*one.part.steps, "spec")]
+        names = [one.name or "pod"]
+        if one.kind != "Pod":
+            templates = templates_of(one, runtimes)
+            steps = [template.spec.steps for template in templates]
+            names = [one.name if len(templates) == 1 else template.name for template in templates]
+        for way, name in zip(steps, names, strict=True):
+            spec = root.at(*way).value
+            if not isinstance(spec, dict):
+                raise InputError(f"{one.kind} has no spec", file=file, advice="give a whole manifest")
+            yield PodTemplate(found, spec, one.kind, name)
 
 
 def containers(spec: Manifest) -> list[Manifest]:
@@ -97,13 +107,6 @@ def text_of(value: int, name: str) -> str:
 def copied(value: Manifest) -> Manifest:
     """A copy that shares nothing, so that nothing is written as an alias."""
     return deepcopy(value)
-
-
-def _inside(found: Manifest, step: str) -> Manifest:
-    inner = found.get(step)
-    if not isinstance(inner, dict):
-        raise InputError(f"{found.get('kind', 'the object')} has no {step}", advice="give a whole manifest")
-    return inner
 
 
 # --------------------------------------------------------------------------------------------------

@@ -16,16 +16,17 @@ from numawise.apps.plan.kubelet import plan_kubelet
 from numawise.apps.plan.manifest import (
     SERVICES,
     PodAmounts,
+    PodTemplate,
     Share,
     claims,
     copied,
     fixed,
-    pod_objects,
-    pod_spec,
+    pod_templates,
 )
 from numawise.apps.plan.proof import Stage, prove, share_of
 from numawise.codec.document import Document
-from numawise.codec.pod import decode_pods
+from numawise.codec.pod import pod_in
+from numawise.codec.workload import objects_in, pod_fields, pods_of, runtimes_of
 from numawise.errors import InputError
 from numawise.machine.model import Machine
 from numawise.results.plan import (
@@ -105,13 +106,12 @@ def plan_pods(
     share = share_of(stage) if stage is not None else Share()
     documents: list[Manifest] = []
     planned: list[PlannedPod] = []
+    check_objects([Document(value, file) for value, file in values])
     for value, file in values:
-        if not isinstance(value, dict):
-            raise InputError("is not a Kubernetes object", file=file, advice="give YAML or JSON manifests")
-        decode_pods(Document(value, file))  # what the API server refuses is refused in its words
+        assert isinstance(value, dict)
         document = copied(value)
         documents.append(document)
-        for found in pod_objects(document):
+        for found in pod_templates(document, file):
             planned.append(_planned(found, amounts, share, stage, goal, file))
     if not planned:
         file = values[0][1] if values else ""
@@ -119,41 +119,46 @@ def plan_pods(
     return PodPlan(tuple(documents), tuple(planned))
 
 
+def check_objects(documents: Sequence[Document]) -> None:
+    """Refuse what the API server would refuse, in its words, and objects without pods."""
+    objects = [one for document in documents for one in objects_in(document.root)]
+    runtimes = runtimes_of(objects)
+    for one in objects:
+        pods_of(one, runtimes)
+
+
 def _planned(
-    found: Manifest, amounts: PodAmounts, share: Share, stage: Stage | None, goal: str | None, file: str
+    found: PodTemplate, amounts: PodAmounts, share: Share, stage: Stage | None, goal: str | None, file: str
 ) -> PlannedPod:
-    amounts = replace(amounts, service=goal == INFERENCE if goal else found["kind"] in SERVICES)
-    before = copied(found)
-    changes = _fixed(found, amounts, share, file)
-    proof = _proved(found, stage, file)
+    amounts = replace(amounts, service=goal == INFERENCE if goal else found.kind in SERVICES)
+    before = copied(found.spec)
+    changes = _fixed(found.spec, amounts, share, file)
+    proof = _proved(found.spec, found.name, stage, file)
     if proof is not None and not (proof.admitted and proof.aligned) and amounts.memory is None:
         other = copied(before)
         others = _fixed(other, replace(amounts, by_request=True), share, file)
-        if other != found:
-            second = _proved(other, stage, file)
+        if other != found.spec:
+            second = _proved(other, found.name, stage, file)
             if second is not None and second.admitted and second.aligned:
-                found.clear()
-                found.update(other)
+                found.spec.clear()
+                found.spec.update(other)
                 changes, proof = others, second
-    name = str((found.get("metadata") or {}).get("name") or "pod")
-    return PlannedPod(name, found["kind"], changes, proof, tuple(_remarks(found, stage)))
+    return PlannedPod(found.name, found.kind, changes, proof, tuple(_remarks(found.spec, stage)))
 
 
-def _fixed(found: Manifest, amounts: PodAmounts, share: Share, file: str) -> tuple[ManifestChange, ...]:
+def _fixed(spec: Manifest, amounts: PodAmounts, share: Share, file: str) -> tuple[ManifestChange, ...]:
     try:
-        return fixed(pod_spec(found), amounts, share)
+        return fixed(spec, amounts, share)
     except BROKEN as problem:
         message = f"is not a manifest that can be changed: {type(problem).__name__}: {problem}"
         raise InputError(message, file=file) from None
 
 
-def _proved(found: Manifest, stage: Stage | None, file: str) -> Proof | None:
-    pods = decode_pods(Document(found, file))
-    return prove(pods[0], stage) if stage is not None and pods else None
+def _proved(spec: Manifest, name: str, stage: Stage | None, file: str) -> Proof | None:
+    return prove(pod_in(Document(pod_fields(spec), file).root, name), stage) if stage is not None else None
 
 
-def _remarks(found: Manifest, stage: Stage | None) -> list[str]:
-    spec = pod_spec(found)
+def _remarks(spec: Manifest, stage: Stage | None) -> list[str]:
     remarks = []
     names = list(claims(spec))
     if names:

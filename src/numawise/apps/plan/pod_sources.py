@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from numawise.apps.plan.manifest import PodAmounts
-from numawise.apps.plan.node_input import NodeGiven
-from numawise.apps.plan.pod import NewPod, goal_of, new_manifest, plan_pods, stage_for
+from numawise.apps.plan.pod import NewPod, check_objects, goal_of, new_manifest, plan_pods, stage_for
 from numawise.apps.plan.proof import Stage
 from numawise.codec.document import read_file
 from numawise.errors import InputError
+from numawise.inputs.pods import manifests
+from numawise.inputs.spec import NodeInput
 from numawise.machine.hardware import GPU_RESOURCE, GPU_RESOURCES, NVIDIA
 from numawise.quantity import parse_size
 from numawise.results.plan import TRAINING, PodPlan
@@ -40,12 +41,11 @@ class PodFlags:
         return {name: value for name, value in given.items() if value is not None}
 
 
-def load_pod_plan(flags: PodFlags, files: Sequence[str], node: NodeGiven) -> PodPlan:
+def load_pod_plan(flags: PodFlags, files: Sequence[str], node: NodeInput) -> PodPlan:
     """Read all there is, and make the pods ready."""
-    named = node.named
-    if sum(path == "-" for path in (named.machine, named.kubelet_config, *files)) > 1:
-        raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
-    values = [(document.value, document.file) for path in files for document in read_file(path)]
+    documents = [document for path in manifests(files) for document in read_file(path)]
+    check_objects(documents)  # these know their lines
+    values = [(document.value, document.file) for document in documents]
     kind = next((str(value.get("kind")) for value, _ in values if isinstance(value, dict)), "")
     goal = goal_of(flags.goal, kind)
     stage = _stage(node, goal)
@@ -58,16 +58,17 @@ def load_pod_plan(flags: PodFlags, files: Sequence[str], node: NodeGiven) -> Pod
     return plan_pods(values, amounts, stage, goal if not files else flags.goal)
 
 
-def _stage(node: NodeGiven, goal: str) -> Stage | None:
-    machine, named = node.machine(), node.named
-    if machine is None:
-        if named.kubelet_config is not None or named.state is not None:
-            given = "--kubelet-config" if named.kubelet_config is not None else "--state"
+def _stage(node: NodeInput, goal: str) -> Stage | None:
+    if node.machine_input is None:
+        if node.config_input is not None or node.state is not None:
+            given = "--kubelet-config" if node.config_input is not None else "--state"
             raise InputError("needs --machine", field=given, advice="give the machine, too")
         return None
-    config, state = node.config(), node.state()
-    texts = state.texts if state is not None else {}
-    return stage_for(machine.machine, node.profile.version, config.value if config else None, goal, texts)
+    raw = None
+    if node.config_input is not None:
+        _ = node.config  # what the kubelet would refuse is refused here
+        raw = node.configuration.raw(node.version)
+    return stage_for(node.machine, node.version, raw, goal, node.texts)
 
 
 def _amounts(flags: PodFlags, stage: Stage | None) -> PodAmounts:

@@ -19,17 +19,15 @@ from itertools import count
 from pathlib import Path
 
 from numawise.apps.simulate.scenario import Progress
-from numawise.apps.why.files import MACHINE, node_files
+from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.document import Part, read_file
 from numawise.engine.admit import Crashed, Rejected, admit
 from numawise.engine.lifecycle import start_containers
 from numawise.engine.predicates import Insufficient, Sums, add, asked, insufficient, used
 from numawise.engine.state import NodeState
 from numawise.errors import InputError
-from numawise.inputs.bundle import is_bundle
-from numawise.inputs.node import Named, booted, source_of
-from numawise.machine.catalog import CATALOG
-from numawise.machine.synthetic import is_synthetic
+from numawise.inputs.machine import MACHINE_FILES, is_name
+from numawise.inputs.spec import NodeSpec, folder_spec, read_node, start_node
 from numawise.node.node import Node
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY, PodRequest
@@ -295,8 +293,9 @@ def exclusive_cpus(state: NodeState) -> int:
 #
 # Rules kept here:
 #
-# 1. ``WORDS:COUNT`` gives so many equal nodes: a machine file, a name of the catalogue or a description.
-# 2. A folder with a machine file is a node; so is a bundle.  Any other folder is a folder of nodes, by name.
+# 1. ``MACHINE:COUNT`` gives so many equal nodes of a machine in any form.
+# 2. A folder with a machine file or a ``/sys`` is a node; so is a bundle.  Any other folder is a folder of
+#    nodes, by name.
 # 3. A file lists nodes with ``machine``, ``kubelet``, ``state``, ``bundle``, ``name`` and ``count``; paths
 #    are relative to it.  What a node lacks comes from the command line.
 # 4. Files that several nodes name are read once, and equal nodes are started once.
@@ -313,14 +312,14 @@ class Group:
     """So many equal nodes."""
 
     name: str
-    named: Named
+    named: NodeSpec
     count: int = 1
     numbered: bool = False
     """Their names end in a number, even if it is one alone."""
 
 
 def groups_of(
-    texts: Sequence[str], given: Named, say: Callable[[str], None] = lambda _: None
+    texts: Sequence[str], given: NodeSpec, say: Callable[[str], None] = lambda _: None
 ) -> list[tuple[tuple[str, ...], Node]]:
     """Every group of nodes with their names, and a kubelet that was started for all of them.
 
@@ -331,14 +330,14 @@ def groups_of(
     if total > MOST_NODES:
         raise InputError(f"{total} nodes are too many", field="--nodes", advice=f"at most {MOST_NODES}")
     taken: set[str] = set()
-    started: dict[Named, Node] = {}
+    started: dict[NodeSpec, Node] = {}
     found = []
     for group in groups:
         if group.named not in started:
-            source = source_of(group.named)
-            started[group.named] = node = booted(source)
-            if source.remark:
-                say(source.remark)
+            source = read_node(group.named)
+            started[group.named] = node = start_node(source)
+            for remark in source.remarks:
+                say(remark)
             if node.files.forgotten:
                 say(f"warning: {source.state_place}: {node.files.forgotten}")
         node = started[group.named]
@@ -357,35 +356,35 @@ def _names(group: Group, taken: set[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _groups(text: str, given: Named) -> Iterator[Group]:
+def _groups(text: str, given: NodeSpec) -> Iterator[Group]:
     path = Path(text)
     if not path.exists():
         yield _counted(text, given)
     elif is_bundle(text):
-        yield Group(_plain(path), replace(given, machine=None, bundle=text))
+        yield Group(_plain(path), folder_spec(text, given))
     elif path.is_dir():
         yield from _folder(path, given)
     else:
         yield from _file(text, given)
 
 
-def _counted(text: str, given: Named) -> Group:
-    found = COUNTED.fullmatch(text)
+def _counted(text: str, given: NodeSpec) -> Group:
+    found = COUNTED.fullmatch(text) if not Path(text).exists() else None
     machine, count = (found[1], int(found[2])) if found else (text, 1)
-    if not Path(machine).exists() and machine not in CATALOG and not is_synthetic(machine):
-        advice = "give a file, a folder, a bundle, or a machine with a count, such as dgx-h100:40"
-        raise InputError(f"{text!r} is neither a file nor a machine", field="--nodes", advice=advice)
     if not count:
         raise InputError(f"{text!r} gives no nodes", field="--nodes", advice="count at least one")
     path = Path(machine)
     name = (path.resolve().parent.name if path.stem == "machine" else path.stem) if path.exists() else machine
-    return Group(NOT_A_NAME.sub("-", name), replace(given, machine=machine), count, numbered=True)
+    return Group(NOT_A_NAME.sub("-", name), replace(given, machine=(machine,)), count, numbered=True)
 
 
-def _folder(path: Path, given: Named) -> Iterator[Group]:
+def _folder(path: Path, given: NodeSpec) -> Iterator[Group]:
     """Rule 2."""
-    if any((path / name).is_file() for name in MACHINE):
+    if any((path / name).is_file() for name in MACHINE_FILES):
         yield _node_folder(path, given)
+        return
+    if (path / "sys").is_dir():
+        yield _counted(str(path), given)
         return
     inside = sorted(one for one in path.iterdir() if _is_node(one))
     if not inside:
@@ -393,36 +392,33 @@ def _folder(path: Path, given: Named) -> Iterator[Group]:
         raise InputError("has no nodes", file=str(path), advice=advice)
     for one in inside:
         if is_bundle(str(one)):
-            yield Group(_plain(one), replace(given, machine=None, bundle=str(one)))
+            yield Group(_plain(one), folder_spec(str(one), given))
         else:
             yield _node_folder(one, given)
 
 
 def _is_node(path: Path) -> bool:
-    return is_bundle(str(path)) or (path.is_dir() and any((path / name).is_file() for name in MACHINE))
+    return is_bundle(str(path)) or (path.is_dir() and any((path / name).is_file() for name in MACHINE_FILES))
 
 
-def _node_folder(path: Path, given: Named) -> Group:
+def _node_folder(path: Path, given: NodeSpec) -> Group:
+    return Group(path.resolve().name, folder_spec(str(path), given))
+
+
+def _file(text: str, given: NodeSpec) -> Iterator[Group]:
+    """A list of nodes; any other file is the machine of one node."""
     try:
-        files = node_files(str(path))
+        documents = read_file(text)
     except InputError:
-        if given.config is None:
-            raise
-        machine = next(str(path / name) for name in MACHINE if (path / name).is_file())
-        return Group(path.resolve().name, replace(given, machine=machine))
-    named = replace(given, machine=files.machine, config=files.config, state=files.state)
-    return Group(path.resolve().name, named)
-
-
-def _file(text: str, given: Named) -> Iterator[Group]:
-    """A list of nodes; a machine file is one node."""
-    documents = read_file(text)
-    root = documents[0].root
-    if len(documents) > 1:
-        raise documents[1].error((), "nodes are listed in one document")
-    if isinstance(root.value, dict) and {"cpus", "numa"} <= set(root.value):
+        documents = ()
+    root = documents[0].root if documents else None
+    if root is None or not (
+        isinstance(root.value, list) or (isinstance(root.value, dict) and "nodes" in root.value)
+    ):
         yield _counted(text, given)
         return
+    if len(documents) > 1:
+        raise documents[1].error((), "nodes are listed in one document")
     if isinstance(root.value, dict):
         root.mapping(("apiVersion", "kind", "nodes"))
         root = root.at("nodes")
@@ -433,7 +429,7 @@ def _file(text: str, given: Named) -> Iterator[Group]:
         yield _listed(part, number, Path(text).parent, given)
 
 
-def _listed(part: Part, number: int, folder: Path, given: Named) -> Group:
+def _listed(part: Part, number: int, folder: Path, given: NodeSpec) -> Group:
     part.mapping(FIELDS, "a node, such as {name: a, machine: machine.yaml}")
     count = part.at("count")
     many = 1 if count.value is None else count.integer(1, MOST_NODES)
@@ -445,16 +441,24 @@ def _listed(part: Part, number: int, folder: Path, given: Named) -> Group:
         if one.value is None:
             continue
         path = folder / one.text()
-        known = key == "machine" and (one.text() in CATALOG or is_synthetic(one.text()))
+        known = key == "machine" and is_name(one.text())
         if not path.exists() and not known:
             raise one.error(f"there is no {path}", "paths are relative to this file")
         value = one.text() if known and not path.exists() else str(path)
-        named = replace(named, **{"config" if key == "kubelet" else key: value})
-    if named.bundle is None and named.machine is None:
+        named = _with(named, key, value)
+    if not named.bundle and not named.machine:
         raise part.at("machine").error("is missing", "give the node a machine, or a bundle")
     if part.at("bundle").value is not None and part.at("machine").value is None:
-        named = replace(named, machine=None)
+        named = replace(named, machine=())
     return Group(called, named, many, numbered=count.value is not None)
+
+
+def _with(named: NodeSpec, key: str, value: str) -> NodeSpec:
+    if key == "machine":
+        return replace(named, machine=(value,))
+    if key == "kubelet":
+        return replace(named, kubelet_config=(value,))
+    return replace(named, state=(value,)) if key == "state" else replace(named, bundle=value)
 
 
 def _plain(path: Path) -> str:

@@ -25,7 +25,7 @@ from numawise.engine.lifecycle import start_containers
 from numawise.engine.predicates import Sums, asked, insufficient
 from numawise.engine.state import NodeState
 from numawise.errors import InputError, meant
-from numawise.inputs.files import load_kubelet_config
+from numawise.inputs.config import read_config
 from numawise.machine.model import Device
 from numawise.node.node import Node, boot, simulate, with_devices
 from numawise.request.defaults import RawPod
@@ -196,7 +196,7 @@ class _Stage:
         old = self.node
         config = old.config
         if act.config:
-            config = load_kubelet_config(act.config, self.node.version)
+            config = read_config(act.config).config(self.node.version)
         old.files.write(old.rules, old.state)
         for name in act.delete:
             old.files.texts.pop(name, None)

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from numawise.codec.checkpoint import PLACES
 from numawise.codec.checkpoint.look import Look, encoded, look
 from numawise.codec.output import write_whole
 from numawise.errors import HostError
 from numawise.host.exchange import Exchange, exchange
 from numawise.host.kubelet import kubelet_on
-from numawise.inputs.files import PLACES
 from numawise.node.state.folder import Against, StateFile, StateFolder
 from numawise.node.state.lint import verify
 from numawise.node.state.readers import informed, problem_of, rules_for

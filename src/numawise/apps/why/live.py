@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from numawise.codec.bundle.pods import is_refusal, kubelet_uid
 from numawise.codec.pod import pod_from
 from numawise.errors import ClusterError, InputError
-from numawise.inputs.files import load_profile
+from numawise.inputs.spec import read_release
 from numawise.kube.client import Cluster, Object
 from numawise.request.defaults import RawPod
 from numawise.rules.versions import Version
@@ -81,7 +81,7 @@ class Live:
     def version(self) -> Version | None:
         """The release of the node's kubelet; None when it is not known."""
         text = str(self.info.get("kubeletVersion") or "")
-        return load_profile(text, "the node's kubeletVersion").version if text else None
+        return read_release(text, field="the node's kubeletVersion").version if text else None
 
 
 def live_name(word: str) -> str:

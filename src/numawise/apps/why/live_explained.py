@@ -12,10 +12,11 @@ Rules kept here:
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from numawise.apps.why.bundled import started_node
 from numawise.apps.why.live import Live, raw_pod, raw_pods
+from numawise.apps.why.nodes import started_node
 from numawise.codec.bundle.names import ONCE, Names, key_of
 from numawise.codec.bundle.state import renamed_state
+from numawise.codec.kubelet import effective
 from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.engine.failure import TOPOLOGY_AFFINITY
 from numawise.errors import InputError
@@ -24,48 +25,29 @@ from numawise.explain.explain import explain
 from numawise.explain.merge import RULES
 from numawise.explain.outcome import recreation
 from numawise.explain.words import both
-from numawise.inputs import effective
 from numawise.inputs.bundle import Bundle
-from numawise.inputs.files import load_kubelet_config, load_profile, load_state
-from numawise.inputs.machine import read_machine
+from numawise.inputs.spec import NodeInput
 from numawise.kube.client import Object
-from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod, defaulted
 from numawise.results.explanation import ADMITTED, REJECTED, Explanation
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
-from numawise.rules.versions import DEFAULT, Version
+from numawise.rules.versions import Version
 
 NOT_SCHEDULED = "not scheduled"
 SHOWN = 3
 """Containers whose requests are told; of more only the number."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGiven:
-    """What is known about the node beside what the API server tells."""
-
-    bundle: Bundle | None = None
-    machine: str | None = None
-    config: str | None = None
-    state: str | None = None
-    kube: str | None = None
-
-    @property
-    def enough(self) -> bool:
-        """True when there is a machine to simulate."""
-        return self.bundle is not None or self.machine is not None
-
-
-def explain_live(live: Live, given: NodeGiven) -> Explanation:
+def explain_live(live: Live, given: NodeInput) -> Explanation:
     """Explain a pod of a cluster."""
-    if live.pod is None or not given.enough:
+    if live.pod is None or given.machine_input is None:
         return _by_status(live, given)
     if given.bundle is not None and live.node_name:
         _same_node(live, given.bundle)
     version = _version(live, given)
     raw = raw_pod(live.pod)
-    machine, config = _machine(given), _config(live, given, version)
+    machine, config = given.machine, _config(live, given, version)
     others = [pod for pod in raw_pods(live.neighbours) if pod.uid != raw.uid]
     node = started_node(machine, config, _texts(live, given), version, others)
     if isinstance(node, Explanation):
@@ -82,7 +64,7 @@ def explain_live(live: Live, given: NodeGiven) -> Explanation:
 # --- by what the API server knows -----------------------------------------------------------
 
 
-def _by_status(live: Live, given: NodeGiven) -> Explanation:
+def _by_status(live: Live, given: NodeInput) -> Explanation:
     pod, status = live.pod or {}, live.status
     metadata = pod.get("metadata") or {}
     raw = raw_pod(live.pod) if live.pod is not None else None
@@ -187,31 +169,15 @@ def _condition(status: Mapping[str, object], kind: str) -> str:
 # --- by simulation --------------------------------------------------------------------------
 
 
-def _version(live: Live, given: NodeGiven) -> Version:
-    if given.kube is not None:
-        return load_profile(given.kube).version
-    return live.version or (given.bundle.profile().version if given.bundle else DEFAULT)
+def _version(live: Live, given: NodeInput) -> Version:
+    return given.version if given.spec.kube else live.version or given.version
 
 
-def _machine(given: NodeGiven) -> Machine:
-    if given.machine is not None:
-        return read_machine(given.machine).machine
-    assert given.bundle is not None
-    return given.bundle.machine()
-
-
-def _config(live: Live, given: NodeGiven, version: Version) -> KubeletConfig:
+def _config(live: Live, given: NodeInput, version: Version) -> KubeletConfig:
     """The kubelet's configuration (rule 2)."""
-    if given.config is not None:
-        return load_kubelet_config(given.config, version)
-    found = _told_config(live, version)
-    if found is not None:
-        return found
-    if given.bundle is None:
-        raise InputError(
-            "is missing", field="--kubelet-config", advice="configz of the node may not be asked"
-        )
-    return given.bundle.config(version)
+    if given.spec.has_config:
+        return given.configuration.config(version)
+    return _told_config(live, version) or given.configuration.config(version)
 
 
 def _told_config(live: Live, version: Version) -> KubeletConfig | None:
@@ -220,14 +186,10 @@ def _told_config(live: Live, version: Version) -> KubeletConfig | None:
     return None if isinstance(found, Refusal) else found
 
 
-def _texts(live: Live, given: NodeGiven) -> dict[str, str]:
+def _texts(live: Live, given: NodeInput) -> dict[str, str]:
     """The state files, under the names of the cluster (rule 3)."""
-    if given.state is not None:
-        return dict(load_state(given.state).texts)
-    if given.bundle is None:
-        return {}
-    texts = given.bundle.texts
-    if not given.bundle.manifest.anonymised:
+    texts = given.texts
+    if given.spec.state or given.bundle is None or not given.bundle.manifest.anonymised:
         return texts
     names = Names(key_of(str(live.info.get("machineID") or "")))
     back = _Back.of(names, (*live.neighbours, *([live.pod] if live.pod else [])))
@@ -280,7 +242,7 @@ def _other(live: Live, bundle: Bundle, what: str) -> InputError:
     return InputError(f"is {what}, and the pod was sent to {live.node_name}", file=bundle.path, advice=advice)
 
 
-def _beside(live: Live, given: NodeGiven, told: Explanation) -> list[str]:
+def _beside(live: Live, given: NodeInput, told: Explanation) -> list[str]:
     """What to know about an answer that comes from files of another time."""
     found = []
     reason, _ = live.refusal
@@ -290,6 +252,6 @@ def _beside(live: Live, given: NodeGiven, told: Explanation) -> list[str]:
         found.append(f"The kubelet refused it ({reason}), but with what was held {when} it is admitted")
     elif collected and live.status.get("startTime"):
         found.append(f"State files of {collected}; the pod reached the node at {live.status['startTime']}")
-    if live.configz is None and given.bundle is not None and given.config is None:
+    if live.configz is None and given.bundle is not None and not given.spec.has_config:
         found.append("The configuration is the bundle's, as the running kubelet could not be asked")
     return found

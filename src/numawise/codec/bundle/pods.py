@@ -17,7 +17,7 @@ from typing import Any
 
 from numawise.codec.bundle.names import UUID, Names
 from numawise.codec.document import Document, Part
-from numawise.codec.pod import TEMPLATES
+from numawise.codec.workload import NATIVE
 from numawise.errors import InputError
 
 Data = dict[str, Any]
@@ -68,9 +68,7 @@ def pods_of(documents: Iterable[Document]) -> Iterator[Part]:
         if isinstance(items.value, list) and (kind is None or str(kind).endswith("List")):
             inner = str(kind or "")[: -len("List")]
             waiting[:0] = [_with_kind(one, inner) for one in items.items()]
-        elif kind in ("Pod", *TEMPLATES) or (
-            kind is None and part.at("spec", "containers").value is not None
-        ):
+        elif kind in ("Pod", *NATIVE) or (kind is None and part.at("spec", "containers").value is not None):
             yield part
 
 
@@ -115,7 +113,7 @@ def _pod(value: Mapping[str, Any], names: Names) -> Data:
 
 
 def _workload(kind: str, value: Mapping[str, Any], names: Names) -> Data:
-    steps, _ = TEMPLATES[kind]
+    steps, _ = NATIVE[kind]
     found: Data = {"apiVersion": value.get("apiVersion", "apps/v1"), "kind": kind}
     found["metadata"] = _metadata(value, names)
     inner: Mapping[str, Any] = value

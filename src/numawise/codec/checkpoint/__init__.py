@@ -18,7 +18,9 @@ from numawise.codec.checkpoint.memory import MEMORY_FILE, decode_memory, encode_
 __all__ = [
     "CPU_FILE",
     "DEVICE_FILE",
+    "LARGEST_STATE",
     "MEMORY_FILE",
+    "PLACES",
     "decode_cpu",
     "decode_devices",
     "decode_memory",
@@ -26,3 +28,11 @@ __all__ = [
     "encode_devices",
     "encode_memory",
 ]
+
+PLACES = {
+    CPU_FILE: (CPU_FILE,),
+    MEMORY_FILE: (MEMORY_FILE,),
+    DEVICE_FILE: (f"device-plugins/{DEVICE_FILE}", DEVICE_FILE),
+}
+"""State file → where it may lie below the kubelet's directory."""
+LARGEST_STATE = 64 << 20

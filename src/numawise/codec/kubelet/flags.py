@@ -135,14 +135,20 @@ def _of_kubelet(text: str) -> Iterator[Word]:
     """The words that are arguments of a kubelet; values of variables are split again."""
     bare: list[Word] = []
     assigned: list[Word] = []
+    unquoted = 0  # the line of a variable whose value goes on without quotes, as systemd reads it
     for word in _split(_unit_lines(text) if SECTION.search(text) else text, 1):
         found = ASSIGNED.match(word.text)
+        if found is None and word.line == unquoted and not PROGRAM.fullmatch(word.text):
+            assigned.append(word)
+            continue
+        unquoted = 0
         if found is None or (bare and _is_flag(bare[-1]) and "=" not in bare[-1].text):
             bare.append(word)
             continue
         inside = list(_split(word.text[found.end() :], word.line))
         if any(one.text.startswith("--") for one in inside):
             assigned += inside
+            unquoted = word.line
     programs = [at for at, word in enumerate(bare) if PROGRAM.fullmatch(word.text)]
     if programs:
         bare = bare[programs[0] + 1 :]

@@ -2,24 +2,19 @@
 
 Rules kept here:
 
-1. A directory is one as ``/var/lib/kubelet``; a single file is known by its name, or else by its content.
-2. A file that cannot be read as text or as JSON is still a file: what is wrong with it is told.
-3. A pod is known by its uid.  A static pod has another uid at the API server than with the kubelet;
+1. A file that cannot be read as text or as JSON is still a file: what is wrong with it is told.
+2. A pod is known by its uid.  A static pod has another uid at the API server than with the kubelet;
    its annotation tells the kubelet's.  Pods that have ended are not alive.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
-from numawise.codec.checkpoint.look import Look, kind_of_state, look
-from numawise.codec.document import Document, read_file
-from numawise.codec.pod import decode_pods
+from numawise.codec.checkpoint.look import Look
 from numawise.engine.state import Block, CpuState, DeviceFile, MemoryState
-from numawise.errors import InputError
-from numawise.inputs.files import LARGEST_STATE, PLACES
 from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod
 from numawise.results.finding import Place
@@ -141,33 +136,6 @@ class Against:
         return bool(self.config.feature_gates.get(GATE))
 
 
-def load_folder(directory: str) -> StateFolder:
-    """Read the state files of a directory, or a single one (rule 1)."""
-    place = Path(directory)
-    if place.is_file():
-        raw = _bytes(place)
-        text = raw.decode("utf-8", errors="replace")
-        name = next((name for name in PLACES if place.name.startswith(name)), "") or kind_of_state(text)
-        if not name:
-            raise InputError(
-                "is not a kubelet state file", file=directory, advice=f"expected {', '.join(PLACES)}"
-            )
-        return StateFolder(place.parent, (StateFile(name, place, raw, look(name, text)),))
-    if not place.is_dir():
-        what = "is neither a directory nor a file" if place.exists() else "does not exist"
-        advice = "give the folder with cpu_manager_state, as in /var/lib/kubelet"
-        raise InputError(what, file=directory, advice=advice)
-    files = []
-    for name, places in PLACES.items():
-        path = next((place / inner for inner in places if _is_file(place / inner)), None)
-        if path is not None:
-            raw = _bytes(path)
-            files.append(StateFile(name, path, raw, look(name, raw.decode("utf-8", errors="replace"))))
-    if not files:
-        raise InputError("has no kubelet state files", file=directory, advice=f"expected {', '.join(PLACES)}")
-    return StateFolder(place, tuple(files))
-
-
 def holders(folder: StateFolder) -> tuple[Holder, ...]:
     """Everybody who holds something, by uid and container; containers only known by id come last."""
     found: dict[tuple[str, str], Holder] = {}
@@ -198,26 +166,6 @@ def holders(folder: StateFolder) -> tuple[Holder, ...]:
 def recorded_uids(folder: StateFolder) -> tuple[str, ...]:
     """The pods that some file knows."""
     return tuple(dict.fromkeys(holder.uid for holder in holders(folder) if holder.uid))
-
-
-def load_live(paths: Iterable[str]) -> Live:
-    """Read the pods of a node, as ``kubectl get pods -A -o json`` prints them, without those that ended."""
-    found: dict[str, LivePod] = {}
-    named = False
-    for path in paths:
-        for document in read_file(path):
-            for value, raw in _pods(document):
-                pod = live_pod(value, raw)
-                named = named or bool(pod.uids)
-                if not has_ended(value):
-                    found.update(dict.fromkeys(pod.uids, pod))
-        if not named:
-            raise InputError(
-                "its pods have no metadata.uid, by which the kubelet knows them",
-                file=path,
-                advice="give what the cluster says: kubectl get pods -A -o json",
-            )
-    return found
 
 
 def label(holder: Holder, live: Live | None = None) -> str:
@@ -258,20 +206,6 @@ def memory_text(blocks: Iterable[Block]) -> str:
     return ", ".join(told)
 
 
-def _pods(document: Document) -> Iterator[tuple[Mapping[str, Any], RawPod]]:
-    """The objects of a document that are pods, each as it stands and as a request."""
-    waiting = [document.value]
-    while waiting:
-        value = waiting.pop(0)
-        if not isinstance(value, Mapping):
-            continue
-        if str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
-            waiting.extend(value["items"])
-        elif value.get("kind", "Pod") == "Pod" and isinstance(value.get("spec"), Mapping):
-            (raw,) = decode_pods(Document({**value, "kind": "Pod"}, document.file))
-            yield value, raw
-
-
 def has_ended(value: Mapping[str, Any]) -> bool:
     """Whether a pod has ended."""
     return (value.get("status") or {}).get("phase") in ENDED
@@ -290,20 +224,3 @@ def live_pod(value: Mapping[str, Any], raw: RawPod) -> LivePod:
     }
     uids = tuple(dict.fromkeys(str(uid) for uid in known if uid))
     return LivePod(raw, uids, status.get("phase") == "Running", containers)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > LARGEST_STATE:
-            raise InputError("is too large for a kubelet state file", file=str(path))
-        return path.read_bytes()
-    except OSError as error:
-        advice = "do this as root" if isinstance(error, PermissionError) else ""
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path), advice=advice) from error

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from numawise.codec.document import Document
-from numawise.codec.pod import decode_pods
+from numawise.codec.workload import decode_pods
 from numawise.engine.admit import Admitted
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain

@@ -1,0 +1,294 @@
+"""Which node a person means: what was named of it, and the values that come of it.
+
+Rules kept here:
+
+1. A node is named part by part (machine, configuration, state files, release), or by a bundle that has all of
+   them; what is named beside a bundle takes the place of its part.
+2. The release is the one that is named, else the bundle's own, else the one default of all commands.
+3. A part that nobody named is missing only where a command asks for it; the error then names its option.
+4. Pods of a bundle run, unless they have ended: what they asked for counts, also without a state file.
+5. A kubelet that would not start is ``KubeletRefused`` with its own words, at the file it refuses.
+6. Standard input can be read once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from numawise.codec.bundle.archive import is_bundle
+from numawise.errors import InputError
+from numawise.inputs.bundle import Bundle, open_bundle
+from numawise.inputs.config import ConfigInput, read_config
+from numawise.inputs.machine import MACHINE_FILES, MachineInput, Named, read_machine
+from numawise.inputs.pods import PodsInput, read_live, read_pods
+from numawise.inputs.state import read_state
+from numawise.machine.hardware import Hardware
+from numawise.machine.model import Machine
+from numawise.node.node import Node, started
+from numawise.node.state.folder import Against, Live, StateFolder
+from numawise.request.defaults import RawPod
+from numawise.rules.model import KubeletConfig
+from numawise.rules.versions import DEFAULT, Profile, Version, profile_of
+
+CONFIG_FILES = ("kubelet.yaml", "kubelet.yml", "kubelet.json", "config.yaml", "config.yml", "config.json")
+STATE_FILES = ("cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint", "device-plugins")
+MACHINE_ADVICE = "give --machine: a file, a folder, a name, a description or 'this'; or give --bundle"
+CONFIG_ADVICE = "give --kubelet-config, --config-dir or --kubelet-flags; or give --bundle"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """What was named of a node: words as on a command line, or values that are made already."""
+
+    machine: Named = ()
+    kubelet_config: tuple[str, ...] | Mapping[str, object] | ConfigInput = ()
+    config_dir: str = ""
+    """The kubelet's drop-in directory."""
+    kubelet_flags: str = ""
+    """Its command line, or a file that has it."""
+    state: tuple[str, ...] = ()
+    bundle: str = ""
+    kube: str = ""
+    node_name: str = ""
+    """The node's name in the cluster, by which its pods are known."""
+
+    @property
+    def has_config(self) -> bool:
+        """Whether a configuration was named, by any of its parts."""
+        return bool(self.kubelet_config or self.config_dir or self.kubelet_flags)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All that may be standard input."""
+        parts: list[str] = [self.kubelet_flags]
+        for one in (self.machine, self.kubelet_config):
+            parts += map(str, one) if isinstance(one, tuple) else [one] if isinstance(one, str) else []
+        return tuple(parts)
+
+
+@dataclass(frozen=True)
+class NodeInput:
+    """A node, read as far as it was named."""
+
+    spec: NodeSpec
+    profile: Profile
+    machine_input: MachineInput | None = None
+    config_input: ConfigInput | None = None
+    state: StateFolder | None = None
+    bundle: Bundle | None = None
+
+    @property
+    def version(self) -> Version:
+        """The kubelet's release."""
+        return self.profile.version
+
+    @cached_property
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know: about the release, and what was assumed."""
+        parts = [self.profile.remark]
+        parts += self.machine_input.remarks if self.machine_input is not None else ()
+        parts += [self.config_input.remark] if self.config_input is not None else []
+        return tuple(filter(None, parts))
+
+    @property
+    def name(self) -> str:
+        """The node's name in the cluster; '' when it is not known."""
+        machine = self.machine_input.node if self.machine_input is not None else ""
+        return self.spec.node_name or (self.bundle.node if self.bundle is not None else "") or machine
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The machine as the kubelet sees it."""
+        return self._machine.machine
+
+    @property
+    def hardware(self) -> Hardware:
+        """All that is known about the machine."""
+        return self._machine.hardware
+
+    @property
+    def _machine(self) -> MachineInput:
+        if self.machine_input is None:
+            if self.bundle is not None:
+                return self.bundle.machine_input()
+            raise InputError("is missing", field="--machine", advice=MACHINE_ADVICE)
+        return self.machine_input
+
+    @cached_property
+    def config(self) -> KubeletConfig:
+        """What the release makes of the configuration."""
+        return self.configuration.config(self.version)
+
+    @property
+    def configuration(self) -> ConfigInput:
+        """The configuration, in its parts."""
+        if self.config_input is None:
+            if self.bundle is not None:
+                return self.bundle.config_input()
+            raise InputError("is missing", field="--kubelet-config", advice=CONFIG_ADVICE)
+        return self.config_input
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """State file → text."""
+        return self.state.texts if self.state is not None else {}
+
+    @property
+    def state_place(self) -> str:
+        """What to call the state files in messages."""
+        if self.spec.state:
+            return self.spec.state[0]
+        return self.bundle.path if self.bundle is not None else ""
+
+    @property
+    def running(self) -> tuple[RawPod, ...]:
+        """Pods that run there, as far as a bundle tells."""
+        return self.bundle.running() if self.bundle is not None else ()
+
+    def pods(self, words: Sequence[str], *, refused: bool = False) -> PodsInput:
+        """The pods that the words mean: files, folders, ``-``, or names out of the bundle."""
+        return read_pods(words, node=self.name, bundle=self.bundle, refused=refused)
+
+
+def read_node(spec: NodeSpec) -> NodeInput:
+    """Read all that is named (rule 1)."""
+    bundle = open_bundle(spec.bundle) if spec.bundle else None
+    machine: MachineInput | None = None
+    if not isinstance(spec.machine, tuple | list) or spec.machine:
+        machine = read_machine(spec.machine, node=spec.node_name)
+    elif bundle is not None and bundle.has_machine:
+        machine = bundle.machine_input()
+    config: ConfigInput | None = None
+    if spec.has_config:
+        config = _config(spec)
+    elif bundle is not None and bundle.has_config:
+        config = bundle.config_input()
+    state: StateFolder | None = None
+    if spec.state:
+        state = read_state(spec.state)
+    elif bundle is not None and bundle.texts:
+        state = bundle.state()
+    return NodeInput(spec, read_release(spec.kube, bundle), machine, config, state, bundle)
+
+
+def _config(spec: NodeSpec) -> ConfigInput:
+    named = spec.kubelet_config
+    if not isinstance(named, tuple):
+        return read_config(named)
+    if len(named) > 1:
+        advice = "give one; its drop-ins with --config-dir"
+        raise InputError(
+            f"{named[0]} and {named[1]} are two kubelets", field="--kubelet-config", advice=advice
+        )
+    return read_config(named[0] if named else None, spec.config_dir, spec.kubelet_flags)
+
+
+def read_release(kube: str, bundle: Bundle | None = None, field: str = "--kube") -> Profile:
+    """The release that is named, or that of the bundle, or the default (rule 2)."""
+    if not kube:
+        return bundle.profile() if bundle is not None else Profile(DEFAULT)
+    try:
+        return profile_of(kube)
+    except ValueError as error:
+        raise InputError(str(error), field=field) from None
+
+
+def check_stdin(*words: str | None) -> None:
+    """Refuse to read standard input twice (rule 6)."""
+    if sum(word == "-" for word in words) > 1:
+        raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
+
+
+def folder_spec(folder: str, given: NodeSpec | None = None) -> NodeSpec:
+    """A node in a folder: machine.yaml, kubelet.yaml, and state files there or below state/; or a bundle."""
+    given = given or NodeSpec()
+    if is_bundle(folder):
+        return replace(given, machine=(), bundle=folder)
+    root = Path(folder)
+    if not root.is_dir():
+        raise InputError("is not a directory", file=folder, advice="give a folder with machine.yaml")
+    machine = _first(root, MACHINE_FILES)
+    config: tuple[str, ...] | Mapping[str, object] | ConfigInput
+    try:
+        config = (_first(root, CONFIG_FILES),)
+    except InputError:
+        if not given.has_config:
+            raise
+        config = given.kubelet_config
+    places = (root, root / "state")
+    state = next((str(one) for one in places if any((one / name).exists() for name in STATE_FILES)), "")
+    return replace(
+        given,
+        machine=(machine,),
+        kubelet_config=config,
+        state=(state,) if state else given.state,
+    )
+
+
+def _first(root: Path, names: Sequence[str]) -> str:
+    for name in names:
+        if (root / name).is_file():
+            return str(root / name)
+    raise InputError(f"has no {names[0]}", file=str(root), advice=f"expected one of {', '.join(names)}")
+
+
+# --- its state files ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StateInput:
+    """State files, what they are compared with, and the hardware where that is known."""
+
+    folder: StateFolder
+    against: Against
+    hardware: Hardware | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def read_state_of(spec: NodeSpec, pods: Sequence[str] = (), field: str = "--kube") -> StateInput:
+    """The state files of a node with all that was named beside them; what was not named is not compared."""
+    if not spec.bundle and len(spec.state) == 1 and is_bundle(spec.state[0]):
+        spec = replace(spec, bundle=spec.state[0])
+    if spec.bundle:
+        spec = replace(spec, state=())
+    profile = read_release(spec.kube, None, field) if spec.kube else None
+    node = read_node(replace(spec, kube="") if profile else spec)
+    if profile is not None:
+        node = replace(node, profile=profile)
+    if node.state is None:
+        assert node.bundle is not None
+        return StateInput(node.bundle.state(), Against())
+    live: Live | None = None
+    remarks = list(node.remarks)
+    if pods:
+        live, said = read_live(pods, node.name)
+        remarks += said
+    elif node.bundle is not None and node.bundle.pod_document() is not None:
+        live = node.bundle.live()
+    against = Against(
+        node.machine if node.machine_input is not None else None,
+        node.config if node.config_input is not None else None,
+        live,
+        node.version,
+    )
+    hardware = node.machine_input.hardware if node.machine_input is not None else None
+    return StateInput(node.state, against, hardware, tuple(remarks))
+
+
+# --- a kubelet on it ------------------------------------------------------------------------
+
+
+def start_node(node: NodeInput) -> Node:
+    """Start a kubelet; device plugins have registered, and pods that are known run (rules 4 and 5)."""
+    kubelet = started(
+        node.machine,
+        node.config,
+        node.version,
+        node.texts,
+        file=node.configuration.name,
+        state_file=node.state_place,
+    )
+    if node.running:
+        kubelet.run_already(node.running)
+    return kubelet
