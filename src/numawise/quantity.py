@@ -12,10 +12,10 @@ Rules kept here:
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from numawise.errors import InputError
+from numawise.values import dataclass
 
 NANO = 10**9
 GRAMMAR = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)

@@ -5,10 +5,10 @@ the other); inside hot loops the bare ``bits`` travel, with the functions below.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Self
 
 from numawise.strconv import parse_int, quote
+from numawise.values import dataclass
 
 LARGEST_ID = 1 << 16  # far beyond any machine; keeps a mistyped range from filling the memory
 

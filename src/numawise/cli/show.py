@@ -4,13 +4,13 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from numawise.machine.hardware import Hardware
+from numawise.values import replace
 
 if TYPE_CHECKING:
     from numawise.render.holders import Overlay

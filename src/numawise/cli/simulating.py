@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -20,6 +19,7 @@ from numawise.render import simulation as simulate_told
 from numawise.render.progress import progress_bar
 from numawise.render.table import table
 from numawise.results.simulation import Fill, ScenarioRun
+from numawise.values import dataclass, replace
 
 if TYPE_CHECKING:
     from numawise.machine.hardware import Hardware

@@ -1,13 +1,13 @@
 """``numawise why``: why a pod was refused, and the smallest changes that would let it in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from numawise.cli.options import node_options, node_spec, output_option, pods_argument, say_remarks
 from numawise.errors import InputError
+from numawise.values import dataclass
 
 if TYPE_CHECKING:
     from numawise.apps.why.nodes import Explained

@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from numawise.cli.options import say_remarks
+from numawise.values import dataclass
 
 if TYPE_CHECKING:
     from numawise.inputs.spec import NodeSpec

@@ -18,7 +18,6 @@ import math
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +25,7 @@ from typing import Any, cast
 import yaml
 
 from numawise.errors import InputError, suggestion
+from numawise.values import dataclass, field
 
 Steps = tuple[str | int, ...]
 Step = str | int | None

@@ -11,7 +11,6 @@ Rules kept here:
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import msgspec
 
 from numawise.codec.document import Document, read_file
 from numawise.errors import InputError, suggestion
+from numawise.values import dataclass, field
 
 PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}

@@ -13,7 +13,6 @@ Rules kept here:
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, NoReturn
 
 from numawise.codec.document import Document, Part, number_text, shown
@@ -34,6 +33,7 @@ from numawise.request.model import (
     most_at_once,
 )
 from numawise.strconv import quote
+from numawise.values import replace
 
 
 def words(text: str) -> frozenset[str]:

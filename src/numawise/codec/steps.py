@@ -11,7 +11,6 @@ Rules kept here:
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
@@ -30,6 +29,7 @@ from numawise.results.simulation import (
     ScenarioStep,
     StartStep,
 )
+from numawise.values import dataclass, replace
 
 ADD, START, REMOVE, RESTART, RECONCILE, DEVICES, FILL = (
     "add",

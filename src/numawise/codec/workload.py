@@ -12,12 +12,12 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.codec.document import Document, Part, shown
 from numawise.codec.pod import TOP_FIELDS, TOP_READ, misspelt, object_names, pod_in, pod_object, words
 from numawise.errors import InputError, meant
 from numawise.request.defaults import RawPod
+from numawise.values import dataclass, replace
 
 MOST_REPLICAS = 100_000
 OWN_GROUPS = frozenset({"apps", "batch", "autoscaling", "policy", "extensions"})

@@ -12,7 +12,7 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from typing import Generic, TypeVar
 
 from numawise.codec.kubelet.config import decode_kubelet_config
@@ -22,6 +22,7 @@ from numawise.rules.check import Refusal, Settings
 from numawise.rules.gates import gates_of, resolve_gates
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import WAYS, Behaviour, Version, behaviour_of, shown
+from numawise.values import dataclass, replace
 
 Raw = Mapping[str, object]
 Outcome = TypeVar("Outcome")

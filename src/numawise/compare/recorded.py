@@ -5,13 +5,13 @@ and their words, who holds what, what containers are created with.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from numawise.compare.attribution import Pair, Search
 from numawise.compare.releases import Reason, reason_of
 from numawise.node.replay import replay
 from numawise.rules.versions import Version
+from numawise.values import dataclass
 
 Data = Mapping[str, Any]
 ASPECTS = (

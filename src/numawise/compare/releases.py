@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numawise.codec.simulation import pod_data
@@ -25,6 +24,7 @@ from numawise.results.simulation import Simulated
 from numawise.rules.check import Refusal
 from numawise.rules.versions import Version
 from numawise.sets import format_ids
+from numawise.values import dataclass, field, replace
 
 REFUSED, ADMITTED, CRASHED = "refused", "admitted", "crashed"
 CPUS, MEMORY, DEVICES, START_ERROR = "cpus", "memory", "devices", "start-error"

@@ -12,7 +12,6 @@ The same holds for the way back: the newer release may be the lower one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.codec.checkpoint import (
     CPU_FILE,
@@ -35,6 +34,7 @@ from numawise.rules.gates import Gate, gates_of, resolve_gates
 from numawise.rules.model import Rules
 from numawise.rules.versions import NEWEST, OLDEST, Version, behaviour_of, shown
 from numawise.sets import CpuSet
+from numawise.values import dataclass, replace
 
 GATE_UNKNOWN, GATE_LOCKED, GATE_NEEDS = "gate-unknown", "gate-locked", "gate-needs"
 GATE_DEFAULT = "gate-default"

@@ -11,7 +11,6 @@ Rules kept here:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from numawise.engine.draft import Draft
 from numawise.engine.failure import Crash
@@ -24,6 +23,7 @@ from numawise.engine.trace import Defect, Note, ignore
 from numawise.machine.model import Machine
 from numawise.request.model import PodRequest
 from numawise.rules.model import Rules
+from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

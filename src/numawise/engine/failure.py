@@ -3,7 +3,7 @@
 Counterpart: pkg/kubelet/cm/admission/errors.go.
 """
 
-from dataclasses import dataclass
+from numawise.values import dataclass
 
 UNEXPECTED = "UnexpectedAdmissionError"
 SMT_ALIGNMENT = "SMTAlignmentError"

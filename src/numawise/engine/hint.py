@@ -17,11 +17,11 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final, Protocol
 
 from numawise.sets import NumaSet, ids_of
+from numawise.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

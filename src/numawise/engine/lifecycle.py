@@ -6,7 +6,6 @@ devicemanager/manager.go.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from numawise.engine.cpu import allocate as cpu
 from numawise.engine.device import manager as device
@@ -20,6 +19,7 @@ from numawise.engine.trace import Note, ignore
 from numawise.machine.model import Device, DevicePlugin, Machine
 from numawise.request.model import PodRequest, Role
 from numawise.rules.model import Rules
+from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

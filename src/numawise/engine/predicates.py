@@ -23,7 +23,6 @@ What a machine does not tell is not compared: never ephemeral storage, and memor
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from numawise.engine.state import NodeState, held_by
@@ -31,6 +30,7 @@ from numawise.machine.model import Machine
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY, ContainerRequest, PodRequest, most_at_once
 from numawise.rules.model import KubeletConfig, Rules
+from numawise.values import dataclass
 
 PODS = "pods"
 MOST_PODS = 110

@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from numawise.engine.draft import Draft
@@ -19,6 +18,7 @@ from numawise.engine.trace import Note, ignore
 from numawise.machine.model import Machine
 from numawise.request.model import ContainerRequest, PodRequest, Role
 from numawise.rules.model import Rules
+from numawise.values import dataclass
 
 Pick = Callable[[str, str, frozenset[str], int], Iterable[str] | None]
 """(container, resource, candidates, how many) → the device ids to take where the kubelet's choice is free."""

@@ -11,7 +11,6 @@ Rules kept here:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from numawise.engine.cpu.allocate import choose
 from numawise.engine.cpu.take import NotEnough
@@ -27,6 +26,7 @@ from numawise.rules.options import BY_SOCKET, TopologyOptions, as_map, cpu_optio
 from numawise.rules.versions import Behaviour, Version, behaviour_of, manners_of
 from numawise.sets import format_ids
 from numawise.strconv import quote
+from numawise.values import dataclass, replace
 
 MANAGER_GATES = (
     "TopologyManager",

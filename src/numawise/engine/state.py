@@ -12,10 +12,10 @@ Rules kept here:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from numawise.machine.model import Device
 from numawise.request.model import PodRequest
+from numawise.values import dataclass, field
 
 PerContainer = Mapping[str, Mapping[str, int]]
 

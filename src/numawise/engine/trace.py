@@ -8,9 +8,9 @@ nobody parses messages.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from numawise.engine.hint import Family, Hint
+from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from numawise.explain.case import ExplainCase
@@ -16,6 +15,7 @@ from numawise.explain.change import SetAmount, page_size, written
 from numawise.explain.free import asked_of, is_memory
 from numawise.request.model import CPU, HUGEPAGES, MEMORY, Role
 from numawise.sets import ids_of
+from numawise.values import dataclass
 
 MOST_DIALS = 12
 

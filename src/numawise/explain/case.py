@@ -8,8 +8,6 @@ Rules kept here:
 3. A pod that must be created again comes under another uid, when what the old one held was collected.
 """
 
-from dataclasses import dataclass, replace
-
 from numawise.engine.admit import Admitted, Decision
 from numawise.engine.lifecycle import plugins_spoke, remove
 from numawise.engine.start import Records, start
@@ -22,6 +20,7 @@ from numawise.request.model import PodRequest, Role, most_at_once
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig, Rules
 from numawise.rules.versions import Version
+from numawise.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ Rules kept here:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.quantity import BINARY, DECIMAL, Quantity
 from numawise.request.defaults import RawContainer, RawPod
 from numawise.request.model import CPU, HUGEPAGES, MEMORY, Amounts, Role
 from numawise.results.explanation import Patch
 from numawise.rules.model import KubeletConfig, ReservedMemory
+from numawise.values import dataclass, replace
 
 MI = 1 << 20
 LONGEST_NAME = 63

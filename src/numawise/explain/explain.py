@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from numawise.codec.simulation import findings
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
@@ -41,6 +40,7 @@ from numawise.results.explanation import (
 from numawise.rules.model import NONE, Rules
 from numawise.rules.versions import DEFAULT, Version, behaviour_of
 from numawise.sets import ids_of
+from numawise.values import dataclass, replace
 
 SHOWN = 6
 """So many are shown at most."""

@@ -1,7 +1,6 @@
 """How many devices of a resource there are, and how many of them are free."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from numawise.engine.hint import Family, HintList, HintRule, masks_of
@@ -26,6 +25,7 @@ from numawise.results.explanation import (
     ResourceHints,
 )
 from numawise.sets import format_ids, ids_of
+from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

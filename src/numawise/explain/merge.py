@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from numawise.engine.hint import HintRule
@@ -31,6 +30,7 @@ from numawise.request.model import CPU, MEMORY
 from numawise.results.explanation import BYTES, CPUS, IMPOSSIBLE, Narrowing, NumaFree
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.sets import ids_of
+from numawise.values import dataclass
 
 SHOWN = 6
 """Masks that a line has room for."""

@@ -8,7 +8,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
 
 from numawise.engine.failure import SMT_ALIGNMENT
@@ -23,6 +22,7 @@ from numawise.request.model import PodRequest
 from numawise.results.explanation import Suggestion
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.rules.options import ACROSS_NUMA, CLOSEST, FULL_CORES
+from numawise.values import dataclass, replace
 
 ELSEWHERE, HEAL, REMOVE, SCOPE, OPTION = 0.02, 0.04, 0.6, 1.0, 1.1
 POLICY = {RESTRICTED: 1.15, BEST_EFFORT: 1.25, NONE: 1.35}

@@ -8,7 +8,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from numawise.engine.failure import SMT_ALIGNMENT, TOPOLOGY_AFFINITY
 from numawise.explain import words as tell
@@ -21,6 +20,7 @@ from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY, Amounts, Role
 from numawise.results.explanation import Suggestion
 from numawise.rules.model import RESTRICTED
+from numawise.values import replace
 
 EXACT, ROUND, REDUCE, TOGETHER, GROW = 0.01, 0.03, 0.1, 0.2, 0.3
 BALANCE, SPLIT, DROP, FRACTION, UNGUARANTEED = 0.35, 0.95, 1.2, 1.5, 1.6

@@ -8,13 +8,13 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from numawise.engine.admit import Crashed, Rejected
 from numawise.explain.adjustable import Dial, dials_of
 from numawise.explain.case import ExplainCase, acceptable, admitted, with_pod
 from numawise.explain.change import SetAmount, with_amounts
 from numawise.results.explanation import Suggestion
+from numawise.values import dataclass
 
 Works = Callable[[int], bool]
 FEW = 64

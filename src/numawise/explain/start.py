@@ -8,7 +8,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
 from numawise.errors import meant
@@ -25,6 +24,7 @@ from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE, KubeletC
 from numawise.rules.options import CPU_MATURITY, MOST_NUMA, TOPOLOGY_MATURITY
 from numawise.rules.versions import DEFAULT, Version
 from numawise.sets import CpuSet
+from numawise.values import dataclass, replace
 
 SHOWN = 4
 MOST_TOGETHER = 6

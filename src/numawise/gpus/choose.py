@@ -18,13 +18,12 @@ links of this job are given up for links of jobs to come.  Among sets with equal
 too, and it does for one GPU alone, where there the first is taken.
 """
 
-from dataclasses import dataclass
-
 from numawise.gpus.links import GpuLinks
 from numawise.gpus.measure import Measure
 from numawise.gpus.nested import best_nested, nesting
 from numawise.gpus.search import best_searched
 from numawise.sets import format_ids, ids_of
+from numawise.values import dataclass
 
 __all__ = ["Choice", "GpuLinks", "Score", "advice", "choices"]
 

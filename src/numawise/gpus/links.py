@@ -12,13 +12,13 @@ Rules kept here:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from numawise.machine.hardware import Gpu, Hardware
 from numawise.machine.locality import DIRECT, NODE, SELF, SYS
 from numawise.machine.nearest import GpuPlace, chip_of, gpu_links, placed_gpus
 from numawise.sets import ids_of
+from numawise.values import dataclass, field, replace
 
 POINTS = {"PSB": 60, "PIX": 50, "PXB": 40, "PHB": 30, "NODE": 20, "SYS": 10, "SOC": 10}
 DIRECT_POINTS = 100

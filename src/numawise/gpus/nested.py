@@ -11,10 +11,10 @@ Rules kept here:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from numawise.gpus.measure import Measure
 from numawise.sets import ids_of
+from numawise.values import dataclass
 
 MANY_HOMES = 8
 FEW = 32

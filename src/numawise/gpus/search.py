@@ -12,13 +12,13 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from operator import add
 
 from numawise.gpus.measure import Measure
 from numawise.gpus.nested import FEW, MANY_HOMES
 from numawise.sets import bits_of, ids_of
+from numawise.values import dataclass
 
 MOST_EXACT = 16
 MOST_ROUNDS = 16

@@ -21,11 +21,11 @@ import select
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from numawise.errors import HostError
 from numawise.host import mempolicy
+from numawise.values import dataclass
 
 SMALLEST, LARGEST = 16 << 20, 1 << 30
 """Bytes of a buffer."""

@@ -17,7 +17,6 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from numawise.errors import HostError
@@ -37,6 +36,7 @@ from numawise.host.plan import (
 )
 from numawise.host.system import Mount, cgroup_mounts, folder_in, own_groups
 from numawise.sets import bits_of, format_ids
+from numawise.values import dataclass
 
 ROOT = Path("/")
 FOLDER = "numawise"

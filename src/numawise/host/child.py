@@ -17,12 +17,13 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import NoReturn
 
 from numawise.errors import HostError
 from numawise.host.confine import settle
 from numawise.host.plan import Itself
+from numawise.values import dataclass
 
 NOT_STARTED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
 PASSED_ON = (

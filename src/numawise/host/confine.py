@@ -22,7 +22,6 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from numawise.errors import HostError
@@ -34,6 +33,7 @@ from numawise.host.files import Tree
 from numawise.host.plan import Itself, Plan, Prove, SetMask
 from numawise.host.system import read_host
 from numawise.sets import format_ids
+from numawise.values import dataclass, replace
 
 ROOT = Path("/")
 SYSTEMD, CGROUP_V2, CGROUP_V1, AFFINITY = "systemd", "cgroup v2", "cgroup v1", "affinity"

@@ -15,13 +15,13 @@ import pwd
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from numawise.errors import HostError, InputError
 from numawise.host.placed import in_container, in_group, read_groups
 from numawise.host.processes import processes
 from numawise.sets import format_ids
+from numawise.values import dataclass
 
 DOCKER, PODMAN, NERDCTL = "docker", "podman", "nerdctl"
 LABEL = "numawise.hold"

@@ -18,10 +18,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from numawise.errors import HostError
+from numawise.values import dataclass
 
 LABEL = "security.selinux"
 PREFIX = "numawise-backup-"

@@ -16,10 +16,10 @@ import socket
 import stat
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from numawise.host.processes import DEAD, processes, uid_of
+from numawise.values import dataclass
 
 ROOT = Path("/")
 DEFAULT_DIRECTORY = Path("/var/lib/kubelet")

@@ -13,11 +13,11 @@ Rules kept here:
 
 import errno
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from numawise.errors import HostError
 from numawise.sets import format_ids
+from numawise.values import dataclass
 
 if TYPE_CHECKING:
     import ctypes

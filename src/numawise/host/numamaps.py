@@ -24,7 +24,8 @@ Rules kept here:
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from numawise.values import dataclass
 
 ANONYMOUS, HUGE, SHARED, DRIVER, FILE = "anonymous", "huge", "shared", "driver", "file"
 KINDS = (ANONYMOUS, HUGE, SHARED, DRIVER, FILE)

@@ -13,7 +13,6 @@ Rules kept here:
 import importlib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from numawise.host.files import Tree
 from numawise.machine.hardware import NVIDIA, UNKNOWN, Gpu, Hardware, Matrix, Remark
 from numawise.machine.locality import short_address
 from numawise.sets import format_ids, ids_of
+from numawise.values import dataclass
 
 NODE_SCOPE = 0
 WORD = 64

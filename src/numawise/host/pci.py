@@ -16,11 +16,11 @@ Rules kept here:
 import os.path
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 from numawise.host.files import Tree
 from numawise.machine.hardware import ACCELERATOR, GPU, NIC, NVME, ODD, STORAGE, PciDevice
 from numawise.machine.pci import pci_kind
+from numawise.values import replace
 
 BUS = "sys/bus/pci/devices"
 DEVICES = "sys/devices"

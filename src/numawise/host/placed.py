@@ -15,11 +15,11 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from numawise.host.numamaps import ANONYMOUS, FILE, HUGE, SHARED, Pages, gather, parse_keys
 from numawise.sets import parse_ids
+from numawise.values import dataclass
 
 ROOT = Path("/")
 GONE = frozenset({errno.ENOENT, errno.ESRCH, errno.ENOTDIR})

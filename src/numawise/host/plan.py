@@ -15,13 +15,13 @@ import os
 import shlex
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from numawise.errors import HostError
 from numawise.host import mempolicy
 from numawise.host.processes import allowed_of, group_of, set_affinity
 from numawise.sets import format_ids
+from numawise.values import dataclass
 
 PAUSE = 0.005
 TRIES = 100

@@ -11,12 +11,12 @@ Rules kept here:
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from numawise.errors import HostError
 from numawise.host.files import Tree
 from numawise.sets import format_ids, ids_of, parse_ids
+from numawise.values import dataclass
 
 ROOT = Path("/")
 DEAD = ("Z", "X", "x")

@@ -1,12 +1,12 @@
 """What this host allows a placement tool to do: cgroups, rights, drivers, and a kubelet beside it."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from numawise.errors import HostError
 from numawise.host import nvml
 from numawise.host.files import Tree
+from numawise.values import dataclass
 
 ROOT = Path("/")
 KUBELET_STATE = ("cpu_manager_state", "memory_manager_state")

@@ -9,10 +9,10 @@ Rules kept here:
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from numawise.errors import InputError
+from numawise.values import dataclass
 
 SYSTEM_FILE = "etc/numawise/config.toml"
 USER_FILE = "numawise/config.toml"

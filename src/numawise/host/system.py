@@ -11,11 +11,11 @@ Rules kept here:
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from numawise.host.files import Tree
 from numawise.machine.hardware import ASSUMED, UNKNOWN, UNREADABLE, Host
 from numawise.sets import LARGEST_ID, parse_ids
+from numawise.values import dataclass
 
 PROC = "proc/self"
 CGROUP_V1 = ("cgroup", "cpuset")

@@ -8,7 +8,6 @@ Rules kept here:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from numawise.machine.model import Machine
 from numawise.node.state.folder import Live, LivePod, StateFile, StateFolder
 from numawise.request.defaults import RawPod
 from numawise.rules.versions import DEFAULT, Profile, profile_of
+from numawise.values import dataclass, replace
 
 STATE_FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
 FAILED = "Failed"

@@ -13,7 +13,6 @@ Rules kept here:
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from numawise.codec.bundle.archive import is_bundle
@@ -27,6 +26,7 @@ from numawise.results.finding import Finding, Place, Severity, codes, found
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version
+from numawise.values import dataclass, field
 
 FLAGS = "--kubelet-flags"
 DROP_IN = ".conf"

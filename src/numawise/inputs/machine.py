@@ -14,7 +14,6 @@ Rules kept here:
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from numawise.codec.bundle.archive import is_bundle
@@ -27,6 +26,7 @@ from numawise.machine.hardware import ASSUMED, Hardware, MemoryNode, Remark, har
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
 from numawise.machine.synthetic import EXAMPLE, is_synthetic, synthetic
+from numawise.values import dataclass, replace
 
 THIS = "this"
 LIVE = Path("/")

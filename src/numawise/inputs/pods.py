@@ -13,7 +13,6 @@ Rules kept here:
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +38,7 @@ from numawise.node.state.folder import ENDED, Live, LivePod, live_pod
 from numawise.request.defaults import RawContainer, RawPod
 from numawise.request.model import HUGEPAGES
 from numawise.results.finding import Finding, Place, found
+from numawise.values import dataclass, replace
 
 if TYPE_CHECKING:
     from numawise.inputs.bundle import Bundle

@@ -12,7 +12,6 @@ Rules kept here:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from numawise.node.state.folder import Against, Live, StateFolder
 from numawise.request.defaults import RawPod
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Profile, Version, profile_of
+from numawise.values import dataclass, replace
 
 CONFIG_FILES = ("kubelet.yaml", "kubelet.yml", "kubelet.json", "config.yaml", "config.yml", "config.json")
 STATE_FILES = ("cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint", "device-plugins")

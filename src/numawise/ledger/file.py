@@ -17,7 +17,6 @@ import sqlite3
 import stat
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from numawise.errors import LedgerError
 from numawise.ledger.refusals import ELSEWHERE, FAILURES, damaged, may_write, move_away, no_access, refusal
 from numawise.ledger.rows import APPLICATION, TABLES, VERSION
 from numawise.ledger.turn import beside, patiently, turn
+from numawise.values import dataclass
 
 SUFFIXES = ("-wal", "-shm", "-journal")
 PRIVATE_FOLDER, SHARED_FOLDER = 0o700, 0o2770

@@ -15,12 +15,12 @@ Rules kept here:
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from numawise.errors import InputError, LedgerError
 from numawise.ledger.file import AS_ITS_FOLDER, Access
 from numawise.ledger.refusals import may_write
+from numawise.values import dataclass, replace
 
 VARIABLE = "NUMAWISE_LEDGER"
 GROUP = "numawise"

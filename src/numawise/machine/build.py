@@ -11,7 +11,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.machine.hardware import (
     ASSUMED,
@@ -30,6 +29,7 @@ from numawise.machine.hardware import (
     gpu_maker,
 )
 from numawise.sets import bits_of, format_ids
+from numawise.values import dataclass, replace
 
 SPLIT, ADJACENT, INTERLEAVED = "split", "adjacent", "interleaved"
 CLASS_CODES = {GPU: 0x030200, NIC: 0x020000, NVME: 0x010802}

@@ -8,7 +8,6 @@ Rules kept here:
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from numawise.datafile import data_text
@@ -16,6 +15,7 @@ from numawise.errors import InputError, meant
 from numawise.machine.build import NOT_TOLD, MachinePlan, Slot, build, with_distances
 from numawise.machine.hardware import GPU, NIC, NVME, Hardware
 from numawise.quantity import Quantity
+from numawise.values import dataclass, replace
 
 MIB = 1 << 20
 

@@ -10,10 +10,10 @@ Rules kept here:
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from numawise.machine.model import Device, Machine
 from numawise.sets import ids_of
+from numawise.values import dataclass, field
 
 UNKNOWN, UNREADABLE, DIFFERS, ASSUMED, ODD = "unknown", "unreadable", "differs", "assumed", "odd"
 GPU, NIC, NVME, STORAGE, BRIDGE, HOST_BRIDGE, ACCELERATOR, OTHER = (

@@ -9,10 +9,10 @@ Rules kept here:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from numawise.machine.hardware import Gpu, Hardware, MemoryNode, PciDevice
 from numawise.sets import bits_of, ids_of
+from numawise.values import dataclass
 
 SELF, PIX, PXB, PHB, NODE, SYS = "X", "PIX", "PXB", "PHB", "NODE", "SYS"
 DIRECT = ("NV", "XGMI")  # links beside PCIe begin with one of these

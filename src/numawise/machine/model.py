@@ -11,7 +11,8 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from numawise.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.machine.hardware import NIC, Gpu, Hardware, PciDevice
 from numawise.machine.locality import (
@@ -32,6 +31,7 @@ from numawise.machine.locality import (
 )
 from numawise.machine.pci import TAKEN_AWAY, gpu_functions
 from numawise.sets import bits_of, format_ids, ids_of
+from numawise.values import dataclass, replace
 
 RDMA = (
     *("mlx", "mthca", "hfi1_", "qib", "bnxt_re", "irdma", "i40iw", "qedr", "cxgb", "ocrdma", "hns_", "erdma"),

@@ -1,7 +1,6 @@
 """A simulated kubelet on one node: its rules, its state, and the state files it would have written."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from numawise.codec.checkpoint import (
@@ -40,6 +39,7 @@ from numawise.rules.model import KubeletConfig, Rules
 from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
 from numawise.rules.versions import DEFAULT, Behaviour, Version, behaviour_of, check_known
 from numawise.sets import CpuSet
+from numawise.values import dataclass, field, replace
 
 
 @dataclass(slots=True)

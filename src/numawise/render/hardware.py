@@ -1,11 +1,10 @@
 """A machine in a few lines: what it has, counted and by NUMA node, and what is not known about it."""
 
-from dataclasses import dataclass
-
 from numawise.machine.hardware import GPU, NIC, Hardware, PciDevice, Remark
 from numawise.machine.locality import gpu_numa, whole_gpus
 from numawise.quantity import Quantity
 from numawise.sets import format_ids
+from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

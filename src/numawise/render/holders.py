@@ -8,7 +8,6 @@ Rules kept here:
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 from numawise.engine.state import NodeState
 from numawise.machine.hardware import Gpu, Hardware, MemoryNode, PciDevice
@@ -17,6 +16,7 @@ from numawise.render.words import bytes_text
 from numawise.results.hold import Hold
 from numawise.rules.model import Rules
 from numawise.sets import ids_of
+from numawise.values import dataclass, field, replace
 
 SEVERAL = "several"
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)

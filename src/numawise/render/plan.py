@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
 from numawise.codec.output import annotated_yaml, comment_lines, manifest_yaml
@@ -16,6 +15,7 @@ from numawise.results.plain import API_VERSION
 from numawise.results.plan import Entry, KubeletPlace, KubeletPlan, PlannedPod, PodPlan, SwitchPlan
 from numawise.rules.versions import shown
 from numawise.sets import format_ids
+from numawise.values import dataclass
 
 Data = dict[str, object]
 MEBI = 1 << 20

@@ -1,7 +1,5 @@
 """State files as people read them: rows, sentences, a map of the machine."""
 
-from dataclasses import replace
-
 from numawise.codec.checkpoint.look import WRITERS, Look
 from numawise.machine.hardware import Hardware, MemoryNode, Thread
 from numawise.node.state.folder import (
@@ -17,6 +15,7 @@ from numawise.quantity import Quantity
 from numawise.render.holders import Held, held_hardware
 from numawise.results.state import KubeletStateChange
 from numawise.sets import bits_of, format_ids, ids_of
+from numawise.values import replace
 
 FILE_COLUMNS = ("FILE", "FORMAT", "POLICY", "CHECKSUM", "READ BY")
 HOLDER_COLUMNS = ("POD", "CONTAINER", "CPUS", "MEMORY", "DEVICES")

@@ -8,7 +8,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from numawise.render.picture.text import columns, plain
 from numawise.render.words import bytes_text, clean, wrap
@@ -31,6 +30,7 @@ from numawise.results.explanation import (
     Suggestion,
 )
 from numawise.sets import format_ids
+from numawise.values import dataclass
 
 NARROWEST = 40
 BOLD, DIM, GREEN, YELLOW, RED, CYAN = "1", "2", "32", "33", "31", "36"

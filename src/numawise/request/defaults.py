@@ -11,7 +11,6 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from numawise.quantity import Quantity
 from numawise.request.model import (
@@ -25,6 +24,7 @@ from numawise.request.model import (
     most_at_once,
 )
 from numawise.request.qos import qos_class
+from numawise.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

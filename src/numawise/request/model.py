@@ -11,10 +11,10 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
 from numawise.quantity import Quantity
+from numawise.values import dataclass, field
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
 CPU, MEMORY, HUGEPAGES = "cpu", "memory", "hugepages-"

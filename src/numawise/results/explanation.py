@@ -10,12 +10,12 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from numawise.engine.hint import Hint
 from numawise.results.plain import API_VERSION
 from numawise.sets import ids_of
+from numawise.values import dataclass
 
 KIND = "Explanation"
 

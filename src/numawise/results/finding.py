@@ -12,13 +12,13 @@ Rules kept here:
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
 from numawise.results.plain import computed, hidden, optional
+from numawise.values import dataclass
 
 REGISTRY = Path(__file__).parent / "data" / "codes.toml"
 

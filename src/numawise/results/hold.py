@@ -8,7 +8,7 @@ Rules kept here:
 3. Sets of CPUs and NUMA nodes are packed ints.
 """
 
-from dataclasses import dataclass, field
+from numawise.values import dataclass, field
 
 RUN, CONTAINER, PYTHON = "run", "container", "python"
 HOLD_VARIABLE = "NUMAWISE_HOLD"

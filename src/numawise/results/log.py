@@ -1,7 +1,6 @@
 """What a line of a kubelet's log says, as values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,6 +9,7 @@ from numawise.results.explanation import REJECTED, Explanation, explanation_data
 from numawise.results.plain import API_VERSION
 from numawise.rules.versions import ENDLESS, EVER, Version, shown
 from numawise.sets import ids_of
+from numawise.values import dataclass, field
 
 ADMIT_STARTED = "admit_start"
 HINTS = "hints"

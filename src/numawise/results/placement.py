@@ -8,7 +8,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from numawise.gpus.links import GpuLinks
 from numawise.machine.hardware import Gpu, Hardware
@@ -16,6 +15,7 @@ from numawise.machine.model import Machine
 from numawise.machine.nearest import NearNic
 from numawise.results.hold import Grant, Hold
 from numawise.sets import bits_of, ids_of
+from numawise.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,14 @@ Rules kept here:
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import MISSING, Field, field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, Generic, TypeVar, cast
 
 from numawise.quantity import Quantity
 from numawise.sets import IdSet, NumaSet
+from numawise.values import field
 
 API_VERSION = "numawise.dev/v1"
 """The version of every document that numawise writes."""

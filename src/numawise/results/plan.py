@@ -1,11 +1,11 @@
 """Plans as values: a kubelet configuration with its reasons, pods made ready, a switch of configurations."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Union
 
 from numawise.machine.model import Machine
 from numawise.rules.versions import DEFAULT, Version
+from numawise.values import dataclass
 
 TRAINING, INFERENCE, LATENCY = "training", "inference", "latency"
 GOALS = (TRAINING, INFERENCE, LATENCY)

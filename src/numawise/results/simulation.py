@@ -1,7 +1,6 @@
 """Simulations as values: what happens to a node step by step, what came of it, and queues before nodes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from numawise.engine.admit import Admitted, Decision
 from numawise.engine.lifecycle import Started
@@ -13,6 +12,7 @@ from numawise.request.model import PodRequest
 from numawise.rules.check import Refusal
 from numawise.rules.model import Rules
 from numawise.rules.versions import DEFAULT, Version
+from numawise.values import dataclass, field
 
 # --- what happens -----------------------------------------------------------------------------
 

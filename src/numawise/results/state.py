@@ -1,11 +1,11 @@
 """The kubelet's state files as documents: what is in them, what is wrong, and what becomes of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from numawise.results.finding import Finding, Severity, count
 from numawise.results.plain import computed
 from numawise.sets import CpuSet, NumaSet
+from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ order, names are taken in order.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from numawise.quantity import Quantity
 from numawise.rules import eviction
@@ -26,6 +25,7 @@ from numawise.rules.validate import managers as validate
 from numawise.rules.versions import REFERENCE, Version, manners_of
 from numawise.sets import CpuSet
 from numawise.strconv import parse_int, quote
+from numawise.values import dataclass
 
 RESERVABLE = frozenset({"cpu", "memory", "ephemeral-storage", "pid"})
 NOTHING = Quantity()

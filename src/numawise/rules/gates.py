@@ -13,12 +13,12 @@ What became of each gate from release to release stands in ``data/gates.txt``, w
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
 from numawise.datafile import data_lines
 from numawise.rules.versions import REFERENCE, Version, manners_of
+from numawise.values import dataclass
 
 ALPHA, BETA, STABLE, DEPRECATED = "ALPHA", "BETA", "", "DEPRECATED"
 WHOLE_STAGE = {"AllAlpha": ALPHA, "AllBeta": BETA}

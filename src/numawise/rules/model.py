@@ -1,11 +1,11 @@
 """The part of a KubeletConfiguration that decisions hang on, as written and defaulted."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from numawise.quantity import Quantity
 from numawise.rules.versions import Behaviour
+from numawise.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ row.  In 1.22 there were no levels yet, only one gate for all options.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from numawise.rules.model import CpuOptions
 from numawise.rules.versions import REFERENCE, Version, manners_of
 from numawise.strconv import parse_bool, parse_int, quote
+from numawise.values import dataclass
 
 
 class Maturity(Enum):

@@ -10,9 +10,10 @@ A release stands for its last patch.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Generic, TypeVar
+
+from numawise.values import dataclass
 
 Version = tuple[int, int]
 

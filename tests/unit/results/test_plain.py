@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from numawise.results.plain import (
     plain,
 )
 from numawise.sets import CpuSet, NumaSet
+from numawise.values import dataclass
 
 
 class Colour(Enum):

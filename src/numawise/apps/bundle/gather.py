@@ -11,7 +11,6 @@ import os
 import platform
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from numawise.kube.plain import fetch, is_url
 from numawise.machine.hardware import Hardware
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
+from numawise.values import dataclass, field
 
 MACHINE_IDS = ("etc/machine-id", "var/lib/dbus/machine-id")
 RELEASES = ("etc/os-release", "usr/lib/os-release")

@@ -1,7 +1,6 @@
 """What is wanted of a node, and what was found there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from numawise.host.kubelet import Running
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.rules.versions import Version
+from numawise.values import dataclass, field
 
 MACHINE, CONFIG, STATE, PODS, VERSION = "machine", "configuration", "state files", "pods", "kubelet version"
 

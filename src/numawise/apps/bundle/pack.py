@@ -7,7 +7,6 @@ Rules kept here:
 2. What was replaced or taken out is told in the manifest and in ``README.md``, in words.
 """
 
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +29,7 @@ from numawise.codec.output import to_json, to_yaml
 from numawise.engine.state import DeviceFile
 from numawise.errors import InputError
 from numawise.machine.model import Machine
+from numawise.values import dataclass, replace
 
 REPLACED = (
     (

@@ -1,7 +1,6 @@
 """What the checks of one kubelet have before them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from numawise.apps.check.refusals import Start
 from numawise.codec.kubelet.effective import Configuration
@@ -9,6 +8,7 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import Version
+from numawise.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ Rules kept here:
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from numawise.apps.check.context import Context
 from numawise.apps.check.pods import requested
@@ -24,6 +23,7 @@ from numawise.request.defaults import RawContainer
 from numawise.request.model import CPU
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.sets import bits_of, format_ids
+from numawise.values import dataclass
 
 BY_NUMBER = (
     "CUDA_VISIBLE_DEVICES",

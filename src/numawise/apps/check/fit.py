@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from numawise.apps.check.context import Context
 from numawise.apps.check.machine import duration
@@ -33,6 +32,7 @@ from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE, KubeletConfig, ReservedMemory
 from numawise.rules.versions import Version
 from numawise.sets import format_ids
+from numawise.values import dataclass, replace
 
 INSISTING = (RESTRICTED, SINGLE)
 SCOPES = ("container", "pod")

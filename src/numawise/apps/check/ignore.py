@@ -9,10 +9,10 @@ Rules kept here:
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from numawise.errors import meant
 from numawise.results.finding import Finding, Place, codes, found
+from numawise.values import dataclass, field
 
 COMMENT = re.compile(r"(?:^|\s)#\s*numawise:\s*ignore\b[:\s]*(.*)$", re.IGNORECASE)
 WORD = re.compile(r"[\s,]+")

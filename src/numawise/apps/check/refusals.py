@@ -12,7 +12,6 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
@@ -28,6 +27,7 @@ from numawise.rules.model import KubeletConfig
 from numawise.rules.validate import managers as validate
 from numawise.rules.versions import Version
 from numawise.sets import CpuSet
+from numawise.values import dataclass, field, replace
 
 Raw = Mapping[str, Any]
 Complaint = Callable[[Raw], str | None]

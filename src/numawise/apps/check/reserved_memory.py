@@ -8,7 +8,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from numawise.apps.check.context import Context
 from numawise.apps.check.refusals import Refused
@@ -20,6 +19,7 @@ from numawise.results.finding import Finding, Severity, found
 from numawise.rules.check import NOTHING, Refusal, Settings, check
 from numawise.rules.model import KubeletConfig, ReservedMemory
 from numawise.sets import CpuSet, format_ids
+from numawise.values import replace
 
 MEBI = 1 << 20
 SIGNAL = "memory.available"

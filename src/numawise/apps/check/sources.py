@@ -8,7 +8,6 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from numawise.codec.bundle.manifest import STATE as STATE_MEMBERS
@@ -25,6 +24,7 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.versions import DEFAULT, Version
+from numawise.values import dataclass, field
 
 T = TypeVar("T")
 

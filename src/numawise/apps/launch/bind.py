@@ -19,7 +19,6 @@ import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -74,6 +73,7 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_by_numa
 from numawise.results.placement import RankBinding
 from numawise.sets import bits_of, format_ids, ids_of, parse_ids
+from numawise.values import dataclass, replace
 
 BIND, PREFERRED, OFF = "bind", "preferred", "off"
 ALL, ONE = "all", "one"

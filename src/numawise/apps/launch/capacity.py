@@ -9,8 +9,6 @@ Rules kept here:
 3. GPUs go by UUID, else by PCI address, else by name.
 """
 
-from dataclasses import replace
-
 from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, InputError
 from numawise.gpus.links import GpuLinks
@@ -22,6 +20,7 @@ from numawise.machine.model import Device, DevicePlugin, Machine, Numa
 from numawise.machine.nearest import gpus_of, near_nics, placed_gpus
 from numawise.results.placement import Capacity
 from numawise.sets import format_ids, ids_of, parse_ids
+from numawise.values import replace
 
 NIC_RESOURCE, NVME_RESOURCE, OTHER_GPU = "numawise/nic", "numawise/nvme", "numawise/gpu"
 WORDS = {"nic": NIC_RESOURCE, "nvme": NVME_RESOURCE}

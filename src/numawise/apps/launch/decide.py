@@ -15,7 +15,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS
 from numawise.apps.launch.no_room import gpus_text, pool_shortage, shared_shortage, shortage
@@ -34,6 +33,7 @@ from numawise.results.hold import Grant, Hold, MemoryPart
 from numawise.results.placement import Capacity, Nic, NoRoom, Placement, pool_cpus, pool_of
 from numawise.rules.model import BEST_EFFORT, NONE, CpuOptions, Rules
 from numawise.sets import bits_of, format_ids, ids_of
+from numawise.values import dataclass, replace
 
 
 def place(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str) -> Placement | NoRoom:

@@ -19,7 +19,6 @@ Rules kept here:
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -29,6 +28,7 @@ from numawise.machine.locality import cores_in, pci_by_address, short_address, w
 from numawise.machine.nearest import gpus_of
 from numawise.results.hold import HOLD_VARIABLE
 from numawise.sets import format_ids, ids_of
+from numawise.values import dataclass
 
 if TYPE_CHECKING:
     from numawise.results.placement import Placement

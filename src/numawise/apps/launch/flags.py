@@ -14,7 +14,6 @@ Rules kept here:
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from numawise.apps.launch.capacity import NIC_RESOURCE, capacity_of
 from numawise.apps.launch.containers.command import read_command
@@ -35,6 +34,7 @@ from numawise.results.hold import Hold
 from numawise.results.placement import Capacity, Nic, NoRoom, Placement, pool_cpus, pool_of
 from numawise.results.plain import API_VERSION
 from numawise.sets import format_ids
+from numawise.values import dataclass, field, replace
 
 COMMAND, IMAGE = "COMMAND", "IMAGE"
 OWN = "numawise/"

@@ -16,7 +16,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -33,6 +32,7 @@ from numawise.render.words import bytes_text
 from numawise.results.hold import PYTHON, RUN, Hold, Owner, Waiter
 from numawise.results.placement import Capacity, NoRoom, Placement, pool_cpus, pool_of
 from numawise.sets import format_ids
+from numawise.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

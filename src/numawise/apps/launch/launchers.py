@@ -15,13 +15,13 @@ Rules kept here:
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from numawise.apps.launch.environment import CUDA, CUDA_ORDER, GPUS, LEVEL_ZERO, ROCR, gpu_index
 from numawise.errors import HostError, InputError
 from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import short_address, whole_gpus
 from numawise.machine.nearest import gpus_of
+from numawise.values import dataclass
 
 MOST_RANKS = 1 << 16
 RAY = "RAY_RAYLET_PID"

@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from numawise.apps.launch.capacity import with_gpu_users
@@ -28,6 +27,7 @@ from numawise.results.hold import PYTHON
 from numawise.results.placement import Held, JobPlacement, NoRoom, Placement
 from numawise.rules.model import BEST_EFFORT
 from numawise.sets import ids_of
+from numawise.values import replace
 
 
 class NoRoomError(NumawiseError):

@@ -17,13 +17,13 @@ Rules kept here:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.apps.launch.environment import cores_of
 from numawise.machine.hardware import Gpu, Hardware
 from numawise.machine.locality import NODE, PHB, PIX, PXB, cpus_by_numa
 from numawise.machine.nearest import NearNic, chip_of, near_nics, placed_gpus
 from numawise.sets import bits_of, format_ids, ids_of
+from numawise.values import dataclass, replace
 
 BY_NODE, BY_SOCKET, BY_EXCLUSIVE, BY_COMPLEX = "node", "socket", "exclusive", "core-complex"
 MODES = (BY_NODE, BY_SOCKET, BY_EXCLUSIVE, BY_COMPLEX)

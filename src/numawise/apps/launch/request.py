@@ -9,12 +9,12 @@ Rules kept here:
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from numawise.errors import InputError
 from numawise.quantity import parse_size
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.sets import LARGEST_ID
+from numawise.values import dataclass
 
 POLICIES = (NONE, BEST_EFFORT, RESTRICTED, SINGLE)
 MILLI_CPUS = re.compile(r"([0-9]{1,9})m", re.ASCII)

@@ -14,7 +14,6 @@ import pwd
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -42,6 +41,7 @@ from numawise.ledger.store import Ledger
 from numawise.machine.hardware import Hardware
 from numawise.results.hold import RUN, Hold, Owner
 from numawise.results.placement import Capacity, NoRoom, Placement, Preview, Started
+from numawise.values import dataclass, field, replace
 
 LOOK_AGAIN = 1.0
 """Seconds after which one who waits for room looks for owners that died, and the shared pool is followed."""

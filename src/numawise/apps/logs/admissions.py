@@ -14,7 +14,6 @@ Rules kept here:
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from numawise.apps.logs.kubelets import Kubelets
@@ -33,6 +32,7 @@ from numawise.results.log import (
     Shortage,
     Trouble,
 )
+from numawise.values import dataclass, field
 
 MOST_OPEN = 64
 MOST_KUBELETS = 256

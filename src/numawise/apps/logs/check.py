@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.apps.logs.explain import LogEvidence
 from numawise.apps.logs.wording import NO_AMOUNTS, hint_text, owner_of
@@ -31,6 +30,7 @@ from numawise.rules.check import Refusal
 from numawise.rules.model import NONE, KubeletConfig
 from numawise.rules.versions import NEWEST, Version
 from numawise.sets import format_ids
+from numawise.values import dataclass, replace
 
 ENUMERABLE = 12
 """Hints over more NUMA nodes are not compared one by one."""

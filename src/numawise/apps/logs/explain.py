@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.apps.logs.causes import cause_of
 from numawise.apps.logs.wording import (
@@ -32,6 +31,7 @@ from numawise.results.log import UNFINISHED, Kubelet, LoggedAdmission, LoggedRou
 from numawise.rules.model import BEST_EFFORT, NONE
 from numawise.rules.versions import ENDLESS, NEWEST, Version
 from numawise.sets import ids_of
+from numawise.values import dataclass, replace
 
 EQUAL_MASKS = (1, 24)
 """Since when masks must agree to be preferred."""

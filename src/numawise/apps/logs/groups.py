@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 
@@ -17,6 +16,7 @@ from numawise.apps.logs.wording import STATEFUL, PodOwner, owner_of
 from numawise.results import log as values
 from numawise.results.explanation import ADMITTED
 from numawise.results.log import Event, LoggedAdmission, PodRef, Repeats, between
+from numawise.values import dataclass, field
 
 MOST_GROUPS = 2000
 MOST_NAMES = 3

@@ -9,13 +9,13 @@ Rules kept here:
 """
 
 from collections import OrderedDict
-from dataclasses import replace
 
 from numawise.engine.failure import TOPOLOGY_AFFINITY
 from numawise.results import log as values
 from numawise.results.log import ANY_RELEASE, Event, Kubelet, LoggedAdmission, LoggedRound, Origin
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE
 from numawise.rules.versions import Version, parse_version
+from numawise.values import replace
 
 POLICIES = (SINGLE, RESTRICTED, BEST_EFFORT)
 

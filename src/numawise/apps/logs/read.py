@@ -15,7 +15,6 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, cast
@@ -28,6 +27,7 @@ from numawise.errors import InputError
 from numawise.render.words import counted
 from numawise.results.explanation import ADMITTED, REJECTED
 from numawise.results.log import UNFINISHED, YEARLESS, Finding, LogReading, LogReport
+from numawise.values import dataclass
 
 BLOCK = 1 << 20
 GZIP, BZIP, XZ = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"

@@ -9,13 +9,13 @@ Rules kept here:
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from numawise.engine.hint import Hint
 from numawise.explain.words import both
 from numawise.render.words import counted
 from numawise.results.log import Kubelet, LoggedAdmission, LoggedRound, Repeats, Shortage, stamp_text
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE
+from numawise.values import dataclass
 
 LETTERS = "[bcdfghjklmnpqrstvwxz2456789]"
 NUMBERED = re.compile(r"(.+)-(0|[1-9]\d{0,8})", re.ASCII)

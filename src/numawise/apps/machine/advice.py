@@ -11,7 +11,6 @@ Rules kept here:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from numawise.machine.hardware import NIC, Gpu, Hardware
@@ -30,6 +29,7 @@ from numawise.render.picture.devices import items_of
 from numawise.render.picture.tables import MEANINGS, names_text
 from numawise.render.words import bytes_text, counted, cpus_text, wrap
 from numawise.sets import format_ids
+from numawise.values import dataclass
 
 MOST_PAIRS = 8
 MOST_COUNTS = 16

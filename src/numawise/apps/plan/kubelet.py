@@ -12,7 +12,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 
 from numawise.apps.plan.options import Options, options_for
 from numawise.apps.plan.reserve import (
@@ -56,6 +55,7 @@ from numawise.rules.gates import gates_of
 from numawise.rules.model import NONE, RESTRICTED, SINGLE
 from numawise.rules.versions import Version, behaviour_of, shown
 from numawise.sets import bits_of, format_ids
+from numawise.values import dataclass, field, replace
 
 PATIENCE = 10.0
 """Seconds of CPU time that an admission may take the kubelet."""

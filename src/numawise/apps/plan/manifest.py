@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
 
 from numawise.codec.document import Document
 from numawise.codec.pod import quantity
@@ -11,6 +10,7 @@ from numawise.errors import InputError
 from numawise.machine.hardware import GPU_RESOURCE
 from numawise.quantity import BINARY, DECIMAL, Quantity
 from numawise.results.plan import Manifest, ManifestChange
+from numawise.values import dataclass, field
 
 CPU, MEMORY = "cpu", "memory"
 SHM = "/dev/shm"  # noqa: S108 - a mount point, nothing is written there

@@ -8,7 +8,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from numawise.apps.plan.reserve import uneven
 from numawise.machine.model import Machine
@@ -27,6 +26,7 @@ from numawise.rules.options import (
     maturity,
 )
 from numawise.rules.versions import Version, shown
+from numawise.values import dataclass
 
 CPU, TOPOLOGY = "CPUManager", "TopologyManager"
 

@@ -10,7 +10,6 @@ Rules kept here:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.apps.plan.kubelet import plan_kubelet
 from numawise.apps.plan.manifest import (
@@ -40,6 +39,7 @@ from numawise.results.plan import (
     Proof,
 )
 from numawise.rules.versions import Version, shown
+from numawise.values import dataclass, replace
 
 BROKEN = (TypeError, AttributeError, KeyError, ValueError)
 

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from numawise.apps.plan.manifest import PodAmounts
 from numawise.apps.plan.pod import NewPod, check_objects, goal_of, new_manifest, plan_pods, stage_for
@@ -14,6 +13,7 @@ from numawise.inputs.spec import NodeInput
 from numawise.machine.hardware import GPU_RESOURCE, GPU_RESOURCES, NVIDIA
 from numawise.quantity import parse_size
 from numawise.results.plan import TRAINING, PodPlan
+from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

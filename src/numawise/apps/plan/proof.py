@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from numawise.apps.plan.kubelet import capacities_of
 from numawise.apps.plan.manifest import Share
@@ -25,6 +24,7 @@ from numawise.results.plan import ContainerPlace, NumaCapacity, Proof
 from numawise.rules.check import Refusal
 from numawise.rules.versions import Version
 from numawise.sets import bits_of, format_ids
+from numawise.values import dataclass, replace
 
 GIBI = 1 << 30
 MOST = 256

@@ -16,11 +16,11 @@ Rules kept here:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from numawise.errors import InputError
 from numawise.machine.model import CpuLayout, Machine, Numa
 from numawise.quantity import Quantity
+from numawise.values import dataclass
 
 MEBI, GIBI = 1 << 20, 1 << 30
 ROOMY = 4

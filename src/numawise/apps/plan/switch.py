@@ -13,7 +13,6 @@ Rules kept here:
 import hashlib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -38,6 +37,7 @@ from numawise.rules.check import Refusal
 from numawise.rules.gates import resolve_gates
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version, behaviour_of, shown
+from numawise.values import dataclass
 
 Raw = Mapping[str, object]
 KINDS = {CPU_FILE: "CPU", MEMORY_FILE: "memory"}

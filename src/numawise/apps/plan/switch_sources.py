@@ -1,7 +1,6 @@
 """A switch out of files: two configurations, state files, a machine and pods."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from numawise.apps.plan.switch import Request, plan_switch
@@ -13,6 +12,7 @@ from numawise.inputs.pods import PodsInput
 from numawise.inputs.spec import NodeInput
 from numawise.results.plan import SwitchPlan
 from numawise.rules.versions import Version
+from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ Rules kept here:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from numawise.engine.admit import Crashed, Rejected
@@ -26,6 +25,7 @@ from numawise.render.table import DIM, YELLOW
 from numawise.results.plain import API_VERSION
 from numawise.results.simulation import ScenarioRun, Simulated
 from numawise.rules.versions import shown
+from numawise.values import dataclass
 
 BOTH, MARK, NOT_REACHED = "both", "*", "not reached"
 Data = dict[str, Any]

@@ -14,7 +14,6 @@ Rules kept here:
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from numawise.node.node import Node
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY, PodRequest
 from numawise.results.simulation import NOWHERE, PLACED, REJECTED, FleetNode, FleetRun, Sent, Simulated
+from numawise.values import dataclass, field, replace
 
 FIRST, SPREAD, SUMS = "first", "spread", "sums"
 CHOICES = (FIRST, SPREAD, SUMS)

@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from numawise.codec.pod import unique_uids
@@ -50,6 +49,7 @@ from numawise.results.simulation import (
     StepResult,
 )
 from numawise.rules.check import Refusal
+from numawise.values import replace
 
 MOST_COPIES = 10_000
 

@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from numawise.codec.checkpoint import PLACES
@@ -22,6 +21,7 @@ from numawise.node.state.folder import Against, StateFile, StateFolder
 from numawise.node.state.lint import verify
 from numawise.node.state.readers import informed, problem_of, rules_for
 from numawise.results.finding import Finding, Severity
+from numawise.values import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)

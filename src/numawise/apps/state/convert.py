@@ -10,7 +10,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from numawise.apps.state.change import Change, FileChange, proved
 from numawise.codec.checkpoint import (
@@ -27,6 +26,7 @@ from numawise.node.state.folder import Against, StateFile, StateFolder
 from numawise.node.state.memory_tables import charged, own_tables
 from numawise.rules.versions import Version, behaviour_of, shown
 from numawise.sets import format_ids
+from numawise.values import replace
 
 Grants = dict[str, dict[str, dict[str, DeviceGrant]]]
 

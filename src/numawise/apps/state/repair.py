@@ -10,7 +10,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.apps.state.change import Change, FileChange, proved, rewritten
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
@@ -40,6 +39,7 @@ from numawise.node.state.memory_tables import (
     recorded_reservation,
 )
 from numawise.rules.check import Refusal
+from numawise.values import dataclass, replace
 
 FORGETS = "the kubelet forgets who has what: its pods must be gone from the node by then"
 

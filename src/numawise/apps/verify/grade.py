@@ -16,7 +16,6 @@ Rules kept here:
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from numawise.apps.verify.gpus import gpus_seen, graded_uses, judge_gpus
 from numawise.apps.verify.model import (
@@ -38,6 +37,7 @@ from numawise.machine.locality import cpus_by_numa, memory_near, numa_of, open_c
 from numawise.render.words import bytes_text, clean, counted
 from numawise.results.finding import RANK, Finding, Severity
 from numawise.sets import bits_of, format_ids
+from numawise.values import replace
 
 WORDS = {ANONYMOUS: "anonymous memory", HUGE: "huge pages", SHARED: "shared memory"}
 MOST = 4

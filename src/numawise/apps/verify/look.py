@@ -13,7 +13,6 @@ Rules kept here:
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ from numawise.machine.locality import cpus_of, short_address
 from numawise.results.finding import Severity
 from numawise.results.hold import HOLD_VARIABLE, Hold
 from numawise.sets import bits_of
+from numawise.values import dataclass, field, replace
 
 TICKS = 100
 

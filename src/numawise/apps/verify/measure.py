@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from numawise.apps.verify.look import Checked
@@ -19,6 +18,7 @@ from numawise.machine.hardware import NVIDIA, Gpu, Hardware
 from numawise.machine.locality import cpus_by_numa, memory_near, pci_by_address, short_address
 from numawise.machine.nearest import GpuPlace, gpus_of, placed_gpus
 from numawise.sets import bits_of, ids_of
+from numawise.values import dataclass
 
 BUDGET = 2.5
 """Seconds of reading and copying, all NUMA nodes together; and for all GPUs together half as much."""

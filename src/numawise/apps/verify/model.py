@@ -1,11 +1,11 @@
 """What a check of a job is made of."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from numawise.host.nvml import GpuUse
 from numawise.host.placed import Placed
 from numawise.results.finding import Finding, Severity
+from numawise.values import dataclass, field
 
 ENOUGH = 0.98
 """Share of a job's own pages that must be local."""

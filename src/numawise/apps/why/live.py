@@ -9,7 +9,6 @@ Rules kept here:
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from numawise.codec.bundle.pods import is_refusal, kubelet_uid
@@ -19,6 +18,7 @@ from numawise.inputs.spec import read_release
 from numawise.kube.client import Cluster, Object
 from numawise.request.defaults import RawPod
 from numawise.rules.versions import Version
+from numawise.values import dataclass, replace
 
 POD = re.compile(r"(?:po|pod|pods)/([a-z0-9][a-z0-9.-]*)")
 LAST_PART = re.compile(r"-[a-z0-9]+$")

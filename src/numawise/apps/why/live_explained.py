@@ -10,7 +10,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from numawise.apps.why.live import Live, raw_pod, raw_pods
 from numawise.apps.why.nodes import started_node
@@ -33,6 +32,7 @@ from numawise.results.explanation import ADMITTED, REJECTED, Explanation
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import Version
+from numawise.values import dataclass, replace
 
 NOT_SCHEDULED = "not scheduled"
 SHOWN = 3

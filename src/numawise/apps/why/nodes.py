@@ -9,7 +9,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from numawise.engine.admit import Admitted, Crashed
@@ -26,6 +25,7 @@ from numawise.results.explanation import Explanation
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import Version
+from numawise.values import dataclass, replace
 
 ADMITTED_NOW = "The kubelet refused it, but with what was held when the bundle was made it is admitted"
 

@@ -11,7 +11,6 @@ Rules kept here:
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from numawise.codec.bundle.names import Names
@@ -20,6 +19,7 @@ from numawise.codec.kubelet.flag_names import known_flags
 from numawise.codec.kubelet.flags import Flag
 from numawise.machine.hardware import Gpu, Hardware, Matrix, PciDevice, Remark
 from numawise.rules.versions import NEWEST, OLDEST, Version
+from numawise.values import replace
 
 SECRET = frozenset({"staticPodURLHeader", "staticPodURL"})
 PRIVATE = SECRET | frozenset({

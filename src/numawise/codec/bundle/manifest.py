@@ -9,7 +9,6 @@ Rules kept here:
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -18,6 +17,7 @@ from numawise.codec.document import read_documents
 from numawise.codec.output import to_json
 from numawise.errors import InputError
 from numawise.results.plain import API_VERSION, READ_VERSIONS
+from numawise.values import dataclass, field
 
 KIND = "Bundle"
 README = "README.md"

@@ -15,7 +15,8 @@ import hmac
 import re
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from numawise.values import dataclass, field
 
 PURPOSE = b"numawise bundle names, first kind"
 COMMON = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})

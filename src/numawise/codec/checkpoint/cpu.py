@@ -1,7 +1,6 @@
 """``cpu_manager_state``: formats v1, v2 and v3."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from numawise.codec import gojson
@@ -25,6 +24,7 @@ from numawise.engine.state import CpuState
 from numawise.rules.check import Refusal
 from numawise.rules.model import Rules
 from numawise.sets import format_ids, ids_of, parse_ids
+from numawise.values import dataclass
 
 CPU_FILE = "cpu_manager_state"
 

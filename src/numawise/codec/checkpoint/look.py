@@ -13,7 +13,6 @@ Rules kept here:
 
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from numawise.codec import gojson
@@ -32,6 +31,7 @@ from numawise.codec.checkpoint.memory import MEMORY_FILE, encode_memory, memory_
 from numawise.codec.checkpoint.reading import fnv1a, members_of, typed
 from numawise.engine.state import CpuState, DeviceFile, MemoryState
 from numawise.sets import parse_ids
+from numawise.values import dataclass, field
 
 V1, V2, V3, V4, FLAT, BY_NUMA = "v1", "v2", "v3", "v4", "flat lists", "by NUMA node"
 WRITERS: Mapping[str, Mapping[str, str]] = {

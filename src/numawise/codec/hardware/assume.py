@@ -16,12 +16,12 @@ Rules kept here; each one applied leaves a remark of the kind ``assumed``:
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from operator import or_
 
 from numawise.machine.hardware import ASSUMED, Hardware, MemoryNode, Remark, Thread
 from numawise.sets import bits_of, format_ids, ids_of
+from numawise.values import replace
 
 MEMORY = 64 << 30
 LOCAL, REMOTE = 10, 20

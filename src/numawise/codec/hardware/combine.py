@@ -15,7 +15,6 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import TypeVar
@@ -37,6 +36,7 @@ from numawise.machine.hardware import (
     Thread,
 )
 from numawise.sets import bits_of, format_ids, ids_of
+from numawise.values import replace
 
 TRUST = (
     "sysfs",

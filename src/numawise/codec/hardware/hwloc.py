@@ -12,7 +12,6 @@ Rules kept here:
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.codec.hardware.xmltree import (
     Element,
@@ -46,6 +45,7 @@ from numawise.machine.hardware import (
 from numawise.machine.pci import pci_kind
 from numawise.quantity import Quantity
 from numawise.sets import LARGEST_ID, format_ids, ids_of
+from numawise.values import dataclass, replace
 
 SOURCE = "hwloc"
 NEWEST = 3

@@ -13,7 +13,6 @@ Rules kept here:
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import Any
 
@@ -21,6 +20,7 @@ from numawise.codec.hardware import lscpu_table, pasted
 from numawise.errors import InputError
 from numawise.machine.hardware import ASSUMED, ODD, UNKNOWN, UNREADABLE, Hardware, MemoryNode, Remark, Thread
 from numawise.sets import LARGEST_ID, format_ids, ids_of, parse_ids
+from numawise.values import dataclass, field
 
 SOURCE = "lscpu"
 ADVICE = "give what lscpu, lscpu -e, lscpu -p or lscpu -J prints"

@@ -11,13 +11,13 @@ Rules kept here:
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from numawise.codec.hardware import pasted
 from numawise.errors import InputError
 from numawise.machine.hardware import ASSUMED, ODD, UNREADABLE, Cache, Hardware, MemoryNode, Remark, Thread
 from numawise.sets import LARGEST_ID
+from numawise.values import dataclass
 
 SOURCE = "lscpu"
 ADVICE = "give what lscpu -e or lscpu -p prints"

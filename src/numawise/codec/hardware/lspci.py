@@ -10,7 +10,6 @@ Rules kept here:
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from numawise.codec.hardware import pasted
 from numawise.codec.hardware.xmltree import pci_address
@@ -27,6 +26,7 @@ from numawise.machine.hardware import (
     Remark,
 )
 from numawise.machine.pci import pci_kind
+from numawise.values import dataclass, field
 
 SOURCE = "lspci"
 ADVICE = "give what lspci -D -nn -v prints"

@@ -11,7 +11,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from numawise.codec.hardware.xmltree import Element, hexadecimal, number, pci_address, words, xml_tree
 from numawise.errors import InputError
@@ -33,6 +32,7 @@ from numawise.machine.hardware import (
 )
 from numawise.machine.pci import pci_kind
 from numawise.sets import LARGEST_ID, format_ids, ids_of
+from numawise.values import dataclass
 
 SOURCE = "nccl"
 SWITCH = 0x068000

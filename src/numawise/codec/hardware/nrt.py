@@ -10,7 +10,6 @@ Rules kept here:
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from numawise.codec.document import Part
 from numawise.codec.machine import MOST_CPUS, MOST_NUMA
@@ -18,6 +17,7 @@ from numawise.machine.hardware import ASSUMED, Hardware, Remark, hardware_of
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.quantity import NANO, Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
+from numawise.values import dataclass
 
 GROUP, KIND = "topology.node.k8s.io", "NodeResourceTopology"
 SOURCE = "NodeResourceTopology"

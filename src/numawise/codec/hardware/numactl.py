@@ -11,13 +11,13 @@ Rules kept here:
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from numawise.codec.hardware import pasted
 from numawise.errors import InputError
 from numawise.machine.hardware import ODD, UNKNOWN, UNREADABLE, Hardware, Host, MemoryNode, Remark, Thread
 from numawise.sets import LARGEST_ID, ids_of, parse_ids
+from numawise.values import dataclass, field
 
 SOURCE = "numactl"
 ADVICE = "give what numactl --hardware prints"

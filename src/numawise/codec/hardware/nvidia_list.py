@@ -10,11 +10,11 @@ Rules kept here:
 
 import re
 from collections import Counter
-from dataclasses import replace
 
 from numawise.codec.hardware import pasted
 from numawise.errors import InputError
 from numawise.machine.hardware import NVIDIA, ODD, UNKNOWN, UNREADABLE, Gpu, Hardware, Remark
+from numawise.values import replace
 
 SOURCE = "nvidia-list"
 ADVICE = "give what nvidia-smi -L prints"

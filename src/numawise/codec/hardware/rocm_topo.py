@@ -10,11 +10,11 @@ Rules kept here:
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from numawise.codec.hardware import pasted
 from numawise.errors import InputError
 from numawise.machine.hardware import AMD, DIFFERS, ODD, UNKNOWN, UNREADABLE, Gpu, Hardware, Matrix, Remark
+from numawise.values import dataclass, field
 
 SOURCE = "rocm-smi"
 ADVICE = "give what rocm-smi --showtopo prints"

@@ -9,13 +9,13 @@ Rules kept here:
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from numawise.errors import InputError
 from numawise.machine.hardware import Gpu, Matrix, PciDevice
 from numawise.machine.locality import NODE, SYS, pcie_link
 from numawise.sets import LARGEST_ID, format_ids
+from numawise.values import dataclass, field
 
 LARGEST_XML, DEEPEST, MOST_ELEMENTS = 50 << 20, 256, 500_000
 

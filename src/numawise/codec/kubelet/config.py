@@ -20,7 +20,6 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -47,6 +46,7 @@ from numawise.rules.model import KubeletConfig, ReservedMemory
 from numawise.rules.validate import managers as validate
 from numawise.rules.versions import REFERENCE, Dated, Version, at
 from numawise.strconv import quote
+from numawise.values import replace
 
 STAGE = "decode-config"
 GROUP = "kubelet.config.k8s.io"

@@ -13,7 +13,7 @@ Rules kept here (the kubelet's):
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import Any
 
 from numawise.codec.document import Document, Part, Steps, field_name
@@ -28,6 +28,7 @@ from numawise.rules import eviction
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version, profile_of, shown
+from numawise.values import dataclass, field
 
 Raw = Mapping[str, Any]
 DROP_INS_SINCE, VARIABLE_UNTIL, DEFAULTS_BY_FILE_SINCE = (1, 28), (1, 29), (1, 26)

@@ -6,10 +6,10 @@ adds a row to ``ADDED``; a field that is there again has changed its type.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from numawise.rules.versions import REFERENCE, Dated, Version, at
+from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ The table is ``data/flags.txt``.  Kinds:
 ``memory`` (0:memory=1Gi) · ``other`` (a value that is taken as it is).
 """
 
-from dataclasses import dataclass
 from functools import cache
 
 from numawise.datafile import data_lines
 from numawise.rules.versions import NEWEST, OLDEST, Version
+from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ Rules kept here:
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 
 from numawise.codec.kubelet.flag_names import FlagKind, known_flags
@@ -23,6 +22,7 @@ from numawise.request.model import HUGEPAGES, MEMORY
 from numawise.rules.eviction import Duration
 from numawise.rules.versions import NEWEST, OLDEST, REFERENCE, Version
 from numawise.strconv import parse_bool, parse_int, quote
+from numawise.values import dataclass, field
 
 FAILED = "failed to parse kubelet flag: "
 ASSIGNED = re.compile(r"[A-Z_][A-Z0-9_]*=")

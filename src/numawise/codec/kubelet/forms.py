@@ -12,7 +12,6 @@ Rules kept here:
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 
 from numawise.codec.document import Document, Mark, Part, read_documents
@@ -22,6 +21,7 @@ from numawise.codec.kubelet.fields import configuration_of
 from numawise.codec.kubelet.flags import Flag, flags_of
 from numawise.errors import InputError
 from numawise.rules.versions import NEWEST
+from numawise.values import dataclass, replace
 
 Path = tuple[str, ...]
 

@@ -10,9 +10,9 @@ Rules kept here:
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from numawise.results.log import NOBODY, PodRef
+from numawise.values import dataclass, field
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 KEY = re.compile(r"\s*([^\s=\"]+(?: [^\s=\"]+)?)=")

@@ -12,11 +12,11 @@ Rules kept here:
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from numawise.codec.kubeletlog.fields import Fields, parse_message
 from numawise.results.log import NOWHERE_TOLD, YEARLESS, Origin
+from numawise.values import dataclass, field
 
 HEAD = re.compile(
     r"([IWEF])(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,9}) +(\d+) ([^ :\]]+):(\d+)\] ?", re.ASCII

@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from numawise.codec.kubeletlog.fields import Fields, PrintedField
 from numawise.engine.failure import EMPTY_SHARED_POOL, SMT_ALIGNMENT, TOPOLOGY_AFFINITY, UNEXPECTED
 from numawise.engine.hint import NOWHERE, Family, Hint, HintList
 from numawise.sets import NumaSet
+from numawise.values import dataclass, field
 
 ADMISSION = frozenset(
     {

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from numawise.codec.kubeletlog.fields import LONG_POD, PrintedField, pod_of, unquoted
 from numawise.codec.kubeletlog.framing import Headed
@@ -43,6 +42,7 @@ from numawise.results.log import (
     PodRef,
 )
 from numawise.results.log import EVENT_REJECTED as REJECTED
+from numawise.values import replace
 
 Reading = Callable[[re.Match[str]], Event | None]
 

@@ -11,13 +11,13 @@ Rules kept here:
 
 import re
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from numawise.codec.kubeletlog.framing import Framed, Headed, continuation, export_entry, headed, unframe
 from numawise.codec.kubeletlog.plain import plain_event
 from numawise.codec.kubeletlog.structured import READINGS, structured_event
 from numawise.results.log import Event
+from numawise.values import dataclass, field, replace
 
 SHOWN = 20
 """So much of a message is looked at to see whether it may tell something."""

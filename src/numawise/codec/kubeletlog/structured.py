@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from numawise.codec.kubeletlog.fields import Fields, PrintedField, pods_of
 from numawise.codec.kubeletlog.framing import Headed
@@ -48,6 +47,7 @@ from numawise.results.log import (
 )
 from numawise.results.log import EVENT_REJECTED as REJECTED
 from numawise.rules.versions import ENDLESS, Version
+from numawise.values import replace
 
 Reading = Callable[[Headed, Fields], Event | None]
 

@@ -16,11 +16,11 @@ Rules kept here:
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from numawise.engine.cpu.take import PACKED, NotEnough, Style, not_enough, numa_order, take
 from numawise.engine.trace import BufferReused, CpusTaken, Note, ignore
 from numawise.machine.model import CpuLayout
+from numawise.values import dataclass
 
 
 class NeverReturns(Exception):

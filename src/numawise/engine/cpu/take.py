@@ -13,10 +13,10 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from numawise.engine.trace import CpusTaken, Note, ignore
 from numawise.machine.model import CpuLayout
+from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ Rules kept here:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from numawise.engine.draft import Draft, MemoryDraft
 from numawise.engine.failure import NIL, Crash, Failure
@@ -25,6 +24,7 @@ from numawise.engine.state import Block, NumaMemory
 from numawise.engine.trace import Defect, MemoryGranted, Note, StaleRemoved, ignore
 from numawise.request.model import MEMORY, ContainerRequest, Role
 from numawise.sets import NumaSet, ids_of
+from numawise.values import replace
 
 NO_DEFAULT = (
     "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"

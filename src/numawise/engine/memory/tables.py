@@ -13,7 +13,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from numawise.engine.state import Block, MemoryState, MemoryTable, NumaMemory
 from numawise.machine.model import Machine
@@ -21,6 +20,7 @@ from numawise.quantity import Quantity
 from numawise.request.model import HUGEPAGES, MEMORY
 from numawise.rules.model import Rules
 from numawise.sets import ids_of
+from numawise.values import replace
 
 WRAP = 2**64
 NumaTables = dict[int, NumaMemory]

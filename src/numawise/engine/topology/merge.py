@@ -15,11 +15,11 @@ a combination is preferred when all its hints are preferred *and* have equal mas
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from numawise.engine.hint import Family, HintList, HintRule, masks_of
 from numawise.sets import ids_of
+from numawise.values import dataclass
 
 Distance = Callable[[int], int]
 """Sum of distances between all nodes of a mask; comparable between masks of equal size."""

@@ -10,7 +10,6 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from numawise.engine.cpu.manager import CpuManager
 from numawise.engine.device.manager import DeviceManager
@@ -23,6 +22,7 @@ from numawise.engine.topology.why import blow_up, told
 from numawise.engine.trace import AllocationFailed, HintsFound, RoundBegan, ignore
 from numawise.request.model import ContainerRequest
 from numawise.rules.model import NONE, SINGLE
+from numawise.values import dataclass
 
 PROVIDERS: tuple[Provider, ...] = (DeviceManager(), CpuManager(), MemoryManager())
 """In the kubelet's order; a further manager is one more file and one more entry here."""

@@ -8,7 +8,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from numawise.results.finding import Place
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version
 from numawise.sets import format_ids
+from numawise.values import dataclass, field
 
 GATE = "PodLevelResourceManagers"
 HASH = "kubernetes.io/config.hash"

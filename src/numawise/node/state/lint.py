@@ -15,7 +15,6 @@ Rules kept here:
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE, decode_cpu, decode_memory
 from numawise.codec.checkpoint.look import V1
@@ -54,6 +53,7 @@ from numawise.rules.check import Refusal
 from numawise.rules.model import CpuOptions, Rules
 from numawise.rules.versions import behaviour_of, shown
 from numawise.sets import ids_of
+from numawise.values import replace
 
 POLICIES = {CPU_FILE: "cpuManagerPolicy", MEMORY_FILE: "memoryManagerPolicy"}
 STAGES = {CPU_FILE: CPU_START, MEMORY_FILE: MEMORY_START}

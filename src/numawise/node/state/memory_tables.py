@@ -10,7 +10,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from numawise.engine.memory.tables import NumaTables, charge, empty_tables, same_tables
 from numawise.engine.state import Block, MemoryState, NumaMemory
@@ -19,6 +18,7 @@ from numawise.quantity import Quantity
 from numawise.request.model import MEMORY
 from numawise.rules.model import Rules
 from numawise.sets import format_ids, ids_of
+from numawise.values import dataclass, replace
 
 USUAL = 128 << 20
 """Bytes by which a NUMA node's memory may differ from boot to boot: a kernel's image, and some."""

@@ -1,7 +1,6 @@
 """What each release of the kubelet makes of a state file, under the policy that the file names."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE, decode_cpu, decode_devices, decode_memory
 from numawise.codec.checkpoint.look import V2, V3, Look
@@ -10,6 +9,7 @@ from numawise.rules.check import Refusal
 from numawise.rules.gates import gates_of
 from numawise.rules.model import Rules
 from numawise.rules.versions import NEWEST, OLDEST, Version, behaviour_of, shown
+from numawise.values import dataclass, replace
 
 GATED = {CPU_FILE: V3, MEMORY_FILE: V2}
 """The formats that are written with the gate alone."""

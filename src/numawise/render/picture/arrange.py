@@ -1,7 +1,6 @@
 """A picture with every place worked out: boxes, labels and lines; and how a writer measures."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 
 from numawise.render.picture.layout import (
@@ -23,6 +22,7 @@ from numawise.render.picture.layout import (
 )
 from numawise.render.picture.tables import Table, TableRow
 from numawise.render.words import wrap
+from numawise.values import dataclass, field, replace
 
 BORDER, INSIDE, RUNNING = "border", "inside", "running"
 

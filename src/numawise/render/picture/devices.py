@@ -10,7 +10,6 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from numawise.machine.hardware import ACCELERATOR, GPU, NIC, NVME, STORAGE, Gpu, Hardware, PciDevice
 from numawise.machine.locality import (
@@ -25,6 +24,7 @@ from numawise.machine.locality import (
     short_address,
     whole_gpus,
 )
+from numawise.values import dataclass
 
 ORDER = {GPU: 0, ACCELERATOR: 1, NIC: 2, NVME: 3, STORAGE: 4}
 GPU_VENDORS = (0x10DE, 0x1002, 0x8086)

@@ -10,13 +10,13 @@ Rules kept here:
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from html import escape
 
 from numawise.render.picture.layout import LEGEND, TABLE, Box, Picture
 from numawise.render.picture.svg import DARK, FONTS, LIGHT, SHADES, ascii_markup, stylesheet, svg
 from numawise.render.picture.tables import Table
+from numawise.values import replace
 
 LIGHT_PAGE = {"body": "#ffffff", "ink": "#1b1f24", "pre": "#f3f5f7"}
 DARK_PAGE = {"body": "#0f1419", "ink": "#e6e9ed", "pre": "#1d242c"}

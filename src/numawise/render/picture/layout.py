@@ -15,7 +15,6 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.machine.hardware import GPU, NIC, Hardware, MemoryNode, Remark, Thread
 from numawise.machine.locality import cores_in, cpus_by_numa, first_cpus, whole_gpus
@@ -23,6 +22,7 @@ from numawise.render.picture.devices import DeviceItem, SwitchBox, items_of, sho
 from numawise.render.picture.tables import Table, distance_table, fabrics, link_table, meanings
 from numawise.render.words import bytes_text, clean, counted, cpus_text, ranges, runs
 from numawise.sets import bits_of, format_ids, ids_of
+from numawise.values import dataclass, replace
 
 MACHINE, SOCKET, NUMA, ROW, L3, SWITCH = "machine", "socket", "numa", "row", "l3", "switch"
 MEMORY, EMPTY, UNPLACED, FABRIC = "memory", "empty", "unplaced", "fabric"

@@ -9,12 +9,12 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from numawise.machine.hardware import GPU, Hardware
 from numawise.machine.locality import DIRECT, SELF, Links, whole_gpus
 from numawise.render.words import runs
+from numawise.values import dataclass, replace
 
 if TYPE_CHECKING:
     from numawise.render.picture.devices import DeviceItem

@@ -7,13 +7,13 @@ that came, went or was reworded between releases is a dated row.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from numawise.rules.eviction import Duration
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import Dated
 from numawise.strconv import quote
+from numawise.values import dataclass
 
 Gates = Mapping[str, bool]
 Check = Callable[[KubeletConfig, Gates], Iterator[str]]

@@ -13,7 +13,6 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from numawise.rules.eviction import Duration
@@ -23,6 +22,7 @@ from numawise.rules.validate import rest as validate_rest
 from numawise.rules.validate.general import INVALID, Check, Gates
 from numawise.rules.versions import REFERENCE, Dated, Version, at
 from numawise.strconv import parse_int, quote
+from numawise.values import dataclass
 
 LOOKED_AT = validate_general.LOOKED_AT | validate_rest.LOOKED_AT | frozenset({
     "cgroupsPerQOS", "hairpinMode", "memorySwap", "crashLoopBackOff", "shutdownGracePeriod",

@@ -12,11 +12,11 @@ Rules kept here:
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from numawise.apps.launch.containers.options import GLOBAL, RUN, SAME, Options
 from numawise.errors import InputError
 from numawise.host.containers import LABEL
+from numawise.values import dataclass, replace
 
 VERBS = ("run", "create")
 GROUP = "container"

@@ -13,7 +13,6 @@ Rules kept here:
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from numawise.errors import HostError
@@ -21,6 +20,7 @@ from numawise.host import processes
 from numawise.host.containers import Container, Engine, Silent, change_cpus, keeps_hold, labelled
 from numawise.host.placed import in_container, read_groups
 from numawise.results.hold import Hold
+from numawise.values import replace
 
 OPTIONS, ASKED_BY, VERB, FIRST = "engine-options", "engine-user", "verb", "first-process"
 CREATE = "create"

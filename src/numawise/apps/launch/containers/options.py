@@ -16,9 +16,9 @@ docker, podman and nerdctl of summer 2026 name, hidden and outdated ones include
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from numawise.host import containers
+from numawise.values import dataclass, field
 
 DOCKER, PODMAN, NERDCTL = containers.DOCKER, containers.PODMAN, containers.NERDCTL
 ENGINES = (DOCKER, PODMAN, NERDCTL)

@@ -14,7 +14,6 @@ Rules kept here:
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from numawise.apps.launch.containers.command import ContainerCommand, refuse_conflicts
@@ -38,6 +37,7 @@ from numawise.quantity import parse_size
 from numawise.results.hold import CONTAINER, Hold
 from numawise.results.placement import Capacity, NoRoom, Placement, pool_cpus, pool_of
 from numawise.sets import format_ids
+from numawise.values import dataclass, field, replace
 
 LOOK_FOR_ID = 0.25
 """Seconds between two looks at the file for the container's id."""

@@ -15,7 +15,6 @@ Rules kept here:
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from numawise.apps.launch.containers.command import ContainerCommand
 from numawise.apps.launch.containers.options import PODMAN
@@ -37,6 +36,7 @@ from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import pci_by_address, short_address
 from numawise.results.placement import Placement
 from numawise.sets import format_ids
+from numawise.values import dataclass, field
 
 Lines = tuple[tuple[str, ...], ...]
 """Options, each with its value."""

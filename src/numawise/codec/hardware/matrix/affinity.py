@@ -14,11 +14,11 @@ In a job or under WSL the driver leaves cells blank, so a lone ``0`` may be a CP
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
 from numawise.codec.hardware.matrix.links import GLUED_VALUES, NOT_AVAILABLE, well_formed
+from numawise.values import dataclass
 
 CPU, NUMA, OWN = COLUMNS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 TAB = 8
@@ -48,7 +48,7 @@ class Tail:
     """The row from its name on, tabs written out."""
 
 
-@dataclass
+@dataclass()
 class Screen:
     """The terminal a print was copied from."""
 

@@ -9,11 +9,11 @@ Rules kept here:
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from numawise.codec.hardware import pasted
 from numawise.codec.hardware.matrix.affinity import COLUMNS, CPU, NUMA, OWN
 from numawise.codec.hardware.matrix.table import GPU_NAME, GPU_ROW, HEADER_LINES, NAME, RULE
+from numawise.values import dataclass, replace
 
 WORD = re.compile(r"\S+")
 DRESS = "*`\"'#>|"

@@ -7,10 +7,10 @@ Rules kept here:
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from numawise.sets import parse_ids
+from numawise.values import dataclass
 
 WORDS = frozenset({"X", "SYS", "NODE", "PHB", "PXB", "PIX", "PSB", "SOC"})
 NVLINK = r"NV[0-9]{1,2}"

@@ -11,7 +11,6 @@ Rules kept here:
 
 import re
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from numawise.codec.hardware.matrix.links import (
 )
 from numawise.codec.hardware.matrix.table import ANY_NAME, GPU_NAME, RULE, Grid, doubtful_names, some
 from numawise.machine.hardware import ODD, UNKNOWN, UNREADABLE, Remark
+from numawise.values import dataclass, field, replace
 
 NO_CELL = re.compile(r"[:=]")
 FRAGMENT = re.compile(r"[A-Z0-9,/-]{1,400}")

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from numawise.codec.hardware.matrix.affinity import COLUMNS
 from numawise.codec.hardware.matrix.links import NVLINK, PEER_WORDS, WORDS, Vocabulary, well_formed
 from numawise.machine.hardware import UNREADABLE, Remark
+from numawise.values import dataclass, field
 
 GPU_NAME = re.compile(r"GPU[0-9]+")
 ANY_NAME = re.compile(r"(?:GPU|NIC)[0-9]+")
