@@ -127,8 +127,7 @@ def pod_from(value: Mapping[str, Any]) -> RawPod:
         if (resources := spec.get("resources")) is not None:
             requests = _plain_amounts(resources.get("requests"))
             limits = _plain_amounts(resources.get("limits"))
-        name = metadata["name"]
-        namespace = metadata.get("namespace") or "default"
+        name, namespace = metadata["name"], metadata.get("namespace") or "default"
         return RawPod(
             uid=metadata.get("uid") or f"{namespace}/{name}",
             name=name,
@@ -136,6 +135,7 @@ def pod_from(value: Mapping[str, Any]) -> RawPod:
             requests=requests,
             limits=limits,
             namespace=namespace,
+            overhead=_plain_amounts(spec.get("overhead")),
             qos=(value.get("status") or {}).get("qosClass") or "",
         )
     except (KeyError, TypeError, AttributeError, ValueError) as problem:
@@ -222,7 +222,8 @@ def _filled(pod: RawPod, spec: Part) -> RawPod:
     requests = limits = None
     if spec.at("resources").value is not None:
         requests, limits = _resources(spec.at("resources"))
-    pod = replace(pod, containers=(*inits, *apps), requests=requests, limits=limits)
+    overhead = _amounts(spec.at("overhead"))
+    pod = replace(pod, containers=(*inits, *apps), requests=requests, limits=limits, overhead=overhead)
     _check(defaulted(pod), spec, [*init, *app])
     return pod
 

@@ -10,7 +10,7 @@ Rules kept here:
 
 1. Allocatable is capacity less the reservation; huge pages are taken off the memory.  Of a device resource it
    is the healthy devices, or those that are allocated where these are more.
-2. A pod asks for the most it needs at one time, or for what its own resources say.
+2. A pod asks for the most it needs at one time, or for what its own resources say, and for its overhead.
 3. Of a pod that only state files tell of, what it holds is what it asked for.
 4. Pods are counted first, then CPU and memory are compared, then everything else; the first that is
    insufficient is the reason.  The others come out of a Go map, so that which of them is named is chance;
@@ -145,6 +145,7 @@ def asked(pod: PodRequest) -> dict[str, int]:
         amounts[name] = most_at_once(pod.containers, partial(_requested, name))
     for name, amount in (pod.requests or {}).items():
         amounts[name] = _size(name, amount)
+    add(amounts, {name: _size(name, amount) for name, amount in pod.overhead.items()})
     return amounts
 
 

@@ -47,6 +47,8 @@ class RawPod:
     requests: Amounts | None = None
     limits: Amounts | None = None
     namespace: str = "default"
+    overhead: Amounts = field(default_factory=dict)
+    """What the runtime class adds (``spec.overhead``)."""
     qos: str = ""
     """``status.qosClass`` when the manifest carries it."""
     owner: str = ""
@@ -76,6 +78,7 @@ def defaulted(raw: RawPod, *, pod_level: bool = True, sidecars: bool = True) -> 
         containers=containers,
         requests=requests if present else None,
         limits=limits if present else None,
+        overhead={name: amount.ceil_milli() for name, amount in raw.overhead.items()},
     )
 
 

@@ -72,6 +72,8 @@ class PodRequest:
     """Pod-level requests and limits; None when ``spec.resources`` is absent."""
     limits: Amounts | None = None
     namespace: str = "default"
+    overhead: Amounts = field(default_factory=dict)
+    """What its runtime takes beside the containers; only the sums count it."""
     pod_level: bool = field(init=False)
     """Pod-level resources are set: at least one of CPU, memory or huge pages."""
     whole_cpus: int = field(init=False)

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from numawise.codec.document import Document
+from numawise.codec.pod import decode_pods, pod_from
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.predicates import Insufficient, Sums, asked, fits
 from numawise.node.node import Node, boot
+from numawise.request.defaults import defaulted
 from numawise.rules.versions import Version, behaviour_of
 from tests.unit.build import GI, GPU, STATIC, T3, devices_of, kubelet, machine, pod, three_gpu_server
 
@@ -72,6 +75,19 @@ def test_the_kubelets_words() -> None:
 def test_a_pod_asks_for_the_most_it_needs_at_one_time() -> None:
     wanted = pod("p", "init i cpu=6", "sidecar s cpu=1", "a cpu=2", "b cpu=2")
     assert asked(wanted) == {"pods": 1, "cpu": 6000}
+
+
+def test_what_the_runtime_class_adds_counts_too() -> None:
+    manifest = {
+        "metadata": {"name": "p"},
+        "spec": {
+            "overhead": {"cpu": "250m", "memory": "120Mi"},
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+        },
+    }
+    assert asked(defaulted(pod_from(manifest))) == {"pods": 1, "cpu": 1250, "memory": 120 << 20}
+    (read,) = decode_pods(Document({"apiVersion": "v1", "kind": "Pod", **manifest}))
+    assert asked(defaulted(read))["cpu"] == 1250
 
 
 # --- on a node -----------------------------------------------------------------------------------
