@@ -82,7 +82,7 @@ def test_bad_input(
 
 def test_configz_that_is_none(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.json").write_text('{"kind": "Pod"}')
-    refused(make(capsys, root, "--configz", tmp_path / "x.json"), "x.json", "is not what configz answers")
+    refused(make(capsys, root, "--configz", tmp_path / "x.json"), "x.json", "is not a configz response")
 
 
 def test_nobody_at_an_address(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,7 +117,7 @@ def test_node_pods_and_configz_of_the_cluster(
     out = tmp_path / "node.tar.gz"
     ran = make(capsys, root, "-o", out, "--kubeconfig", tmp_path / "config")
     assert ran.status == 0, ran
-    assert "topology_manager_policy: the running kubelet has another value than its files" in ran.err
+    assert "topology_manager_policy: the running kubelet uses a different value than its files" in ran.err
     told = json.loads(numawise(capsys, "bundle", "show", out, "-o", "json").out)
     assert told["versions"]["kubelet"] == "v1.36.4"
     assert told["versions"]["runtime"] == "containerd://1.6"
@@ -176,7 +176,7 @@ def test_an_archive_that_leads_out(tmp_path: Path, capsys: pytest.CaptureFixture
         out.addfile(entry)
     for words in (["bundle", "show"], ["why", "--bundle"], ["simulate", "--bundle"], ["check", "--bundle"]):
         more = ["x.yaml"] if words[0] == "simulate" else []
-        refused(numawise(capsys, *words, path, *more), "'../evil' leads out of the bundle")
+        refused(numawise(capsys, *words, path, *more), "'../evil' points outside the bundle")
     assert not (tmp_path.parent / "evil").exists()
 
 

@@ -26,7 +26,7 @@ spec:
   - name: app
     resources: {limits: {cpu: 1, memory: 1Gi}}
 """
-REASON = "A merged hint is preferred only when all masks agree, and width is judged by the neediest resource. (since 1.24)"
+REASON = "A merged hint is preferred only when all masks agree, and its width is judged by the resource that needs most NUMA nodes. (since 1.24)"
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_json_and_yaml_say_the_same(here: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_newer_release_is_taken_for_the_newest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran = run(capsys, here, "1.37,1.40", "-o", "json")
-    remark = "Kubernetes 1.40 is newer than any known release; it is taken for 1.37"
+    remark = "Kubernetes 1.40 is newer than any known release; it is treated as 1.37"
     assert (ran.status, ran.err) == (0, f"numawise: {remark}\n")
     found = json.loads(ran.out)
     assert (found["from"], found["to"], found["remarks"]) == ("1.37", "1.37", [remark])
@@ -114,7 +114,7 @@ def test_state_files_count_too(here: Path, capsys: pytest.CaptureFixture[str]) -
     ("1.34,1.35,1.36", "--compare-kube: '1.34,1.35,1.36' is not two versions; such as 1.34,1.36"),
     ("1.34:1.36",      "--compare-kube: '1.34:1.36' is not two versions; such as 1.34,1.36"),
     ("1.19,1.36",      "--compare-kube: Kubernetes 1.19 is not known; known are 1.20 to 1.37"),
-    ("old,new",        "--compare-kube: 'old' is no Kubernetes version such as 1.36"),
+    ("old,new",        "--compare-kube: 'old' is not a Kubernetes version such as 1.36"),
 ])  # fmt: skip
 def test_bad_versions(here: Path, capsys: pytest.CaptureFixture[str], releases: str, words: str) -> None:
     refused(run(capsys, here, releases), words)

@@ -76,7 +76,7 @@ def test_show(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (["new", "2m", "1g"],     ["'2m' is no word of a machine", "8gpu"]),
+    (["new", "2m", "1g"],     ["'2m' is not a word of a machine description", "8gpu"]),
     (["new", "dgx-h10"],      ["'dgx-h10' is neither a file, a folder nor a machine", "did you mean 'dgx-h100'?"]),
     (["new", "256n 256c"],    ["the kubelet counts NUMA nodes from 0 to 63"]),
     (["show", "what"],        ["there is no machine 'what'", "8gpu-server"]),

@@ -153,7 +153,7 @@ def test_colour_has_manners(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
 @pytest.mark.parametrize(("arguments", "words"), [
     (["dgx-h10"],                    ["'dgx-h10' is neither a file, a folder nor a machine of the catalogue", "did you mean 'dgx-h100'?"]),
     (["no/such/file.yaml"],          ["is neither a file, a folder nor a machine", "numawise machine list"]),
-    (["2m", "1g"],                   ["'2m' is no word of a machine", "2s, 4n, 64c"]),
+    (["2m", "1g"],                   ["'2m' is not a word of a machine description", "2s, 4n, 64c"]),
     (["2s", "3c"],                   ["3 cores do not divide into 2 sockets"]),
     (["--root", "/no/such/root"],    ["/no/such/root", "is neither a file, a folder"]),
     (["--root", "/", "dgx-h100"],    ["'dgx-h100' and '/' name two machines"]),

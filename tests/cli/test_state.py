@@ -157,7 +157,7 @@ def test_repair_waits_for_the_kubelet_to_stop(capsys: Capture, folder: Path) -> 
         ran = numawise(capsys, *words)
         assert (ran.status, ran.out) == (3, "")
         assert ran.err == (
-            f"numawise: a kubelet works on {state}: somebody listens on {path}; stop it first "
+            f"numawise: a kubelet works on {state}: a process listens on {path}; stop it first "
             "(systemctl stop kubelet), or insist with --even-if-running\n"
         )
         assert not list(state.glob("numawise-backup-*"))
@@ -215,7 +215,7 @@ def test_a_bundle_has_everything(capsys: Capture, tmp_path: Path) -> None:
     pytest.param(["repair", "state"],                                  ["nothing to repair was named", "verify"], id="nothing to repair"),
     pytest.param(["repair", "state", "--drop-pod", "x"],               ["--drop-pod", "'x' is no pod"],          id="an unknown pod"),
     pytest.param(["repair", "state", "--remove-stale"],                ["--remove-stale", "--pods"],             id="no pods to compare with"),
-    pytest.param(["convert", "state", "--to", "x"],                    ["--to", "'x' is no Kubernetes version"], id="no release"),
+    pytest.param(["convert", "state", "--to", "x"],                    ["--to", "'x' is not a Kubernetes version"], id="no release"),
     pytest.param(["convert", "state", "--to", "1.31", "--out", "o", "--write"], ["exclude each other"],          id="two places"),
 ])  # fmt: skip
 def test_bad_input(folder: Path, words: list[str], told: list[str]) -> None:

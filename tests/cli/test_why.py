@@ -33,7 +33,7 @@ def test_the_incident(capsys: pytest.CaptureFixture[str]) -> None:
     assert (ran.status, ran.err) == (1, "")
     told = " ".join(ran.out.split())
     assert "CPU hints only on NUMA 1, memory hints only on NUMA 0: no NUMA node serves both" in told
-    assert "StatefulSet vmstorage-common recreates it for ever" in told
+    assert "StatefulSet vmstorage-common keeps recreating it" in told
     assert (
         "1. Ask for 2 CPUs less: set cpu to 2 instead of 4 in container vmstorage (requests and limits)."
         in told
@@ -151,7 +151,7 @@ POD = str(INCIDENT / "pods" / "10-statefulset.yaml")
     (["--machine", MACHINE, "--kubelet-config", KUBELET, "--node", str(EXAMPLES), POD], [f"{EXAMPLES}: has no machine.yaml"]),
     (["--machine", MACHINE, "--kubelet-config", KUBELET, "--policy", "none", POD], ["--policy and --numa go with --hints"]),
     (["--hints", "cpu=0!"],                                           ["--policy: is missing"]),
-    (["--policy", "restricted", "--hints", "cpu=x"],                  ["--hints: cpu: 'x' is no hint"]),
+    (["--policy", "restricted", "--hints", "cpu=x"],                  ["--hints: cpu: 'x' is not a hint"]),
     (["--policy", "restricted", "--hints", "cpu=0!", POD],            ["--hints are explained by themselves"]),
     (["--kube", "2", "--policy", "restricted", "--hints", "cpu=0!"],  ["--kube", "'2'"]),
 ])  # fmt: skip

@@ -75,8 +75,7 @@ def test_nothing_was_rejected(capsys: pytest.CaptureFixture[str]) -> None:
         in ran.out
     )
     assert (
-        "The policy is best-effort: the log does not name it, but no other takes unpreferred nodes."
-        in ran.out
+        "The policy is best-effort: not named in the log, but no other policy accepts such nodes." in ran.out
     )
 
 
@@ -113,11 +112,11 @@ def test_beside_the_node(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("data", "words"), [
     (b"",                                         ["is empty"]),
-    (b"hello\nworld\n",                           ["is no kubelet's log", "2 lines", "'hello'"]),
-    (b'I0101 00:00:00.000000 1 schedule_one.go:1] "Successfully bound pod to node"\n', ["log of another program"]),
+    (b"hello\nworld\n",                           ["is not a kubelet log", "2 lines", "'hello'"]),
+    (b'I0101 00:00:00.000000 1 schedule_one.go:1] "Successfully bound pod to node"\n', ["log of a program other than the kubelet"]),
     (b"\x1f\x8bgarbage",                          ["is damaged"]),
     (gzip.compress(b"x" * 100_000, mtime=0)[:60],  ["is damaged"]),
-    (bytes(range(256)) * 100,                     ["is no kubelet's log"]),
+    (bytes(range(256)) * 100,                     ["is not a kubelet log"]),
 ])  # fmt: skip
 def test_what_is_no_log(
     tmp_path: Path, data: bytes, words: list[str], capsys: pytest.CaptureFixture[str]
@@ -131,7 +130,7 @@ def test_what_is_no_log(
     (["--log", "/nowhere"],                             ["/nowhere", "No such file"]),
     (["--log", "/tmp"],                                 ["/tmp", "is a directory"]),
     (["--log", "-", "--log", "-"],                      ["standard input"]),
-    (["--log", INCIDENT, "--since", "soon"],            ["--since", "'soon' is no time"]),
+    (["--log", INCIDENT, "--since", "soon"],            ["--since", "'soon' is not a time"]),
     (["--log", INCIDENT, "pod.yaml"],                   ["--machine", "is missing"]),
     (["--log", INCIDENT, "--hints", "cpu=1!"],          ["--log goes with neither"]),
     (["--log", INCIDENT, "--kube", "x"],                ["--kube"]),

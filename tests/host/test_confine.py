@@ -234,8 +234,8 @@ def test_version_1_isolates_nothing() -> None:
 
 
 @pytest.mark.parametrize(("wanted", "said"), [
-    ("slurm",   "'slurm' is no way to bind a job; say systemd, cgroup, affinity"),
-    pytest.param("systemd", "jobs cannot be kept in a scope here: systemd is not in charge here; leave out --mode",
+    ("slurm",   "unknown way to bind a job 'slurm'; use systemd, cgroup, affinity"),
+    pytest.param("systemd", "jobs cannot be kept in a scope here: systemd does not manage this host; leave out --mode",
                  marks=pytest.mark.skipif(Path("/run/systemd/system").exists(), reason="systemd is in charge")),
 ])  # fmt: skip
 def test_a_way_that_is_not_open(wanted: str, said: str) -> None:

@@ -137,7 +137,7 @@ def test_version_2(
     ("/box",   node(f"{TOP}/box", procs="7", cpu__max="5000 100000"),
      f"{LIVED_IN}, and a job may not leave it because /box/cpu.max is 5000 100000"),
     ("/box",   node(f"{TOP}/box", procs="7", cpuset__cpus__partition="isolated"),
-     f"{LIVED_IN}, and a job may not leave it because /box has its CPUs alone"),
+     f"{LIVED_IN}, and a job may not leave it because /box has exclusive CPUs"),
     ("/box",   node(f"{TOP}/box", procs="7", memory__max="max", cpu__max="max 100000"), ""),
     ("/box",   node(f"{TOP}/box", "memory"), ""),
     ("/box",   node(f"{TOP}/box"), ""),
@@ -269,7 +269,7 @@ def test_changing_a_scope(group: str, argv: str) -> None:
 
 
 @pytest.mark.parametrize(("files", "problem"), [
-    ({},                                                          "systemd is not in charge here"),
+    ({},                                                          "systemd does not manage this host"),
     ({"run/systemd/system": "/", f"{TOP}/cgroup.controllers": "memory"},
      "systemd sets cpusets with control groups version 2 only"),
 ])  # fmt: skip

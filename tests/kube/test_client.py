@@ -110,7 +110,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
 
 
 def test_names_do_not_lead_elsewhere(server: Server, tmp_path: Path) -> None:
-    with cluster(server, tmp_path) as found, pytest.raises(ClusterError, match="no name of Kubernetes"):
+    with cluster(server, tmp_path) as found, pytest.raises(ClusterError, match="not a valid Kubernetes name"):
         found.pod("ns", "../../../nodes/n1")
     assert server.state.asked == []
 
@@ -175,7 +175,7 @@ def test_a_program_that_issues_tokens(server: Server, tmp_path: Path, version: s
 @pytest.mark.parametrize(("change", "words"), [
     pytest.param({"args": ["plugin.py", "fail"]},       ["ends with status 3"],                     id="it fails"),
     pytest.param({"args": ["plugin.py", "babble"]},     ["answers with no credentials"],            id="it babbles"),
-    pytest.param({"command": "no-such-login"},          ["'no-such-login', which is not there", "dnf install it"], id="it is not there"),
+    pytest.param({"command": "no-such-login"},          ["'no-such-login', which is not installed", "dnf install it"], id="it is not there"),
     pytest.param({"command": ""},                       ["names no command"],                       id="no command"),
     pytest.param({"apiVersion": "example.com/v9"},      ["example.com/v9", "not known"],            id="another protocol"),
 ])  # fmt: skip

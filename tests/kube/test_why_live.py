@@ -199,7 +199,7 @@ def test_events_outlive_a_pod(here: Here) -> None:
     here.state.events.append(event("gone-0"))
     found = here.told("gone-0")
     assert (found["verdict"], found["reason"], found["policy"]) == ("rejected", TOPOLOGY, "single-numa-node")
-    assert any("nobody made another" in remark for remark in found["remarks"])
+    assert any("was not replaced" in remark for remark in found["remarks"])
 
 
 def test_neither_pod_nor_events(here: Here) -> None:

@@ -178,12 +178,12 @@ def isolation(guest: Guest) -> str:
 
 
 def impossible_isolation(guest: Guest) -> str:
-    """All CPUs cannot be had alone: the kernel takes the word and calls it invalid."""
+    """All CPUs cannot be made exclusive: the kernel takes the word and calls it invalid."""
     with Job() as job:
         plan = confine.plan(group_mode(), "greedy", job.pid, cpus=guest.all_cpus, isolate="root")
         said = refusal_of(lambda: confine.carry_out(plan))
         assert not Path(plan.group).exists()
-        assert "cannot be had alone" in said or "cannot write" in said, said
+        assert "cannot be made exclusive" in said or "cannot write" in said, said
         return said
 
 

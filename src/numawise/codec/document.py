@@ -258,7 +258,7 @@ def _json_documents(text: str, file: str) -> tuple[Document, ...] | None:
     except json.JSONDecodeError as problem:
         if not re.match(r'[\s\[]*\{\s*"[^"\n]*"\s*:', text) or "\n---" in text:
             return None
-        what, advice = f"is not valid JSON: {problem.msg}", "mend the JSON at this line"
+        what, advice = f"is not valid JSON: {problem.msg}", "fix the JSON at this line"
         raise InputError(what, file=file, line=problem.lineno, advice=advice) from None
     except ValueError:
         return None

@@ -39,7 +39,7 @@ def parse_hints(text: str) -> Family | None:
 def _family(hints: list[tuple[int | None, bool]]) -> Family | None:
     if any(mask is None for mask, _ in hints):
         if len(hints) > 1:
-            raise ValueError("a hint for any NUMA node cannot stand beside others")
+            raise ValueError("a hint for any NUMA node cannot be combined with others")
         return None if hints[0][1] else NOWHERE
     return HintList(tuple((mask, liked) for mask, liked in hints if mask is not None))
 
@@ -51,7 +51,7 @@ def _short(word: str) -> tuple[int | None, bool]:
     try:
         mask = parse_ids(nodes)
     except ValueError as problem:
-        raise ValueError(f"{word!r} is no hint ({problem}); {FORMS}") from None
+        raise ValueError(f"{word!r} is not a hint ({problem}); {FORMS}") from None
     return _checked(mask, word), liked
 
 
@@ -70,7 +70,7 @@ def _newer(text: str) -> list[tuple[int | None, bool]]:
         mask = one.get("NUMANodeAffinity") if isinstance(one, dict) else ""
         liked = one.get("Preferred") if isinstance(one, dict) else None
         if not isinstance(liked, bool) or not (mask is None or (isinstance(mask, int) and mask >= 0)):
-            raise ValueError(f"{json.dumps(one)} is no hint; {FORMS}")
+            raise ValueError(f"{json.dumps(one)} is not a hint; {FORMS}")
         found.append((None if mask is None else _checked(mask, str(mask)), liked))
     return found
 

@@ -79,15 +79,17 @@ def _resolved(
     if context not in contexts:
         advice = suggestion(context, tuple(contexts)) if contexts else "it has no contexts at all"
         what = (
-            f"there is no context {context!r}" if named else f"its current context {context!r} is not there"
+            f"there is no context {context!r}" if named else f"its current context {context!r} does not exist"
         )
         raise InputError(what, file=file, advice=advice)
     chosen = contexts[context]
     cluster, user = _text(chosen.get("cluster")), _text(chosen.get("user"))
     if cluster not in clusters:
-        raise InputError(f"context {context!r} is for cluster {cluster!r}, which is not there", file=file)
+        raise InputError(
+            f"context {context!r} refers to cluster {cluster!r}, which does not exist", file=file
+        )
     if user and user not in users:
-        raise InputError(f"context {context!r} is for user {user!r}, who is not there", file=file)
+        raise InputError(f"context {context!r} refers to user {user!r}, which does not exist", file=file)
     server = _text(clusters[cluster].get("server"))
     if not server:
         raise InputError(f"cluster {cluster!r} has no server", file=file, advice=FROM_KUBECTL)

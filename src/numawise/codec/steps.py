@@ -105,9 +105,9 @@ def template_of(pods: Sequence[RawPod]) -> RawPod | None:
 
 
 def parse_duration(text: str) -> float:
-    """``1h30m`` in seconds; raise ``ValueError`` when it is no duration."""
+    """``1h30m`` in seconds; raise ``ValueError`` when it is not a duration."""
     if not DURATION.fullmatch(text):
-        raise ValueError(f"{text!r} is no duration")
+        raise ValueError(f"{text!r} is not a duration")
     return sum(float(size) * SECONDS[unit] for size, unit in PIECE.findall(text))
 
 
@@ -155,7 +155,7 @@ def _time(part: Part, now: float | None) -> float | None:
     if given[0] == "after":
         return (now or 0.0) + seconds
     if now is not None and seconds < now:
-        raise told.error(f"{shown(told.value)} is before the step before, at {duration_text(now)}")
+        raise told.error(f"{shown(told.value)} is earlier than the previous step, at {duration_text(now)}")
     return seconds
 
 
@@ -166,7 +166,7 @@ def _seconds(part: Part) -> float:
     try:
         return parse_duration(value if isinstance(value, str) else "")
     except ValueError:
-        raise part.error(f"{shown(value)} is no time", "write it as 30s, 5m or 1h30m") from None
+        raise part.error(f"{shown(value)} is not a time", "write it as 30s, 5m or 1h30m") from None
 
 
 def _acts(word: str, part: Part, folder: Path) -> list[Act]:

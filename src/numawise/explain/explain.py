@@ -61,7 +61,7 @@ def suggestions(
     if again:
         case = created_again(case)
         if admitted(case):
-            text = tell.FORCED if isinstance(decision, Crashed) else tell.ANEW
+            text = tell.FORCED if isinstance(decision, Crashed) else tell.RECREATED
             return (Suggestion("recreate", text, recreate=True),)
     search = ChangeSearch(case, decision, container, resources)
     found = sorted((*pod_changes(search), *node_changes(search, others)), key=lambda one: one.cost)
@@ -253,6 +253,6 @@ def _having_a_say(voters: Sequence[ResourceHints | Voter]) -> list[Voter]:
 
 
 def _round(voters: Sequence[ResourceHints | Voter], merged: HintsMerged, merging: Merging) -> Round:
-    wishes = tuple(one.wish if isinstance(one, Voter) else one for one in voters)
+    wishes = tuple(one.hints if isinstance(one, Voter) else one for one in voters)
     steps = narrowings(_having_a_say(voters), merging)
     return Round(merged.container, wishes, steps, merged.best, merged.admitted)

@@ -17,7 +17,7 @@ from numawise.results.explanation import (
     HINTS,
     IMPOSSIBLE,
     NO,
-    NO_WISH,
+    NO_PREFERENCE,
     POSSIBLE,
     PREFERRED,
     UNKNOWN,
@@ -79,7 +79,7 @@ ENUMERABLE = 12
 class Voter:
     """One resource with a say in a merge."""
 
-    wish: ResourceHints
+    hints: ResourceHints
     family: Family
 
 
@@ -116,7 +116,7 @@ def amount_of(container: ContainerRequest, resource: str) -> int:
     return dict(container.devices).get(resource, 0)
 
 
-# --- the wishes of a merge ------------------------------------------------------------------
+# --- the hints of a merge ------------------------------------------------------------------
 
 
 def voters_of(
@@ -148,7 +148,7 @@ def _answer(
     else:
         places = _device_places(case, state, resource, family, asked, numas)
     if family is None:
-        return ResourceHints(resource, NO_WISH, asked, unit, tuple(places))
+        return ResourceHints(resource, NO_PREFERENCE, asked, unit, tuple(places))
     wider, more = few_wider(family)
     answer = HINTS if family.reach else IMPOSSIBLE
     note = "" if family.reach else _why_impossible(case, state, step.container, resource, asked)
@@ -156,13 +156,17 @@ def _answer(
 
 
 def _memory_nowhere(case: ExplainCase, container: str | None) -> Iterator[ResourceHints]:
-    """Memory that fits nowhere, which the kubelet takes for no wish at all."""
+    """Memory that fits nowhere, which the kubelet treats as no preference at all."""
     kinds = {kind for one in case.pod.containers for kind, _ in one.memory or ()}
     for kind in sorted(kinds | {kind for kind, _ in case.pod.memory or ()}):
         asked = asked_of(case, container, kind)
         if asked:
             yield ResourceHints(
-                kind, NO_WISH, asked, BYTES, note="fits nowhere, which the kubelet takes for no wish"
+                kind,
+                NO_PREFERENCE,
+                asked,
+                BYTES,
+                note="fits nowhere, which the kubelet treats as no preference",
             )
 
 
@@ -203,7 +207,7 @@ def _why_impossible(
 def pasted(resource: str, family: Family | None, numas: Iterable[int]) -> ResourceHints | Voter:
     """A resource of which the hints alone are known."""
     if family is None:
-        return ResourceHints(resource, NO_WISH, unit=UNKNOWN)
+        return ResourceHints(resource, NO_PREFERENCE, unit=UNKNOWN)
     places = tuple(NumaFree(numa, mark_of(family, numa)) for numa in numas)
     wider, more = few_wider(family)
     return Voter(
@@ -236,7 +240,7 @@ def _cpu_places(case: ExplainCase, family: Family | None, numas: Sequence[int]) 
         if mark == NO and isinstance(family, HintRule) and free.get(numa, 0) >= least:
             beside = sum(nodes for nodes in family.touch if not nodes >> numa & 1)
             if beside:
-                note = f"CPUs that an init container left on NUMA {format_ids(beside)} are to be used again"
+                note = f"CPUs that an init container left on NUMA {format_ids(beside)} must be reused"
         yield NumaFree(numa, mark, free.get(numa, 0) if free else None, size, note)
 
 
@@ -304,7 +308,7 @@ def _device_places(
         have = free[numa] if free is not None else None
         note = ""
         if mark == NO and have is not None and have >= asked > 0 and needs:
-            note = "devices that an init container left elsewhere are to be used again"
+            note = "devices that an init container left elsewhere must be reused"
         yield NumaFree(numa, mark, have, size[numa], note)
 
 

@@ -37,11 +37,12 @@ SHOWN = 6
 MOST = 512
 """Preferred masks that are looked at."""
 RULES: Mapping[str, str] = {
-    NONE: "none asks for no hints; only an allocation that fails refuses a pod",
-    BEST_EFFORT: "best-effort takes the best NUMA nodes there are and never refuses a pod for them",
+    NONE: "none does not ask for hints; it refuses a pod only when an allocation fails",
+    BEST_EFFORT: "best-effort takes the best NUMA nodes available and never refuses a pod because of them",
     RESTRICTED: "restricted admits a pod only when all resources prefer the same NUMA nodes, as few as each "
     "would need on an idle machine",
-    SINGLE: "single-numa-node admits a pod only when one NUMA node serves all resources that have a wish",
+    SINGLE: "single-numa-node admits a pod only when one NUMA node serves all resources "
+    "that have a preference",
 }
 OLD_RESTRICTED = (
     "restricted (up to 1.23) admits a pod only when every resource gets as few NUMA nodes as it would need "
@@ -91,7 +92,7 @@ def narrowings(voters: Sequence[Voter], merging: Merging) -> tuple[Narrowing, ..
         else:
             left = sorted({a & b for a in left for b in own if a & b}, key=lambda m: (m.bit_count(), m))
         more = len(own) > SHOWN or len(left) > SHOWN
-        steps.append(Narrowing(voter.wish.resource, tuple(own[:SHOWN]), tuple(left[:SHOWN]), more))
+        steps.append(Narrowing(voter.hints.resource, tuple(own[:SHOWN]), tuple(left[:SHOWN]), more))
     return tuple(steps)
 
 
@@ -100,16 +101,16 @@ def narrowings(voters: Sequence[Voter], merging: Merging) -> tuple[Narrowing, ..
 
 def merge_cause(voters: Sequence[Voter], merging: Merging) -> Cause:
     """Why no answer was preferred (rule 2)."""
-    impossible = [voter for voter in voters if voter.wish.answer == IMPOSSIBLE]
+    impossible = [voter for voter in voters if voter.hints.answer == IMPOSSIBLE]
     if impossible:
         return Cause(_names(impossible), "; ".join(_impossible(voter) for voter in impossible))
     if merging.policy == SINGLE:
         alone = _guilty([voter for voter in voters if not single_nodes(voter.family, merging.every)])
         if alone:
             return _joined(alone, [_no_single_node(voter) for voter in alone], merging.policy)
-        return _apart(voters, {v.wish.resource: _singles(v, merging.every) for v in voters}, merging)
-    liked = {voter.wish.resource: preferred_masks(voter.family, MOST) for voter in voters}
-    alone = _guilty([voter for voter in voters if not liked[voter.wish.resource]])
+        return _apart(voters, {v.hints.resource: _singles(v, merging.every) for v in voters}, merging)
+    liked = {voter.hints.resource: preferred_masks(voter.family, MOST) for voter in voters}
+    alone = _guilty([voter for voter in voters if not liked[voter.hints.resource]])
     if alone:
         return _joined(alone, [_not_preferred(voter) for voter in alone], merging.policy)
     return _apart(voters, liked, merging)
@@ -117,13 +118,13 @@ def merge_cause(voters: Sequence[Voter], merging: Merging) -> Cause:
 
 def _guilty(voters: list[Voter]) -> list[Voter]:
     """Memory and huge pages share their hints: of these only the types that are short somewhere."""
-    memory = [voter for voter in voters if voter.wish.unit == BYTES]
-    short = [v for v in memory if all((p.free or 0) < (v.wish.asked or 0) for p in v.wish.places)]
+    memory = [voter for voter in voters if voter.hints.unit == BYTES]
+    short = [v for v in memory if all((p.free or 0) < (v.hints.asked or 0) for p in v.hints.places)]
     return [voter for voter in voters if voter not in memory or voter in short or not short]
 
 
 def _names(voters: Sequence[Voter]) -> tuple[str, ...]:
-    return tuple(voter.wish.resource for voter in voters)
+    return tuple(voter.hints.resource for voter in voters)
 
 
 def _singles(voter: Voter, every: int) -> tuple[int, ...]:
@@ -134,7 +135,7 @@ def _joined(voters: Sequence[Voter], texts: Sequence[str], policy: str) -> Cause
     """Several resources, each of which alone is enough for a no."""
     kinds: dict[str, str] = {}
     for voter, text in zip(voters, texts, strict=True):
-        kinds.setdefault(text, voter.wish.resource)
+        kinds.setdefault(text, voter.hints.resource)
     shown = "; ".join(kinds)
     demand = _demand(voters, policy)
     return Cause(_names(voters), f"{shown}; {demand}" if demand else shown)
@@ -142,7 +143,7 @@ def _joined(voters: Sequence[Voter], texts: Sequence[str], policy: str) -> Cause
 
 def _demand(voters: Sequence[Voter], policy: str) -> str:
     if policy == SINGLE:
-        return f"{SINGLE} needs one NUMA node with all of {'it' if voters[0].wish.unit == BYTES else 'them'}"
+        return f"{SINGLE} needs one NUMA node with all of {'it' if voters[0].hints.unit == BYTES else 'them'}"
     if policy == RESTRICTED:
         widths = {width for voter in voters if (width := width_of(voter))}
         if len(widths) == 1:
@@ -152,58 +153,58 @@ def _demand(voters: Sequence[Voter], policy: str) -> str:
 
 
 def _impossible(voter: Voter) -> str:
-    wish = voter.wish
-    if wish.note:
-        return f"{wish.resource}: {wish.note}"
-    if wish.asked is None:
-        return f"{wish.resource}: no NUMA nodes can serve it, the list of hints is empty"
-    free = sum(place.free or 0 for place in wish.places)
-    rooms = rooms_text(wish.unit, wish.places, wish.asked)
-    has = free_text(wish.unit, free, wish.asked)
+    hints = voter.hints
+    if hints.note:
+        return f"{hints.resource}: {hints.note}"
+    if hints.asked is None:
+        return f"{hints.resource}: no NUMA nodes can serve it, the list of hints is empty"
+    free = sum(place.free or 0 for place in hints.places)
+    rooms = rooms_text(hints.unit, hints.places, hints.asked)
+    has = free_text(hints.unit, free, hints.asked)
     known = f" ({rooms})" if rooms and free else ""
-    return f"{wish.resource}: {asked_text(wish)} and {has} on the whole machine{known}"
+    return f"{hints.resource}: {asked_text(hints)} and {has} on the whole machine{known}"
 
 
 def _no_single_node(voter: Voter) -> str:
     """A resource that no NUMA node can serve alone."""
-    wish = voter.wish
-    if wish.asked is None:
-        masks = both([numa_text(mask) for mask, _ in wish.wider[:2]], "or")
-        return f"{wish.resource}: no hint for one NUMA node is preferred, only {masks or 'unpreferred ones'}"
-    largest = max((place.size or 0 for place in wish.places), default=0)
-    rooms = rooms_text(wish.unit, wish.places, wish.asked)
-    if wish.asked > largest:
-        most = amount(wish.unit, largest, wish.asked)
+    hints = voter.hints
+    if hints.asked is None:
+        masks = both([numa_text(mask) for mask, _ in hints.wider[:2]], "or")
+        return f"{hints.resource}: no hint for one NUMA node is preferred, only {masks or 'unpreferred ones'}"
+    largest = max((place.size or 0 for place in hints.places), default=0)
+    rooms = rooms_text(hints.unit, hints.places, hints.asked)
+    if hints.asked > largest:
+        most = amount(hints.unit, largest, hints.asked)
         had = f"no NUMA node of this machine can give more than {most}{_kept(voter)}"
-        return f"{wish.resource}: {asked_text(wish)} and {had}"
-    short = shortage_text(wish)
-    return f"{wish.resource}: {asked_text(wish)}, {rooms}{f', {short}' if short else ''}"
+        return f"{hints.resource}: {asked_text(hints)} and {had}"
+    short = shortage_text(hints)
+    return f"{hints.resource}: {asked_text(hints)}, {rooms}{f', {short}' if short else ''}"
 
 
 def _kept(voter: Voter) -> str:
     """What is kept back where that is what is missing."""
-    wish = voter.wish
-    if wish.unit == CPUS and width_of(voter) == 1:
+    hints = voter.hints
+    if hints.unit == CPUS and width_of(voter) == 1:
         return " (CPUs reserved for the system are not handed out)"
     return ""
 
 
 def _not_preferred(voter: Voter) -> str:
     """A resource that would need more NUMA nodes than on an idle machine."""
-    wish = voter.wish
-    if wish.asked is None:
-        return f"{wish.resource}: none of its hints is preferred"
+    hints = voter.hints
+    if hints.asked is None:
+        return f"{hints.resource}: none of its hints is preferred"
     width = width_of(voter)
-    rooms = rooms_text(wish.unit, wish.places, wish.asked)
+    rooms = rooms_text(hints.unit, hints.places, hints.asked)
     idle = f"would fit {nodes_text(width)} of an idle machine" if width else "would fit an idle machine"
-    sizes = sorted((place.size or 0 for place in wish.places), reverse=True)
-    if width and sum(sizes[:width]) < wish.asked:
-        most = amount(wish.unit, sum(sizes[:width]), wish.asked)
-        kept = "" if wish.unit != CPUS else ", as CPUs reserved for the system are not handed out"
+    sizes = sorted((place.size or 0 for place in hints.places), reverse=True)
+    if width and sum(sizes[:width]) < hints.asked:
+        most = amount(hints.unit, sum(sizes[:width]), hints.asked)
+        kept = "" if hints.unit != CPUS else ", as CPUs reserved for the system are not handed out"
         whole = f"{nodes_text(width)} {'counts' if width == 1 else 'count'} as large enough for it"
-        return f"{wish.resource}: {asked_text(wish)}; {whole}, but can give {most} at most{kept}"
-    short = shortage_text(wish) if width == 1 else ""
-    return f"{wish.resource}: {asked_text(wish)} and {idle}, but {rooms}{f', {short}' if short else ''}"
+        return f"{hints.resource}: {asked_text(hints)}; {whole}, but can give {most} at most{kept}"
+    short = shortage_text(hints) if width == 1 else ""
+    return f"{hints.resource}: {asked_text(hints)} and {idle}, but {rooms}{f', {short}' if short else ''}"
 
 
 def width_of(voter: Voter) -> int:
@@ -247,13 +248,13 @@ def _fewest(
 
 
 def _common(some: Sequence[Voter], liked: Mapping[str, tuple[int, ...]], merging: Merging) -> bool:
-    first = min(some, key=lambda voter: len(liked[voter.wish.resource]))
+    first = min(some, key=lambda voter: len(liked[voter.hints.resource]))
     rest = [voter for voter in some if voter is not first]
     if merging.policy == SINGLE or merging.equal:
-        return any(all(v.family.prefers(m) for v in rest) for m in liked[first.wish.resource])
-    left = set(liked[first.wish.resource])
+        return any(all(v.family.prefers(m) for v in rest) for m in liked[first.hints.resource])
+    left = set(liked[first.hints.resource])
     for voter in rest:
-        left = {a & b for a in left for b in liked[voter.wish.resource] if a & b}
+        left = {a & b for a in left for b in liked[voter.hints.resource] if a & b}
     return bool(left)
 
 
@@ -263,7 +264,7 @@ def _kinds(
     """Resources that have the same masks, together."""
     found: dict[tuple[int, ...], list[str]] = {}
     for voter in voters:
-        found.setdefault(liked[voter.wish.resource], []).append(voter.wish.resource)
+        found.setdefault(liked[voter.hints.resource], []).append(voter.hints.resource)
     return [(names, masks) for masks, names in found.items()]
 
 
@@ -283,14 +284,14 @@ def _lacks(voters: Sequence[Voter]) -> str:
     """What is missing where the others would be: ``NUMA 0 lacks 2 CPUs of 4``."""
     parts = []
     for voter in voters:
-        wish = voter.wish
+        hints = voter.hints
         others = 0
         for other in voters:
             if other is not voter:
-                others |= sum(1 << p.numa for p in other.wish.places if other.family.prefers(1 << p.numa))
-        for place in wish.places:
+                others |= sum(1 << p.numa for p in other.hints.places if other.family.prefers(1 << p.numa))
+        for place in hints.places:
             if others >> place.numa & 1 and not voter.family.prefers(1 << place.numa):
-                text = _lack(wish.resource, wish.unit, wish.asked, place)
+                text = _lack(hints.resource, hints.unit, hints.asked, place)
                 if text:
                     parts.append((place.numa, text))
     by_numa: dict[int, list[str]] = {}
@@ -317,17 +318,17 @@ def _lack(resource: str, unit: str, wanted: int | None, place: NumaFree) -> str:
 def _different_widths(voters: Sequence[Voter], widths: Mapping[str, set[int]], policy: str) -> str:
     parts = []
     for voter in voters:
-        wish = voter.wish
-        width = min(widths[wish.resource])
+        hints = voter.hints
+        width = min(widths[hints.resource])
         asked = ""
-        if wish.asked is not None:
-            sizes = [place.size for place in wish.places if place.size]
+        if hints.asked is not None:
+            sizes = [place.size for place in hints.places if place.size]
             each = (
-                f", at most {amount(wish.unit, max(sizes), wish.asked)} each" if sizes and width > 1 else ""
+                f", at most {amount(hints.unit, max(sizes), hints.asked)} each" if sizes and width > 1 else ""
             )
-            asked = f" ({asked_text(wish)}{each})"
+            asked = f" ({asked_text(hints)}{each})"
         noun = "NUMA node" if width == 1 else "NUMA nodes"
-        parts.append(f"{title(wish.resource)} needs {number(width)} {noun}{asked}")
+        parts.append(f"{title(hints.resource)} needs {number(width)} {noun}{asked}")
     demand = {
         RESTRICTED: f"{RESTRICTED} wants the same NUMA nodes preferred by all",
     }.get(policy, "they cannot all have the NUMA nodes they prefer")

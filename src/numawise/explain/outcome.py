@@ -16,14 +16,14 @@ from numawise.sets import format_ids
 
 MOST_CONTAINERS = 4
 MOST_OWNERS = 3
-BLIND = "the scheduler sees no NUMA nodes and may send it here each time"
+BLIND = "the scheduler does not see NUMA nodes and may send it here each time"
 LEFT = "leaving a failed pod behind each time"
 CONTROLLERS: Mapping[str, str] = {
-    "StatefulSet": f"recreates it for ever: {BLIND}",
-    "ReplicaSet": f"recreates it for ever, {LEFT}: {BLIND}",
-    "Deployment": f"recreates it for ever, {LEFT}: {BLIND}",
-    "ReplicationController": f"recreates it for ever, {LEFT}: {BLIND}",
-    "DaemonSet": "recreates it for this very node, for ever",
+    "StatefulSet": f"keeps recreating it: {BLIND}",
+    "ReplicaSet": f"keeps recreating it, {LEFT}: {BLIND}",
+    "Deployment": f"keeps recreating it, {LEFT}: {BLIND}",
+    "ReplicationController": f"keeps recreating it, {LEFT}: {BLIND}",
+    "DaemonSet": "keeps recreating it on this node",
     "Job": f"recreates it until its backoffLimit is reached: {BLIND}",
     "CronJob": f"recreates it until its backoffLimit is reached: {BLIND}",
 }

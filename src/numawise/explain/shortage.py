@@ -65,24 +65,24 @@ def _cpus(case: ExplainCase, decision: Rejected, container: str | None) -> Cause
         shared = _sharing(case)
         return Cause(
             (CPU,),
-            f"cpu: containers with CPUs of their own take all {count} CPUs of the pod, and {shared} "
+            f"cpu: containers with exclusive CPUs take all {count} CPUs of the pod, and {shared} "
             "has none left to share",
         )
     threads = layout.threads_per_core
     if decision.reason == SMT_ALIGNMENT:
         if threads and count % threads:
-            text = f"full-pcpus-only hands out whole cores, and {threads} CPUs are a core here"
-            return Cause((CPU,), f"cpu: {wanted}; {text}, so {count} cannot be made up")
+            text = f"full-pcpus-only allocates whole cores, and a core has {threads} CPUs here"
+            return Cause((CPU,), f"cpu: {wanted}; {text}, so {count} cannot be allocated")
         free = state.cpu.shared & ~rules.reserved_cores
         rooms = rooms_text(CPUS, cpu_places(case, free), count)
         return Cause(
             (CPU,),
             f"cpu: {wanted} and {free_text(CPUS, free.bit_count(), count)} in whole cores"
-            f"{f' ({rooms})' if free else ''}; full-pcpus-only hands out nothing else",
+            f"{f' ({rooms})' if free else ''}; full-pcpus-only allocates nothing else",
         )
     free = state.cpu.shared & ~rules.reserved_cpus | left_by_inits(case, state)
     if free.bit_count() >= count:
-        return Cause((CPU,), f"cpu: {wanted}, {free.bit_count()} are free, and yet: {decision.error}")
+        return Cause((CPU,), f"cpu: {wanted}, {free.bit_count()} are free, but: {decision.error}")
     rooms = rooms_text(CPUS, cpu_places(case, free), count)
     has = free_text(CPUS, free.bit_count(), count)
     return Cause((CPU,), f"cpu: {wanted} and {has} on the whole machine{f' ({rooms})' if free else ''}")
@@ -140,7 +140,8 @@ def _memory(case: ExplainCase, decision: Rejected, container: str | None, steps:
     if not wanted:
         return Cause(
             (MEMORY,),
-            "memory: the container asks for none of its own, and the Memory Manager fails to place nothing",
+            "memory: the container asks for no memory of its own, and the "
+            "Memory Manager fails on an empty request",
         )
     for kind, size in wanted.items():
         tables = {numa: node.tables[kind] for numa, node in books.items() if kind in node.tables}
@@ -329,7 +330,7 @@ def crash_cause(case: ExplainCase, message: str) -> Cause:
         counts = both([str(n) for one in case.pod.containers if (n := amount_of(one, CPU))])
         return Cause(
             (CPU,),
-            f"cpu: distribute-cpus-across-numa never comes to an end with {counts} CPUs on what is free",
+            f"cpu: distribute-cpus-across-numa never finishes with {counts} CPUs on what is free",
         )
     return Cause((), message)
 

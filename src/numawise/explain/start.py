@@ -294,7 +294,7 @@ def _other_policies(start: StartCase) -> Iterator[Attempt]:
         now = getattr(start.config, CONFIG_FIELDS[field])
         for word in WORDS[field] if file in start.files.texts else ():
             if word != now:
-                text = f"Set {field} back to {word}, which {file} was written by"
+                text = f"Set {field} back to {word}, with which {file} was written"
                 yield Attempt(text, (Setting((field,), word),))
 
 

@@ -65,9 +65,9 @@ def amount(unit: str, size: int, beside: int | None = None) -> str:
     return f"{size:,} bytes"
 
 
-def asked_text(wish: ResourceHints) -> str:
+def asked_text(hints: ResourceHints) -> str:
     """``8 CPUs are asked for``."""
-    return asked(wish.resource, wish.unit, wish.asked or 0)
+    return asked(hints.resource, hints.unit, hints.asked or 0)
 
 
 def asked(resource: str, unit: str, size: int) -> str:
@@ -115,29 +115,29 @@ def rooms_text(unit: str, places: Sequence[NumaFree], wanted: int) -> str:
     return both(parts)
 
 
-def shortage_text(wish: ResourceHints) -> str:
+def shortage_text(hints: ResourceHints) -> str:
     """What the nearest NUMA node lacks: ``NUMA 0 lacks 2``; '' when none is short or nothing is known."""
-    known = [place for place in wish.places if place.free is not None and not place.note]
-    if wish.asked is None or not known or any((place.free or 0) >= wish.asked for place in wish.places):
+    known = [place for place in hints.places if place.free is not None and not place.note]
+    if hints.asked is None or not known or any((place.free or 0) >= hints.asked for place in hints.places):
         return ""
     nearest = max(known, key=lambda place: (place.free or 0, -place.numa))
-    lacking = wish.asked - (nearest.free or 0)
-    return f"{amount(wish.unit, lacking)} short" if lacking > 0 else ""
+    lacking = hints.asked - (nearest.free or 0)
+    return f"{amount(hints.unit, lacking)} short" if lacking > 0 else ""
 
 
 # --------------------------------------------------------------------------------------------------
 # How a change is told: what to edit, to the letter, and what it costs.
 
 
-ANEW = "Make the pod anew (delete it, or leave it to its controller): as a new pod it is admitted"
+RECREATED = "Recreate the pod (delete it, or leave it to its controller): the new pod is admitted"
 FORCED = (
-    "Delete the pod with --force while the kubelet is down, start the kubelet, and make the pod anew: then "
-    "it is admitted"
+    "Delete the pod with --force while the kubelet is down, start the kubelet, and recreate the pod: it is "
+    "then admitted"
 )
-RESTART = "takes a restart of the kubelet; the pods that run now stay admitted"
+RESTART = "requires a restart of the kubelet; running pods stay admitted"
 LOST = {
     RESTRICTED: "pods may then span NUMA nodes where they need to",
-    BEST_EFFORT: "alignment is then tried, but no longer guaranteed to any pod",
+    BEST_EFFORT: "alignment is then attempted, but no longer guaranteed",
     NONE: "nothing is aligned any more",
 }
 
@@ -226,8 +226,8 @@ def split_text(raw: RawPod, changed: RawPod, number: int) -> tuple[str, str]:
 
 def fractional_text(raw: RawPod, changes: Sequence[SetAmount]) -> tuple[str, str]:
     """CPUs from the shared pool."""
-    text = f"Do without CPUs of its own: set {'; set '.join(set_text(raw, change) for change in changes)}"
-    return text, "its CPUs then come from the pool that all pods share, and are not aligned"
+    text = f"Do without exclusive CPUs: set {'; set '.join(set_text(raw, change) for change in changes)}"
+    return text, "its CPUs then come from the shared pool and are not aligned"
 
 
 def unguaranteed_text(raw: RawPod, number: int, less: Quantity) -> tuple[str, str, tuple[Patch, ...]]:
@@ -243,7 +243,7 @@ def unguaranteed_text(raw: RawPod, number: int, less: Quantity) -> tuple[str, st
         f"Leave the Guaranteed class: request {less} of memory in container {one.name} and keep the limit "
         f"at {one.limits[MEMORY]}"
     )
-    return text, "the pod then has no CPUs of its own, and its memory comes from any NUMA node", patches
+    return text, "the pod then has no exclusive CPUs, and its memory comes from any NUMA node", patches
 
 
 def elsewhere_text(name: str) -> str:
@@ -260,7 +260,8 @@ def drop_text(raw: RawPod, changes: Sequence[SetAmount]) -> tuple[str, str]:
 
 def without_text(raw: RawPod, changes: Sequence[SetAmount]) -> tuple[str, str]:
     """Without devices, and perhaps without CPUs of its own."""
-    text = f"Do without what is not to be had: set {'; set '.join(set_text(raw, one) for one in changes)}"
+    amounts = "; set ".join(set_text(raw, change) for change in changes)
+    text = f"Reduce or remove the requests that cannot be satisfied: set {amounts}"
     return text, "little is left to align then"
 
 

@@ -123,7 +123,7 @@ class Buffer:
         try:
             self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:
-            raise HostError(f"{size >> 20} MiB of memory cannot be had ({error.strerror})") from error
+            raise HostError(f"{size >> 20} MiB of memory cannot be allocated ({error.strerror})") from error
         self._view: ctypes.Array[ctypes.c_char] = (ctypes.c_char * size).from_buffer(self._memory)
         self.address = ctypes.addressof(self._view)
         if numa >= 0:
@@ -143,7 +143,7 @@ class Buffer:
         places = mempolicy.move_pages(0, tuple(range(self.address, self.address + self.size, step)))
         astray = [place for place in places if place != numa]
         if astray:
-            raise HostError(f"memory bound to NUMA {numa} came to lie on NUMA {astray[0]}")
+            raise HostError(f"memory bound to NUMA {numa} ended up on NUMA {astray[0]}")
 
     def close(self) -> None:
         """Give the memory back."""
@@ -278,7 +278,7 @@ class _Driver:
         try:
             self._library = ctypes.CDLL(LIBRARY)
         except OSError:
-            raise HostError(f"CUDA is not there ({LIBRARY} cannot be loaded)") from None
+            raise HostError(f"CUDA is not installed ({LIBRARY} cannot be loaded)") from None
         self.call("cuInit", 0)
 
     def call(self, name: str, *arguments: Any) -> None:  # noqa: ANN401 - integers and pointers

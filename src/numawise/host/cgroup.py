@@ -146,7 +146,7 @@ def _limit_of(folder: str) -> str:
         if value and not value.startswith("max"):
             return f"{folder}/{file} is {value}"
     if read(f"{folder}/cpuset.cpus.partition") in PARTITIONS:
-        return f"{folder} has its CPUs alone"
+        return f"{folder} has exclusive CPUs"
     return ""
 
 
@@ -194,7 +194,7 @@ def refusal(path: str) -> str:
     try:
         sealed = os.statvfs(path).f_flag & os.ST_RDONLY
     except OSError:
-        return f"{path} is not there"
+        return f"{path} does not exist"
     return f"{path} is mounted read-only" if sealed else f"user {os.geteuid()} may not write to {path}"
 
 
@@ -317,7 +317,7 @@ def partition_steps(group: str, limits: Limits) -> tuple[Step, ...]:
     if not limits.partition:
         return ()
     file = f"{group}/cpuset.cpus.partition"
-    meaning = f"CPUs {format_ids(limits.cpus)} cannot be had alone"
+    meaning = f"CPUs {format_ids(limits.cpus)} cannot be made exclusive"
     return Write(file, limits.partition, back=(file, "member")), Expect(file, limits.partition, meaning)
 
 

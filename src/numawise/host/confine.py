@@ -70,7 +70,7 @@ def _problem(mode: str, root: Path) -> str:
 def choose(wanted: str = "", root: Path = ROOT) -> str:
     """The best mode that is open; ``wanted`` (systemd, cgroup or affinity) leaves only those of that word."""
     if wanted and wanted not in WORDS:
-        raise HostError(f"{wanted!r} is no way to bind a job", f"say {', '.join(WORDS)}")
+        raise HostError(f"unknown way to bind a job {wanted!r}", f"use {', '.join(WORDS)}")
     problems = []
     for mode in WORDS.get(wanted, MODES):
         why_not = _problem(mode, root)
@@ -124,7 +124,7 @@ def plan(
     elif mode == CGROUP_V1:
         group = groups.group_v1(_base(1, root), hold, pid, limits, root)
     else:
-        raise ValueError(f"{mode!r} is no mode")
+        raise ValueError(f"unknown mode {mode!r}")
     return Plan(mode, group.name, group.steps, remarks=group.remarks)
 
 
@@ -137,7 +137,7 @@ def _base(version: int, root: Path) -> cgroup.Base:
 
 def _partition(isolate: str, cpus: int) -> str:
     if isolate and isolate not in cgroup.PARTITIONS:
-        raise ValueError(f"{isolate!r} is no kind of partition")
+        raise ValueError(f"unknown kind of partition {isolate!r}")
     if isolate and not cpus:
         raise HostError("only CPUs of its own can be isolated", "ask for whole CPUs with --cpus")
     return isolate

@@ -121,7 +121,7 @@ def inspect(engine: Engine, ids: tuple[str, ...]) -> Mapping[str, Container] | S
     try:
         found = {container.id: container for container in map(_container, _array(said.out))}
     except (ValueError, TypeError, KeyError) as problem:
-        return Silent(f"{engine.name} answered what is no list of containers ({problem})")
+        return Silent(f"{engine.name} did not answer with a list of containers ({problem})")
     if len(found) + len(GONE.findall(said.error)) < len(set(ids)):
         return Silent(said.error or f"{engine.name} left out containers it had named before")
     return found

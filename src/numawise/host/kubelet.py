@@ -40,7 +40,7 @@ def _evidence(directory: Path, root: Path) -> Iterator[str]:
     for name in SOCKETS:
         path = directory / name
         if _listens(path):
-            yield f"somebody listens on {path}"
+            yield f"a process listens on {path}"
     wanted = _real(directory)
     for process in processes(root):
         if process.name in PROGRAMS and process.state not in DEAD:
@@ -203,7 +203,7 @@ def read_seen(path: str, kubelet: Running | None, root: Path = ROOT) -> FileFoun
     for place in _seen(path, kubelet, root):
         if os.path.lexists(place):
             return read_whole(place, path)
-    return FileFound(path, problem="is not there")
+    return FileFound(path, problem="does not exist")
 
 
 def folder_seen(path: str, kubelet: Running | None, root: Path = ROOT) -> Path | None:
@@ -217,7 +217,7 @@ def read_whole(place: Path, path: str = "") -> FileFound:
     try:
         with os.fdopen(os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                return FileFound(name, problem="is no plain file")
+                return FileFound(name, problem="is not a regular file")
             data = stream.read(LARGEST_FILE + 1)
     except PermissionError:
         return FileFound(name, problem="may not be read; run as root")

@@ -38,7 +38,9 @@ def load() -> Any:  # noqa: ANN401 - a module without types
     try:
         nvml = importlib.import_module("pynvml")
     except ImportError:
-        raise HostError("NVML is not there", advice="install numawise[nvidia]") from None
+        raise HostError(
+            "the Python bindings of NVML are not installed", advice="install numawise[nvidia]"
+        ) from None
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
@@ -92,7 +94,7 @@ class _Asker:
             return call(*arguments)
         except self.nvml.NVMLError as error:
             if not quiet:
-                self.remarks.append(Remark(UNKNOWN, function, f"NVML does not tell it: {error}"))
+                self.remarks.append(Remark(UNKNOWN, function, f"NVML does not report it: {error}"))
             return None
 
 

@@ -33,7 +33,7 @@ DEVICE = re.compile(r"/dev/(?:nvidia[0-9]+|dri/(?:renderD|card)[0-9]+|kfd)", re.
 CONTAINER = re.compile(r"[0-9a-f]{64}", re.ASCII)
 SHORTEST_ID = 12
 SIZES = (("RssAnon", ANONYMOUS), ("HugetlbPages", HUGE), ("RssShmem", SHARED), ("RssFile", FILE))
-NO_NUMA = "this kernel does not tell where pages lie (no numa_maps)"
+NO_NUMA = "this kernel does not report where pages are (no numa_maps)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ def _pages(place: str) -> tuple[Pages | None, str]:
         return gather(_lines(f"{place}/numa_maps"), keys), ""
     except OSError as error:
         if error.errno not in GONE:
-            return None, f"its pages may not be read: {error.strerror}"
+            return None, f"its pages cannot be read: {error.strerror}"
         if error.errno == errno.ESRCH or not os.path.lexists(place):
             return Pages(), ""
         return None, NO_NUMA
@@ -301,7 +301,7 @@ def _devices(place: str) -> tuple[tuple[str, ...], str]:
     try:
         names = os.listdir(f"{place}/fd")  # noqa: PTH208
     except OSError as error:
-        return (), "" if error.errno in GONE else f"its open files may not be read: {error.strerror}"
+        return (), "" if error.errno in GONE else f"its open files cannot be read: {error.strerror}"
     found = set()
     for name in names:
         try:

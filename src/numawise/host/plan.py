@@ -259,7 +259,7 @@ def _advice(path: str, error: OSError) -> str:
             "processes live in that control group itself; a group that hands out controllers must have none"
         )
     if error.errno in {errno.EINVAL, errno.EACCES, errno.ENOSPC} and file.endswith((".cpus", ".mems")):
-        return "the control group above does not have all of them, or another one has them alone"
+        return "the control group above does not have all of them, or another one holds them exclusively"
     if error.errno == errno.ESRCH:
         return "the process has ended"
     return ""

@@ -67,13 +67,13 @@ def _read(file: Path, keys: tuple[str, ...]) -> dict[str, str]:
         return {}  # a file that we may not read is somebody else's: HOME after a change of user
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not text"
-        raise InputError(f"cannot be read: {reason}", file=str(file), advice="mend or remove it") from None
+        raise InputError(f"cannot be read: {reason}", file=str(file), advice="fix or remove it") from None
     import tomllib  # noqa: PLC0415 - most hosts have no such file
 
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise InputError(f"is no TOML: {problem}", file=str(file), advice="mend or remove it") from None
+        raise InputError(f"is not valid TOML: {problem}", file=str(file), advice="fix or remove it") from None
     for key, value in data.items():
         if key not in keys:
             advice = f"known here are {', '.join(keys)}"
@@ -81,5 +81,5 @@ def _read(file: Path, keys: tuple[str, ...]) -> dict[str, str]:
                 advice = f"set it in /{SYSTEM_FILE}, for the whole machine"
             raise InputError(f"unknown setting {key!r}", file=str(file), field=key, advice=advice)
         if not isinstance(value, str):
-            raise InputError(f"{value!r} is no text", file=str(file), field=key, advice="put it in quotes")
+            raise InputError(f"{value!r} is not text", file=str(file), field=key, advice="put it in quotes")
     return {key: str(value) for key, value in data.items()}

@@ -59,7 +59,7 @@ DELEGATE = (
 def problem(root: Path = ROOT) -> str:
     """Why systemd cannot keep a job to CPUs and NUMA nodes here, as a clause; '' when it can."""
     if not (root / "run/systemd/system").is_dir():
-        return "systemd is not in charge here"
+        return "systemd does not manage this host"
     home = home_of("cpuset", root)
     if home is None or home.version != 2:
         return "systemd sets cpusets with control groups version 2 only"

@@ -176,7 +176,9 @@ def _client(access: ClusterAccess) -> "Client":
     folder = Path(access.file or ".").resolve()
     user = issued(access.user, folder.parent if folder.is_file() else folder, os.environ)
     if "auth-provider" in user:
-        raise ClusterError("the kubeconfig logs in by auth-provider, which is gone", "use exec instead")
+        raise ClusterError(
+            "the kubeconfig logs in with auth-provider, which is no longer supported", "use exec instead"
+        )
     try:
         name = {"name": "this"}
         config = KubeConfig.from_dict(
@@ -245,7 +247,7 @@ def _resources() -> dict[str, Any]:
 
 
 def _missing() -> ClusterError:
-    return ClusterError("talking to a cluster needs an extra that is not there", f"install {EXTRA}")
+    return ClusterError("talking to a cluster needs an extra that is not installed", f"install {EXTRA}")
 
 
 def _whole(found: Object) -> Object:
@@ -256,7 +258,9 @@ def _whole(found: Object) -> Object:
 
 def _checked(name: str) -> str:
     if not NAME.fullmatch(name):
-        raise ClusterError(f"{name!r} is no name of Kubernetes", "lower-case letters, digits, '-' and '.'")
+        raise ClusterError(
+            f"{name!r} is not a valid Kubernetes name", "lower-case letters, digits, '-' and '.'"
+        )
     return name
 
 

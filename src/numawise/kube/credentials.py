@@ -68,21 +68,23 @@ def _answer(words: list[str], environment: Mapping[str, str], hint: str) -> Mapp
         )
     except FileNotFoundError:
         advice = " ".join(hint.split()) or "install it, or log in another way"
-        raise ClusterError(f"the kubeconfig logs in by {program!r}, which is not there", advice) from None
+        raise ClusterError(
+            f"the kubeconfig logs in with {program!r}, which is not installed", advice
+        ) from None
     except (OSError, subprocess.SubprocessError) as problem:
         raise ClusterError(
-            f"{program!r}, by which the kubeconfig logs in, cannot be run: {problem}"
+            f"{program!r}, with which the kubeconfig logs in, cannot be run: {problem}"
         ) from None
     if done.returncode:
         raise ClusterError(
-            f"{program!r}, by which the kubeconfig logs in, ends with status {done.returncode}"
+            f"{program!r}, with which the kubeconfig logs in, ends with status {done.returncode}"
         )
     try:
         status = json.loads(done.stdout)["status"]
     except (ValueError, KeyError, TypeError):
         status = None
     if not isinstance(status, Mapping):
-        raise ClusterError(f"{program!r}, by which the kubeconfig logs in, answers with no credentials")
+        raise ClusterError(f"{program!r}, with which the kubeconfig logs in, answers with no credentials")
     return status
 
 

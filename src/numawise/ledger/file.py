@@ -4,7 +4,7 @@ Rules kept here:
 
 1. A ledger is built under another name and put in place by one rename, by one process at a time.  Only where
    there is nothing, or an empty file, is one made; nothing is ever overwritten or repaired.
-2. Refused are: what is no SQLite database, another program's, a damaged one, one of another machine, one
+2. Refused are: what is not a SQLite database, another program's, a damaged one, one of another machine, one
    with newer tables, one that we may not write, and the remains of one whose file was removed.
 3. A ledger is shared as its folder is: where the group may write the folder, it may write the ledger and what
    SQLite keeps beside it.  A folder with the sticky bit, such as ``/tmp``, is not shared in this sense.

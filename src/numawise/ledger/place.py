@@ -75,7 +75,7 @@ def find_ledger(
         return _joined(system, own.path)
     unseen = (
         f"jobs of root and of the group '{GROUP}' are recorded in {system.path}, which user {uid} may not "
-        "write: what they hold is not seen here; ask to be put into that group"
+        "write: what they hold is not visible here; ask to be added to that group"
     )
     return replace(own, remarks=(unseen, *own.remarks))
 
@@ -111,7 +111,7 @@ def machine_id(root: Path = ROOT) -> str:
     host = _text(root / "proc/sys/kernel/hostname")
     if not host:
         raise LedgerError(
-            f"this machine cannot be told from others: {root / MACHINE_IDS[0]} has no id and it has no name",
+            f"this machine cannot be identified: {root / MACHINE_IDS[0]} has no id, and it has no host name",
             "make one with 'systemd-machine-id-setup'",
         )
     return "host-" + re.sub(r"[^A-Za-z0-9.-]", "_", host)
@@ -123,7 +123,8 @@ def boot_id(root: Path = ROOT) -> str:
     text = _text(path)
     if not text:
         raise LedgerError(
-            f"{path} does not tell which boot this is, so the living cannot be told from the dead",
+            f"{path} does not identify the current boot, so running jobs cannot be "
+            "distinguished from ended ones",
             "mount /proc",
         )
     return text
@@ -163,7 +164,7 @@ def _named(text: str, root: Path) -> LedgerPlace:
     kind = network_file_system(path, root)
     if kind:
         raise LedgerError(
-            f"the ledger {path} would lie on a network file system ({kind}), where its log is not safe",
+            f"the ledger {path} would be on a network file system ({kind}), where its log is not safe",
             f"set {VARIABLE} to a file on a local disk",
         )
     return LedgerPlace(path)

@@ -30,7 +30,7 @@ def refusal(error: Exception, path: Path) -> LedgerError:
     name = getattr(error, "sqlite_errorname", "")
     kind = code & 0xFF
     if kind == sqlite3.SQLITE_NOTADB:
-        return LedgerError(f"{path} is no SQLite database", move_away(path))
+        return LedgerError(f"{path} is not a SQLite database", move_away(path))
     if kind == sqlite3.SQLITE_CORRUPT:
         return damaged(path, str(error))
     if kind == sqlite3.SQLITE_FULL:
@@ -42,7 +42,7 @@ def refusal(error: Exception, path: Path) -> LedgerError:
         return LedgerError(
             f"the ledger {path} could not be read or written ({name or error}); nothing was recorded",
             "see whether the disk is full, a limit on file sizes is set (ulimit -f) or the kernel's log "
-            "(dmesg) tells of a broken disk",
+            "(dmesg) reports a disk error",
         )
     if kind in DENIED:
         return no_access(path) or LedgerError(f"the ledger {path} cannot be opened ({error})", ELSEWHERE)
@@ -68,12 +68,12 @@ def no_access(path: Path) -> LedgerError | None:
     folder = next(above, Path("/"))
     with suppress(OSError):
         if os.statvfs(folder).f_flag & os.ST_RDONLY:
-            return LedgerError(f"the ledger {path} lies on a read-only file system", ELSEWHERE)
+            return LedgerError(f"the ledger {path} is on a read-only file system", ELSEWHERE)
     for place in (path, folder):
         if os.access(place, os.F_OK) and not may_write(place):
             return LedgerError(
                 f"user {os.geteuid()} may not read and write {place}, which the ledger {path} needs",
-                f"ask to be put into the group that owns it ({group_name(place)}), or {ELSEWHERE}",
+                f"ask to be added to the group that owns it ({group_name(place)}), or {ELSEWHERE}",
             )
     return None
 

@@ -207,26 +207,26 @@ def _is_text(text: str) -> bool:
 def _list(text: str) -> list[Any]:
     found = json.loads(text)
     if not isinstance(found, list):
-        raise TypeError(f"{text!r} is no list")
+        raise TypeError(f"{text!r} is not a list")
     return found
 
 
 def _object(text: str) -> dict[str, Any]:
     found = json.loads(text)
     if not isinstance(found, dict):
-        raise TypeError(f"{text!r} is no object")
+        raise TypeError(f"{text!r} is not an object")
     return found
 
 
 def _word(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return value
 
 
 def _whole(value: object) -> int:
     if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return value
 
 
@@ -250,7 +250,7 @@ def unfit(hold: Hold) -> str:
 
 def not_text(texts: Iterable[str]) -> str:
     """Say of the first of them that is not readable text that it is none."""
-    return next((f"{text!r} is no text" for text in texts if "\0" in text or not _is_text(text)), "")
+    return next((f"{text!r} is not text" for text in texts if "\0" in text or not _is_text(text)), "")
 
 
 def taken_by(holds: Iterable[Hold], grant: Grant) -> tuple[str, Hold] | None:

@@ -107,7 +107,7 @@ def locked(path: Path, seconds: float) -> LedgerError:
     who = f"process {pid}{_name(pid)}" if pid else "another process"
     look = f"ps -fp {pid}" if pid else f"fuser -v {path}-shm"
     return LedgerError(
-        f"the ledger {path} is locked by {who}; waited {seconds:.1f} s in vain",
+        f"the ledger {path} is locked by {who}; waited {seconds:.1f} s for it",
         f"see what it does with '{look}', and try again when it has ended",
     )
 

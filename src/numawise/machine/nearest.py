@@ -159,7 +159,7 @@ class _Look:
             return reported & self.usable, ""
         if self.usable.bit_count() < 2 and not reported and gpu.own_numa is None:
             return self.usable, ""
-        told = f"it reports NUMA node {format_ids(reported)}" if reported else "it names no NUMA node"
+        told = f"it reports NUMA node {format_ids(reported)}" if reported else "it reports no NUMA node"
         near, distance = self.nearest(reported)
         if near:
             lacks = "memory" if any(reported >> numa & 1 for numa in self.cpus) else "CPUs"
@@ -177,7 +177,7 @@ class _Look:
                 above = _named(self.devices.get(address)) & self.usable
                 if above:
                     return above, f"{told}; by the bridge {address} above it"
-        return self.usable, f"{told}, and nothing else tells"
+        return self.usable, f"{told}, and nothing else gives one"
 
     def device(self, gpu: Gpu) -> PciDevice | None:
         """Its PCI function."""
@@ -244,9 +244,9 @@ def _distances(hardware: Hardware) -> Iterator[tuple[int, int, int]]:
 
 def _sentence(gpu: Gpu, home: int, near: int, how: str) -> str:
     if near.bit_count() > 1:
-        several = how or f"it reports NUMA nodes {format_ids(near)} alike"
-        return f"{gpu.name}: {several}; counted to NUMA node {format_ids(home)}, shared out evenly"
-    return f"{gpu.name}: {how}; counted to NUMA node {format_ids(home)}" if how and home else ""
+        several = how or f"it reports NUMA nodes {format_ids(near)} equally"
+        return f"{gpu.name}: {several}; counted as NUMA node {format_ids(home)}, shared out evenly"
+    return f"{gpu.name}: {how}; counted as NUMA node {format_ids(home)}" if how and home else ""
 
 
 def gpu_links(hardware: Hardware, gpus: Sequence[Gpu]) -> Links:

@@ -33,7 +33,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "pairs": "a PCIe switch for every two GPUs",
         "l3=8c": "cores that share an L3",
         "adjacent": "threads of a core are numbered 0,1 (otherwise 0 and, after all cores, the second)",
-        "interleaved": "CPUs are numbered round the NUMA nodes",
+        "interleaved": "CPUs are numbered round-robin over the NUMA nodes",
         "hugepages": "1024 pages of 2Mi on each NUMA node; hugepages=1Gi:16: others",
         "memonly=2": "further NUMA nodes with memory alone",
         "numa-distance=32": "distance between sockets",
@@ -92,10 +92,10 @@ def plan_of(text: str) -> MachinePlan:
         else:
             raise _unknown(word)
         if key in said:
-            raise InputError(f"{word!r} comes after {said[key]!r}", field=text, advice="say each thing once")
+            raise InputError(f"{word!r} comes after {said[key]!r}", field=text, advice="give each item once")
         said[key] = word
     if "c" not in counts:
-        raise InputError("the number of cores is missing", field=text, advice=f"say it like {EXAMPLE!r}")
+        raise InputError("the number of cores is missing", field=text, advice=f"write it like {EXAMPLE!r}")
     if ADJACENT in settings and INTERLEAVED in settings:
         raise InputError(f"{ADJACENT!r} and {INTERLEAVED!r} exclude each other", field=text)
     return _plan(" ".join(words), counts, settings, memory, said)
@@ -146,7 +146,7 @@ def _split(text: str) -> list[str]:
         plain = plain.replace("-", " ")  # as in the names of test machines: 2s-4n-64c
     words = plain.split()
     if not words:
-        raise InputError("a machine description is empty", advice=f"say it like {EXAMPLE!r}")
+        raise InputError("a machine description is empty", advice=f"write it like {EXAMPLE!r}")
     return words
 
 
@@ -156,7 +156,7 @@ def _unknown(word: str) -> InputError:
     close = get_close_matches(bare, kinds, n=1) if len(bare) > 1 else []
     meant = f"did you mean {list(WORDS)[kinds.index(close[0])]!r}? " if close else ""
     return InputError(
-        f"{word!r} is no word of a machine",
+        f"{word!r} is not a word of a machine description",
         advice=f"{meant}known are {', '.join(WORDS)}, as in {EXAMPLE!r}",
     )
 
@@ -165,7 +165,7 @@ def _counted(word: str, count: int, key: str) -> int:
     lowest = 0 if key in ("gpu", "nic", "nvme") else 1
     if not lowest <= count <= MOST[key]:
         raise InputError(
-            f"{word!r}: {COUNTED[key]} go from {lowest} to {MOST[key]}", advice=f"say it like {EXAMPLE!r}"
+            f"{word!r}: {COUNTED[key]} go from {lowest} to {MOST[key]}", advice=f"write it like {EXAMPLE!r}"
         )
     return count
 
@@ -191,7 +191,9 @@ def _memory(word: str, nodes: int) -> int:
     assert found
     amount = int(found[1]) * SIZES[found[2] or found[3]]
     if not amount or amount >= 1 << 62:
-        raise InputError(f"{word!r} is no amount of memory a machine has", advice="say 512g or 128g/n")
+        raise InputError(
+            f"{word!r} is not a valid amount of memory for a machine", advice="write 512g or 128g/n"
+        )
     return amount if found[4] else amount // nodes
 
 
@@ -203,7 +205,9 @@ def _hugepages(settings: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
         return (("2Mi", 1024),)
     found = PAGES.fullmatch(value)
     if not found:
-        raise InputError(f"'hugepages={value}' is not understood", advice="say hugepages=2Mi:1024 or 1Gi:16")
+        raise InputError(
+            f"'hugepages={value}' is not understood", advice="write hugepages=2Mi:1024 or 1Gi:16"
+        )
     return (("1Gi" if found[1] == "1gi" else "2Mi", int(found[2])),)
 
 

@@ -65,9 +65,9 @@ def _summary(report: LogReport) -> str:
     reading = report.reading
     verdicts = [f"{report.rejected:,} rejected", f"{report.admitted:,} admitted"]
     if report.unfinished:
-        verdicts.append(f"{report.unfinished:,} without an end in this log")
+        verdicts.append(f"{report.unfinished:,} with no result in this log")
     if report.left_out:
-        verdicts.append(f"{report.left_out:,} of further owners not kept apart")
+        verdicts.append(f"{report.left_out:,} of other owners not listed separately")
     lines = [f"{', '.join(verdicts)}."]
     if not report.rejected + report.admitted + report.unfinished:
         lines = [_nothing(report)]
@@ -95,7 +95,7 @@ def _nothing(report: LogReport) -> str:
         return f"No admission since then; {counted(report.early, 'admission')} before."
     if any(one.policy == "none" for one in report.kubelets):
         return "No admission with hints: the policy is none, under which the kubelet asks for none."
-    return "No admission is told in this log."
+    return "This log contains no admissions."
 
 
 def _kubelet(one: Kubelet) -> str:

@@ -18,7 +18,7 @@ from numawise.results.explanation import (
     CRASHED,
     IMPOSSIBLE,
     NO,
-    NO_WISH,
+    NO_PREFERENCE,
     NOT_STARTED,
     POSSIBLE,
     PREFERRED,
@@ -118,11 +118,11 @@ class _Page:
         if _width(rows) > self.width - GAP:
             rows = _turned(rows)
         if _width(rows) > self.width - GAP:
-            for wish in one.wishes:
-                self.say(_line(wish), 2)
+            for hints in one.wishes:
+                self.say(_line(hints), 2)
             return
         self.table(rows)
-        if any(place.mark == PREFERRED for wish in one.wishes for place in wish.places):
+        if any(place.mark == PREFERRED for hints in one.wishes for place in hints.places):
             self.say("yes!: preferred, as few NUMA nodes as an idle machine would need", 2, style=DIM)
 
     def table(self, rows: Sequence[Sequence[HintCell]]) -> None:
@@ -191,78 +191,80 @@ def _by_resource(wishes: Sequence[ResourceHints]) -> list[list[HintCell]]:
     """A row for each resource, a column for each NUMA node or group of equal ones."""
     groups = _groups(wishes)
     head = ["RESOURCE"]
-    known = any(wish.asked is not None for wish in wishes)
+    known = any(hints.asked is not None for hints in wishes)
     if known:
         head.append("ASKED")
     head += [f"NUMA {format_ids(mask)}" for mask in groups]
-    several = any(wish.wider for wish in wishes)
+    several = any(hints.wider for hints in wishes)
     if several:
         head.append("SEVERAL")
     rows = [[HintCell(text) for text in head]]
-    for wish in wishes:
-        row = [HintCell(clean(wish.resource))]
+    for hints in wishes:
+        row = [HintCell(clean(hints.resource))]
         if known:
-            row.append(HintCell(_asked(wish)))
+            row.append(HintCell(_asked(hints)))
         for mask in groups:
-            place = next((p for p in wish.places if mask >> p.numa & 1), None)
-            row.append(_cell(wish, place))
+            place = next((p for p in hints.places if mask >> p.numa & 1), None)
+            row.append(_cell(hints, place))
         if several:
-            row.append(HintCell(_wider(wish)))
+            row.append(HintCell(_wider(hints)))
         rows.append(row)
     return rows
 
 
 def _groups(wishes: Sequence[ResourceHints]) -> list[int]:
     """NUMA nodes that get a column together: all that look the same, where there are many."""
-    numas = sorted({place.numa for wish in wishes for place in wish.places})
+    numas = sorted({place.numa for hints in wishes for place in hints.places})
     looks: dict[tuple[HintCell, ...], int] = {}
     for numa in numas:
-        look = tuple(_cell(wish, next((p for p in wish.places if p.numa == numa), None)) for wish in wishes)
+        look = tuple(
+            _cell(hints, next((p for p in hints.places if p.numa == numa), None)) for hints in wishes
+        )
         key = look if len(numas) > FEW_NODES else (*look, HintCell(str(numa)))
         looks[key] = looks.get(key, 0) | 1 << numa
     return list(looks.values())
 
 
-def _cell(wish: ResourceHints, place: NumaFree | None) -> HintCell:
-    if wish.answer == NO_WISH:
+def _cell(hints: ResourceHints, place: NumaFree | None) -> HintCell:
+    if hints.answer == NO_PREFERENCE:
         return HintCell("any", DIM)
     if place is None:
         return HintCell("-", DIM)
     word, style = MARKS[place.mark]
     if place.free is None:
         return HintCell(word, style)
-    free = bytes_text(place.free) if wish.unit == BYTES else str(place.free)
+    free = bytes_text(place.free) if hints.unit == BYTES else str(place.free)
     note = f", {place.note}" if place.note else ""
     return HintCell(f"{word}, {free} free{note}" if place.free else f"{word}, none free{note}", style)
 
 
-def _asked(wish: ResourceHints) -> str:
-    if wish.asked is None:
+def _asked(hints: ResourceHints) -> str:
+    if hints.asked is None:
         return "-"
-    if wish.unit == BYTES:
-        return bytes_text(wish.asked)
-    return f"{wish.asked} CPU{'s' * (wish.asked != 1)}" if wish.unit == CPUS else str(wish.asked)
+    if hints.unit == BYTES:
+        return bytes_text(hints.asked)
+    return f"{hints.asked} CPU{'s' * (hints.asked != 1)}" if hints.unit == CPUS else str(hints.asked)
 
 
-def _wider(wish: ResourceHints) -> str:
-    if wish.answer == IMPOSSIBLE:
+def _wider(hints: ResourceHints) -> str:
+    if hints.answer == IMPOSSIBLE:
         return "impossible"
-    shown = [f"{format_ids(mask)}{'!' if liked else ''}" for mask, liked in wish.wider]
-    return " ".join(shown) + (" …" if wish.more else "") if shown else "-"
+    shown = [f"{format_ids(mask)}{'!' if liked else ''}" for mask, liked in hints.wider]
+    return " ".join(shown) + (" …" if hints.more else "") if shown else "-"
 
 
-def _line(wish: ResourceHints) -> str:
+def _line(hints: ResourceHints) -> str:
     """A resource in one line, where no table has room."""
-    places = [f"NUMA {format_ids(mask)} {cell}" for mask, cell in _line_cells(wish)]
-    asked = f" ({_asked(wish)})" if wish.asked is not None else ""
-    wider = f"; several: {_wider(wish)}" if wish.wider else ""
-    return f"{wish.resource}{asked}: {'; '.join(places) or 'any'}{wider}"
+    places = [f"NUMA {format_ids(mask)} {cell}" for mask, cell in _line_cells(hints)]
+    asked = f" ({_asked(hints)})" if hints.asked is not None else ""
+    wider = f"; several: {_wider(hints)}" if hints.wider else ""
+    return f"{hints.resource}{asked}: {'; '.join(places) or 'any'}{wider}"
 
 
-def _line_cells(wish: ResourceHints) -> Iterator[tuple[int, str]]:
+def _line_cells(hints: ResourceHints) -> Iterator[tuple[int, str]]:
     looks: dict[str, int] = {}
-    for place in wish.places:
-        text = _cell(wish, place).text
+    for place in hints.places:
+        text = _cell(hints, place).text
         looks[text] = looks.get(text, 0) | 1 << place.numa
     for text, mask in looks.items():
         yield mask, text

@@ -22,7 +22,7 @@ KIND = "Explanation"
 ADMITTED, REJECTED, CRASHED, NOT_STARTED = "admitted", "rejected", "crashed", "not started"
 PREFERRED, POSSIBLE, NO = "preferred", "possible", "no"
 CPUS, BYTES, DEVICES, UNKNOWN = "CPUs", "bytes", "devices", ""
-HINTS, NO_WISH, IMPOSSIBLE = "hints", "no wish", "impossible"
+HINTS, NO_PREFERENCE, IMPOSSIBLE = "hints", "no preference", "impossible"
 
 Data = dict[str, Any]
 
@@ -48,7 +48,7 @@ class ResourceHints:
 
     resource: str
     answer: str = HINTS
-    """``HINTS``, ``NO_WISH`` or ``IMPOSSIBLE``."""
+    """``HINTS``, ``NO_PREFERENCE`` or ``IMPOSSIBLE``."""
     asked: int | None = None
     unit: str = UNKNOWN
     places: tuple[NumaFree, ...] = ()
@@ -57,7 +57,7 @@ class ResourceHints:
     more: bool = False
     """There are more of these than are listed."""
     note: str = ""
-    """Why it is impossible, or why there is no wish."""
+    """Why it is impossible, or why there is no preference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Narrowing:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One merge: what was wished, how it was narrowed, and what came of it."""
+    """One merge: the hints, how it was narrowed, and what came of it."""
 
     container: str | None
     """None: for the pod as a whole."""
@@ -229,7 +229,7 @@ def pointer(steps: Iterable[str | int]) -> str:
 def _round_data(one: Round) -> Data:
     return {
         **({"pod": True} if one.container is None else {"container": one.container}),
-        "wishes": [_wish_data(wish) for wish in one.wishes],
+        "wishes": [_hints_data(hints) for hints in one.wishes],
         "narrowing": [
             {
                 "resource": step.resource,
@@ -247,15 +247,15 @@ def _round_data(one: Round) -> Data:
     }
 
 
-def _wish_data(wish: ResourceHints) -> Data:
-    found: Data = {"resource": wish.resource, "answer": wish.answer}
-    if wish.asked is not None:
-        found |= {"asked": wish.asked, "unit": wish.unit}
-    found["numa"] = [_place_data(place) for place in wish.places]
-    found["wider"] = [{"numa": list(ids_of(mask)), "preferred": liked} for mask, liked in wish.wider]
-    found["complete"] = not wish.more
-    if wish.note:
-        found["note"] = wish.note
+def _hints_data(hints: ResourceHints) -> Data:
+    found: Data = {"resource": hints.resource, "answer": hints.answer}
+    if hints.asked is not None:
+        found |= {"asked": hints.asked, "unit": hints.unit}
+    found["numa"] = [_place_data(place) for place in hints.places]
+    found["wider"] = [{"numa": list(ids_of(mask)), "preferred": liked} for mask, liked in hints.wider]
+    found["complete"] = not hints.more
+    if hints.note:
+        found["note"] = hints.note
     return found
 
 

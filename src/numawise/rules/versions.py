@@ -105,17 +105,18 @@ class Behaviour:
 WAYS = (
     Way(
         "preferred_needs_equal_masks",
-        "A merged hint is preferred only when all masks agree, and width is judged by the neediest resource.",
+        "A merged hint is preferred only when all masks agree, and its width "
+        "is judged by the resource that needs most NUMA nodes.",
         since=(1, 24),
     ),
     Way(
         "cpus_in_settled_order",
-        "Sockets, cores and CPUs are compared without contradiction, so that one order comes out.",
+        "Sockets, cores and CPUs are compared without contradiction, so that there is a single order.",
         since=(1, 22),
     ),
     Way(
         "cpus_by_numa",
-        "Whole NUMA nodes are a level of the CPU choice, beside sockets and cores.",
+        "Whole NUMA nodes are a level of the CPU choice, besides sockets and cores.",
         since=(1, 23),
     ),
     Way(
@@ -125,18 +126,18 @@ WAYS = (
     ),
     Way(
         "tells_missing_cores",
-        "The SMT refusal says that it is for want of free cores even when there is none at all.",
+        "The SMT refusal names a shortage of free cores even when no core is free at all.",
         since=(1, 32),
     ),
     Way(
         "smt_check_before_record",
-        "`full-pcpus-only` is checked before looking whether the container has its CPUs already.",
+        "`full-pcpus-only` is checked before it is checked whether the container already has its CPUs.",
         until=(1, 36),
     ),
-    Way("says_how_many_cpus", "The refusal for want of CPUs gives the numbers.", since=(1, 29)),
+    Way("says_how_many_cpus", "The refusal for too few CPUs gives the numbers.", since=(1, 29)),
     Way(
         "odd_requests_fit_uncore",
-        "`prefer-align-cpus-by-uncorecache` finds room for a request that ends in half a core.",
+        "`prefer-align-cpus-by-uncorecache` finds CPUs for a request that ends in half a core.",
         since=(1, 34),
     ),
     Way(
@@ -151,7 +152,7 @@ WAYS = (
     ),
     Way(
         "last_pod_outlives_reconcile",
-        "The reconcile pass takes the pod the CPU Manager saw last for alive.",
+        "The reconcile pass treats the pod that the CPU Manager saw last as alive.",
         since=(1, 22),
         until=(1, 31),
     ),
@@ -183,7 +184,7 @@ WAYS = (
     ),
     Way(
         "memory_width_ignores_groups",
-        "How many NUMA nodes memory needs at best is judged as if none were grouped.",
+        "How many NUMA nodes memory needs at least is computed as if none were grouped.",
         since=(1, 23),
     ),
     Way(
@@ -198,7 +199,7 @@ WAYS = (
     ),
     Way(
         "skips_memoryless_containers",
-        "Containers without memory of their own are passed over by the Memory Manager (pod level).",
+        "Containers without memory of their own are skipped by the Memory Manager (pod level).",
         since=(1, 37),
     ),
     Way(
@@ -218,7 +219,7 @@ WAYS = (
     ),
     Way(
         "any_wanted_node_counts",
-        "A device on several NUMA nodes is taken as aligned when any of them is wanted, not a certain one.",
+        "A device on several NUMA nodes counts as aligned when any of them is wanted, not one in particular.",
         since=(1, 22),
     ),
     Way(
@@ -228,13 +229,13 @@ WAYS = (
     ),
     Way(
         "vanished_devices_crash",
-        "Hints for devices that the plugin no longer lists end the kubelet; before, these were passed over.",
+        "Hints for devices that the plugin no longer lists crash the kubelet; before, these were skipped.",
         since=(1, 34),
     ),
     Way("reads_flat_device_lists", "The device file of 1.19 and before can be read.", until=(1, 30)),
     Way(
         "cpu_file_tries_oldest_first",
-        "`cpu_manager_state` is read as the oldest format first; the complaint is about the newest.",
+        "`cpu_manager_state` is read as the oldest format first; the error is about the newest.",
         until=(1, 35),
     ),
     Way(
@@ -279,7 +280,7 @@ class Manners:
 CONFIGURATION_WAYS = (
     Way(
         "gates_settled_while_decoding",
-        "Wrong feature gates stop the decoding; before, they were looked at after it.",
+        "Wrong feature gates stop the decoding; before, they were checked after it.",
         since=(1, 32),
     ),
     Way(
@@ -289,7 +290,7 @@ CONFIGURATION_WAYS = (
     ),
     Way(
         "gates_have_needs",
-        "A gate that is on must find the gates it depends on switched on, too.",
+        "The gates that an enabled gate depends on must be enabled, too.",
         since=(1, 35),
     ),
     Way(
@@ -299,12 +300,12 @@ CONFIGURATION_WAYS = (
     ),
     Way(
         "topology_gate_told_twice",
-        "Where topology options want for their gate, `TopologyManager` is named too.",
+        "Where the gate of topology options is off, `TopologyManager` is named too.",
         until=(1, 26),
     ),
     Way(
         "none_reads_topology_options",
-        "Topology options are looked at under policy `none` too.",
+        "Topology options are checked under policy `none` too.",
         until=(1, 27),
     ),
     Way(
@@ -363,7 +364,7 @@ def parse_version(text: str) -> Version:
     """Read ``1.36``, ``v1.36.4`` or ``v1.37.0-rc.1``; raise ``ValueError`` for anything else."""
     found = VERSION.fullmatch(text)
     if not found:
-        raise ValueError(f"{text!r} is no Kubernetes version such as {shown(REFERENCE)}")
+        raise ValueError(f"{text!r} is not a Kubernetes version such as {shown(REFERENCE)}")
     return int(found[1]), int(found[2])
 
 
@@ -376,7 +377,9 @@ def profile_of(text: str) -> Profile:
     if version < OLDEST:
         check_known(version)
     if version > NEWEST:
-        told = f"Kubernetes {shown(version)} is newer than any known release; it is taken for {shown(NEWEST)}"
+        told = (
+            f"Kubernetes {shown(version)} is newer than any known release; it is treated as {shown(NEWEST)}"
+        )
         return Profile(NEWEST, told)
     return Profile(version)
 

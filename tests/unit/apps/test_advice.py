@@ -41,7 +41,7 @@ def test_the_server_of_the_document() -> None:
     ]
     assert (
         told(server, "What crossing costs")[0]
-        == "between the groups data goes over the CPU interconnect (SYS), the slowest way"
+        == "between the groups data goes over the CPU interconnect (SYS), the slowest path"
     )
     assert told(server, "CPUs for each GPU")[:2] == [
         "GPU0: cores 0-7, their hyper-threads 64-71",
@@ -142,7 +142,7 @@ def test_nearest_nics() -> None:
 
 def test_nvlink_crosses_well_and_host_memory_does_not() -> None:
     first = told(machine_named("dgx-h100"), "What crossing costs")[0]
-    assert first == "GPUs still reach each other over NVLink; host memory and NICs are far for some"
+    assert first == "GPUs still reach each other over NVLink; host memory and NICs are remote for some"
     assert "xGMI" in told(machine_named("mi300x"), "What crossing costs")[0]
 
 
@@ -186,9 +186,9 @@ def test_without_gpus() -> None:
 def test_what_is_not_told_is_said() -> None:
     lost = replace(synthetic("4c"), gpus=(Gpu("GPU0"), Gpu("GPU1")))
     assert told(lost, "GPUs by NUMA node") == [
-        "GPU0, GPU1: no NUMA node is told; the kubelet gives such devices no topology"
+        "GPU0, GPU1: no NUMA node is reported; the kubelet treats such devices as having no topology"
     ]
-    assert told(lost, "How many GPUs") == ["2 GPUs: nothing tells how they are linked"]
+    assert told(lost, "How many GPUs") == ["2 GPUs: how they are linked is unknown"]
     assert told(lost, "To run it") == []
 
 

@@ -243,7 +243,7 @@ def test_state_files_elsewhere_and_not_at_all(tmp_path: Path) -> None:
     root = grow_node(tmp_path / "root")
     (root / "var/lib/kubelet").rename(root / "var/lib/other")
     found = make(root)
-    assert "/var/lib/kubelet/cpu_manager_state is not there" in missing(found)["cpu_manager_state"]
+    assert "/var/lib/kubelet/cpu_manager_state does not exist" in missing(found)["cpu_manager_state"]
     found = make(root, kubelet_dir="/var/lib/other")
     assert len(opened(found, tmp_path).texts) == 3
 
@@ -276,10 +276,12 @@ def test_a_bare_host(tmp_path: Path) -> None:
     assert len(bundle.machine().cpus) == 8
     assert {"configuration", "pods", "kubelet version", "cpu_manager_state"} <= set(missing(found))
     assert bundle.manifest.key.startswith("once:")
-    with pytest.raises(InputError, match=r"has no kubelet.yaml: no kubelet runs here.*--kubelet-config"):
+    with pytest.raises(
+        InputError, match=r"has no kubelet.yaml: no kubelet is running here.*--kubelet-config"
+    ):
         bundle.config_document()
     assert bundle.profile().remark
-    with pytest.raises(InputError, match="lists no pods: nobody was there"):
+    with pytest.raises(InputError, match="lists no pods: no source of pods"):
         bundle.refused_or_error()
 
 

@@ -166,7 +166,7 @@ def test_a_smallest_set_is_found() -> None:
     (Switch("behaviour", "device_hints_over_hosting_nodes"),
      "Device hints range over the NUMA nodes that have such devices, not over all. (since 1.36)"),
     (Switch("behaviour", "smt_check_before_record"),
-     "Not in 1.37: `full-pcpus-only` is checked before looking whether the container has its CPUs already. (until 1.36)"),
+     "Not in 1.37: `full-pcpus-only` is checked before it is checked whether the container already has its CPUs. (until 1.36)"),
     (Switch("gate", "PodLevelResources"),
      "Gate PodLevelResources is not there in 1.31, on by default in 1.37."),
     (Switch("field", "eviction_hard"),

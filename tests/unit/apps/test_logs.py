@@ -90,11 +90,11 @@ def test_the_incident_in_its_own_words() -> None:
     )
     loop, policy, untold = found.remarks
     assert loop == (
-        "StatefulSet recreated for ever: vmstorage-common-15 of vmstorage-common was rejected once and recreated "
-        "twice in 0.6 seconds, since Aug 15 22:24:53; each new pod asks for the same and meets the same"
+        "StatefulSet recreated again and again: vmstorage-common-15 of vmstorage-common was rejected once and recreated "
+        "twice in 0.6 seconds, since Aug 15 22:24:53; each new pod asks for the same and fails in the same way"
     )
-    assert policy.startswith("The policy is single-numa-node: the log does not name it")
-    assert untold.startswith("The log does not tell how much was asked for")
+    assert policy.startswith("The policy is single-numa-node: not named in the log")
+    assert untold.startswith("The log does not say how much was asked for")
     assert found.resources == ("cpu", "memory")
     assert (found.reason, found.container) == ("TopologyAffinityError", "vmstorage")
     assert found.uid == "563dafa2-77a7-4dab-949e-9dbf079a4a70"
@@ -148,8 +148,8 @@ def test_a_loop_is_told_once(tmp_path: Path) -> None:
     (finding,) = report.findings
     assert report.rejected == 133
     assert finding.explanation.remarks[0] == (
-        "StatefulSet recreated for ever: store-7 of store was rejected 133 times and recreated 132 times in 5 minutes "
-        "(every 2 seconds), since Aug 15 00:16:42; each new pod asks for the same and meets the same"
+        "StatefulSet recreated again and again: store-7 of store was rejected 133 times and recreated 132 times in 5 minutes "
+        "(every 2 seconds), since Aug 15 00:16:42; each new pod asks for the same and fails in the same way"
     )
     repeats = report_data(report)["pods"][0]["repeats"]
     assert (repeats["times"], repeats["recreated"], repeats["ownerKind"], repeats["owner"]) == (
@@ -180,7 +180,7 @@ def test_lines_about_rejections_alone_are_counted_too(tmp_path: Path) -> None:
     report = report_of(tmp_path, lines)
     assert report.rejected == 5
     (finding,) = report.findings
-    assert finding.explanation.answer == "Rejected: the log has no hints of it"
+    assert finding.explanation.answer == "Rejected: the log has no hints for it"
 
 
 def test_the_same_rejection_told_four_times_is_one(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_a_policy_that_is_open_is_named_as_open(tmp_path: Path) -> None:
     log = Log(Style((1, 29)))
     admit(log, "ns/p", "main", {"cpu": "1! 0-1"}, "1!", stored=True)
     (finding,) = report_of(tmp_path, log.lines, LogFilter(all=True)).findings
-    told = "The log does not name the policy; it is taken for single-numa-node, but could be restricted or best-effort"
+    told = "The log does not name the policy; it is assumed to be single-numa-node, but could be restricted or best-effort"
     assert finding.explanation.remarks == (told,)
     (finding,) = report_of(tmp_path, log.lines, LogFilter(all=True), LogEvidence("restricted")).findings
     assert finding.explanation.policy == "restricted"
@@ -494,7 +494,7 @@ def test_since(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "25:00", "08-32", "10x"])
 def test_since_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="is no time"):
+    with pytest.raises(InputError, match="is not a time"):
         parse_since(text, NOW)
 
 
@@ -523,9 +523,9 @@ def test_only_from_then_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("message", "resource", "text"), [
     ("Allocate failed due to not enough cpus available to satisfy request: requested=16, available=1, which is unexpected", "cpu", "cpu: 16 CPUs are asked for and 1 is free"),
-    ("SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2", "cpu", "cpu: 3 CPUs are asked for, which is no multiple of the two threads of a core, and full-pcpus-only hands out whole cores"),
+    ("SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2", "cpu", "cpu: 3 CPUs are asked for, which is not a multiple of the two threads of a core, and full-pcpus-only hands out whole cores"),
     ("Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 2, Available: 0, which is unexpected", "nvidia.com/gpu", "nvidia.com/gpu: 2 are asked for and none is free"),
-    ("Allocate failed due to [memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available, which is unexpected", "memory", "memory: no NUMA nodes have enough of it free together"),
+    ("Allocate failed due to [memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available, which is unexpected", "memory", "memory: no set of NUMA nodes has enough free memory"),
     ("Node didn't have enough resource: cpu, requested: 4000, used: 8500, capacity: 12000", "cpu", "cpu: 4 CPUs are asked for, 8.5 CPUs of 12 CPUs are taken"),
     ("Node didn't have enough resource: memory, requested: 1073741824, used: 0, capacity: 536870912", "memory", "memory: 1 GiB is asked for, 0 bytes of 512 MiB are taken"),
     ("something new.", "", "something new"),

@@ -191,9 +191,7 @@ def test_words() -> None:
     found = report(
         {**RESTRICTED, "cpuManagerPolicyy": "x"}, (1, 23), (1, 24), wanted, hardware=three_gpu_server()
     )
-    reason = (
-        "A merged hint is preferred only when all masks agree, and width is judged by the neediest resource."
-    )
+    reason = "A merged hint is preferred only when all masks agree, and its width is judged by the resource that needs most NUMA nodes."
     assert report_lines(found) == [
         "cpuManagerPolicyy is passed over by both; remove it",
         "q: refused: admitted → rejected (TopologyAffinityError: Resources cannot be allocated with Topology locality)",

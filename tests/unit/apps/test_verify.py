@@ -322,7 +322,7 @@ def test_memory_of_its_gpu_is_local() -> None:
 
 
 def test_pages_that_may_not_be_read() -> None:
-    hidden = replace(process(), pages=None, pages_problem="its pages may not be read: Permission denied")
+    hidden = replace(process(), pages=None, pages_problem="its pages cannot be read: Permission denied")
     hidden = replace(hidden, sizes=(("anonymous", 300 * MIB), ("file", 20 * MIB)))
     verdict = grade(machine(), Seen((hidden,)), hold())
     assert (verdict.aligned, codes(verdict)) == (None, "memory-unread?")
@@ -350,7 +350,7 @@ def test_a_machine_without_numa_nodes() -> None:
 
 
 def test_gpus_that_may_not_be_read() -> None:
-    seen = Seen((process(mems="0", devices_problem="its open files may not be read: Permission denied"),))
+    seen = Seen((process(mems="0", devices_problem="its open files cannot be read: Permission denied"),))
     verdict = grade(machine(), seen, hold())
     assert (verdict.aligned, codes(verdict)) == (True, "(gpus-unread)")
 

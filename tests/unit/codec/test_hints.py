@@ -11,7 +11,7 @@ FORMS = "write 1! 0-1 (! for preferred), any, none, or paste what the kubelet lo
 @pytest.mark.parametrize(("text", "hints"), [
     pytest.param("1! 0-1",                                                   "1! 0-1",    id="short"),
     pytest.param(" 0,2!  ",                                                  "0,2!",      id="a list"),
-    pytest.param("any",                                                      None,        id="no wish"),
+    pytest.param("any",                                                      None,        id="no preference"),
     pytest.param("*",                                                        None,        id="star"),
     pytest.param("*!",                                                       None,        id="star, preferred"),
     pytest.param("none",                                                     "",          id="impossible"),
@@ -31,13 +31,13 @@ def test_parse(text: str, hints: str | None) -> None:
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("x!",      f"'x!' is no hint (strconv.Atoi: parsing \"x\": invalid syntax); {FORMS}"),
-    ("3-1",     f"'3-1' is no hint (invalid range \"3-1\" (3 > 1)); {FORMS}"),
+    ("x!",      f"'x!' is not a hint (strconv.Atoi: parsing \"x\": invalid syntax); {FORMS}"),
+    ("3-1",     f"'3-1' is not a hint (invalid range \"3-1\" (3 > 1)); {FORMS}"),
     ("64!",     "'64!' names NUMA 64; the kubelet knows 0 to 63"),
     ("{00 true}", f"'{{00 true}}' names no NUMA node; {FORMS}"),
-    ("* 0!",    "a hint for any NUMA node cannot stand beside others"),
-    ('[{"a":1}]', f'{{"a": 1}} is no hint; {FORMS}'),
-    ('[{"NUMANodeAffinity":true,"Preferred":1}]', f'{{"NUMANodeAffinity": true, "Preferred": 1}} is no hint; {FORMS}'),
+    ("* 0!",    "a hint for any NUMA node cannot be combined with others"),
+    ('[{"a":1}]', f'{{"a": 1}} is not a hint; {FORMS}'),
+    ('[{"NUMANodeAffinity":true,"Preferred":1}]', f'{{"NUMANodeAffinity": true, "Preferred": 1}} is not a hint; {FORMS}'),
     ('["x"',    f"'[\"x\"' is not JSON as the kubelet logs it; {FORMS}"),
 ])  # fmt: skip
 def test_bad(text: str, words: str) -> None:

@@ -52,8 +52,8 @@ def test_no_file_at_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("context", "words"), [
     pytest.param("twoo",   ["there is no context 'twoo'", 'did you mean "two"?'], id="misspelt"),
-    pytest.param("broken", ["is for cluster 'nowhere', which is not there"],     id="no such cluster"),
-    pytest.param("nobody", ["is for user 'nobody', who is not there"],           id="no such user"),
+    pytest.param("broken", ["refers to cluster 'nowhere', which does not exist"],     id="no such cluster"),
+    pytest.param("nobody", ["refers to user 'nobody', which does not exist"],           id="no such user"),
 ])  # fmt: skip
 def test_contexts_that_lead_nowhere(files: list[str], context: str, words: list[str]) -> None:
     with pytest.raises(InputError) as caught:
@@ -65,7 +65,7 @@ def test_contexts_that_lead_nowhere(files: list[str], context: str, words: list[
     pytest.param("kind: Pod",                                                        ["is not a kubeconfig"],        id="a pod"),
     pytest.param("[1]",                                                              ["is not a kubeconfig"],        id="a list"),
     pytest.param("clusters: []",                                                     ["has no current context"],     id="no context"),
-    pytest.param("clusters: []\ncurrent-context: x",                                 ["its current context 'x' is not there"], id="a context that is not there"),
+    pytest.param("clusters: []\ncurrent-context: x",                                 ["its current context 'x' does not exist"], id="a context that is not there"),
     pytest.param("clusters: {}",                                                     ["clusters: must be a list"],   id="a mapping"),
     pytest.param("current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\nclusters: [{name: c, cluster: {}}]", ["has no server"], id="no server"),
     pytest.param("a: [",                                                             ["is not valid YAML"],          id="no YAML"),

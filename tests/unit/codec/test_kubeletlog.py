@@ -26,7 +26,7 @@ HEAD = "I0815 22:24:53.410301    1021 "
 
 
 def notation(family: Family | None) -> str:
-    """``1! 0-1`` as people write hints; ``any`` for no wish, ``none`` for no way."""
+    """``1! 0-1`` as people write hints; ``any`` for no preference, ``none`` for no way."""
     if family is None:
         return "any"
     return " ".join(f"{format_ids(mask)}{'!' * liked}" for mask, liked in family) or "none"

@@ -56,7 +56,7 @@ def test_places_that_do_not_exist() -> None:
 
 def test_memory_that_cannot_be_had() -> None:
     (rate,) = measure_memory(min(os.sched_getaffinity(0)), [(-1, 1 << 60)], 0.1)
-    assert rate.problem.endswith("MiB of memory cannot be had (Cannot allocate memory)")
+    assert rate.problem.endswith("MiB of memory cannot be allocated (Cannot allocate memory)")
 
 
 @pytest.mark.parametrize(("work", "words"), [
@@ -82,5 +82,5 @@ def test_what_a_child_found() -> None:
 
 def test_no_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "LIBRARY", "libnot-there.so.1")
-    with pytest.raises(HostError, match=r"^CUDA is not there \(libnot-there\.so\.1 cannot be loaded\)$"):
+    with pytest.raises(HostError, match=r"^CUDA is not installed \(libnot-there\.so\.1 cannot be loaded\)$"):
         cuda.measure_copies("0000:18:00.0", "GPU-1", min(os.sched_getaffinity(0)), [(0, 16 * MIB)], 0.1)

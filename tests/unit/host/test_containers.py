@@ -110,9 +110,9 @@ def test_nerdctl_tells_the_restart_policy_in_a_label(bin_folder: Path) -> None:
     pytest.param("exit 3",                                            "docker ps ended with 3",       id="without a word"),
     pytest.param("case $1 in ps) echo aa;; *) echo '[]'; echo 'Cannot connect' >&2; exit 1;; esac", "Cannot connect", id="down between two questions"),
     pytest.param("case $1 in ps) echo aa;; *) echo '[]';; esac",      "left out containers",          id="left out"),
-    pytest.param("case $1 in ps) echo aa;; *) echo 'no json';; esac", "answered what is no list",     id="no JSON"),
-    pytest.param("case $1 in ps) echo aa;; *) echo '{}';; esac",      "answered what is no list",     id="no list"),
-    pytest.param("case $1 in ps) echo aa;; *) echo '[{}]';; esac",    "answered what is no list",     id="no id"),
+    pytest.param("case $1 in ps) echo aa;; *) echo 'no json';; esac", "did not answer with a list",     id="no JSON"),
+    pytest.param("case $1 in ps) echo aa;; *) echo '{}';; esac",      "did not answer with a list",     id="no list"),
+    pytest.param("case $1 in ps) echo aa;; *) echo '[{}]';; esac",    "did not answer with a list",     id="no id"),
 ])
 def test_an_engine_that_does_not_answer_is_silent(bin_folder: Path, body: str, reason: str) -> None:
     client(bin_folder, body)

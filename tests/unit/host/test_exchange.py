@@ -115,7 +115,7 @@ def listening(path: Path) -> Iterator[None]:
 def test_somebody_listens(tmp_path: Path, name: str) -> None:
     path = tmp_path / name / "kubelet.sock"
     with listening(path):
-        assert kubelet_on(tmp_path) == f"somebody listens on {path}"
+        assert kubelet_on(tmp_path) == f"a process listens on {path}"
         assert kubelet_on(tmp_path) != ""  # the first look did not use it up
     assert path.exists()
     assert kubelet_on(tmp_path) == ""  # left over
@@ -133,7 +133,7 @@ def test_a_socket_whose_queue_is_full_has_a_listener(tmp_path: Path) -> None:
                 one.connect(str(path))
             except BlockingIOError:
                 break
-        assert kubelet_on(tmp_path).startswith("somebody listens")
+        assert kubelet_on(tmp_path).startswith("a process listens")
         for one in waiting:
             one.close()
 

@@ -73,14 +73,14 @@ def test_paths_are_those_of_the_process(tmp_path: Path) -> None:
     assert read_seen("/etc/k.yaml", kubelet, root).data == b"its own\n"
     assert read_seen("k.yaml", kubelet, root).data == b"beside it\n"
     assert read_seen("/etc/k.yaml", None, root).data == b"the host's\n"
-    assert read_seen("/etc/other", kubelet, root).problem == "is not there"
+    assert read_seen("/etc/other", kubelet, root).problem == "does not exist"
     assert folder_seen("/etc/k.d", kubelet, root) == root / "proc/7/root/etc/k.d"
     assert folder_seen("/etc/k.d", None, root) is None
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     pipe(tmp_path, "etc/pipe")
-    assert read_whole(tmp_path / "etc/pipe").problem == "is no plain file"
+    assert read_whole(tmp_path / "etc/pipe").problem == "is not a regular file"
     assert read_whole(tmp_path / "etc").problem
     assert "cannot be read" in read_whole(tmp_path / "nowhere").problem
 

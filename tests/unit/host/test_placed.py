@@ -248,8 +248,8 @@ def test_no_rights() -> None:
     os.waitpid(pid, 0)
     assert told == [
         "True",
-        "its pages may not be read: Permission denied",
-        "its open files may not be read: Permission denied",
+        "its pages cannot be read: Permission denied",
+        "its open files cannot be read: Permission denied",
         str(len(list(Path("/proc/self/task").iterdir()))),
     ]
 

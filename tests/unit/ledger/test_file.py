@@ -87,7 +87,7 @@ def another_machine(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("spoil", "words"), [
-    pytest.param(text,                                                       ["is no SQLite database", "move"],          id="text"),
+    pytest.param(text,                                                       ["is not a SQLite database", "move"],          id="text"),
     pytest.param(other_program,                                              ["another program", "NUMAWISE_LEDGER"],     id="another program's"),
     pytest.param(another_machine,                                            ["of another machine", "f" * 32, MACHINE, "move"], id="another machine's"),
     pytest.param(sql(f"PRAGMA user_version = {VERSION + 1}"),                ["newer numawise", "update"],               id="newer"),
@@ -97,12 +97,12 @@ def another_machine(path: Path) -> None:
     pytest.param(sql("DELETE FROM cpu WHERE cpu = 2"),                       ["damaged", "CPU 2 is in hold a"],          id="tables that differ"),
     pytest.param(sql("INSERT INTO device VALUES ('x/y', 'd', 'a')"),         ["damaged", "device d of x/y"],             id="devices that differ"),
     pytest.param(sql("UPDATE hold SET cpus = '0-x'"),                        ["damaged", "hold 'a'"],                    id="no list of CPUs"),
-    pytest.param(sql("UPDATE hold SET command = '{}'"),                      ["damaged", "'{}' is no list"],             id="no list of words"),
-    pytest.param(sql("UPDATE hold SET command = '[1]'"),                     ["damaged", "1 is no text"],                id="no words"),
+    pytest.param(sql("UPDATE hold SET command = '{}'"),                      ["damaged", "'{}' is not a list"],             id="no list of words"),
+    pytest.param(sql("UPDATE hold SET command = '[1]'"),                     ["damaged", "1 is not text"],                id="no words"),
     pytest.param(sql("UPDATE hold SET labels = '['"),                        ["damaged", "hold 'a'"],                    id="broken JSON"),
     pytest.param(sql("UPDATE hold SET memory = '[[0]]'"),                    ["damaged", "hold 'a'"],                    id="half a pair"),
     pytest.param(sql("UPDATE hold SET name = CAST(x'ff' AS TEXT)"),          ["damaged", "move"],                        id="no UTF-8"),
-    pytest.param(overwritten(0, b"\0" * 100),                                ["is no SQLite database"],                  id="header lost"),
+    pytest.param(overwritten(0, b"\0" * 100),                                ["is not a SQLite database"],                  id="header lost"),
     pytest.param(overwritten(100, b"\xff" * 3000),                           ["damaged"],                                id="first page lost"),
     pytest.param(overwritten(4096, b"\0" * 4096),                            ["damaged"],                                id="second page lost"),
     pytest.param(cut,                                                        ["damaged", "move"],                        id="cut short"),
@@ -306,7 +306,7 @@ def test_root_opens_its_ledger_when_the_group_comes_to_be(public: Path) -> None:
     record(path, hold("a"))
     told = as_user(MEMBER, path, "b", (GROUP,))
     assert f"user {MEMBER} may not read and write" in told
-    assert "ask to be put into the group" in told
+    assert "ask to be added to the group" in told
     with opened(path) as long, opened(path, access=Access(gid=GROUP)):
         long.holds()
         assert as_user(MEMBER, path, "b", (GROUP,)) == "a b"

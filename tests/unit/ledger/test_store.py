@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
     pytest.param(hold("k", kind=CONTAINER, owner=owner(engine="podman", container="f00")),   id="a container"),
     pytest.param(hold("k", kind=PYTHON, owner=owner(namespace=4026531836)),                  id="a pid namespace"),
     pytest.param(hold("k", name="训练 “α”\n", labels=(("z", "1"), ("a", "é"))),                id="any language"),
-    pytest.param(hold("k", command=("\udcff\udc80.py", "ok")),                               id="a command that is no text"),
+    pytest.param(hold("k", command=("\udcff\udc80.py", "ok")),                               id="a command that is not text"),
     pytest.param(Hold("k", "", owner(), Grant(near=0b10, mems=0b11, cpu_limit=1500,
                       memory=(MemoryPart(0b11, 1 << 62), MemoryPart(0b1, 5)))),              id="memory on several nodes"),
     pytest.param(Hold("k", "", owner(), Grant(devices=(("z/nic", ("n",)), ("a/gpu", ("n",))))),
@@ -92,8 +92,8 @@ def test_an_exception_leaves_everything_as_it_was(path: Path, problem: type[Base
     (hold("b", "0-5"),                                "CPUs 0-3 cannot go to hold b"),
     (hold("b", "7", "h g1"),                          "g1 of nvidia.com/gpu cannot go to hold b"),
     (hold("b", "7", "h h"),                           "a device of nvidia.com/gpu is named twice"),
-    (hold("b", name="\udcff"),                        "'\\udcff' is no text"),
-    (hold("b", name="a\0b"),                          "'a\\x00b' is no text"),
+    (hold("b", name="\udcff"),                        "'\\udcff' is not text"),
+    (hold("b", name="a\0b"),                          "'a\\x00b' is not text"),
     (hold("b", labels=(("x", "1"), ("x", "2"))),      "a label is named twice"),
 ])  # fmt: skip
 def test_what_cannot_be_added(path: Path, new: Hold, words: str) -> None:
@@ -213,7 +213,7 @@ def test_line_is_first_come_first_served(path: Path) -> None:
         with ledger.change() as change:
             change.leave_line("w2")
         assert ledger.waiters() == (waiter("w3"), waiter("w1"))
-        with ledger.change() as change, pytest.raises(LedgerError, match="no text"):
+        with ledger.change() as change, pytest.raises(LedgerError, match="is not text"):
             change.wait_in_line(replace(waiter("w9"), request="\udcff"))
 
 

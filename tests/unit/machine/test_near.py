@@ -59,7 +59,7 @@ ONE = [  # NUMA nodes, PCI functions, the GPU, its home, the sentence after its 
                  "it reports NUMA node 2, which has no CPUs; the nearest that has, at distance 80",
                  id="distances told by the others alone"),
     pytest.param(FAR_MEMORY, (function(0x17, -1),), replace(GPU0, own_numa=3), "1",
-                 "it names no NUMA node with CPUs; its own memory is NUMA node 3,"
+                 "it reports no NUMA node with CPUs; its own memory is NUMA node 3,"
                  " the nearest with CPUs at distance 80", id="by its own memory"),
     pytest.param("0:10,80 1-:80,10", (), replace(GPU0, numa=(1,)), "0",
                  "it reports NUMA node 1, which has no CPUs; the nearest that has, at distance 80",
@@ -72,13 +72,13 @@ ONE = [  # NUMA nodes, PCI functions, the GPU, its home, the sentence after its 
                  "it reports NUMA node 255, which has no CPUs; the nearest that has, at distance 80",
                  id="equally near: the lowest"),
     pytest.param("0: 1:", (function(0x17, -1, 0xF0),), GPU0, "1",
-                 "it names no NUMA node; by the CPUs 4-7 that PCI calls local", id="by local CPUs"),
+                 "it reports no NUMA node; by the CPUs 4-7 that PCI calls local", id="by local CPUs"),
     pytest.param("0: 1:", (function(0x17, -1, 0xFF, ("pci0000:16", PORT)), BRIDGE), GPU0, "1",
-                 f"it names no NUMA node; by the bridge {PORT} above it", id="by the bridge above"),
+                 f"it reports no NUMA node; by the bridge {PORT} above it", id="by the bridge above"),
     pytest.param("0: 1:", (function(0x17, 7),), GPU0, "0",
-                 "it reports NUMA node 7, and nothing else tells", id="a NUMA node that is not there"),
+                 "it reports NUMA node 7, and nothing else gives one", id="a NUMA node that is not there"),
     pytest.param("0: 1:", (function(0x17, -1, 0xFF),), GPU0, "0",
-                 "it names no NUMA node, and nothing else tells", id="nothing tells"),
+                 "it reports no NUMA node, and nothing else gives one", id="nothing tells"),
 ]
 # fmt: on
 
@@ -89,7 +89,7 @@ def test_home(numa: str, pci: tuple[PciDevice, ...], gpu: Gpu, home: str, told: 
     assert format_ids(place.numa) == home.strip("-")
     assert place.gpu == gpu
     shared = place.near.bit_count() > 1
-    ending = f"; counted to NUMA node {home}{', shared out evenly' if shared else ''}"
+    ending = f"; counted as NUMA node {home}{', shared out evenly' if shared else ''}"
     assert place.remark == (f"GPU0: {told}{ending}" if told else "")
 
 

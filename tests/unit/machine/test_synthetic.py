@@ -107,24 +107,24 @@ def test_hugepages() -> None:
 
 
 @pytest.mark.parametrize(("words", "told"), [
-    pytest.param("2m 1g",               "'2m' is no word of a machine",                      id="unknown word"),
+    pytest.param("2m 1g",               "'2m' is not a word of a machine description",                      id="unknown word"),
     pytest.param("4c nvlinks",          "did you mean 'nvlink'?",                            id="mistyped word"),
     pytest.param("4c gpus=8",           "did you mean '8gpu'?",                              id="wrong way round"),
     pytest.param("",                    "is empty",                                          id="nothing"),
     pytest.param("2s 2n",               "the number of cores is missing",                    id="no cores"),
     pytest.param("0c",                  "'0c': cores go from 1 to 8192",                     id="no cores at all"),
     pytest.param("9t 4c",               "'9t': threads per core go from 1 to 8",             id="too many"),
-    pytest.param("4c 99999999999gpu",   "is no word",                                        id="far too many"),
+    pytest.param("4c 99999999999gpu",   "is not a word",                                        id="far too many"),
     pytest.param("4c 8c",               "'8c' comes after '4c'",                             id="said twice"),
     pytest.param("4c 1g 2g",            "'2g' comes after '1g'",                             id="memory twice"),
     pytest.param("65c 2s",              "65 cores do not divide into 2 sockets; say 64c or 66c", id="cores and sockets"),
     pytest.param("2s 3n 6c",            "3 NUMA nodes and 2 sockets do not divide",          id="NUMA nodes and sockets"),
     pytest.param("2s 12c l3=4c",        "the 6 cores of a socket divide",                    id="L3"),
     pytest.param("4c l3=c",             "say l3=4c",                                         id="L3 without number"),
-    pytest.param("4c 0g",               "no amount of memory",                               id="no memory"),
+    pytest.param("4c 0g",               "not a valid amount of memory",                               id="no memory"),
     pytest.param("4c numa-distance=5",  "from 11 to 254; say numa-distance=11",              id="distance"),
     pytest.param("4c memonly=x",        "'memonly=x': it is a number from 0 to 64",          id="not a number"),
-    pytest.param("4c hugepages=4Ki:1",  "say hugepages=2Mi:1024",                            id="page size"),
+    pytest.param("4c hugepages=4Ki:1",  "write hugepages=2Mi:1024",                            id="page size"),
     pytest.param("4c adjacent interleaved", "exclude each other",                            id="two numberings"),
 ])  # fmt: skip
 def test_refused(words: str, told: str) -> None:

@@ -138,7 +138,7 @@ def test_limits_of_the_system_are_told() -> None:
     told = picture(replace(synthetic("4c"), host=host, offline=0b110000)).box.boxes[-1]
     assert [(entry.title, *entry.lines) for entry in told.boxes] == [
         ("offline", "CPUs 4-5"),
-        ("isolated", "CPUs 3 are kept from the scheduler"),
+        ("isolated", "CPUs 3 are isolated from the scheduler"),
         ("cpuset", "processes here may use CPUs 0-1 alone"),
     ]
 

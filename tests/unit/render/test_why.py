@@ -76,7 +76,8 @@ Merge
   cpu prefers NUMA 1: NUMA 1 left
   memory prefers NUMA 0: nothing left
   best: no NUMA nodes, not preferred: refused
-  rule: single-numa-node admits a pod only when one NUMA node serves all resources that have a wish
+  rule: single-numa-node admits a pod only when one NUMA node serves all resources that have a
+  preference
 """
     )
 
@@ -106,7 +107,7 @@ def test_several_pods_are_counted_and_admitted_ones_are_short() -> None:
 def test_prices_and_numbers() -> None:
     told = why_text([SAMPLES["incident"]], 100).split("What would help")[1]
     assert re.findall(r"^  (\d)\. ", told, re.MULTILINE) == ["1", "2", "3", "4", "5"]
-    assert "     (takes a restart of the kubelet; the pods that run now stay admitted)\n" in told
+    assert "     (requires a restart of the kubelet; running pods stay admitted)\n" in told
 
 
 def test_nothing_that_helps_is_said() -> None:

@@ -36,14 +36,14 @@ def test_a_version_is_read(text: str, version: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize(("text", "told"), [("v1.38.0", "1.38"), ("1.99", "1.99"), ("2.0", "2.0")])
 def test_a_newer_one_is_taken_for_the_newest(text: str, told: str) -> None:
-    remark = f"Kubernetes {told} is newer than any known release; it is taken for 1.37"
+    remark = f"Kubernetes {told} is newer than any known release; it is treated as 1.37"
     assert profile_of(text) == Profile(NEWEST, remark)
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("latest",   "'latest' is no Kubernetes version such as 1.36"),
-    ("1",        "'1' is no Kubernetes version such as 1.36"),
-    ("1.36\n",   r"'1.36\\n' is no Kubernetes version such as 1.36"),
+    ("latest",   "'latest' is not a Kubernetes version such as 1.36"),
+    ("1",        "'1' is not a Kubernetes version such as 1.36"),
+    ("1.36\n",   r"'1.36\\n' is not a Kubernetes version such as 1.36"),
     ("1.19.4",   "Kubernetes 1.19 is not known; known are 1.20 to 1.37"),
     ("0.9",      "Kubernetes 0.9 is not known; known are 1.20 to 1.37"),
 ])  # fmt: skip

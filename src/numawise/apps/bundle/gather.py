@@ -73,7 +73,7 @@ def gather(wanted: BundleRequest) -> Collected:
     files, told = parts.together(version), effective.by_kubelet(configz, version)
     if files is not None and told is not None:
         for one in effective.differences(told, files, version):
-            notes.remarks.append(f"{one}: the running kubelet has another value than its files")
+            notes.remarks.append(f"{one}: the running kubelet uses a different value than its files")
     node = cluster.node or name
     return Collected(
         hardware=hardware,
@@ -96,8 +96,8 @@ def _machine(
     record = look(DEVICE_FILE, state[DEVICE_FILE]).devices if DEVICE_FILE in state else None
     plugins, unknown = recorded_plugins(record or DeviceFile(), hardware, uuids)
     for resource in unknown:
-        told = f"{resource}: the NUMA node of devices that nobody holds is not known"
-        notes.remarks.append(f"{told}; they are taken as having none")
+        told = f"{resource}: the NUMA node of unallocated devices is unknown"
+        notes.remarks.append(f"{told}; they are treated as having none")
     seen = kubelet_view(hardware, plugins)
     if isinstance(seen, tuple):
         notes.missing("machine.yaml", "; ".join(remark.text for remark in seen))
@@ -133,7 +133,11 @@ def _configz(wanted: BundleRequest, cluster: FromCluster, notes: Notes) -> Mappi
     document = (read_documents(fetch(place), place) if is_url(place) else read_file(place))[0]
     found = effective.configz_of(document)
     if found is None:
-        raise InputError("is not what configz answers", file=place, advice="it begins with kubeletconfig")
+        raise InputError(
+            "is not a configz response",
+            file=place,
+            advice="a configz response has the top-level key kubeletconfig",
+        )
     notes.found("configz", "--configz")
     return found
 

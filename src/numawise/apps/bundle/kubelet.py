@@ -42,7 +42,7 @@ def kubelet_parts(wanted: BundleRequest, notes: Notes) -> KubeletParts:
     base = _base(wanted, told.get("config", ""), running, notes)
     drop_ins = _drop_ins(told.get("config-dir", ""), running, wanted, notes)
     if base is None and not flags and not drop_ins and not notes.absent:
-        notes.missing(CONFIG, "no kubelet runs here, and no configuration is where installers put it")
+        notes.missing(CONFIG, "no kubelet is running here, and there is no configuration in the usual places")
     directory = wanted.kubelet_dir or (str(running.directory) if running else told.get("root-dir", ""))
     broken = base is None and any(one.what == CONFIG for one in notes.absent)
     return KubeletParts(base, drop_ins, flags, running, directory or str(DEFAULT_DIRECTORY), broken)
@@ -79,8 +79,10 @@ def _flags(running: Running | None, root: Path, notes: Notes) -> tuple[Flag, ...
         if text:
             notes.found("flags", f"command line of {running.name}, process {running.pid}")
         elif running.embedded:
-            told = f"{running.name} has the kubelet inside, and its command line does not show the flags"
-            notes.remarks.append(f"{told}; configz shows what they amount to")
+            told = (
+                f"{running.name} embeds the kubelet, and its command line does not show the kubelet's flags"
+            )
+            notes.remarks.append(f"{told}; configz shows the resulting configuration")
         return read_flags(text) if text else ()
     flags: list[Flag] = []
     for file in installed_flags(root):
@@ -136,7 +138,7 @@ def _drop_ins(
     if named:
         folder = folder_seen(named, running, wanted.top)
         if folder is None:
-            notes.missing("drop-ins", f"{named} is not there, or may not be read")
+            notes.missing("drop-ins", f"{named} does not exist or cannot be read")
     else:
         known = running is not None and not running.embedded
         folder = None if known or wanted.kubelet_config else installed_drop_ins(wanted.top)

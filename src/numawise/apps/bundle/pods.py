@@ -52,7 +52,7 @@ def pods_on_node(
     every.add(_static(wanted, parts, settings, node, known))
     every.add(_allotted(wanted, parts, known, every, notes))
     if not every.found:
-        notes.missing(PODS, "nobody was there to tell; give --pods FILE, or --kubeconfig FILE")
+        notes.missing(PODS, "no source of pods could be read; give --pods FILE or --kubeconfig FILE")
     return tuple(every.found)
 
 

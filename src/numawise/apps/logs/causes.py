@@ -50,7 +50,7 @@ def _some_cpus(_found: re.Match[str]) -> tuple[str, str]:
 def _odd(found: re.Match[str]) -> tuple[str, str]:
     asked, threads = int(found[1]), int(found[2])
     return CPU, (
-        f"cpu: {counted(asked, 'CPU')} {_are(asked)} asked for, which is no multiple of the "
+        f"cpu: {counted(asked, 'CPU')} {_are(asked)} asked for, which is not a multiple of the "
         f"{number(threads)} threads of a core, and full-pcpus-only hands out whole cores"
     )
 
@@ -77,19 +77,18 @@ def _unregistered(found: re.Match[str]) -> tuple[str, str]:
 
 
 def _memory(_found: re.Match[str]) -> tuple[str, str]:
-    return MEMORY, "memory: no NUMA nodes have enough of it free together"
+    return MEMORY, "memory: no set of NUMA nodes has enough free memory"
 
 
 def _no_extension(_found: re.Match[str]) -> tuple[str, str]:
     return MEMORY, (
-        "memory: the NUMA nodes that the other resources got have too little of it, and no wider set has more"
+        "memory: the NUMA nodes chosen for the other resources have too little free memory, "
+        "and no larger set has enough"
     )
 
 
 def _grouped(_found: re.Match[str]) -> tuple[str, str]:
-    return MEMORY, (
-        "memory: the NUMA nodes that the other resources got are grouped otherwise by memory that spans them"
-    )
+    return MEMORY, ("memory: the NUMA nodes chosen for the other resources are in different memory groups")
 
 
 def _capacity(found: re.Match[str]) -> tuple[str, str]:

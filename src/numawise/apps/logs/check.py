@@ -63,9 +63,7 @@ def load_beside(node: NodeInput, pods: Sequence[str]) -> NodeBeside:
         missing = {"--machine": node.machine_input, "--kubelet-config": node.config_input}
         for name, value in missing.items():
             if value is None:
-                raise InputError(
-                    "is missing", field=name, advice="state files and pods say nothing without it"
-                )
+                raise InputError("is missing", field=name, advice="state files and pods need it")
     known = bool(node.spec.kube) or (node.bundle is not None and bool(node.bundle.kube))
     return NodeBeside(
         node.machine if node.machine_input is not None else None,
@@ -120,8 +118,8 @@ def _checked(finding: Finding, node: Node, cases: Sequence[ExplainCase]) -> Find
     differing = list(_differing(one, steps)) if one is not None else []
     if differing:
         remarks.append(
-            f"With these files the engine finds other hints for {both(differing)}: the state is of another "
-            "time than the log, or the pod is another"
+            f"With these files the engine finds other hints for {both(differing)}: the state was "
+            "recorded at a different time than the log, or the pod is a different one"
         )
         return _with_remarks(finding, remarks)
     ours = explain(case)
@@ -201,7 +199,7 @@ def _same(one: Family | None, other: Family | None) -> bool:
 
 def _shown(family: Family | None) -> str:
     if family is None:
-        return "no wish"
+        return "no preference"
     if not family.reach:
         return "none"
     if family.reach.bit_length() > ENUMERABLE:

@@ -149,11 +149,11 @@ def _with_shortages(drawn: Round | None, one: LoggedRound) -> Round | None:
     if drawn is None or not one.shortages:
         return drawn
     wishes: list[ResourceHints] = []
-    for wish in drawn.wishes:
-        short = one.shortages.get(wish.resource)
-        if short is not None and wish.answer == IMPOSSIBLE:
-            wish = replace(wish, note=shortage_text(short))
-        wishes.append(wish)
+    for hints in drawn.wishes:
+        short = one.shortages.get(hints.resource)
+        if short is not None and hints.answer == IMPOSSIBLE:
+            hints = replace(hints, note=shortage_text(short))
+        wishes.append(hints)
     return replace(drawn, wishes=tuple(wishes))
 
 
@@ -232,11 +232,11 @@ def _passed(admission: LoggedAdmission, attempt: _Attempt) -> Explanation:
 
 
 def _silent(admission: LoggedAdmission) -> Explanation:
-    """Nothing was wished for, or nothing is told of it."""
+    """No preference was logged, or nothing is known of it."""
     if admission.verdict != ADMITTED:
         answer = unfinished_text(admission.decisive)
         return Explanation(name=admission.pod.name, verdict=UNFINISHED, answer=answer)
-    answer = "Admitted: no resource has a wish for NUMA nodes" if admission.rounds else "Admitted"
+    answer = "Admitted: no resource has a NUMA preference" if admission.rounds else "Admitted"
     return Explanation(name=admission.pod.name, verdict=ADMITTED, answer=answer)
 
 
@@ -266,5 +266,5 @@ def _remarks(
 
 def _amounts(admission: LoggedAdmission, drawn: Round) -> bool:
     """True when lines tell how much was asked of what decided."""
-    notes = {wish.resource for wish in drawn.wishes if wish.note}
-    return bool(notes) or all(wish.resource in admission.wanted for wish in drawn.wishes)
+    notes = {hints.resource for hints in drawn.wishes if hints.note}
+    return bool(notes) or all(hints.resource in admission.wanted for hints in drawn.wishes)

@@ -160,9 +160,9 @@ def _check(source: Source, tally: Tally) -> None:
     if not tally.start:
         raise InputError("is empty", file=file, advice="give a kubelet's log, such as journalctl -u kubelet")
     start = tally.start if len(tally.start) <= 60 else tally.start[:60] + "…"
-    what = "is no kubelet's log" if not tally.known else "is the log of another program than the kubelet"
+    what = "is not a kubelet log" if not tally.known else "is the log of a program other than the kubelet"
     raise InputError(
-        f"{what}: of {counted(tally.lines, 'line')} that were read the first is {start!r}",
+        f"{what}: the first of {counted(tally.lines, 'line')} is {start!r}",
         file=file,
         advice="give what journalctl -u kubelet prints, or a file of the kubelet's log",
     )
@@ -200,7 +200,7 @@ def parse_since(text: str, now: datetime) -> datetime:
         found = _parsed(text, form)
         if found is not None:
             return now.replace(hour=found.hour, minute=found.minute, second=found.second, microsecond=0)
-    raise InputError(f"{text!r} is no time", field="--since", advice=ADVICE)
+    raise InputError(f"{text!r} is not a time", field="--since", advice=ADVICE)
 
 
 def _parsed(text: str, form: str) -> datetime | None:

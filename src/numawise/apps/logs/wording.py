@@ -59,10 +59,10 @@ def owner_of(pod: str) -> PodOwner:
 # What is said of an admission beside its cause: how often, how sure, and what the log leaves open.
 
 
-NO_HINTS = "the log has no hints of it"
+NO_HINTS = "the log has no hints for it"
 NO_AMOUNTS = (
-    "The log does not tell how much was asked for, nor what was free; with --machine, --kubelet-config, "
-    "--state and the pod the amounts are worked out"
+    "The log does not say how much was asked for or how much was free; with --machine, --kubelet-config, "
+    "--state and the pod the amounts can be computed"
 )
 UNITS = (
     (2 * 86400.0, 86400.0, "day"),
@@ -103,10 +103,10 @@ def loop_text(admission: LoggedAdmission, repeats: Repeats) -> Iterator[str]:
         kind = "StatefulSet" if repeats.kind == STATEFUL else "Pod"
         others = f" and {repeats.names - 1} more of its pods" if repeats.names > 1 else ""
         rejected, again = times_text(repeats.count), times_text(repeats.recreated)
-        same = "" if repeats.changes else "; each new pod asks for the same and meets the same"
+        same = "" if repeats.changes else "; each new pod asks for the same and fails in the same way"
         yield (
-            f"{kind} recreated for ever: {who}{others} was rejected {rejected} and recreated {again}{span}"
-            f"{_since(repeats)}{same}"
+            f"{kind} recreated again and again: {who}{others} was rejected {rejected} and recreated "
+            f"{again}{span}{_since(repeats)}{same}"
         )
     elif owner.made:
         what = {REPLICA: "ReplicaSet", JOB: "Job"}.get(owner.kind, "Its owner")
@@ -146,11 +146,11 @@ def verdict_text(admission: LoggedAdmission) -> Iterator[str]:
     if not admission.rejected or admission.told:
         return
     if admission.troubles:
-        yield "No line tells the rejection; it follows from the allocation that failed"
+        yield "No log line states the rejection; it follows from the allocation that failed"
     elif one is not None:
         yield (
-            "No line tells the rejection; it follows from the best hint, which is not preferred, and was not "
-            "stored although the log goes on"
+            "No log line states the rejection; it follows from the best hint, which is not preferred, and "
+            "was not stored although the log continues"
         )
 
 
@@ -185,15 +185,15 @@ def policy_text(kubelet: Kubelet, policy: str, one: LoggedRound, *, given_policy
     if kubelet.policy_told or given_policy:
         return
     if kubelet.policy == SINGLE and one.best is not None and one.best.numa is None:
-        yield f"The policy is {SINGLE}: the log does not name it, but no other answers without NUMA nodes"
+        yield f"The policy is {SINGLE}: not named in the log, but no other policy answers without NUMA nodes"
     elif kubelet.policy == BEST_EFFORT:
-        yield f"The policy is {BEST_EFFORT}: the log does not name it, but no other takes unpreferred nodes"
+        yield f"The policy is {BEST_EFFORT}: not named in the log, but no other policy accepts such nodes"
     elif kubelet.policy:
-        yield f"The policy is {policy}: the log does not name it, but no other answers so"
+        yield f"The policy is {policy}: not named in the log, but no other policy answers like this"
     else:
         others = [name for name in kubelet.policies if name != policy]
         could = f", but could be {both(others, 'or')}" if others else ""
-        yield f"The log does not name the policy; it is taken for {policy}{could}"
+        yield f"The log does not name the policy; it is assumed to be {policy}{could}"
 
 
 def merge_text(policy: str, ours: Hint, one: LoggedRound, kubelet: Kubelet) -> Iterator[str]:
@@ -201,11 +201,11 @@ def merge_text(policy: str, ours: Hint, one: LoggedRound, kubelet: Kubelet) -> I
     assert one.best is not None
     if ours == one.best:
         return
-    why = "a line with hints is missing, or the policy is another"
+    why = "a line with hints is missing, or the policy is a different one"
     if one.cut:
         why = "a line with hints is cut off"
     elif kubelet.closest and policy in (RESTRICTED, BEST_EFFORT):
-        why = "prefer-closest-numa-nodes goes by distances, which the log does not tell"
+        why = "prefer-closest-numa-nodes uses distances, which the log does not contain"
     yield f"These hints alone would give {hint_text(ours)}, the log has {hint_text(one.best)}: {why}"
 
 
@@ -229,4 +229,4 @@ def unfinished_text(one: LoggedRound | None) -> str:
     """An admission whose end the log does not have."""
     if one is None or one.best is None:
         return "Not decided in this log: it has no answer for the pod"
-    return f"Not decided in this log: the merge gave {hint_text(one.best)}, and nothing tells what followed"
+    return f"Not decided in this log: the merge gave {hint_text(one.best)}, and no line says what followed"

@@ -35,8 +35,8 @@ MOST_PAIRS = 8
 MOST_COUNTS = 16
 COMMAND = "docker run"
 CROSSING = {
-    "SYS": "over the CPU interconnect (SYS), the slowest way",
-    "SOC": "over the CPU interconnect (SOC), the slowest way",
+    "SYS": "over the CPU interconnect (SYS), the slowest path",
+    "SOC": "over the CPU interconnect (SOC), the slowest path",
 }
 
 
@@ -143,7 +143,7 @@ def _group_line(hardware: Hardware, group: GpuSet) -> str:
     order = [gpu.name for gpu in whole_gpus(hardware)]
     names = names_text(group.names, order)
     if not group.numa:
-        return f"{names}: no NUMA node is told; the kubelet gives such devices no topology"
+        return f"{names}: no NUMA node is reported; the kubelet treats such devices as having no topology"
     memory = sum(node.memory or 0 for node in hardware.numa if node.id in group.numa)
     numa = _numa_text(group.numa)
     cpus = cpus_text(hardware, group.cpus) if group.cpus else "its CPUs are not known"
@@ -176,7 +176,7 @@ def _counts(hardware: Hardware, groups: Sequence[GpuSet]) -> list[str]:
 def _pair_line(hardware: Hardware) -> str:
     link, pairs = best_pairs(hardware)
     if not pairs:
-        return "2 GPUs: nothing tells how they are linked"
+        return "2 GPUs: how they are linked is unknown"
     order = [gpu.name for gpu in whole_gpus(hardware)]
     if len(pairs) <= MOST_PAIRS:
         shown = _or([f"{one}+{other}" for one, other in pairs])
@@ -199,7 +199,7 @@ def _crossing_line(placed: Sequence[GpuSet], count: int, total: int) -> str:
             sizes.append(min(left, size))
             left -= sizes[-1]
     if left:
-        return f"{count} GPUs: more than NUMA nodes are told for"
+        return f"{count} GPUs: more than have a known NUMA node"
     parts = " + ".join(map(str, sizes))
     if len(set(sizes)) == 1:
         return f"{count} GPUs: cross NUMA nodes, {parts}: balanced"
@@ -223,12 +223,12 @@ def _crossing(hardware: Hardware, groups: Sequence[GpuSet]) -> list[str]:
     lines = []
     if all(word.startswith(DIRECT) for word in words):
         family = _family(min(words))
-        lines.append(f"GPUs still reach each other over {family}; host memory and NICs are far for some")
+        lines.append(f"GPUs still reach each other over {family}; host memory and NICs are remote for some")
     elif far := words & set(CROSSING):
         lines.append(f"between the groups data goes {CROSSING[min(far)]}")
     lines.append(
-        f"a pod with {first} or more: single-numa-node rejects it; restricted admits it only if all else it"
-        " asks for needs as many NUMA nodes; best-effort admits it"
+        f"a pod with {first} or more: single-numa-node rejects it; restricted admits it only if everything"
+        " else it asks for needs as many NUMA nodes; best-effort admits it"
     )
     return lines
 

@@ -99,13 +99,13 @@ def look_up(cluster: Cluster, namespace: str, name: str) -> Live:
         pod = _successor(cluster.pods(namespace), name)
         if pod is not None:
             found = str(pod["metadata"]["name"])
-            remarks.append(f"Pod {name} is gone; this is {found}, which {owner_of(pod)} made in its place")
+            remarks.append(f"Pod {name} is gone; this is {found}, which {owner_of(pod)} created in its place")
             events = (*events, *_allowed(lambda: cluster.events(namespace, found), remarks, NOBODY))
     live = Live(namespace, name, pod, events=events)
     if pod is None and not live.refusals:
         raise ClusterError(f"there is no pod {name!r} in namespace {namespace!r}, and no event about it")
     if pod is None:
-        remarks.append(f"Pod {name} is gone, and nobody made another; this is what its events tell")
+        remarks.append(f"Pod {name} is gone and was not replaced; this is what its events say")
     node = live.node_name
     if node:
         live = replace(

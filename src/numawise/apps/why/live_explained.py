@@ -99,7 +99,10 @@ def _verdict(live: Live, raw: RawPod | None, policy: str) -> tuple[str, str]:
     reason, message = live.refusal
     if reason == TOPOLOGY_AFFINITY:
         under = f"policy {policy} of node {node}" if policy else f"the topology policy of node {node}"
-        return REJECTED, f"Rejected: {under} does not accept a pod{asks} as things stood there"
+        return (
+            REJECTED,
+            f"Rejected: {under} does not accept a pod{asks} in the state of the node at that time",
+        )
     if reason:
         return (
             REJECTED,
@@ -115,12 +118,12 @@ def _verdict(live: Live, raw: RawPod | None, policy: str) -> tuple[str, str]:
     if phase == "Failed":
         told = ": ".join(filter(None, [str(status.get("reason") or ""), str(status.get("message") or "")]))
         return ADMITTED, f"Admitted by node {node}; it failed later{f': {told}' if told else ''}"
-    return ADMITTED, f"Admitted by node {node}, {phase.lower()} there; where, its state files tell"
+    return ADMITTED, f"Admitted by node {node}, {phase.lower()} there; its state files show where"
 
 
 def _more(live: Live) -> str:
     node = live.node_name or "the node"
-    what = "Which resource decided, on which NUMA node and by how much, the API server cannot tell"
+    what = "The API server does not know which resource decided, on which NUMA node and by how much"
     return f"{what}: run 'numawise bundle' on {node}, and give the file with --bundle"
 
 

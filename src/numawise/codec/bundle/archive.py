@@ -33,7 +33,7 @@ KINDS = {
     b"3": "is a device",
     b"4": "is a device",
     b"6": "is a pipe",
-    b"S": "is a file with holes",
+    b"S": "is a sparse file",
 }
 MAKE_ONE = "give what 'numawise bundle' wrote"
 AS_FOLDER = "unpack it, and give the folder instead"
@@ -85,11 +85,11 @@ def unpack(raw: bytes, file: str) -> dict[str, bytes]:
     if len(raw) > LARGEST_ARCHIVE:
         raise InputError(f"is larger than {LARGEST_ARCHIVE >> 20} MiB", file=file, advice=MAKE_ONE)
     if raw[:2] != b"\x1f\x8b":
-        raise InputError("is no bundle: not packed by gzip", file=file, advice=MAKE_ONE)
+        raise InputError("is not a bundle: it is not compressed with gzip", file=file, advice=MAKE_ONE)
     found: dict[str, bytes] = {}
     for name, content in _entries(_inflated(raw, file), file):
         if name in found:
-            raise _bad(file, name, "is there twice")
+            raise _bad(file, name, "is included twice")
         found[name] = content
         if len(found) > MOST:
             raise _bad(file, name, f"is one of more than {MOST} members")
@@ -100,11 +100,11 @@ def member_name(name: str) -> str:
     """What is wrong with the name of a member; '' when it may stand."""
     parts = name.split("/")
     if name.startswith("/") or ".." in parts:
-        return "leads out of the bundle"
+        return "points outside the bundle"
     if len(parts) > DEEPEST + 1:
-        return "lies too deep"
+        return "is nested too deeply"
     if not all(PART.fullmatch(part) for part in parts):
-        return "has a name that no member has"
+        return "has a name that no bundle member may have"
     return ""
 
 
@@ -126,7 +126,7 @@ def _inflated(raw: bytes, file: str) -> bytes:
     if not stream.eof:
         raise InputError("is cut off", file=file, advice="copy it again")
     if stream.unused_data.strip(b"\0"):
-        raise InputError("has something behind its end", file=file, advice=MAKE_ONE)
+        raise InputError("has data after its end", file=file, advice=MAKE_ONE)
     return bytes(out)
 
 
@@ -138,12 +138,12 @@ def _entries(data: bytes, file: str) -> Iterator[tuple[str, bytes]]:
         at += BLOCK
         name = _name(header)
         if len(header) < BLOCK or not _sound(header):
-            raise InputError("is damaged: a header is not one", file=file, advice="copy it again")
+            raise InputError("is damaged: a tar header is invalid", file=file, advice="copy it again")
         kind, size = header[156:157], _octal(header[124:136])
         if kind in DIRECTORIES:
             continue
         if kind not in FILES:
-            what = KINDS.get(kind, "has a header of another tar format")
+            what = KINDS.get(kind, "has a header of an unsupported tar format")
             raise _bad(file, name, what, AS_FOLDER if kind not in KINDS else MAKE_ONE)
         if wrong := member_name(name):
             raise _bad(file, name, wrong)
@@ -191,10 +191,10 @@ def _folder(place: Path) -> Iterator[tuple[str, bytes]]:
                 raise _bad(str(place), name, wrong)
             found = path.lstat()
             if not stat.S_ISREG(found.st_mode):
-                raise _bad(str(place), name, "is a link or no file")
+                raise _bad(str(place), name, "is not a regular file")
             size, count = size + found.st_size, count + 1
             if size > LARGEST or count > MOST:
-                raise _bad(str(place), name, f"is beyond {MOST} files or {LARGEST >> 20} MiB")
+                raise _bad(str(place), name, f"exceeds {MOST} files or {LARGEST >> 20} MiB")
             yield name, path.read_bytes()
 
 

@@ -133,7 +133,7 @@ def read_manifest(members: Members, file: str, *, sealed: bool) -> Manifest:
     """Read the manifest of a bundle and compare it with what is there (rule 1); ``sealed``: content too."""
     raw = members.get(MANIFEST)
     if raw is None:
-        raise InputError(f"is no bundle: it has no {MANIFEST}", file=file, advice=MAKE_ONE)
+        raise InputError(f"is not a bundle: it has no {MANIFEST}", file=file, advice=MAKE_ONE)
     place = f"{file}/{MANIFEST}"
     document = read_documents(raw, place)[0]
     value = document.value

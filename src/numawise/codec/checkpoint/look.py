@@ -47,7 +47,7 @@ WRITERS: Mapping[str, Mapping[str, str]] = {
 """File → format → the releases that write it."""
 CHECKSUM, DATA_CHECKSUM = "checksum", "dataChecksum"
 OLD_GROUPS = "nodes"
-TWO_COPIES = "the two copies of the content differ; 1.37 believes the second, older releases the first"
+TWO_COPIES = "the two copies of the content differ; 1.37 uses the second, older releases the first"
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,10 +118,10 @@ def allocated_pods(text: str) -> dict[str, dict[str, Resources]]:
     """Uid → container → its resources; raise ``ValueError`` when the file is none of these."""
     data = members_of(gojson.decode(text), "Checkpoint").get("data")
     if not isinstance(data, str):
-        raise ValueError("it has no text named data")  # noqa: TRY004 - bad JSON like any other
+        raise ValueError("it has no string named data")  # noqa: TRY004 - bad JSON like any other
     entries = members_of(gojson.decode(data), "PodResourceCheckpointInfo").get("entries") or {}
     if not isinstance(entries, dict):
-        raise ValueError("its entries are no map")  # noqa: TRY004
+        raise ValueError("its entries are not a map")  # noqa: TRY004
     found: dict[str, dict[str, Resources]] = {}
     for uid, entry in entries.items():
         containers = members_of(entry, "PodResourceInfo").get("containerresources") or {}

@@ -39,7 +39,7 @@ def read(text: str, file: str = "") -> Hardware:
         for core, own in cores:
             for cpu in own:
                 if cpu in threads:
-                    raise core.at("thread_ids").error(f"CPU {cpu} is there twice")
+                    raise core.at("thread_ids").error(f"CPU {cpu} is listed twice")
                 threads[cpu] = Thread(
                     cpu,
                     core=_integer(core, "core_id"),

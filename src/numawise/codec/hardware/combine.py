@@ -151,7 +151,7 @@ def _contradiction(one: Told, other: Told) -> str:
     shared = reduce(or_, homes[0].values(), 0) & reduce(or_, homes[1].values(), 0)
     counts = [sum(bool(cpus & shared) for cpus in found.values()) for found in homes]
     if counts[0] != counts[1]:
-        return f"{one[0]} deals the CPUs out to {counts[0]} NUMA nodes, {other[0]} to {counts[1]}"
+        return f"{one[0]} divides the CPUs among {counts[0]} NUMA nodes, {other[0]} to {counts[1]}"
     for (_, part), here, (name, _) in ((one, cpus[1], other), (other, cpus[0], one)):
         near = reduce(or_, (gpu.cpus or 0 for gpu in part.gpus), 0)
         if here and near and not near & here:

@@ -170,7 +170,7 @@ def read(text: str, file: str = "") -> Hardware:
     """Read a saved discovery."""
     documents = read_documents(text, file)
     if len(documents) != 1:
-        raise InputError(f"holds {len(documents)} documents, and one is wanted", file=file, advice=EXPECTED)
+        raise InputError(f"holds {len(documents)} documents; expected one", file=file, advice=EXPECTED)
     return _from(documents[0])
 
 
@@ -277,7 +277,7 @@ def _hex(number: int | None, digits: int) -> str | None:
 def _build(wire: WireHardware) -> Hardware:
     ids = [node.id for node in wire.numa]
     if len({cpu.cpu for cpu in wire.cpus}) != len(wire.cpus) or len(set(ids)) != len(ids):
-        raise ValueError("a CPU or NUMA node is there twice")
+        raise ValueError("a CPU or NUMA node is listed twice")
     vendors = {device.address: _number(device.vendor) for device in wire.devices}
     return Hardware(
         threads=tuple(_thread(cpu) for cpu in wire.cpus),

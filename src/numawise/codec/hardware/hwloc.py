@@ -200,7 +200,7 @@ def _numa_nodes(
         total = number(given.get("local_memory"))
         total = kibibytes(given.get("memory_kB")) if total is None else total  # as version 0.9 says it
         found[0] = MemoryNode(0, top.cpus, total, _hugepages(top.element))
-        remarks.append(Remark(ODD, "NUMA", "the file has no NUMA node; one with everything stands for it"))
+        remarks.append(Remark(ODD, "NUMA", "the file has no NUMA node; assuming one that has everything"))
     if any(node.memory is not None for node in found.values()):  # what is zero is left out of the file
         found = {i: n if n.memory is not None else replace(n, memory=0) for i, n in found.items()}
     rows = _latencies(root, order, remarks)
@@ -261,7 +261,7 @@ def _latencies(
         return {}
     ranked.sort(key=lambda one: one[0])
     if len(ranked) > 1:
-        text = f"there are {len(ranked)} matrices of NUMA latency; the likeliest is taken"
+        text = f"there are {len(ranked)} matrices of NUMA latency; using the most likely one"
         remarks.append(Remark(ODD, "distances", text))
     _, ids, values = ranked[0]
     size = len(ids)
@@ -288,7 +288,7 @@ def _threads(items: Sequence[HwlocItem], nodes: Sequence[MemoryNode], file: str)
             raise InputError("a PU has no usable os_index", file=file, line=line, advice="export it again")
         if cpu in threads:
             advice = "give the machines one by one"
-            raise InputError(f"CPU {cpu} is there twice", file=file, line=line, advice=advice)
+            raise InputError(f"CPU {cpu} is listed twice", file=file, line=line, advice=advice)
         if online is not None and not online >> cpu & 1:
             continue
         core, package, die = item.nearest("Core"), item.nearest("Package"), item.nearest("Die")

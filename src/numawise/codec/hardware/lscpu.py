@@ -199,7 +199,7 @@ def _numa(found: LscpuSummary, label: str, value: str) -> None:
         cpus = _ids(value)
         number = int(numbered[1])
         if cpus is None or number > LARGEST_ID:
-            found.remarks.append(Remark(UNREADABLE, label, f"{value!r} is no list of CPUs"))
+            found.remarks.append(Remark(UNREADABLE, label, f"{value!r} is not a list of CPUs"))
         else:
             found.numa.setdefault(number, cpus)
     elif value.isdecimal() and found.numa_count is None:
@@ -264,7 +264,7 @@ def _hardware(found: LscpuSummary, file: str) -> Hardware:
         everything |= cpus
     online = found.online if found.online is not None else everything
     if not online and not found.numa:
-        raise InputError("tells neither CPUs nor NUMA nodes", file=file, advice=ADVICE)
+        raise InputError("has neither CPUs nor NUMA nodes", file=file, advice=ADVICE)
     homes: dict[int, int] = {}
     for number, cpus in sorted(found.numa.items()):
         for cpu in ids_of(cpus):
@@ -282,7 +282,7 @@ def _doubts(found: LscpuSummary, online: int, everything: int) -> Iterator[Remar
     threads, cores, sockets = found.threads_per_core, found.cores_per_socket, found.sockets
     if threads and cores and sockets:
         counts = f"{threads} threads per core, {cores} cores per socket, {sockets} sockets"
-        text = f"the text counts {counts}, and does not tell which CPU is where"
+        text = f"the text counts {counts}, and does not say which CPU is where"
         yield Remark(UNKNOWN, "cores", text)
         if found.cpus and threads * cores * sockets != found.cpus:
             yield Remark(ODD, "cores", f"threads, cores and sockets do not make {found.cpus} CPUs")
@@ -300,4 +300,4 @@ def _doubts(found: LscpuSummary, online: int, everything: int) -> Iterator[Remar
         text = f"{found.numa_count} NUMA nodes are counted, and {len(found.numa)} are listed"
         yield Remark(ODD, "NUMA", text)
     elif not found.numa:
-        yield Remark(UNKNOWN, "NUMA", "the text tells no NUMA node")
+        yield Remark(UNKNOWN, "NUMA", "the text names no NUMA nodes")

@@ -146,7 +146,7 @@ def _hardware(rows: Sequence[LscpuLine], remarks: list[Remark], file: str) -> Ha
     lines: dict[int, LscpuLine] = {}
     for row in rows:
         if row.cpu in lines:
-            remarks.append(Remark(ODD, f"CPU {row.cpu}", "is listed twice; the first row is taken"))
+            remarks.append(Remark(ODD, f"CPU {row.cpu}", "is listed twice; using the first row"))
         lines.setdefault(row.cpu, row)
     online = [lines[cpu] for cpu in sorted(lines) if lines[cpu].is_online]
     if not online:

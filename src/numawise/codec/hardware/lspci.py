@@ -80,13 +80,13 @@ def read(text: str, file: str = "") -> Hardware:
         if device is None:
             remarks.append(Remark(UNREADABLE, entry.address, f"{entry.head[:60]!r} names no class"))
         elif device.address in found:
-            remarks.append(Remark(ODD, device.address, "is listed twice; the first one is taken"))
+            remarks.append(Remark(ODD, device.address, "is listed twice; using the first one"))
         else:
             found[device.address] = device
     if not found:
         raise InputError("lists no PCI device", file=file, advice=ADVICE)
     if all(device.numa is None for device in found.values()):
-        remarks.append(Remark(UNKNOWN, "NUMA", "the text tells no NUMA node; lspci -v does"))
+        remarks.append(Remark(UNKNOWN, "NUMA", "the text names no NUMA nodes; lspci -v prints them"))
     return Hardware(pci=tuple(found.values()), sources=(SOURCE,), remarks=tuple(remarks))
 
 

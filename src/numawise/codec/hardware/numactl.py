@@ -115,7 +115,7 @@ def listing(text: str) -> Listing:
     for number, parts in lists.items():
         found.nodes[number].cpus = cpus = _rising(parts)
         if cpus is None:
-            text = f"{' '.join(parts).strip()!r} is no rising list of CPUs"
+            text = f"{' '.join(parts).strip()!r} is not an ascending list of CPUs"
             found.remarks.append(Remark(UNREADABLE, f"node {number} cpus", text))
     return found
 
@@ -135,7 +135,7 @@ def _field(found: Listing, number: int, name: str, text: str, lists: dict[int, l
         return number
     size = SIZE.match(text)
     if not size:
-        found.remarks.append(Remark(UNREADABLE, place, f"{text.strip()!r} is no amount of memory"))
+        found.remarks.append(Remark(UNREADABLE, place, f"{text.strip()!r} is not an amount of memory"))
     elif name == "size":
         node.size = int(size[1][:15]) * UNITS[size[2].upper()]
     else:
@@ -210,7 +210,7 @@ def _doubts(found: Listing, nodes: Sequence[MemoryNode]) -> Iterator[Remark]:
     for number, told in found.nodes.items():
         lost = [name for name, value in (("cpus", told.cpus), ("size", told.size)) if value is None]
         if lost:
-            yield Remark(UNKNOWN, f"node {number}", f"the text does not tell its {' and '.join(lost)}")
+            yield Remark(UNKNOWN, f"node {number}", f"the text does not give its {' and '.join(lost)}")
     if nodes and not found.rows:
         yield Remark(UNKNOWN, "distances", "the text has no table of distances")
     elif found.rows:

@@ -48,7 +48,7 @@ def read(text: str, file: str = "") -> Hardware:
                 continue
             parent = next((gpu.name for gpu in reversed(gpus) if not gpu.parent), "")
             if not parent:
-                remarks.append(Remark(UNREADABLE, f"MIG {found[1]}", "stands before any GPU"))
+                remarks.append(Remark(UNREADABLE, f"MIG {found[1]}", "comes before any GPU"))
                 continue
             name = f"{parent}:{int(found[2])}"
             model = f"MIG {found[1]}"
@@ -67,7 +67,7 @@ def _once(gpus: list[Gpu], remarks: list[Remark]) -> list[Gpu]:
         if before is None or (not before.uuid and gpu.model == before.model):
             found[gpu.name] = gpu
         elif gpu.uuid and gpu.uuid != before.uuid:
-            remarks.append(Remark(ODD, gpu.name, "is listed twice; the first one is taken"))
+            remarks.append(Remark(ODD, gpu.name, "is listed twice; using the first one"))
     uses = Counter(gpu.uuid for gpu in found.values() if gpu.uuid)
     for name, gpu in found.items():
         if uses[gpu.uuid] > 1:

@@ -62,7 +62,7 @@ def read(text: str, file: str = "") -> Hardware:
     remarks = list(found.remarks)
     kinds = found.squares.get(LINK, {})
     if not kinds:
-        remarks.append(Remark(UNKNOWN, "link type", "the text does not tell how the GPUs are linked"))
+        remarks.append(Remark(UNKNOWN, "link type", "the text does not say how the GPUs are linked"))
     links = {row: {to: "X" if row == to else kind for to, kind in kinds[row].items()} for row in kinds}
     told = {gpu: found.numa.get(gpu, {}).get(AFFINITY) for gpu in gpus}
     matrix = Matrix(gpus, links=links, numa_affinity={gpu: numa for gpu, numa in told.items() if numa})
@@ -129,7 +129,7 @@ def _doubts(found: Tables, gpus: Sequence[str]) -> Iterator[Remark]:
     for gpu in gpus:
         node, near = found.numa.get(gpu, {}).get(NODE), found.numa.get(gpu, {}).get(AFFINITY)
         if near is None:
-            yield Remark(UNKNOWN, gpu, "the text does not tell its NUMA affinity")
+            yield Remark(UNKNOWN, gpu, "the text does not give its NUMA affinity")
         elif node is not None and node != near:
             yield Remark(DIFFERS, gpu, f"its NUMA affinity is {near}, but its NUMA node is {node}")
 

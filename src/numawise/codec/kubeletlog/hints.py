@@ -175,7 +175,7 @@ def _cut_json(text: str) -> Told:
 
 
 def json_family(value: object) -> Family | None:
-    """A list of hints as JSON has it; what is no hint in it is passed over."""
+    """A list of hints as JSON has it; what is not a hint in it is passed over."""
     if not isinstance(value, list):
         return None
     hints = [hint for one in value if (hint := json_hint(one)) is not None]

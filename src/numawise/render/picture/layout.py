@@ -426,7 +426,7 @@ class _Draw:
         if self.hardware.offline:
             notes.append(("offline", f"CPUs {ranges(self.hardware.offline)}"))
         if host and host.isolated:
-            notes.append(("isolated", f"CPUs {ranges(host.isolated)} are kept from the scheduler"))
+            notes.append(("isolated", f"CPUs {ranges(host.isolated)} are isolated from the scheduler"))
         if host and host.cpuset is not None and host.cpuset & every != every:
             notes.append(("cpuset", f"processes here may use CPUs {ranges(host.cpuset)} alone"))
         return notes

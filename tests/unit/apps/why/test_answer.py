@@ -32,8 +32,8 @@ APART = ("a cpu=6 memory=1Gi", "b cpu=2 memory=40Gi")
     pytest.param(SMALL, BEST,       "c cpu=1 memory=128Gi",       (),    {}, "memory: 128 GiB is asked for and 127 GiB is free on the whole machine (NUMA 0 has 63 GiB free and NUMA 1 has 64 GiB)", id="memory nowhere"),
     pytest.param(SMALL, BEST,       "c cpu=1 memory=1.5Gi",       (),    {}, "memory: the amount is written with a fraction or an exponent, which the Memory Manager does not read", id="memory not whole"),
     pytest.param(SMALL, "none",     "c cpu=16 memory=1Gi",        (),    {}, "cpu: 16 CPUs are asked for and 15 are free on the whole machine (NUMA 0 has 7 free and NUMA 1 has 8)", id="no policy, no CPUs"),
-    pytest.param(SMT,   "none",     "c cpu=3 memory=1Gi",         (),    WHOLE_CORES, "cpu: 3 CPUs are asked for; full-pcpus-only hands out whole cores, and 2 CPUs are a core here, so 3 cannot be made up", id="odd"),
-    pytest.param(SMT,   "none",     "c cpu=12 memory=1Gi",        ("a cpu=4 memory=1Gi",), WHOLE_CORES, "cpu: 12 CPUs are asked for and 10 are free in whole cores (NUMA 0 has 2 free and NUMA 1 has 8); full-pcpus-only hands out nothing else", id="too few whole cores"),
+    pytest.param(SMT,   "none",     "c cpu=3 memory=1Gi",         (),    WHOLE_CORES, "cpu: 3 CPUs are asked for; full-pcpus-only allocates whole cores, and a core has 2 CPUs here, so 3 cannot be allocated", id="odd"),
+    pytest.param(SMT,   "none",     "c cpu=12 memory=1Gi",        ("a cpu=4 memory=1Gi",), WHOLE_CORES, "cpu: 12 CPUs are asked for and 10 are free in whole cores (NUMA 0 has 2 free and NUMA 1 has 8); full-pcpus-only allocates nothing else", id="too few whole cores"),
 ])  # fmt: skip
 def test_rejected(
     hardware: Any, policy: str, pod: str, running: Any, more: dict[str, Any], answer: str
@@ -73,9 +73,9 @@ def test_numbers_are_those_after_the_containers_before() -> None:
 
 
 @pytest.mark.parametrize(("owner", "words"), [
-    ("StatefulSet db",  "StatefulSet db recreates it for ever"),
-    ("ReplicaSet web",  "ReplicaSet web recreates it for ever, leaving a failed pod behind each time"),
-    ("DaemonSet agent", "DaemonSet agent recreates it for this very node, for ever"),
+    ("StatefulSet db",  "StatefulSet db keeps recreating it"),
+    ("ReplicaSet web",  "ReplicaSet web keeps recreating it, leaving a failed pod behind each time"),
+    ("DaemonSet agent", "DaemonSet agent keeps recreating it on this node"),
     ("Job train",       "Job train recreates it until its backoffLimit is reached"),
     ("Node n1",         ""),
     ("",                ""),

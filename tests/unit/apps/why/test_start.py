@@ -70,7 +70,7 @@ def test_state_file_of_another_policy() -> None:
     old = kubelet(SMALL, **STATIC)
     found = refused(SMALL, {**STATIC, "cpuManagerPolicy": "none"}, old.files.texts)
     assert [(one.text, one.delete) for one in found.suggestions] == [
-        ("Set cpuManagerPolicy back to static, which cpu_manager_state was written by", ()),
+        ("Set cpuManagerPolicy back to static, with which cpu_manager_state was written", ()),
         ("Stop the kubelet, delete /var/lib/kubelet/cpu_manager_state, start it", ("cpu_manager_state",)),
     ]
     assert found.suggestions[-1].price == "drain the node first: what its pods hold is forgotten"

@@ -79,7 +79,7 @@ def test_counts_that_do_not_add_up() -> None:
         ('{"topology": 3}', "has no topology"),
         (info(), "has no CPUs"),
         (info(node(0, core(0, 1)), node(0, core(0, 2))), "a NUMA node twice"),
-        (info(node(0, core(0, 1), core(1, 1))), "CPU 1 is there twice"),
+        (info(node(0, core(0, 1), core(1, 1))), "CPU 1 is listed twice"),
         (info(node(0, core(0, 99999999))), r"topology\[0\].cores\[0\].thread_ids\[0\]: must be an integer"),
         (info(node("x", core(0, 1))), r"topology\[0\].node_id: must be an integer"),
         ('{"topology": [', "not valid JSON"),

@@ -250,7 +250,7 @@ def test_the_same_gpu(known: Gpu, more: Gpu, count: int) -> None:
     [
         pytest.param(nodes("lscpu", "8-15"), "numactl has CPUs 0-7, lscpu 8-15", id="no CPU shared"),
         pytest.param(
-            nodes("lscpu", "0-7"), "numactl deals the CPUs out to 2 NUMA nodes, lscpu to 1", id="NUMA nodes"
+            nodes("lscpu", "0-7"), "numactl divides the CPUs among 2 NUMA nodes, lscpu to 1", id="NUMA nodes"
         ),
         pytest.param(gpus(GPU0="64-95@1"), "GPUs are near CPUs 64-95, and numactl has 0-7", id="GPUs"),
     ],

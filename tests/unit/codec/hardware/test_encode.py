@@ -128,7 +128,7 @@ def changed(**fields: object) -> dict[str, object]:
         ({"kind": "Pod", "cpus": []}, "is not saved hardware"),
         (changed(cpus=[{"cpu": "x"}]), r"Expected `int`, got `str` - at `\$.cpus\[0\].cpu`"),
         (changed(cpus=[{"cpu": 1 << 40}]), r"at `\$.cpus\[0\].cpu`"),
-        (changed(cpus=[{"cpu": 1}, {"cpu": 1}]), "there twice"),
+        (changed(cpus=[{"cpu": 1}, {"cpu": 1}]), "listed twice"),
         (changed(offline="7-3"), "invalid range"),
         (changed(numa=[{"id": 0, "distances": [1, 2]}]), "2 distances for 1 nodes"),
         (changed(devices=[{"address": "a", "vendor": "zz"}]), "invalid literal"),

@@ -308,7 +308,7 @@ OUTSIDE = '<!DOCTYPE t [<!ENTITY a SYSTEM "file:///etc/passwd">]>\n<topology>&a;
         pytest.param("hello", 1, "not valid XML", id="no XML"),
         pytest.param("", 1, "not valid XML", id="empty"),
         pytest.param(topology(""), 4, "has no CPUs", id="no CPUs"),
-        pytest.param(topology(core(0, 1) + core(1, 1)), 4, "CPU 1 is there twice", id="two machines"),
+        pytest.param(topology(core(0, 1) + core(1, 1)), 4, "CPU 1 is listed twice", id="two machines"),
         pytest.param("<topology>" + "<object>" * DEEPEST, 1, "too deeply", id="deep"),
     ],
 )

@@ -408,14 +408,14 @@ def _affinities(grid: Grid, header: Header, rows: Sequence[MatrixRow]) -> None:
                 values = (*values[:-1], None)
         if values is None:
             told = " ".join(tail.values) or "its values"
-            text = f"it cannot be told which columns {told} stand in"
+            text = f"it is unclear which columns {told} belong to"
             grid.remarks.append(Remark(UNKNOWN, f"{row.label} affinity", text))
             values = (None,) * len(columns)
             _drop_glued(grid, row.label, header.names[-1])
         named: dict[str, str | None] = dict(zip(columns, values, strict=True))
         for column, value in named.items():
             if value is not None and not well_formed(value):
-                text = f"{value!r} is no list of ids"
+                text = f"{value!r} is not a list of ids"
                 grid.remarks.append(Remark(UNREADABLE, f"{row.label} {column}", text))
                 named[column] = None
             elif header.cut and column == columns[-1] and value not in (None, NOT_AVAILABLE):

@@ -122,7 +122,7 @@ def _table_row(grid: Grid, label: str, cells: Mapping[str, str], words: Vocabula
         cell = cells.get(column, "").replace(" ", "")
         values[column] = cell if cell and well_formed(cell) else None
         if cell not in ("", "-") and values[column] is None:
-            grid.remarks.append(Remark(UNREADABLE, f"{label} {column}", f"{cell!r} is no list of ids"))
+            grid.remarks.append(Remark(UNREADABLE, f"{label} {column}", f"{cell!r} is not a list of ids"))
     grid.values[label] = values
 
 
