@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from numawise.apps.check.lint import lint
-from numawise.apps.check.pages import explained
+from numawise.render.findings import explained
 from numawise.results.finding import codes
 from numawise.rules.versions import parse_version
 from tests.check.examples import Example, examples, inside, output, write

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from numawise.apps.verify.look import Checked, Host
-from numawise.apps.verify.model import Weight
+from numawise.apps.verify.look import Host
 from numawise.host import mempolicy
 from numawise.host.bandwidth import measure_memory
 from numawise.host.discover import read_live
 from numawise.host.processes import boot_id, start_time
+from numawise.results.finding import Severity
 from numawise.results.hold import Grant, Hold, Owner
+from numawise.results.verification import CheckedJob
 from numawise.sets import ids_of
 from tests.vm.guest import USER, Guest, Skip
 
@@ -91,15 +92,15 @@ def two_nodes(guest: Guest) -> tuple[int, int]:
     return guest.cpus[0], guest.cpus[1]
 
 
-def check(pid: int, *holds: Hold) -> Checked:
+def check(pid: int, *holds: Hold) -> CheckedJob:
     return Host(read_live(), holds).check_pid(pid)
 
 
-def codes(found: Checked) -> list[str]:
-    return [finding.code for finding in found.verdict.findings if finding.weight is Weight.LEAK]
+def codes(found: CheckedJob) -> list[str]:
+    return [finding.code for finding in found.verdict.findings if finding.severity is Severity.ERROR]
 
 
-def expect(found: Checked, *leaks: str) -> str:
+def expect(found: CheckedJob, *leaks: str) -> str:
     assert codes(found) == list(leaks), found
     assert found.verdict.aligned is (not leaks), found
     return found.verdict.sentence

@@ -68,9 +68,9 @@ def command(
     those of Ray, Kubeflow and Volcano, or names of pods of the bundle; - reads standard input.
     """
     from numawise.apps.check.lint import lint  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.check.pages import explained  # noqa: PLC0415
     from numawise.inputs.bundle import open_bundle  # noqa: PLC0415
     from numawise.inputs.spec import NodeSpec, read_release  # noqa: PLC0415
+    from numawise.render.findings import explained  # noqa: PLC0415
     from numawise.rules.versions import Profile  # noqa: PLC0415
 
     if explain:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from numawise.apps.verify.look import Checked, Host, twice_granted
+from numawise.apps.verify.look import Host, twice_granted
 from numawise.apps.verify.measure import (
     COPY_COLUMNS,
     MEMORY_COLUMNS,
@@ -36,6 +36,7 @@ from numawise.render.verify import (
 )
 from numawise.results.finding import Severity
 from numawise.results.plain import API_VERSION
+from numawise.results.verification import CheckedJob
 
 STATUS = {True: 0, False: 1, None: 3}
 STYLES = {WORDS[True]: GREEN, WORDS[False]: RED, WORDS[None]: YELLOW}
@@ -105,7 +106,7 @@ def command(context: click.Context, subject: str | None, measuring: bool, output
     return STATUS[aligned]
 
 
-def _checks(host: Host, subject: str | None) -> list[Checked]:
+def _checks(host: Host, subject: str | None) -> list[CheckedJob]:
     if subject is None:
         return [host.check_hold(hold) for hold in host.holds]
     hold = host.find(subject)
@@ -117,7 +118,7 @@ def _checks(host: Host, subject: str | None) -> list[Checked]:
     raise InputError(f"{subject!r} is neither a hold nor a process number", advice=f"there are {known}")
 
 
-def _measure(host: Host, check: Checked) -> Measured | None:
+def _measure(host: Host, check: CheckedJob) -> Measured | None:
     if not check.verdict.cpus:
         return None
     return measure(host.hardware, check, read_free(host.root, (node.id for node in host.hardware.numa)))
@@ -135,7 +136,7 @@ def _figures(measured: Measured, context: click.Context) -> None:
         click.echo(f"\n{remark}")
 
 
-def _show(hardware: Hardware, check: Checked, context: click.Context) -> None:
+def _show(hardware: Hardware, check: CheckedJob, context: click.Context) -> None:
     verdict = check.verdict
     click.secho(verdict.sentence, fg=STYLES[WORDS[verdict.aligned]])
     columns, rows = numa_table(verdict)
@@ -149,7 +150,7 @@ def _show(hardware: Hardware, check: Checked, context: click.Context) -> None:
     _findings(check)
 
 
-def _show_all(checks: Sequence[Checked], overlaps: Sequence[str], context: click.Context) -> None:
+def _show_all(checks: Sequence[CheckedJob], overlaps: Sequence[str], context: click.Context) -> None:
     if not checks:
         click.echo("nothing is held on this host")
         return
@@ -166,7 +167,7 @@ def _show_all(checks: Sequence[Checked], overlaps: Sequence[str], context: click
             _findings(check, blank=False)
 
 
-def _findings(check: Checked, *, blank: bool = True) -> None:
+def _findings(check: CheckedJob, *, blank: bool = True) -> None:
     if check.verdict.findings and blank:
         click.echo()
     for severity, text in finding_lines(check.verdict.findings):

@@ -44,7 +44,7 @@ RELEASES = tuple((1, minor) for minor in range(OLDEST[1], NEWEST[1] + 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class UpgradeEffect:
     """Something about the configuration, a state file or a running pod."""
 
     kind: str
@@ -63,7 +63,7 @@ class Report:
     old: Version
     new: Version
     pods: int
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[UpgradeEffect, ...] = ()
     changes: tuple[Change, ...] = ()
 
     @property
@@ -95,7 +95,7 @@ def upgrade(
 # --- gates ------------------------------------------------------------------------------------
 
 
-def _gates(pair: Pair) -> Iterator[Finding]:
+def _gates(pair: Pair) -> Iterator[UpgradeEffect]:
     config = decode_kubelet_config(pair.new_config, pair.new)
     given = {} if isinstance(config, Refusal) else config.feature_gates
     before, after = gates_of(pair.old), gates_of(pair.new)
@@ -106,27 +106,27 @@ def _gates(pair: Pair) -> Iterator[Finding]:
         elif gate.locked and value != gate.default:
             where = f"{shown(pair.new)} has it locked {_on(gate)} (since {_locked_since(name)})"
             text = f"cannot be {'on' if value else 'off'}: {where}; remove it from featureGates"
-            yield Finding(GATE_LOCKED, name, text, stops=name in before and not _locked(pair.old, name))
+            yield UpgradeEffect(GATE_LOCKED, name, text, stops=name in before and not _locked(pair.old, name))
     settled = resolve_gates(given, pair.new)
     if isinstance(settled, str) and "depends on features" in settled:
         fine_before = not isinstance(resolve_gates(given, pair.old), str)
-        yield Finding(GATE_NEEDS, "featureGates", settled, stops=fine_before)
+        yield UpgradeEffect(GATE_NEEDS, "featureGates", settled, stops=fine_before)
     for name in MANAGER_GATES:
         one, other = before.get(name), after.get(name)
         if name not in given and one and other and one.default != other.default:
             text = f"is {_on(one)} in {shown(pair.old)} and {_on(other)} in {shown(pair.new)}, if not set"
-            yield Finding(GATE_DEFAULT, name, text)
+            yield UpgradeEffect(GATE_DEFAULT, name, text)
 
 
-def _unknown_gate(name: str, pair: Pair) -> Finding:
+def _unknown_gate(name: str, pair: Pair) -> UpgradeEffect:
     known = [version for version in RELEASES if name in gates_of(version)]
     if not known:
-        return Finding(GATE_UNKNOWN, name, "is unknown to every release; remove it from featureGates")
+        return UpgradeEffect(GATE_UNKNOWN, name, "is unknown to every release; remove it from featureGates")
     only = f"{shown(known[-1])} is the last release that has it"
     if known[0] > pair.new:
         only = f"{shown(known[0])} is the first release that has it"
     text = f"is unknown to {shown(pair.new)}, {only}; remove it from featureGates"
-    return Finding(GATE_UNKNOWN, name, text, stops=name in gates_of(pair.old))
+    return UpgradeEffect(GATE_UNKNOWN, name, text, stops=name in gates_of(pair.old))
 
 
 def _locked(version: Version, name: str) -> bool:
@@ -145,22 +145,24 @@ def _on(gate: Gate) -> str:
 # --- fields -----------------------------------------------------------------------------------
 
 
-def _fields(pair: Pair) -> Iterator[Finding]:
+def _fields(pair: Pair) -> Iterator[UpgradeEffect]:
     before, after = (_passed_over(pair.new_config, version) for version in (pair.old, pair.new))
     old, new = shown(pair.old), shown(pair.new)
     for name in sorted({*before, *after}):
         since = field_since(name.partition(".")[0].partition("[")[0])
         first = f" (read since {shown(since)})" if since else ""
         if name in before and name in after:
-            yield Finding(FIELD_UNKNOWN, name, f"is passed over by both{first}; remove it")
+            yield UpgradeEffect(FIELD_UNKNOWN, name, f"is passed over by both{first}; remove it")
         elif name in before:
-            yield Finding(FIELD_NEW, name, f"was passed over by {old} and counts in {new}{first}")
+            yield UpgradeEffect(FIELD_NEW, name, f"was passed over by {old} and counts in {new}{first}")
         else:
-            yield Finding(FIELD_GONE, name, f"counted in {old} and is passed over by {new}{first}; remove it")
+            yield UpgradeEffect(
+                FIELD_GONE, name, f"counted in {old} and is passed over by {new}{first}; remove it"
+            )
     for switch in switches(pair):
         name = json_name(switch.name)
         if switch.kind == "field" and name not in {*before, *after}:
-            yield Finding(FIELD_NEW, name, told(switch, pair))
+            yield UpgradeEffect(FIELD_NEW, name, told(switch, pair))
 
 
 def _passed_over(raw: Raw, version: Version) -> list[str]:
@@ -170,15 +172,17 @@ def _passed_over(raw: Raw, version: Version) -> list[str]:
 # --- state files ------------------------------------------------------------------------------
 
 
-def _files(case: Case, pair: Pair) -> Iterator[Finding]:
+def _files(case: Case, pair: Pair) -> Iterator[UpgradeEffect]:
     """Which files the newer release would not take over, each judged for itself."""
     before, after = _rules(case, pair.old_config, pair.old), _rules(case, pair.new_config, pair.new)
     for name, text in sorted(case.files.items()):
         was, now = _complaint(name, text, before), _complaint(name, text, after)
         if now and was:
-            yield Finding(STATE_FILE, name, f"{now}; {shown(pair.old)} does not take it either")
+            yield UpgradeEffect(STATE_FILE, name, f"{now}; {shown(pair.old)} does not take it either")
         elif now:
-            yield Finding(STATE_FILE, name, now, name != DEVICE_FILE, _file_reasons(case, pair, name, text))
+            yield UpgradeEffect(
+                STATE_FILE, name, now, name != DEVICE_FILE, _file_reasons(case, pair, name, text)
+            )
 
 
 def _file_reasons(case: Case, pair: Pair, name: str, text: str) -> tuple[Reason, ...]:
@@ -226,10 +230,10 @@ def _complaint(name: str, text: str, rules: Rules | None) -> str:
 # --- running pods -----------------------------------------------------------------------------
 
 
-def _restarts(case: Case, pair: Pair) -> Iterator[Finding]:
+def _restarts(case: Case, pair: Pair) -> Iterator[UpgradeEffect]:
     """Running pods that a restart of either release refuses."""
     recorded = "".join(case.files.values())
     before, after = run(case, pair.old_config, pair.old), run(case, pair.new_config, pair.new)
     for old, new in zip(before.pods, after.pods, strict=False):
         if f'"{new.uid}"' in recorded and old.verdict == new.verdict == "rejected":
-            yield Finding(RESTART, new.pod, f"is running, and refused by any restart: {new.words}")
+            yield UpgradeEffect(RESTART, new.pod, f"is running, and refused by any restart: {new.words}")

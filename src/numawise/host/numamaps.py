@@ -25,10 +25,10 @@ Rules kept here:
 import re
 from collections.abc import Iterable, Iterator
 
+from numawise.results.verification import PAGE_KINDS
 from numawise.values import dataclass
 
-ANONYMOUS, HUGE, SHARED, DRIVER, FILE = "anonymous", "huge", "shared", "driver", "file"
-KINDS = (ANONYMOUS, HUGE, SHARED, DRIVER, FILE)
+ANONYMOUS, HUGE, SHARED, DRIVER, FILE = PAGE_KINDS
 OWN = frozenset({ANONYMOUS, HUGE, SHARED})
 """Kinds that a job answers for; drivers place their memory themselves, the page cache is everybody's."""
 DEFAULT = "default"

@@ -21,7 +21,7 @@ from numawise.compare.releases import (
     Change,
     Reason,
 )
-from numawise.compare.upgrade import Finding, Report
+from numawise.compare.upgrade import Report, UpgradeEffect
 from numawise.results.plain import API_VERSION
 from numawise.rules.versions import Version, shown
 
@@ -87,7 +87,7 @@ def summary(changes: Sequence[Change], pods: int, old: Version, new: Version) ->
     return f"{len(changed)} of {pods} pods change {where}{told}"
 
 
-def finding_lines(findings: Iterable[Finding]) -> list[str]:
+def finding_lines(findings: Iterable[UpgradeEffect]) -> list[str]:
     """One line a finding, what stops the kubelet first."""
     lines = []
     for one in sorted(findings, key=lambda finding: not finding.stops):

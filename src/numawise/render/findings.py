@@ -12,15 +12,17 @@ Rules kept here:
 
 import re
 import shutil
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from pathlib import PurePosixPath
 from typing import IO
 from urllib.parse import quote
 
+from numawise.errors import InputError, meant
 from numawise.render.picture.text import columns
 from numawise.render.words import clean, counted, wrap
-from numawise.results.finding import Finding, Severity, codes
+from numawise.results.finding import Code, Finding, Severity, codes
 from numawise.results.plain import Data
 
 BOLD, DIM, RED, YELLOW, CYAN, GREEN = "1", "2", "31", "33", "36", "32"
@@ -118,6 +120,31 @@ def _plain(text: str, _: str) -> str:
 
 def _painted(text: str, style: str) -> str:
     return f"\x1b[{style}m{text}\x1b[0m"
+
+
+# --- codes ---------------------------------------------------------------------------------
+
+PAGE_WIDTH = 90
+
+
+def explained(code: str) -> str:
+    """The page of one code."""
+    name = code.upper()
+    registry = codes()
+    if name not in registry:
+        near = meant(name, tuple(registry))
+        known = f"{min(registry)} to {max(registry)}"
+        advice = f"did you mean {near}?" if near else f"there are codes from {known}"
+        raise InputError(f"there is no code {code!r}", field="--explain", advice=advice)
+    return code_page(name, registry[name])
+
+
+def code_page(name: str, code: Code) -> str:
+    """Title, severity and paragraphs."""
+    parts = [f"{name} {code.title} ({code.severity.value})"]
+    for label, text in (("", code.about), ("Why it matters: ", code.why), ("What to do: ", code.fix)):
+        parts.append(textwrap.fill(f"{label}{text.replace('`', '')}", PAGE_WIDTH))
+    return "\n\n".join(parts) + "\n"
 
 
 # --- SARIF and GitHub -----------------------------------------------------------------------

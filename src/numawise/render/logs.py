@@ -8,7 +8,7 @@ from typing import IO
 from numawise.render.picture.text import columns, plain
 from numawise.render.why import BOLD, DIM, NARROWEST, why_text
 from numawise.render.words import clean, counted, wrap
-from numawise.results.log import Finding, Kubelet, LogReport, stamp_text
+from numawise.results.log import ExplainedAdmission, Kubelet, LogReport, stamp_text
 
 SOON = 0.5
 """Seconds after which a bar appears."""
@@ -47,7 +47,7 @@ def _lines(text: str, width: int) -> str:
     return "".join(line + "\n" for part in text.splitlines() for line in wrap(clean(part), width, columns))
 
 
-def _place(finding: Finding) -> str:
+def _place(finding: ExplainedAdmission) -> str:
     """Where and when: ``Aug 15 22:24:53, node1, lines 3 to 27``."""
     one = finding.admission
     parts = [stamp_text(one.start)] if one.start is not None else []

@@ -3,27 +3,24 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from numawise.apps.verify.grade import percent
-from numawise.apps.verify.look import Checked
-from numawise.apps.verify.model import Verdict
-from numawise.host.numamaps import KINDS
-from numawise.render.words import bytes_text, clean
+from numawise.render.words import bytes_text, clean, percent
 from numawise.results.finding import Finding, Severity
 from numawise.results.plain import plain
+from numawise.results.verification import PAGE_KINDS, CheckedJob, Verdict
 from numawise.sets import format_ids, ids_of
 
 WORDS = {True: "aligned", False: "not aligned", None: "not known"}
 HOLD_COLUMNS = ("HOLD", "NAME", "VERDICT", "PROCESSES", "THREADS", "CPUS", "LOCAL", "MEMORY", "GPUS")
 
 
-def together(checks: Sequence[Checked], overlaps: Sequence[str]) -> bool | None:
+def together(checks: Sequence[CheckedJob], overlaps: Sequence[str]) -> bool | None:
     """One verdict for all: aligned when every one is, not when one is not."""
     if overlaps or any(check.verdict.aligned is False for check in checks):
         return False
     return None if any(check.verdict.aligned is None for check in checks) else True
 
 
-def job_data(check: Checked) -> dict[str, Any]:
+def job_data(check: CheckedJob) -> dict[str, Any]:
     """A job and its verdict as plain data; sizes are bytes."""
     verdict, amounts = check.verdict, check.verdict.amounts
     found: dict[str, Any] = {"label": clean(check.label)}
@@ -73,7 +70,7 @@ def job_data(check: Checked) -> dict[str, Any]:
 def numa_table(verdict: Verdict) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Pages by NUMA node and kind: columns, and a row for each node with pages or that should have them."""
     table = dict(verdict.amounts.table)
-    there = [kind for kind in KINDS if any(kind in dict(kinds) for kinds in table.values())]
+    there = [kind for kind in PAGE_KINDS if any(kind in dict(kinds) for kinds in table.values())]
     rows = []
     for numa in sorted({*table, *ids_of(verdict.mems)}):
         kinds = dict(table.get(numa, ()))
@@ -84,7 +81,7 @@ def numa_table(verdict: Verdict) -> tuple[tuple[str, ...], list[tuple[str, ...]]
     return ("NUMA", *(kind.upper() for kind in there), "TOTAL", ""), rows
 
 
-def hold_row(check: Checked) -> tuple[str, ...]:
+def hold_row(check: CheckedJob) -> tuple[str, ...]:
     """A hold in one row."""
     verdict = check.verdict
     assert check.hold

@@ -1,5 +1,6 @@
 """How a picture words things: counts, amounts of memory, ranges of CPUs; and how a line is broken."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
@@ -98,3 +99,9 @@ def _pieces(text: str) -> Iterator[str]:
             start = i + 1
     if start < len(text):
         yield text[start:]
+
+
+def percent(share: float, *, up: bool = False) -> str:
+    """A share in tenths of a percent; never rounded to all, or with ``up`` to nothing, when it is not."""
+    tenths = math.ceil(share * 1000 - 1e-9) if up else math.floor(share * 1000 + 1e-9)
+    return f"{tenths / 10:.1f}".removesuffix(".0") + " %"

@@ -302,7 +302,7 @@ class Repeats:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ExplainedAdmission:
     """An admission, or many alike, explained."""
 
     admission: LoggedAdmission
@@ -336,7 +336,7 @@ class LogReport:
     """All that a log tells."""
 
     reading: LogReading
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ExplainedAdmission, ...] = ()
     admitted: int = 0
     rejected: int = 0
     unfinished: int = 0
@@ -401,7 +401,7 @@ def _kubelet_data(one: Kubelet) -> Data:
     }
 
 
-def _finding_data(one: Finding) -> Data:
+def _finding_data(one: ExplainedAdmission) -> Data:
     admission, repeats = one.admission, one.repeats
     found = explanation_data(one.explanation)
     found["log"] = {

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from numawise.apps.verify.grade import grade, percent
-from numawise.apps.verify.look import Checked
-from numawise.apps.verify.model import Seen, Stranger, Verdict, Wanted
+from numawise.apps.verify.grade import grade
+from numawise.apps.verify.model import Seen, Stranger
 from numawise.apps.verify.pages import policy_of
 from numawise.host.numamaps import DEFAULT, PageRange, Pages
 from numawise.host.nvml import COMPUTES, OPENED, GpuUse
@@ -14,7 +13,9 @@ from numawise.host.placed import NO_NUMA, Placed, ProcessThread
 from numawise.machine.hardware import Gpu, Hardware, Host, MemoryNode
 from numawise.machine.hardware import Thread as Cpu
 from numawise.render.verify import job_data, numa_table
+from numawise.render.words import percent
 from numawise.results.finding import Severity
+from numawise.results.verification import CheckedJob, JobGrant, Verdict
 from numawise.sets import bits_of, format_ids, ids_of, parse_ids
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -70,9 +71,9 @@ def uses(text: str) -> tuple[GpuUse, ...]:
     return tuple(found)
 
 
-def hold(cpus: str = "0-7", mems: str = "0", gpus: str = "", **more: object) -> Wanted:
+def hold(cpus: str = "0-7", mems: str = "0", gpus: str = "", **more: object) -> JobGrant:
     addresses = frozenset(f"0000:{number}0:00.0" for number in gpus.split())
-    return Wanted(parse_ids(cpus), parse_ids(mems), addresses, **more)  # type: ignore[arg-type]
+    return JobGrant(parse_ids(cpus), parse_ids(mems), addresses, **more)  # type: ignore[arg-type]
 
 
 def codes(verdict: Verdict) -> str:
@@ -103,7 +104,7 @@ def codes(verdict: Verdict) -> str:
     pytest.param(process(memory=""),                  hold(),          "",                          id="no memory yet"),
     pytest.param(process(swapped=5 * MIB),            hold(),          "(swapped)",                 id="swapped"),
 ])  # fmt: skip
-def test_a_hold(found: Placed, wanted: Wanted, expected: str) -> None:
+def test_a_hold(found: Placed, wanted: JobGrant, expected: str) -> None:
     bound = replace(found, mems=wanted.mems)
     verdict = grade(machine(), Seen((bound,)), wanted)
     assert codes(verdict) == expected
@@ -203,7 +204,7 @@ def test_sentences() -> None:
                  "t0 (40), t1 (40/41), t2 (40/42), t3 (40/43) and 3 more: CPUs 0-15; its process was never bound",
                  id="many"),
 ])  # fmt: skip
-def test_why_threads_stray(threads: str, more: dict[str, object], wanted: Wanted, why: str) -> None:
+def test_why_threads_stray(threads: str, more: dict[str, object], wanted: JobGrant, why: str) -> None:
     seen = Seen((process(threads, mems="0", **more),), boot=1001.0)  # type: ignore[arg-type]
     (finding,) = [one for one in grade(machine(), seen, wanted).findings if one.code == "threads-elsewhere"]
     assert finding.why == why
@@ -399,7 +400,7 @@ def test_as_data_and_as_a_table() -> None:
         ("0", "100 MiB", "2 MiB", "-", "102 MiB", "local"),
         ("1", "50 MiB", "-", "7 MiB", "57 MiB", "remote"),
     ]
-    data = job_data(Checked("process 40 (\x1b[31mjob)", verdict, pid=40, wanted=hold()))
+    data = job_data(CheckedJob("process 40 (\x1b[31mjob)", verdict, pid=40, wanted=hold()))
     assert data["label"] == "process 40 ( [31mjob)"
     assert data["memory"]["share"] == 0.666667
     assert data["memory"]["numa"]["1"] == {"anonymous": 50 * MIB, "file": 7 * MIB}

@@ -13,9 +13,9 @@ from numawise.compare.upgrade import (
     GATE_UNKNOWN,
     RESTART,
     STATE_FILE,
+    UpgradeEffect,
     upgrade,
 )
-from numawise.compare.upgrade import Finding as Told
 from numawise.inputs.pods import PodSource
 from numawise.results.finding import Finding, Place, found
 from numawise.rules.versions import Version, shown
@@ -44,7 +44,7 @@ def upgrade_findings(
             yield _changed(context, tried, change, way)
 
 
-def _told(context: Context, told: Told, way: str) -> Finding:
+def _told(context: Context, told: UpgradeEffect, way: str) -> Finding:
     place = context.configuration.place
     message = f"{way}: {told.name} {told.text}"
     if told.kind == STATE_FILE:

@@ -25,7 +25,7 @@ from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
-from numawise.results.log import Finding, LoggedAdmission, LoggedRound, LogReport
+from numawise.results.log import ExplainedAdmission, LoggedAdmission, LoggedRound, LogReport
 from numawise.rules.check import Refusal
 from numawise.rules.model import NONE, KubeletConfig
 from numawise.rules.versions import NEWEST, Version
@@ -97,12 +97,12 @@ def checked(report: LogReport, beside: NodeBeside) -> LogReport:
     return replace(report, findings=tuple(_checked(one, node, cases) for one in report.findings))
 
 
-def _with_remarks(finding: Finding, remarks: Sequence[str]) -> Finding:
+def _with_remarks(finding: ExplainedAdmission, remarks: Sequence[str]) -> ExplainedAdmission:
     found = finding.explanation
     return replace(finding, explanation=replace(found, remarks=(*found.remarks, *remarks)))
 
 
-def _checked(finding: Finding, node: Node, cases: Sequence[ExplainCase]) -> Finding:
+def _checked(finding: ExplainedAdmission, node: Node, cases: Sequence[ExplainCase]) -> ExplainedAdmission:
     remarks = list(_elsewhere(finding, node))
     if not remarks:
         remarks = list(_merge(finding, node))
@@ -137,7 +137,7 @@ def _amounts(found: Explanation, ours: Explanation) -> Explanation:
     return replace(ours, name=found.name, namespace=found.namespace, uid=found.uid, remarks=remarks)
 
 
-def _elsewhere(finding: Finding, node: Node) -> Iterator[str]:
+def _elsewhere(finding: ExplainedAdmission, node: Node) -> Iterator[str]:
     """Signs that the log and the files are not of one node."""
     kubelet = finding.kubelet
     strange = kubelet.numas & ~node.machine.numa_bits
@@ -149,7 +149,7 @@ def _elsewhere(finding: Finding, node: Node) -> Iterator[str]:
         yield f"The configuration has policy {policy}, and the log was written under {told}"
 
 
-def _merge(finding: Finding, node: Node) -> Iterator[str]:
+def _merge(finding: ExplainedAdmission, node: Node) -> Iterator[str]:
     """The log's hints, merged by the engine with this machine and these rules."""
     one = finding.admission.decisive
     if one is None or one.best is None or not one.hints or node.rules.topology_policy == NONE:

@@ -26,7 +26,7 @@ from numawise.codec.kubeletlog.reader import Tally, events_in
 from numawise.errors import InputError
 from numawise.render.words import counted
 from numawise.results.explanation import ADMITTED, REJECTED
-from numawise.results.log import UNFINISHED, YEARLESS, Finding, LogReading, LogReport
+from numawise.results.log import UNFINISHED, YEARLESS, ExplainedAdmission, LogReading, LogReport
 from numawise.values import dataclass
 
 BLOCK = 1 << 20
@@ -128,7 +128,9 @@ def read_log(source: Source, wanted: LogFilter, given: LogEvidence | None = None
         kubelet = admissions.kubelets.of(group.last.origin)
         repeats = group.repeats
         findings.append(
-            Finding(group.last, kubelet, explain_admission(group.last, kubelet, repeats, given), repeats)
+            ExplainedAdmission(
+                group.last, kubelet, explain_admission(group.last, kubelet, repeats, given), repeats
+            )
         )
     return LogReport(
         LogReading(

@@ -9,12 +9,13 @@ Rules kept here:
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from numawise.apps.verify.model import GpuSeen, Seen, Wanted, job_finding
+from numawise.apps.verify.model import Seen, job_finding
 from numawise.host.nvml import COMPUTES, OPENED, GpuUse
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import short_address
 from numawise.machine.nearest import GpuPlace, chip_of, placed_gpus
 from numawise.results.finding import Finding, Severity
+from numawise.results.verification import GpuSeen, JobGrant
 from numawise.sets import format_ids
 
 
@@ -54,7 +55,7 @@ def judge_gpus(
     gpus: Sequence[GpuSeen],
     graded: Sequence[GpuSeen],
     homes: Mapping[int, int],
-    wanted: Wanted | None,
+    wanted: JobGrant | None,
     seen: Seen,
 ) -> Iterator[Finding]:
     """Compare GPUs with where the job runs and with what it holds."""

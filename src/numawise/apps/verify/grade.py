@@ -14,28 +14,19 @@ Rules kept here:
    use, busy strangers, NUMA balancing, swap.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from numawise.apps.verify.gpus import gpus_seen, graded_uses, judge_gpus
-from numawise.apps.verify.model import (
-    ENOUGH,
-    Amounts,
-    GpuSeen,
-    Remote,
-    Seen,
-    Verdict,
-    Wanted,
-    job_finding,
-)
+from numawise.apps.verify.model import ENOUGH, Seen, job_finding
 from numawise.apps.verify.pages import weigh
 from numawise.apps.verify.threads import cpu_list, judge_bound, judge_granted, union
 from numawise.host.numamaps import ANONYMOUS, FILE, HUGE, OWN, SHARED
 from numawise.host.placed import Placed
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_by_numa, memory_near, numa_of, open_cpus
-from numawise.render.words import bytes_text, clean, counted
+from numawise.render.words import bytes_text, clean, counted, percent
 from numawise.results.finding import RANK, Finding, Severity
+from numawise.results.verification import Amounts, GpuSeen, JobGrant, Remote, Verdict
 from numawise.sets import bits_of, format_ids
 from numawise.values import replace
 
@@ -46,7 +37,7 @@ NOTED_FILES = 16 << 20
 NEARLY_FULL = 0.02
 
 
-def grade(hardware: Hardware, seen: Seen, wanted: Wanted | None = None) -> Verdict:
+def grade(hardware: Hardware, seen: Seen, wanted: JobGrant | None = None) -> Verdict:
     """Grade a job by what was read about it."""
     processes = tuple(process for process in seen.processes if not process.kernel)
     uses = graded_uses(seen)
@@ -96,7 +87,7 @@ def grade(hardware: Hardware, seen: Seen, wanted: Wanted | None = None) -> Verdi
 
 
 def _homes(
-    hardware: Hardware, processes: Sequence[Placed], gpus: Sequence[GpuSeen], wanted: Wanted | None
+    hardware: Hardware, processes: Sequence[Placed], gpus: Sequence[GpuSeen], wanted: JobGrant | None
 ) -> dict[int, int]:
     """NUMA nodes whose CPUs each process should run on, packed (rules 1 and 2)."""
     every = bits_of(cpus_by_numa(hardware))
@@ -200,7 +191,7 @@ def _short_of_memory(hardware: Hardware, seen: Seen, amounts: Amounts) -> Iterat
 
 
 def _judge_surroundings(
-    hardware: Hardware, seen: Seen, processes: Sequence[Placed], wanted: Wanted | None
+    hardware: Hardware, seen: Seen, processes: Sequence[Placed], wanted: JobGrant | None
 ) -> Iterator[Finding]:
     for cpus, hold in seen.overlaps:
         yield job_finding(
@@ -253,7 +244,7 @@ def _judge_surroundings(
             )
 
 
-def _loose(process: Placed, wanted: Wanted | None) -> bool:
+def _loose(process: Placed, wanted: JobGrant | None) -> bool:
     """Nothing binds the memory of a process to what was granted."""
     if wanted is None or not wanted.mems or process.pages is None or not process.mems & ~wanted.mems:
         return False
@@ -290,12 +281,6 @@ def _threads_text(hardware: Hardware, verdict: Verdict) -> str:
     who = threads if verdict.processes == 1 else f"{threads} of {verdict.processes} processes"
     numa = numa_of(hardware, verdict.cpus)
     return f"{who} on {cpu_list(verdict.cpus)}" + (f" (NUMA {format_ids(numa)})" if numa else "")
-
-
-def percent(share: float, *, up: bool = False) -> str:
-    """A share in tenths of a percent; never rounded to all, or with ``up`` to nothing, when it is not."""
-    tenths = math.ceil(share * 1000 - 1e-9) if up else math.floor(share * 1000 + 1e-9)
-    return f"{tenths / 10:.1f}".removesuffix(".0") + " %"
 
 
 def _all(sets: Iterable[int]) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from numawise.apps.verify.grade import grade
-from numawise.apps.verify.model import Seen, Stranger, Verdict, Wanted, job_finding
+from numawise.apps.verify.model import Seen, Stranger, job_finding
 from numawise.apps.verify.sources import GLANCE, HERE, boot_time, busy_threads
 from numawise.apps.verify.threads import cpu_list
 from numawise.errors import InputError
@@ -37,22 +37,11 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_of, short_address
 from numawise.results.finding import Severity
 from numawise.results.hold import HOLD_VARIABLE, Hold
+from numawise.results.verification import CheckedJob, JobGrant, Verdict
 from numawise.sets import bits_of
 from numawise.values import dataclass, field, replace
 
 TICKS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A job and its verdict."""
-
-    label: str
-    verdict: Verdict
-    hold: Hold | None = None
-    pid: int = 0
-    """The process that was asked about; 0 when a hold was."""
-    wanted: Wanted | None = None
 
 
 @dataclass(slots=True)
@@ -74,7 +63,7 @@ class Host:
     _marks: dict[str, set[int]] | None = None
     _busy: tuple[Stranger, ...] | None = None
 
-    def check_pid(self, pid: int) -> Checked:
+    def check_pid(self, pid: int) -> CheckedJob:
         """A process and what belongs to it."""
         first = processes.read_process(pid, self.root)
         if first is None or not processes.threads(pid, self.root):
@@ -98,9 +87,9 @@ class Host:
             wanted = replace(wanted, alone=False)  # the rest of the job has its share of the CPUs
         seen = self.seen(found, hold, wanted)
         label = f"process {pid} ({first.name})" + (f" of hold {title(hold)}" if hold else "")
-        return Checked(label, grade(self.hardware, seen, wanted), hold, pid, wanted)
+        return CheckedJob(label, grade(self.hardware, seen, wanted), hold, pid, wanted)
 
-    def check_hold(self, hold: Hold) -> Checked:
+    def check_hold(self, hold: Hold) -> CheckedJob:
         """A hold."""
         wanted = self.wanted(hold)
         found = self.read(self.members(hold))
@@ -110,8 +99,8 @@ class Host:
                 bool(hold.owner.namespace and self.namespace) and hold.owner.namespace != self.namespace
             )
             verdict = _out_of_sight() if elsewhere and not hold.owner.container else _gone(hold)
-            return Checked(label, verdict, hold, wanted=wanted)
-        return Checked(
+            return CheckedJob(label, verdict, hold, wanted=wanted)
+        return CheckedJob(
             label, grade(self.hardware, self.seen(found, hold, wanted), wanted), hold, wanted=wanted
         )
 
@@ -205,7 +194,7 @@ class Host:
                 return hold
         return None
 
-    def wanted(self, hold: Hold) -> Wanted:
+    def wanted(self, hold: Hold) -> JobGrant:
         """What a hold was granted: its own CPUs, or the part of the shared pool that it runs on."""
         online = bits_of(thread.cpu for thread in self.hardware.threads)
         cpus = hold.grant.cpus
@@ -215,7 +204,7 @@ class Host:
                 pool &= ~other.grant.cpus
             near = pool & cpus_of(self.hardware, hold.grant.near) if hold.grant.near else pool
             cpus = near or pool
-        return Wanted(
+        return JobGrant(
             cpus=cpus,
             mems=hold.grant.mems,
             gpus=frozenset(self.addresses(hold)),
@@ -236,7 +225,7 @@ class Host:
         ids = (device for _, devices in hold.grant.devices for device in devices)
         return tuple(known[one] for one in ids if one and known.get(one))
 
-    def seen(self, found: Sequence[Placed], hold: Hold | None, wanted: Wanted | None) -> Seen:
+    def seen(self, found: Sequence[Placed], hold: Hold | None, wanted: JobGrant | None) -> Seen:
         """All that the grade needs to know about some processes."""
         users, listed = self.users()
         pids = {process.pid for process in found}

@@ -11,12 +11,12 @@ Rules kept here:
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from numawise.apps.verify.look import Checked
 from numawise.errors import HostError
 from numawise.host.bandwidth import CopyRate, Rate, buffer_size, measure_copies, measure_memory
 from numawise.machine.hardware import NVIDIA, Gpu, Hardware
 from numawise.machine.locality import cpus_by_numa, memory_near, pci_by_address, short_address
 from numawise.machine.nearest import GpuPlace, gpus_of, placed_gpus
+from numawise.results.verification import CheckedJob
 from numawise.sets import bits_of, ids_of
 from numawise.values import dataclass
 
@@ -60,7 +60,7 @@ class Measured:
     remarks: tuple[str, ...] = ()
 
 
-def measure(hardware: Hardware, check: Checked, free: Mapping[int, int]) -> Measured:
+def measure(hardware: Hardware, check: CheckedJob, free: Mapping[int, int]) -> Measured:
     """Measure for one job."""
     cpus = check.wanted.cpus if check.wanted else check.verdict.cpus
     starts = _starts(hardware, cpus)
@@ -107,7 +107,7 @@ def _rates(hardware: Hardware, cpu: int, free: Mapping[int, int], budget: float)
     return (*found, *(Rate(numa, problem="too little memory is free there") for numa in short))
 
 
-def _gpus(hardware: Hardware, check: Checked) -> tuple[list[GpuPlace], list[str]]:
+def _gpus(hardware: Hardware, check: CheckedJob) -> tuple[list[GpuPlace], list[str]]:
     """The GPUs of a job that copies can be timed to, and what to say about others."""
     wanted = {short_address(gpu.address) for gpu in check.verdict.gpus if gpu.address}
     wanted |= set(check.wanted.gpus) if check.wanted else set()

@@ -15,9 +15,9 @@ Rules kept here:
 
 from collections.abc import Mapping, Sequence
 
-from numawise.apps.verify.model import Amounts, Remote
-from numawise.host.numamaps import KINDS, OWN, SHARED, PageRange, Pages
+from numawise.host.numamaps import OWN, SHARED, PageRange, Pages
 from numawise.host.placed import Placed
+from numawise.results.verification import PAGE_KINDS, Amounts, Remote
 from numawise.sets import format_ids, parse_ids
 
 MOST_FILES = 3
@@ -67,7 +67,7 @@ def weigh(processes: Sequence[Placed], homes: Mapping[int, int], only: int | Non
     ]
     return Amounts(
         table=tuple(
-            (numa, tuple((kind, kinds[kind]) for kind in KINDS if kind in kinds))
+            (numa, tuple((kind, kinds[kind]) for kind in PAGE_KINDS if kind in kinds))
             for numa, kinds in sorted(table.items())
         ),
         own=own,

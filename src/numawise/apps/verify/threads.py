@@ -10,12 +10,13 @@ Rules kept here:
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from numawise.apps.verify.model import Seen, Wanted, job_finding
+from numawise.apps.verify.model import Seen, job_finding
 from numawise.host.placed import Placed, ProcessThread, in_group
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_by_numa, numa_of, open_cpus
 from numawise.render.words import clean, counted
 from numawise.results.finding import Finding, Severity
+from numawise.results.verification import JobGrant
 from numawise.sets import bits_of, format_ids
 
 MOST = 4
@@ -37,7 +38,7 @@ def union(processes: Sequence[Placed]) -> int:
 
 
 def judge_granted(
-    hardware: Hardware, processes: Sequence[Placed], wanted: Wanted, seen: Seen
+    hardware: Hardware, processes: Sequence[Placed], wanted: JobGrant, seen: Seen
 ) -> Iterator[Finding]:
     """Compare masks with the granted CPUs."""
     online = bits_of(thread.cpu for thread in hardware.threads) or -1
@@ -84,7 +85,7 @@ def _why(
     process: Placed,
     thread: ProcessThread,
     strays: Sequence[ProcessThread],
-    wanted: Wanted,
+    wanted: JobGrant,
     seen: Seen,
     online: int,
 ) -> str:
