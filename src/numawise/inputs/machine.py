@@ -18,18 +18,16 @@ from pathlib import Path
 
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.document import STDIN, Document, read_documents, read_raw
-from numawise.codec.hardware import encode, nrt
 from numawise.codec.machine import decode_machine, encode_machine
 from numawise.errors import InputError, meant
-from numawise.machine.catalog import CATALOG, machine_named
 from numawise.machine.hardware import ASSUMED, Hardware, MemoryNode, Remark, hardware_of
-from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
-from numawise.machine.synthetic import EXAMPLE, is_synthetic, synthetic
 from numawise.values import dataclass, replace
 
 THIS = "this"
 LIVE = Path("/")
+TOPOLOGY = "NodeResourceTopology"
+SUFFIXES = (".yaml", ".yml", ".json")
 MACHINE_FILES = ("machine.yaml", "machine.yml", "machine.json")
 SNIFFED = 1 << 16
 XML_ROOT = re.compile(r"<(topology|root|system)[\s>/]")
@@ -41,7 +39,7 @@ DOCUMENT = re.compile(
 )
 FORMS = (
     "give a file, a folder, a bundle, a name from 'numawise machine list', 'this', or a description like "
-    f"{EXAMPLE!r}"
+    "'2s 4n 64c 2t 8gpu nvlink 512g'"
 )
 PRINTS = "give prints of lscpu, numactl -H, nvidia-smi topo -m, lstopo --of xml or numawise discover"
 TELL_MORE = "add a reading that tells more, as lscpu -e or lstopo --of xml"
@@ -80,10 +78,14 @@ class MachineInput:
     def remarks(self) -> tuple[str, ...]:
         """What was assumed about it because its form cannot say it."""
         doubts = (remark for remark in self.hardware.remarks if remark.kind == ASSUMED)
-        return tuple(f"{self.name}: {remark.text}" for remark in doubts if remark.place == nrt.SOURCE)
+        return tuple(f"{self.name}: {remark.text}" for remark in doubts if remark.place == TOPOLOGY)
 
     def _seen(self) -> Machine | tuple[Remark, ...]:
-        return self.exact if self.exact is not None else kubelet_view(self.hardware)
+        if self.exact is not None:
+            return self.exact
+        from numawise.machine.kubelet_view import kubelet_view  # noqa: PLC0415 - machine files do without
+
+        return kubelet_view(self.hardware)
 
 
 Named = str | Path | Sequence[str | Path] | Machine | Hardware | Mapping[str, object] | MachineInput
@@ -108,7 +110,27 @@ def read_machine(named: Named, *, node: str = "") -> MachineInput:
 
 def is_name(word: str) -> bool:
     """Whether a word means a machine by itself, whatever files there are."""
-    return word == THIS or word in CATALOG or is_synthetic(word)
+    return word == THIS or _in_catalogue(word) or _is_described(word)
+
+
+def _in_catalogue(word: str) -> bool:
+    if "/" in word or word.endswith(SUFFIXES):  # no name is like this
+        return False
+    from numawise.machine.catalog import CATALOG  # noqa: PLC0415 - files do without
+
+    return word in CATALOG
+
+
+def _is_described(word: str) -> bool:
+    from numawise.machine.synthetic import is_synthetic  # noqa: PLC0415 - files do without
+
+    return is_synthetic(word)
+
+
+def _described(text: str) -> MachineInput:
+    from numawise.machine.synthetic import synthetic  # noqa: PLC0415 - files do without
+
+    return MachineInput(synthetic(text), text)
 
 
 def discover(root: Path | None = None, files: Sequence[str] = (), *, assume: bool = False) -> Hardware:
@@ -136,14 +158,13 @@ def _words(words: tuple[str, ...], node: str) -> MachineInput:
         return _titled(discover(), "this machine", THIS)
     if len(words) == 1:
         return _one(words[0], node)
-    if is_synthetic(words[0]) and not Path(words[0]).exists():
-        text = " ".join(words)
-        return MachineInput(synthetic(text), text)
+    if _is_described(words[0]) and not Path(words[0]).exists():
+        return _described(" ".join(words))
     folders = [word for word in words if word != "-" and Path(word).is_dir() and not is_bundle(word)]
     files = [word for word in words if word == "-" or (Path(word).is_file() and not is_bundle(word))]
     for word in words:
-        if word in CATALOG or (word not in files and word not in folders):
-            if word not in CATALOG and word != THIS and not is_bundle(word):
+        if _in_catalogue(word) or (word not in files and word not in folders):
+            if not _in_catalogue(word) and word != THIS and not is_bundle(word):
                 raise _unknown(word)
             other = next(one for one in words if one != word)
             raise InputError(f"{word!r} and {other!r} name two machines", advice="give one of them")
@@ -156,7 +177,9 @@ def _words(words: tuple[str, ...], node: str) -> MachineInput:
 
 def _one(word: str, node: str) -> MachineInput:
     """The machine of one word (rule 1)."""
-    if word in CATALOG:
+    if _in_catalogue(word):
+        from numawise.machine.catalog import machine_named  # noqa: PLC0415 - files do without
+
         return MachineInput(machine_named(word), word)
     if is_bundle(word):
         from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - few ask for it
@@ -179,12 +202,14 @@ def _one(word: str, node: str) -> MachineInput:
         return _titled(discover(path), path.resolve().name, word)
     if file:
         return _file(word, node)
-    if is_synthetic(word):
-        return MachineInput(synthetic(word), word)
+    if _is_described(word):
+        return _described(word)
     raise _unknown(word)
 
 
 def _unknown(word: str) -> InputError:
+    from numawise.machine.catalog import CATALOG  # noqa: PLC0415 - files do without
+
     close = meant(word, CATALOG)
     question = f"did you mean {close!r}? " if close else ""
     what = f"{word!r} is neither a file, a folder nor a machine of the catalogue"
@@ -238,24 +263,44 @@ def _file(path: str, node: str) -> MachineInput:
     try:
         return _titled(combine(list(_readings(text, name))), _title(path), name)
     except InputError:
-        if Path(path).suffix in (".yaml", ".yml", ".json"):
+        if path.endswith(SUFFIXES):
             return _value(read_documents(read_raw(path)[0], name)[0], name, _title(path), node)
         raise
 
 
 def _is_one(value: object) -> bool:
     """A document with a machine of its own form, or what is meant as one."""
-    if encode.is_hardware(value) or nrt.is_topology(value):
+    if _is_hardware(value) or _is_topology(value):
         return True
     return isinstance(value, Mapping) and ("cpus" in value or "numa" in value) and "topology" not in value
 
 
+def _is_hardware(value: object) -> bool:
+    if not isinstance(value, Mapping) or "kind" not in value:
+        return False
+    from numawise.codec.hardware.encode import is_hardware  # noqa: PLC0415 - machine files do without
+
+    return is_hardware(value)
+
+
+def _is_topology(value: object) -> bool:
+    if not isinstance(value, Mapping) or "kind" not in value:
+        return False
+    from numawise.codec.hardware.nrt import is_topology  # noqa: PLC0415 - machine files do without
+
+    return is_topology(value)
+
+
 def _value(document: Document, name: str, title: str, node: str) -> MachineInput:
     value = document.value
-    if encode.is_hardware(value):
-        return _titled(encode.hardware_from(value, name), title, name)
-    if nrt.is_topology(value):
-        topology = nrt.read_topology(document.root, node)
+    if _is_hardware(value):
+        from numawise.codec.hardware.encode import hardware_from  # noqa: PLC0415 - machine files do without
+
+        return _titled(hardware_from(value, name), title, name)
+    if _is_topology(value):
+        from numawise.codec.hardware.nrt import read_topology  # noqa: PLC0415 - machine files do without
+
+        topology = read_topology(document.root, node)
         return MachineInput(topology.hardware, name, topology.machine, topology.node)
     machine = decode_machine(document)
     return MachineInput(hardware_of(machine, title), name, machine)
@@ -309,10 +354,9 @@ def _structured(text: str, name: str) -> Hardware | None:
     if not documents:
         return None
     value = documents[0].value
-    if encode.is_hardware(value):
-        return encode.read(text, name)
-    if nrt.is_topology(value):
-        return _without_ids(nrt.read_topology(documents[0].root).hardware)
+    if _is_hardware(value) or _is_topology(value):
+        hardware = _value(documents[0], name, "", "").hardware
+        return hardware if _is_hardware(value) else _without_ids(hardware)
     if not isinstance(value, Mapping):
         return None
     if {"cpus", "numa"} <= set(value):

@@ -16,9 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numawise.codec.bundle.pods import is_refusal
 from numawise.codec.document import Document, Part, read_file
-from numawise.codec.kubelet.forms import kubelet_configurations
 from numawise.codec.pod import pod_in, unique_uids
 from numawise.codec.workload import (
     NATIVE,
@@ -34,7 +32,6 @@ from numawise.codec.workload import (
     templates_of,
 )
 from numawise.errors import InputError
-from numawise.node.state.folder import ENDED, Live, LivePod, live_pod
 from numawise.request.defaults import RawContainer, RawPod
 from numawise.request.model import HUGEPAGES
 from numawise.results.finding import Finding, Place, found
@@ -42,7 +39,9 @@ from numawise.values import dataclass, replace
 
 if TYPE_CHECKING:
     from numawise.inputs.bundle import Bundle
+    from numawise.node.state.folder import Live, LivePod
 
+ENDED = ("Succeeded", "Failed")
 ENDINGS = (".yaml", ".yml", ".json")
 PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\{\{.*\}\}|\{%.*%\}|<[A-Za-z_-]+>")
 MISTYPED = re.compile(r"is not a quantity|must be an integer")
@@ -108,6 +107,12 @@ def names_of(pod: RawPod) -> set[str]:
     return {pod.name, f"{pod.namespace}/{pod.name}", pod.uid}
 
 
+def _is_refusal(status: Mapping[str, Any]) -> bool:
+    from numawise.codec.bundle.pods import is_refusal  # noqa: PLC0415 - few pods have ended
+
+    return is_refusal(str(status.get("reason") or ""))
+
+
 class Sorting:
     """Which pods of a list are kept, and what is said about the others (rule 2)."""
 
@@ -128,7 +133,7 @@ class Sorting:
             self.left["other"] += 1
             return False
         if status.get("phase") in ENDED:
-            was_refused = self.refused and is_refusal(str(status.get("reason") or ""))
+            was_refused = self.refused and _is_refusal(status)
             self.left["ended"] += not was_refused
             return was_refused
         if isinstance(node, str) and node:
@@ -159,8 +164,10 @@ class Sorting:
 # --- pods that live -------------------------------------------------------------------------
 
 
-def read_live(words: Sequence[str], node: str = "") -> tuple[Live, tuple[str, ...]]:
+def read_live(words: Sequence[str], node: str = "") -> "tuple[Live, tuple[str, ...]]":
     """The pods of a node by the uids that its kubelet knows, without those that ended; and remarks."""
+    from numawise.node.state.folder import live_pod  # noqa: PLC0415 - few ask for it
+
     live: dict[str, LivePod] = {}
     sorting = Sorting(node)
     for path in manifests(words):
@@ -223,6 +230,8 @@ class PodSource:
 
 def read_manifest(document: Document, sorting: Sorting | None = None) -> Iterator[PodSource | Finding]:
     """The pods of one document, and what is wrong with it (rule 3); ``sorting``: which of a list count."""
+    from numawise.codec.kubelet.forms import kubelet_configurations  # noqa: PLC0415 - check alone asks
+
     try:
         objects = list(objects_in(document.root))
     except InputError as problem:

@@ -14,22 +14,24 @@ Rules kept here:
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from numawise.codec.bundle.archive import is_bundle
 from numawise.errors import InputError
-from numawise.inputs.bundle import Bundle, open_bundle
 from numawise.inputs.config import ConfigInput, read_config
 from numawise.inputs.machine import MACHINE_FILES, MachineInput, Named, read_machine
 from numawise.inputs.pods import PodsInput, read_live, read_pods
-from numawise.inputs.state import read_state
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.node.node import Node, started
-from numawise.node.state.folder import Against, Live, StateFolder
 from numawise.request.defaults import RawPod
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Profile, Version, profile_of
 from numawise.values import dataclass, replace
+
+if TYPE_CHECKING:
+    from numawise.inputs.bundle import Bundle
+    from numawise.node.state.folder import Against, Live, StateFolder
 
 CONFIG_FILES = ("kubelet.yaml", "kubelet.yml", "kubelet.json", "config.yaml", "config.yml", "config.json")
 STATE_FILES = ("cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint", "device-plugins")
@@ -75,8 +77,8 @@ class NodeInput:
     profile: Profile
     machine_input: MachineInput | None = None
     config_input: ConfigInput | None = None
-    state: StateFolder | None = None
-    bundle: Bundle | None = None
+    state: "StateFolder | None" = None
+    bundle: "Bundle | None" = None
 
     @property
     def version(self) -> Version:
@@ -153,7 +155,11 @@ class NodeInput:
 
 def read_node(spec: NodeSpec) -> NodeInput:
     """Read all that is named (rule 1)."""
-    bundle = open_bundle(spec.bundle) if spec.bundle else None
+    bundle = None
+    if spec.bundle:
+        from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - few ask for it
+
+        bundle = open_bundle(spec.bundle)
     machine: MachineInput | None = None
     if not isinstance(spec.machine, tuple | list) or spec.machine:
         machine = read_machine(spec.machine, node=spec.node_name)
@@ -166,6 +172,8 @@ def read_node(spec: NodeSpec) -> NodeInput:
         config = bundle.config_input()
     state: StateFolder | None = None
     if spec.state:
+        from numawise.inputs.state import read_state  # noqa: PLC0415 - few ask for it
+
         state = read_state(spec.state)
     elif bundle is not None and bundle.texts:
         state = bundle.state()
@@ -184,7 +192,7 @@ def _config(spec: NodeSpec) -> ConfigInput:
     return read_config(named[0] if named else None, spec.config_dir, spec.kubelet_flags)
 
 
-def read_release(kube: str, bundle: Bundle | None = None, field: str = "--kube") -> Profile:
+def read_release(kube: str, bundle: "Bundle | None" = None, field: str = "--kube") -> Profile:
     """The release that is named, or that of the bundle, or the default (rule 2)."""
     if not kube:
         return bundle.profile() if bundle is not None else Profile(DEFAULT)
@@ -240,14 +248,16 @@ def _first(root: Path, names: Sequence[str]) -> str:
 class StateInput:
     """State files, what they are compared with, and the hardware where that is known."""
 
-    folder: StateFolder
-    against: Against
+    folder: "StateFolder"
+    against: "Against"
     hardware: Hardware | None = None
     remarks: tuple[str, ...] = ()
 
 
 def read_state_of(spec: NodeSpec, pods: Sequence[str] = (), field: str = "--kube") -> StateInput:
     """The state files of a node with all that was named beside them; what was not named is not compared."""
+    from numawise.node.state.folder import Against  # noqa: PLC0415 - few ask for it
+
     if not spec.bundle and len(spec.state) == 1 and is_bundle(spec.state[0]):
         spec = replace(spec, bundle=spec.state[0])
     if spec.bundle:
