@@ -9,13 +9,10 @@ Rules kept here:
 4. A folder with the same members is taken like an archive, so that an unpacked bundle still is one.
 """
 
-import gzip
 import io
 import os
 import re
 import stat
-import tarfile
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -54,6 +51,9 @@ def is_bundle(path: str) -> bool:
 
 def pack(members: Members, when: int) -> bytes:
     """The archive of these members; ``when``: seconds since 1970, for all of them."""
+    import gzip  # noqa: PLC0415 - whoever asks whether a path is a bundle does without
+    import tarfile  # noqa: PLC0415
+
     packed = io.BytesIO()
     with (
         gzip.GzipFile("", "wb", 9, packed, mtime=when) as stream,
@@ -109,6 +109,8 @@ def member_name(name: str) -> str:
 
 
 def _inflated(raw: bytes, file: str) -> bytes:
+    import zlib  # noqa: PLC0415 - likewise
+
     stream = zlib.decompressobj(31)
     out = bytearray()
     try:
