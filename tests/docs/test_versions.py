@@ -52,10 +52,10 @@ INTRO = """# Releases
 Made from the code by `python tests/docs/test_versions.py`.
 
 `simulate --kube VERSION` and the field `kubernetes` of a recorded scenario choose the release. Known are
-{oldest} to {newest}; {reference} is the reference. A newer version is taken for {newest}, and that is said; an older one is
+{oldest} to {newest}; {reference} is the reference. A newer version is treated as {newest}, with a remark; an older one is
 refused. Recordings of real managers exist for 1.20, 1.27, 1.31 and 1.34 to 1.37; the other releases follow from the
 same tables, see [Fidelity](../fidelity.md). Each release stands for its last patch. [What an upgrade
-changes](../how-to/upgrade-a-node.md) for given pods is worked out from these rows.
+changes](../how-to/upgrade-a-node.md) for given pods is computed from these rows.
 """
 LIMITS = """## Not reproduced
 
@@ -64,14 +64,14 @@ LIMITS = """## Not reproduced
   order of a Go map comes in, the finding `socket-order-by-chance` says so.
 - Up to 1.21, which NUMA node counts of a device on several hangs on the order of a Go map, too; here it is the likeliest.
 - Up to 1.22, a configuration that cannot be decoded is refused at the same stage, but in the words of 1.23 and
-  later; the older decoder told of byte offsets.
+  later; the older decoder named byte offsets.
 - 1.22 and 1.23 print a wrong `memoryThrottlingFactor` as an address in memory; here it is the number.
 - What `cmd/kubelet` itself checks before the managers are built has the words of 1.27 and later in all releases:
   older ones left out `--kube-reserved value failed to parse` and the like. 1.20 and 1.21 refused reserved CPUs
   beyond the number of CPUs with `Invalid cpuset`; the recordings do not, and neither does this.
 - An unknown topology option while `TopologyManagerPolicyOptions` is off is refused by its name, as recorded;
   `cmd/kubelet` would complain of the gate first, as it does of known options here.
-- An empty map of policy options is taken for none, also where their gate is off.
+- An empty map of policy options counts as none, also where their gate is off.
 """
 
 
