@@ -352,3 +352,35 @@ def simulate(node: Node, pods: Iterable[PodRequest], *, start: bool = True) -> t
 def with_devices(granted: NodeState, started: NodeState) -> NodeState:
     """What was granted, devices that were only chosen at the start included."""
     return NodeState(granted.cpu, granted.memory, started.devices)
+
+
+def restart(
+    node: Node,
+    config: KubeletConfig,
+    plugins: Iterable[DevicePlugin] | None = None,
+    *,
+    late: bool = False,
+    delete: Iterable[str] = (),
+) -> tuple[Node, tuple[Simulated, ...]] | Refusal:
+    """A new kubelet where one went down while its pods ran on: every live pod is admitted again.
+
+    ``late``: device plugins register only after that; ``delete``: state files that are gone by then.  A crash
+    on a pod ends it.
+    """
+    node.files.write(node.rules, node.state)
+    gone = set(delete)
+    files = Files({name: text for name, text in node.files.texts.items() if name not in gone})
+    pods = [pod for pod in node.state.active.values() if pod is not None]
+    again = boot(node.machine, config, files, node.state, version=node.version)
+    if isinstance(again, Refusal):
+        return again
+    again.write_files, again.predicates = node.write_files, node.predicates
+    every = plugins if plugins is not None else node.machine.plugins
+    if not late:
+        again.plugins_registered(every)
+    outcomes = simulate(again, pods, start=False)
+    if not outcomes or not isinstance(outcomes[-1].decision, Crashed):
+        if late:
+            again.plugins_registered(every)
+        again.sources_ready()
+    return again, outcomes

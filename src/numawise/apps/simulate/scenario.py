@@ -26,7 +26,7 @@ from numawise.engine.state import NodeState
 from numawise.errors import InputError, meant
 from numawise.inputs.config import read_config
 from numawise.machine.model import Device
-from numawise.node.node import Node, boot, simulate, with_devices
+from numawise.node.node import Node, restart, simulate, with_devices
 from numawise.request.defaults import RawPod
 from numawise.results.simulation import (
     CRASHED,
@@ -193,34 +193,16 @@ class _Stage:
 
     def restart(self, result: StepResult, act: Restart) -> None:
         """Rule 2."""
-        old = self.node
-        config = old.config
+        config = self.node.config
         if act.config:
             config = read_config(act.config).config(self.node.version)
-        old.files.write(old.rules, old.state)
-        for name in act.delete:
-            old.files.texts.pop(name, None)
-        pods = [pod for pod in old.state.active.values() if pod is not None]
-        node = boot(old.machine, config, old.files, old.state, version=self.node.version)
-        if isinstance(node, Refusal):
-            result.refusal, self.run.ended = node, True
+        again = restart(self.node, config, self.plugins.values(), late=act.late, delete=act.delete)
+        if isinstance(again, Refusal):
+            result.refusal, self.run.ended = again, True
             return
-        node.write_files, node.predicates = False, old.predicates
-        self.node = node
-        plugins = self.plugins.values()
-        if not act.late:
-            node.plugins_registered(plugins)
-        for pod in pods:
-            steps: list = []  # type: ignore[type-arg]
-            decision = node.admit(pod, steps.append)
-            granted = NodeState(node.state.cpu, node.state.memory, node.state.devices)
-            result.again.append(Simulated(pod, decision, tuple(steps), (), granted))
-            if isinstance(decision, Crashed):
-                self.run.ended = True
-                return
-        if act.late:
-            node.plugins_registered(plugins)
-        node.sources_ready()
+        self.node, outcomes = again
+        result.again += outcomes
+        self.run.ended = bool(outcomes) and isinstance(outcomes[-1].decision, Crashed)
 
     def devices(self, result: StepResult, act: Devices) -> None:
         known = self.plugins.get(act.resource)
