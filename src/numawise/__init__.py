@@ -1,42 +1,90 @@
-"""NUMA-aware placement of jobs and pods.
+"""NUMA-aware placement of jobs and pods: decide as the kubelet does, explain, and carry it out.
 
-From Python: ``numawise.hold`` holds CPUs, memory and GPUs that belong together for the length of a block,
-``numawise.place`` says where a job would go, ``numawise.bind`` binds a rank of a job near to its GPU::
+What this module exports is promised; everything below it may change::
 
-    with numawise.hold(cpus=8, gpus=2) as held:
+    import numawise as nw
+
+    node = nw.Node("dgx-h100", "kubelet.yaml", release="1.36")
+    decision = node.admit("pod.yaml")   # .admitted .reason .containers["train"].cpus
+    why = node.explain("pod.yaml")      # .answer .suggestions[0].patch
+
+    nw.bind()                           # a rank of torchrun, mpirun, srun or Ray, near its GPU
+    with nw.hold(cpus=8, gpus=2) as held:
         train(held.gpus)
 """
 
 from typing import TYPE_CHECKING
 
+from numawise.version import __version__
+
 if TYPE_CHECKING:
+    from numawise.api import Node, check, kubelet_config, machine, simulate, to_json
     from numawise.apps.launch.bind import bind
     from numawise.apps.launch.python import NoRoomError, hold, place
+    from numawise.errors import (
+        ClusterError,
+        HostError,
+        InputError,
+        KubeletRefused,
+        LedgerError,
+        NumawiseError,
+    )
+    from numawise.results.decision import ContainerGrant, PodDecision
+    from numawise.results.explanation import Explanation, Suggestion
+    from numawise.results.finding import CheckReport, Finding
     from numawise.results.placement import Held, JobPlacement, NoRoom, RankBinding
+    from numawise.results.simulation import Filled
 
-__version__ = "0.1.0"
+
 __all__ = [
+    "CheckReport",
+    "ClusterError",
+    "ContainerGrant",
+    "Explanation",
+    "Filled",
+    "Finding",
     "Held",
+    "HostError",
+    "InputError",
     "JobPlacement",
+    "KubeletRefused",
+    "LedgerError",
     "NoRoom",
     "NoRoomError",
+    "Node",
+    "NumawiseError",
+    "PodDecision",
     "RankBinding",
+    "Suggestion",
     "__version__",
     "bind",
+    "check",
     "hold",
+    "kubelet_config",
+    "machine",
     "place",
+    "simulate",
+    "to_json",
 ]
 _HOME = {
-    "bind": "apps.launch.bind",
-    **dict.fromkeys(("NoRoomError", "hold", "place"), "apps.launch.python"),
-    **dict.fromkeys(("Held", "JobPlacement", "NoRoom", "RankBinding"), "results.placement"),
+    "api": "Node check kubelet_config machine simulate to_json",
+    "apps.launch.bind": "bind",
+    "apps.launch.python": "NoRoomError hold place",
+    "errors": "ClusterError HostError InputError KubeletRefused LedgerError NumawiseError",
+    "results.decision": "ContainerGrant PodDecision",
+    "results.explanation": "Explanation Suggestion",
+    "results.finding": "CheckReport Finding",
+    "results.placement": "Held JobPlacement NoRoom RankBinding",
+    "results.simulation": "Filled",
 }
+"""Module → what it is the home of."""
 
 
 def __getattr__(name: str) -> object:
-    """Import what holds need only when it is used."""
-    if name not in _HOME:
+    """Import what is exported only when it is used."""
+    home = next((module for module, names in _HOME.items() if name in names.split()), "")
+    if not home:
         raise AttributeError(f"module 'numawise' has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - costs time
 
-    return getattr(import_module(f"numawise.{_HOME[name]}"), name)
+    return getattr(import_module(f"numawise.{home}"), name)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from numawise import __version__
 from numawise.cli.options import (
     node_options,
     node_spec,
@@ -16,6 +15,7 @@ from numawise.cli.options import (
     several_configs,
 )
 from numawise.errors import InputError
+from numawise.version import __version__
 
 if TYPE_CHECKING:
     from numawise.results.finding import CheckReport

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from numawise.codec.document import Document, Part, read_file
 from numawise.codec.pod import pod_in, unique_uids
@@ -58,27 +58,47 @@ class PodsInput:
     """What was left out or assumed."""
 
 
+PodNamed = str | Path | Mapping[str, object] | RawPod
+"""What a pod may be named by: words as on a command line, a manifest, or a pod that was read already."""
+
+
 def read_pods(
-    words: Sequence[str], *, node: str = "", bundle: "Bundle | None" = None, refused: bool = False
+    named: Sequence[PodNamed], *, node: str = "", bundle: "Bundle | None" = None, refused: bool = False
 ) -> PodsInput:
     """The pods that are meant; ``refused``: also those that a kubelet refused."""
     pods: list[RawPod] = []
     sorting = Sorting(node, refused=refused)
-    for word in words:
-        own = bundle.pods_named(word) if bundle is not None and not is_path(word) else ()
+    for word in named:
+        if isinstance(word, RawPod):
+            pods.append(word)
+            continue
+        own = bundle.pods_named(word) if bundle is not None and _is_name(word) else ()
         if own:
             pods += own
             continue
-        for path in manifests((word,)):
-            objects = [one for document in read_file(path) for one in objects_in(document.root)]
+        for documents in _documents(word):
+            objects = [one for document in documents for one in objects_in(document.root)]
             runtimes = runtimes_of(objects)
             every = [pod for one in objects if sorting.kept(one) for pod in pods_of(one, runtimes)]
             if not every and not sorting.left:
-                raise InputError("has no pods", file=path, advice=GIVE_PODS)
+                raise InputError("has no pods", file=documents[0].file, advice=GIVE_PODS)
             pods += every
-    if words and not pods:
-        raise InputError(f"no pod is left: {sorting.said}", file=words[0], advice=GIVE_PODS)
+    if named and not pods:
+        raise InputError(f"no pod is left: {sorting.said}", file=str(named[0]), advice=GIVE_PODS)
     return PodsInput(unique_uids(pods), sorting.remarks)
+
+
+def _is_name(word: PodNamed) -> TypeGuard[str]:
+    return isinstance(word, str) and not is_path(word)
+
+
+def _documents(word: str | Path | Mapping[str, object]) -> Iterator[tuple[Document, ...]]:
+    """The documents of every file that a word means."""
+    if isinstance(word, Mapping):
+        yield (Document(word, "pod"),)
+        return
+    for path in manifests((str(word),)):
+        yield read_file(path)
 
 
 def is_path(word: str) -> bool:

@@ -20,7 +20,7 @@ from numawise.codec.bundle.archive import is_bundle
 from numawise.errors import InputError
 from numawise.inputs.config import ConfigInput, read_config
 from numawise.inputs.machine import MACHINE_FILES, MachineInput, Named, read_machine
-from numawise.inputs.pods import PodsInput, read_live, read_pods
+from numawise.inputs.pods import PodNamed, PodsInput, read_live, read_pods
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.node.node import Node, started
@@ -148,7 +148,7 @@ class NodeInput:
         """Pods that run there, as far as a bundle tells."""
         return self.bundle.running() if self.bundle is not None else ()
 
-    def pods(self, words: Sequence[str], *, refused: bool = False) -> PodsInput:
+    def pods(self, words: Sequence[PodNamed], *, refused: bool = False) -> PodsInput:
         """The pods that the words mean: files, folders, ``-``, or names out of the bundle."""
         return read_pods(words, node=self.name, bundle=self.bundle, refused=refused)
 

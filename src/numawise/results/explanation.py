@@ -118,6 +118,11 @@ class Suggestion:
     node: str = ""
     """Send the pod to this node instead."""
 
+    @property
+    def patch(self) -> list[Data]:
+        """What to edit as a JSON Patch: of the pod, or else of the kubelet's configuration."""
+        return patch_data(self.pod or self.kubelet)
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -155,6 +160,11 @@ class Explanation:
     def admitted(self) -> bool:
         """True when the answer is yes."""
         return self.verdict == ADMITTED
+
+    @property
+    def cause(self) -> str:
+        """What decided against the pod, without the verdict in front; '' when it is admitted."""
+        return "" if self.admitted else self.answer.partition(": ")[2]
 
 
 # --- plain data -----------------------------------------------------------------------------

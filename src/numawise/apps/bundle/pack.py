@@ -10,7 +10,6 @@ Rules kept here:
 from datetime import UTC, datetime
 from typing import Any
 
-from numawise import __version__
 from numawise.apps.bundle.devices import device_ids
 from numawise.apps.bundle.model import Collected
 from numawise.codec.bundle import manifest as parts
@@ -30,6 +29,7 @@ from numawise.engine.state import DeviceFile
 from numawise.errors import InputError
 from numawise.machine.model import Machine
 from numawise.values import dataclass, replace
+from numawise.version import __version__
 
 REPLACED = (
     (

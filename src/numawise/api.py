@@ -1,0 +1,225 @@
+"""What numawise promises from Python.
+
+Rules kept here:
+
+1. What ``numawise`` itself exports is promised: names, arguments and fields stay within a major version.
+   Everything else in the package may change at any time.
+2. An argument takes what the command line takes (a path, a name, a description, ``this``), or a value.
+3. A "no" is a value: a ``PodDecision`` that is not admitted, an ``Explanation``, findings.  A kubelet that
+   would not start raises ``KubeletRefused``; input that cannot be read raises ``InputError``.
+4. The release is the one that is named, that of the bundle, or the default of all commands.
+5. A node lives in memory alone: nothing that is done to it touches a file or a cluster.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from numawise.apps.check.lint import lint
+from numawise.apps.simulate.scenario import MOST_COPIES, fill
+from numawise.codec.output import to_json as json_text
+from numawise.errors import InputError, KubeletRefused
+from numawise.explain.case import case_of
+from numawise.explain.explain import explain
+from numawise.inputs.config import ConfigInput, read_config
+from numawise.inputs.machine import MachineInput, Named, read_machine
+from numawise.inputs.pods import PodNamed
+from numawise.inputs.spec import NodeSpec, read_node, read_release, start_node
+from numawise.node.node import restart as restart_node
+from numawise.node.node import simulate as admit_pods
+from numawise.request.defaults import RawPod
+from numawise.results.decision import PodDecision, decision_of
+from numawise.results.explanation import Explanation, explanations_data
+from numawise.results.finding import CheckReport
+from numawise.results.plain import API_VERSION, document, plain
+from numawise.results.simulation import Filled
+from numawise.rules.check import Refusal
+
+Config = str | Path | Mapping[str, object] | ConfigInput
+Pods = PodNamed | Sequence[PodNamed]
+"""Files, folders, manifests as mappings, or pods that were read already."""
+
+
+def machine(*named: Named, node: str = "") -> MachineInput:
+    """A machine: a name of the catalogue, a description, a file, a folder, a bundle, prints, or ``this``.
+
+    ``node``: which one, where a file describes several nodes.
+    """
+    return read_machine(named[0] if len(named) == 1 else [str(word) for word in named], node=node)
+
+
+def kubelet_config(config: Config | None = None, *, drop_ins: str = "", flags: str = "") -> ConfigInput:
+    """A kubelet's configuration, in any form that ``check`` reads, with drop-ins and flags laid over it."""
+    return read_config(str(config) if isinstance(config, Path) else config, drop_ins, flags)
+
+
+class Node:
+    """A simulated kubelet on a machine: pods are admitted, explained and removed one after the other."""
+
+    def __init__(
+        self,
+        machine: Named = (),
+        config: Config | None = None,
+        *,
+        drop_ins: str = "",
+        flags: str = "",
+        state: str | Path | Sequence[str] = (),
+        bundle: str | Path = "",
+        release: str = "",
+    ) -> None:
+        """Start the kubelet; ``KubeletRefused`` when it would not."""
+        self._input = read_node(
+            _spec(
+                machine, config, drop_ins=drop_ins, flags=flags, state=state, bundle=bundle, release=release
+            )
+        )
+        self._node = start_node(self._input)
+
+    @property
+    def release(self) -> str:
+        """The kubelet's release, such as ``1.36``."""
+        return ".".join(map(str, self._node.version))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was assumed about the node."""
+        return self._input.remarks
+
+    def admit(self, pod: PodNamed) -> PodDecision:
+        """Admit one pod and start its containers; what it receives stays until it is removed."""
+        (decision,) = self.admit_all([self._only(pod)])
+        return decision
+
+    def admit_all(self, pods: Pods) -> tuple[PodDecision, ...]:
+        """Admit pods in order; a crash of the kubelet ends it."""
+        requests = [self._node.requested(raw) for raw in self._pods(pods)]
+        return tuple(decision_of(outcome) for outcome in admit_pods(self._node, requests))
+
+    def explain(self, pod: PodNamed) -> Explanation:
+        """What would become of a pod now, why, and what would change that; nothing is kept."""
+        return explain(case_of(self._node, self._only(pod)))
+
+    def fill(self, pod: PodNamed, most: int = MOST_COPIES) -> Filled:
+        """How many copies of a pod would still be admitted, and what stops the next; nothing is kept."""
+        state, files = self._node.state, dict(self._node.files.texts)
+        filled = Filled(self._only(pod))
+        fill(self._node, filled, most)
+        self._node.keep(state)
+        self._node.files.texts.update(files)
+        return filled
+
+    def remove(self, pod: str) -> None:
+        """A pod has ended, named by its uid, its name, or namespace/name; ``InputError`` when none has it."""
+        active = self._node.state.active
+        names = {
+            uid
+            for uid, request in active.items()
+            if pod in (uid, request and request.name, request and f"{request.namespace}/{request.name}")
+        }
+        if len(names) != 1:
+            problem = "could be several pods" if names else "is not a pod of this node"
+            raise InputError(
+                f"{pod!r} {problem}", advice=f"give a uid, such as {', '.join(list(active)[:3])}"
+            )
+        self._node.remove(names.pop())
+
+    def restart(self, config: Config | None = None) -> tuple[PodDecision, ...]:
+        """Restart the kubelet, perhaps with another configuration: every live pod is admitted again.
+
+        ``KubeletRefused`` when it would not start; the node is then as it was before.
+        """
+        settled = self._node.config
+        if config is not None:
+            settled = kubelet_config(config).config(self._node.version)
+        restarted = restart_node(self._node, settled)
+        if isinstance(restarted, Refusal):
+            raise KubeletRefused(restarted.stage, restarted.message)
+        self._node, outcomes = restarted
+        return tuple(map(decision_of, outcomes))
+
+    def state_files(self) -> dict[str, str]:
+        """The state files that the kubelet would have written, by name."""
+        self._node.files.write(self._node.rules, self._node.state)
+        return dict(self._node.files.texts)
+
+    def _pods(self, pods: Pods) -> tuple[RawPod, ...]:
+        words = pods if isinstance(pods, Sequence) and not isinstance(pods, str) else [pods]
+        return self._input.pods(words).pods
+
+    def _only(self, pod: PodNamed) -> RawPod:
+        raws = self._pods([pod])
+        if len(raws) != 1:
+            advice = "use admit_all for several"
+            raise InputError(f"holds {len(raws)} pods, and one is wanted", file=str(pod), advice=advice)
+        return raws[0]
+
+
+def simulate(
+    pods: Pods,
+    machine: Named = (),
+    config: Config | None = None,
+    **node: Any,  # noqa: ANN401 - as Node takes it
+) -> tuple[PodDecision, ...]:
+    """Admit pods in order on a new node; further arguments as ``Node`` takes them."""
+    return Node(machine, config, **node).admit_all(pods)
+
+
+def check(
+    pods: Iterable[str | Path] = (),
+    machine: Named = (),
+    config: Config | None = None,
+    *,
+    drop_ins: str = "",
+    flags: str = "",
+    state: str | Path | Sequence[str] = (),
+    bundle: str | Path = "",
+    release: str = "",
+    ignore: Iterable[str] = (),
+    select: Iterable[str] = (),
+) -> CheckReport:
+    """Lint configurations, machines, state files and pods, together and against a release."""
+    spec = _spec(machine, config, drop_ins=drop_ins, flags=flags, state=state, bundle=bundle, release=release)
+    version = read_node(spec).version if bundle else read_release(release).version
+    return lint(spec, tuple(map(str, pods)), version, ignore=ignore, select=select)
+
+
+def to_json(value: object) -> str:
+    """A value of this API as a JSON document, in the form that ``-o json`` gives where there is one."""
+    match value:
+        case Explanation():
+            return json_text(explanations_data([value]))
+        case CheckReport():
+            return json_text(document("Check", value))
+        case PodDecision():
+            return json_text(document("PodDecision", value))
+        case tuple() | list():
+            return json_text({"apiVersion": API_VERSION, "kind": "List", "items": plain(value)})
+    return json_text(document(type(value).__name__, value))
+
+
+def _spec(
+    machine: Named,
+    config: Config | None,
+    *,
+    drop_ins: str,
+    flags: str,
+    state: str | Path | Sequence[str],
+    bundle: str | Path,
+    release: str,
+) -> NodeSpec:
+    named: tuple[str, ...] | Mapping[str, object] | ConfigInput = ()
+    if config is not None:
+        named = (str(config),) if isinstance(config, str | Path) else config
+    return NodeSpec(
+        machine=str(machine) if isinstance(machine, Path) else machine,
+        kubelet_config=named,
+        config_dir=drop_ins,
+        kubelet_flags=flags,
+        state=_words(state),
+        bundle=str(bundle),
+        kube=release,
+    )
+
+
+def _words(given: str | Path | Sequence[str]) -> tuple[str, ...]:
+    return (str(given),) if isinstance(given, str | Path) else tuple(map(str, given))

@@ -1,0 +1,81 @@
+"""What the kubelet did with one pod, as a value."""
+
+from collections.abc import Mapping
+
+from numawise.engine.admit import Admitted, Crashed, Rejected
+from numawise.engine.trace import Step
+from numawise.results.plain import hidden
+from numawise.results.simulation import Simulated
+from numawise.sets import CpuSet, NumaSet
+from numawise.values import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerGrant:
+    """What one container received."""
+
+    name: str
+    cpus: CpuSet
+    """CPUs it may run on."""
+    exclusive: bool
+    """They are its own; otherwise it shares them with others."""
+    numa: NumaSet
+    """The NUMA nodes that its resources were aligned to; empty: no preference."""
+    memory: NumaSet
+    """NUMA nodes its memory must come from; empty: any."""
+    devices: Mapping[str, tuple[str, ...]]
+    error: str = ""
+    """Why it could not start; '' when it could."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodDecision:
+    """What the kubelet did with one pod."""
+
+    name: str
+    namespace: str
+    uid: str
+    admitted: bool
+    reason: str = ""
+    """The kubelet's own reason, such as ``TopologyAffinityError``; '' when admitted."""
+    message: str = ""
+    crashed: bool = False
+    """The kubelet does not survive the pod."""
+    containers: Mapping[str, ContainerGrant] = field(default_factory=dict)
+    """By name; empty when the pod was not admitted."""
+    steps: tuple[Step, ...] = hidden(())
+    """What the engine noted on the way: hints, merges, CPUs taken."""
+
+
+def decision_of(outcome: Simulated) -> PodDecision:
+    """What became of a simulated pod."""
+    pod, decision = outcome.pod, outcome.decision
+    known = PodDecision(pod.name, pod.namespace, pod.uid, outcome.admitted, steps=outcome.steps)
+    match decision:
+        case Admitted():
+            grants = {each.name: _grant(outcome, each.name, decision) for each in pod.containers}
+            return replace(known, containers=grants)
+        case Rejected(reason=reason, message=message):
+            return replace(known, reason=reason, message=message)
+        case Crashed(message=message):
+            return replace(known, message=message, crashed=True)
+
+
+def _grant(outcome: Simulated, name: str, admitted: Admitted) -> ContainerGrant:
+    uid, granted = outcome.pod.uid, outcome.granted
+    own = granted.cpu.assignments.get(uid, {}).get(name)
+    started = next((each for each in outcome.started if each.container == name), None)
+    memory = 0
+    for block in granted.memory.assignments.get(uid, {}).get(name, ()):
+        memory |= block.numa
+    grants = granted.devices.grants.get(uid, {}).get(name, {})
+    hint = admitted.affinity.get(name)
+    return ContainerGrant(
+        name=name,
+        cpus=CpuSet(started.cpus if started else own or 0),
+        exclusive=own is not None,
+        numa=hint.numa if hint is not None and hint.numa is not None else NumaSet(),
+        memory=NumaSet(memory),
+        devices={resource: tuple(sorted(grant.ids)) for resource, grant in grants.items()},
+        error=started.error if started else "",
+    )
