@@ -11,7 +11,6 @@ A *no* is an answer (``Rejected``, ``Refusal``) and never an exception::
 """
 
 from collections.abc import Collection
-from difflib import get_close_matches
 
 
 class NumawiseError(Exception):
@@ -93,6 +92,8 @@ MOST_KNOWN = 24
 
 def meant(word: str, known: Collection[str], likeness: float = 0.7) -> str:
     """The known word that an unknown one resembles, or nothing."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for mistakes alone
+
     near = {name.lower(): name for name in sorted(known)}
     close = get_close_matches(word[:80].lower(), near, n=1, cutoff=likeness)
     return near[close[0]] if close else ""

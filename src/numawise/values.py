@@ -76,7 +76,12 @@ else:
 
     def replace(value: T, /, **changes: Any) -> T:  # noqa: ANN401 - any field's
         """The same value with other fields."""
-        given = {one.name: getattr(value, one.name) for one in getattr(type(value), OWN).values() if one.init}
+        own = getattr(type(value), OWN, None)
+        if own is None:
+            from dataclasses import replace as standard  # noqa: PLC0415 - a class of the standard library's
+
+            return standard(value, **changes)
+        given = {one.name: getattr(value, one.name) for one in own.values() if one.init}
         return type(value)(**{**given, **changes})
 
 

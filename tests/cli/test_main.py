@@ -24,22 +24,31 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"{name} {sentence}" in told
 
 
-@pytest.mark.parametrize("argument", ["--help", "-h", "--version"])
-def test_help_imports_nothing_heavy(argument: str) -> None:
-    code = (
-        "import sys\nfrom numawise.cli.main import main\n"
-        f"status = main([{argument!r}])\n"
-        f"heavy = [name for name in {HEAVY!r} if name in sys.modules]\n"
-        "sys.exit(f'imported {heavy}' if heavy or status else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 def commands_of(name: str) -> list[list[str]]:
     """The words of a command, or of each command below it."""
     command = importlib.import_module(f"numawise.cli.{name.replace('-', '_')}").command
     return [[name, below] for below in command.commands] if isinstance(command, click.Group) else [[name]]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["-h"],
+        ["--version"],
+        *([*words, "--help"] for name in COMMANDS for words in commands_of(name)),
+    ],
+    ids=" ".join,
+)
+def test_help_imports_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom numawise.cli.main import main\n"
+        "status = main(sys.argv[1:])\n"
+        f"heavy = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        "sys.exit(f'imported {heavy}' if heavy or status else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -94,7 +103,7 @@ def test_the_program() -> None:
 def test_an_unexpected_error_is_one_line_without_a_traceback() -> None:
     """An environment that breaks an import stands for any mistake of ours."""
     code = (
-        "import sys\nsys.modules['numawise.node.replay'] = None\n"
+        "import sys\nsys.modules['numawise.codec.tracefile'] = None\n"
         "from numawise.cli.main import main\nsys.exit(main(['replay', 'x']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)

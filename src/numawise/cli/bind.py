@@ -2,23 +2,15 @@
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from numawise.apps.launch.bind import (
-    BindOptions,
-    Prepared,
-    apply,
-    become,
-    prepare,
-    rank_line,
-    shares_data,
-    start,
-)
-from numawise.apps.launch.ranks import MODES, TooFew
 from numawise.cli.options import BeforeDashes, command_of, machine_option, output_option, required_command
 from numawise.errors import InputError
-from numawise.host.child import find_command
+
+if TYPE_CHECKING:
+    from numawise.apps.launch.bind import Prepared
 
 COLUMNS = ("RANK", "GPU", "NUMA", "CPUS", "CORES", "MEMORY", "THREADS", "NICS")
 
@@ -39,7 +31,7 @@ Exit status: that of COMMAND; 127 not found, 126 not executable, 1 too few cores
 )
 @click.option(
     "--by",
-    type=click.Choice(MODES),
+    type=click.Choice(["node", "socket", "exclusive", "core-complex"]),
     default=None,
     help="CPUs of the GPU's NUMA node, of its socket, a part of the node's cores for each rank alone, or one "
     "L3 of it.  [default: exclusive where every rank gets a core, else node]",
@@ -88,6 +80,17 @@ def command(
     Which rank it is comes from the launcher: torchrun, mpirun, srun and others.  Within numawise run the
     hold's CPUs are divided, otherwise those that this process may use.
     """
+    from numawise.apps.launch.bind import (  # noqa: PLC0415 - keeps --help quick
+        BindOptions,
+        apply,
+        become,
+        prepare,
+        rank_line,
+        start,
+    )
+    from numawise.apps.launch.ranks import TooFew  # noqa: PLC0415
+    from numawise.host.child import find_command  # noqa: PLC0415
+
     environment = {} if machine else dict(os.environ)
     words = command_of(context) if dry_run else required_command(context)
     if machine and not dry_run:
@@ -121,7 +124,8 @@ def command(
     return become(words, bound.environment)
 
 
-def _show(context: click.Context, found: Prepared, memory: str, output: str) -> None:
+def _show(context: click.Context, found: "Prepared", memory: str, output: str) -> None:
+    from numawise.apps.launch.bind import shares_data  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415 - a rank that starts needs none of these
     from numawise.render.table import DIM, table  # noqa: PLC0415
     from numawise.results.plain import API_VERSION  # noqa: PLC0415

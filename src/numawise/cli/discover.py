@@ -4,17 +4,14 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import click
 
-from numawise.codec.hardware.encode import hardware_data
-from numawise.codec.output import to_json, to_yaml, write_whole
 from numawise.errors import InputError
-from numawise.inputs.machine import discover, machine_data
-from numawise.machine.hardware import ASSUMED, DIFFERS, Hardware
-from numawise.render.hardware import remark_line, summary
-from numawise.render.table import DIM, table
+
+if TYPE_CHECKING:
+    from numawise.machine.hardware import Hardware
 
 COLUMNS = ("NUMA", "CPUS", "MEMORY", "HUGEPAGES", "GPUS", "NICS", "NOTE")
 
@@ -69,6 +66,10 @@ def command(
 
     Without options it reads this machine.  FILES are further ones for --from.
     """
+    from numawise.codec.hardware.encode import hardware_data  # noqa: PLC0415 - keeps --help quick
+    from numawise.codec.output import to_json, to_yaml, write_whole  # noqa: PLC0415
+    from numawise.inputs.machine import discover, machine_data  # noqa: PLC0415
+
     if files and not sources:
         raise InputError(f"{files[0]} is not expected", advice=f"write --from {files[0]}")
     every = (*sources, *files)
@@ -99,13 +100,19 @@ def _form(out: str | None, *, machine: bool) -> str:
     return "text" if sys.stdout.isatty() and not machine else "yaml"
 
 
-def _comments(found: Hardware) -> str:
+def _comments(found: "Hardware") -> str:
     """What a machine file does not say for itself: guesses and contradictions."""
+    from numawise.machine.hardware import ASSUMED, DIFFERS  # noqa: PLC0415
+    from numawise.render.hardware import remark_line  # noqa: PLC0415
+
     doubtful = [remark for remark in found.remarks if remark.kind in (ASSUMED, DIFFERS)]
     return "".join(f"# {remark_line(remark)}\n" for remark in doubtful)
 
 
-def _show(found: Hardware, file: IO[str], color: bool | None) -> None:
+def _show(found: "Hardware", file: IO[str], color: bool | None) -> None:
+    from numawise.render.hardware import summary  # noqa: PLC0415
+    from numawise.render.table import DIM, table  # noqa: PLC0415
+
     short = summary(found)
     click.echo(short.counts, file)
     if short.rows:

@@ -8,7 +8,6 @@ import click
 
 from numawise.cli.options import BeforeDashes, Teller, machine_option, required_command, say
 from numawise.cli.placing import placement_options, request_of, seconds, wait_option
-from numawise.results.plain import API_VERSION
 
 EXAMPLES = """\b
 Examples:
@@ -84,6 +83,7 @@ def _print(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: AN
     from numawise.apps.launch.containers import run as containerrun  # noqa: PLC0415
     from numawise.render import holds as telling  # noqa: PLC0415
     from numawise.results.placement import NoRoom  # noqa: PLC0415
+    from numawise.results.plain import API_VERSION  # noqa: PLC0415
 
     capacity, holds, here = launch.imagined(options["machine"], settings, job.environment)
     found = containerrun.printed(job, capacity, holds, here=here)

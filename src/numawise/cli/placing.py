@@ -1,14 +1,17 @@
 """The flags that say what a job wants, the same for every command that places one."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from numawise.apps.launch.request import POLICIES, JobRequest, read_request
 from numawise.errors import InputError
 
+if TYPE_CHECKING:
+    from numawise.apps.launch.request import JobRequest
+
 Command = TypeVar("Command", bound=Callable[..., Any])
+POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 NAMES = ("cpus", "memory", "gpus", "gpu_ids", "devices", "nics", "policy", "full_cores", "name")
 
 
@@ -54,8 +57,10 @@ wait_option = click.option(
 )
 
 
-def request_of(arguments: dict[str, Any], policy: str = "") -> JobRequest:
+def request_of(arguments: dict[str, Any], policy: str = "") -> "JobRequest":
     """Take the flags of a request out of a command's arguments; ``policy`` is what settings say."""
+    from numawise.apps.launch.request import read_request  # noqa: PLC0415 - keeps --help quick
+
     given = {name: arguments.pop(name) for name in NAMES}
     given["policy"] = given["policy"] or policy or POLICIES[1]
     given["gpus"], given["nics"] = given["gpus"] or 0, given["nics"] or 0

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from numawise.results.plain import API_VERSION
-
 if TYPE_CHECKING:
     from numawise.apps.launch.holds import Holdings
 
@@ -66,6 +64,7 @@ def _check_user(name: str) -> None:
 def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> None:
     from numawise.render import holds as telling  # noqa: PLC0415
     from numawise.render.table import table  # noqa: PLC0415
+    from numawise.results.plain import API_VERSION  # noqa: PLC0415
 
     every = holdings.live()
     holds = tuple(hold for hold in every if user in ("", hold.owner.user))

@@ -1,14 +1,9 @@
 """``numawise replay``: recorded scenarios through the engine, in the recording's form."""
 
-import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
 
 import click
-
-from numawise.codec.tracefile import encode_line, read_lines, scenario_of, written
-from numawise.errors import NumawiseError
-from numawise.node.replay import release_of, replay
 
 CHUNK = 8
 
@@ -29,6 +24,8 @@ def command(files: Sequence[str], out: str | None, jobs: int | None) -> int:
     recorded result.  Its field "kubernetes" says which release is run; one newer than any known is taken for
     the newest.  A scenario that cannot be run becomes {"id", "failed"}, and the exit status is 1.
     """
+    from numawise.codec.tracefile import read_lines, written  # noqa: PLC0415 - keeps --help quick
+
     lines = (line for path in files for line in read_lines(path))
     failed = 0
     remarks: dict[str, None] = {}
@@ -46,12 +43,18 @@ def _results(lines: Iterator[tuple[str, bytes]], jobs: int) -> Iterator[tuple[st
     if jobs == 1:
         yield from map(_result, lines)
         return
+    import multiprocessing  # noqa: PLC0415
+
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
         yield from pool.imap(_result, lines, chunksize=CHUNK)
 
 
 def _result(line: tuple[str, bytes]) -> tuple[str, bool, str]:
     """A line of results, whether it went well, and what is to be said about the release."""
+    from numawise.codec.tracefile import encode_line, scenario_of  # noqa: PLC0415
+    from numawise.errors import NumawiseError  # noqa: PLC0415
+    from numawise.node.replay import release_of, replay  # noqa: PLC0415
+
     scenario = scenario_of(*line)
     try:
         profile = release_of(scenario)

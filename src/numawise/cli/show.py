@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from numawise.machine.hardware import Hardware
-from numawise.values import replace
-
 if TYPE_CHECKING:
+    from numawise.machine.hardware import Hardware
     from numawise.render.holders import Overlay
 
 FORMS = {".svg": "svg", ".html": "html", ".htm": "html", ".json": "json"}
@@ -112,6 +110,7 @@ def _held(*others: str) -> "tuple[Hardware, Overlay]":
     from numawise.host.settings import read_settings  # noqa: PLC0415
     from numawise.render.holders import Overlay, held_hardware, holds_held  # noqa: PLC0415
     from numawise.render.holds import gpu_names, hold_data  # noqa: PLC0415
+    from numawise.values import replace  # noqa: PLC0415
 
     settings = read_settings()
     with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
@@ -125,7 +124,7 @@ def _held(*others: str) -> "tuple[Hardware, Overlay]":
 
 
 def _text(
-    found: Hardware, overlay: "Overlay | None", width: int, *, plain: bool, color: bool, advise: bool
+    found: "Hardware", overlay: "Overlay | None", width: int, *, plain: bool, color: bool, advise: bool
 ) -> str:
     from numawise.apps.machine.advice import advice, advice_text  # noqa: PLC0415
     from numawise.render.picture.layout import picture  # noqa: PLC0415
@@ -140,7 +139,7 @@ def _text(
     return drawn
 
 
-def _document(found: Hardware, overlay: "Overlay | None", form: str, *, advise: bool) -> str:
+def _document(found: "Hardware", overlay: "Overlay | None", form: str, *, advise: bool) -> str:
     """The picture as a file for other programs."""
     from numawise.apps.machine.advice import advice  # noqa: PLC0415
 

@@ -3,44 +3,22 @@
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from numawise.apps.verify.look import Host, twice_granted
-from numawise.apps.verify.measure import (
-    COPY_COLUMNS,
-    MEMORY_COLUMNS,
-    Measured,
-    copy_rows,
-    measure,
-    measured_data,
-    memory_rows,
-)
-from numawise.apps.verify.sources import load_nvml, pid_namespace, read_ledger
 from numawise.cli.options import output_option
-from numawise.codec.output import to_json
 from numawise.errors import InputError
-from numawise.host.discover import read_live
-from numawise.host.placed import read_free
-from numawise.host.settings import read_settings
-from numawise.machine.hardware import Hardware
-from numawise.render.table import DIM, GREEN, RED, YELLOW, table
-from numawise.render.verify import (
-    HOLD_COLUMNS,
-    WORDS,
-    finding_lines,
-    hold_row,
-    job_data,
-    numa_table,
-    together,
-)
-from numawise.results.finding import Severity
-from numawise.results.plain import API_VERSION
-from numawise.results.verification import CheckedJob
+
+if TYPE_CHECKING:
+    from numawise.apps.verify.look import Host
+    from numawise.apps.verify.measure import Measured
+    from numawise.machine.hardware import Hardware
+    from numawise.results.verification import CheckedJob
 
 STATUS = {True: 0, False: 1, None: 3}
-STYLES = {WORDS[True]: GREEN, WORDS[False]: RED, WORDS[None]: YELLOW}
-COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+VERDICTS = {True: "green", False: "red", None: "yellow"}
+COLORS = {"error": "red", "warning": "yellow", "info": "cyan"}
 INDENT = 9
 
 
@@ -72,6 +50,15 @@ def command(context: click.Context, subject: str | None, measuring: bool, output
     NUMA nodes, and its GPUs are its own and near.  A process without a hold is compared with itself: its
     memory and GPUs with the NUMA nodes that its threads are bound to.
     """
+    from numawise.apps.verify.look import Host, twice_granted  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.verify.measure import measured_data  # noqa: PLC0415
+    from numawise.apps.verify.sources import load_nvml, pid_namespace, read_ledger  # noqa: PLC0415
+    from numawise.codec.output import to_json  # noqa: PLC0415
+    from numawise.host.discover import read_live  # noqa: PLC0415
+    from numawise.host.settings import read_settings  # noqa: PLC0415
+    from numawise.render.verify import job_data, together  # noqa: PLC0415
+    from numawise.results.plain import API_VERSION  # noqa: PLC0415
+
     if measuring and subject is None:
         raise InputError("measures one job", field="--measure", advice="name a hold or a process")
     hardware = read_live()
@@ -106,7 +93,7 @@ def command(context: click.Context, subject: str | None, measuring: bool, output
     return STATUS[aligned]
 
 
-def _checks(host: Host, subject: str | None) -> list[CheckedJob]:
+def _checks(host: "Host", subject: str | None) -> "list[CheckedJob]":
     if subject is None:
         return [host.check_hold(hold) for hold in host.holds]
     hold = host.find(subject)
@@ -118,13 +105,19 @@ def _checks(host: Host, subject: str | None) -> list[CheckedJob]:
     raise InputError(f"{subject!r} is neither a hold nor a process number", advice=f"there are {known}")
 
 
-def _measure(host: Host, check: CheckedJob) -> Measured | None:
+def _measure(host: "Host", check: "CheckedJob") -> "Measured | None":
+    from numawise.apps.verify.measure import measure  # noqa: PLC0415
+    from numawise.host.placed import read_free  # noqa: PLC0415
+
     if not check.verdict.cpus:
         return None
     return measure(host.hardware, check, read_free(host.root, (node.id for node in host.hardware.numa)))
 
 
-def _figures(measured: Measured, context: click.Context) -> None:
+def _figures(measured: "Measured", context: click.Context) -> None:
+    from numawise.apps.verify.measure import COPY_COLUMNS, MEMORY_COLUMNS, copy_rows, memory_rows  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
+
     for title, columns, rows in (
         ("memory, by one core", MEMORY_COLUMNS, memory_rows(measured)),
         ("copies of pinned memory", COPY_COLUMNS, copy_rows(measured)),
@@ -136,9 +129,12 @@ def _figures(measured: Measured, context: click.Context) -> None:
         click.echo(f"\n{remark}")
 
 
-def _show(hardware: Hardware, check: CheckedJob, context: click.Context) -> None:
+def _show(hardware: "Hardware", check: "CheckedJob", context: click.Context) -> None:
+    from numawise.render.table import DIM, RED, table  # noqa: PLC0415
+    from numawise.render.verify import numa_table  # noqa: PLC0415
+
     verdict = check.verdict
-    click.secho(verdict.sentence, fg=STYLES[WORDS[verdict.aligned]])
+    click.secho(verdict.sentence, fg=VERDICTS[verdict.aligned])
     columns, rows = numa_table(verdict)
     if rows and len(hardware.numa) > 1:
         click.echo()
@@ -150,14 +146,18 @@ def _show(hardware: Hardware, check: CheckedJob, context: click.Context) -> None
     _findings(check)
 
 
-def _show_all(checks: Sequence[CheckedJob], overlaps: Sequence[str], context: click.Context) -> None:
+def _show_all(checks: "Sequence[CheckedJob]", overlaps: Sequence[str], context: click.Context) -> None:
+    from numawise.render.table import DIM, table  # noqa: PLC0415
+    from numawise.render.verify import HOLD_COLUMNS, WORDS, hold_row  # noqa: PLC0415
+
+    styles = {word: VERDICTS[aligned] for aligned, word in WORDS.items()}
     if not checks:
         click.echo("nothing is held on this host")
         return
     rows: list[list[tuple[str, str] | str]] = []
     for check in checks:
         row = hold_row(check)
-        rows.append([(cell, STYLES.get(cell, DIM)) if cell in (*STYLES, "-") else cell for cell in row])
+        rows.append([(cell, styles.get(cell, DIM)) if cell in (*styles, "-") else cell for cell in row])
     table(HOLD_COLUMNS, rows, sys.stdout, color=context.color)
     for overlap in overlaps:
         click.echo(f"\n{click.style('error', fg='red')}    {overlap}")
@@ -167,10 +167,12 @@ def _show_all(checks: Sequence[CheckedJob], overlaps: Sequence[str], context: cl
             _findings(check, blank=False)
 
 
-def _findings(check: CheckedJob, *, blank: bool = True) -> None:
+def _findings(check: "CheckedJob", *, blank: bool = True) -> None:
+    from numawise.render.verify import finding_lines  # noqa: PLC0415
+
     if check.verdict.findings and blank:
         click.echo()
     for severity, text in finding_lines(check.verdict.findings):
         word = severity.value if severity else ""
-        styled = click.style(f"{word:<{INDENT}}", fg=COLORS[severity]) if severity else " " * INDENT
+        styled = click.style(f"{word:<{INDENT}}", fg=COLORS[severity.value]) if severity else " " * INDENT
         click.echo(f"{styled}{text}")
