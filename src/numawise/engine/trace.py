@@ -1,4 +1,4 @@
-"""Why is data: the steps of a decision, told one by one to whoever asks.
+"""Why is data: the steps of a decision, reported one by one to whoever asks.
 
 Counterpart: none; the kubelet writes log lines at some of these points.
 

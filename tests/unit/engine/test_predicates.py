@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from numawise.codec.document import Document
-from numawise.codec.pod import decode_pods, pod_from
+from numawise.codec.pod import pod_from, pod_object
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.predicates import Insufficient, Sums, asked, fits
 from numawise.node.node import Node, boot
@@ -86,7 +86,7 @@ def test_what_the_runtime_class_adds_counts_too() -> None:
         },
     }
     assert asked(defaulted(pod_from(manifest))) == {"pods": 1, "cpu": 1250, "memory": 120 << 20}
-    (read,) = decode_pods(Document({"apiVersion": "v1", "kind": "Pod", **manifest}))
+    read = pod_object(Document({"apiVersion": "v1", "kind": "Pod", **manifest}).root)
     assert asked(defaulted(read))["cpu"] == 1250
 
 

@@ -1,5 +1,6 @@
 """Why is data: the steps that a decision tells, in order, and the defects it names."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from numawise.codec.checkpoint import CPU_FILE
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.hint import HintList
-from numawise.engine.topology.why import told as told_merge
+from numawise.engine.topology.why import merge_step as told_merge
 from numawise.engine.trace import (
     CHOSEN,
     DEFECTS,
@@ -32,6 +33,7 @@ from numawise.engine.trace import (
 from numawise.machine.model import Cpu
 from numawise.node.node import Node
 from numawise.request.model import PodRequest
+from numawise.rules.versions import behaviour_of
 from numawise.sets import format_ids, parse_ids
 from tests.unit.build import (
     GI,
@@ -281,6 +283,7 @@ def test_a_running_pod_is_refused_for_want_of_free_cores() -> None:
     wanted = pod("p", "c cpu=14 memory=1Gi")
     assert isinstance(node.admit(wanted), Admitted)
     again = kubelet(hardware, node.files.texts, **config)
+    again.rules = replace(again.rules, behaviour=behaviour_of((1, 36)))  # 1.37 looks first
     steps: list[Step] = []
     decision = again.admit(wanted, steps.append)
     assert isinstance(decision, Rejected)

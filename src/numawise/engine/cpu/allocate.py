@@ -5,7 +5,7 @@ Counterpart: ``Allocate`` and ``RemoveContainer`` of pkg/kubelet/cm/cpumanager/p
 
 Rules kept here:
 
-1. An affinity is a wish: what its NUMA nodes cannot give is taken from elsewhere.
+1. An affinity is a preference: what its NUMA nodes cannot give is taken from elsewhere.
 2. CPUs of an init container stay its own, and may be used again by later containers of the pod; this is
    forgotten when another pod is given exclusive CPUs, not when the pod goes.
 3. ``full-pcpus-only`` is checked first, even for a container that has its CPUs already.

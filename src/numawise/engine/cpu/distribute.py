@@ -24,7 +24,7 @@ from numawise.values import dataclass
 
 
 class NeverReturns(Exception):
-    """The kubelet would loop for ever here."""
+    """The kubelet never leaves the loop here."""
 
 
 @dataclass(slots=True)

@@ -53,7 +53,7 @@ def choose(
     allocated = devices.allocated.rows.get(resource, frozenset())
     taking = _Taking(container.name, resource, needed, admission.pick)
     if taking.take(devices.reusable.get(pod.uid, {}).get(resource, frozenset())):
-        return taking.told(note, aligned=False)
+        return taking.report(note, aligned=False)
     available = plugin.healthy - allocated - taking.taken
     missing = taking.needed
     if len(available) < missing:
@@ -69,13 +69,13 @@ def choose(
         answer = _preferred(plugin, near | taking.taken, taking.taken, count)
         if not taking.take(answer & near, sure=True):
             taking.take(near)
-        return taking.told(note, aligned=True)
+        return taking.report(note, aligned=True)
     if taking.take(near):
-        return taking.told(note, aligned=True)
+        return taking.report(note, aligned=True)
     answer = _preferred(plugin, available | taking.taken, taking.taken, count)
     for candidates, sure in ((answer & available, True), (far, False), (anywhere, False)):
         if taking.take(candidates, sure=sure):
-            return taking.told(note, aligned=False)
+            return taking.report(note, aligned=False)
     return Failure(
         f"unexpectedly allocated less resources than required. Requested: {count}, "
         f"Got: {count - taking.needed}"
@@ -128,8 +128,8 @@ class _Taking:
         self.needed -= len(chosen)
         return self.needed == 0
 
-    def told(self, note: Note, *, aligned: bool) -> frozenset[str]:
-        """The devices taken, after telling about them."""
+    def report(self, note: Note, *, aligned: bool) -> frozenset[str]:
+        """The devices taken, after a step about them."""
         if note is not ignore:
             parts: list[Sequence[str]] = [sorted(self.taken), sorted(self.fixed), sorted(self.open_to)]
             chosen, fixed, open_to = map(tuple, parts)

@@ -39,7 +39,7 @@ def nearby(_: int) -> int:
 
 
 def merge(every: int, families: Sequence[Family], distance: Distance = nearby) -> Merged:
-    """Merge the families of all resources that have a wish (an empty one: impossible)."""
+    """Merge the families of all resources that have a preference (an empty one: impossible)."""
     voters = [family for family in families if family.reach]
     tainted = len(voters) < len(families)
     if not voters:
@@ -195,15 +195,15 @@ def _is_shared(mask: int, voters: Sequence[Family]) -> bool:
 
 def _ways_to_cover(mask: int, voter: Family) -> Iterator[tuple[int, HintRule | None]]:
     """The voter's smallest hints that contain the mask, and its rule if that can contain it."""
-    told: Iterable[int]
+    hints: Iterable[int]
     if isinstance(voter, HintRule):
-        told = voter.extra_masks
+        hints = voter.extra_masks
         if voter.possible and not mask & ~voter.nodes:
             yield voter.nodes, voter
     else:
         assert isinstance(voter, HintList)
-        told = voter.masks
-    wider = sorted((hint for hint in told if not mask & ~hint), key=int.bit_count)
+        hints = voter.masks
+    wider = sorted((hint for hint in hints if not mask & ~hint), key=int.bit_count)
     smallest: list[int] = []
     for hint in wider:
         if not any(not less & ~hint for less in smallest):

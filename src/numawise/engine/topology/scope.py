@@ -18,7 +18,7 @@ from numawise.engine.hint import ANY, Family, Hint
 from numawise.engine.memory.manager import MemoryManager
 from numawise.engine.provider import Admission, Provider
 from numawise.engine.topology.policy import judge
-from numawise.engine.topology.why import blow_up, told
+from numawise.engine.topology.why import blow_up, merge_step
 from numawise.engine.trace import AllocationFailed, HintsFound, RoundBegan, ignore
 from numawise.request.model import ContainerRequest
 from numawise.rules.model import NONE, SINGLE
@@ -110,7 +110,9 @@ def _affinity(admission: Admission, container: ContainerRequest | None) -> Hint 
     hint, admitted = judge(machine, rules, list(voters.values()))
     if note is not ignore:
         nearest, early = rules.prefer_closest, not rules.behaviour.preferred_needs_equal_masks
-        note(told(machine.numa_bits, voters, name, hint, admitted=admitted, nearest=nearest, early=early))
+        note(
+            merge_step(machine.numa_bits, voters, name, hint, admitted=admitted, nearest=nearest, early=early)
+        )
         stall = blow_up(voters.values(), name, single=rules.topology_policy == SINGLE)
         if stall:
             note(stall)

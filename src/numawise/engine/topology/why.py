@@ -22,7 +22,7 @@ from numawise.engine.trace import (
 from numawise.sets import ids_of
 
 SHOWN = 64
-"""So many candidates are told at most."""
+"""So many candidates are reported at most."""
 PER_COMBINATION = 6.0 / 16.6e6
 """CPU seconds of the kubelet for one combination: measured, 8 NUMA nodes and three resources."""
 PER_MASK = 3.7 / (3 * 65535)
@@ -46,7 +46,7 @@ def blow_up(voters: Iterable[Family], container: str | None, *, single: bool) ->
     return TooManyCombinations(container, combinations, masks, seconds) if seconds >= NOTICEABLE else None
 
 
-def told(
+def merge_step(
     every: int,
     voters: Mapping[str, Family],
     container: str | None,
