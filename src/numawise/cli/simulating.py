@@ -61,33 +61,32 @@ def simulate_one(asked: Asked) -> int:
 
 def compare_configs(asked: Asked, other: str) -> int:
     """The same under two configurations."""
-    from numawise.apps.simulate import configs as versus  # noqa: PLC0415 - few ask for it
+    from numawise.compare.releases import compare_runs  # noqa: PLC0415
+    from numawise.render import comparison as words  # noqa: PLC0415 - few ask for it
 
     source = read_node(asked.named)
     second = replace(source, config_input=read_config(other))
     say_remarks(dict.fromkeys((*source.remarks, *second.remarks)))
     happening = _script(asked, source)
-    one = _run(asked, source, happening)
-    runs = (one, _run(asked, second, () if one.interrupted else happening))
-    names = _apart(source.configuration.name, other)
-    interrupted = any(each.interrupted for each in runs)
+    first = _run(asked, source, happening)
+    runs = (first, _run(asked, second, () if first.interrupted else happening))
+    compared = compare_runs(*runs, _apart(source.configuration.name, other))
     if asked.output != "text":
-        _write_data(asked, versus.comparison_data(*runs, names, source.machine))
+        _write_data(asked, words.config_comparison_data(compared, source.machine))
     else:
-        pods = versus.paired(*runs)
         with _Text(asked) as text:
-            if pods:
-                text.table(versus.columns(), versus.rows(pods, names))
-            text.notes(versus.notes(pods, names))
-            if any(each.fills for each in runs):
+            if compared.pods:
+                text.table(words.CONFIG_COLUMNS, words.config_rows(compared))
+            text.notes(words.config_notes(compared))
+            if any(run.fills for run in runs):
                 text.blank()
-            for name, each in zip(names, runs, strict=True):
-                for filled in each.fills:
+            for name, run in zip(compared.names, runs, strict=True):
+                for filled in run.fills:
                     lines = simulate_told.fill_lines(filled, source.machine)
                     text.lines([f"{name}: {lines[0]}", *lines[1:]])
-            if pods:
-                text.last(versus.summary(*runs, names))
-    return INTERRUPTED if interrupted else 1 if versus.differing(*runs) else 0
+            if compared.pods:
+                text.last(words.config_summary(compared))
+    return INTERRUPTED if any(run.interrupted for run in runs) else 0 if compared.same else 1
 
 
 def compare_releases(asked: Asked, releases: str) -> int:

@@ -22,6 +22,7 @@ from numawise.engine.trace import (
     TooManyCombinations,
 )
 from numawise.request.model import PodRequest
+from numawise.results.simulation import Simulated
 from numawise.sets import format_ids, ids_of
 
 SHOWN = 12
@@ -95,6 +96,15 @@ def container_data(
     if given and given.error:
         row["start_error"] = given.error
     return row
+
+
+def container_rows(one: Simulated) -> list[Data]:
+    """What each container has, as data."""
+    merges = [step for step in one.steps if isinstance(step, HintsMerged)]
+    return [
+        container_data(one.pod, container.name, one.decision, one.started, one.granted, merges)
+        for container in one.pod.containers
+    ]
 
 
 def hint_lines(steps: Sequence[Step]) -> list[str]:

@@ -35,7 +35,7 @@ NOT_SWITCHES = frozenset({"feature_gates", "given", "other"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Switch:
+class ReleaseDifference:
     """One thing that two releases do differently."""
 
     kind: str
@@ -59,31 +59,33 @@ class Pair:
         return next((old for new, old in self.counterparts if new is kubelet), self.old_config)
 
 
-def switches(pair: Pair) -> tuple[Switch, ...]:
+def switches(pair: Pair) -> tuple[ReleaseDifference, ...]:
     """Everything the two releases do differently, gates and fields first."""
     old, new = behaviour_of(pair.old), behaviour_of(pair.new)
     found = [
-        Switch("behaviour", way.name) for way in WAYS if getattr(old, way.name) != getattr(new, way.name)
+        ReleaseDifference("behaviour", way.name)
+        for way in WAYS
+        if getattr(old, way.name) != getattr(new, way.name)
     ]
     configs = [(pair.old_config, pair.new_config), *((old, new) for new, old in pair.counterparts)]
-    told: set[Switch] = set()
+    told: set[ReleaseDifference] = set()
     for old_raw, new_raw in configs:
         told.update(_gate_switches(pair, old_raw, new_raw))
         told.update(_field_switches(pair, old_raw, new_raw))
     return (*sorted(told), *found)
 
 
-def _gate_switches(pair: Pair, old_raw: Raw, new_raw: Raw) -> Iterable[Switch]:
+def _gate_switches(pair: Pair, old_raw: Raw, new_raw: Raw) -> Iterable[ReleaseDifference]:
     old, new = _gates(old_raw, pair.old), _gates(new_raw, pair.new)
-    return (Switch("gate", name) for name in MANAGER_GATES if old.get(name) != new.get(name))
+    return (ReleaseDifference("gate", name) for name in MANAGER_GATES if old.get(name) != new.get(name))
 
 
-def _field_switches(pair: Pair, old_raw: Raw, new_raw: Raw) -> Iterable[Switch]:
+def _field_switches(pair: Pair, old_raw: Raw, new_raw: Raw) -> Iterable[ReleaseDifference]:
     old, new = decode_kubelet_config(old_raw, pair.old), decode_kubelet_config(new_raw, pair.new)
     if isinstance(old, Refusal) or isinstance(new, Refusal):
         return ()
     names = [one.name for one in fields(KubeletConfig) if one.name not in NOT_SWITCHES]
-    return (Switch("field", name) for name in names if getattr(old, name) != getattr(new, name))
+    return (ReleaseDifference("field", name) for name in names if getattr(old, name) != getattr(new, name))
 
 
 def _gates(raw: Raw, version: Version) -> Mapping[str, bool]:
@@ -98,7 +100,7 @@ class Blend:
     """The newer release with some switches set back."""
 
     pair: Pair
-    back: frozenset[Switch]
+    back: frozenset[ReleaseDifference]
 
     def names(self, kind: str) -> list[str]:
         """The switches of one kind that are set back."""
@@ -131,22 +133,22 @@ class Search(Generic[Outcome]):
     """Looks for the switches that outcomes hang on; each blend is tried once."""
 
     def __init__(
-        self, pair: Pair, trial: Callable[[Blend], Outcome], known: Iterable[Switch] | None = None
+        self, pair: Pair, trial: Callable[[Blend], Outcome], known: Iterable[ReleaseDifference] | None = None
     ) -> None:
         self.pair = pair
         self.trial = trial
         self.every = frozenset(switches(pair) if known is None else known)
         self.order = tuple(sorted(self.every, key=lambda switch: (KINDS.index(switch.kind), switch.name)))
-        self.tried: dict[frozenset[Switch], Outcome] = {}
-        self.found: list[frozenset[Switch]] = []
+        self.tried: dict[frozenset[ReleaseDifference], Outcome] = {}
+        self.found: list[frozenset[ReleaseDifference]] = []
 
-    def outcome(self, back: frozenset[Switch]) -> Outcome:
+    def outcome(self, back: frozenset[ReleaseDifference]) -> Outcome:
         """What comes out with these switches set back."""
         if back not in self.tried:
             self.tried[back] = self.trial(Blend(self.pair, back))
         return self.tried[back]
 
-    def explain(self, as_before: Callable[[Outcome], bool]) -> tuple[Switch, ...]:
+    def explain(self, as_before: Callable[[Outcome], bool]) -> tuple[ReleaseDifference, ...]:
         """A smallest set of switches that bring the old outcome back; empty when none does."""
         start = next((one for one in self.found if as_before(self.outcome(one))), self.every)
         if not as_before(self.outcome(start)):
@@ -160,7 +162,7 @@ class Search(Generic[Outcome]):
         return tuple(sorted(left))
 
 
-def told(switch: Switch, pair: Pair) -> str:
+def told(switch: ReleaseDifference, pair: Pair) -> str:
     """A sentence about one switch: what is new, or gone."""
     old, new = shown(pair.old), shown(pair.new)
     if switch.kind == "behaviour":

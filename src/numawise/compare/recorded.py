@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from numawise.compare.attribution import Pair, Search
-from numawise.compare.releases import Reason, reason_of
+from numawise.compare.releases import reason_of
 from numawise.node.replay import replay
+from numawise.results.comparison import Reason
 from numawise.rules.versions import Version
 from numawise.values import dataclass
 

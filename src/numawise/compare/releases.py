@@ -11,27 +11,40 @@ Rules kept here:
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from numawise.codec.simulation import pod_data
-from numawise.compare.attribution import Pair, Raw, Search, Switch, json_name, told
-from numawise.engine.admit import Crashed
+from numawise.codec.simulation import container_rows, pod_data
+from numawise.compare.attribution import Pair, Raw, ReleaseDifference, Search, json_name, told
+from numawise.engine.admit import Crashed, Rejected
 from numawise.engine.state import NodeState
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, Tune, boot, simulate
+from numawise.node.node import Files, Tune, boot, lasting_containers, simulate
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawPod, defaulted
-from numawise.request.model import PodRequest, Role
-from numawise.results.simulation import Simulated
+from numawise.results.comparison import (
+    ADMITTED,
+    AFFINITY,
+    CPUS,
+    CRASHED,
+    DEVICES,
+    FORGOTTEN,
+    HINTS,
+    MEMORY,
+    REFUSED,
+    RESERVED,
+    START_ERROR,
+    STARTED,
+    STOPPED,
+    WORDS,
+    ConfigComparison,
+    PodPair,
+    Reason,
+    ReleaseChange,
+)
+from numawise.results.simulation import ScenarioRun, Simulated
 from numawise.rules.check import Refusal
 from numawise.rules.versions import Version
 from numawise.sets import format_ids
 from numawise.values import dataclass, field, replace
 
-REFUSED, ADMITTED, CRASHED = "refused", "admitted", "crashed"
-CPUS, MEMORY, DEVICES, START_ERROR = "cpus", "memory", "devices", "start-error"
-RESERVED, STOPPED, STARTED, FORGOTTEN = "reserved-cpus", "does-not-start", "starts-again", "forgotten-file"
-AFFINITY, WORDS, HINTS = "affinity", "words", "hints"
-MINOR = frozenset({AFFINITY, WORDS, HINTS})
-"""Changes that no grant hangs on."""
 GRANTS = (CPUS, MEMORY, DEVICES, START_ERROR, AFFINITY)
 NOT_REACHED = "not reached"
 """The verdict on a pod after one that crashed the kubelet."""
@@ -76,33 +89,7 @@ class Run:
     pods: tuple[Facts, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """What a change hangs on."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Something that is otherwise in the newer release."""
-
-    kind: str
-    before: str
-    after: str
-    pod: str = ""
-    """Namespace and name; '' for the kubelet as a whole."""
-    uid: str = ""
-    reasons: tuple[Reason, ...] = ()
-
-    @property
-    def minor(self) -> bool:
-        """True when nobody gets anything else."""
-        return self.kind in MINOR
-
-
-def compare(case: Case, pair: Pair, *, explain: bool = True) -> tuple[Change, ...]:
+def compare(case: Case, pair: Pair, *, explain: bool = True) -> tuple[ReleaseChange, ...]:
     """What changes from the older release to the newer one."""
     before, after = run(case, pair.old_config, pair.old), run(case, pair.new_config, pair.new)
     search: Search[Run] = Search(pair, lambda blend: run(case, pair.new_config, pair.new, blend))
@@ -113,13 +100,13 @@ def compare(case: Case, pair: Pair, *, explain: bool = True) -> tuple[Change, ..
     return tuple(found)
 
 
-def _reasons(search: Search[Run], change: Change, before: Run) -> tuple[Reason, ...]:
+def _reasons(search: Search[Run], change: ReleaseChange, before: Run) -> tuple[Reason, ...]:
     expected = _fact(before, change)
     switches = search.explain(lambda outcome: _fact(outcome, change) == expected)
     return tuple(reason_of(switch, search.pair) for switch in switches)
 
 
-def reason_of(switch: Switch, pair: Pair) -> Reason:
+def reason_of(switch: ReleaseDifference, pair: Pair) -> Reason:
     """A switch as a reason."""
     if switch.kind == "behaviour":
         return Reason(switch.name, told(switch, pair))
@@ -127,7 +114,7 @@ def reason_of(switch: Switch, pair: Pair) -> Reason:
     return Reason(f"{switch.kind} {name}", told(switch, pair))
 
 
-def _fact(outcome: Run, change: Change) -> object:
+def _fact(outcome: Run, change: ReleaseChange) -> object:
     """The part of an outcome that a change is about."""
     if not change.uid:
         return (outcome.refusal is None, outcome.reserved if change.kind == RESERVED else outcome.forgotten)
@@ -155,10 +142,10 @@ def run(case: Case, kubelet: Raw, version: Version, tune: Tune | None = None) ->
     if before is not None:  # pods that only the files know are running, too
         unknown = dict.fromkeys(sorted(node.state.departed))
         node.state = replace(node.state, active={**unknown, **before.active}, departed=frozenset())
-    outcomes = simulate(node, [_request(node, raw[uid]) for uid in running], start=False)
+    outcomes = simulate(node, [node.requested(raw[uid]) for uid in running], start=False)
     if not any(isinstance(one.decision, Crashed) for one in outcomes):
         node.sources_ready()
-        new = [_request(node, pod) for uid, pod in raw.items() if uid not in running]
+        new = [node.requested(pod) for uid, pod in raw.items() if uid not in running]
         outcomes += simulate(node, new)
     return Run(
         reserved=format_ids(node.rules.reserved_cpus),
@@ -167,21 +154,11 @@ def run(case: Case, kubelet: Raw, version: Version, tune: Tune | None = None) ->
     )
 
 
-def _request(node: Node, pod: RawPod) -> PodRequest:
-    return defaulted(pod, pod_level=node.rules.pod_level_resources, sidecars=node.rules.sidecars)
-
-
 def _running(case: Case) -> NodeState:
     """The state of a kubelet that went down while its pods ran on, as far as files and manifests tell."""
     recorded = "".join(case.files.values())
     known = {pod.uid: defaulted(pod) for pod in case.pods if f'"{pod.uid}"' in recorded}
-    going_on = {
-        (uid, container.name)
-        for uid, pod in known.items()
-        for container in pod.containers
-        if container.role is not Role.INIT
-    }
-    return NodeState(active=dict(known), running=frozenset(going_on))
+    return NodeState(active=dict(known), running=lasting_containers(known.values()))
 
 
 def _facts(pods: Sequence[RawPod], outcomes: Iterable[Simulated]) -> Iterable[Facts]:
@@ -223,61 +200,97 @@ def _grants(one: Simulated, rows: Iterable[Mapping[str, Any]]) -> dict[str, dict
     return found
 
 
-def differences(before: Run, after: Run) -> Iterable[Change]:
+def differences(before: Run, after: Run) -> Iterable[ReleaseChange]:
     """What is otherwise, without the reasons."""
     if before.refusal or after.refusal:
         if not before.refusal and after.refusal:
-            yield Change(STOPPED, "starts", _refusal_told(after.refusal))
+            yield ReleaseChange(STOPPED, "starts", _refusal_text(after.refusal))
         elif before.refusal and not after.refusal:
-            yield Change(STARTED, _refusal_told(before.refusal), "starts")
+            yield ReleaseChange(STARTED, _refusal_text(before.refusal), "starts")
         elif before.refusal != after.refusal and before.refusal and after.refusal:
-            yield Change(WORDS, _refusal_told(before.refusal), _refusal_told(after.refusal))
+            yield ReleaseChange(WORDS, _refusal_text(before.refusal), _refusal_text(after.refusal))
         return
     if before.reserved != after.reserved:
-        yield Change(RESERVED, before.reserved, after.reserved)
+        yield ReleaseChange(RESERVED, before.reserved, after.reserved)
     if before.forgotten != after.forgotten:
-        yield Change(FORGOTTEN, before.forgotten or "read", after.forgotten or "read")
+        yield ReleaseChange(FORGOTTEN, before.forgotten or "read", after.forgotten or "read")
     for old, new in zip(before.pods, after.pods, strict=True):
         yield from _pod_differences(old, new)
 
 
-def _pod_differences(old: Facts, new: Facts) -> Iterable[Change]:
+def _pod_differences(old: Facts, new: Facts) -> Iterable[ReleaseChange]:
     if old.verdict != new.verdict:
         kind = {"admitted": ADMITTED, "rejected": REFUSED}.get(new.verdict, CRASHED)
-        yield Change(kind, _verdict_told(old), _verdict_told(new), old.pod, old.uid)
+        yield ReleaseChange(kind, _verdict_text(old), _verdict_text(new), old.pod, old.uid)
         return
     quiet = True
     for kind in GRANTS:
         one, other = old.grants.get(kind), new.grants.get(kind)
         if one != other and (quiet or kind != AFFINITY):  # another grant tells of another affinity
             quiet = False
-            yield Change(kind, _grant_told(one), _grant_told(other), old.pod, old.uid)
+            yield ReleaseChange(kind, _grant_text(one), _grant_text(other), old.pod, old.uid)
     if old.words != new.words:
         quiet = False
-        yield Change(WORDS, old.words, new.words, old.pod, old.uid)
+        yield ReleaseChange(WORDS, old.words, new.words, old.pod, old.uid)
     if quiet and old.hints != new.hints:
-        yield Change(HINTS, "", "", old.pod, old.uid)
+        yield ReleaseChange(HINTS, "", "", old.pod, old.uid)
 
 
-def _refusal_told(refusal: Refusal) -> str:
+def _refusal_text(refusal: Refusal) -> str:
     return f"does not start ({refusal.stage}): {refusal.message}"
 
 
-def _verdict_told(facts: Facts) -> str:
+def _verdict_text(facts: Facts) -> str:
     return f"{facts.verdict} ({facts.words})" if facts.words else facts.verdict
 
 
-def _grant_told(grants: object) -> str:
+def _grant_text(grants: object) -> str:
     """``app 2-4, helper 5``."""
     if not isinstance(grants, Mapping) or not grants:
         return "none"
-    return "; ".join(f"{container} {_value_told(value)}" for container, value in grants.items())
+    return "; ".join(f"{container} {_value_text(value)}" for container, value in grants.items())
 
 
-def _value_told(value: object) -> str:
+def _value_text(value: object) -> str:
     if not isinstance(value, Mapping):
         return str(value)
     if "preferred" in value:
         numa = "any" if value["numa"] is None else ",".join(map(str, value["numa"]))
         return f"{numa} {'preferred' if value['preferred'] else 'not preferred'}"
     return " ".join(f"{name}={','.join(ids)}" for name, ids in sorted(value.items()))
+
+
+# --------------------------------------------------------------------------------------------------
+# The same scenario under two configurations, side by side.
+#
+# 1. Both get the same machine, state files, release and steps.
+# 2. Two outcomes of a pod differ when its verdict or anything a container has of its own is otherwise;
+#    the way it was decided (hints, affinity) and the CPUs of the shared pool do not count.
+
+
+def compare_runs(first: ScenarioRun, second: ScenarioRun, names: tuple[str, str]) -> ConfigComparison:
+    """Every pod with both outcomes, in the order they came."""
+    ours = {pod.pod.uid: pod for pod in first.pods}
+    theirs = {pod.pod.uid: pod for pod in second.pods}
+    pairs = []
+    for uid in dict.fromkeys((*ours, *theirs)):
+        one, other = ours.get(uid), theirs.get(uid)
+        known = one or other
+        assert known is not None
+        pairs.append(PodPair(uid, known.pod.name, one, other, differs=_outcome(one) != _outcome(other)))
+    return ConfigComparison(names, (first, second), tuple(pairs))
+
+
+def _outcome(pod: Simulated | None) -> object:
+    """What counts of an outcome (rule 2)."""
+    if pod is None:
+        return None
+    decision = pod.decision
+    if isinstance(decision, Rejected):
+        return (decision.reason, decision.message)
+    if isinstance(decision, Crashed):
+        return decision.message
+    return [
+        (row["cpus"] if row["exclusive"] else "", row["memory"], row["devices"], row.get("start_error"))
+        for row in container_rows(pod)
+    ]

@@ -24,52 +24,24 @@ from numawise.codec.checkpoint import (
 from numawise.codec.kubelet.config import decode_kubelet_config, unknown_fields
 from numawise.codec.kubelet.fields import field_since
 from numawise.compare.attribution import Blend, Pair, Raw, Search, json_name, switches, told
-from numawise.compare.releases import STOPPED, Case, Change, Reason, compare, reason_of, run
+from numawise.compare.releases import Case, compare, reason_of, run
 from numawise.engine.start import MANAGER_GATES, build
 from numawise.machine.model import Machine
 from numawise.node.node import Tune
 from numawise.request.defaults import RawPod
+from numawise.results.comparison import STOPPED, Reason, UpgradeEffect, UpgradeReport
 from numawise.rules.check import Refusal, check
 from numawise.rules.gates import Gate, gates_of, resolve_gates
 from numawise.rules.model import Rules
 from numawise.rules.versions import NEWEST, OLDEST, Version, behaviour_of, shown
 from numawise.sets import CpuSet
-from numawise.values import dataclass, replace
+from numawise.values import replace
 
 GATE_UNKNOWN, GATE_LOCKED, GATE_NEEDS = "gate-unknown", "gate-locked", "gate-needs"
 GATE_DEFAULT = "gate-default"
 FIELD_UNKNOWN, FIELD_NEW, FIELD_GONE = "field-unknown", "field-new", "field-gone"
 STATE_FILE, RESTART = "state-file", "restart-refused"
 RELEASES = tuple((1, minor) for minor in range(OLDEST[1], NEWEST[1] + 1))
-
-
-@dataclass(frozen=True, slots=True)
-class UpgradeEffect:
-    """Something about the configuration, a state file or a running pod."""
-
-    kind: str
-    name: str
-    """The gate, field, file or pod."""
-    text: str
-    stops: bool = False
-    """The newer kubelet does not start because of it, and the older one did."""
-    reasons: tuple[Reason, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What an upgrade changes."""
-
-    old: Version
-    new: Version
-    pods: int
-    findings: tuple[UpgradeEffect, ...] = ()
-    changes: tuple[Change, ...] = ()
-
-    @property
-    def matters(self) -> bool:
-        """True when something stops the kubelet, or somebody gets something else."""
-        return any(one.stops for one in self.findings) or any(not one.minor for one in self.changes)
 
 
 def upgrade(
@@ -79,7 +51,7 @@ def upgrade(
     pods: Sequence[RawPod],
     old: Version,
     new: Version,
-) -> Report:
+) -> UpgradeReport:
     """What becomes of a node when its kubelet goes from one release to another."""
     pair = Pair(old, new, config, config)
     case = Case(machine, files, tuple(pods), restart=True)
@@ -89,7 +61,7 @@ def upgrade(
         replace(change, reasons=stopping) if change.kind == STOPPED and not change.reasons else change
         for change in compare(case, pair)
     )
-    return Report(old, new, len(pods), (*findings, *_restarts(case, pair)), changes)
+    return UpgradeReport(old, new, len(pods), (*findings, *_restarts(case, pair)), changes)
 
 
 # --- gates ------------------------------------------------------------------------------------

@@ -1,10 +1,13 @@
-"""Comparisons of releases and upgrade reports in words: rows of a table, lines of text, plain data."""
+"""Comparisons of two releases or two configurations in words: rows of a table, notes, plain data."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from numawise.compare.releases import (
+from numawise.machine.model import Machine
+from numawise.render.simulation import COLUMNS, Row, filled_data, pod_notes, pod_rows, whole_data
+from numawise.render.table import DIM, YELLOW
+from numawise.results.comparison import (
     ADMITTED,
     CPUS,
     CRASHED,
@@ -18,11 +21,13 @@ from numawise.compare.releases import (
     STARTED,
     STOPPED,
     WORDS,
-    Change,
+    ConfigComparison,
+    PodPair,
     Reason,
+    ReleaseChange,
 )
-from numawise.compare.upgrade import Report, UpgradeEffect
 from numawise.results.plain import API_VERSION
+from numawise.results.simulation import Simulated
 from numawise.rules.versions import Version, shown
 
 KINDS = {
@@ -47,7 +52,7 @@ def change_columns(old: Version, new: Version) -> tuple[str, ...]:
     return ("POD", "CHANGE", shown(old), shown(new))
 
 
-def change_rows(changes: Iterable[Change]) -> list[list[str]]:
+def change_rows(changes: Iterable[ReleaseChange]) -> list[list[str]]:
     """One row a change; hints without consequence have none."""
     return [
         [one.pod.removeprefix("default/") or KUBELET, KINDS.get(one.kind, one.kind), one.before, one.after]
@@ -56,7 +61,7 @@ def change_rows(changes: Iterable[Change]) -> list[list[str]]:
     ]
 
 
-def change_notes(changes: Sequence[Change]) -> list[str]:
+def change_notes(changes: Sequence[ReleaseChange]) -> list[str]:
     """Why each changed, and which have other hints without consequence."""
     notes = []
     for one in changes:
@@ -75,7 +80,7 @@ def _reason_lines(reasons: Iterable[Reason]) -> Iterator[str]:
     return (f"{reason.name}: {reason.text}" for reason in reasons)
 
 
-def summary(changes: Sequence[Change], pods: int, old: Version, new: Version) -> str:
+def summary(changes: Sequence[ReleaseChange], pods: int, old: Version, new: Version) -> str:
     """``2 of 5 pods change from 1.34 to 1.36 (1 refused, 1 other CPUs)``."""
     counted = [one for one in changes if not one.minor]
     changed = {one.uid for one in counted if one.uid}
@@ -87,30 +92,7 @@ def summary(changes: Sequence[Change], pods: int, old: Version, new: Version) ->
     return f"{len(changed)} of {pods} pods change {where}{told}"
 
 
-def finding_lines(findings: Iterable[UpgradeEffect]) -> list[str]:
-    """One line a finding, what stops the kubelet first."""
-    lines = []
-    for one in sorted(findings, key=lambda finding: not finding.stops):
-        mark = "stops the kubelet: " if one.stops else ""
-        lines.append(f"{mark}{one.name} {one.text}")
-        lines += [f"    {line}" for line in _reason_lines(one.reasons)]
-    return lines
-
-
-def report_lines(report: Report) -> list[str]:
-    """An upgrade report as text."""
-    lines = finding_lines(report.findings)
-    for change, row in zip(
-        (one for one in report.changes if one.kind != HINTS), change_rows(report.changes), strict=True
-    ):
-        pod, what, before, after = row
-        lines.append(f"{pod}: {what}: {before} → {after}")
-        lines += [f"    {line}" for line in _reason_lines(change.reasons)]
-    quiet = [note for note in change_notes(report.changes) if note.startswith("other hints")]
-    return [*lines, *quiet, summary(report.changes, report.pods, report.old, report.new)]
-
-
-def change_data(change: Change) -> dict[str, Any]:
+def change_data(change: ReleaseChange) -> dict[str, Any]:
     """One change as plain data."""
     found: dict[str, Any] = {"kind": change.kind, "minor": change.minor}
     if change.uid:
@@ -123,7 +105,7 @@ def change_data(change: Change) -> dict[str, Any]:
 
 
 def comparison_data(
-    changes: Sequence[Change], pods: int, old: Version, new: Version, remarks: Sequence[str] = ()
+    changes: Sequence[ReleaseChange], pods: int, old: Version, new: Version, remarks: Sequence[str] = ()
 ) -> dict[str, Any]:
     """A comparison of two releases as plain data."""
     return {
@@ -137,17 +119,74 @@ def comparison_data(
     }
 
 
-def report_data(report: Report, remarks: Sequence[str] = ()) -> dict[str, Any]:
-    """An upgrade report as plain data."""
-    findings = [
-        {
-            "kind": one.kind,
-            "name": one.name,
-            "text": one.text,
-            "stops": one.stops,
-            "reasons": [{"name": reason.name, "text": reason.text} for reason in one.reasons],
-        }
-        for one in report.findings
-    ]
-    compared = comparison_data(report.changes, report.pods, report.old, report.new, remarks)
-    return {**compared, "kind": "Upgrade", "matters": report.matters, "findings": findings}
+# --- two configurations -----------------------------------------------------------------------
+
+BOTH, MARK, NOT_REACHED = "both", "*", "not reached"
+CONFIG_COLUMNS = ("", COLUMNS[0], COLUMNS[1], "UNDER", *COLUMNS[2:])
+
+
+def config_rows(comparison: ConfigComparison) -> list[Row]:
+    """One row for what is the same, two marked ones for what is not."""
+    rows: list[Row] = []
+    for pod in comparison.pods:
+        if not pod.differs and pod.first is not None:
+            rows += [["", *row[:2], (BOTH, DIM), *row[2:]] for row in pod_rows(pod.first)]
+            continue
+        for outcome, name in _outcomes(pod, comparison):
+            if outcome is None:
+                rows.append([(MARK, YELLOW), pod.name, "-", name, NOT_REACHED, *["-"] * 5])
+            else:
+                rows += [[(MARK, YELLOW), *row[:2], name, *row[2:]] for row in pod_rows(outcome)]
+    return rows
+
+
+def _outcomes(pod: PodPair, comparison: ConfigComparison) -> Iterator[tuple[Simulated | None, str]]:
+    return zip((pod.first, pod.second), comparison.names, strict=True)
+
+
+def config_notes(comparison: ConfigComparison) -> list[str]:
+    """Why pods were refused that the other configuration lets in, or refuses otherwise."""
+    notes = []
+    for pod in comparison.pods:
+        for outcome, name in _outcomes(pod, comparison):
+            if outcome is not None and pod.differs:
+                notes += [line if line.startswith(" ") else f"{name}: {line}" for line in pod_notes(outcome)]
+    return notes
+
+
+def config_summary(comparison: ConfigComparison) -> str:
+    """``2 of 6 pods differ: kubelet.yaml admits 4, other.yaml 6``."""
+    (first, second), names, count = comparison.runs, comparison.names, comparison.differing
+    admits = f"{names[0]} admits {first.admitted} of {first.total}, {names[1]} {second.admitted}"
+    if not count:
+        return f"no pod differs: {admits}"
+    return f"{count} of {len(comparison.pods)} pods {'differs' if count == 1 else 'differ'}: {admits}"
+
+
+def config_comparison_data(comparison: ConfigComparison, machine: Machine) -> dict[str, Any]:
+    """Both as plain data."""
+    runs = comparison.runs
+    data: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "ConfigComparison",
+        "kubernetes": shown(runs[0].version),
+        "configs": list(comparison.names),
+        "admitted": [run.admitted for run in runs],
+        "rejected": [run.total - run.admitted for run in runs],
+        "lost": [run.lost for run in runs],
+        "differing": comparison.differing,
+        "pods": [
+            {
+                "name": pod.name,
+                "uid": pod.uid,
+                "differs": pod.differs,
+                "outcomes": [whole_data(outcome) if outcome else None for outcome in (pod.first, pod.second)],
+            }
+            for pod in comparison.pods
+        ],
+    }
+    if any(run.fills for run in runs):
+        data["filled"] = [[filled_data(filled, machine) for filled in run.fills] for run in runs]
+    if any(run.interrupted for run in runs):
+        data["interrupted"] = True
+    return data

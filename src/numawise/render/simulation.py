@@ -3,10 +3,9 @@
 from collections import Counter
 from typing import Any
 
-from numawise.codec.simulation import container_data, findings, hint_lines, pod_data
+from numawise.codec.simulation import container_rows, findings, hint_lines, pod_data
 from numawise.codec.steps import duration_text
 from numawise.engine.admit import Admitted, Crashed, Rejected
-from numawise.engine.trace import HintsMerged
 from numawise.machine.model import Machine
 from numawise.render.table import DIM, GREEN, RED, YELLOW
 from numawise.render.words import counted
@@ -106,15 +105,6 @@ def _short(name: str) -> str:
 def pod_rows(one: Simulated, word: str = "") -> list[Row]:
     """A row for each container of a pod; ``word``: another one for the verdict."""
     return [_cells(one.pod.name, row, word) for row in container_rows(one)]
-
-
-def container_rows(one: Simulated) -> list[Data]:
-    """What each container has, as data."""
-    merges = [step for step in one.steps if isinstance(step, HintsMerged)]
-    return [
-        container_data(one.pod, container.name, one.decision, one.started, one.granted, merges)
-        for container in one.pod.containers
-    ]
 
 
 def _cells(pod: str, container: Data, word: str = "") -> Row:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from numawise.compare.attribution import Blend, Pair, Search, Switch, json_name, switches, told
+from numawise.compare.attribution import Blend, Pair, ReleaseDifference, Search, json_name, switches, told
 from numawise.compare.releases import Case, compare, run
 from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
@@ -153,7 +153,7 @@ def test_everything_set_back_is_the_old_release() -> None:
 def test_a_smallest_set_is_found() -> None:
     """An outcome that needs two switches together, and one that either of two brings about."""
     pair = Pair((1, 36), (1, 36), {}, {})
-    a, b, c = (Switch("behaviour", name) for name in "abc")
+    a, b, c = (ReleaseDifference("behaviour", name) for name in "abc")
     both: Search[bool] = Search(pair, lambda blend: {a, c} <= blend.back, (a, b, c))
     assert both.explain(bool) == (a, c)
     either: Search[bool] = Search(pair, lambda blend: bool({a, c} & blend.back), (a, b, c))
@@ -163,21 +163,21 @@ def test_a_smallest_set_is_found() -> None:
 
 
 @pytest.mark.parametrize(("switch", "text"), [
-    (Switch("behaviour", "device_hints_over_hosting_nodes"),
+    (ReleaseDifference("behaviour", "device_hints_over_hosting_nodes"),
      "Device hints range over the NUMA nodes that have such devices, not over all. (since 1.36)"),
-    (Switch("behaviour", "smt_check_before_record"),
+    (ReleaseDifference("behaviour", "smt_check_before_record"),
      "Not in 1.37: `full-pcpus-only` is checked before it is checked whether the container already has its CPUs. (until 1.36)"),
-    (Switch("gate", "PodLevelResources"),
+    (ReleaseDifference("gate", "PodLevelResources"),
      "Gate PodLevelResources is not there in 1.31, on by default in 1.37."),
-    (Switch("field", "eviction_hard"),
+    (ReleaseDifference("field", "eviction_hard"),
      "Field evictionHard has another default or meaning."),
 ])  # fmt: skip
-def test_switches_in_words(switch: Switch, text: str) -> None:
+def test_switches_in_words(switch: ReleaseDifference, text: str) -> None:
     assert told(switch, Pair((1, 31), (1, 37), {}, {})) == text
 
 
 def test_fields_in_words() -> None:
     assert json_name("reserved_system_cpus") == "reservedSystemCPUs"
-    assert told(Switch("field", "memory_manager_policy"), Pair((1, 20), (1, 22), {}, {})) == (
+    assert told(ReleaseDifference("field", "memory_manager_policy"), Pair((1, 20), (1, 22), {}, {})) == (
         "Field memoryManagerPolicy is read since 1.21."
     )

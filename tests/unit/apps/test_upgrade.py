@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
-from numawise.compare.upgrade import Report, upgrade
+from numawise.compare.upgrade import upgrade
 from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
-from numawise.render.comparison import finding_lines, report_data, report_lines, summary
+from numawise.render.comparison import change_notes, change_rows, summary
 from numawise.request.defaults import RawPod, defaulted
+from numawise.results.comparison import UpgradeReport
 from numawise.rules.versions import Version
 from tests.unit.apps.test_compare import FULL, MEMORY, RESTRICTED, raw
 from tests.unit.build import GI, GPU, STATIC, T3, machine, three_gpu_server
@@ -38,11 +39,11 @@ def report(
     *pods: RawPod,
     files: dict[str, str] | None = None,
     hardware: Machine = SERVER,
-) -> Report:
+) -> UpgradeReport:
     return upgrade(config, hardware, files or {}, pods, old, new)
 
 
-def findings(found: Report) -> list[tuple[str, str, bool]]:
+def findings(found: UpgradeReport) -> list[tuple[str, str, bool]]:
     return [(one.kind, one.name, one.stops) for one in found.findings]
 
 
@@ -191,40 +192,23 @@ def test_words() -> None:
     found = report(
         {**RESTRICTED, "cpuManagerPolicyy": "x"}, (1, 23), (1, 24), wanted, hardware=three_gpu_server()
     )
-    reason = "A merged hint is preferred only when all masks agree, and its width is judged by the resource that needs most NUMA nodes."
-    assert report_lines(found) == [
-        "cpuManagerPolicyy is passed over by both; remove it",
-        "q: refused: admitted → rejected (TopologyAffinityError: Resources cannot be allocated with Topology locality)",
-        f"    preferred_needs_equal_masks: {reason} (since 1.24)",
-        "1 of 1 pods change from 1.23 to 1.24 (1 refused)",
+    reason = (
+        "A merged hint is preferred only when all masks agree, and its width is judged by the resource that "
+        "needs most NUMA nodes."
+    )
+    assert [(one.name, one.text) for one in found.findings] == [
+        ("cpuManagerPolicyy", "is passed over by both; remove it")
     ]
+    refused = "rejected (TopologyAffinityError: Resources cannot be allocated with Topology locality)"
+    assert change_rows(found.changes) == [["q", "refused", "admitted", refused]]
+    assert change_notes(found.changes) == [
+        f"q: refused, because of preferred_needs_equal_masks: {reason} (since 1.24)"
+    ]
+    assert summary(found.changes, 1, (1, 23), (1, 24)) == "1 of 1 pods change from 1.23 to 1.24 (1 refused)"
     quiet = report(STATIC, (1, 34), (1, 35), wanted, hardware=three_gpu_server())
-    assert report_lines(quiet) == ["nothing changes for 1 pods from 1.34 to 1.35"]
+    assert summary(quiet.changes, 1, (1, 34), (1, 35)) == "nothing changes for 1 pods from 1.34 to 1.35"
     stopped = report(gates(NoSuchGate=True, MemoryManager=True), (1, 35), (1, 36))
-    assert finding_lines(stopped.findings)[0].startswith(
-        "stops the kubelet: MemoryManager is unknown to 1.36"
-    )
+    stopping = [(one.name, one.text) for one in stopped.findings if one.stops]
+    assert stopping[0][0] == "MemoryManager"
+    assert stopping[0][1].startswith("is unknown to 1.36")
     assert summary((), 3, (1, 34), (1, 35)) == "nothing changes for 3 pods from 1.34 to 1.35"
-
-
-def test_data() -> None:
-    wanted = raw("q", f"c cpu=3 memory=1Gi {GPU}=3")
-    found = report(RESTRICTED, (1, 23), (1, 24), wanted, hardware=three_gpu_server())
-    data = json.loads(json.dumps(report_data(found, ["a remark"])))
-    assert {key: data[key] for key in ("kind", "from", "to", "pods", "matters", "remarks")} == {
-        "kind": "Upgrade",
-        "from": "1.23",
-        "to": "1.24",
-        "pods": 1,
-        "matters": True,
-        "remarks": ["a remark"],
-    }
-    (change,) = data["changes"]
-    assert (change["kind"], change["pod"], change["uid"], change["minor"]) == (
-        "refused",
-        "default/q",
-        "q",
-        False,
-    )
-    assert change["reasons"][0]["name"] == "preferred_needs_equal_masks"
-    assert data["findings"] == []

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from numawise.apps.check.context import Context
 from numawise.codec.checkpoint import DEVICE_FILE
-from numawise.compare.releases import STOPPED, Change
 from numawise.compare.upgrade import (
     FIELD_UNKNOWN,
     GATE_DEFAULT,
@@ -17,6 +16,7 @@ from numawise.compare.upgrade import (
     upgrade,
 )
 from numawise.inputs.pods import PodSource
+from numawise.results.comparison import STOPPED, ReleaseChange, UpgradeEffect
 from numawise.results.finding import Finding, Place, found
 from numawise.rules.versions import Version, shown
 
@@ -59,7 +59,7 @@ def _told(context: Context, told: UpgradeEffect, way: str) -> Finding:
     return found("NW602", place(told.name.split(".")[0].split("[")[0]), message)
 
 
-def _changed(context: Context, pods: Sequence[PodSource], change: Change, way: str) -> Finding:
+def _changed(context: Context, pods: Sequence[PodSource], change: ReleaseChange, way: str) -> Finding:
     """A pod that fares otherwise, or a kubelet that does."""
     why = "; ".join(reason.text for reason in change.reasons)
     who = f"{change.pod}: " if change.pod else ""
