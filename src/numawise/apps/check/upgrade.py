@@ -12,7 +12,6 @@ from numawise.compare.upgrade import (
     GATE_UNKNOWN,
     RESTART,
     STATE_FILE,
-    UpgradeEffect,
     upgrade,
 )
 from numawise.inputs.pods import PodSource
