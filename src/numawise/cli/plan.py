@@ -177,8 +177,7 @@ def switch(
     PODS are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates, such as
     those of Ray, Kubeflow and Volcano, or names of pods of the bundle; - reads standard input.
     """
-    from numawise.apps.plan.switch import switch_script  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.plan.switch_sources import load_switch  # noqa: PLC0415
+    from numawise.apps.plan.switch import load_switch, switch_script  # noqa: PLC0415 - keeps --help quick
     from numawise.codec.bundle.archive import is_bundle  # noqa: PLC0415
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
     from numawise.render.plan import switch_plan_data  # noqa: PLC0415
@@ -288,7 +287,7 @@ def pod(
     any, a new pod is made of the flags.
     What was changed, why, and what came of a trial on the machine stands in comments.
     """
-    from numawise.apps.plan.pod_sources import PodFlags, load_pod_plan  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.plan.pod import PodFlags, load_pod_plan  # noqa: PLC0415 - keeps --help quick
     from numawise.codec.output import to_json  # noqa: PLC0415
     from numawise.render.plan import pod_plan_data, pod_plan_text  # noqa: PLC0415
 

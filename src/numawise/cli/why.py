@@ -116,8 +116,7 @@ def command(
         raise InputError("--pod, --since and --all go with --log", advice="name the log with --log FILE")
     if hints:
         _only_hints(spec, *nodes, *pods)
-        from numawise.apps.why.nodes import Explained  # noqa: PLC0415
-        from numawise.apps.why.pasted import explain_pasted  # noqa: PLC0415
+        from numawise.apps.why.nodes import Explained, explain_pasted  # noqa: PLC0415
         from numawise.inputs.spec import read_release  # noqa: PLC0415
 
         if policy is None:
@@ -168,8 +167,6 @@ def _explained(spec: "NodeSpec", pods: Sequence[str], nodes: Sequence[str], acce
         if missing:
             advice = "give --machine, --kubelet-config and pods, or --bundle, or --policy and --hints"
             raise InputError("is missing", field=missing, advice=advice)
-    elif spec.state:
-        raise InputError("--state and --bundle exclude each other", advice="the bundle has state files")
     node = read_node(spec)
     say_remarks(node.remarks)
     return explain_on(node, pods, nodes)

@@ -16,10 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.kubelet.config import decode_kubelet_config
+from numawise.codec.output import to_yaml
 from numawise.compare.releases import Case, Facts, Run, run
+from numawise.errors import InputError
+from numawise.inputs.config import ConfigInput, read_config
+from numawise.inputs.pods import PodsInput
+from numawise.inputs.spec import NodeInput
 from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
 from numawise.node.state.folder import Against, StateFile, StateFolder, recorded_uids
@@ -316,3 +322,50 @@ def _setting(name: str, value: str) -> tuple[str, str]:
 
 def _one_line(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+# --------------------------------------------------------------------------------------------------
+# A switch out of files: two configurations, state files, a machine and pods.
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSwitch:
+    """A switch, and the texts of the two configurations."""
+
+    switch: SwitchPlan
+    old_text: str
+    new_text: str
+    remarks: tuple[str, ...] = ()
+    """What was left out of a list of pods."""
+
+
+def load_switch(old: str, new: str, node: NodeInput, pods: Sequence[str]) -> LoadedSwitch:
+    """Read all files, and think the switch out."""
+    if "-" in (old, new):
+        raise InputError("the two configurations must be files", advice="save them first")
+    if is_bundle(new):
+        advice = "give the new configuration as a file"
+        raise InputError("a bundle does not have all of a configuration", file=new, advice=advice)
+    version = node.version
+    configs = [read_config(path) for path in (old, new)]
+    for config in configs:
+        config.config(version)  # what the kubelet would refuse is refused here
+    read = node.pods(pods) if pods else PodsInput(node.running)
+    request = Request(
+        old=configs[0].raw(version),
+        new=configs[1].raw(version),
+        version=version,
+        machine=node.machine if node.machine_input is not None else None,
+        state=node.state,
+        pods=read.pods,
+    )
+    texts = [_text(config, path, version) for config, path in zip(configs, (old, new), strict=True)]
+    return LoadedSwitch(plan_switch(request), texts[0], texts[1], read.remarks)
+
+
+def _text(config: ConfigInput, path: str, version: Version) -> str:
+    """The file as it is, when it is a KubeletConfiguration; else what it amounts to."""
+    plain = config.base is not None and config.base.part is not None and not config.base.part.steps
+    if plain and not is_bundle(path):
+        return Path(path).read_text(encoding="utf-8-sig")
+    return to_yaml(dict(config.raw(version)))

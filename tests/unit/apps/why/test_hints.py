@@ -2,7 +2,7 @@
 
 import pytest
 
-from numawise.apps.why.pasted import explain_pasted
+from numawise.apps.why.nodes import explain_pasted
 from numawise.errors import InputError
 from numawise.rules.versions import REFERENCE
 
