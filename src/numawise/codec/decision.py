@@ -15,10 +15,10 @@ from numawise.rules.model import Rules
 from numawise.sets import format_ids, ids_of
 
 LISTED = 300
-"""Longer hint lists are told by number and digest."""
+"""Longer hint lists are given by number and digest."""
 
 ENUMERABLE = 16
-"""Hint lists over more NUMA nodes are too long to be told at all."""
+"""Hint lists over more NUMA nodes are too long to be given at all."""
 
 Data = dict[str, Any]
 

@@ -7,7 +7,8 @@ Rules kept here:
 2. YAML scalars mean what sigs.k8s.io/yaml makes of them: ``yes``, ``on`` and ``y`` are
    booleans, ``010`` is 8, ``1_000`` is 1000; ``1:30`` and ``2026-01-01`` are text.
    Keys are text: the key ``on`` is ``"true"``.
-3. A key that appears twice is refused, or told to who asks for that; ``<<`` merges; what stands later wins.
+3. A key that appears twice is refused, or reported to callers that ask for it; ``<<`` merges; what stands
+   later wins.
 4. Anchors may be used, but not to build more than 400,000 nodes, nor inside themselves.
 5. Nothing recurses over the text; size, depth and counts are bounded far beyond any manifest.
 6. Lines are looked up when an error asks for them, by walking the text once more.
@@ -29,14 +30,14 @@ from numawise.values import dataclass, field
 
 Steps = tuple[str | int, ...]
 Step = str | int | None
-Plain = Any  # a dict or a list; the parser's events tell which
+Plain = Any  # a dict or a list; the parser's events show which
 Mark = tuple[str, str, int]  # "{", "[", "}", "]" or "=" for a scalar; its text; its line
 Twice = Callable[[InputError], None]
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 STDIN, LARGEST_FILE, LARGEST_INT = "<stdin>", 64 << 20, 2**63 - 1
 MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 1_000_000, 400_000, 100_000, 500
-KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are no fields
+KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are not fields
 UNREADABLE: Mapping[type, tuple[str, str]] = {
     FileNotFoundError: ("there is no such file", "check the path"),
     IsADirectoryError: ("is a directory", "name the files inside it"),
@@ -66,7 +67,7 @@ FIXED: Mapping[str, bool | None] = {"": None, "~": None} | {
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One value out of a file, that can tell on which line each part of it stands."""
+    """One value out of a file, that knows on which line each part of it is."""
 
     value: object
     file: str = ""
@@ -175,7 +176,7 @@ def read_file(path: Path | str) -> tuple[Document, ...]:
 
 
 def read_documents(text: str | bytes, file: str, twice: Twice | None = None) -> tuple[Document, ...]:
-    """Read all documents of a YAML or JSON text; at least one.  ``twice``: is told of repeated keys."""
+    """Read all documents of a YAML or JSON text; at least one.  ``twice``: called with repeated keys."""
     raw = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     try:
         text = raw.decode("utf-8-sig")

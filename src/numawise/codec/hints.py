@@ -3,10 +3,10 @@
 Rules kept here:
 
 1. Short form: ``1! 0-1``: the NUMA nodes of each hint in the kernel's list format, ``!`` when preferred.
-   ``any`` or ``*`` alone: the resource has no wish.  ``none`` alone: nothing can serve it.
+   ``any`` or ``*`` alone: the resource has no preference.  ``none`` alone: nothing can serve it.
 2. The kubelet's old log form: ``{01 true} {11 false}``; a mask in binary digits, the last one is NUMA 0.
 3. The kubelet's newer log form: ``[{"NUMANodeAffinity":2,"Preferred":true}]``; a mask as a number.
-4. A hint without NUMA nodes is no wish when preferred, and stands for "impossible" when not.
+4. A hint without NUMA nodes is no preference when preferred, and stands for "impossible" when not.
 """
 
 import json
@@ -23,7 +23,7 @@ FORMS = "write 1! 0-1 (! for preferred), any, none, or paste what the kubelet lo
 
 
 def parse_hints(text: str) -> Family | None:
-    """The hints of one resource; None: it has no wish.  ``ValueError``: what is wrong with the text."""
+    """The hints of one resource; None: it has no preference.  ``ValueError``: what is wrong with the text."""
     text = text.strip()
     if text in ANY:
         return None

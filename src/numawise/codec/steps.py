@@ -4,7 +4,7 @@ Rules kept here:
 
 1. A file is a list of steps, or a mapping with ``steps``.  A step is one word (``reconcile``) or a mapping
    with one word and, if wanted, ``at`` (time since the beginning) or ``after`` (since the step before).
-2. Files that a step names are looked for beside the scenario; what is wrong in them is told with their lines.
+2. Files that a step names are looked for beside the scenario; errors in them are reported with their lines.
 3. Time never runs backwards.  A step without a time happens together with the one before.
 4. What can be checked without a node is checked here; a step keeps its part of the file for what cannot.
 """

@@ -5,7 +5,7 @@ Rules kept here:
 1. Nothing is suggested that the engine did not admit on the same state, after the very change.
 2. Smallest first: what costs nothing, then a part of the request, then another pod, then the promise that the
    configuration makes, then the alignment itself.
-3. A pod that the kubelet knows already cannot be changed; it has to be made anew.
+3. A pod that the kubelet knows already cannot be changed; it has to be recreated.
 """
 
 from collections.abc import Sequence
@@ -233,7 +233,7 @@ def _merges(steps: Sequence[Step]) -> list[_Merge]:
 
 
 def _telling(merges: Sequence[_Merge], decision: Decision) -> _Merge | None:
-    """The merge that tells most: of a refusal the last, else the first that was not preferred."""
+    """The most informative merge: of a refusal the last, else the first that was not preferred."""
     if isinstance(decision, Admitted):
         for one in merges:
             if not one.merged.best.preferred:

@@ -64,8 +64,8 @@ def stock_of(state: NodeState, resource: str) -> Stock:
 #
 # Rules kept here:
 #
-# 1. Whether a NUMA node could serve a request alone is what the hints say, never worked out anew.
-# 2. What is free is taken from the hints where these tell it, else from the books as they stood then.
+# 1. Whether a NUMA node could serve a request alone is what the hints say, never computed again.
+# 2. What is free is taken from the hints where these have it, else from the state at that time.
 # 3. A NUMA node that has enough and does not serve gets a note that says why.
 
 
@@ -124,7 +124,7 @@ def voters_of(
 ) -> tuple[ResourceHints | Voter, ...]:
     """Every resource that was asked in one merge; those with a say as voters.
 
-    ``state``: the books as they stood then; None: not known.
+    ``state``: the state at that time; None: unknown.
     """
     answers: list[ResourceHints | Voter] = []
     for step in found:

@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-1. Everything follows from the hints and the policy; what is free and asked for is told where it is known,
+1. Everything follows from the hints and the policy; what is free and asked for is shown where it is known,
    so that pasted hints and those of a log are explained by the same code.
 2. One cause is named, the first of: a resource that nothing can serve; one that cannot have what the policy
    demands even alone; the fewest resources that cannot have it together.
@@ -208,7 +208,7 @@ def _not_preferred(voter: Voter) -> str:
 
 
 def width_of(voter: Voter) -> int:
-    """How many NUMA nodes a preferred hint has; 0: nothing tells."""
+    """How many NUMA nodes a preferred hint has; 0: unknown."""
     if isinstance(voter.family, HintRule):
         return voter.family.width
     return min((m.bit_count() for m in preferred_masks(voter.family, MOST)), default=0)

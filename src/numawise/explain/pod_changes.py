@@ -183,7 +183,7 @@ def _grown(search: ChangeSearch) -> Iterator[Priced]:
 
 
 def _dropped(search: ChangeSearch) -> Iterator[Priced]:
-    """Without devices or huge pages that are not to be had: in the container that failed, or in all."""
+    """Without devices or huge pages that are not available: in the container that failed, or in all."""
     those = [one for one in search.resources if is_device(one) or one.startswith(HUGEPAGES)]
     for some in (*([one] for one in those), *([those] if len(those) > 1 else [])):
         for dials in (search.here, search.dials):

@@ -2,8 +2,8 @@
 
 Rules kept here:
 
-1. Numbers come from the books as they stood when the allocation failed, not from the kubelet's message.
-2. Where the books do not show what was missing, the kubelet's own words are given.
+1. Numbers come from the state at the time when the allocation failed, not from the kubelet's message.
+2. Where the state does not show what was missing, the kubelet's own words are given.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

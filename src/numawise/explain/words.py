@@ -18,7 +18,7 @@ from numawise.sets import format_ids
 UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1))
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 MOST_ROOMS = 4
-"""NUMA nodes that have different amounts; of more, the richest alone is told."""
+"""NUMA nodes that have different amounts; of more, only the largest is shown."""
 
 
 def title(resource: str) -> str:
@@ -126,7 +126,7 @@ def shortage_text(hints: ResourceHints) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# How a change is told: what to edit, to the letter, and what it costs.
+# How a change is described: what to edit, to the letter, and what it costs.
 
 
 RECREATED = "Recreate the pod (delete it, or leave it to its controller): the new pod is admitted"

@@ -6,10 +6,10 @@ Rules kept here:
    nodes, and those closer together; what the GPUs left over are good for, for later jobs of the same size,
    then of 2, 4, 8 and so on (``measure``); the lowest positions.  So one GPU alone breaks no pair while
    another would do.
-2. The best choice is told for every set of NUMA nodes that can serve, so that a caller who finds no CPUs or
+2. The best choice is given for every set of NUMA nodes that can serve, so that a caller who finds no CPUs or
    no memory beside the first can take the next; where very many sets can, for the best of them.
 3. Up to 16 free GPUs no choice with better links is missed, whatever the links are; where links are nested,
-   for any number.  ``nested`` and ``search`` tell their bounds.
+   for any number.  ``nested`` and ``search`` name their bounds.
 
 Counterpart: the best-effort policy of NVIDIA's go-gpuallocator, whose points these are.  It divides all free
 GPUs into sets of the size asked for, takes the division with the most points and returns the best set of it.
@@ -37,12 +37,12 @@ class Choice:
     gpus: int
     """Packed positions."""
     numa: int
-    """Packed NUMA nodes of the GPUs; 0 when the machine tells of none."""
+    """Packed NUMA nodes of the GPUs; 0 when the machine has none."""
     score: Score
     """Points of all links; number of NUMA nodes and their distances, both below zero; what the rest is good
     for, by sizes of later jobs.  Of two choices for one request the greater score is the better choice."""
     worst: str
-    """The worst link among the GPUs, such as ``PIX`` or ``NV18``; '' for one GPU, or when nothing tells."""
+    """The worst link among the GPUs, such as ``PIX`` or ``NV18``; '' for one GPU, or when unknown."""
 
     @property
     def points(self) -> int:

@@ -3,7 +3,7 @@
 Rules kept here:
 
 1. The points of a pair are those of NVIDIA's go-gpuallocator: 100 for every NVLink between the two, and
-   for the way over PCIe 60 on one board, 50 PIX, 40 PXB, 30 PHB, 20 NODE, 10 SYS, 0 when nothing tells.  A
+   for the way over PCIe 60 on one board, 50 PIX, 40 PXB, 30 PHB, 20 NODE, 10 SYS, 0 when unknown.  A
    pair with NVLinks has both.  An xGMI link counts like one NVLink.
 2. The way over PCIe beside NVLinks is not printed in a link matrix: it follows from the PCIe tree, else
    from the NUMA nodes the two GPUs are reported with.
@@ -37,7 +37,7 @@ class GpuLinks:
     points: tuple[tuple[int, ...], ...]
     """Of every pair; the same both ways."""
     texts: tuple[tuple[str, ...], ...]
-    """As ``nvidia-smi topo -m`` prints them; '' when nothing tells."""
+    """As ``nvidia-smi topo -m`` prints them; '' when unknown."""
     places: tuple[GpuPlace, ...] = ()
     distances: Mapping[int, int] = field(default_factory=dict)
     """Two NUMA nodes, packed → distance."""
@@ -102,7 +102,7 @@ class GpuLinks:
         return sum(self.points[i][j] for i, j in combinations(ids_of(gpus), 2))
 
     def worst(self, gpus: int) -> str:
-        """The worst link among some GPUs; '' for one GPU, or when nothing tells."""
+        """The worst link among some GPUs; '' for one GPU, or when unknown."""
         pairs = combinations(ids_of(gpus), 2)
         found = min(pairs, key=lambda pair: self.points[pair[0]][pair[1]], default=None)
         return self.texts[found[0]][found[1]] if found else ""

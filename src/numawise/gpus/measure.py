@@ -6,7 +6,7 @@ Rules kept here:
 2. Among equals, what the GPUs left over are still good for, by sizes of later jobs: as many as this one asks
    for, then 2, 4, 8 and so on.  For a size *m* it is the points of all pairs inside of jobs when the rest is
    divided into jobs of *m* and a smaller one, in the best way.
-3. Up to ``MOST_DIVIDED`` free GPUs all ways are tried.  With more, the best way is told level by level of
+3. Up to ``MOST_DIVIDED`` free GPUs all ways are tried.  With more, the best way is chosen level by level of
    links: a group are GPUs that reach each other over links of at least that level, and *c* of them fill
    ``c // m`` jobs and part of another.  Where links are nested (pairs in switches in NUMA nodes) jobs can
    nearly always be fitted so; in a mesh it may promise too much.

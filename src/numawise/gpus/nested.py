@@ -4,7 +4,7 @@ Rules kept here:
 
 1. Links are nested when at every level the GPUs that reach each other all do so without a detour.  Machines
    are built so whose GPUs have PCIe alone, or the same NVLinks to all others.
-2. The worth of a choice is then a sum over groups, and hangs on how many of each group are chosen.  So the
+2. The worth of a choice is then a sum over groups, and depends on how many of each group are chosen.  So the
    best for every number and every set of NUMA nodes is found from the inside out, exactly.
 3. Where more than ``MANY_HOMES`` NUMA nodes have free GPUs, only the best ``FEW`` sets of them are carried
    on for each number; the very best choice is among them.
@@ -90,7 +90,7 @@ class _Walk:
         }
 
     def alike(self, gpus: int, home: int) -> Reached:
-        """So many of some GPUs between which nothing tells: those that must be in, then the lowest."""
+        """So many of some GPUs whose links are unknown: those that must be in, then the lowest."""
         found: Reached = {}
         needed = gpus & self.must
         order = [*ids_of(needed), *ids_of(gpus & ~needed)]

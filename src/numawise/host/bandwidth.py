@@ -189,7 +189,7 @@ def _answer(work: Callable[[], Any], reading: int, writing: int) -> None:
             answer = {"found": work()}
         except HostError as error:
             answer = {"problem": error.message}
-        except Exception as error:  # noqa: BLE001 - told to the parent, which raises it
+        except Exception as error:  # noqa: BLE001 - sent to the parent, which raises it
             answer = {"problem": f"{type(error).__name__}: {error}"}
         data = json.dumps(answer).encode()
         while data:

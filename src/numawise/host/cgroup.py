@@ -336,7 +336,7 @@ def number(pid: int) -> str:
 
 
 def mask_of(pid: int) -> int:
-    """CPUs of a process' mask; 0 when it cannot be told."""
+    """CPUs of a process' mask; 0 when unknown."""
     try:
         return bits_of(os.sched_getaffinity(pid)) if pid else 0
     except OSError:
@@ -450,7 +450,7 @@ def give_back(folder: str) -> bool:
             return True
         if members(folder):
             return False
-        time.sleep(PAUSE)  # those that are ending are no members any more, and still there
+        time.sleep(PAUSE)  # those that are ending are no longer members, and still there
     return False
 
 

@@ -7,7 +7,7 @@ Rules kept here:
 2. A second pipe, closed by exec, brings back why exec failed.
 3. The job keeps terminal, standard streams, process group and inherited files.  Signals that the kernel sends
    to the whole group (Ctrl-C) reach it by themselves; those that somebody sends to us are passed on.
-4. A job that a signal ended is told as such: we end ourselves by the same signal.
+4. A job that a signal ended is reported as such: we end ourselves by the same signal.
 """
 
 import json
@@ -36,7 +36,7 @@ PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class CannotStart(HostError):
-    """The command cannot be started; the exit status tells why, as a shell's does."""
+    """The command cannot be started; the exit status says why, as a shell's does."""
 
     def __init__(self, message: str, exit_code: int, advice: str = "") -> None:
         super().__init__(message, advice)
@@ -64,9 +64,9 @@ class WaitingChild:
 
     pid: int
     go: int
-    """Pipe to tell it what it needs; -1 when used."""
+    """Pipe to send it what it needs; -1 when used."""
     said: int
-    """Pipe on which it tells why it could not exec."""
+    """Pipe on which it reports why it could not exec."""
 
     def exec(
         self, itself: Itself, environment: Mapping[str, str], command: Sequence[str] | None = None

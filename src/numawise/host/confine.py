@@ -202,8 +202,8 @@ def put(
 ) -> Plan:
     """Choose, plan and carry out; the plan that took effect.
 
-    Without a wish, a way that looked open and failed nevertheless is followed by affinity, and a remark says
-    why.
+    Without a requested mode, a way that looked open and failed nevertheless is followed by affinity, and a
+    remark says why.
     """
     mode = choose(wanted, root)
     todo = plan(mode, hold, pid, cpus, mems, memory, cpu_limit, isolate, root)
@@ -248,7 +248,7 @@ def change_cpus(
 ) -> None:
     """Give a running job other CPUs: to its group, or in affinity mode to every thread of its processes.
 
-    Where the processes are given by a function, it is asked again until it tells of no new ones: a process
+    Where the processes are given by a function, it is asked again until it returns no new ones: a process
     born meanwhile of one that still had the old mask has the old one too.
     """
     if mode == SYSTEMD:

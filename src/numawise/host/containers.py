@@ -5,7 +5,7 @@ Rules kept here:
 1. Every question ends: a client gets ``PATIENCE`` seconds.  An engine that does not answer is ``Silent``, and
    that says nothing about its containers: unknown is not dead.
 2. Containers are found by their label, in one question for all of them; only those are looked at further.
-3. podman and nerdctl keep their books per user, so only that user is asked; root asks as that user.
+3. podman and nerdctl keep their records per user, so only that user is asked; root asks as that user.
 4. What the engine will start again by itself keeps its hold (see ``keeps_hold``).
 """
 
@@ -49,7 +49,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container as its engine tells of it."""
+    """A container as its engine reports it."""
 
     id: str
     hold: str = ""
@@ -244,7 +244,7 @@ def _environment(engine: Engine, owner: pwd.struct_passwd | None) -> dict[str, s
 #
 # 1. The same client may mean several engines: by option, by environment, by context.  docker is asked at the
 #    socket that the container was made through, by anybody who may use it; podman and nerdctl keep their
-#    books per user.
+#    records per user.
 # 2. An engine on another machine, or in a virtual machine, has other CPUs: it is refused.
 # 3. CDI files are read as the engines do: from ``/etc/cdi`` and ``/var/run/cdi``, broken ones passed over.
 
@@ -391,7 +391,7 @@ def group_of_file(path: str) -> str:
 
 
 def variables_in(path: str) -> tuple[str, ...]:
-    """Names that a file for ``--env-file`` sets; none where it cannot be read, which the engine will tell."""
+    """Names that a file for ``--env-file`` sets; none where it cannot be read (the engine reports that)."""
     try:
         text = Path(path).read_text(errors="replace")
     except OSError:

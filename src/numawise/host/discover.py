@@ -1,4 +1,4 @@
-"""All that a host's ``/sys`` and ``/proc`` tell about the machine, in one value."""
+"""All that a host's ``/sys`` and ``/proc`` say about the machine, in one value."""
 
 import re
 from pathlib import Path
@@ -37,7 +37,7 @@ def read_hardware(root: Path = ROOT) -> Hardware:
 
 
 def _compare_memory(tree: Tree, nodes: tuple[MemoryNode, ...], whole: int | None) -> None:
-    """Tell when the nodes' memory is not the machine's: a balloon in a virtual machine, or nodes left out."""
+    """Report when the nodes' memory is not the machine's: a balloon, or nodes left out."""
     parts = [node.memory for node in nodes if node.memory is not None]
     if whole and parts and len(parts) == len(nodes) and abs(sum(parts) - whole) > ALIKE * whole:
         text = f"says {whole >> 20} MiB where the NUMA nodes have {sum(parts) >> 20} MiB together"
@@ -83,7 +83,7 @@ def read_live(root: Path | None = None) -> Hardware:
 
 
 def read_nvml() -> Hardware:
-    """GPUs as NVML tells them; a remark alone when it cannot be asked."""
+    """GPUs as NVML reports them; a remark alone when it cannot be asked."""
     from numawise.host.nvml import load, read_gpus  # noqa: PLC0415 - an extra
 
     try:

@@ -160,7 +160,7 @@ def parse_mask(text: str) -> int | None:
 
 
 def _printable(text: str) -> str:
-    """Names of files may be bytes that are no text."""
+    """Names of files may be bytes that are not text."""
     return text.encode(errors="backslashreplace").decode()
 
 

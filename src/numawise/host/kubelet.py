@@ -6,7 +6,7 @@ Rules kept here:
    whatever the program is called; a socket that nobody listens on is left over.
 2. A process that is called like a kubelet, or like a program with one inside, counts when its ``--root-dir``
    is the directory.
-3. What may not be looked at is no proof of anything.
+3. What may not be looked at proves nothing.
 """
 
 import os
@@ -94,7 +94,7 @@ def _real(path: Path) -> str:
 #
 # 1. A running kubelet is believed: its command line names the file, the drop-in directory and its own folder,
 #    as seen from its own root and working directory.
-# 2. Some programs have a kubelet inside; what they pass on to it is told as far as their command line shows
+# 2. Some programs embed a kubelet; what they pass on to it is reported as far as their command line shows
 #    it.
 # 3. Without a kubelet that runs, the files of the usual installers are looked at, flags of systemd units and
 #    environment files included.  What is not there stays unmentioned.
@@ -104,7 +104,7 @@ def _real(path: Path) -> str:
 
 LARGEST_FILE = 16 << 20
 PATIENCE = 10
-"""Seconds for a program to tell its version."""
+"""Seconds for a program to print its version."""
 CONFIGS = (
     "var/lib/kubelet/config.yaml",
     "etc/kubernetes/kubelet-config.yaml",

@@ -7,7 +7,7 @@ Rules kept here:
 2. Nothing is a no-op.  A call that the kernel or a seccomp filter refuses raises ``HostError`` and says what
    to do.
 3. A set of NUMA nodes is a packed int and may have any number of nodes.  The kernel reads one bit less than
-   it is told to, so it is told one more.
+   it is asked for, so one more is given.
 4. A policy belongs to one thread; threads and processes made later inherit it, and exec keeps it.
 """
 

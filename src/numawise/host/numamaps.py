@@ -16,9 +16,9 @@ Rules kept here:
 
 3. Of a private mapping with copies in it the kernel does not say which of its pages lie where; copies and
    the rest are taken to lie alike.
-4. A mapping has the policy of its own or that of the process' first thread; the kernel does not tell which.
+4. A mapping has the policy of its own or that of the process' first thread; the kernel does not say which.
    A policy may be two words (``prefer (many)``, ``weighted interleave``).
-5. What several processes map is told by device and inode, so that it can be counted once.
+5. What several processes map is identified by device and inode, so that it can be counted once.
 6. Lines that make no sense are left out and counted.
 """
 
@@ -50,7 +50,7 @@ SMALL = 4
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """One mapping, as a line of ``numa_maps`` tells it."""
+    """One mapping, as a line of ``numa_maps`` describes it."""
 
     start: int
     policy: str = DEFAULT

@@ -1,10 +1,10 @@
-"""GPUs as NVIDIA's management library tells them: identity, places, links, MIG instances.
+"""GPUs as NVIDIA's management library reports them: identity, places, links, MIG instances.
 
 Rules kept here:
 
 1. The library is an argument, so that a recording can stand in for it; ``load`` finds the real one.
 2. A call that a GPU, a driver or a sandbox does not support leaves its field unknown, with one remark.
-3. A link is told as ``nvidia-smi topo -m`` prints it: ``NV`` and the number of NVLinks between two GPUs,
+3. A link is written as ``nvidia-smi topo -m`` prints it: ``NV`` and the number of NVLinks between two GPUs,
    else how far apart they are on PCIe.  Over NVSwitch every pair has the fewer of the two GPUs' links.
 4. The NUMA node of a GPU is that of the *CPUs* near to it.  Grace and POWER give a GPU's memory a node of
    its own; that is ``own_numa``, and never mistaken for the first.
@@ -219,7 +219,7 @@ def _address(bus_id: str) -> str:
 #    *computes* on a GPU.
 # 2. An open device file says less: a program that only looks at GPUs opens all of them.  It counts where no
 #    driver lists processes.
-# 3. GPUs are told by PCI address; '' where nothing leads from a device file to one.
+# 3. GPUs are identified by PCI address; '' where nothing leads from a device file to one.
 
 
 ROOT = Path("/")
@@ -267,7 +267,7 @@ def opened(root: Path, hardware: Hardware, pid: int, files: Iterable[str]) -> tu
 
 
 def nvidia_minors(root: Path = ROOT) -> dict[int, str]:
-    """Number of NVIDIA's device file → PCI address, as its driver tells."""
+    """Number of NVIDIA's device file → PCI address, as its driver reports."""
     tree = Tree(root)
     found = {}
     for address in tree.names(NVIDIA_GPUS):

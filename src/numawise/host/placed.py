@@ -4,7 +4,7 @@ Rules kept here:
 
 1. What ends while it is read is left out, never an error.  A process whose number was given to another one
    meanwhile (its start time differs) has ended.
-2. What is there but may not be read is told in words beside what could be read.
+2. What is there but may not be read is described in words beside what could be read.
 3. Affinity belongs to threads, not to processes: each is read for itself.  Memory belongs to the process.
 4. Without ``numa_maps`` (a kernel without NUMA, or no right to read it) the size still stands in ``status``,
    which everybody may read.
@@ -194,7 +194,7 @@ def read_tasks(root: Path, among: Iterable[int]) -> Iterator[tuple[int, Brief]]:
 
 
 def read_free(root: Path, numa: Iterable[int]) -> dict[int, int]:
-    """Free bytes of NUMA nodes, of those that tell."""
+    """Free bytes of NUMA nodes, of those that report them."""
     found = {}
     for node in numa:
         try:

@@ -2,7 +2,8 @@
 
 Rules kept here:
 
-1. A process is told from a later one of the same number by its start time; the boot id tells boots apart.
+1. A process is distinguished from a later one of the same number by its start time; the boot id
+   distinguishes boots.
 2. A process whose threads have all ended is dead, even while its parent has not asked for the exit code.
 3. What vanishes while it is looked at was not there.  ``None`` or an empty tuple says so; nothing raises.
 4. A mask is set on every thread, and again on those born meanwhile, until a look finds no new one.
@@ -21,7 +22,7 @@ from numawise.values import dataclass
 ROOT = Path("/")
 DEAD = ("Z", "X", "x")
 ROUNDS = 50
-"""So often are new threads looked for; a program that makes threads faster than this is told of."""
+"""So often are new threads looked for; a program that makes threads faster than this is reported."""
 ALLOWED = re.compile(r"^(Cpus|Mems)_allowed_list:\s*([0-9,-]*)$", re.ASCII | re.MULTILINE)
 UID = re.compile(r"^Uid:\s*([0-9]+)", re.ASCII | re.MULTILINE)
 
@@ -40,7 +41,7 @@ class Process:
 
 
 def boot_id(root: Path = ROOT) -> str:
-    """The id of this boot; '' when the kernel does not tell."""
+    """The id of this boot; '' when unknown."""
     return Tree(root).text("proc/sys/kernel/random/boot_id") or ""
 
 
@@ -154,7 +155,7 @@ def set_affinity(pids: Iterable[int], cpus: int, root: Path = ROOT) -> tuple[int
     """Let every thread of the processes run on these CPUs only; the threads it was done to.
 
     A thread born of one that still had the old mask has the old one too, so all are gone through again until
-    no new one is found.  One that refuses does not keep the others from it; it is told of at the end.
+    no new one is found.  One that refuses does not keep the others from it; it is reported at the end.
     """
     if not cpus:
         raise HostError("a process needs at least one CPU to run on")
@@ -224,7 +225,7 @@ MOST_PARENTS = 64
 
 
 def launcher_cpus(mark: str, pid: int = 0, root: Path = ROOT) -> int | None:
-    """CPUs of the process that started the ranks; None when it cannot be told.
+    """CPUs of the process that started the ranks; None when unknown.
 
     The mark is the rank's variable with its value, ``LOCAL_RANK=3``.
     """

@@ -200,7 +200,7 @@ def _distances(tree: Tree, node: int, ids: list[int]) -> tuple[tuple[int, int], 
         return ()
     row = [int(part) for part in parts]
     if len(row) != len(ids):
-        # Not a kernel's own tree: a copy that left nodes out.  The lists of nodes may tell which.
+        # Not a kernel's own tree: a copy that left nodes out.  The lists of nodes may show which.
         lists = (tree.ids(f"{NODES}/{name}") for name in ("online", "possible"))
         ids = next((list(ids_of(b)) for b in lists if b is not None and b.bit_count() == len(row)), [])
         if not ids:
@@ -210,7 +210,7 @@ def _distances(tree: Tree, node: int, ids: list[int]) -> tuple[tuple[int, int], 
 
 
 def _gpu_nodes(tree: Tree) -> set[int]:
-    """NUMA nodes that are the memory of NVIDIA GPUs, as the driver tells (POWER9, Grace)."""
+    """NUMA nodes that are the memory of NVIDIA GPUs, as the driver reports (POWER9, Grace)."""
     found: set[int] = set()
     for address in tree.names(NVIDIA):
         text = tree.text(f"{NVIDIA}/{address}/numa_status")
@@ -273,7 +273,7 @@ def _tell_missing(tree: Tree, threads: tuple[Thread, ...], nodes: tuple[MemoryNo
 
 
 def _tell_absent(tree: Tree, pattern: str, ids: Iterable[int], what: str) -> None:
-    """Tell which ids have no such file; a file that is there but garbled has its remark already."""
+    """Report which ids have no such file; a file that is there but garbled has its remark already."""
     bits = bits_of(i for i in ids if not tree.has(pattern.replace("*", str(i))))
     if bits:
         tree.remark(UNKNOWN, pattern, f"{what} {format_ids(bits)} have no such file")

@@ -1,11 +1,11 @@
-"""Settings of the running system that bear on placement, out of ``/proc`` and the cgroup file systems.
+"""Settings of the running system that affect placement, out of ``/proc`` and the cgroup file systems.
 
 Rules kept here:
 
 1. The cpuset of the cgroup we run in: the controller lives in version 1 when something mounts it there,
    else in version 2.  There a cgroup without the controller obeys the nearest one above that has it.
 2. What counts is what is *effective*: what is configured may name CPUs that are gone, or be empty.
-3. Where no cgroup file tells, the process' own allowed CPUs are assumed, and a remark says so.
+3. Where no cgroup file says, the process' own allowed CPUs are assumed, and a remark says so.
 4. Isolated CPUs are those cut off from scheduling domains: ``isolcpus=`` with only other flags cuts off none.
 """
 

@@ -1,1 +1,1 @@
-"""Kubernetes from outside: the API server, and what a kubelet tells over HTTP."""
+"""Kubernetes from outside: the API server, and what a kubelet answers over HTTP."""

@@ -102,7 +102,7 @@ class Cluster:
         return found[0] if found else None
 
     def configz(self, node: str) -> Object | None:
-        """The configuration that a node's kubelet runs with, or None when it does not tell."""
+        """The configuration that a node's kubelet runs with, or None when unknown."""
         resources = _resources()
         with self._asking(f"get nodes/proxy of node {_checked(node)}", through=True) as found:
             found.append(self._client.get(resources["configz"], name=node))

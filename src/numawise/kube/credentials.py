@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-1. A program (``exec``) is run as kubectl runs it: told what is wanted in ``KUBERNETES_EXEC_INFO``, free to
+1. A program (``exec``) is run as kubectl runs it: given what is wanted in ``KUBERNETES_EXEC_INFO``, free to
    talk to the user, its answer read from standard output.
 2. Without a kubeconfig, inside a pod, the pod's service account is who we are.
 """

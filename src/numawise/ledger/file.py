@@ -8,7 +8,7 @@ Rules kept here:
    with newer tables, one that we may not write, and the remains of one whose file was removed.
 3. A ledger is shared as its folder is: where the group may write the folder, it may write the ledger and what
    SQLite keeps beside it.  A folder with the sticky bit, such as ``/tmp``, is not shared in this sense.
-4. Root opens a folder for the group once, when the group has come to be; later wishes of the administrator
+4. Root opens a folder for the group once, when the group has come to be; later changes by the administrator
    stand.  Files first, the folder last: in a folder that others can write, no file is touched by its name.
 """
 

@@ -33,7 +33,7 @@ NETWORK = frozenset((
 ))  # fmt: skip
 """Types of file systems that other machines may write, too."""
 LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs", "fuse.lxcfs", "fuse.mergerfs", "fuse.bindfs", "fuse.ext4"})
-"""Everything else that FUSE mounts is taken for remote: sshfs, s3fs, glusterfs, juicefs and their like."""
+"""Everything else that FUSE mounts counts as remote: sshfs, s3fs, glusterfs, juicefs and their like."""
 MACHINE_IDS = ("etc/machine-id", "var/lib/dbus/machine-id")
 HEXADECIMAL = re.compile(r"[0-9a-f]{32}", re.ASCII)
 ESCAPE = re.compile(r"\\([0-7]{3})", re.ASCII)

@@ -19,7 +19,7 @@ from numawise.results.hold import Hold, Owner, Waiter
 def dead(
     holds: Iterable[Hold], boot: str, alive: Callable[[Hold], bool], namespace: int = 0
 ) -> tuple[Hold, ...]:
-    """The holds whose owners are dead; ``alive`` is asked where boot and namespace do not tell.
+    """The holds whose owners are dead; ``alive`` is asked where boot and namespace do not decide.
 
     ``boot`` is this boot's id ('' when it is not known), ``namespace`` the number of our pid namespace
     (0 when it is not known).

@@ -25,7 +25,7 @@ FAILURES = (sqlite3.Error, UnicodeDecodeError)
 
 def refusal(error: Exception, path: Path) -> LedgerError:
     """What an error of SQLite means for the ledger."""
-    # Errors of the module itself, such as bytes that are no text, have no code: the content is to blame.
+    # Errors of the module itself, such as bytes that are not text, have no code: the content is to blame.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     name = getattr(error, "sqlite_errorname", "")
     kind = code & 0xFF

@@ -192,7 +192,7 @@ def read_waiters(connection: sqlite3.Connection) -> tuple[Waiter, ...]:
 
 def _json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    # Words of a command may be bytes that are no text; only the escaped form can hold those.
+    # Words of a command may be bytes that are not text; only the escaped form can hold those.
     return text if _is_text(text) else json.dumps(value)
 
 

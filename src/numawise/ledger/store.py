@@ -201,7 +201,7 @@ class LedgerChange:
         return tuple(self._waiters.values())
 
     def new_id(self) -> str:
-        """A short id that no hold and no waiter has; it begins with a letter, so it is no process number."""
+        """A short id that no hold and no waiter has; it begins with a letter, unlike a process number."""
         while True:
             first, *others = os.urandom(5)
             made = LETTERS[first % len(LETTERS)] + "".join(SIGNS[byte % len(SIGNS)] for byte in others)

@@ -7,7 +7,7 @@ Rules kept here:
 2. Waiting is done in short sleeps and not inside SQLite, so that an interrupt is noticed at once.
 3. Whoever changes the ledger, makes it, or moves its log into it (a checkpoint) has the turn.  SQLite's own
    locks would do for the first two; they do not for the third: up to 3.51.2 a checkpoint beside a commit that
-   begins the log anew can damage the database.
+   restarts the log can damage the database.
 4. Nothing but SQLite opens the ledger's files: closing any descriptor of a file drops the locks that this
    process has on it.  So who has a lock is read from ``/proc/locks``.
 """
@@ -102,7 +102,7 @@ def _patiently(done: Callable[[], bool], path: Path, until: float) -> None:
 
 
 def locked(path: Path, seconds: float) -> LedgerError:
-    """The refusal after waiting in vain, with the process that has the lock where the kernel names it."""
+    """The refusal after waiting too long, with the process that has the lock where the kernel names it."""
     pid = _locker(path)
     who = f"process {pid}{_name(pid)}" if pid else "another process"
     look = f"ps -fp {pid}" if pid else f"fuser -v {path}-shm"

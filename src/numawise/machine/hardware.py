@@ -1,4 +1,4 @@
-"""Hardware as it was found: more than the kubelet is told, and honest about what is not known.
+"""Hardware as it was found: more than the kubelet knows, and honest about what is not known.
 
 Rules kept here:
 
@@ -135,7 +135,7 @@ class Gpu:
 
     @property
     def resource_name(self) -> str:
-        """The Kubernetes resource it belongs to; '' when neither a file nor its maker tells."""
+        """The Kubernetes resource it belongs to; '' when neither a file nor its maker gives one."""
         return self.resource or GPU_RESOURCES.get(self.maker or 0, "")
 
 
@@ -163,7 +163,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Settings of the running system that bear on placement."""
+    """Settings of the running system that affect placement."""
 
     cpuset: int | None = None
     """CPUs that the cgroup we run in may use."""
@@ -195,9 +195,9 @@ class Hardware:
 
 
 # --------------------------------------------------------------------------------------------------
-# What a machine file tells about the hardware: enough for a picture, and no more.
+# What a machine file says about the hardware: enough for a picture, and no more.
 #
-# A ``Machine`` is what the kubelet is told.  It knows no links, no PCIe tree and no models, so neither does
+# A ``Machine`` is what the kubelet knows.  It knows no links, no PCIe tree and no models, so neither does
 # the hardware made from it; a resource whose name speaks of GPUs gives GPUs, of networks NICs, any other one
 # accelerators.
 

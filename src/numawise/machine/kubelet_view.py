@@ -1,4 +1,4 @@
-"""A machine as the kubelet is told about it by cAdvisor, its hardware layer.
+"""A machine as cAdvisor reports it to the kubelet, its hardware layer.
 
 Rules kept here (cAdvisor's, defects included):
 
@@ -120,7 +120,7 @@ def _uncores(cores: Cores, counted: dict[int, int] | None) -> dict[tuple[int, in
 
 
 def _counted(hardware: Hardware) -> dict[int, int] | None:
-    """L3s that have no id, numbered by lowest CPU; None when the kernel would have told."""
+    """L3s that have no id, numbered by lowest CPU; None when the kernel would have given them."""
     if KERNEL in hardware.sources:
         return None
     found = {thread.l3.cpus for thread in hardware.threads if thread.l3}

@@ -3,9 +3,9 @@
 Rules kept here:
 
 1. The link matrix is believed first.  Without it a link follows from the PCIe tree as ``nvidia-smi`` words
-   it, then from the NUMA nodes; '' means that nothing tells.
+   it, then from the NUMA nodes; '' means unknown.
 2. A GPU's NUMA nodes are those it was reported with, else those of its PCI function, else those of the
-   CPUs near to it; an empty answer means that nothing tells.
+   CPUs near to it; an empty answer means unknown.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def cpus_by_numa(hardware: Hardware) -> dict[int, int]:
             if thread.numa is not None:
                 found[thread.numa] = found.get(thread.numa, 0) | 1 << thread.cpu
     if not found and not online:
-        for gpu in hardware.gpus:  # a link matrix alone tells which CPUs are near to which GPU
+        for gpu in hardware.gpus:  # only a link matrix says which CPUs are near to which GPU
             if gpu.cpus and gpu.numa and len(gpu.numa) == 1:
                 found[gpu.numa[0]] = found.get(gpu.numa[0], 0) | gpu.cpus
     return dict(sorted(found.items()))
@@ -55,7 +55,7 @@ def cores_in(hardware: Hardware, cpus: int) -> tuple[int, ...]:
 
 
 def guessed_cores(cpus: int) -> tuple[int, ...]:
-    """Cores of CPUs whose threads nobody told: two equal runs, such as 0-31 and 64-95, are pairs."""
+    """Cores of CPUs whose threads are unknown: two equal runs, such as 0-31 and 64-95, are pairs."""
     low = cpus & ~(cpus + (cpus & -cpus))  # the first run
     high = cpus & ~low
     size = low.bit_count()
@@ -113,7 +113,7 @@ class Links:
 
     @staticmethod
     def of(hardware: Hardware) -> "Links":
-        """Gather what tells about links."""
+        """Gather what is known about links."""
         by_address = pci_by_address(hardware)
         devices = {name: device for device in hardware.pci for name in device.names}
         for gpu in hardware.gpus:
@@ -124,7 +124,7 @@ class Links:
         return Links(told, nic_labels(hardware), devices)
 
     def between(self, one: str, other: str) -> str:
-        """Link between two devices, each a GPU's name or a NIC's label or name; '' when nothing tells."""
+        """Link between two devices, each a GPU's name or a NIC's label or name; '' when unknown."""
         if one == other:
             return SELF
         told = self.told.get(self.labels.get(one, one), {}).get(self.labels.get(other, other))
@@ -185,7 +185,7 @@ def first_cpus(cores: tuple[int, ...]) -> int:
 
 
 REMOTE = 20
-"""The kernel's distance between sockets where the firmware tells none."""
+"""The kernel's distance between sockets where the firmware reports none."""
 
 
 def numa_of(hardware: Hardware, cpus: int) -> int:
@@ -228,7 +228,7 @@ def memory_near(hardware: Hardware, numa: int) -> int:
 
 
 def _nearest(node: MemoryNode | None, among: int) -> int:
-    """Of a packed set, the nodes at the least distance from one; all of them where nothing tells."""
+    """Of a packed set, the nodes at the least distance from one; all of them where that is unknown."""
     told = [(far, other) for other, far in node.distances if among >> other & 1] if node else []
     least = min(told, default=(0, 0))[0]
     return bits_of(other for far, other in told if far == least) or among

@@ -105,7 +105,7 @@ def _meeting(outer: Mapping[int, int], inner: Mapping[int, int]) -> dict[int, tu
 
 
 # --------------------------------------------------------------------------------------------------
-# A machine as values: what the kubelet would be told about it.
+# A machine as values: what the kubelet would know of it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class DevicePlugin:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Everything about a machine that a decision can hang on."""
+    """Everything about a machine that a decision can depend on."""
 
     cpus: tuple[Cpu, ...]
     numa: tuple[Numa, ...]

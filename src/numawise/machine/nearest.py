@@ -4,13 +4,13 @@ Rules kept here:
 
 1. The GPUs of a machine are those that NVML or a link matrix names; MIG instances stand in place of the GPU
    they are parts of.  Where nothing names GPUs, the PCI list does (``displays``).
-2. A GPU belongs to one NUMA node that has CPUs and memory, its home.  The first of these that tells decides:
-   the nodes it is reported with; the distances from a reported node that has no CPUs, or no memory; the
-   distances from the node of the GPU's own memory; the CPUs that PCI calls local; the bridges above it.
-   Nodes that are equally near, or all of them where nothing tells, are shared out evenly among the GPUs of
+2. A GPU belongs to one NUMA node that has CPUs and memory, its home.  The first of these that is known
+   decides: the nodes it is reported with; the distances from a reported node that has no CPUs, or no memory;
+   the distances from the node of the GPU's own memory; the CPUs that PCI calls local; the bridges above it.
+   Nodes that are equally near, or all of them where that is unknown, are shared out evenly among the GPUs of
    the machine, in the order of the PCIe tree so that those below one switch stay together.
-3. Whatever was not simply reported is told in a sentence, except that a machine with one NUMA node leaves
-   nothing to resolve for a GPU that names none.
+3. Whatever was not simply reported is explained in a sentence, except that a machine with one NUMA node
+   leaves nothing to resolve for a GPU that names none.
 4. A MIG instance is where its parent is.
 5. NICs are ordered by their links to the GPUs.  A NIC has a network interface, an RDMA device or both; which
    name is which shows by how drivers and rdma-core call RDMA devices.
@@ -48,7 +48,7 @@ class GpuPlace:
 
     gpu: Gpu
     numa: int
-    """Packed: its home, a NUMA node with CPUs; 0 when the machine tells of none."""
+    """Packed: its home, a NUMA node with CPUs; 0 when the machine has none."""
     near: int
     """Packed: all NUMA nodes that are as near as its home."""
     remark: str = ""
@@ -64,11 +64,11 @@ class NearNic:
     hca: str
     """RDMA device, such as ``mlx5_0``; '' when it has none."""
     link: str = ""
-    """Its best link to one of the GPUs; '' when nothing tells."""
+    """Its best link to one of the GPUs; '' when unknown."""
     nearest: tuple[str, ...] = ()
     """Names of the GPUs that have no better NIC."""
     device: PciDevice | None = None
-    """Its PCI function; None when only a link matrix tells of it."""
+    """Its PCI function; None when only a link matrix lists it."""
 
     @property
     def name(self) -> str:
@@ -103,7 +103,7 @@ def gpus_of(hardware: Hardware) -> tuple[Gpu, ...]:
 def usable_numa(hardware: Hardware) -> int:
     """NUMA nodes with CPUs and memory; those with CPUs where none is known to have both.  Packed.
 
-    In a print of links, which tells of no NUMA nodes as such, they are those that GPUs are reported with.
+    In a print of links, which names no NUMA nodes as such, they are those that GPUs are reported with.
     """
     if not hardware.numa and not hardware.threads:
         return bits_of(numa for gpu in hardware.gpus for numa in gpu.numa or () if numa >= 0)
@@ -152,7 +152,7 @@ class _Look:
     devices: Mapping[str, PciDevice]
 
     def near(self, gpu: Gpu) -> tuple[int, str]:
-        """The usable NUMA nodes nearest to a GPU, and what told them; '' when they were simply reported."""
+        """Usable NUMA nodes nearest to a GPU, and how they were found; '' when simply reported."""
         device = self.device(gpu)
         reported = self.reported(gpu, device)
         if reported & self.usable:
@@ -234,7 +234,7 @@ def _named(device: PciDevice | None) -> int:
 
 
 def _distances(hardware: Hardware) -> Iterator[tuple[int, int, int]]:
-    """Distances both ways: a node without CPUs may be told of by the others only."""
+    """Distances both ways: a node without CPUs may be listed by the others only."""
     for node in hardware.numa:
         for other, distance in node.distances:
             if other >= 0 and node.id >= 0:
@@ -250,7 +250,7 @@ def _sentence(gpu: Gpu, home: int, near: int, how: str) -> str:
 
 
 def gpu_links(hardware: Hardware, gpus: Sequence[Gpu]) -> Links:
-    """The links of a machine, GPUs that only the PCI list tells of included."""
+    """The links of a machine, GPUs that only the PCI list has included."""
     return Links.of(hardware if hardware.gpus else replace(hardware, gpus=tuple(gpus)))
 
 

@@ -47,14 +47,14 @@ def pci_kind(class_code: int | None, vendor: int | None) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# Which PCI functions are GPUs that jobs can use, where nothing but the PCI list tells.
+# Which PCI functions are GPUs that jobs can use, where only the PCI list is known.
 #
 # Rules kept here:
 #
 # 1. A GPU is what its class and maker say (``pci_kind``), and any display controller without a screen: class
 #    0302, or 0380 as in virtual machines that pretend to have GPUs.
-# 2. Screens are no GPUs: those of a server's management controller and of virtual machines go by their
-#    makers; a VGA adapter (class 0300) of a maker not known for GPUs is one when it hangs on a root bus.
+# 2. Display adapters are not GPUs: those of a server's management controller and of virtual machines go by
+#    their makers; a VGA adapter (class 0300) of a maker not known for GPUs is one when it is on a root bus.
 # 3. What ``vfio-pci`` or ``pci-stub`` holds is kept for somebody else.
 # 4. Intel's graphics on the root bus are part of the processor, and count only where nothing else does.
 

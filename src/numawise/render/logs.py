@@ -1,4 +1,4 @@
-"""What a kubelet's log tells, for the terminal; and how far the reading is."""
+"""What a kubelet's log says, for the terminal; and how far the reading is."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from numawise.results.log import ExplainedAdmission, Kubelet, LogReport, stamp_t
 SOON = 0.5
 """Seconds after which a bar appears."""
 MOST_SHOWN = 20
-"""Findings in full; of the rest only the number is told."""
+"""Findings in full; of the rest only the number is shown."""
 
 
 def log_text(report: LogReport, width: int, *, color: bool = False, ascii_only: bool = False) -> str:

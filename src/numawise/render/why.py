@@ -3,7 +3,7 @@
 Rules kept here:
 
 1. The answer comes first, in one sentence.
-2. No line is wider than asked for.  A table that would be is turned, and at last told line by line.
+2. No line is wider than asked for.  A table that would be is turned, and finally printed line by line.
 3. Colour only where the caller says so; every colour stands beside a word or a mark.
 """
 
@@ -73,7 +73,7 @@ class _Page:
         return f"\x1b[{style}m{text}\x1b[0m" if self.color and style and text else text
 
     def drawn(self, one: Explanation, *, alone: bool) -> str:
-        """The whole explanation; an admitted pod among others is told in its answer alone."""
+        """The whole explanation; an admitted pod among others gets its answer alone."""
         style = VERDICTS.get(one.verdict, "")
         name = f"{one.namespace}/{one.name}" if one.namespace not in ("", "default") else one.name
         if one.name and one.verdict != NOT_STARTED:

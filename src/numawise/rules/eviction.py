@@ -110,7 +110,7 @@ def _quoted(text: str) -> str:
 # Rules kept here:
 #
 # 1. A threshold is a quantity above zero, or a percentage from 0 to 100.  ``0%`` and ``100%``,
-#    written exactly so, are no threshold at all.
+#    written exactly so, are not a threshold at all.
 # 2. A percentage is held in single precision, so 5% of 128Gi is 6871947776 and not ...673.
 # 3. Only ``memory.available`` reserves memory; the other signals are merely checked.
 # 4. When several are wrong the kubelet names any of them; here signals are taken by name.

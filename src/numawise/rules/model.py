@@ -1,4 +1,4 @@
-"""The part of a KubeletConfiguration that decisions hang on, as written and defaulted."""
+"""The part of a KubeletConfiguration that decisions depend on, as written and defaulted."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -371,7 +371,7 @@ def parse_version(text: str) -> Version:
 def profile_of(text: str) -> Profile:
     """The profile for a version as people write it: its own, or else the nearest older one.
 
-    ``ValueError``: that is no version, or older than any known.
+    ``ValueError``: not a version, or older than any known.
     """
     version = parse_version(text)
     if version < OLDEST:

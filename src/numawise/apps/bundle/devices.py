@@ -5,7 +5,7 @@ Rules kept here:
 1. A resource that the Device Manager's file lists has the devices that are listed there, no matter what the
    hardware would offer.
 2. The NUMA node of a device is what was recorded when it was handed out, else that of the hardware with the
-   same UUID or PCI address.  Where neither tells, it is not known.
+   same UUID or PCI address.  Where neither says, it is unknown.
 """
 
 import re

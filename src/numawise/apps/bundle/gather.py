@@ -4,7 +4,7 @@ Rules kept here:
 
 1. Nothing is asked over the network unless somebody names it; the one exception is the read-only port of the
    kubelet on this very host, where its configuration opens one.
-2. What cannot be had is told with the reason, and the rest is gathered all the same.
+2. What cannot be read is reported with the reason, and the rest is gathered all the same.
 """
 
 import os
@@ -47,7 +47,7 @@ NODE_INFO = {
 
 @dataclass(frozen=True, slots=True)
 class FromCluster:
-    """What the API server told about a node."""
+    """What the API server returned about a node."""
 
     node: str = ""
     info: Mapping[str, str] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def gather(wanted: BundleRequest) -> Collected:
 def _machine(
     hardware: Hardware, state: Mapping[str, str], uuids: Mapping[str, str], notes: Notes
 ) -> Machine | None:
-    """The machine as the kubelet is told about it, with the devices that it knows."""
+    """The machine as it is reported to the kubelet, with the devices that it knows."""
     record = look(DEVICE_FILE, state[DEVICE_FILE]).devices if DEVICE_FILE in state else None
     plugins, unknown = recorded_plugins(record or DeviceFile(), hardware, uuids)
     for resource in unknown:

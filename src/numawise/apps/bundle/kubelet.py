@@ -2,9 +2,10 @@
 
 Rules kept here:
 
-1. A file that somebody names must be there; any other that cannot be read is told as missing, and why.
+1. A file that somebody names must be there; any other that cannot be read is reported as missing, with the
+   reason.
 2. A drop-in ends in ``.conf``; others are passed over, as the kubelet does it.
-3. A configuration that is no YAML cannot be freed of names; it is left out, and what is wrong is told.
+3. A configuration that is not YAML cannot be freed of names; it is left out, and the error is reported.
 """
 
 from collections.abc import Mapping

@@ -47,7 +47,7 @@ class BundleRequest:
 
 @dataclass(slots=True)
 class Notes:
-    """What is told about the gathering itself."""
+    """What is known about the gathering itself."""
 
     sources: dict[str, str] = field(default_factory=dict)
     absent: list[Absent] = field(default_factory=list)
@@ -73,10 +73,10 @@ class KubeletParts:
     running: Running | None = None
     directory: str = "/var/lib/kubelet"
     broken: bool = False
-    """Its file cannot be had or read, so that the other parts do not tell what it runs with."""
+    """Its file is missing or unreadable, so that the other parts do not show what it runs with."""
 
     def together(self, version: Version) -> dict[str, Any] | None:
-        """What the parts amount to; None when there are none, or the file is missing."""
+        """What the parts result in; None when there are none, or the file is missing."""
         return None if self.broken else by_files(self.base, self.drop_ins, self.flags, version)
 
     @property

@@ -4,7 +4,7 @@ Rules kept here:
 
 1. ``machine.yaml``, ``kubelet.yaml`` and ``state/`` are what ``simulate`` takes, also when somebody unpacks
    them.  ``hardware.json`` is a saved discovery; ``kubelet/`` holds the parts of the configuration.
-2. What was replaced or taken out is told in the manifest and in ``README.md``, in words.
+2. What was replaced or taken out is listed in the manifest and in ``README.md``, in words.
 """
 
 from datetime import UTC, datetime

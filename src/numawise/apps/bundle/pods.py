@@ -1,13 +1,13 @@
-"""The pods of a node, from whoever can tell.
+"""The pods of a node, from every source that knows them.
 
 Rules kept here:
 
 1. Sources in the order of what they know: the API server; files and addresses that somebody names; the
    kubelet's read-only port where it has one; manifests of static pods; the kubelet's own record of what the
-   containers were allotted.  A pod that an earlier source told is not taken again.
+   containers were allotted.  A pod that an earlier source listed is not taken again.
 2. The record knows uids and containers alone; names come from the folders of the containers' logs.  So does
    the uid of a static pod, which its manifest does not have.
-3. What could not be asked is told, with the reason.
+3. What could not be asked is reported, with the reason.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ def pods_on_node(
     node: str,
     notes: Notes,
 ) -> tuple[Part, ...]:
-    """All pods that can be found; ``settings``: the configuration, ``listed``: what the API server told."""
+    """All pods found; ``settings``: the configuration, ``listed``: what the API server returned."""
     every = _Every(notes)
     every.add([Document({"kind": "List", "items": list(listed)}, "the API server")] if listed else [])
     for source in wanted.pods:

@@ -7,7 +7,7 @@ Rules kept here:
 2. An admission begins with the kubelet's word, or with hints for a container that has its answer already.
 3. An answer that was stored was accepted.  One that is not preferred and was not stored, though the log goes
    on, was refused; where the log ends there, it is unfinished.
-4. What a line tells later (the event, the status) completes an admission, and never turns one that another
+4. What a line says later (the event, the status) completes an admission, and never turns one that another
    pod of the same name has begun since.
 5. Never more than ``MOST_OPEN`` admissions of a kubelet are open, and ``MOST_KUBELETS`` kubelets known.
 """
@@ -48,7 +48,7 @@ class _Round:
     container: str | None
     hints: dict[str, Family | None] = field(default_factory=dict)
     own: dict[str, Family | None] = field(default_factory=dict)
-    """As the providers tell them; used where the Topology Manager's line is missing."""
+    """As the providers report them; used where the Topology Manager's line is missing."""
     unsure: set[str] = field(default_factory=set)
     shortages: dict[str, Shortage] = field(default_factory=dict)
     best: Hint | None = None
@@ -87,7 +87,7 @@ class _OpenAdmission:
     reason: str = ""
     message: str = ""
     heard: set[tuple[str, str]] = field(default_factory=set)
-    """Who has told of a rejection."""
+    """Who has reported a rejection."""
     troubles: list[Trouble] = field(default_factory=list)
     cpus: dict[str, str] = field(default_factory=dict)
     devices: dict[str, str] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class _OpenAdmission:
 
     @property
     def settled(self) -> bool:
-        """True when lines tell how it ended."""
+        """True when lines say how it ended."""
         return bool(self.verdict or self.troubles)
 
     @property
@@ -129,7 +129,7 @@ class _OpenAdmission:
         )
 
     def _verdict(self, line: int) -> tuple[str, bool]:
-        """Verdict, and whether it was told (rule 3)."""
+        """Verdict, and whether a line says it (rule 3)."""
         if self.verdict:
             return self.verdict, True
         if self.troubles:
@@ -309,7 +309,7 @@ class Admissions:
         round_.cut = round_.cut or event.cut
 
     def _preference(self, event: Event) -> None:
-        """Tells apart what the print of hints leaves open: no wish, or no way."""
+        """Decides what the print of hints leaves open: no preference, or impossible."""
         one = self._busy.get(event.origin)
         if one is None or not one.rounds or one.rounds[-1].answered or not event.resource:
             return
@@ -431,7 +431,7 @@ class Admissions:
         return one.over or not (one.rounds or one.allocating)
 
     def _was_ended(self, event: Event, heard: tuple[str, str]) -> bool:
-        """True for a late word about an admission that is done; the same word again tells of another."""
+        """True for a late word about an admission that is done; the same word again belongs to another."""
         for pod, known in reversed(self._ended.items()):
             if pod.matches(event.pod):
                 known_pod = bool(pod.uid and event.pod.uid)

@@ -2,9 +2,9 @@
 
 Rules kept here:
 
-1. The log is what happened; where the engine comes to something else, the difference is told, and the files
-   are taken to be of another time or another node.  Pods are admitted in the order given; the one of the log
-   is compared when its turn comes.
+1. The log is what happened; where the engine comes to something else, the difference is reported, and the
+   files are taken to be of another time or another node.  Pods are admitted in the order given; the one of
+   the log is compared when its turn comes.
 2. Amounts and suggestions are the engine's, and stand only where its hints are those of the log.
 """
 
@@ -132,7 +132,7 @@ def _checked(finding: ExplainedAdmission, node: Node, cases: Sequence[ExplainCas
 
 
 def _amounts(found: Explanation, ours: Explanation) -> Explanation:
-    """The engine's answer, which knows amounts, with what the log tells beside it."""
+    """The engine's answer, which knows amounts, with what the log adds to it."""
     remarks = tuple(dict.fromkeys([*found.remarks, *ours.remarks]))
     return replace(ours, name=found.name, namespace=found.namespace, uid=found.uid, remarks=remarks)
 

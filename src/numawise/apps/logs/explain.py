@@ -2,10 +2,10 @@
 
 Rules kept here:
 
-1. The hints are merged anew under the policy; the log's own answer decides what is said, and where ours is
+1. The hints are merged again under the policy; the log's own answer decides what is said, and where ours is
    another, that is said too.
 2. A policy or release that the log leaves open is chosen so that the merge gives the log's answer.
-3. Whatever the log does not tell is named as not told, never made up.
+3. Whatever the log does not contain is reported as unknown, never made up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ class _Attempt:
 def explain_admission(
     admission: LoggedAdmission, kubelet: Kubelet, repeats: Repeats, given: LogEvidence | None = None
 ) -> Explanation:
-    """What became of a pod, and why, as far as a log tells it."""
+    """What became of a pod, and why, as far as a log says."""
     given = given or LogEvidence()
     one = admission.decisive
     attempt = _merged(admission, one, kubelet, given) if one is not None and one.hints else None
@@ -265,6 +265,6 @@ def _remarks(
 
 
 def _amounts(admission: LoggedAdmission, drawn: Round) -> bool:
-    """True when lines tell how much was asked of what decided."""
+    """True when lines say how much was asked of what decided."""
     notes = {hints.resource for hints in drawn.wishes if hints.note}
     return bool(notes) or all(hints.resource in admission.wanted for hints in drawn.wishes)

@@ -1,9 +1,9 @@
-"""Admissions gathered by owner, so that a loop is told once.
+"""Admissions gathered by owner, so that a loop is shown once.
 
 Rules kept here:
 
 1. Rejections of one owner on one node are one group: how often, since when, how fast, and the last in full.
-2. A pod of the same name that comes again after a rejection was made anew; its uid, where it is told, shows
+2. A pod of the same name that comes again after a rejection was recreated; its uid, where it is logged, shows
    the same.
 3. Groups are bounded: of owners beyond ``MOST_GROUPS`` only the number is kept.
 """
@@ -178,7 +178,7 @@ class Groups:
                     group.seen(event.time)
 
     def _recreated_before(self, event: Event) -> None:
-        """The pod that is here has had a forerunner, of which the log may tell nothing else."""
+        """The pod that is here has had a forerunner, of which the log may say nothing else."""
         group = self._group_of(event, event.pod)
         if group is not None and group.count == 1 and not group.recreated:
             group.recreated += 1

@@ -1,11 +1,12 @@
-"""What a log tells of the kubelets that wrote it: policy, scope, release, NUMA nodes.
+"""What a log says of the kubelets that wrote it: policy, scope, release, NUMA nodes.
 
 Rules kept here:
 
 1. What a kubelet says of itself holds, until it says otherwise.
-2. A policy that is not told is concluded from answers.  Only ``single-numa-node`` answers without NUMA nodes,
-   and never with several; only ``best-effort`` stores what is not preferred; ``best-effort`` refuses nothing.
-3. A release that is not told is one of those that word all lines as they stand.
+2. A policy that is not logged is inferred from answers.  Only ``single-numa-node`` answers without NUMA
+   nodes, and never with several; only ``best-effort`` stores what is not preferred; ``best-effort`` refuses
+   nothing.
+3. A release that is not logged is one of those that word all lines as they stand.
 """
 
 from collections import OrderedDict
@@ -28,7 +29,7 @@ class Kubelets:
         self._known: OrderedDict[Origin, Kubelet] = OrderedDict()
 
     def hear(self, event: Event) -> None:
-        """What an event tells of its kubelet."""
+        """What an event says of its kubelet."""
         before = self.of(event.origin)
         now = before
         numas, releases = before.numas, before.releases

@@ -3,7 +3,7 @@
 Rules kept here:
 
 1. One pass, blocks of a fixed size, and bounded groups: memory does not grow with the log.
-2. Compressed files (gzip, bzip2, xz) are told by their first bytes.
+2. Compressed files (gzip, bzip2, xz) are recognised by their first bytes.
 3. Input without a single line of a kubelet is an error that shows what was read.
 """
 
@@ -115,7 +115,7 @@ def _position(raw: IO[bytes], fallback: int) -> int:
 
 
 def read_log(source: Source, wanted: LogFilter, given: LogEvidence | None = None) -> LogReport:
-    """Everything a log tells of the admissions that are asked for."""
+    """Everything a log says of the admissions that are asked for."""
     tally = Tally()
     groups = Groups(wanted)
     admissions = Admissions(groups.add, groups.life)
@@ -155,7 +155,7 @@ def read_log(source: Source, wanted: LogFilter, given: LogEvidence | None = None
 
 
 def _check(source: Source, tally: Tally) -> None:
-    """Refuse what is no log of a kubelet (rule 3)."""
+    """Refuse what is not a kubelet log (rule 3)."""
     if tally.kubelet and tally.known:
         return
     file = ", ".join("standard input" if path == STDIN else path for path in source.paths)
@@ -207,6 +207,6 @@ def parse_since(text: str, now: datetime) -> datetime:
 
 def _parsed(text: str, form: str) -> datetime | None:
     try:
-        return datetime.strptime(text, form)  # noqa: DTZ007 - a log tells no zone
+        return datetime.strptime(text, form)  # noqa: DTZ007 - a log names no zone
     except ValueError:
         return None

@@ -4,7 +4,7 @@ Rules kept here:
 
 1. Controllers name pods by fixed rules: a StatefulSet by number; a ReplicaSet, Job or DaemonSet by five
    letters out of an alphabet without vowels; a ReplicaSet of a Deployment has a hash of such letters before.
-2. A name is no proof: what it shows is said only of pods that came again.
+2. A name proves nothing: what it shows is said only of pods that came again.
 """
 
 import re
@@ -89,7 +89,7 @@ def times_text(count: int) -> str:
 
 
 def loop_text(admission: LoggedAdmission, repeats: Repeats) -> Iterator[str]:
-    """A pod that is made anew after each rejection, told once for all of them."""
+    """A pod that is recreated after each rejection, shown once for all of them."""
     if not admission.rejected:
         if repeats.count > 1:
             yield f"This is the last of {repeats.count:,} such admissions{_since(repeats)}"

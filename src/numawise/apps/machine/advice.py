@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-1. Every sentence follows from the hardware; where something is not told, that is said.
+1. Every sentence follows from the hardware; where something is unknown, that is said.
 2. GPUs are grouped by the NUMA node they are near to.  The best partners have the most NVLinks, then
    PIX, PXB, PHB, NODE, SYS; among equals those of one NUMA node, then the lowest.
 3. A GPU's fair share are the cores of its NUMA node, divided among the GPUs there in order, whole cores
@@ -50,7 +50,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class GpuSet:
-    """GPUs near to the same NUMA nodes; no nodes: nothing tells."""
+    """GPUs near to the same NUMA nodes; no nodes: unknown."""
 
     numa: tuple[int, ...]
     gpus: tuple[Gpu, ...]

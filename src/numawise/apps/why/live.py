@@ -1,9 +1,9 @@
-"""A pod of a cluster, and everything around it that the API server tells.
+"""A pod of a cluster, and everything around it that the API server returns.
 
 Rules kept here:
 
 1. A pod that is gone is looked for by its owner: the newest pod of the same owner stands for it, one that
-   was refused before any other.  Where there is none, the events about the pod tell what happened.
+   was refused before any other.  Where there is none, the events about the pod say what happened.
 2. What we may not see is left out, and a remark says so; without the pod itself there is nothing to explain.
 """
 
@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What the API server told about a pod."""
+    """What the API server returned about a pod."""
 
     namespace: str
     asked: str
@@ -134,7 +134,7 @@ def raw_pods(pods: Iterable[Object]) -> tuple[RawPod, ...]:
 
 
 def owner_of(pod: Object) -> str:
-    """Who makes the pod anew, as ``StatefulSet db``; '' when nobody does."""
+    """Who recreates the pod, as ``StatefulSet db``; '' when nobody does."""
     owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
     found = next((one for one in owners if one.get("controller")), owners[0] if owners else None)
     return f"{found.get('kind', '')} {found.get('name', '')}" if found else ""

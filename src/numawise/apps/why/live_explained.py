@@ -3,10 +3,10 @@
 Rules kept here:
 
 1. The API server knows neither the machine nor who holds what on it.  Without these the answer is what the
-   kubelet said, what the pod asks for and under which policy; and which command on which node tells more.
+   kubelet said, what the pod asks for and under which policy; and which command on which node shows more.
 2. The configuration is the running kubelet's where it may be asked (``configz``), else the bundle's.
-3. A bundle of another node is refused.  It is told by the machine's id, from which its names were made, or by
-   the node's name; and with that id the names in its state files become the cluster's own again.
+3. A bundle of another node is refused.  It is recognised by the machine's id, from which its names were
+   made, or by the node's name; and with that id the names in its state files become the cluster's own again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ from numawise.values import dataclass, replace
 
 NOT_SCHEDULED = "not scheduled"
 SHOWN = 3
-"""Containers whose requests are told; of more only the number."""
+"""Containers whose requests are shown; of more only the number."""
 
 
 def explain_live(live: Live, given: NodeInput) -> Explanation:
@@ -225,7 +225,7 @@ class _Back:
 
 
 def _same_node(live: Live, bundle: Bundle) -> None:
-    """Refuse a bundle of another node, where that can be told (rule 3)."""
+    """Refuse a bundle of another node, where that can be determined (rule 3)."""
     manifest = bundle.manifest
     if not manifest.anonymised:
         if manifest.node and manifest.node != live.node_name:

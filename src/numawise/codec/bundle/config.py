@@ -1,4 +1,4 @@
-"""A kubelet's configuration without addresses, certificates and whatever else does not bear on placement.
+"""A kubelet's configuration without addresses, certificates and whatever else does not affect placement.
 
 Rules kept here:
 
@@ -119,7 +119,7 @@ def _known_names() -> frozenset[str]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Hardware without what tells one machine from another of its kind: UUIDs, addresses in names, host names.
+# Hardware without what identifies one machine: UUIDs, addresses in names, host names.
 
 
 USUAL = re.compile(

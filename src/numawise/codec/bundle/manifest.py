@@ -70,7 +70,7 @@ class Manifest:
         return self.versions.get("kubelet", "")
 
     def why_not(self, what: str) -> str:
-        """Why something is not in the bundle; '' when that is not told."""
+        """Why something is not in the bundle; '' when unknown."""
         return next((one.why for one in self.absent if one.what == what), "")
 
 

@@ -1,4 +1,4 @@
-"""Names that say nothing: a name always becomes the same word, and only the key can tell which.
+"""Names that say nothing: a name always becomes the same word, and only the key maps it back.
 
 Rules kept here:
 
@@ -6,7 +6,7 @@ Rules kept here:
 2. What has a form keeps it: a UUID becomes a UUID, 32 hexadecimal digits stay as many.
 3. UUIDs of devices keep their order, because it decides which device is taken: the first group counts them.
 4. The key comes from the machine's id, as the node object shows it to those who may see it.  So two bundles
-   of one node speak of the same pods by the same words, and who can read the node can tell which these are.
+   of one node speak of the same pods by the same words, and who can read the node can map them back.
 5. Without a key names stay what they are.
 """
 
@@ -50,7 +50,7 @@ class Names:
 
     @property
     def fingerprint(self) -> str:
-        """Tells one key from another, and nothing else."""
+        """Distinguishes one key from another, and nothing else."""
         if self.key is None:
             return ""
         mark = ONCE if self.key.startswith(ONCE.encode()) else ""

@@ -220,7 +220,7 @@ def _resources(resources: Mapping[str, Any], names: Names) -> Data:
 
 
 def _variable(variable: Mapping[str, Any], names: Names) -> Data | None:
-    """A variable that bears on placement (rule 2); None for any other."""
+    """A variable that affects placement (rule 2); None for any other."""
     name, value = variable.get("name"), variable.get("value", "")
     if not isinstance(name, str) or not VARIABLES.fullmatch(name) or "valueFrom" in variable:
         return None

@@ -8,7 +8,7 @@ Rules kept here:
    what keeps the kubelet from starting.
 3. What a device plugin answered holds paths and ids of all kinds; the answer of a simulated plugin, which
    names the same devices, takes its place.
-4. A file that is no JSON, or holds other things than it should, is kept in shape: its brackets, numbers and
+4. A file that is not JSON, or holds other things than it should, is kept in shape: its brackets, numbers and
    the words that such files use.  Everything else in it becomes a stand-in.
 """
 

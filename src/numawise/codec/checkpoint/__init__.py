@@ -8,7 +8,7 @@ Rules kept here:
    hashed print (numbers by number there).
 3. Reading tries the formats in the kubelet's order; the refusal is that of the attempt the kubelet
    reports, which is not always the one that matters.
-4. Reading is lenient as Go is: unknown members pass, names match in any case, ``null`` is no map.
+4. Reading is lenient as Go is: unknown members pass, names match in any case, ``null`` is not a map.
 """
 
 from numawise.codec.checkpoint.cpu import CPU_FILE, decode_cpu, encode_cpu

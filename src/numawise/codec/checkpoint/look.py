@@ -5,7 +5,7 @@ whatever can be read is, also behind a wrong checksum or of another policy.
 
 Rules kept here:
 
-1. The format is told by the members, and where these fit several formats, by the checksum; where
+1. The format is recognised by the members, and where these fit several formats, by the checksum; where
    that fits none, it is the one that most releases write.
 2. ``sums`` names every checksum of the file with the value that it should have in its format.
 3. What cannot be read at all is a ``problem``, in the kubelet's words.
@@ -67,7 +67,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What can be told of one state file."""
+    """What is known of one state file."""
 
     file: str
     format: str = ""

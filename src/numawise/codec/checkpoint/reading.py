@@ -15,7 +15,7 @@ def fnv1a(data: str) -> int:
 
 
 def map_print(entries: Iterable[str] | None) -> str:
-    """A map of printed entries; None is no map."""
+    """A map of printed entries; None is not a map."""
     return "<nil>" if entries is None else f"map[{' '.join(entries)}]"
 
 

@@ -177,7 +177,7 @@ def _core_ids(hardware: Hardware) -> Filled:
 
 
 def _memory(hardware: Hardware) -> Filled:
-    """Memory of the nodes that have none told (rule 5)."""
+    """Memory of the nodes whose size is unknown (rule 5)."""
     without = [node for node in hardware.numa if node.memory is None]
     if not without:
         return hardware, "", ""

@@ -121,7 +121,7 @@ def _first(values: Iterable[T | None]) -> T | None:
 
 
 def _homes(part: Hardware) -> dict[int, int]:
-    """CPUs by NUMA node, as far as told."""
+    """CPUs by NUMA node, as far as known."""
     found: dict[int, int] = {}
     for thread in part.threads:
         if thread.numa is not None:
@@ -304,7 +304,7 @@ def _numa(told: Sequence[Told], remarks: list[Remark]) -> tuple[MemoryNode, ...]
 
 
 def _knows_cpus(told: Sequence[Told], label: str) -> bool:
-    """Whether a more trusted source has told the CPUs of nodes: a node without any then has none."""
+    """Whether a more trusted source has given the CPUs of nodes: a node without any then has none."""
     return any(_homes(part) for name, part in told[: [name for name, _ in told].index(label)])
 
 
@@ -413,7 +413,7 @@ def _near_all(gpus: Iterable[Gpu], numa: Iterable[MemoryNode], remarks: list[Rem
 
 
 def _near(gpu: Gpu, nodes: Mapping[int, int], remarks: list[Remark]) -> Gpu:
-    """CPUs and NUMA nodes near to a GPU: each tells the other, or contradicts it."""
+    """CPUs and NUMA nodes near to a GPU: each implies the other, or contradicts it."""
     if not nodes:
         return gpu
     there = reduce(or_, (nodes.get(i, 0) for i in gpu.numa or ()), 0)
@@ -467,7 +467,7 @@ def _host(told: Sequence[Told]) -> Host | None:
 
 
 def _unknown(found: Hardware) -> Iterator[Remark]:
-    """What cannot be known from these sources; the kernel's own files tell what they lack themselves."""
+    """What cannot be known from these sources; the readers of the kernel's own files say what these lack."""
     if KERNEL & set(found.sources):
         return
     if not found.threads:

@@ -6,7 +6,7 @@ Rules kept here:
    A CPU belongs to the nearest node of ordinary memory, the lowest one where there are several.
 2. hwloc 1 puts the cores inside the NUMA nodes, and a node it may not use has an empty set; such a
    node is left out, as later versions do, and a remark says so.
-3. A PCI device is near to the CPUs of the object it hangs on, and on a NUMA node where that is one.
+3. A PCI device is near to the CPUs of the object it is attached to, and on a NUMA node where that is one.
 4. Links between GPUs are those measured (NVLink, XGMI); the others follow from the bridges.
 """
 
@@ -59,7 +59,7 @@ DIE_GROUP = "104"
 ORDINARY = frozenset({"", "DRAM"})
 LATENCY = 4
 COMPUTE = re.compile(r"(nvml|cuda|rsmi|ze|opencl)(\d+)")
-LIBRARIES = ("nvml", "rsmi", "ze", "cuda", "opencl")  # whose numbers tell the GPUs apart best, first
+LIBRARIES = ("nvml", "rsmi", "ze", "cuda", "opencl")  # the most distinctive GPU numbers first
 GPU_MEMORY = ("CUDAGlobalMemorySize", "RSMIVRAMSize", "LevelZeroHBMSize", "OpenCLGlobalMemorySize")
 BANDWIDTHS = {"NVLinkBandwidth": "NV", "XGMIBandwidth": "XGMI", "XeLinkBandwidth": "XeLink"}
 NVLINK_RATES = (25_000, 20_000)  # MB/s of one link: the second is the first generation's
@@ -347,7 +347,7 @@ def _pci(items: Iterable[HwlocItem], nodes: Sequence[MemoryNode]) -> Iterator[Pc
     for item, address in devices:
         found = PCI_TYPE.match(item.element.attributes.get("pci_type", ""))
         class_code = vendor = None
-        if found:  # the interface is told since version 3
+        if found:  # the interface is given since version 3
             vendor = int(found[2], 16)
             class_code = int(found[1], 16) << 8 | (hexadecimal(found[5]) or 0)
         infos = item.infos
@@ -370,7 +370,7 @@ def _pci(items: Iterable[HwlocItem], nodes: Sequence[MemoryNode]) -> Iterator[Pc
 
 
 def _bridge(item: HwlocItem) -> str:
-    """A bridge's address, or the bus of a host bridge; nothing for what is no bridge."""
+    """A bridge's address, or the bus of a host bridge; nothing for what is not a bridge."""
     if item.type != "Bridge":
         return ""
     address = pci_address(item.element.attributes.get("pci_busid", ""))
@@ -439,7 +439,7 @@ def _maker(place: str, infos: Mapping[str, str], pci: Sequence[PciDevice]) -> in
 
 
 def _gpu_number(found: Iterable[HwlocItem]) -> tuple[int, int]:
-    """Which library tells it best, and its number there."""
+    """Which library identifies it best, and its number there."""
     told = [COMPUTE.match(item.element.attributes["name"]) for item in found]
     return min((LIBRARIES.index(one[1]), int(one[2])) for one in told if one)
 

@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-1. The summary tells which CPUs are online and on which NUMA node; how many threads a core and cores a socket
+1. The summary says which CPUs are online and on which NUMA node; how many threads a core and cores a socket
    have are counts (``Summary``), and no CPU is given a core or socket for them.
 2. A NUMA line is one whose label has ``NUMA`` and a number; the list of online CPUs is the one below their
    count.  So translated prints are read by their shape; only the counts need words.

@@ -5,7 +5,7 @@ Rules kept here:
 1. A device begins where a line begins with an address and a class; what is indented below belongs to it.
 2. Without ``-D`` the domain is 0, as lspci leaves it out then.
 3. A class is known by its number, or else by lspci's name for it; vendor and device only by numbers, except
-   for the makers of GPUs.  What the text does not tell is None: ``lspci`` alone tells no NUMA node.
+   for the makers of GPUs.  What the text does not say is None: ``lspci`` alone names no NUMA node.
 """
 
 import re

@@ -3,8 +3,8 @@
 Rules kept here:
 
 1. A ``cpu`` is a NUMA node with its CPUs; memory, cores and sockets are not in the file.
-2. A ``pci`` inside a ``pci`` hangs on that switch.  Under one switch is PIX, under several PXB, under one
-   NUMA node PHB, else SYS: as NCCL counts them.  Host bridges are not told, thus never NODE.
+2. A ``pci`` inside a ``pci`` is attached to that switch.  Under one switch is PIX, under several PXB, under
+   one NUMA node PHB, else SYS: as NCCL counts them.  Host bridges are not listed, thus never NODE.
 3. Links through NVLink switches add up: two GPUs reach each other over as many as both have.
 4. A GPU is called by its number; where no run has numbered them, by the order of addresses, as
    ``nvidia-smi`` does.

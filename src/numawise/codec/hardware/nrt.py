@@ -32,7 +32,7 @@ DEVICES_ASSUMED = "a NodeResourceTopology does not have device ids: devices are 
 
 @dataclass(frozen=True, slots=True)
 class NodeTopology:
-    """What one object tells."""
+    """What one object says."""
 
     node: str
     """The node's name in the cluster."""

@@ -6,7 +6,7 @@ Rules kept here:
 2. Sizes are MiB, though printed as ``MB``.  ``Listing`` keeps free memory, which hardware does not have.
 3. A list of CPUs may go on in the next lines, where the text was wrapped.
 4. A row of distances counts when it has one for each node of the heading; 255 (not reachable) stays 255.
-5. ``--show`` tells what the process may use, so its CPUs are the host's cpuset, not the machine's.
+5. ``--show`` prints what the process may use, so its CPUs are the host's cpuset, not the machine's.
 """
 
 import re
@@ -49,7 +49,7 @@ class NumactlNode:
 
 @dataclass(slots=True)
 class Listing:
-    """All that the print tells."""
+    """All that the print says."""
 
     available: int | None = None
     ids: str = ""

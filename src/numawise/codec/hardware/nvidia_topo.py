@@ -5,10 +5,10 @@ Rules kept here:
 1. A matrix is a header that names its columns and rows that begin with a name.  What stands before, behind
    or between does not matter; neither does how it was quoted, coloured, wrapped or drawn as a table.
 2. A row counts when its links fill the columns and ``X`` stands in its own.  Links of a shorter row count as
-   far as their places tell the columns; a row that fits nowhere is left out with a remark.  No link is made
-   up: what the text does not say for a pair is not in the result, not even from the other direction.
+   far as their places identify the columns; a row that fits nowhere is left out with a remark.  No link is
+   made up: what the text does not say for a pair is not in the result, not even from the other direction.
 3. Strings stay as printed.  CPUs and NUMA nodes of a GPU are those that parse; a list that the driver may
-   have cut short tells no CPUs.
+   have cut short gives no CPUs.
 4. A table of peer-to-peer capabilities is refused.
 """
 

@@ -3,7 +3,7 @@
 Rules kept here:
 
 1. Only dress is taken off (colours, quote marks, code fences, typographic dashes, HTML entities); no word
-   and no blank inside a line is added or removed, because blanks tell columns apart.
+   and no blank inside a line is added or removed, because blanks separate columns.
 2. Every line of the result stands for one line of the text, so a remark can say which.
 """
 

@@ -4,7 +4,7 @@ Rules kept here:
 
 1. A format is known by lines that no other program prints; a name or an extension does not matter.
 2. People paste several prints into one file: a part goes on until a line of another format, or until the same
-   print begins anew.  What stands between prints belongs to the one before it, and readers pass over it.
+   print begins again.  What stands between prints belongs to the one before it, and readers pass over it.
 3. To name a format is cheap and never fails; whether the text is whole is found out by its reader.
 """
 

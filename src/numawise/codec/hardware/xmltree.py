@@ -160,7 +160,7 @@ def matrix_of(
     nics: Mapping[str, str],
     measured: Mapping[tuple[str, str], str],
 ) -> Matrix:
-    """All links between the ends: the measured ones, and else what the bridges tell."""
+    """All links between the ends: the measured ones, else those that follow from the bridges."""
     links = {
         row: {
             column: "X" if row == column else measured.get((row, column)) or pci_link(one, other)

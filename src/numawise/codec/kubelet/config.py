@@ -1,4 +1,4 @@
-"""A ``KubeletConfiguration`` file to the value that decisions hang on, read as the kubelet reads it.
+"""A ``KubeletConfiguration`` file to the value that decisions depend on, read as the kubelet reads it.
 
 Rules kept here:
 
@@ -168,7 +168,7 @@ class _Reading:
         self.first_problem: str | None = None
 
     def struct(self, shape: Struct, value: Mapping[str, object], path: str) -> dict[str, object]:
-        """The fields that are set; a field that cannot tell zero from absent is not set when zero."""
+        """Fields that are set; one that does not distinguish zero from absent is not set when zero."""
         found: dict[str, object] = {}
         for key, item in sorted(value.items()):
             field = shape.fields.get(key)

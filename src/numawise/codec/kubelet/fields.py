@@ -1,6 +1,6 @@
 """The fields of a ``KubeletConfiguration`` (v1beta1): names, types, Go's type names.
 
-Every field is known here, also those that no decision hangs on, because the kubelet refuses
+Every field is known here, also those that no decision depends on, because the kubelet refuses
 a wrong type wherever it stands.  Go's names of the types are part of its messages.  Each release
 adds a row to ``ADDED``; a field that is there again has changed its type.
 """
@@ -86,7 +86,7 @@ Shape = TextType | Truth | Whole | Real | Special | Many | ByName | Struct
 
 @dataclass(frozen=True, slots=True)
 class ConfigField:
-    """A member of a struct.  An optional one can tell zero from absent."""
+    """A member of a struct.  An optional one distinguishes zero from absent."""
 
     shape: Shape
     optional: bool = False
@@ -171,7 +171,7 @@ def _levels(package: str, verbosity: Whole) -> Mapping[str, ConfigField]:
 
 
 def _formats(package: str, names: Mapping[str, str], inlined: str = "") -> Mapping[str, ConfigField]:
-    """Options of the formats, by name; ``inlined``: the struct they share, where Go tells of it."""
+    """Options of the formats, by name; ``inlined``: the struct they share, where Go names it."""
     forms = {name: ConfigField(Struct(kind, package, ROUTING, inlined)) for name, kind in names.items()}
     return {"options": ConfigField(Struct("FormatOptions", package, forms))}
 

@@ -21,7 +21,7 @@ class FlagKind:
     name: str
     kind: str
     field: tuple[str, ...]
-    """The field it sets, step by step; none: it is no part of the configuration."""
+    """The field it sets, step by step; none: it is not part of the configuration."""
 
 
 @cache

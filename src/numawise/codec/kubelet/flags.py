@@ -9,7 +9,7 @@ Rules kept here:
    takes the next word.  Words that belong to no flag stop the kubelet.
 3. The first time a flag with a map or a list is set, what the file says is dropped; after that it adds.
    Feature gates of the file stay where no flag names them.
-4. The first flag that is unknown or cannot be read stops the kubelet; here all of them are told.
+4. The first flag that is unknown or cannot be read stops the kubelet; here all of them are reported.
 """
 
 import re
@@ -64,14 +64,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a command line amounts to."""
+    """What a command line results in."""
 
     values: Mapping[Steps, object] = field(default_factory=dict)
     """Field of the configuration → value, as it would stand in a file."""
     flags: Mapping[Steps, Flag] = field(default_factory=dict)
     """Field of the configuration → the flag that set it last."""
     own: Mapping[str, Flag] = field(default_factory=dict)
-    """Flags that are no part of the configuration, by name."""
+    """Flags that are not part of the configuration, by name."""
     problems: tuple[Problem, ...] = ()
 
 

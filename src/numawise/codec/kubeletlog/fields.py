@@ -65,7 +65,7 @@ class Fields:
         return None
 
     def value(self, key: str) -> object:
-        """What JSON says there; text that is no JSON comes as ``Printed``."""
+        """What JSON says there; text that is not JSON comes as ``Printed``."""
         found = self.values.get(key)
         if isinstance(found, PrintedField):
             try:
@@ -124,7 +124,7 @@ def pods_of(fields: Fields, key: str = "pods") -> tuple[PodRef, ...]:
 
 
 def parse_message(text: str) -> tuple[str, Fields] | None:
-    """The message and its fields; None when this is no structured message."""
+    """The message and its fields; None when this is not a structured message."""
     opened = QUOTED.match(text)
     if opened is None:
         return (unquoted(text[1:]), Fields(cut=True)) if text.startswith('"') else None

@@ -51,7 +51,7 @@ class Framed:
 
 
 def unframe(text: str) -> Framed | None:
-    """What a kubelet wrote in a line; None when this is no line of a klog."""
+    """What a kubelet wrote in a line; None when this is not a klog line."""
     text = text.rstrip("\r\n\0")
     if "\x1b" in text:
         text = COLOUR.sub("", text)
@@ -103,7 +103,7 @@ def _from_text(text: str, at: int) -> Framed:
 
 
 def _frame(prefix: str) -> Framed:
-    """What a prefix tells (rule 1)."""
+    """What a prefix says (rule 1)."""
     if not prefix:
         return Framed()
     year = YEAR.search(prefix)
@@ -155,7 +155,7 @@ def _json_text(text: str) -> str:
 
 
 def _object(text: str) -> Framed | None:
-    """A JSON object (rule 2); None when it is no JSON, or none that holds a line."""
+    """A JSON object (rule 2); None when it is not JSON, or none that holds a line."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -184,7 +184,7 @@ def _object(text: str) -> Framed | None:
 
 
 def _text(value: object) -> str:
-    """A journal gives a message that is no text as a list of bytes."""
+    """A journal gives a message that is not text as a list of bytes."""
     if isinstance(value, list):
         try:
             return bytes(value).decode(errors="replace")
@@ -222,7 +222,7 @@ def _year(data: Mapping[str, object], outer: Mapping[str, object]) -> int | None
 
 
 def export_entry(record: bytes) -> Framed | None:
-    """An entry of ``journalctl -o export``: a field a line; one with line breaks is told by its length."""
+    """An entry of ``journalctl -o export``: a field a line; one with line breaks has its length first."""
     fields: dict[bytes, bytes] = {}
     at, size = 0, len(record)
     while at < size:
@@ -283,7 +283,7 @@ def _time(groups: tuple[str, ...], year: int | None) -> datetime | None:
     _, month, day, hour, minute, second, fraction, *_ = groups
     micro = int(f"{fraction:0<6}"[:6])
     try:
-        return datetime(  # noqa: DTZ001 - a log tells the time of its node, and no zone
+        return datetime(  # noqa: DTZ001 - a log has the time of its node, and no zone
             year or YEARLESS, int(month), int(day), int(hour), int(minute), int(second), micro
         )
     except ValueError:

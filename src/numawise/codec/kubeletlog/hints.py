@@ -1,4 +1,4 @@
-"""Why a kubelet turns pods away: the reasons it gives, and where they are told."""
+"""Why a kubelet turns pods away: the reasons it gives, and where they are found."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def reason_of(text: str) -> str:
 
 
 def reason_in(message: str) -> str:
-    """The reason that goes with a message, where only the message is told; '' when it is not known."""
+    """The reason that goes with a message, where only the message is known; '' when it is not known."""
     lacking = LACKING.search(message)
     if lacking:
         return f"{OUT_OF}{lacking[1]}"
@@ -62,7 +62,7 @@ def reason_in(message: str) -> str:
 
 
 def rejection_in(status: object) -> tuple[str, str] | None:
-    """Reason and message of a pod's status that tells of a rejection; None: it tells of none."""
+    """Reason and message of a pod's status that reports a rejection; None: it reports none."""
     if isinstance(status, PrintedField):
         phase, reason, message = (found.search(status.text) for found in (PHASE, REASON, MESSAGE))
         told = [one[1] if one else "" for one in (phase, reason, message)]
@@ -98,7 +98,8 @@ def patched_status(patch: str) -> object:
 # 1. Three prints: ``map[cpu:[{01 true}]]`` (to 1.20), ``map[cpu:[{NUMANodeAffinity:01 Preferred:true}]]``
 #    (1.21 to 1.27), JSON (1.28 and later, and ``--logging-format=json`` before).  A mask is binary digits in
 #    the first two, a number in JSON.
-# 2. ``null`` is no wish and ``[]`` no way; the prints of Go show both as ``[]``, so they leave it open.
+# 2. ``null`` means no preference and ``[]`` impossible; the prints of Go show both as ``[]``, so they leave
+#    it open.
 # 3. Of a list that is cut off nothing is taken.
 
 

@@ -2,11 +2,11 @@
 
 Rules kept here:
 
-1. A line is decoded only when its message starts as one that tells something; finding the starts is one run
+1. A line is decoded only when its message starts as a known one; finding the starts is one run
    of a pattern over the block.  All other lines are counted, not read.
 2. A block ends where a line ends; what is left over goes before the next block.  A line that goes on in the
    next one (``part``), or a value over several lines, waits for its rest, up to ``LONGEST``.
-3. ``journalctl -o export`` is told by its first line; its entries end with an empty line.
+3. ``journalctl -o export`` is recognised by its first line; its entries end with an empty line.
 """
 
 import re
@@ -20,7 +20,7 @@ from numawise.results.log import Event
 from numawise.values import dataclass, field, replace
 
 SHOWN = 20
-"""So much of a message is looked at to see whether it may tell something."""
+"""So much of a message is looked at to see whether it may be a known one."""
 WORDS = re.compile(rb'\.go:\d+(?:\] \\?"?|\\?",\\?"msg\\?": ?\\?")([^"\\]{1,20})')
 """How a message starts, behind its source file."""
 BARE_JSON = re.compile(rb'\\?"msg\\?": ?\\?"([^"\\]{1,20})')
@@ -52,7 +52,7 @@ PLAIN_STARTS = (
 )
 TELLING = frozenset(text[:SHOWN].encode() for text in (*READINGS, *PLAIN_STARTS))
 TOPOLOGY, BRACKET = b"[topologymanager] ", ord("[")
-"""All of these tell something."""
+"""All of these are known."""
 KUBELET = (
     b"kubelet",
     b"kuberuntime",
@@ -223,7 +223,7 @@ def _event_of(line: Headed) -> Event | None:
 
 
 def _telling(data: bytes, pattern: re.Pattern[bytes] = WORDS) -> tuple[list[int], int, int]:
-    """Where messages stand that tell something, how many lines have the head of a klog, and the last."""
+    """Where known messages are, how many lines have the head of a klog, and the last."""
     starts = []
     known = 0
     found = None

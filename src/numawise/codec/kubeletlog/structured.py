@@ -103,7 +103,7 @@ def _cpu_hints(_line: Headed, fields: Fields) -> Event:
 
 
 def _form(fields: Fields, key: str) -> tuple[Version, Version]:
-    """Go's print until 1.27, JSON since; klog's own JSON format tells nothing."""
+    """Go's print until 1.27, JSON since; klog's own JSON format says nothing."""
     raw = fields.values.get(key)
     if not isinstance(raw, PrintedField):
         return ANY_RELEASE

@@ -93,7 +93,7 @@ class PlacedBox:
     boxes: tuple["PlacedBox", ...] = ()
     cell: Cell | None = None
     shade: str = ""
-    """How good a cell of a table is, as ``tables`` tells it."""
+    """How good a cell of a table is, as ``tables`` rates it."""
 
     def every(self) -> Iterator["PlacedBox"]:
         """This box and all inside it, outer ones first."""

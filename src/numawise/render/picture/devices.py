@@ -4,7 +4,7 @@ Rules kept here:
 
 1. Shown are GPUs, accelerators, NICs and disks that have a name; bridges and the rest are not.
 2. A switch is drawn where two or more shown devices hang below it.  Switches inside a switch are drawn when
-   they tell devices apart; deeper nesting is folded.
+   they distinguish devices; deeper nesting is folded.
 3. Without a PCIe tree, devices that the link matrix joins by PIX or PXB share a switch.
 4. Of many like devices in one place (virtual functions) the first few are shown and the rest counted.
 """
@@ -40,7 +40,7 @@ class DeviceItem:
     name: str
     kind: str
     numa: tuple[int, ...] = ()
-    """NUMA nodes near to it; empty: nothing tells."""
+    """NUMA nodes near to it; empty: unknown."""
     address: str = ""
     parents: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ def items_of(hardware: Hardware) -> tuple[DeviceItem, ...]:
             items.append(item)
     links = Links.of(hardware)
     for name in labels:
-        if name not in named:  # the matrix knows a NIC that no PCI list told about
+        if name not in named:  # the matrix knows a NIC that no PCI list has
             near = [item.numa for item in items if links.between(name, item.name) in SAME_NUMA]
             items.append(DeviceItem(name, NIC, near[0] if near else (), tip=name))
     numbers = {item: i for i, item in enumerate(items)}
@@ -152,7 +152,7 @@ def _by_tree(items: Sequence[DeviceItem]) -> list[DeviceItem | SwitchBox]:
     found: list[DeviceItem | SwitchBox] = []
     for key, members in _grouped(items, lambda item: item.parents[:2] if len(item.parents) > 1 else None):
         if key is None or len(members) == 1 or all(len(item.parents) < 3 for item in members):
-            found += members  # ports of one card are no switch
+            found += members  # ports of one card are not a switch
             continue
         inner = _grouped(members, lambda item: item.parents[:-1] if len(item.parents) > 4 else None)
         if len(inner) > 1 and any(len(part) > 1 for _, part in inner):

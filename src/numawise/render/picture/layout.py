@@ -420,7 +420,7 @@ class _Draw:
         return remark.text if itself else f"{remark.place}: {remark.text}"
 
     def host_notes(self) -> list[tuple[str, str]]:
-        """Settings of the system that bear on placement."""
+        """Settings of the system that affect placement."""
         notes = []
         host, every = self.hardware.host, bits_of(thread.cpu for thread in self.hardware.threads)
         if self.hardware.offline:

@@ -4,7 +4,7 @@ Rules kept here:
 
 1. Columns are GPUs, rows are GPUs and NICs: links between two NICs are of no use here.
 2. Rows and columns that say the same are joined once a table grows large, so that 64 NUMA nodes or
-   60 NICs still fit on a page; where even that does not help, distances are told by value.
+   60 NICs still fit on a page; where even that does not help, distances are listed by value.
 3. Words of ``nvidia-smi`` stand as printed; the legend explains those that appear.
 """
 
@@ -101,7 +101,7 @@ def _joined(rows: Sequence[TableRow]) -> list[TableRow]:
 
 
 def distance_table(hardware: Hardware) -> Table | None:
-    """Distances between NUMA nodes, like ones together; None when fewer than two nodes tell any."""
+    """Distances between NUMA nodes, like ones together; None when fewer than two nodes have any."""
     nodes = [node for node in hardware.numa if node.distances]
     if len(nodes) < 2:
         return None
@@ -196,7 +196,7 @@ def _by_value(ids: Sequence[int], away: dict[int, dict[int, int]]) -> Table:
 
 
 def fabrics(hardware: Hardware) -> list[tuple[str, tuple[str, ...]]]:
-    """Links beside PCIe, told in words: all GPUs alike, or which pairs."""
+    """Links beside PCIe, in words: all GPUs alike, or which pairs."""
     gpus, links = [gpu.name for gpu in whole_gpus(hardware)], Links.of(hardware)
     by_link: dict[str, list[tuple[str, str]]] = {}
     for i, one in enumerate(gpus):

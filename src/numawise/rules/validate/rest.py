@@ -1,7 +1,7 @@
 """The last of the kubelet's demands: user namespaces, logging, tracing, memory QoS, log files.
 
 The machine is taken to be one with cgroup v2, which the kubelet wants by default.  A tracing
-endpoint that is no URL at all is not recognised here.
+endpoint that is not a URL at all is not recognised here.
 """
 
 import posixpath

@@ -1,13 +1,13 @@
 """Which affinity column of ``nvidia-smi topo -m`` a value stands in.
 
 In a job or under WSL the driver leaves cells blank, so a lone ``0`` may be a CPU or a NUMA node, and a lone
-``N/A`` may stand in two columns: only the place tells.  Rules kept here:
+``N/A`` may stand in two columns: only the position decides.  Rules kept here:
 
 1. As many values as columns stand in their order.
 2. Else the driver's own print is repeated for every way to fill the columns: tabs as tabs, or written out
    every eight columns.  The one way that gives the same places is the answer.
 3. A terminal that wraps long lines swallows the tab at its edge, and values run together.  Its width is what
-   explains the header and every whole row; the same replay then tells where to cut.
+   explains the header and every whole row; the same replay then shows where to cut.
 4. In a table aligned by hand, a value belongs to the heading above which it starts.
 5. Several ways or none: not known.
 """
@@ -88,7 +88,7 @@ def separated(word: str) -> list[str]:
 
 
 def place(tail: Tail, screen: Screen) -> Values | None:
-    """The value of each column, None for a blank one; None when it cannot be told."""
+    """The value of each column, None for a blank one; None when unknown."""
     count = len(screen.columns)
     if len(tail.values) == count:
         return tail.values

@@ -30,7 +30,7 @@ class Vocabulary:
 
     words: frozenset[str] = WORDS
     nvlinks: frozenset[str] = frozenset()
-    """Those seen standing alone, such as ``NV18``: they tell ``NV120-31`` from ``NV1`` and ``20-31``."""
+    """Those seen alone, such as ``NV18``: they distinguish ``NV120-31`` from ``NV1`` and ``20-31``."""
 
     @property
     def pattern(self) -> str:

@@ -5,7 +5,7 @@ Rules kept here:
 1. A row is a name and links; what stands before the name in its line was put there by somebody else.
 2. A row that was wrapped goes on in lines that hold nothing but links and values.
 3. A row with as many links as columns, ``X`` in its own, is whole.  A shorter one counts as far as tabs, or
-   the places of a whole row, tell the columns; else it is left out.
+   the places of a whole row, identify the columns; else it is left out.
 4. Where the text breaks off, the last word is not taken for a whole one if it need not be.
 """
 
@@ -303,7 +303,7 @@ def _is_cut_right(header: Header, rows: Sequence[MatrixRow], lines: Sequence[str
 
 
 def _placed(row: MatrixRow, header: Header, whole: Sequence[MatrixRow]) -> dict[str, str | None] | None:
-    """The links of a row by column; None if their places do not tell."""
+    """The links of a row by column; None if their places do not show it."""
     names = header.names
     links = [link.text for link in row.links]
     is_open = row.is_cut and not row.values and (len(links) < len(names) or header.columns)
