@@ -72,7 +72,7 @@ def kubelet(
     simulated kubelet has started with it.
     """
     from numawise.apps.plan.kubelet import plan_kubelet  # noqa: PLC0415
-    from numawise.apps.plan.words import pages_given  # noqa: PLC0415
+    from numawise.apps.plan.reserve import pages_given  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415
     from numawise.quantity import parse_size  # noqa: PLC0415
     from numawise.render.plan import kubelet_plan_data, kubelet_plan_yaml  # noqa: PLC0415

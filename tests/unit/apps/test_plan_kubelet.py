@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from numawise.apps.plan.kubelet import plan_kubelet
-from numawise.apps.plan.reserve import reserve_cpus, reserve_memory
-from numawise.apps.plan.words import pages_given
+from numawise.apps.plan.reserve import pages_given, reserve_cpus, reserve_memory
 from numawise.errors import InputError
 from numawise.machine.hardware import Host
 from numawise.machine.model import Machine

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from numawise.errors import InputError
 from numawise.machine.model import CpuLayout, Machine, Numa
-from numawise.quantity import Quantity
+from numawise.quantity import Quantity, parse_size
 from numawise.values import dataclass
 
 MEBI, GIBI = 1 << 20, 1 << 30
@@ -218,3 +218,22 @@ def reservation_text(reserved: ReservedMemory) -> str:
     return f"{parts} = {terms} + eviction {mebi(reserved.eviction)}" + (
         f" = {mebi(reserved.total)}" if len(reserved.shares) > 1 else ""
     )
+
+
+# --------------------------------------------------------------------------------------------------
+# Amounts that a person gives on the command line.
+
+
+def pages_given(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Huge pages such as ``1Gi=16``: canonical size and number."""
+    found: dict[str, int] = {}
+    for text in texts:
+        size, _, count = text.partition("=")
+        if not count.isascii() or not count.isdecimal() or not int(count):
+            raise InputError(
+                f"{text!r} is not a page size and a number of pages",
+                field="--hugepages",
+                advice="write it like 1Gi=16",
+            )
+        found[str(Quantity.of(parse_size(size, "--hugepages")))] = int(count)
+    return tuple(found.items())
