@@ -11,7 +11,8 @@ from tests.kube.test_why_live import event, mirror, node
 from tests.nodetree import CONFIG, grow_node, pod_list
 
 from numawise.codec.bundle.config import PRIVATE
-from numawise.codec.bundle.manifest import Manifest, manifest_data
+from numawise.codec.bundle.manifest import Manifest, manifest_document
+from numawise.results.plain import plain
 
 DOCS = Path(__file__).parents[2] / "docs"
 HOW_TO, REFERENCE = (DOCS / "how-to/bundle-a-node.md").read_text(), (DOCS / "reference/bundle.md").read_text()
@@ -56,7 +57,7 @@ def test_sessions_are_real(
     assert shown == 5
 
 
-@pytest.mark.parametrize("name", list(manifest_data(Manifest(), {})))
+@pytest.mark.parametrize("name", list(plain(manifest_document(Manifest(), {}))))
 def test_every_field_of_the_manifest_is_told(name: str) -> None:
     assert f"| `{name}` |" in REFERENCE
 

@@ -105,7 +105,7 @@ def command(
 def _say(manifest: "Manifest") -> None:
     from numawise.render.bundle import notes_lines  # noqa: PLC0415
 
-    for line in notes_lines(manifest):
+    for line in notes_lines(manifest.absent, manifest.remarks):
         click.echo(f"numawise: {line}", err=True)
 
 
@@ -124,20 +124,22 @@ Exit status: 0; 2 it is no bundle, or was tampered with.""",
 @click.pass_context
 def show(context: click.Context, output: str, file: str) -> int:
     """List what is in a bundle, and what is not."""
+    from numawise.apps.bundle.pack import summary  # noqa: PLC0415 - keeps --help quick
     from numawise.codec.output import to_json  # noqa: PLC0415
-    from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - keeps --help quick
-    from numawise.render.bundle import MEMBERS, head_lines, member_rows, notes_lines, shown_data  # noqa: PLC0415
+    from numawise.inputs.bundle import open_bundle  # noqa: PLC0415
+    from numawise.render.bundle import MEMBERS, head_lines, member_rows, notes_lines  # noqa: PLC0415
     from numawise.render.table import table  # noqa: PLC0415
+    from numawise.results.plain import document  # noqa: PLC0415
 
-    bundle = open_bundle(file)
+    bundle = summary(open_bundle(file))
     if output == "json":
-        click.echo(to_json(shown_data(bundle)), nl=False)
+        click.echo(to_json(document("Bundle", bundle)), nl=False)
         return 0
     for line in head_lines(bundle):
         click.echo(line)
     click.echo()
     table(MEMBERS, member_rows(bundle), sys.stdout, color=context.color)
-    notes = notes_lines(bundle.manifest)
+    notes = notes_lines(bundle.absent, bundle.remarks)
     if notes:
         click.echo()
     for line in notes:

@@ -898,47 +898,6 @@ class Examination(TypedDict):
     """Everything that was looked at; of severity ``info``: it is as it should be."""
 
 
-class AbsentPart(TypedDict):
-    """A part that a bundle does not have, and why."""
-
-    what: str
-    why: str
-
-
-class Member(TypedDict):
-    """A member of a bundle."""
-
-    name: str
-    size: int
-    sha256: str
-
-
-class BundledState(TypedDict):
-    """A state file in a bundle."""
-
-    policy: str
-    format: str
-    checksum: bool
-
-
-class Bundle(TypedDict):
-    """A node in one file (``bundle show``)."""
-
-    collected: str
-    numawise: str
-    node: str
-    versions: dict[str, str]
-    key: str
-    sources: dict[str, str]
-    absent: list[AbsentPart]
-    remarks: list[str]
-    removed: list[str]
-    members: list[Member]
-    pods: int
-    refused: list[str]
-    state: dict[str, BundledState]
-
-
 # --- hardware and machine files -------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from numawise.sets import CpuSet, NumaSet
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DOCUMENTS = {
-    "Bundle": "forms:Bundle",
+    "Bundle": "bundle:BundleSummary",
     "Check": "finding:CheckReport",
     "Comparison": "forms:Comparison",
     "ConfigComparison": "forms:ConfigComparison",

@@ -14,7 +14,7 @@ import pytest
 
 from numawise.apps.bundle.gather import gather
 from numawise.apps.bundle.model import BundleRequest, Collected
-from numawise.apps.bundle.pack import Packed, packed
+from numawise.apps.bundle.pack import Packed, packed, summary
 from numawise.codec.bundle.archive import MANIFEST, is_bundle, pack
 from numawise.codec.bundle.manifest import manifest_text
 from numawise.codec.bundle.names import Names, key_of
@@ -23,7 +23,7 @@ from numawise.engine.admit import Rejected
 from numawise.errors import ClusterError, InputError
 from numawise.inputs.bundle import Bundle, open_bundle
 from numawise.node.node import Files, Node, boot
-from numawise.render.bundle import head_lines, member_rows, shown_data
+from numawise.render.bundle import head_lines, member_rows
 from numawise.request.defaults import defaulted
 from tests.nodetree import CONFIG, CPU_STATE, MACHINE_ID, UIDS, grow_node, hardware_tree, pod, pod_list
 from tests.unit.host.trees import grow
@@ -408,14 +408,13 @@ def test_members_in_errors(root: Path, tmp_path: Path) -> None:
 
 def test_what_is_told(root: Path, tmp_path: Path) -> None:
     bundle = opened(make(root, pods=listed(tmp_path), kube="1.36.4"), tmp_path)
-    assert "names replaced" in head_lines(bundle)[0]
-    rows = {name: told for name, _, told in member_rows(bundle)}
+    assert "names replaced" in head_lines(summary(bundle))[0]
+    rows = {name: told for name, _, told in member_rows(summary(bundle))}
     assert rows["pods.json"] == "4 pods, 1 of them refused by the kubelet"
     assert rows["state/cpu_manager_state"] == "policy static, checksum right"
-    data = shown_data(bundle)
-    assert data["kind"] == "Bundle"
-    assert data["pods"] == 4
-    assert data["refused"] == [NAMES.name("pod", "train-c-n1")]
+    found = summary(bundle)
+    assert found.pods == 4
+    assert list(found.refused) == [NAMES.name("pod", "train-c-n1")]
     assert json.loads(bundle.members[MANIFEST])["node"] == NAMES.name("node", "n1")
     readme = bundle.members["README.md"].decode()
     assert "## Replaced or taken out" in readme

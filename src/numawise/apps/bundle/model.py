@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from numawise.codec.bundle.manifest import Absent
 from numawise.codec.document import Document, Part
 from numawise.codec.kubelet.effective import by_files
 from numawise.codec.kubelet.flags import Flag
 from numawise.host.kubelet import Running
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
+from numawise.results.bundle import AbsentPart
 from numawise.rules.versions import Version
 from numawise.values import dataclass, field
 
@@ -50,12 +50,12 @@ class Notes:
     """What is known about the gathering itself."""
 
     sources: dict[str, str] = field(default_factory=dict)
-    absent: list[Absent] = field(default_factory=list)
+    absent: list[AbsentPart] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     def missing(self, what: str, why: str) -> None:
         """Something could not be had."""
-        self.absent.append(Absent(what, why))
+        self.absent.append(AbsentPart(what, why))
 
     def found(self, what: str, where: str) -> None:
         """Something was read somewhere; several places of one thing are joined."""

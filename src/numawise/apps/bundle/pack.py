@@ -7,6 +7,7 @@ Rules kept here:
 2. What was replaced or taken out is listed in the manifest and in ``README.md``, in words.
 """
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from numawise.apps.bundle.model import Collected
 from numawise.codec.bundle import manifest as parts
 from numawise.codec.bundle.archive import MANIFEST, pack
 from numawise.codec.bundle.config import identities, reduced_config, reduced_flags, without_identity
-from numawise.codec.bundle.manifest import Absent, Manifest, manifest_text
+from numawise.codec.bundle.manifest import Manifest, manifest_document, manifest_text
 from numawise.codec.bundle.names import Names, key_of
 from numawise.codec.bundle.pods import reduced
 from numawise.codec.bundle.state import renamed_state
@@ -27,7 +28,9 @@ from numawise.codec.machine import encode_machine
 from numawise.codec.output import to_json, to_yaml
 from numawise.engine.state import DeviceFile
 from numawise.errors import InputError
+from numawise.inputs.bundle import Bundle
 from numawise.machine.model import Machine
+from numawise.results.bundle import AbsentPart, BundledState, BundleSummary
 from numawise.values import dataclass, replace
 from numawise.version import __version__
 
@@ -82,7 +85,7 @@ def packed(collected: Collected, *, keep_names: bool, when: datetime) -> Packed:
         versions=dict(collected.versions),
         key=names.fingerprint,
         sources={what: names.cleaned(where) for what, where in collected.notes.sources.items()},
-        absent=tuple(Absent(one.what, names.cleaned(one.why)) for one in absent),
+        absent=tuple(AbsentPart(one.what, names.cleaned(one.why)) for one in absent),
         remarks=tuple(names.cleaned(one) for one in collected.notes.remarks),
         removed=removed,
     )
@@ -133,14 +136,14 @@ def _configuration(collected: Collected, members: dict[str, bytes], *, keep: boo
     return gone
 
 
-def _pods(collected: Collected, names: Names, members: dict[str, bytes]) -> list[Absent]:
+def _pods(collected: Collected, names: Names, members: dict[str, bytes]) -> list[AbsentPart]:
     items = []
     absent = []
     for part in collected.pods:
         try:
             items.append(reduced(part, names))
         except InputError as problem:
-            absent.append(Absent("a pod", problem.message))
+            absent.append(AbsentPart("a pod", problem.message))
     if items:
         members[parts.PODS] = to_json({"apiVersion": "v1", "kind": "List", "items": items}).encode()
     return absent
@@ -185,3 +188,20 @@ def what_is(name: str) -> str:
     if name.startswith(f"{parts.DROP_INS}/"):
         return "a drop-in of its configuration"
     return told.get(name, "a state file of the kubelet, checksum as right or wrong as it was")
+
+
+def summary(bundle: Bundle) -> BundleSummary:
+    """What is in a bundle, with the number of pods and verdicts on the state files."""
+    manifest = manifest_document(bundle.manifest, bundle.members)
+    looks = {name: look(name, text) for name, text in bundle.texts.items()}
+    given = {each.name: getattr(manifest, each.name) for each in fields(manifest)}
+    members = tuple(replace(member, about=what_is(member.name)) for member in manifest.members)
+    return BundleSummary(
+        **{**given, "members": members},
+        pods=len(bundle.pods()),
+        refused=tuple(pod.name for pod in bundle.refused()),
+        state={
+            name: BundledState(found.policy, found.format, found.fits, found.problem)
+            for name, found in looks.items()
+        },
+    )

@@ -16,7 +16,9 @@ from numawise.codec.bundle.archive import MAKE_ONE, MANIFEST, Members
 from numawise.codec.document import read_documents
 from numawise.codec.output import to_json
 from numawise.errors import InputError
+from numawise.results.bundle import AbsentPart, BundleManifest, BundleMember
 from numawise.results.plain import API_VERSION, READ_VERSIONS
+from numawise.results.plain import document as document_of
 from numawise.values import dataclass, field
 
 KIND = "Bundle"
@@ -25,14 +27,6 @@ HARDWARE, MACHINE, CONFIG, PODS = "hardware.json", "machine.yaml", "kubelet.yaml
 STATE, SOURCES = "state", "kubelet"
 """Folders: the state files by their own names, and the parts that ``kubelet.yaml`` was put together from."""
 BASE, FLAGS, CONFIGZ, DROP_INS = "kubelet/config.yaml", "kubelet/flags", "kubelet/configz.json", "kubelet/d"
-
-
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """Something that a bundle could hold, and why it does not."""
-
-    what: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +45,7 @@ class Manifest:
     """Fingerprint of the key that names were replaced by; '' when names were kept."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Part → where it was read."""
-    absent: tuple[Absent, ...] = ()
+    absent: tuple[AbsentPart, ...] = ()
     remarks: tuple[str, ...] = ()
     """What else there is to know, a sentence each."""
     removed: tuple[str, ...] = ()
@@ -106,27 +100,27 @@ class WireManifest(msgspec.Struct):
 
 def manifest_text(manifest: Manifest, members: Members) -> str:
     """The text of the manifest for these members."""
-    return to_json({"apiVersion": API_VERSION, "kind": KIND, **manifest_data(manifest, members)})
+    return to_json(document_of(KIND, manifest_document(manifest, members)))
 
 
-def manifest_data(manifest: Manifest, members: Members) -> dict[str, object]:
-    """The manifest as plain data."""
-    return {
-        "collected": manifest.collected,
-        "numawise": manifest.by,
-        "node": manifest.node,
-        "versions": dict(manifest.versions),
-        "key": manifest.key,
-        "sources": dict(manifest.sources),
-        "absent": [{"what": one.what, "why": one.why} for one in manifest.absent],
-        "remarks": list(manifest.remarks),
-        "removed": list(manifest.removed),
-        "members": [
-            {"name": name, "size": len(content), "sha256": sha256(content)}
+def manifest_document(manifest: Manifest, members: Members) -> BundleManifest:
+    """The manifest of a bundle with these members."""
+    return BundleManifest(
+        collected=manifest.collected,
+        numawise=manifest.by,
+        node=manifest.node,
+        versions=manifest.versions,
+        key=manifest.key,
+        sources=manifest.sources,
+        absent=manifest.absent,
+        remarks=manifest.remarks,
+        removed=manifest.removed,
+        members=tuple(
+            BundleMember(name, len(content), sha256(content))
             for name, content in sorted(members.items())
             if name != MANIFEST
-        ],
-    }
+        ),
+    )
 
 
 def read_manifest(members: Members, file: str, *, sealed: bool) -> Manifest:
@@ -157,7 +151,7 @@ def read_manifest(members: Members, file: str, *, sealed: bool) -> Manifest:
         versions=wire.versions,
         key=wire.key,
         sources=wire.sources,
-        absent=tuple(Absent(one.what, one.why) for one in wire.absent),
+        absent=tuple(AbsentPart(one.what, one.why) for one in wire.absent),
         remarks=tuple(wire.remarks),
         removed=tuple(wire.removed),
         members=listed,
