@@ -89,7 +89,7 @@ class CpuDraft(Table[int]):
     __slots__ = ("pods", "pushed", "reusable", "shared")
 
     def __init__(self, state: NodeState) -> None:
-        super().__init__(state.cpu.assignments)
+        self.rows = self._shared = state.cpu.assignments
         self.shared = state.cpu.shared
         self.pods = Column(state.cpu.pods)
         self.pushed: Table[int] = Table(state.pushed)
@@ -108,7 +108,7 @@ class MemoryDraft(Table[tuple[Block, ...]]):
     __slots__ = ("numa", "pods", "reusable")
 
     def __init__(self, state: NodeState) -> None:
-        super().__init__(state.memory.assignments)
+        self.rows = self._shared = state.memory.assignments
         self.numa: Mapping[int, NumaMemory] = state.memory.numa
         self.pods = Column(state.memory.pods)
         self.reusable = state.reusable.memory
@@ -126,7 +126,7 @@ class DeviceDraft(Table[Mapping[str, DeviceGrant]]):
     __slots__ = ("allocated", "plugins", "reusable", "saved")
 
     def __init__(self, state: NodeState) -> None:
-        super().__init__(state.devices.grants)
+        self.rows = self._shared = state.devices.grants
         self.plugins = Column(state.devices.plugins)
         self.allocated = Column(state.devices.allocated)
         self.saved = state.devices.saved
@@ -193,13 +193,20 @@ class Draft:
 
     def stale(self, table: Table[V], spared: str = "") -> list[Stale]:
         """What is recorded of pods that are gone, and of containers that a pod lacks since it came back."""
-        recorded = table.rows
-        gone = [(uid, tuple(recorded[uid])) for uid in sorted(self.departed - {spared}) if uid in recorded]
-        if self.pod is not None and self.pod.uid in recorded:
-            names = {container.name for container in self.pod.containers}
-            others = tuple(name for name in recorded[self.pod.uid] if name not in names)
+        recorded, pod = table.rows, self.pod
+        if not recorded:
+            return []
+        gone: list[Stale] = []
+        if self.departed:
+            gone += [
+                (uid, tuple(recorded[uid])) for uid in self.departed if uid in recorded and uid != spared
+            ]
+            gone.sort()
+        if pod is not None and pod.uid in recorded:
+            names = [container.name for container in pod.containers]
+            others = tuple(name for name in recorded[pod.uid] if name not in names)
             if others:
-                gone.append((self.pod.uid, others))
+                gone.append((pod.uid, others))
         return gone
 
     def freeze(self) -> NodeState:
@@ -207,8 +214,13 @@ class Draft:
         old, cpu, memory, devices = self.state, self.cpu, self.memory, self.devices
         departed = self.departed
         if departed:
-            tables = (cpu.rows, memory.rows, devices.rows, cpu.pods.rows, cpu.pushed.rows)
-            departed = frozenset(uid for uid in departed if any(uid in rows for rows in tables))
+            mine, blocks, grants = cpu.rows, memory.rows, devices.rows
+            pods, pushed = cpu.pods.rows, cpu.pushed.rows
+            departed = frozenset(
+                uid
+                for uid in departed
+                if uid in mine or uid in blocks or uid in grants or uid in pods or uid in pushed
+            )
         reusable = old.reusable
         if (
             cpu.reusable is not reusable.cpus

@@ -84,9 +84,10 @@ def fits(
 
     ``allocated``: the devices that count as taken, those of the pod among them.
     """
-    limits = dict(sums.allocatable)
-    for resource, devices in allocated.items():
-        limits[resource] = max(limits.get(resource, 0), len(devices))
+    limits = sums.allocatable
+    more = {name: len(taken) for name, taken in allocated.items() if len(taken) > limits.get(name, -1)}
+    if more:
+        limits = {**limits, **more}
     wanted = {name: size for name, size in asked.items() if name in limits or not _extended(name)}
     return insufficient(rules, Sums(limits, sums.used), wanted)
 

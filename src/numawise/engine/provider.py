@@ -29,7 +29,7 @@ def lowest(_container: str, _resource: str, _candidates: frozenset[str], _count:
     return
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Admission:
     """One pod on its way through: what it may look at and write to."""
 

@@ -125,15 +125,13 @@ class Node:
     _limits: tuple[object, dict[str, int]] = (None, {})
     """Plugins as they were last, and what was allocatable with them."""
 
-    def allocatable(self) -> dict[str, int]:
+    def allocatable(self) -> Mapping[str, int]:
         """What all pods together may ask for."""
         plugins = self.state.devices.plugins
         if self._limits[0] is not plugins:
-            self._limits = (
-                plugins,
-                allocatable(self.machine, self.settings.reservation, self.config, self.state),
-            )
-        return dict(self._limits[1])
+            limits = allocatable(self.machine, self.settings.reservation, self.config, self.state)
+            self._limits = (plugins, limits)
+        return self._limits[1]
 
     def used(self, uid: str = "") -> dict[str, int]:
         """What all live pods together ask for, without the one of the uid."""

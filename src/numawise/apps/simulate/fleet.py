@@ -13,7 +13,7 @@ Rules kept here:
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -46,7 +46,7 @@ class Member:
     node: Node
     token: int
     """Stands for the state: nodes with the same one would answer the same."""
-    allocatable: dict[str, int] = field(default_factory=dict)
+    allocatable: Mapping[str, int] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
     placed: list[Simulated] = field(default_factory=list)
     rejected: int = 0
@@ -88,7 +88,7 @@ class Fleet:
                 pods=member.before + len(member.placed),
                 rejected=member.rejected,
                 exclusive_cpus=exclusive_cpus(member.node.state),
-                allocatable=member.allocatable,
+                allocatable=dict(member.allocatable),
                 requested=member.used,
                 resources=tuple(sorted(member.node.state.devices.plugins)),
             )

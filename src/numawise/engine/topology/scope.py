@@ -106,7 +106,8 @@ def _affinity(admission: Admission, container: ContainerRequest | None) -> Hint 
         provider.collect(admission)
         answer = provider.hints(admission, container)
         note(HintsFound(provider.name, name, answer))
-        voters |= {resource: family for resource, family in (answer or {}).items() if family is not None}
+        if answer:
+            voters |= {resource: family for resource, family in answer.items() if family is not None}
     hint, admitted = judge(machine, rules, list(voters.values()))
     if note is not ignore:
         nearest, early = rules.prefer_closest, not rules.behaviour.preferred_needs_equal_masks
