@@ -1,5 +1,6 @@
 """Every code: its example finds it, the fixed files do not, and its page is what the registry and the example say."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -92,3 +93,9 @@ def test_select_and_ignore(tmp_path: Path) -> None:
         given = named(pods=("pod.yaml",), version=parse_version("1.36"))
         assert {one.code for one in lint(**given, select=["NW4"]).findings} == {"NW410"}
         assert lint(**given, ignore=["NW41"]).ignored == 1
+
+
+def test_every_code_in_the_sources_is_registered_and_every_registered_code_is_used() -> None:
+    sources = (path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    used = {code for text in sources for code in re.findall(r'"(NW\d{3})"', text)}
+    assert used == set(CODES)
