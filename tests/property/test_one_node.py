@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from numawise.errors import KubeletRefused
+from numawise.inputs.machine import read_machine
+from numawise.inputs.spec import read_release
+from numawise.node.node import started
+from numawise.rules.versions import DEFAULT
 from tests.cli.run import numawise
 
 CONFIG = "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\nevictionHard: {memory.available: 100Mi}\n"
@@ -75,3 +80,13 @@ def test_the_sums_are_explained(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     texts = [one["text"] for one in refused["suggestions"]]
     assert any("27" in text for text in texts), texts
     assert any("Remove pod default/first, which requests 100 CPU" in text for text in texts), texts
+
+
+def test_a_kubelet_that_would_not_start_is_an_exception() -> None:
+    """It carries the stage and the kubelet's own words, and the release is the command's."""
+    machine = read_machine(MACHINE).machine
+    with pytest.raises(KubeletRefused, match="the kubelet would not start") as refused:
+        started(machine, {"cpuManagerPolicy": "static"})
+    assert refused.value.stage
+    assert refused.value.reason in str(refused.value)
+    assert started(machine, {}).version == DEFAULT == read_release("").version

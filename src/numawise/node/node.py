@@ -221,7 +221,7 @@ class Node:
         known = {pod.uid: self.requested(pod) for pod in pods}
         state = self.state
         running = state.running | lasting_containers(known.values())
-        active, departed = {**state.active, **known}, state.departed - known.keys()
+        active, departed = {**state.active, **known}, state.departed.difference(known)
         self.keep(replace(state, active=active, departed=departed, running=running))
 
     def sources_ready(self) -> None:
