@@ -31,7 +31,7 @@ def explain_log(context: click.Context, flags: LogFlags, output: str, width: int
     """Read the logs, print what they tell; 1 when a pod was rejected."""
     from datetime import datetime  # noqa: PLC0415 - keeps --help quick
 
-    from numawise.apps.logs.check import checked, load_beside  # noqa: PLC0415
+    from numawise.apps.logs.check import checked, load_log_node  # noqa: PLC0415
     from numawise.apps.logs.groups import LogFilter  # noqa: PLC0415
     from numawise.apps.logs.read import (  # noqa: PLC0415
         Source,
@@ -45,7 +45,7 @@ def explain_log(context: click.Context, flags: LogFlags, output: str, width: int
     since = parse_since(flags.since, now) if flags.since is not None else None
     node = read_node(flags.node)
     say_remarks(node.remarks)
-    beside = load_beside(node, flags.pods)
+    beside = load_log_node(node, flags.pods)
     wanted = LogFilter(flags.pod or "", since, flags.everything)
     size = Source(flags.logs).size
     shown = sys.stderr.isatty()

@@ -99,7 +99,7 @@ def _cpu_dial(case: ExplainCase, number: int | None, count: int) -> Dial:
 
 def marks_of(case: ExplainCase, dial: Dial) -> list[int]:
     """Amounts, in steps, at which the verdict can change (rule 2)."""
-    rooms = list(_rooms(case, dial.resource))
+    rooms = list(_free_amounts(case, dial.resource))
     beside = 0
     if dial.container is not None:
         total = asked_of(case, None, dial.resource) if not case.pod.pod_level else dial.value
@@ -112,7 +112,7 @@ def marks_of(case: ExplainCase, dial: Dial) -> list[int]:
     return sorted(found, reverse=True)
 
 
-def _rooms(case: ExplainCase, resource: str) -> Iterator[int]:
+def _free_amounts(case: ExplainCase, resource: str) -> Iterator[int]:
     """What so many NUMA nodes have free, or have at all; what is not requested yet on the whole node."""
     state = case.state
     left = case.node.allocatable().get(resource, 0) - case.node.used(case.pod.uid).get(resource, 0)

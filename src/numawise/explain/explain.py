@@ -18,7 +18,7 @@ from numawise.engine.state import NodeState
 from numawise.engine.topology.policy import judge
 from numawise.engine.topology.scope import NOT_ALIGNED
 from numawise.engine.trace import HintsFound, HintsMerged, RoundBegan, Step
-from numawise.explain import words as tell
+from numawise.explain import words
 from numawise.explain.case import ExplainCase, admitted, created_again, decided
 from numawise.explain.free import Voter, pasted, voters_of
 from numawise.explain.merge import Cause, Merging, merge_cause, narrowings
@@ -61,7 +61,7 @@ def suggestions(
     if again:
         case = created_again(case)
         if admitted(case):
-            text = tell.FORCED if isinstance(decision, Crashed) else tell.RECREATED
+            text = words.FORCED if isinstance(decision, Crashed) else words.RECREATED
             return (Suggestion("recreate", text, recreate=True),)
     search = ChangeSearch(case, decision, container, resources)
     found = sorted((*pod_changes(search), *node_changes(search, others)), key=lambda one: one.cost)
@@ -92,11 +92,11 @@ def _explained(case: ExplainCase, decision: Decision, steps: Sequence[Step]) -> 
         rules.topology_policy, case.machine.numa_bits, rules.behaviour.preferred_needs_equal_masks
     )
     merges = _merges(steps)
-    told = _telling(merges, decision)
+    told = _decisive_merge(merges, decision)
     voters: tuple[ResourceHints | Voter, ...] = ()
     drawn = None
     if told is not None:
-        voters = voters_of(case, _books(case, decision, merges, told), told.found)
+        voters = voters_of(case, _state_at(case, decision, merges, told), told.found)
         drawn = _round(voters, told.merged, merging)
     base = Explanation(
         name=pod.name,
@@ -114,7 +114,7 @@ def _explained(case: ExplainCase, decision: Decision, steps: Sequence[Step]) -> 
     if isinstance(decision, Admitted):
         lost = None
         if told is not None and not told.merged.best.preferred:
-            lost = merge_cause(_having_a_say(voters), merging)
+            lost = merge_cause(_only_voters(voters), merging)
         answer, resources = admitted_answer(case, decision, lost)
         return replace(base, answer=answer, resources=resources)
     if isinstance(decision, Crashed):
@@ -130,7 +130,7 @@ def _explained(case: ExplainCase, decision: Decision, steps: Sequence[Step]) -> 
     refused = told is not None and not told.merged.admitted
     if refused:
         assert told is not None
-        cause = merge_cause(_having_a_say(voters), merging)
+        cause = merge_cause(_only_voters(voters), merging)
         container = told.merged.container or ""
     else:
         cause, container = failure_cause(case, decision, steps), decision.container
@@ -169,7 +169,7 @@ def explain_hints(
     rules = Rules(topology_policy=policy, behaviour=behaviour_of(version))
     merging = Merging(policy, machine.numa_bits, rules.behaviour.preferred_needs_equal_masks)
     voters = tuple(pasted(resource, family, sorted(numas)) for resource, family in hints.items())
-    some = _having_a_say(voters)
+    some = _only_voters(voters)
     if policy == NONE:
         best, admitted = Hint(None, preferred=False), True
     else:
@@ -232,7 +232,7 @@ def _merges(steps: Sequence[Step]) -> list[_Merge]:
     return merges
 
 
-def _telling(merges: Sequence[_Merge], decision: Decision) -> _Merge | None:
+def _decisive_merge(merges: Sequence[_Merge], decision: Decision) -> _Merge | None:
     """The most informative merge: of a refusal the last, else the first that was not preferred."""
     if isinstance(decision, Admitted):
         for one in merges:
@@ -241,18 +241,20 @@ def _telling(merges: Sequence[_Merge], decision: Decision) -> _Merge | None:
     return merges[-1] if merges else None
 
 
-def _books(case: ExplainCase, decision: Decision, merges: Sequence[_Merge], told: _Merge) -> NodeState | None:
+def _state_at(
+    case: ExplainCase, decision: Decision, merges: Sequence[_Merge], told: _Merge
+) -> NodeState | None:
     """The state at the time of a merge, where it is known."""
     if isinstance(decision, Rejected) and told is merges[-1]:
         return decision.state
     return case.state if told is merges[0] else None
 
 
-def _having_a_say(voters: Sequence[ResourceHints | Voter]) -> list[Voter]:
+def _only_voters(voters: Sequence[ResourceHints | Voter]) -> list[Voter]:
     return [voter for voter in voters if isinstance(voter, Voter)]
 
 
 def _round(voters: Sequence[ResourceHints | Voter], merged: HintsMerged, merging: Merging) -> Round:
     wishes = tuple(one.hints if isinstance(one, Voter) else one for one in voters)
-    steps = narrowings(_having_a_say(voters), merging)
+    steps = narrowings(_only_voters(voters), merging)
     return Round(merged.container, wishes, steps, merged.best, merged.admitted)

@@ -17,11 +17,11 @@ from numawise.explain.words import (
     amount,
     asked_text,
     both,
+    free_by_numa_text,
     free_text,
     nodes_text,
     numa_text,
     number,
-    rooms_text,
     shortage_text,
     title,
     titles,
@@ -105,18 +105,18 @@ def merge_cause(voters: Sequence[Voter], merging: Merging) -> Cause:
     if impossible:
         return Cause(_names(impossible), "; ".join(_impossible(voter) for voter in impossible))
     if merging.policy == SINGLE:
-        alone = _guilty([voter for voter in voters if not single_nodes(voter.family, merging.every)])
+        alone = _short_ones([voter for voter in voters if not single_nodes(voter.family, merging.every)])
         if alone:
             return _joined(alone, [_no_single_node(voter) for voter in alone], merging.policy)
-        return _apart(voters, {v.hints.resource: _singles(v, merging.every) for v in voters}, merging)
+        return _incompatible(voters, {v.hints.resource: _singles(v, merging.every) for v in voters}, merging)
     liked = {voter.hints.resource: preferred_masks(voter.family, MOST) for voter in voters}
-    alone = _guilty([voter for voter in voters if not liked[voter.hints.resource]])
+    alone = _short_ones([voter for voter in voters if not liked[voter.hints.resource]])
     if alone:
         return _joined(alone, [_not_preferred(voter) for voter in alone], merging.policy)
-    return _apart(voters, liked, merging)
+    return _incompatible(voters, liked, merging)
 
 
-def _guilty(voters: list[Voter]) -> list[Voter]:
+def _short_ones(voters: list[Voter]) -> list[Voter]:
     """Memory and huge pages share their hints: of these only the types that are short somewhere."""
     memory = [voter for voter in voters if voter.hints.unit == BYTES]
     short = [v for v in memory if all((p.free or 0) < (v.hints.asked or 0) for p in v.hints.places)]
@@ -159,7 +159,7 @@ def _impossible(voter: Voter) -> str:
     if hints.asked is None:
         return f"{hints.resource}: no NUMA nodes can serve it, the list of hints is empty"
     free = sum(place.free or 0 for place in hints.places)
-    rooms = rooms_text(hints.unit, hints.places, hints.asked)
+    rooms = free_by_numa_text(hints.unit, hints.places, hints.asked)
     has = free_text(hints.unit, free, hints.asked)
     known = f" ({rooms})" if rooms and free else ""
     return f"{hints.resource}: {asked_text(hints)} and {has} on the whole machine{known}"
@@ -172,7 +172,7 @@ def _no_single_node(voter: Voter) -> str:
         masks = both([numa_text(mask) for mask, _ in hints.wider[:2]], "or")
         return f"{hints.resource}: no hint for one NUMA node is preferred, only {masks or 'unpreferred ones'}"
     largest = max((place.size or 0 for place in hints.places), default=0)
-    rooms = rooms_text(hints.unit, hints.places, hints.asked)
+    rooms = free_by_numa_text(hints.unit, hints.places, hints.asked)
     if hints.asked > largest:
         most = amount(hints.unit, largest, hints.asked)
         had = f"no NUMA node of this machine can give more than {most}{_kept(voter)}"
@@ -195,7 +195,7 @@ def _not_preferred(voter: Voter) -> str:
     if hints.asked is None:
         return f"{hints.resource}: none of its hints is preferred"
     width = width_of(voter)
-    rooms = rooms_text(hints.unit, hints.places, hints.asked)
+    rooms = free_by_numa_text(hints.unit, hints.places, hints.asked)
     idle = f"would fit {nodes_text(width)} of an idle machine" if width else "would fit an idle machine"
     sizes = sorted((place.size or 0 for place in hints.places), reverse=True)
     if width and sum(sizes[:width]) < hints.asked:
@@ -217,7 +217,7 @@ def width_of(voter: Voter) -> int:
 # --- resources that cannot have it together -------------------------------------------------
 
 
-def _apart(voters: Sequence[Voter], liked: Mapping[str, tuple[int, ...]], merging: Merging) -> Cause:
+def _incompatible(voters: Sequence[Voter], liked: Mapping[str, tuple[int, ...]], merging: Merging) -> Cause:
     fewest = _fewest(voters, liked, merging)
     names = _names(fewest)
     widths = {name: {mask.bit_count() for mask in liked[name]} for name in names}

@@ -14,7 +14,7 @@ from numawise.engine.failure import SMT_ALIGNMENT
 from numawise.engine.lifecycle import devices_changed
 from numawise.engine.predicates import Insufficient, asked
 from numawise.engine.state import Holding, held_by
-from numawise.explain import words as tell
+from numawise.explain import words
 from numawise.explain.case import ExplainCase, restarted, with_config, with_pod, with_state, without
 from numawise.explain.change import Setting, setting_patches, with_settings
 from numawise.explain.search import ChangeSearch, Priced
@@ -52,7 +52,7 @@ def _elsewhere(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[Pr
     """Another node that admits the pod as it is."""
     for one in others:
         if search.works(with_pod(one.case, search.case.raw)):
-            yield Priced(ELSEWHERE, Suggestion("node", tell.elsewhere_text(one.name), node=one.name))
+            yield Priced(ELSEWHERE, Suggestion("node", words.elsewhere_text(one.name), node=one.name))
             return
 
 
@@ -67,7 +67,7 @@ def _healed(search: ChangeSearch) -> Iterator[Priced]:
         if ill:
             well = [replace(device, healthy=True) for device in plugin.devices.values()]
             if search.works(with_state(search.case, devices_changed(state, resource, well))):
-                text = tell.healing_text(resource, ill)
+                text = words.healing_text(resource, ill)
                 yield Priced(HEAL, Suggestion("heal", text, heal=(resource,)))
                 return
 
@@ -88,7 +88,7 @@ def _removed(search: ChangeSearch) -> Iterator[Priced]:
     found = (one,) if one is not None else _several(search, uids, shares)
     if found:
         share = sum(shares[uid] for uid in found)
-        text = tell.removal_text(search.case, {uid: holdings[uid] for uid in found})
+        text = words.removal_text(search.case, {uid: holdings[uid] for uid in found})
         yield Priced(REMOVE + min(share, 0.35), Suggestion("remove", text, remove=tuple(found)))
 
 
@@ -143,7 +143,7 @@ def _configured(search: ChangeSearch, settings: Sequence[Setting]) -> bool:
     return after is not None and search.works(after)
 
 
-def _told(
+def _priced_settings(
     search: ChangeSearch, cost: float, kind: str, told: tuple[str, str], settings: Sequence[Setting]
 ) -> Priced:
     patches = setting_patches(search.case.config, settings)
@@ -158,8 +158,8 @@ def _scope(search: ChangeSearch) -> Iterator[Priced]:
     other = "container" if case.rules.pod_scope else "pod"
     settings = [Setting(("topologyManagerScope",), other)]
     if _configured(search, settings):
-        told = tell.scope_text(other, case.config.topology_manager_scope)
-        yield _told(search, SCOPE, "scope", told, settings)
+        told = words.scope_text(other, case.config.topology_manager_scope)
+        yield _priced_settings(search, SCOPE, "scope", told, settings)
 
 
 def _policy(search: ChangeSearch) -> Iterator[Priced]:
@@ -168,7 +168,7 @@ def _policy(search: ChangeSearch) -> Iterator[Priced]:
     for policy in LOOSER.get(search.case.rules.topology_policy, ()):
         settings = [Setting(("topologyManagerPolicy",), policy)]
         if _configured(search, settings):
-            yield _told(search, POLICY[policy], "policy", tell.policy_text(policy, now), settings)
+            yield _priced_settings(search, POLICY[policy], "policy", words.policy_text(policy, now), settings)
             return
 
 
@@ -187,5 +187,5 @@ def _options(search: ChangeSearch) -> Iterator[Priced]:
     for field, name in suspects:
         settings = [Setting((field, name))]
         if name in given[field] and _configured(search, settings):
-            yield _told(search, OPTION, "option", tell.option_text(field, name), settings)
+            yield _priced_settings(search, OPTION, "option", words.option_text(field, name), settings)
             return

@@ -16,16 +16,16 @@ from numawise.sets import format_ids
 
 MOST_CONTAINERS = 4
 MOST_OWNERS = 3
-BLIND = "the scheduler does not see NUMA nodes and may send it here each time"
+SCHEDULER_IS_BLIND = "the scheduler does not see NUMA nodes and may send it here each time"
 LEFT = "leaving a failed pod behind each time"
 CONTROLLERS: Mapping[str, str] = {
-    "StatefulSet": f"keeps recreating it: {BLIND}",
-    "ReplicaSet": f"keeps recreating it, {LEFT}: {BLIND}",
-    "Deployment": f"keeps recreating it, {LEFT}: {BLIND}",
-    "ReplicationController": f"keeps recreating it, {LEFT}: {BLIND}",
+    "StatefulSet": f"keeps recreating it: {SCHEDULER_IS_BLIND}",
+    "ReplicaSet": f"keeps recreating it, {LEFT}: {SCHEDULER_IS_BLIND}",
+    "Deployment": f"keeps recreating it, {LEFT}: {SCHEDULER_IS_BLIND}",
+    "ReplicationController": f"keeps recreating it, {LEFT}: {SCHEDULER_IS_BLIND}",
     "DaemonSet": "keeps recreating it on this node",
-    "Job": f"recreates it until its backoffLimit is reached: {BLIND}",
-    "CronJob": f"recreates it until its backoffLimit is reached: {BLIND}",
+    "Job": f"recreates it until its backoffLimit is reached: {SCHEDULER_IS_BLIND}",
+    "CronJob": f"recreates it until its backoffLimit is reached: {SCHEDULER_IS_BLIND}",
 }
 
 

@@ -10,7 +10,7 @@ Rules kept here:
 from collections.abc import Iterator, Sequence
 
 from numawise.engine.failure import SMT_ALIGNMENT, TOPOLOGY_AFFINITY
-from numawise.explain import words as tell
+from numawise.explain import words
 from numawise.explain.adjustable import Dial, app_dials, growth_marks, is_device, marks_of
 from numawise.explain.case import with_pod
 from numawise.explain.change import SetAmount, amount_patches, divided, split, split_patches, written
@@ -50,7 +50,7 @@ def pod_changes(search: ChangeSearch) -> Iterator[Priced]:
         yield from _fractional(search)
 
 
-def _told(
+def _priced_amounts(
     search: ChangeSearch, cost: float, kind: str, told: str | tuple[str, str], changes: Sequence[SetAmount]
 ) -> Priced:
     text, price = told if isinstance(told, tuple) else (told, "")
@@ -71,7 +71,7 @@ def _exact(search: ChangeSearch) -> Iterator[Priced]:
             if is_memory(name) and not size.ceil_milli().exact:
                 changes.append(SetAmount(number, name, written(size.value, name)))
     if changes and search.works_with(changes):
-        yield _told(search, EXACT, "exact", tell.exact_text(raw, changes), changes)
+        yield _priced_amounts(search, EXACT, "exact", words.exact_text(raw, changes), changes)
 
 
 def _rounded(search: ChangeSearch) -> Iterator[Priced]:
@@ -86,8 +86,8 @@ def _rounded(search: ChangeSearch) -> Iterator[Priced]:
         changes = [dial.set_to(count) for dial, count in steps.items()]
         if search.works_with(changes):
             cost = ROUND + max(abs(dial.loss(count)) for dial, count in steps.items()) + 0.001 * up
-            text = tell.rounding_text(search.case.raw, changes, odd[0].step)
-            yield _told(search, cost, "round", text, changes)
+            text = words.rounding_text(search.case.raw, changes, odd[0].step)
+            yield _priced_amounts(search, cost, "round", text, changes)
 
 
 def _reduced(search: ChangeSearch) -> Iterator[Priced]:
@@ -108,8 +108,8 @@ def _reduced(search: ChangeSearch) -> Iterator[Priced]:
         change = dial.set_to(found)
         cost = REDUCE + dial.loss(found) * _weight(dial)
         if known is None or cost < known.cost:
-            text = tell.reduction_text(search.case.raw, change, dial.value)
-            best[dial.resource] = _told(search, cost, "reduce", text, [change])
+            text = words.reduction_text(search.case.raw, change, dial.value)
+            best[dial.resource] = _priced_amounts(search, cost, "reduce", text, [change])
     yield from best.values()
 
 
@@ -156,10 +156,10 @@ def _several(search: ChangeSearch, steps: dict[Dial, int]) -> Priced:
     cost = TOGETHER + max(abs(dial.loss(count)) for dial, count in steps.items())
     if len(changes) == 1:
         (dial,) = steps
-        text = tell.reduction_text(search.case.raw, changes[0], dial.value)
+        text = words.reduction_text(search.case.raw, changes[0], dial.value)
     else:
-        text = tell.together_text(search.case.raw, changes)
-    return _told(search, cost, "reduce", text, changes)
+        text = words.together_text(search.case.raw, changes)
+    return _priced_amounts(search, cost, "reduce", text, changes)
 
 
 def _grown(search: ChangeSearch) -> Iterator[Priced]:
@@ -177,8 +177,8 @@ def _grown(search: ChangeSearch) -> Iterator[Priced]:
         found = smallest_above(works, dial.steps, marks, dial.steps * MOST_GROWTH)
         if found is not None:
             change = dial.set_to(found)
-            text = tell.growth_text(search.case.raw, change, dial.value)
-            yield _told(search, GROW - dial.loss(found), "grow", text, [change])
+            text = words.growth_text(search.case.raw, change, dial.value)
+            yield _priced_amounts(search, GROW - dial.loss(found), "grow", text, [change])
             return
 
 
@@ -189,7 +189,9 @@ def _dropped(search: ChangeSearch) -> Iterator[Priced]:
         for dials in (search.here, search.dials):
             changes = [SetAmount(one.container, one.resource, None) for one in dials if one.resource in some]
             if changes and search.works_with(changes):
-                yield _told(search, DROP, "drop", tell.drop_text(search.case.raw, changes), changes)
+                yield _priced_amounts(
+                    search, DROP, "drop", words.drop_text(search.case.raw, changes), changes
+                )
                 return
 
 
@@ -216,7 +218,7 @@ def _balanced(search: ChangeSearch) -> Iterator[Priced]:
             if share.value != some[number]:
                 changes.append(SetAmount(number, resource, share))
     if changes and search.works_with(changes):
-        yield _told(search, BALANCE, "balance", tell.balance_text(raw, changes), changes)
+        yield _priced_amounts(search, BALANCE, "balance", words.balance_text(raw, changes), changes)
 
 
 def _split(search: ChangeSearch) -> Iterator[Priced]:
@@ -228,7 +230,7 @@ def _split(search: ChangeSearch) -> Iterator[Priced]:
     for parts in range(2, min(MOST_PARTS, len(case.machine.numa)) + 1):
         changed = split(raw, number, parts)
         if changed is not None and search.works(with_pod(case, changed)):
-            text, price = tell.split_text(raw, changed, number)
+            text, price = words.split_text(raw, changed, number)
             patches = split_patches(raw, number, parts)
             yield Priced(SPLIT + 0.01 * parts, Suggestion("split", text, price, pod=patches))
             return
@@ -246,7 +248,9 @@ def _fractional(search: ChangeSearch) -> Iterator[Priced]:
             if dial.resource == CPU and dial.container is not None
         ]
         if changes and search.works_with(changes):
-            yield _told(search, FRACTION, "share", tell.fractional_text(search.case.raw, changes), changes)
+            yield _priced_amounts(
+                search, FRACTION, "share", words.fractional_text(search.case.raw, changes), changes
+            )
             return
 
 
@@ -267,12 +271,12 @@ def last_resorts(search: ChangeSearch) -> Iterator[Priced]:
         pairs = zip(others, _scaled(others, level), strict=True)
         less = [change for dial, change in pairs if change.amount != written(dial.value, dial.resource)]
         changes = [*devices, *less]
-        yield _told(search, DROP, "drop", tell.without_text(raw, changes), changes)
+        yield _priced_amounts(search, DROP, "drop", words.without_text(raw, changes), changes)
         return
     cpus = [one for one in others if one.resource == CPU and one.container is not None]
     changes = [*devices, *(SetAmount(one.container, CPU, _fraction(one)) for one in cpus)]
     if changes and search.works_with(changes):
-        yield _told(search, DROP, "drop", tell.without_text(raw, changes), changes)
+        yield _priced_amounts(search, DROP, "drop", words.without_text(raw, changes), changes)
         return
     yield from _unguaranteed(search)
 
@@ -290,6 +294,6 @@ def _unguaranteed(search: ChangeSearch) -> Iterator[Priced]:
         containers = list(raw.containers)
         containers[number] = replace(one, requests={**one.requests, MEMORY: less})
         if search.works(with_pod(case, replace(raw, containers=tuple(containers)))):
-            text, price, patches = tell.unguaranteed_text(raw, number, less)
+            text, price, patches = words.unguaranteed_text(raw, number, less)
             yield Priced(UNGUARANTEED, Suggestion("unguaranteed", text, price, pod=patches))
         return

@@ -18,7 +18,7 @@ from numawise.engine.trace import HintsMerged, Step
 from numawise.explain.case import ExplainCase
 from numawise.explain.free import amount_of, asked_of, is_memory, stock_of
 from numawise.explain.merge import Cause
-from numawise.explain.words import amount, asked, both, free_text, nodes_text, numa_text, rooms_text
+from numawise.explain.words import amount, asked, both, free_by_numa_text, free_text, nodes_text, numa_text
 from numawise.render.words import counted
 from numawise.request.model import CPU, MEMORY, Amounts, ContainerRequest, Role
 from numawise.results.explanation import BYTES, CPUS, DEVICES, NumaFree
@@ -74,7 +74,7 @@ def _cpus(case: ExplainCase, decision: Rejected, container: str | None) -> Cause
             text = f"full-pcpus-only allocates whole cores, and a core has {threads} CPUs here"
             return Cause((CPU,), f"cpu: {wanted}; {text}, so {count} cannot be allocated")
         free = state.cpu.shared & ~rules.reserved_cores
-        rooms = rooms_text(CPUS, cpu_places(case, free), count)
+        rooms = free_by_numa_text(CPUS, cpu_places(case, free), count)
         return Cause(
             (CPU,),
             f"cpu: {wanted} and {free_text(CPUS, free.bit_count(), count)} in whole cores"
@@ -83,7 +83,7 @@ def _cpus(case: ExplainCase, decision: Rejected, container: str | None) -> Cause
     free = state.cpu.shared & ~rules.reserved_cpus | left_by_inits(case, state)
     if free.bit_count() >= count:
         return Cause((CPU,), f"cpu: {wanted}, {free.bit_count()} are free, but: {decision.error}")
-    rooms = rooms_text(CPUS, cpu_places(case, free), count)
+    rooms = free_by_numa_text(CPUS, cpu_places(case, free), count)
     has = free_text(CPUS, free.bit_count(), count)
     return Cause((CPU,), f"cpu: {wanted} and {has} on the whole machine{f' ({rooms})' if free else ''}")
 
@@ -150,7 +150,7 @@ def _memory(case: ExplainCase, decision: Rejected, container: str | None, steps:
             NumaFree(numa, free=table.free, size=table.allocatable, note=_group_note(books[numa], numa))
             for numa, table in tables.items()
         ]
-        rooms = rooms_text(BYTES, places, size)
+        rooms = free_by_numa_text(BYTES, places, size)
         if free < size:
             total = free_text(BYTES, free, size)
             return Cause(
@@ -212,7 +212,7 @@ def _no_group(books: Mapping[int, NumaMemory], wanted: Mapping[str, int]) -> Cau
     places = [
         NumaFree(numa, free=table.free, note=_group_note(books[numa], numa)) for numa, table in tables.items()
     ]
-    rooms = rooms_text(BYTES, places, size)
+    rooms = free_by_numa_text(BYTES, places, size)
     reasons = _uses(books, [numa for numa, node in books.items() if node.users])
     text = f"{kind}: {asked(kind, BYTES, size)}, {rooms}; these cannot serve it together"
     return Cause((kind,), f"{text}: {reasons}" if reasons else text)

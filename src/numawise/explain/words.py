@@ -88,7 +88,7 @@ def free_text(unit: str, free: int, wanted: int) -> str:
     return f"{amount(unit, free, wanted)} {are} free"
 
 
-def rooms_text(unit: str, places: Sequence[NumaFree], wanted: int) -> str:
+def free_by_numa_text(unit: str, places: Sequence[NumaFree], wanted: int) -> str:
     """Who has how much: ``NUMA 0 has 6 free and NUMA 1 has 4``."""
     by_room: dict[tuple[int, str], int] = {}
     for place in sorted((p for p in places if p.free is not None), key=lambda p: (-(p.free or 0), p.numa)):

@@ -161,7 +161,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class FileFound:
+class HostFile:
     """A file's content, or why it cannot be had."""
 
     path: str
@@ -198,12 +198,12 @@ def command_line(kubelet: Running, root: Path = ROOT) -> str:
     return " ".join(passed)
 
 
-def read_seen(path: str, kubelet: Running | None, root: Path = ROOT) -> FileFound:
+def read_seen(path: str, kubelet: Running | None, root: Path = ROOT) -> HostFile:
     """A file by the path that a kubelet knows it by (rule 1)."""
     for place in _seen(path, kubelet, root):
         if os.path.lexists(place):
             return read_whole(place, path)
-    return FileFound(path, problem="does not exist")
+    return HostFile(path, problem="does not exist")
 
 
 def folder_seen(path: str, kubelet: Running | None, root: Path = ROOT) -> Path | None:
@@ -211,21 +211,21 @@ def folder_seen(path: str, kubelet: Running | None, root: Path = ROOT) -> Path |
     return next((place for place in _seen(path, kubelet, root) if place.is_dir()), None)
 
 
-def read_whole(place: Path, path: str = "") -> FileFound:
+def read_whole(place: Path, path: str = "") -> HostFile:
     """The content of a plain file; ``path``: what to call it."""
     name = path or str(place)
     try:
         with os.fdopen(os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                return FileFound(name, problem="is not a regular file")
+                return HostFile(name, problem="is not a regular file")
             data = stream.read(LARGEST_FILE + 1)
     except PermissionError:
-        return FileFound(name, problem="may not be read; run as root")
+        return HostFile(name, problem="may not be read; run as root")
     except OSError as problem:
-        return FileFound(name, problem=f"cannot be read: {problem.strerror}")
+        return HostFile(name, problem=f"cannot be read: {problem.strerror}")
     if len(data) > LARGEST_FILE:
-        return FileFound(name, problem=f"is larger than {LARGEST_FILE >> 20} MiB")
-    return FileFound(name, data)
+        return HostFile(name, problem=f"is larger than {LARGEST_FILE >> 20} MiB")
+    return HostFile(name, data)
 
 
 def files_in(folder: Path) -> Iterator[Path]:
@@ -241,14 +241,14 @@ def files_in(folder: Path) -> Iterator[Path]:
             yield entry
 
 
-def installed_configs(root: Path = ROOT) -> Iterator[FileFound]:
+def installed_configs(root: Path = ROOT) -> Iterator[HostFile]:
     """Configurations where installers put them (rule 3)."""
     for place in CONFIGS:
         if (root / place).is_file():
             yield read_whole(root / place, f"/{place}")
 
 
-def installed_flags(root: Path = ROOT) -> Iterator[FileFound]:
+def installed_flags(root: Path = ROOT) -> Iterator[HostFile]:
     """Files that set flags of a kubelet (rule 3)."""
     seen: set[str] = set()
     for pattern in FLAG_FILES:
@@ -264,7 +264,7 @@ def installed_drop_ins(root: Path = ROOT) -> Path | None:
     return next((root / place for place in DROP_INS if (root / place).is_dir()), None)
 
 
-def version_told(kubelet: Running | None) -> str:
+def reported_version(kubelet: Running | None) -> str:
     """What a kubelet on this host says its version is; '' when it does not, or may not be asked (rule 4)."""
     program = "kubelet"
     if kubelet is not None:

@@ -45,7 +45,7 @@ def read_threads(tree: Tree, nodes: tuple[MemoryNode, ...]) -> tuple[tuple[Threa
     numa = _numa_of(tree, nodes, online)
     known: Known = {}
     threads = tuple(_thread(tree, cpu, numa.get(cpu), known) for cpu in ids_of(online))
-    _tell_missing(tree, threads, nodes)
+    _report_missing(tree, threads, nodes)
     return threads, folders & ~online
 
 
@@ -67,10 +67,10 @@ def read_nodes(tree: Tree) -> tuple[MemoryNode, ...]:
         )
         for node in ids
     )
-    _tell_absent(tree, f"{NODES}/node*/meminfo", (n.id for n in nodes if n.memory is None), "NUMA nodes")
+    _report_absent(tree, f"{NODES}/node*/meminfo", (n.id for n in nodes if n.memory is None), "NUMA nodes")
     if len(nodes) > 1:
         bare = (n.id for n in nodes if not n.distances)
-        _tell_absent(tree, f"{NODES}/node*/distance", bare, "NUMA nodes")
+        _report_absent(tree, f"{NODES}/node*/distance", bare, "NUMA nodes")
     return nodes
 
 
@@ -240,11 +240,11 @@ def _numa_of(tree: Tree, nodes: tuple[MemoryNode, ...], online: int) -> dict[int
                 if tree.has(f"{NODES}/node{node.id}/cpu{cpu}"):
                     linked[cpu] = node.id
                     break
-    _tell_contradictions(tree, listed, linked)
+    _report_contradictions(tree, listed, linked)
     return {cpu: ids[0] for cpu, ids in listed.items()} | linked
 
 
-def _tell_contradictions(tree: Tree, listed: dict[int, list[int]], linked: dict[int, int]) -> None:
+def _report_contradictions(tree: Tree, listed: dict[int, list[int]], linked: dict[int, int]) -> None:
     several: dict[tuple[int, ...], list[int]] = {}
     for cpu, ids in listed.items():
         if len(ids) > 1:
@@ -261,18 +261,18 @@ def _tell_contradictions(tree: Tree, listed: dict[int, list[int]], linked: dict[
         tree.remark(DIFFERS, f"{NODES}/node{node}/cpulist", text)
 
 
-def _tell_missing(tree: Tree, threads: tuple[Thread, ...], nodes: tuple[MemoryNode, ...]) -> None:
+def _report_missing(tree: Tree, threads: tuple[Thread, ...], nodes: tuple[MemoryNode, ...]) -> None:
     """One remark for each thing that some CPUs do not have."""
     coreless = (thread.cpu for thread in threads if thread.core is None)
-    _tell_absent(tree, f"{CPUS}/cpu*/topology/core_id", coreless, "CPUs")
+    _report_absent(tree, f"{CPUS}/cpu*/topology/core_id", coreless, "CPUs")
     homeless = (thread.cpu for thread in threads if thread.socket is None)
-    _tell_absent(tree, f"{CPUS}/cpu*/topology/physical_package_id", homeless, "CPUs")
+    _report_absent(tree, f"{CPUS}/cpu*/topology/physical_package_id", homeless, "CPUs")
     stray = bits_of(thread.cpu for thread in threads if thread.numa is None)
     if nodes and stray:
         tree.remark(UNKNOWN, f"{NODES}/node*/cpulist", f"no NUMA node lists CPUs {format_ids(stray)}")
 
 
-def _tell_absent(tree: Tree, pattern: str, ids: Iterable[int], what: str) -> None:
+def _report_absent(tree: Tree, pattern: str, ids: Iterable[int], what: str) -> None:
     """Report which ids have no such file; a file that is there but garbled has its remark already."""
     bits = bits_of(i for i in ids if not tree.has(pattern.replace("*", str(i))))
     if bits:

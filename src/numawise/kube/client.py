@@ -138,7 +138,7 @@ class Cluster:
             code = problem.response.status_code
             if code == ABSENT and not through and not hasattr(problem, "status"):
                 raise ClusterError(f"{server} does not answer as an API server does", REACH) from None
-            self._judged(code, _told(problem), what)
+            self._judged(code, _server_message(problem), what)
         except httpx2.TimeoutException:
             raise ClusterError(f"{server} does not answer within {PATIENCE:.0f} s", REACH) from None
         except httpx2.TransportError as problem:
@@ -264,7 +264,7 @@ def _checked(name: str) -> str:
     return name
 
 
-def _told(problem: Exception) -> str:
+def _server_message(problem: Exception) -> str:
     """What the server said, in one line."""
     status = getattr(problem, "status", None)
     text = getattr(status, "message", "") or str(problem)

@@ -117,10 +117,10 @@ class Ledger:
             with turn(self.path, until):
                 self._begin(until)
                 try:
-                    with self._told():
+                    with self._as_refusals():
                         change = LedgerChange(self._connection, self.path)
                     yield change
-                    with self._told():
+                    with self._as_refusals():
                         change.finish()
                 except BaseException:
                     self._undo()
@@ -131,7 +131,7 @@ class Ledger:
 
     def _begin(self, until: float) -> None:
         self._same_file()
-        with self._told():
+        with self._as_refusals():
             patiently(lambda: self._connection.execute("BEGIN IMMEDIATE"), self.path, until)
 
     def _undo(self) -> None:
@@ -147,7 +147,7 @@ class Ledger:
 
     def _read(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
         self._same_file()
-        with self._told():
+        with self._as_refusals():
             if self._changing:
                 return work(self._connection)
             return patiently(lambda: self._in_one_look(work), self.path, time.monotonic() + self._patience)
@@ -160,7 +160,7 @@ class Ledger:
             self._undo()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _as_refusals(self) -> Iterator[None]:
         """Failures of SQLite and rows that make no sense, as refusals."""
         try:
             yield

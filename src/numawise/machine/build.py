@@ -33,7 +33,7 @@ from numawise.values import dataclass, replace
 
 SPLIT, ADJACENT, INTERLEAVED = "split", "adjacent", "interleaved"
 CLASS_CODES = {GPU: 0x030200, NIC: 0x020000, NVME: 0x010802}
-NOT_TOLD = -1
+NOT_GIVEN = -1
 LOCAL, SAME_SOCKET, ACROSS, ATTACHED, DETACHED = 10, 12, 21, 17, 28  # usual distances in firmware tables
 
 
@@ -43,7 +43,7 @@ class Slot:
 
     name: str
     kind: str
-    numa: int = NOT_TOLD
+    numa: int = NOT_GIVEN
     switch: str = ""
     """Devices with the same word here share a PCIe switch."""
     card: str = ""
@@ -266,7 +266,7 @@ def _link(plan: MachinePlan, one: Slot, other: Slot) -> str:
         return plan.gpu_link
     if kinds == {GPU, NIC} and plan.nic_link:
         return plan.nic_link
-    if one.numa != other.numa or one.numa == NOT_TOLD:
+    if one.numa != other.numa or one.numa == NOT_GIVEN:
         return "SYS"
     if one.card and one.card == other.card:
         return "PIX"

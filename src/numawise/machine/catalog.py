@@ -12,7 +12,7 @@ from typing import Any
 
 from numawise.datafile import data_text
 from numawise.errors import InputError, meant
-from numawise.machine.build import NOT_TOLD, MachinePlan, Slot, build, with_distances
+from numawise.machine.build import NOT_GIVEN, MachinePlan, Slot, build, with_distances
 from numawise.machine.hardware import GPU, NIC, NVME, Hardware
 from numawise.quantity import Quantity
 from numawise.values import dataclass, replace
@@ -32,10 +32,10 @@ class CatalogEntry:
 def slots(text: str, model: str = "", memory: int | None = None) -> tuple[Slot, ...]:
     """Read devices: NUMA node, colon, devices; ``+`` joins what shares a switch, ``/`` ports of a card."""
     found: list[Slot] = []
-    numa = NOT_TOLD
+    numa = NOT_GIVEN
     for word in text.split():
         if word.endswith(":"):
-            numa = NOT_TOLD if word == "-:" else int(word[:-1])
+            numa = NOT_GIVEN if word == "-:" else int(word[:-1])
             continue
         for name in word.replace("/", "+").split("+"):
             kind = GPU if name.startswith("GPU") else NVME if name.startswith("nvme") else NIC

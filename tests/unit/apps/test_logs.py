@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from numawise.apps.logs.causes import cause_of
-from numawise.apps.logs.check import checked, load_beside
+from numawise.apps.logs.check import checked, load_log_node
 from numawise.apps.logs.explain import LogEvidence, explain_admission
 from numawise.apps.logs.groups import LogFilter
 from numawise.apps.logs.read import Source, parse_since, read_log
@@ -105,7 +105,7 @@ NODE = NodeSpec(machine=(str(SERVER / "machine.yaml"),), kubelet_config=(str(SER
 
 def test_the_incident_beside_its_server() -> None:
     pods = sorted(str(path) for path in (SERVER / "pods").glob("*.yaml"))
-    beside = load_beside(read_node(NODE), pods)
+    beside = load_log_node(read_node(NODE), pods)
     report = checked(read_log(Source([str(INCIDENT)]), LogFilter(), beside.given(None, None)), beside)
     (finding,) = report.findings
     assert (
@@ -116,7 +116,7 @@ def test_the_incident_beside_its_server() -> None:
     )
     assert finding.explanation.suggestions
     # Without the pods that came before, the node is empty, and that is no longer the node of the log.
-    alone = load_beside(read_node(NODE), pods[-1:])
+    alone = load_log_node(read_node(NODE), pods[-1:])
     (finding,) = checked(read_log(Source([str(INCIDENT)]), LogFilter()), alone).findings
     told = finding.explanation.remarks[-1]
     assert told.startswith(
@@ -128,7 +128,7 @@ def test_another_node_is_noticed(tmp_path: Path) -> None:
     log = Log(Style((1, 29)))
     admit(log, "ns/p", "main", {"cpu": "5!", "memory": "0!"}, "0-5", stored=False)
     log.say("kubelet.go", "SyncLoop (housekeeping)")
-    beside = load_beside(read_node(NODE), ())
+    beside = load_log_node(read_node(NODE), ())
     (finding,) = checked(report_of(tmp_path, log.lines), beside).findings
     assert "The log has hints for NUMA 2-5, which this machine does not have" in finding.explanation.remarks
     assert (

@@ -16,8 +16,8 @@ from numawise.host.kubelet import (
     pod_folders,
     read_seen,
     read_whole,
+    reported_version,
     running_kubelets,
-    version_told,
 )
 from tests.unit.host.trees import grow, pipe
 
@@ -129,11 +129,11 @@ def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.write_text('#!/bin/sh\necho "Kubernetes v1.36.4-eks-123"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert version_told(None) == "v1.36.4-eks-123"
+    assert reported_version(None) == "v1.36.4-eks-123"
     monkeypatch.setenv("PATH", "/nowhere")
-    assert version_told(None) == ""
-    assert version_told(Running(os.getpid(), "kubelet", ("x",))) == ""  # Python says something else
-    assert version_told(Running(2**22 + 1, "kubelet", ("x",))) == ""
+    assert reported_version(None) == ""
+    assert reported_version(Running(os.getpid(), "kubelet", ("x",))) == ""  # Python says something else
+    assert reported_version(Running(2**22 + 1, "kubelet", ("x",))) == ""
 
 
 def test_uuids_that_the_driver_tells(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from numawise.codec.kubelet.flags import Flag, is_flags, read_flags
 from numawise.errors import InputError
 from numawise.host.kubelet import (
     DEFAULT_DIRECTORY,
-    FileFound,
+    HostFile,
     Running,
     command_line,
     files_in,
@@ -114,7 +114,7 @@ def _base(wanted: BundleRequest, named: str, running: Running | None, notes: Not
     return None
 
 
-def _document(file: FileFound, notes: Notes, source: str = "") -> Document | None:
+def _document(file: HostFile, notes: Notes, source: str = "") -> Document | None:
     try:
         document = read_documents(file.data, file.path, lambda problem: notes.remarks.append(str(problem)))[0]
     except InputError as problem:

@@ -38,7 +38,7 @@ MOST = 6
 
 
 @dataclass(frozen=True, slots=True)
-class NodeBeside:
+class LogNode:
     """What is known of the node beside its log."""
 
     machine: Machine | None = None
@@ -57,7 +57,7 @@ class NodeBeside:
         return LogEvidence(told if told != NONE else "", self.version if self.version_given else None, numas)
 
 
-def load_beside(node: NodeInput, pods: Sequence[str]) -> NodeBeside:
+def load_log_node(node: NodeInput, pods: Sequence[str]) -> LogNode:
     """What is known of the node."""
     if pods or node.state is not None:
         missing = {"--machine": node.machine_input, "--kubelet-config": node.config_input}
@@ -65,7 +65,7 @@ def load_beside(node: NodeInput, pods: Sequence[str]) -> NodeBeside:
             if value is None:
                 raise InputError("is missing", field=name, advice="state files and pods need it")
     known = bool(node.spec.kube) or (node.bundle is not None and bool(node.bundle.kube))
-    return NodeBeside(
+    return LogNode(
         node.machine if node.machine_input is not None else None,
         node.config if node.config_input is not None else None,
         Files(node.texts) if node.state is not None else None,
@@ -75,7 +75,7 @@ def load_beside(node: NodeInput, pods: Sequence[str]) -> NodeBeside:
     )
 
 
-def checked(report: LogReport, beside: NodeBeside) -> LogReport:
+def checked(report: LogReport, beside: LogNode) -> LogReport:
     """The report with what the node's files say to it."""
     if beside.machine is None or beside.config is None:
         return report

@@ -14,7 +14,7 @@ from numawise.apps.logs.causes import cause_of
 from numawise.apps.logs.wording import (
     NO_AMOUNTS,
     NO_HINTS,
-    given_text,
+    allocated_text,
     loop_text,
     merge_text,
     policy_text,
@@ -253,7 +253,7 @@ def _remarks(
 ) -> Iterator[str]:
     yield from loop_text(admission, repeats)
     yield from verdict_text(admission)
-    yield from given_text(admission)
+    yield from allocated_text(admission)
     one = admission.decisive
     if attempt is not None and one is not None:
         yield from policy_text(kubelet, attempt.policy, one, given_policy=given.policy)

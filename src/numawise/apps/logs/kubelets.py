@@ -51,7 +51,7 @@ class Kubelets:
                 closest=event.message == "closest",
             )
         elif event.kind == values.RELEASE:
-            now = _told_release(now, event.text)
+            now = _with_release(now, event.text)
         elif event.kind == values.MACHINE:
             now = replace(now, numas=now.numas | event.numas)
         elif event.kind == values.MERGED and event.scope not in ("", now.scope) and not now.policy_told:
@@ -109,7 +109,7 @@ def _both(one: tuple[Version, Version], other: tuple[Version, Version]) -> tuple
     return (since, until) if since <= until else other
 
 
-def _told_release(kubelet: Kubelet, text: str) -> Kubelet:
+def _with_release(kubelet: Kubelet, text: str) -> Kubelet:
     try:
         version = parse_version(text)
     except ValueError:

@@ -154,7 +154,7 @@ def verdict_text(admission: LoggedAdmission) -> Iterator[str]:
         )
 
 
-def given_text(admission: LoggedAdmission) -> Iterator[str]:
+def allocated_text(admission: LoggedAdmission) -> Iterator[str]:
     """What a pod was given, or the managers' own errors."""
     parts = [
         f"CPUs {cpus}{f' (container {name})' if name and len(admission.cpus) > 1 else ''}"

@@ -68,7 +68,7 @@ def _by_status(live: Live, given: NodeInput) -> Explanation:
     pod, status = live.pod or {}, live.status
     metadata = pod.get("metadata") or {}
     raw = raw_pod(live.pod) if live.pod is not None else None
-    config = _told_config(live, _version(live, given))
+    config = _reported_config(live, _version(live, given))
     policy = config.topology_manager_policy if config else ""
     reason, message = live.refusal
     verdict, answer = _verdict(live, raw, policy)
@@ -180,10 +180,10 @@ def _config(live: Live, given: NodeInput, version: Version) -> KubeletConfig:
     """The kubelet's configuration (rule 2)."""
     if given.spec.has_config:
         return given.configuration.config(version)
-    return _told_config(live, version) or given.configuration.config(version)
+    return _reported_config(live, version) or given.configuration.config(version)
 
 
-def _told_config(live: Live, version: Version) -> KubeletConfig | None:
+def _reported_config(live: Live, version: Version) -> KubeletConfig | None:
     raw = effective.by_kubelet(live.configz, version)
     found = decode_kubelet_config(raw, version) if raw is not None else None
     return None if isinstance(found, Refusal) else found

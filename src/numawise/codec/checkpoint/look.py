@@ -154,7 +154,7 @@ def _cpu(raw: Mapping[str, Any]) -> Look:
     else:
         with_pods = with_pod_entries(raw)
         hashes[V3] = fnv1a(with_pods.printed("CPUManagerCheckpoint", V2_MAP, pods=True))
-        kind = _told_by(hashes, stored, V3 if "podentries" in raw else V2)
+        kind = _format_by_checksum(hashes, stored, V3 if "podentries" in raw else V2)
         content = with_pods if kind == V3 else plain
         sums = (Sum(CHECKSUM, stored, hashes[kind]),)
     try:
@@ -189,7 +189,7 @@ def _memory(raw: Mapping[str, Any]) -> Look:
         if (whole.numa, whole.assignments) != (plain.numa, plain.assignments):
             more += (TWO_COPIES,)
         return Look(MEMORY_FILE, V3, policy, sums, memory=whole, remarks=remarks + more)
-    kind = _told_by(hashes, stored, V2 if "podentries" in raw else V1)
+    kind = _format_by_checksum(hashes, stored, V2 if "podentries" in raw else V1)
     sums = (Sum(CHECKSUM, stored, hashes[kind]),)
     return Look(MEMORY_FILE, kind, policy, sums, memory=state if kind == V2 else plain, remarks=remarks)
 
@@ -213,7 +213,7 @@ def _with_data(raw: Mapping[str, Any], outer: int) -> tuple[dict[str, Any], tupl
     return members_of(gojson.decode(data), "data"), sums, ()
 
 
-def _told_by(hashes: Mapping[str, int], stored: int | None, otherwise: str) -> str:
+def _format_by_checksum(hashes: Mapping[str, int], stored: int | None, otherwise: str) -> str:
     """The format whose checksum it has (rule 1)."""
     if stored == hashes[otherwise]:
         return otherwise

@@ -98,7 +98,7 @@ def read(text: str, file: str = "") -> Hardware:
     if document is not None and isinstance(document.get("cpus"), list):
         return lscpu_table.from_rows(document["cpus"], file)
     if document is not None and isinstance(document.get("lscpu"), list):
-        return _hardware(_told(list(_fields(document["lscpu"]))), file)
+        return _hardware(_summary_of(list(_fields(document["lscpu"]))), file)
     if lscpu_table.is_table(text):
         return lscpu_table.read(text, file)
     return _hardware(summary(text), file)
@@ -106,7 +106,7 @@ def read(text: str, file: str = "") -> Hardware:
 
 def summary(text: str) -> LscpuSummary:
     """The summary of a plain print."""
-    return _told(list(_labelled(pasted.lines(text))))
+    return _summary_of(list(_labelled(pasted.lines(text))))
 
 
 def _json(text: str) -> Mapping[str, Any] | None:
@@ -166,7 +166,7 @@ def _unfolded(line: str) -> list[str]:
     return [line[start:end] for start, end in pairwise([*starts, len(line)])]
 
 
-def _told(pairs: Sequence[tuple[str, str]]) -> LscpuSummary:
+def _summary_of(pairs: Sequence[tuple[str, str]]) -> LscpuSummary:
     found = LscpuSummary()
     if any(HEX.search(label) for label, _ in pairs):  # lscpu -x
         pairs = [(label, _unmasked(label, value)) for label, value in pairs]

@@ -110,7 +110,7 @@ LARGEST = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LoggedHints:
     """Hints by resource, what of that is open, and whether all of it is there."""
 
     hints: Mapping[str, Family | None] = field(default_factory=dict)
@@ -118,27 +118,27 @@ class Told:
     cut: bool = False
 
 
-def told_in(fields: Fields, key: str) -> Told:
+def logged_hints(fields: Fields, key: str) -> LoggedHints:
     """The hints of a provider, by resource."""
     value = fields.value(key)
     if isinstance(value, PrintedField):
         return printed_map(value.text)
     if isinstance(value, Mapping):
-        return Told({str(name): json_family(one) for name, one in value.items()}, cut=fields.cut)
-    return Told(cut=fields.cut or value is not None)
+        return LoggedHints({str(name): json_family(one) for name, one in value.items()}, cut=fields.cut)
+    return LoggedHints(cut=fields.cut or value is not None)
 
 
-def told_list(fields: Fields, key: str, resource: str) -> Told:
+def logged_list(fields: Fields, key: str, resource: str) -> LoggedHints:
     """The hints of one resource."""
     value = fields.value(key)
     if isinstance(value, PrintedField):
         return printed_list(value.text, resource)
     if isinstance(value, list) or (value is None and key in fields):
-        return Told({resource: json_family(value)}, cut=fields.cut)
-    return Told(cut=True)
+        return LoggedHints({resource: json_family(value)}, cut=fields.cut)
+    return LoggedHints(cut=True)
 
 
-def printed_map(text: str) -> Told:
+def printed_map(text: str) -> LoggedHints:
     """``map[cpu:[{01 true}] memory:[{01 true}]]``, or JSON that is cut off."""
     if not text.startswith("map["):
         return _cut_json(text)
@@ -150,19 +150,19 @@ def printed_map(text: str) -> Told:
         if hints[entry[1]] is NOWHERE:
             unsure.add(entry[1])
         at = entry.end()
-    return Told(hints, frozenset(unsure), cut=text[at : at + 1] != "]")
+    return LoggedHints(hints, frozenset(unsure), cut=text[at : at + 1] != "]")
 
 
-def printed_list(text: str, resource: str) -> Told:
+def printed_list(text: str, resource: str) -> LoggedHints:
     """``[{01 true} {11 false}]``."""
     found = LIST.match(text)
     if found is None:
-        return Told(cut=True)
+        return LoggedHints(cut=True)
     family = _family(ONE.findall(found[1]))
-    return Told({resource: family}, frozenset({resource}) if family is NOWHERE else frozenset())
+    return LoggedHints({resource: family}, frozenset({resource}) if family is NOWHERE else frozenset())
 
 
-def _cut_json(text: str) -> Told:
+def _cut_json(text: str) -> LoggedHints:
     """The resources of a JSON object whose lists are all there."""
     hints: dict[str, Family | None] = {}
     decoder = json.JSONDecoder()
@@ -172,7 +172,7 @@ def _cut_json(text: str) -> Told:
         except ValueError:
             break
         hints[found[1]] = json_family(value)
-    return Told(hints, cut=True)
+    return LoggedHints(hints, cut=True)
 
 
 def json_family(value: object) -> Family | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from numawise.codec.kubeletlog.fields import LONG_POD, PrintedField, pod_of, unquoted
 from numawise.codec.kubeletlog.framing import Headed
 from numawise.codec.kubeletlog.hints import (
-    Told,
+    LoggedHints,
     patched_status,
     printed_hint,
     printed_list,
@@ -70,7 +70,7 @@ def _event(
     pod: str = "",
     container: str | None = None,
     *,
-    told: Told | None = None,
+    told: LoggedHints | None = None,
     digits: str = "",
     releases: tuple[tuple[int, int], tuple[int, int]] = (OLDEST, LAST),
 ) -> Event:
@@ -82,7 +82,7 @@ def _event(
         until = min(until, (1, 19))
     if re.search(rf"[01]{{{WIDE}}}", digits):
         until = (1, 16)
-    told = told or Told()
+    told = told or LoggedHints()
     return Event(
         kind,
         structured=False,

@@ -136,7 +136,7 @@ class _Reader:
         tally = self.tally
         done = len(data)
         before = tally.lines
-        starts, known, ending = _telling(data)
+        starts, known, ending = _known_messages(data)
         spans = _around(data, starts, b"\n\n" if self.export else b"\n")
         number, counted = before, 0
         at = 0
@@ -157,7 +157,7 @@ class _Reader:
                 yield event
         tally.lines = before + data.count(b"\n", 0, done)
         if done < len(data):
-            _, known, ending = _telling(data[:done])
+            _, known, ending = _known_messages(data[:done])
         tally.known += known
         if known and tally.first is None:
             first = WORDS.search(data) or BARE_JSON.search(data)
@@ -222,7 +222,7 @@ def _event_of(line: Headed) -> Event | None:
     return found or (plain_event(line) if line.fields is None or not line.fields.values else None)
 
 
-def _telling(data: bytes, pattern: re.Pattern[bytes] = WORDS) -> tuple[list[int], int, int]:
+def _known_messages(data: bytes, pattern: re.Pattern[bytes] = WORDS) -> tuple[list[int], int, int]:
     """Where known messages are, how many lines have the head of a klog, and the last."""
     starts = []
     known = 0
@@ -233,7 +233,7 @@ def _telling(data: bytes, pattern: re.Pattern[bytes] = WORDS) -> tuple[list[int]
         if word in TELLING or (word[0] == BRACKET and word.startswith(TOPOLOGY)):
             starts.append(found.start())
     if not known and pattern is WORDS and any(stamp in data for stamp in STAMPED):
-        return _telling(data, BARE_JSON)
+        return _known_messages(data, BARE_JSON)
     last = found.start() if found is not None else -1
     if b'"MESSAGE"' in data:
         for found in BYTES.finditer(data):

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from numawise.codec.kubeletlog.fields import Fields, PrintedField, pods_of
 from numawise.codec.kubeletlog.framing import Headed
 from numawise.codec.kubeletlog.hints import (
-    Told,
+    LoggedHints,
     hint_in,
+    logged_hints,
+    logged_list,
     patched_status,
     reason_in,
     reason_of,
     rejection_in,
-    told_in,
-    told_list,
 )
 from numawise.request.model import CPU
 from numawise.results.log import (
@@ -93,13 +93,13 @@ def _handler(_line: Headed, fields: Fields) -> Event:
 
 def _hints(_line: Headed, fields: Fields) -> Event:
     releases = _between((1, 37)) if "operation" in fields else _form(fields, "hints")
-    return _told(HINTS, fields, told_in(fields, "hints"), releases)
+    return _hints_event(HINTS, fields, logged_hints(fields, "hints"), releases)
 
 
 def _cpu_hints(_line: Headed, fields: Fields) -> Event:
     releases = _between((1, 35)) if "podUID" in fields else _form(fields, "cpuHints")
-    told = told_list(fields, "cpuHints", CPU)
-    return replace(_told(PROVIDER_HINTS, fields, told, releases), provider=CPU)
+    told = logged_list(fields, "cpuHints", CPU)
+    return replace(_hints_event(PROVIDER_HINTS, fields, told, releases), provider=CPU)
 
 
 def _form(fields: Fields, key: str) -> tuple[Version, Version]:
@@ -110,7 +110,7 @@ def _form(fields: Fields, key: str) -> tuple[Version, Version]:
     return _between((1, 21), (1, 27)) if raw.text.startswith(("map[", "[{N")) else _between((1, 28))
 
 
-def _told(kind: str, fields: Fields, told: Told, releases: tuple[Version, Version]) -> Event:
+def _hints_event(kind: str, fields: Fields, told: LoggedHints, releases: tuple[Version, Version]) -> Event:
     return Event(
         kind,
         pod=fields.pod(),

@@ -122,7 +122,7 @@ class TextLine:
 #    row, and rows are balanced (8 boxes that fit 5 abreast make 4 and 4).
 # 2. Nothing is wider than its parent: lines are broken at blanks and commas, words longer than a line
 #    anywhere.
-# 3. Widths come from ``narrowest`` (what a box needs to look decent) and ``wish`` (what it would like to
+# 3. Widths come from ``narrowest`` (what a box needs) and ``preferred_width`` (what it would like to
 #    have).
 # 4. The answer is plain coordinates: a writer only draws.
 
@@ -139,7 +139,9 @@ COMFORT = 30  # characters of a line that a box keeps unbroken where it can
 def arrange(box: Box, metrics: Metrics, width: int) -> tuple[PlacedBox, tuple[TextLine, ...]]:
     """Place a picture's box in at most ``width``."""
     metrics = replace(metrics, needs=_needs(box, metrics))
-    placed = place(box, 0, 0, min(width, max(wish(box, metrics), narrowest(box, metrics))), metrics)
+    placed = place(
+        box, 0, 0, min(width, max(preferred_width(box, metrics), narrowest(box, metrics))), metrics
+    )
     return placed, tuple(_lines(placed))
 
 
@@ -322,26 +324,26 @@ def _aside(
     band: Sequence[Box], left: int, at: int, room: int, metrics: Metrics
 ) -> tuple[list[PlacedBox], int]:
     """Tables and legends: beside a long table, else the tables in a row and the rest below."""
-    wishes = [min(room, max(wish(box, metrics), narrowest(box, metrics))) for box in band]
+    widths = [min(room, max(preferred_width(box, metrics), narrowest(box, metrics))) for box in band]
     gap = metrics.table_gap
     first, rest = band[0], band[1:]
-    left_over = room - wishes[0] - gap
+    left_over = room - widths[0] - gap
     if (
         rest
         and first.table
         and len(first.table.rows) >= ROOMY
         and left_over >= max(narrowest(box, metrics) for box in rest)
     ):
-        main = place(first, left, at, wishes[0], metrics)
+        main = place(first, left, at, widths[0], metrics)
         placed, low = [main], at
         for box in rest:
-            placed.append(place(box, left + wishes[0] + gap, low, left_over, metrics))
+            placed.append(place(box, left + widths[0] + gap, low, left_over, metrics))
             low += placed[-1].height
         return placed, max(low, at + main.height)
     tables = sum(box.kind == TABLE for box in band)
     placed = []
-    if tables and sum(wishes[:tables]) + gap * (tables - 1) <= room:
-        placed, at = _row(band[:tables], wishes[:tables], left, at, metrics, gap=gap, stretch=False)
+    if tables and sum(widths[:tables]) + gap * (tables - 1) <= room:
+        placed, at = _row(band[:tables], widths[:tables], left, at, metrics, gap=gap, stretch=False)
         band = band[tables:]
     for box in band:
         placed.append(place(box, left, at, room, metrics))
@@ -433,9 +435,9 @@ def narrowest(box: Box, metrics: Metrics) -> int:
     return _width(box, metrics, narrowest, comfort=True)
 
 
-def wish(box: Box, metrics: Metrics) -> int:
+def preferred_width(box: Box, metrics: Metrics) -> int:
     """The width a box would like to have."""
-    return _width(box, metrics, wish, comfort=False)
+    return _width(box, metrics, preferred_width, comfort=False)
 
 
 def _width(box: Box, metrics: Metrics, of: Callable[[Box, Metrics], int], *, comfort: bool) -> int:

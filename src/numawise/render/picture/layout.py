@@ -78,7 +78,7 @@ class Picture:
     @property
     def description(self) -> str:
         """The picture in sentences, for those who cannot see it."""
-        return " ".join(_told(self.box))
+        return " ".join(_described(self.box))
 
 
 def picture(hardware: Hardware, holds: Mapping[int, str] | None = None) -> Picture:
@@ -440,7 +440,7 @@ def _memory_kind(node: MemoryNode) -> str:
     return f"{node.note} memory, no CPUs" if node.note else "memory only, no CPUs"
 
 
-def _told(box: Box) -> Iterable[str]:
+def _described(box: Box) -> Iterable[str]:
     """A box in sentences."""
     if box.kind in (TABLE, LEGEND):
         return
@@ -457,4 +457,4 @@ def _told(box: Box) -> Iterable[str]:
         yield f"{box.title}: {words}." if words else f"{box.title}."
     for part in inner:
         if part.title not in leaves or part.boxes:
-            yield from _told(part)
+            yield from _described(part)
