@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
-from numawise.apps.launch.decide import place
+from numawise.apps.launch.decide import cpus_text, gpus_text, place
 from numawise.apps.launch.environment import HOLD
-from numawise.apps.launch.no_room import cpus_text, gpus_text
 from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, InputError, LedgerError
 from numawise.host import confine, processes

@@ -1,0 +1,433 @@
+"""Asking the engine where a job goes: the ledger as its state, the job as a pod, its answer as a placement.
+
+Rules kept here are those of ``decide``, 1 to 4.  It is imported when something is asked for: a job that only
+wants a place in the shared pool starts without the engine.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS
+from numawise.apps.launch.decide import cpus_text, gpus_text, shared_shortage, with_memory
+from numawise.apps.launch.request import JobRequest
+from numawise.engine.admit import Admitted, Crashed, Rejected, admit
+from numawise.engine.failure import SMT_ALIGNMENT
+from numawise.engine.memory.tables import charge, empty_tables
+from numawise.engine.state import Block, CpuState, DeviceState, MemoryState, NodeState, Plugin
+from numawise.errors import InputError
+from numawise.gpus.choose import Choice, choices
+from numawise.machine.hardware import Gpu
+from numawise.machine.locality import short_address
+from numawise.machine.nearest import near_nics
+from numawise.quantity import Quantity
+from numawise.render.words import bytes_text
+from numawise.request.model import CPU, GUARANTEED, MEMORY, ContainerRequest, PodRequest, Role
+from numawise.results.hold import Grant, Hold, MemoryPart
+from numawise.results.placement import Capacity, Nic, NoRoom, Placement, pool_cpus, pool_of
+from numawise.rules.model import CpuOptions, Rules
+from numawise.sets import bits_of, format_ids, ids_of
+from numawise.values import dataclass, replace
+
+JOB = "job"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An answer of the engine, with the GPUs it was asked about."""
+
+    decision: Admitted | Rejected | Crashed
+    choice: "Choice | None" = None
+    preferred: bool = False
+
+
+def ask(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str) -> Placement | NoRoom:
+    """Let the engine decide on a request; why not, when it refuses."""
+    rules = Rules(
+        cpu_static=True,
+        cpu_options=CpuOptions(full_cores=request.full_cores),
+        reserved_cpus=capacity.reserved,
+        reserved_cores=capacity.machine.layout.cores_touching(capacity.reserved),
+        memory_static=request.memory > 0,
+        topology_policy=request.policy,
+    )
+    state = _state(capacity, rules, holds)
+    candidates: Sequence[Choice] = ()
+    resource, count = "", 0
+    if request.gpus or request.gpu_ids:
+        wanted = gpus_wanted(capacity, holds, request)
+        if isinstance(wanted, NoRoom):
+            return wanted
+        candidates, resource, count = wanted
+    pod = _request(capacity, request, resource, count, hold_id)
+    found = _best(capacity, rules, state, pod, resource, candidates)
+    if not isinstance(found.decision, Admitted):
+        return shortage(capacity, holds, request, state, found.decision)
+    return _told(capacity, holds, request, hold_id, found)
+
+
+def _best(
+    capacity: Capacity,
+    rules: Rules,
+    state: NodeState,
+    pod: PodRequest,
+    resource: str,
+    candidates: "Sequence[Choice]",
+) -> _Found:
+    """The engine's answer for the best GPUs that it can align (rule 2)."""
+    best: _Found | None = None
+    for choice in candidates or (None,):
+        offered = _offering(capacity, state, resource, choice) if choice else state
+        decision = admit(capacity.machine, rules, offered, pod, pick=_nearest(capacity, choice))
+        hint = decision.affinity.get(JOB) if isinstance(decision, Admitted) else None
+        found = _Found(decision, choice, preferred=hint is None or hint.preferred)
+        if isinstance(decision, Admitted) and (
+            found.preferred or _beside(capacity, decision, pod.uid, choice)
+        ):
+            return found
+        if best is None or (isinstance(decision, Admitted) and not isinstance(best.decision, Admitted)):
+            best = found
+    assert best is not None
+    return best
+
+
+def _beside(capacity: Capacity, admitted: Admitted, uid: str, choice: "Choice | None") -> bool:
+    """Whether everything else lies on the NUMA nodes of the GPUs."""
+    if choice is None:
+        return False
+    state = admitted.state
+    own = state.cpu.assignments.get(uid, {}).get(JOB, 0)
+    blocks = state.memory.assignments.get(uid, {}).get(JOB, ())
+    cpus = own or state.cpu.shared & capacity.cpus_of(choice.numa)
+    used = capacity.numa_of(cpus)
+    for block in blocks:
+        used |= block.numa
+    return bool(cpus) and not used & ~choice.numa
+
+
+def _state(capacity: Capacity, rules: Rules, holds: Sequence[Hold]) -> NodeState:
+    """The ledger as the engine's state (rule 1)."""
+    every = capacity.machine.layout.all
+    books = empty_tables(capacity.machine, rules)
+    blocks: dict[str, dict[str, tuple[Block, ...]]] = {}
+    taken: dict[str, set[str]] = {}
+    for hold in holds:
+        for part in hold.grant.memory:
+            numa = part.numa & capacity.machine.numa_bits
+            if numa:
+                charge(books, numa, MEMORY, part.size)
+        if hold.grant.memory:
+            blocks[hold.id] = {JOB: tuple(Block(m.numa, MEMORY, m.size) for m in hold.grant.memory)}
+        for resource, ids in hold.grant.devices:
+            taken.setdefault(resource, set()).update(ids)
+    plugins = {
+        plugin.resource: Plugin(
+            {device.id: device for device in plugin.devices},
+            frozenset(device.id for device in plugin.devices if device.healthy),
+            connected=True,
+        )
+        for plugin in capacity.machine.plugins
+    }
+    return NodeState(
+        cpu=CpuState(
+            pool_of(capacity, holds),
+            {hold.id: {JOB: hold.grant.cpus & every} for hold in holds if hold.grant.cpus & every},
+        ),
+        memory=MemoryState(books, blocks),
+        devices=DeviceState(plugins, {}, {name: frozenset(ids) for name, ids in taken.items()}),
+        active=dict.fromkeys(hold.id for hold in holds),
+    )
+
+
+def _request(capacity: Capacity, request: JobRequest, resource: str, gpus: int, hold_id: str) -> PodRequest:
+    """The job as a pod of one container."""
+    amounts: dict[str, Quantity] = {}
+    if request.cpus:
+        amounts[CPU] = Quantity.parse(f"{request.cpus}m")
+    if request.memory:
+        amounts[MEMORY] = Quantity.of(request.memory)
+    if gpus:
+        amounts[resource] = Quantity.of(gpus)
+    for name, count in (*request.devices, *(((NIC_RESOURCE, request.nics),) if request.nics else ())):
+        full = WORDS.get(name, name)
+        known = [plugin.resource for plugin in capacity.machine.plugins]
+        if full not in known:
+            short = {value: key for key, value in WORDS.items()}
+            offers = ", ".join(short.get(one, one) for one in known) or "none at all"
+            raise InputError(
+                f"{name!r} is no resource of this machine",
+                field="--nics" if name == NIC_RESOURCE else "--device",
+                advice=f"it has {offers}",
+            )
+        amounts[full] = amounts.get(full, Quantity()) + Quantity.of(count)
+    job = ContainerRequest(JOB, Role.APP, amounts, amounts)
+    return PodRequest(hold_id, request.name or hold_id, GUARANTEED, (job,))
+
+
+def _offering(capacity: Capacity, state: NodeState, resource: str, choice: "Choice") -> NodeState:
+    """The state with every GPU but those of the choice taken."""
+    others = frozenset(
+        name
+        for position, name in enumerate(capacity.gpu_ids)
+        if capacity.gpu_resources[position] == resource and not choice.gpus >> position & 1
+    )
+    allocated = {**state.devices.allocated, resource: others}
+    return replace(state, devices=replace(state.devices, allocated=allocated))
+
+
+class _nearest:  # noqa: N801 - used as the function it stands for
+    """Picks network cards by how near they are to the GPUs; leaves other choices to the lowest ids."""
+
+    def __init__(self, capacity: Capacity, choice: "Choice | None") -> None:
+        self.capacity = capacity
+        self.choice = choice
+
+    def __call__(
+        self, _container: str, resource: str, candidates: frozenset[str], count: int
+    ) -> Iterable[str] | None:
+        if resource != NIC_RESOURCE or self.choice is None:
+            return None
+        gpus = [gpu.name for gpu in _chosen(self.capacity, self.choice)]
+        order = [nic.name for nic in near_nics(self.capacity.hardware, gpus) if nic.name in candidates]
+        return order[:count]
+
+
+def _chosen(capacity: Capacity, choice: "Choice | None") -> tuple[Gpu, ...]:
+    return tuple(capacity.gpus[position] for position in ids_of(choice.gpus)) if choice else ()
+
+
+# --- telling the outcome ----------------------------------------------------------------------
+
+
+def _told(
+    capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str, found: _Found
+) -> Placement | NoRoom:
+    admitted = found.decision
+    assert isinstance(admitted, Admitted)
+    state = admitted.state
+    own = state.cpu.assignments.get(hold_id, {}).get(JOB, 0)
+    blocks = state.memory.assignments.get(hold_id, {}).get(JOB, ())
+    devices = {
+        resource: tuple(sorted(grant.ids))
+        for resource, grant in state.devices.grants.get(hold_id, {}).get(JOB, {}).items()
+    }
+    pool = pool_of(capacity, holds) & ~own
+    if own:
+        short = shared_shortage(pool, holds)
+        if short:
+            return short
+    hint = admitted.affinity.get(JOB)
+    every = capacity.machine.numa_bits
+    near = 0
+    if not own and hint is not None and hint.numa is not None and (blocks or devices):
+        near = hint.numa.bits if hint.numa.bits != every else 0
+    cpus = own or pool_cpus(capacity, pool, near)
+    booked = 0
+    for block in blocks:
+        booked |= block.numa
+    mems = booked or with_memory(capacity, capacity.numa_of(own) if own else near or every)
+    gpus = _chosen(capacity, found.choice)
+    grant = Grant(
+        cpus=own,
+        near=near,
+        mems=mems,
+        memory=tuple(MemoryPart(block.numa, block.size) for block in blocks),
+        devices=tuple(sorted(devices.items())),
+        cpu_limit=0 if own else request.cpus,
+    )
+    granted_nics = devices.get(NIC_RESOURCE, ())
+    return Placement(
+        grant=grant,
+        cpus=cpus,
+        mems=mems,
+        memory=request.memory,
+        gpus=gpus,
+        nics=_nics(capacity, gpus, granted_nics),
+        policy=request.policy,
+        aligned=found.preferred,
+        remarks=tuple(_remarks(capacity, holds, request, found, cpus, near)),
+    )
+
+
+def _nics(capacity: Capacity, gpus: tuple[Gpu, ...], granted: tuple[str, ...]) -> tuple[Nic, ...]:
+    """The cards that were granted, else those nearest to the GPUs; none without either."""
+    if not gpus and not granted:
+        return ()
+    ranked = near_nics(capacity.hardware, [gpu.name for gpu in gpus])
+    if granted:
+        return tuple(Nic(nic.name, nic.hca) for nic in ranked if nic.name in granted)
+    return tuple(Nic(nic.name, nic.hca) for nic in ranked if nic.nearest)
+
+
+def _remarks(
+    capacity: Capacity, holds: Sequence[Hold], request: JobRequest, found: _Found, cpus: int, near: int
+) -> Iterable[str]:
+    yield from capacity.remarks
+    choice = found.choice
+    if choice is not None and capacity.links is not None and request.gpus:
+        taken = {name for hold in holds for _, names in hold.grant.devices for name in names}
+        free = bits_of(p for p, name in enumerate(capacity.gpu_ids) if name not in taken)
+        from numawise.gpus.choose import advice  # noqa: PLC0415 - as above
+
+        told = advice(capacity.links, free, request.gpus)
+        if told and choice.numa.bit_count() > 1:
+            yield told
+    for position in ids_of(choice.gpus) if choice is not None else ():
+        pids = (capacity.users or {}).get(position)
+        if pids:
+            listed = ", ".join(map(str, pids[:5]))
+            yield f"{capacity.gpus[position].name} is in use by process {listed}, which has no hold on it"
+    if not found.preferred:
+        yield f"not aligned: its parts lie on several NUMA nodes (policy {request.policy} lets that pass)"
+    if near and not cpus & capacity.cpus_of(near):
+        yield f"no shared CPU is left on NUMA {format_ids(near)}, so it runs on {format_ids(cpus)}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Which GPUs a job may get: those it names, or the best linked sets of the free ones.
+#
+# Rules kept here:
+#
+# 1. A GPU is named by its index, its name, its UUID or the beginning of one, or its PCI address.
+# 2. A job's GPUs are of one maker; by number it gets the maker that the machine has most of.
+# 3. GPUs that somebody uses without a hold are passed over as long as enough others are free.
+
+
+def gpus_wanted(
+    capacity: Capacity, holds: Sequence[Hold], request: JobRequest
+) -> NoRoom | tuple[tuple[Choice, ...], str, int]:
+    """Sets of GPUs to ask the engine about, best first; their resource; how many."""
+    if not request.gpus and not request.gpu_ids:
+        return (), "", 0
+    if not capacity.gpus or capacity.links is None:
+        raise InputError(
+            "this machine has no GPUs that can be told",
+            field="--gpus" if request.gpus else "--gpu-ids",
+            advice="see 'numawise discover', and 'numawise doctor' for what hides them",
+        )
+    holder = {
+        (resource, name): hold for hold in holds for resource, names in hold.grant.devices for name in names
+    }
+    taken = {
+        position: holder[key]
+        for position, key in enumerate(zip(capacity.gpu_resources, capacity.gpu_ids, strict=True))
+        if key in holder
+    }
+    if request.gpu_ids:
+        positions = [_position(capacity, text) for text in request.gpu_ids]
+        if len(set(positions)) != len(positions):
+            raise InputError(
+                f"{','.join(request.gpu_ids)!r} names a GPU twice", field="--gpu-ids", advice="name each once"
+            )
+        kinds = {capacity.gpu_resources[position] for position in positions}
+        if len(kinds) > 1:
+            raise InputError(
+                f"GPUs of several makers ({', '.join(sorted(kinds))}) cannot be held together",
+                field="--gpu-ids",
+                advice="hold them one after another",
+            )
+        missing = [position for position in positions if position in taken]
+        if missing:
+            names = ", ".join(capacity.gpus[position].name for position in missing)
+            return NoRoom(f"{names} is not free", tuple(dict.fromkeys(taken[p] for p in missing)))
+        mask = bits_of(positions)
+        return choices(capacity.links, mask, len(positions), mask), kinds.pop(), len(positions)
+    resource = max(
+        dict.fromkeys(capacity.gpu_resources), key=capacity.gpu_resources.count
+    )  # the first of equals
+    own = bits_of(p for p, kind in enumerate(capacity.gpu_resources) if kind == resource)
+    free = own & ~bits_of(taken)
+    if free.bit_count() < request.gpus:
+        reason = f"{gpus_text(request.gpus)} asked for, {free.bit_count()} of {own.bit_count()} free"
+        return NoRoom(reason, tuple(dict.fromkeys(taken.values())))
+    quiet = free & ~bits_of(capacity.users or ())
+    return (
+        choices(capacity.links, quiet if quiet.bit_count() >= request.gpus else free, request.gpus),
+        resource,
+        request.gpus,
+    )
+
+
+def _position(capacity: Capacity, text: str) -> int:
+    """The GPU that a user means by an index, a name, a UUID or the beginning of one, or a PCI address."""
+    found: list[int] = []
+    for position, gpu in enumerate(capacity.gpus):
+        exact = (str(position), gpu.name, gpu.uuid, gpu.address, capacity.gpu_ids[position])
+        if text in exact or (gpu.address and short_address(text) == short_address(gpu.address)):
+            return position
+        if len(text) >= 8 and gpu.uuid.startswith(text):
+            found.append(position)
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(f"{position} ({capacity.gpu_ids[position]})" for position in range(len(capacity.gpus)))
+    what = "could be several GPUs" if found else "is no GPU of this machine"
+    raise InputError(f"{text!r} {what}", field="--gpu-ids", advice=f"it has {known}")
+
+
+# --------------------------------------------------------------------------------------------------
+# Why the engine found no room, in the user's words: what is short, by how much, and who holds it.
+#
+# Rules kept here:
+#
+# 1. What is short in sum is told first: CPUs, memory, devices; only then that it is free but not together.
+# 2. The kubelet's own words go along, for those who grep.
+
+
+def shortage(
+    capacity: Capacity,
+    holds: Sequence[Hold],
+    request: JobRequest,
+    state: NodeState,
+    decision: Rejected | Crashed,
+) -> NoRoom:
+    """What is short, in the user's words; the kubelet's go along."""
+    said = decision.message
+    if isinstance(decision, Crashed):
+        return NoRoom(f"the request breaks the rules: {said}", (), said)
+    free = state.cpu.shared & ~capacity.reserved
+    exclusive = tuple(hold for hold in holds if hold.grant.cpus)
+    if request.whole_cpus > free.bit_count():
+        return NoRoom(f"{cpus_text(request.cpus)} asked for, {free.bit_count()} free", exclusive)
+    if decision.reason == SMT_ALIGNMENT:
+        return _cores_shortage(capacity, request, exclusive, free, said)
+    left = {numa: books.tables[MEMORY].free for numa, books in state.memory.numa.items()}
+    booked = tuple(hold for hold in holds if hold.grant.memory)
+    if request.memory > sum(left.values()):
+        reason = f"{bytes_text(request.memory)} of memory asked for, {bytes_text(sum(left.values()))} free"
+        return NoRoom(reason, booked)
+    asked = {WORDS.get(name, name): count for name, count in request.devices}
+    if request.nics:
+        asked[NIC_RESOURCE] = asked.get(NIC_RESOURCE, 0) + request.nics
+    for plugin in capacity.machine.plugins:
+        taken = state.devices.allocated.get(plugin.resource, frozenset())
+        rest = len({device.id for device in plugin.devices} - taken)
+        if asked.get(plugin.resource, 0) > rest:
+            having = tuple(hold for hold in holds if plugin.resource in dict(hold.grant.devices))
+            reason = f"{asked[plugin.resource]} of {plugin.resource} asked for, {rest} free"
+            return NoRoom(reason, having)
+    if decision.provider == "memory":
+        reason = (
+            f"{bytes_text(request.memory)} of memory would have to come from several NUMA nodes, "
+            "and jobs that keep to some of these have memory there"
+        )
+        return NoRoom(reason, booked, said)
+    parts = [
+        f"NUMA {numa} has {(free & cpus).bit_count()} CPUs"
+        + (f" and {bytes_text(left[numa])}" if numa in left else "")
+        for numa, cpus in (capacity.cpus or {}).items()
+    ]
+    reason = f"it is free, but not together as policy {request.policy} wants it ({', '.join(parts)} free)"
+    return NoRoom(reason, tuple(holds), f"{decision.reason}: {said}")
+
+
+def _cores_shortage(
+    capacity: Capacity, request: JobRequest, exclusive: tuple[Hold, ...], free: int, said: str
+) -> NoRoom:
+    threads = capacity.machine.layout.threads_per_core
+    count = request.whole_cpus
+    if count % threads:
+        reason = f"{count} CPUs are no whole number of cores, which have {threads} threads here"
+        fitting = " or ".join(
+            str(n) for n in (count // threads * threads, -(-count // threads) * threads) if n
+        )
+        return NoRoom(reason, exclusive, said, f"ask for {fitting}")
+    cores = sum(free & core == core for core in capacity.machine.layout.cores.values())
+    return NoRoom(f"{count // threads} whole cores asked for, {cores} free", exclusive, said)
