@@ -13,7 +13,8 @@ from benchmarks.ledger import hold, wall_ms
 from numawise.ledger.store import Ledger
 
 ROUNDS = 7
-GOAL, COMMIT_GOAL = 150.0, 10.0
+POOL_GOAL, GOAL, PS_GOAL, HELP_GOAL, SIMULATE_GOAL, COMMIT_GOAL = 90.0, 110.0, 80.0, 60.0, 200.0, 10.0
+SERVER = "examples/8gpu-server"
 SPENT = "cut -d' ' -f1 /proc/$PPID/schedstat"
 """Printed by the job: nanoseconds that its launcher has run until then."""
 IMAGE = "busybox"
@@ -23,7 +24,11 @@ MACHINE = "0123456789abcdef0123456789abcdef"
 def starts() -> Iterator[tuple[str, float, float | None, str]]:
     """What, CPU milliseconds, the goal, and how others compare."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        environment = {**os.environ, "NUMAWISE_LEDGER": f"{folder}/ledger.db"}
+        environment = {
+            **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+            "PYTHONPYCACHEPREFIX": f"{folder}/compiled",
+            "NUMAWISE_LEDGER": f"{folder}/ledger.db",
+        }
 
         def until_exec(*flags: str) -> float:
             command = [sys.executable, "-m", "numawise", "run", "-q", *flags, "--", "sh", "-c", SPENT]
@@ -31,11 +36,31 @@ def starts() -> Iterator[tuple[str, float, float | None, str]]:
 
         until_exec()  # makes the ledger
         plain = _best(until_exec)
-        yield "numawise run -- true, until exec", plain, GOAL, _others(plain)
+        yield "numawise run -- true, until exec", plain, POOL_GOAL, _others(plain)
         placed = _best(lambda: until_exec("--cpus", "1", "--memory", "64m"))
         yield "numawise run --cpus 1 --memory 64m, until exec", placed, GOAL, ""
         affinity = _best(lambda: until_exec("--cpus", "1", "--mode", "affinity"))
         yield "numawise run --cpus 1 --mode affinity, until exec", affinity, GOAL, ""
+        python = _children_of([sys.executable, "-c", "pass"], environment) or 1.0
+        for words, goal in (
+            (("ps",), PS_GOAL),
+            (("--help",), HELP_GOAL),
+            (("check", "--help"), HELP_GOAL),
+            (
+                (
+                    "simulate",
+                    "--machine",
+                    f"{SERVER}/machine.yaml",
+                    "--kubelet-config",
+                    f"{SERVER}/kubelet.yaml",
+                    f"{SERVER}/pods/05-affinity-check.yaml",
+                ),
+                SIMULATE_GOAL,
+            ),
+        ):
+            command = [sys.executable, "-m", "numawise", *words]
+            spent = _children_of(command, environment) or 0.0
+            yield f"numawise {' '.join(words)[:30]}", spent, goal, f"{spent / python:.1f} x python -c pass"
         with Ledger.open(Path(folder) / "commits.db", MACHINE) as ledger:
 
             def add(count: int) -> None:
@@ -62,10 +87,10 @@ def _others(ours: float) -> str:
     return "; ".join(told)
 
 
-def _children_of(command: list[str]) -> float | None:
+def _children_of(command: list[str], environment: dict[str, str] | None = None) -> float | None:
     def once() -> float:
         before = _children()
-        if subprocess.run(command, check=False, capture_output=True).returncode:
+        if subprocess.run(command, env=environment, check=False, capture_output=True).returncode:
             return -1.0
         return (_children() - before) * 1000
 

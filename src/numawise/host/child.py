@@ -17,7 +17,6 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
 from typing import NoReturn
 
 from numawise.errors import HostError
@@ -75,7 +74,9 @@ class WaitingChild:
 
         ``command``: what to run, where that was not known at its birth.
         """
-        message = json.dumps([astuple(itself), dict(environment), command]).encode()
+        message = json.dumps(
+            [[getattr(itself, name) for name in Itself.__match_args__], dict(environment), command]
+        ).encode()
         _hold_signals_back()
         try:
             _write_all(self.go, message)

@@ -7,7 +7,6 @@ from numawise.machine.hardware import Gpu
 from numawise.render.words import bytes_text
 from numawise.results.hold import Hold, Waiter
 from numawise.results.placement import Capacity, NoRoom, Placement, Preview, Started, pool_cpus, pool_of
-from numawise.results.plain import API_VERSION
 from numawise.sets import format_ids
 
 COLUMNS = ("HOLD", "NAME", "USER", "OWNER", "CPUS", "NUMA", "MEMORY", "DEVICES", "BY", "SINCE", "COMMAND")
@@ -177,6 +176,8 @@ def gpu_data(gpu: Gpu) -> dict[str, object]:
 
 def preview_data(found: Preview, command: Sequence[str]) -> dict[str, object]:
     """What a launcher would do, as JSON."""
+    from numawise.results.plain import API_VERSION  # noqa: PLC0415 - for -o json alone
+
     return {
         "apiVersion": API_VERSION,
         "kind": "Placement",

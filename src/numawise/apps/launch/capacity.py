@@ -9,10 +9,11 @@ Rules kept here:
 3. GPUs go by UUID, else by PCI address, else by name.
 """
 
+from typing import TYPE_CHECKING
+
 from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, InputError
 from numawise.gpus.links import GpuLinks
-from numawise.host.nvml import GpuUse, kfd_users, nvml_users
 from numawise.machine.hardware import NVIDIA, NVME, Gpu, Hardware, PciDevice
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.locality import cpus_by_numa, short_address
@@ -21,6 +22,9 @@ from numawise.machine.nearest import gpus_of, near_nics, placed_gpus
 from numawise.results.placement import Capacity
 from numawise.sets import format_ids, ids_of, parse_ids
 from numawise.values import replace
+
+if TYPE_CHECKING:
+    from numawise.host.nvml import GpuUse
 
 NIC_RESOURCE, NVME_RESOURCE, OTHER_GPU = "numawise/nic", "numawise/nvme", "numawise/gpu"
 WORDS = {"nic": NIC_RESOURCE, "nvme": NVME_RESOURCE}
@@ -134,6 +138,8 @@ def with_gpu_users(capacity: Capacity, request: JobRequest) -> Capacity:
     """The capacity with the processes on its GPUs, for a request that asks for some."""
     if not capacity.gpus or not (request.gpus or request.gpu_ids):
         return capacity
+    from numawise.host.nvml import kfd_users  # noqa: PLC0415 - for jobs with GPUs alone
+
     users = (*_nvidia(capacity), *kfd_users())
     found: dict[int, tuple[int, ...]] = {}
     for position, gpu in enumerate(capacity.gpus):
@@ -144,10 +150,10 @@ def with_gpu_users(capacity: Capacity, request: JobRequest) -> Capacity:
     return replace(capacity, users=found)
 
 
-def _nvidia(capacity: Capacity) -> tuple[GpuUse, ...]:
+def _nvidia(capacity: Capacity) -> "tuple[GpuUse, ...]":
     if all(gpu.maker != NVIDIA for gpu in capacity.gpus):
         return ()
-    from numawise.host.nvml import load  # noqa: PLC0415 - an extra
+    from numawise.host.nvml import load, nvml_users  # noqa: PLC0415 - an extra
 
     try:
         return nvml_users(load())
