@@ -1,0 +1,469 @@
+"""The forms of what ``why``, ``verify``, ``doctor``, ``discover`` and ``machine`` print; see ``forms``."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from numawise.results.finding import Finding
+from numawise.results.forms import Defect, Hint, Outcome
+
+# --- why ------------------------------------------------------------------------------------
+
+
+class NumaFree(TypedDict):
+    """What one NUMA node has of one resource."""
+
+    id: int
+    hint: Literal["preferred", "possible", "no"]
+    free: NotRequired[int]
+    size: NotRequired[int]
+    note: NotRequired[str]
+
+
+class ResourceHints(TypedDict):
+    """What one resource answered when asked for NUMA nodes."""
+
+    resource: str
+    answer: str
+    asked: NotRequired[int]
+    unit: NotRequired[str]
+    numa: list[NumaFree]
+    wider: list[Hint]
+    complete: bool
+    note: NotRequired[str]
+
+
+class Narrowing(TypedDict):
+    """What is left once one more resource was heard."""
+
+    resource: str
+    prefers: list[list[int]]
+    left: list[list[int]]
+    complete: bool
+
+
+class ExplainedRound(TypedDict):
+    """The merge that decided."""
+
+    pod: NotRequired[bool]
+    container: NotRequired[str]
+    wishes: list[ResourceHints]
+    narrowing: list[Narrowing]
+    best: Outcome
+
+
+class PatchOperation(TypedDict):
+    """One operation of a JSON Patch (RFC 6902)."""
+
+    op: str
+    from_: NotRequired[str]
+    path: str
+    value: NotRequired[Any]
+
+
+class Suggestion(TypedDict):
+    """A change after which the pod is admitted."""
+
+    kind: str
+    text: str
+    price: NotRequired[str]
+    pod: NotRequired[list[PatchOperation]]
+    kubelet: NotRequired[list[PatchOperation]]
+    remove: NotRequired[list[str]]
+    delete: NotRequired[list[str]]
+    heal: NotRequired[list[str]]
+    recreate: NotRequired[bool]
+    node: NotRequired[str]
+
+
+class Explanation(TypedDict):
+    """What became of one pod, why, and what would change it."""
+
+    name: str
+    namespace: str
+    uid: str
+    qos: str
+    verdict: str
+    answer: str
+    resources: list[str]
+    container: NotRequired[str]
+    reason: NotRequired[str]
+    message: NotRequired[str]
+    policy: str
+    scope: str
+    rule: str
+    remarks: list[str]
+    round: ExplainedRound | None
+    suggestions: NotRequired[list[Suggestion]]
+    findings: list[Defect]
+
+
+class Explanations(TypedDict):
+    """Why pods were refused or admitted (``why``)."""
+
+    admitted: int
+    rejected: int
+    pods: list[Explanation]
+
+
+class LogReading(TypedDict):
+    """What was read."""
+
+    files: list[str]
+    bytes: int
+    lines: int
+    kubeletLines: int
+    skippedLines: int
+    cutLines: int
+    first: str | None
+    last: str | None
+    events: dict[str, int]
+
+
+class LoggedKubelet(TypedDict):
+    """What the log says of a kubelet itself."""
+
+    host: str
+    pid: int | str | None
+    policy: str
+    policies: list[str]
+    policyTold: bool
+    scope: str
+    release: str
+    releases: str
+    numa: list[int]
+
+
+class LoggedRound(TypedDict):
+    """One merge as the log has it."""
+
+    pod: NotRequired[bool]
+    container: NotRequired[str]
+    hints: dict[str, list[Hint] | None]
+    best: Hint | None
+    accepted: bool | None
+    complete: bool
+
+
+class LoggedError(TypedDict):
+    """An allocation that failed."""
+
+    manager: str
+    container: str
+    error: str
+
+
+class LoggedAdmission(TypedDict):
+    """One admission as the log has it."""
+
+    host: str
+    pid: int | str | None
+    time: str | None
+    lines: list[int]
+    verdict: str
+    told: bool
+    reason: str
+    message: str
+    rounds: list[LoggedRound]
+    errors: list[LoggedError]
+    cpus: dict[str, str]
+    devices: dict[str, str]
+    asked: dict[str, int]
+
+
+class Repeats(TypedDict):
+    """How often this happened, and to whom."""
+
+    owner: str
+    ownerKind: str
+    times: int
+    recreated: int
+    first: str | None
+    last: str | None
+    seconds: float | None
+    pods: list[str]
+    names: int
+    changes: int
+
+
+class ExplainedAdmission(Explanation):
+    """An admission of a log, explained."""
+
+    log: LoggedAdmission
+    repeats: Repeats
+
+
+class KubeletLog(TypedDict):
+    """What a kubelet's log says about pods (``why --log``)."""
+
+    read: LogReading
+    admitted: int
+    rejected: int
+    unfinished: int
+    leftOut: int
+    early: int
+    kubelets: list[LoggedKubelet]
+    pods: list[ExplainedAdmission]
+
+
+# --- verify, doctor, bundle -----------------------------------------------------------------
+
+
+class Granted(TypedDict):
+    """What a job was granted."""
+
+    cpus: str
+    exclusive: bool
+    mems: str
+    gpus: list[str]
+
+
+class JobMemory(TypedDict):
+    """Where a job's pages are."""
+
+    own: int
+    local: int
+    share: float
+    swapped: int
+    numa: dict[str, dict[str, int]]
+
+
+class JobGpu(TypedDict):
+    """A GPU that a job uses."""
+
+    name: str
+    address: str
+    numa: list[int]
+    how: str
+    used: bool
+    pids: list[int]
+    memory: int
+
+
+class MemoryRate(TypedDict):
+    """Bytes per second from one CPU."""
+
+    numa: int
+    problem: NotRequired[str]
+    read: NotRequired[int]
+    copy: NotRequired[int]
+
+
+class MeasuredMemory(TypedDict):
+    """Memory measured from one CPU."""
+
+    cpu: int
+    numa: int
+    local: list[int]
+    rates: list[MemoryRate]
+
+
+class CopyRate(TypedDict):
+    """Bytes per second between the memory of a NUMA node and a GPU."""
+
+    numa: int
+    problem: NotRequired[str]
+    toGpu: NotRequired[int]
+    fromGpu: NotRequired[int]
+
+
+class MeasuredGpu(TypedDict):
+    """Copies measured to one GPU."""
+
+    gpu: str
+    numa: list[int]
+    cpu: int
+    problem: NotRequired[str]
+    rates: list[CopyRate]
+
+
+class Measured(TypedDict):
+    """Figures (``verify --measure``)."""
+
+    memory: list[MeasuredMemory]
+    gpus: list[MeasuredGpu]
+    remarks: list[str]
+
+
+class Job(TypedDict):
+    """A job and its verdict."""
+
+    label: str
+    hold: NotRequired[str]
+    name: NotRequired[str]
+    mode: NotRequired[str]
+    pid: NotRequired[int]
+    granted: NotRequired[Granted]
+    aligned: bool | None
+    sentence: str
+    processes: int
+    threads: int
+    cpus: str
+    ran: str
+    numa: str
+    mems: str
+    memory: JobMemory
+    gpus: list[JobGpu]
+    findings: list[Finding]
+    measured: NotRequired[Measured]
+
+
+class Verification(TypedDict):
+    """Whether jobs are where they should be (``verify``)."""
+
+    aligned: bool | None
+    jobs: list[Job]
+    overlaps: list[str]
+    remarks: list[str]
+
+
+class Examination(TypedDict):
+    """What stands in the way of alignment (``doctor``)."""
+
+    findings: list[Finding]
+    """Everything that was looked at; of severity ``info``: it is as it should be."""
+
+
+# --- hardware and machine files -------------------------------------------------------------
+
+
+class HardwareCpu(TypedDict):
+    """One logical CPU."""
+
+    cpu: int
+    core: int | None
+    socket: int | None
+    numa: int | None
+    die: int | None
+    siblings: str | None
+    l2: str | None
+    l2_id: int | None
+    l2_size: int | None
+    l3: str | None
+    l3_id: int | None
+    l3_size: int | None
+
+
+class HardwareNuma(TypedDict):
+    """One NUMA node."""
+
+    id: int
+    cpus: str
+    memory: int | None
+    hugepages: dict[str, int]
+    distances: list[int | None]
+    note: str
+
+
+class PciDevice(TypedDict):
+    """A device on PCIe."""
+
+    address: str
+    vendor: str | None
+    device: str | None
+    class_: str | None
+    kind: str
+    numa: int | None
+    local_cpus: str | None
+    parents: list[str]
+    driver: str
+    names: list[str]
+    model: str
+
+
+class Gpu(TypedDict):
+    """A GPU."""
+
+    name: str
+    uuid: str
+    address: str
+    model: str
+    memory: int | None
+    cpus: str | None
+    numa: list[int] | None
+    own_numa: int | None
+    parent: str
+    vendor: str | None
+    resource: str
+
+
+class Host(TypedDict):
+    """The running system."""
+
+    cpuset: str | None
+    mems: str | None
+    isolated: str | None
+    numa_balancing: bool | None
+    cgroup: str
+    kernel: str
+
+
+class Remark(TypedDict):
+    """What was noticed while reading."""
+
+    kind: str
+    place: str
+    text: str
+
+
+class Hardware(TypedDict):
+    """A machine as it is (``discover``)."""
+
+    name: str
+    sources: list[str]
+    cpus: list[HardwareCpu]
+    offline: str
+    numa: list[HardwareNuma]
+    memory_capacity: int | None
+    devices: list[PciDevice]
+    gpu_devices: list[Gpu]
+    gpus: list[str]
+    nics: list[str]
+    links: dict[str, dict[str, str]] | None
+    cpu_affinity: dict[str, Any]
+    numa_affinity: dict[str, Any]
+    gpu_numa_id: dict[str, Any]
+    nic_names: dict[str, str]
+    host: Host | None
+    remarks: list[Remark]
+
+
+class MachineCpu(TypedDict):
+    """One logical CPU."""
+
+    cpu: int
+    core: int
+    socket: int
+    numa: int
+    uncore_cache: NotRequired[int]
+
+
+class MachineNuma(TypedDict):
+    """One NUMA node."""
+
+    id: int
+    memory: NotRequired[int]
+    hugepages: NotRequired[dict[str, int]]
+    distances: NotRequired[list[int]]
+
+
+class MachineDevice(TypedDict):
+    """A device of a plugin."""
+
+    id: str
+    numa: NotRequired[list[int] | None]
+    unhealthy: NotRequired[bool]
+
+
+class MachinePlugin(TypedDict):
+    """A device plugin."""
+
+    preferred_allocation: NotRequired[str]
+    devices: list[MachineDevice]
+
+
+class Machine(TypedDict):
+    """A machine as the kubelet sees it (``machine new``)."""
+
+    cpus: list[MachineCpu]
+    numa: list[MachineNuma]
+    memory_capacity: NotRequired[int]
+    devices: NotRequired[dict[str, MachinePlugin]]
