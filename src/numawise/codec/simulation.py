@@ -49,9 +49,9 @@ def pod_data(
     if "allocate_failed" in details:
         found["failed"] = details["allocate_failed"]
     found["rounds"] = details.get("hint_rounds", [])
-    for told, merged in zip(found["rounds"], merges, strict=False):
-        told["decided_by"] = list(merged.decided_by)
-        told["candidates"] = [_candidate_data(one) for one in merged.candidates]
+    for data, merged in zip(found["rounds"], merges, strict=False):
+        data["decided_by"] = list(merged.decided_by)
+        data["candidates"] = [_candidate_data(one) for one in merged.candidates]
     found["findings"] = [{"code": code, "text": text} for code, text in findings(steps)]
     return found
 

@@ -150,12 +150,12 @@ def _time(part: Part, now: float | None) -> float | None:
         raise part.error("has both at and after", "give one of them")
     if not given:
         return now
-    told = part.at(given[0])
-    seconds = _seconds(told)
+    when = part.at(given[0])
+    seconds = _seconds(when)
     if given[0] == "after":
         return (now or 0.0) + seconds
     if now is not None and seconds < now:
-        raise told.error(f"{shown(told.value)} is earlier than the previous step, at {duration_text(now)}")
+        raise when.error(f"{shown(when.value)} is earlier than the previous step, at {duration_text(now)}")
     return seconds
 
 

@@ -92,12 +92,12 @@ def _explained(case: ExplainCase, decision: Decision, steps: Sequence[Step]) -> 
         rules.topology_policy, case.machine.numa_bits, rules.behaviour.preferred_needs_equal_masks
     )
     merges = _merges(steps)
-    told = _decisive_merge(merges, decision)
+    decisive = _decisive_merge(merges, decision)
     voters: tuple[ResourceHints | Voter, ...] = ()
     drawn = None
-    if told is not None:
-        voters = voters_of(case, _state_at(case, decision, merges, told), told.found)
-        drawn = _round(voters, told.merged, merging)
+    if decisive is not None:
+        voters = voters_of(case, _state_at(case, decision, merges, decisive), decisive.found)
+        drawn = _round(voters, decisive.merged, merging)
     base = Explanation(
         name=pod.name,
         verdict=ADMITTED,
@@ -113,7 +113,7 @@ def _explained(case: ExplainCase, decision: Decision, steps: Sequence[Step]) -> 
     )
     if isinstance(decision, Admitted):
         lost = None
-        if told is not None and not told.merged.best.preferred:
+        if decisive is not None and not decisive.merged.best.preferred:
             lost = merge_cause(_only_voters(voters), merging)
         answer, resources = admitted_answer(case, decision, lost)
         return replace(base, answer=answer, resources=resources)
@@ -127,11 +127,11 @@ def _explained(case: ExplainCase, decision: Decision, steps: Sequence[Step]) -> 
             message=decision.message,
             remarks=remarks_of(case, None),
         )
-    refused = told is not None and not told.merged.admitted
+    refused = decisive is not None and not decisive.merged.admitted
     if refused:
-        assert told is not None
+        assert decisive is not None
         cause = merge_cause(_only_voters(voters), merging)
-        container = told.merged.container or ""
+        container = decisive.merged.container or ""
     else:
         cause, container = failure_cause(case, decision, steps), decision.container
     return replace(
@@ -242,12 +242,12 @@ def _decisive_merge(merges: Sequence[_Merge], decision: Decision) -> _Merge | No
 
 
 def _state_at(
-    case: ExplainCase, decision: Decision, merges: Sequence[_Merge], told: _Merge
+    case: ExplainCase, decision: Decision, merges: Sequence[_Merge], merge: _Merge
 ) -> NodeState | None:
     """The state at the time of a merge, where it is known."""
-    if isinstance(decision, Rejected) and told is merges[-1]:
+    if isinstance(decision, Rejected) and merge is merges[-1]:
         return decision.state
-    return case.state if told is merges[0] else None
+    return case.state if merge is merges[0] else None
 
 
 def _only_voters(voters: Sequence[ResourceHints | Voter]) -> list[Voter]:

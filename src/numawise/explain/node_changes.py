@@ -144,10 +144,10 @@ def _configured(search: ChangeSearch, settings: Sequence[Setting]) -> bool:
 
 
 def _priced_settings(
-    search: ChangeSearch, cost: float, kind: str, told: tuple[str, str], settings: Sequence[Setting]
+    search: ChangeSearch, cost: float, kind: str, text: tuple[str, str], settings: Sequence[Setting]
 ) -> Priced:
     patches = setting_patches(search.case.config, settings)
-    return Priced(cost, Suggestion(kind, *told, kubelet=patches))
+    return Priced(cost, Suggestion(kind, *text, kubelet=patches))
 
 
 def _scope(search: ChangeSearch) -> Iterator[Priced]:
@@ -158,8 +158,8 @@ def _scope(search: ChangeSearch) -> Iterator[Priced]:
     other = "container" if case.rules.pod_scope else "pod"
     settings = [Setting(("topologyManagerScope",), other)]
     if _configured(search, settings):
-        told = words.scope_text(other, case.config.topology_manager_scope)
-        yield _priced_settings(search, SCOPE, "scope", told, settings)
+        text = words.scope_text(other, case.config.topology_manager_scope)
+        yield _priced_settings(search, SCOPE, "scope", text, settings)
 
 
 def _policy(search: ChangeSearch) -> Iterator[Priced]:

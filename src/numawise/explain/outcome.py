@@ -146,8 +146,8 @@ def remarks_of(case: ExplainCase, decision: Rejected | None) -> tuple[str, ...]:
 
 def recreation(owner: str) -> str:
     """What a controller makes of a pod that was refused; '' when there is none."""
-    told = CONTROLLERS.get(owner.partition(" ")[0])
-    return f"The kubelet does not try a rejected pod again, but {owner} {told}" if told else ""
+    habit = CONTROLLERS.get(owner.partition(" ")[0])
+    return f"The kubelet does not try a rejected pod again, but {owner} {habit}" if habit else ""
 
 
 def _groups(case: ExplainCase, decision: Rejected) -> list[str]:

@@ -51,9 +51,13 @@ def pod_changes(search: ChangeSearch) -> Iterator[Priced]:
 
 
 def _priced_amounts(
-    search: ChangeSearch, cost: float, kind: str, told: str | tuple[str, str], changes: Sequence[SetAmount]
+    search: ChangeSearch,
+    cost: float,
+    kind: str,
+    sentences: str | tuple[str, str],
+    changes: Sequence[SetAmount],
 ) -> Priced:
-    text, price = told if isinstance(told, tuple) else (told, "")
+    text, price = sentences if isinstance(sentences, tuple) else (sentences, "")
     return Priced(cost, Suggestion(kind, text, price, pod=amount_patches(search.case.raw, changes)))
 
 

@@ -238,8 +238,8 @@ def _reserved_memory(start: StartCase) -> Iterator[Attempt]:
         {"numaNode": numa, "limits": {MEMORY: str(Quantity.parse(str(Quantity.of(size))))}}
         for numa, size in sorted(entries.items())
     ]
-    told = both([f"{entry['limits'][MEMORY]} on NUMA {entry['numaNode']}" for entry in value])  # type: ignore[index]
-    yield Attempt(f"Set reservedMemory to {told}, {needed} in all", (Setting(("reservedMemory",), value),))
+    amounts = both([f"{entry['limits'][MEMORY]} on NUMA {entry['numaNode']}" for entry in value])  # type: ignore[index]
+    yield Attempt(f"Set reservedMemory to {amounts}, {needed} in all", (Setting(("reservedMemory",), value),))
 
 
 def _settings(start: StartCase) -> Settings | None:

@@ -91,20 +91,20 @@ def advice(links: GpuLinks, free: int, count: int) -> str:
     shares = _shares(links, first.gpus)
     even = len(set(shares)) == 1
     how = f"{'evenly, ' if even else ''}{_sum(shares)}{_linked(first, count)}"
-    told = [f"{asked} cross NUMA nodes {format_ids(first.numa)}: {how}"]
+    sentences = [f"{asked} cross NUMA nodes {format_ids(first.numa)}: {how}"]
     homes = _shares(links, free)
     fitting = min(homes[0], count)
     local = next((one for one in choices(links, free, fitting) if one.numa.bit_count() == 1), None)
     if local is not None:
         what = links.names(local.gpus) if fitting == count else str(fitting)
-        told.append(f"{what} would stay on NUMA node {format_ids(local.numa)}{_linked(local, fitting)}")
+        sentences.append(f"{what} would stay on NUMA node {format_ids(local.numa)}{_linked(local, fitting)}")
     full = len(shares) * homes[len(shares) - 1]
     for choice in choices(links, free, full) if full > count and not even else ():
         shares = _shares(links, choice.gpus)
         if shares[0] == shares[-1] == homes[len(shares) - 1]:
-            told.append(f"{full} would cross evenly, {_sum(shares)}{_linked(choice, full)}")
+            sentences.append(f"{full} would cross evenly, {_sum(shares)}{_linked(choice, full)}")
             break
-    return "; ".join(told)
+    return "; ".join(sentences)
 
 
 def _shares(links: GpuLinks, gpus: int) -> list[int]:

@@ -128,7 +128,7 @@ class WaitingChild:
 
 def fork_waiting(path: str, command: Sequence[str]) -> WaitingChild:
     """Fork the job's process; it waits for ``exec``."""
-    told, go = os.pipe()
+    orders, go = os.pipe()
     said, saying = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -139,16 +139,16 @@ def fork_waiting(path: str, command: Sequence[str]) -> WaitingChild:
     if pid == 0:
         os.close(go)
         os.close(said)
-        _become(path, command, told, saying)
-    os.close(told)
+        _become(path, command, orders, saying)
+    os.close(orders)
     os.close(saying)
     return WaitingChild(pid, go, said)
 
 
-def _become(path: str, command: Sequence[str], told: int, saying: int) -> NoReturn:
+def _become(path: str, command: Sequence[str], orders: int, saying: int) -> NoReturn:
     """The child's part: wait, settle, exec; never return."""
     try:
-        message = _read_all(told)
+        message = _read_all(orders)
         if not message:
             os._exit(NOT_STARTED)
         itself, environment, decided = json.loads(message)

@@ -59,9 +59,9 @@ def nvidia_uuids(root: Path) -> dict[str, str]:
     tree = Tree(root)
     found = {}
     for address in sorted(tree.names(GPUS)):
-        told = UUID.search(tree.text(f"{GPUS}/{address}/information") or "")
-        if told:
-            found[told[1].lower()] = short_address(address)
+        uuid = UUID.search(tree.text(f"{GPUS}/{address}/information") or "")
+        if uuid:
+            found[uuid[1].lower()] = short_address(address)
     return found
 
 

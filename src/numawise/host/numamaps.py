@@ -95,15 +95,15 @@ def parse_area(line: str) -> Area | None:
     policy: list[str] = []
     counts: dict[str, int] = {}
     file = ""
-    huge = told = False
+    huge = has_path = False
     for word in words[1:]:
         if word.startswith("file="):
-            file, told = _unescape(word[5:]), True
+            file, has_path = _unescape(word[5:]), True
         elif word in WORDS:
-            huge, told = huge or word == "huge", True
+            huge, has_path = huge or word == "huge", True
         elif found := COUNT.fullmatch(word):
-            counts[found[1]], told = int(found[2]), True
-        elif not told:
+            counts[found[1]], has_path = int(found[2]), True
+        elif not has_path:
             policy.append(word)
         elif word:
             return None
@@ -123,9 +123,9 @@ def parse_keys(lines: Iterable[str]) -> dict[int, str]:
     """Start of each mapping with an inode → device and inode, out of ``maps``."""
     found = {}
     for line in lines:
-        told = MAPPED.match(line)
-        if told and told[3] != "0":
-            found[int(told[1], 16)] = f"{told[2]}:{told[3]}"
+        mapped = MAPPED.match(line)
+        if mapped and mapped[3] != "0":
+            found[int(mapped[1], 16)] = f"{mapped[2]}:{mapped[3]}"
     return found
 
 

@@ -271,9 +271,9 @@ def nvidia_minors(root: Path = ROOT) -> dict[int, str]:
     tree = Tree(root)
     found = {}
     for address in tree.names(NVIDIA_GPUS):
-        told = MINOR.search(tree.text(f"{NVIDIA_GPUS}/{address}/information") or "")
-        if told:
-            found[int(told[1])] = short_address(address)
+        minor = MINOR.search(tree.text(f"{NVIDIA_GPUS}/{address}/information") or "")
+        if minor:
+            found[int(minor[1])] = short_address(address)
     return found
 
 

@@ -136,8 +136,8 @@ def _device(tree: Tree, address: str, folder: str) -> PciDevice:
 
 def _model(tree: Tree, address: str, place: str) -> str:
     """A GPU's name on the market, where its driver reports it."""
-    told = MODEL.search(tree.text(f"{NVIDIA_GPUS}/{address}/information") or "")
-    return told[1].strip() if told else tree.text(place + "product_name") or ""
+    model = MODEL.search(tree.text(f"{NVIDIA_GPUS}/{address}/information") or "")
+    return model[1].strip() if model else tree.text(place + "product_name") or ""
 
 
 def _names(tree: Tree, devices: list[PciDevice], folders: Mapping[str, str]) -> dict[str, list[str]]:

@@ -201,9 +201,9 @@ def read_free(root: Path, numa: Iterable[int]) -> dict[int, int]:
             text = _text(f"{os.fspath(root).rstrip('/')}/sys/devices/system/node/node{node}/meminfo")
         except OSError:
             continue
-        told = re.search(r"MemFree:\s*([0-9]{1,15}) kB", text)
-        if told:
-            found[node] = int(told[1]) << 10
+        match = re.search(r"MemFree:\s*([0-9]{1,15}) kB", text)
+        if match:
+            found[node] = int(match[1]) << 10
     return found
 
 
@@ -327,10 +327,10 @@ def _ids(text: str) -> int:
 
 def _sizes(fields: dict[str, str]) -> tuple[tuple[str, int], ...]:
     """Sums by kind; kernels before 4.5 know only the whole."""
-    told = {kind: _kilobytes(fields.get(name, "")) for name, kind in SIZES}
+    sizes = {kind: _kilobytes(fields.get(name, "")) for name, kind in SIZES}
     if "RssAnon" not in fields:
-        told[ANONYMOUS] = _kilobytes(fields.get("VmRSS", ""))
-    return tuple((kind, size) for kind, size in told.items() if size)
+        sizes[ANONYMOUS] = _kilobytes(fields.get("VmRSS", ""))
+    return tuple((kind, size) for kind, size in sizes.items() if size)
 
 
 def _kilobytes(text: str) -> int:

@@ -198,8 +198,8 @@ def _client(access: ClusterAccess) -> "Client":
             proxy=access.cluster.get("proxy-url"),
         )
     except (MALFORMED, OSError, ValueError, TypeError, httpx2.InvalidURL) as problem:
-        told = f"{access.file}: cannot be used: {_plainly(problem)}"
-        raise ClusterError(told, "check certificates and keys of the kubeconfig") from None
+        sentence = f"{access.file}: cannot be used: {_plainly(problem)}"
+        raise ClusterError(sentence, "check certificates and keys of the kubeconfig") from None
 
 
 def _named_transport(config: Any, name: object) -> Any:  # noqa: ANN401 - of an extra

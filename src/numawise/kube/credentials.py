@@ -56,8 +56,8 @@ def _environment(wanted: Mapping[str, Any], version: str, environment: Mapping[s
         for one in wanted.get("env") or ()
         if isinstance(one, Mapping)
     }
-    told = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
-    return {**environment, **own, "KUBERNETES_EXEC_INFO": json.dumps(told)}
+    info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
+    return {**environment, **own, "KUBERNETES_EXEC_INFO": json.dumps(info)}
 
 
 def _answer(words: list[str], environment: Mapping[str, str], hint: str) -> Mapping[str, Any]:

@@ -36,8 +36,8 @@ def fetch(url: str) -> bytes:
         raise ClusterError(f"{url} answers {problem.code} {problem.reason}", advice) from None
     except (OSError, http.client.HTTPException, ValueError) as problem:
         reason = getattr(problem, "reason", problem)
-        told = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-        raise ClusterError(f"{url} cannot be reached: {told}") from None
+        why = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        raise ClusterError(f"{url} cannot be reached: {why}") from None
     if len(found) > LARGEST:
         raise ClusterError(f"{url} answers with more than {LARGEST >> 20} MiB")
     return found

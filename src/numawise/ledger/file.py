@@ -193,12 +193,12 @@ def _fill(path: Path, machine: str) -> None:
         connection.execute("BEGIN")
         for table in TABLES:
             connection.execute(table)
-        told = {
+        meta = {
             "machine": machine,
             "host": os.uname().nodename,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
-        connection.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", told.items())
+        connection.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", meta.items())
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")

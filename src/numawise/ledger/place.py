@@ -198,9 +198,9 @@ def _own(environ: Mapping[str, str], uid: int, root: Path, writable: Callable[[P
 
 def _state_folder(environ: Mapping[str, str], uid: int) -> Path | None:
     """Where the user's programs keep what they must not forget."""
-    told = environ.get("XDG_STATE_HOME", "")
-    if told.startswith("/"):
-        return Path(told)
+    state_home = environ.get("XDG_STATE_HOME", "")
+    if state_home.startswith("/"):
+        return Path(state_home)
     home = environ.get("HOME", "")
     if not home.startswith("/"):
         import pwd  # noqa: PLC0415 - seldom needed

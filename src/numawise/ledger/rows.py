@@ -139,8 +139,8 @@ def read_holds(connection: sqlite3.Connection) -> tuple[Hold, ...]:
     return holds
 
 
-def _compare(told: Iterable[tuple[Any, ...]], taken: Iterable[tuple[Any, ...]], words: str) -> None:
-    differing = set(told) ^ set(taken)
+def _compare(recorded: Iterable[tuple[Any, ...]], taken: Iterable[tuple[Any, ...]], words: str) -> None:
+    differing = set(recorded) ^ set(taken)
     if differing:
         first = min(differing, key=str)
         raise Damaged(f"{words.format(*first)} is in hold {first[-1]} by one table and not by another")

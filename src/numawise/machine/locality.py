@@ -120,8 +120,8 @@ class Links:
             device = by_address.get(short_address(gpu.address)) if gpu.address else None
             if device is not None:
                 devices[gpu.name] = device
-        told = hardware.matrix.links if hardware.matrix else {}
-        return Links(told, nic_labels(hardware), devices)
+        stated = hardware.matrix.links if hardware.matrix else {}
+        return Links(stated, nic_labels(hardware), devices)
 
     def between(self, one: str, other: str) -> str:
         """Link between two devices, each a GPU's name or a NIC's label or name; '' when unknown."""
@@ -219,9 +219,9 @@ def memory_near(hardware: Hardware, numa: int) -> int:
         found |= _nearest(nodes.get(empty), with_memory)
     for node in hardware.numa:
         if with_memory >> node.id & 1 and not with_cpus >> node.id & 1:
-            told = [(far, other) for other, far in node.distances if with_cpus >> other & 1]
-            least = min(told, default=(REMOTE, 0))[0]
-            near = bits_of(other for far, other in told if far == least)
+            distances = [(far, other) for other, far in node.distances if with_cpus >> other & 1]
+            least = min(distances, default=(REMOTE, 0))[0]
+            near = bits_of(other for far, other in distances if far == least)
             if least < REMOTE and near.bit_count() == 1 and near & numa:
                 found |= 1 << node.id
     return found
@@ -229,6 +229,6 @@ def memory_near(hardware: Hardware, numa: int) -> int:
 
 def _nearest(node: MemoryNode | None, among: int) -> int:
     """Of a packed set, the nodes at the least distance from one; all of them where that is unknown."""
-    told = [(far, other) for other, far in node.distances if among >> other & 1] if node else []
-    least = min(told, default=(0, 0))[0]
-    return bits_of(other for far, other in told if far == least) or among
+    distances = [(far, other) for other, far in node.distances if among >> other & 1] if node else []
+    least = min(distances, default=(0, 0))[0]
+    return bits_of(other for far, other in distances if far == least) or among

@@ -159,25 +159,28 @@ class _Look:
             return reported & self.usable, ""
         if self.usable.bit_count() < 2 and not reported and gpu.own_numa is None:
             return self.usable, ""
-        told = f"it reports NUMA node {format_ids(reported)}" if reported else "it reports no NUMA node"
+        report = f"it reports NUMA node {format_ids(reported)}" if reported else "it reports no NUMA node"
         near, distance = self.nearest(reported)
         if near:
             lacks = "memory" if any(reported >> numa & 1 for numa in self.cpus) else "CPUs"
-            return near, f"{told}, which has no {lacks}; the nearest that has, at distance {distance}"
+            return near, f"{report}, which has no {lacks}; the nearest that has, at distance {distance}"
         own = 0 if gpu.own_numa is None or gpu.own_numa < 0 else 1 << gpu.own_numa
         near, distance = self.nearest(own)
         if near:
             where = f"its own memory is NUMA node {format_ids(own)}"
-            return near, f"{told} with CPUs; {where}, the nearest with CPUs at distance {distance}"
+            return near, f"{report} with CPUs; {where}, the nearest with CPUs at distance {distance}"
         if device is not None:
             local = bits_of(n for n, own in self.cpus.items() if own & (device.local_cpus or 0)) & self.usable
             if local and local != self.usable:
-                return local, f"{told}; by the CPUs {format_ids(device.local_cpus or 0)} that PCI calls local"
+                return (
+                    local,
+                    f"{report}; by the CPUs {format_ids(device.local_cpus or 0)} that PCI calls local",
+                )
             for address in reversed(device.parents):
                 above = _named(self.devices.get(address)) & self.usable
                 if above:
-                    return above, f"{told}; by the bridge {address} above it"
-        return self.usable, f"{told}, and nothing else gives one"
+                    return above, f"{report}; by the bridge {address} above it"
+        return self.usable, f"{report}, and nothing else gives one"
 
     def device(self, gpu: Gpu) -> PciDevice | None:
         """Its PCI function."""
@@ -185,10 +188,10 @@ class _Look:
 
     def reported(self, gpu: Gpu, device: PciDevice | None) -> int:
         """NUMA nodes that a GPU is reported with; of several, the one that PCI names.  Packed."""
-        told = bits_of(numa for numa in gpu.numa or () if numa >= 0)
+        stated = bits_of(numa for numa in gpu.numa or () if numa >= 0)
         by_pci = _named(device)
-        if told:
-            return by_pci if told & by_pci & self.usable else told
+        if stated:
+            return by_pci if stated & by_pci & self.usable else stated
         if by_pci:
             return by_pci
         every = 0

@@ -36,8 +36,8 @@ def recorded_plugins(
     for resource, some in sorted(ids.items()):
         devices = []
         for one in sorted(some):
-            told, numa = _numa(resource, one, handed_out, near)
-            if not told and resource not in unknown:
+            is_known, numa = _numa(resource, one, handed_out, near)
+            if not is_known and resource not in unknown:
                 unknown.append(resource)
             devices.append(Device(one, numa))
         if devices:

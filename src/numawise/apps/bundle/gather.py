@@ -70,9 +70,9 @@ def gather(wanted: BundleRequest) -> Collected:
     versions = _versions(wanted, parts, cluster, hardware, tree, notes)
     configz = _configz(wanted, cluster, notes)
     version = effective.version_of(versions.get("kubelet", ""))
-    files, told = parts.together(version), effective.by_kubelet(configz, version)
-    if files is not None and told is not None:
-        for one in effective.differences(told, files, version):
+    files, running_config = parts.together(version), effective.by_kubelet(configz, version)
+    if files is not None and running_config is not None:
+        for one in effective.differences(running_config, files, version):
             notes.remarks.append(f"{one}: the running kubelet uses a different value than its files")
     node = cluster.node or name
     return Collected(
@@ -81,7 +81,7 @@ def gather(wanted: BundleRequest) -> Collected:
         parts=parts,
         configz=configz,
         state=state,
-        pods=pods_on_node(wanted, parts, told or files or {}, cluster.pods, node, notes),
+        pods=pods_on_node(wanted, parts, running_config or files or {}, cluster.pods, node, notes),
         node=node,
         machine_id=_machine_id(tree, cluster),
         versions=versions,
@@ -153,8 +153,8 @@ def _versions(
     found = {what: str(cluster.info[name]) for what, name in NODE_INFO.items() if cluster.info.get(name)}
     if wanted.kube:
         found["kubelet"] = wanted.kube if wanted.kube.startswith("v") else f"v{wanted.kube}"
-    if "kubelet" not in found and wanted.root is None and (told := reported_version(parts.running)):
-        found["kubelet"] = told
+    if "kubelet" not in found and wanted.root is None and (version := reported_version(parts.running)):
+        found["kubelet"] = version
     if "kubelet" not in found:
         notes.missing(VERSION, "no kubelet could be asked; give --kube VERSION")
     if hardware.host is not None and hardware.host.kernel:

@@ -39,12 +39,12 @@ def kubelet_parts(wanted: BundleRequest, notes: Notes) -> KubeletParts:
     """The configuration of the kubelet on a host, in its parts."""
     running = _running(wanted)
     flags = _flags(running, wanted.top, notes)
-    told = KubeletParts(flags=flags).flag
-    base = _base(wanted, told.get("config", ""), running, notes)
-    drop_ins = _drop_ins(told.get("config-dir", ""), running, wanted, notes)
+    flag_values = KubeletParts(flags=flags).flag
+    base = _base(wanted, flag_values.get("config", ""), running, notes)
+    drop_ins = _drop_ins(flag_values.get("config-dir", ""), running, wanted, notes)
     if base is None and not flags and not drop_ins and not notes.absent:
         notes.missing(CONFIG, "no kubelet is running here, and there is no configuration in the usual places")
-    directory = wanted.kubelet_dir or (str(running.directory) if running else told.get("root-dir", ""))
+    directory = wanted.kubelet_dir or (str(running.directory) if running else flag_values.get("root-dir", ""))
     broken = base is None and any(one.what == CONFIG for one in notes.absent)
     return KubeletParts(base, drop_ins, flags, running, directory or str(DEFAULT_DIRECTORY), broken)
 
@@ -80,10 +80,10 @@ def _flags(running: Running | None, root: Path, notes: Notes) -> tuple[Flag, ...
         if text:
             notes.found("flags", f"command line of {running.name}, process {running.pid}")
         elif running.embedded:
-            told = (
+            remark = (
                 f"{running.name} embeds the kubelet, and its command line does not show the kubelet's flags"
             )
-            notes.remarks.append(f"{told}; configz shows the resulting configuration")
+            notes.remarks.append(f"{remark}; configz shows the resulting configuration")
         return read_flags(text) if text else ()
     flags: list[Flag] = []
     for file in installed_flags(root):

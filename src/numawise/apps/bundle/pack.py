@@ -78,7 +78,7 @@ def packed(collected: Collected, *, keep_names: bool, when: datetime) -> Packed:
         removed = (*REPLACED, DROPPED)
     if gone:
         removed += (f"of the kubelet's configuration: {', '.join(dict.fromkeys(gone))}",)
-    told = Manifest(
+    manifest = Manifest(
         collected=when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         by=__version__,
         node=node,
@@ -89,9 +89,9 @@ def packed(collected: Collected, *, keep_names: bool, when: datetime) -> Packed:
         remarks=tuple(names.cleaned(one) for one in collected.notes.remarks),
         removed=removed,
     )
-    members[parts.README] = readme(told, members).encode()
-    members[MANIFEST] = manifest_text(told, members).encode()
-    return Packed(pack(members, int(when.timestamp())), told, members)
+    members[parts.README] = readme(manifest, members).encode()
+    members[MANIFEST] = manifest_text(manifest, members).encode()
+    return Packed(pack(members, int(when.timestamp())), manifest, members)
 
 
 def _machine(collected: Collected, names: Names, members: dict[str, bytes]) -> None:
@@ -176,7 +176,7 @@ def readme(manifest: Manifest, members: dict[str, bytes]) -> str:
 
 def what_is(name: str) -> str:
     """What a member is."""
-    told = {
+    descriptions = {
         parts.HARDWARE: "all that is known about the hardware, as `numawise discover -o json` writes it",
         parts.MACHINE: "the machine as the kubelet sees it, with its devices",
         parts.CONFIG: "the kubelet's configuration, all parts together",
@@ -187,7 +187,7 @@ def what_is(name: str) -> str:
     }
     if name.startswith(f"{parts.DROP_INS}/"):
         return "a drop-in of its configuration"
-    return told.get(name, "a state file of the kubelet, checksum as right or wrong as it was")
+    return descriptions.get(name, "a state file of the kubelet, checksum as right or wrong as it was")
 
 
 def summary(bundle: Bundle) -> BundleSummary:

@@ -389,8 +389,8 @@ class Admissions:
     def _failed(self, event: Event) -> None:
         one = self._ongoing(event)
         container = event.container or (one.rounds[-1].container if one.rounds else "") or ""
-        told = {trouble.error for trouble in one.troubles}
-        if event.message not in told:
+        errors = {trouble.error for trouble in one.troubles}
+        if event.message not in errors:
             one.troubles.append(Trouble(event.provider, event.message, container))
         if event.asked is not None:
             one.wanted.setdefault(CPU, event.asked)

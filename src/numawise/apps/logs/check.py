@@ -53,8 +53,10 @@ class LogNode:
         numas = (1 << count) - 1 if count else 0
         if self.machine is not None:
             numas |= self.machine.numa_bits
-        told = policy or (self.config.topology_manager_policy if self.config is not None else "")
-        return LogEvidence(told if told != NONE else "", self.version if self.version_given else None, numas)
+        chosen = policy or (self.config.topology_manager_policy if self.config is not None else "")
+        return LogEvidence(
+            chosen if chosen != NONE else "", self.version if self.version_given else None, numas
+        )
 
 
 def load_log_node(node: NodeInput, pods: Sequence[str]) -> LogNode:
@@ -145,8 +147,8 @@ def _elsewhere(finding: ExplainedAdmission, node: Node) -> Iterator[str]:
         yield f"The log has hints for {numa_text(strange)}, which this machine does not have"
     policy = node.rules.topology_policy
     if kubelet.policies and policy not in kubelet.policies:
-        told = both(kubelet.policies, "or")
-        yield f"The configuration has policy {policy}, and the log was written under {told}"
+        policies = both(kubelet.policies, "or")
+        yield f"The configuration has policy {policy}, and the log was written under {policies}"
 
 
 def _merge(finding: ExplainedAdmission, node: Node) -> Iterator[str]:
@@ -184,9 +186,9 @@ def _differing(one: LoggedRound, steps: Sequence[Step]) -> Iterator[str]:
         if isinstance(step, HintsFound) and step.container == one.container:
             ours.update(step.hints or {})
     for name in sorted(set(ours) | set(one.hints)):
-        told, found = one.hints.get(name), ours.get(name)
-        if not _same(told, found):
-            yield f"{name} ({_shown(found)} instead of {_shown(told)})"
+        logged, found = one.hints.get(name), ours.get(name)
+        if not _same(logged, found):
+            yield f"{name} ({_shown(found)} instead of {_shown(logged)})"
 
 
 def _same(one: Family | None, other: Family | None) -> bool:

@@ -57,8 +57,10 @@ def explain_live(live: Live, given: NodeInput) -> Explanation:
     reason, _ = live.refusal
     if reason:
         node.remove(raw.uid)
-    told = explain(case_of(node, raw))
-    return replace(told, remarks=(*_beside(live, given, told), *told.remarks, *live.remarks))
+    explanation = explain(case_of(node, raw))
+    return replace(
+        explanation, remarks=(*_beside(live, given, explanation), *explanation.remarks, *live.remarks)
+    )
 
 
 # --- by what the API server knows -----------------------------------------------------------
@@ -145,7 +147,7 @@ def _asks(raw: RawPod) -> str:
         return parts[0][1]
     if len(parts) > SHOWN:
         return f"resources in {len(parts)} containers"
-    return both([f"{told} ({name})" for name, told in parts])
+    return both([f"{asks} ({name})" for name, asks in parts])
 
 
 def _waiting(status: Mapping[str, object]) -> str:
@@ -245,12 +247,12 @@ def _other(live: Live, bundle: Bundle, what: str) -> InputError:
     return InputError(f"is {what}, and the pod was sent to {live.node_name}", file=bundle.path, advice=advice)
 
 
-def _beside(live: Live, given: NodeInput, told: Explanation) -> list[str]:
+def _beside(live: Live, given: NodeInput, explanation: Explanation) -> list[str]:
     """What to know about an answer that comes from files of another time."""
     found = []
     reason, _ = live.refusal
     collected = given.bundle.manifest.collected if given.bundle else ""
-    if reason and told.admitted:
+    if reason and explanation.admitted:
         when = f"when the bundle was made ({collected})" if collected else "by the state files"
         found.append(f"The kubelet refused it ({reason}), but with what was held {when} it is admitted")
     elif collected and live.status.get("startTime"):

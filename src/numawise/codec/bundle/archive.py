@@ -163,8 +163,8 @@ def _name(header: bytes) -> str:
 
 
 def _sound(header: bytes) -> bool:
-    told = _octal(header[148:156])
-    return told == sum(header[:148]) + sum(header[156:]) + 8 * ord(" ")
+    checksum = _octal(header[148:156])
+    return checksum == sum(header[:148]) + sum(header[156:]) + 8 * ord(" ")
 
 
 def _octal(field: bytes) -> int | None:

@@ -160,8 +160,8 @@ def _device(device: PciDevice, names: Names) -> PciDevice:
 
 
 def _matrix(matrix: Matrix, names: Names) -> Matrix:
-    told = {short: _usual(name, names) for short, name in matrix.nic_names.items()}
-    return replace(matrix, nic_names=told)
+    nic_names = {short: _usual(name, names) for short, name in matrix.nic_names.items()}
+    return replace(matrix, nic_names=nic_names)
 
 
 def _usual(name: str, names: Names) -> str:

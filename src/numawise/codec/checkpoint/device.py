@@ -67,8 +67,8 @@ def encode_devices(file: DeviceFile) -> str:
                     f'"AllocResp":"{base64.b64encode(response).decode()}"}}'
                 )
     registered = [(name, sorted(ids)) for name, ids in by_bytes(file.registered)]
-    told = " ".join(f"{name}:{ids_print(ids)}" for name, ids in registered)
-    text = devices_print(f"[{' '.join(printed)}]" if printed else "<nil>", f"map[{told}]")
+    by_name = " ".join(f"{name}:{ids_print(ids)}" for name, ids in registered)
+    text = devices_print(f"[{' '.join(printed)}]" if printed else "<nil>", f"map[{by_name}]")
     listed = ",".join(f"{gojson.text(name)}:[{','.join(map(gojson.text, ids))}]" for name, ids in registered)
     pods = f"[{','.join(entries)}]" if entries else "null"
     return (
@@ -131,8 +131,8 @@ def device_entries(content: Mapping[str, Any]) -> tuple[str, bool]:
             flat = True
             devices = f"([]string){ids_print(ids)}"
         else:
-            told = (f"{n}:{ids_print(ids[n])}" for n in sorted(ids))
-            devices = f"(checkpoint.DevicesPerNUMA)map[{' '.join(told)}]"
+            by_numa = (f"{n}:{ids_print(ids[n])}" for n in sorted(ids))
+            devices = f"(checkpoint.DevicesPerNUMA)map[{' '.join(by_numa)}]"
         printed.append(
             f"{{PodUID:(string){entry['poduid']} "
             f"ContainerName:(string){entry['containername']} "

@@ -113,8 +113,8 @@ def look(name: str, data: str) -> Look:
         raw = members_of(gojson.decode(data), "")
         return {CPU_FILE: _cpu, MEMORY_FILE: _memory, DEVICE_FILE: _devices}[name](raw)
     except (ValueError, TypeError, AttributeError, KeyError, binascii.Error) as error:
-        told = f"a member is missing: {error}" if isinstance(error, KeyError) else str(error)
-        return Look(name, problem=told)
+        problem = f"a member is missing: {error}" if isinstance(error, KeyError) else str(error)
+        return Look(name, problem=problem)
 
 
 def encoded(found: Look) -> str:

@@ -46,8 +46,10 @@ def memory_print(policy: str, state: MemoryState, name: str, *, pods: bool) -> s
         )
     entries = []
     for uid, containers in by_bytes(state.assignments):
-        told = " ".join(f"{container}:{_blocks_print(blocks)}" for container, blocks in by_bytes(containers))
-        entries.append(f"{uid}:map[{told}]")
+        by_container = " ".join(
+            f"{container}:{_blocks_print(blocks)}" for container, blocks in by_bytes(containers)
+        )
+        entries.append(f"{uid}:map[{by_container}]")
     pods_print = ""
     if pods:
         told_pods = (
@@ -63,12 +65,12 @@ def memory_print(policy: str, state: MemoryState, name: str, *, pods: bool) -> s
 
 
 def _blocks_print(blocks: Iterable[Block]) -> str:
-    told = " ".join(
+    blocks_text = " ".join(
         f"{{NUMAAffinity:([]int){ids_print(ids_of(b.numa))} Type:(v1.ResourceName){b.type} "
         f"Size:(uint64){b.size}}}"
         for b in blocks
     )
-    return f"[{told}]"
+    return f"[{blocks_text}]"
 
 
 def encode_memory(policy: str, state: MemoryState, *, pods: bool = False, data: bool = False) -> str:
@@ -93,13 +95,13 @@ def encode_memory(policy: str, state: MemoryState, *, pods: bool = False, data: 
         )
     parts = [f'"policyName":{gojson.text(policy)}', f'"machineState":{{{",".join(nodes)}}}']
     if state.assignments:
-        told = (
+        members = (
             f"{gojson.text(uid)}:{{"
             + ",".join(f"{gojson.text(c)}:{_blocks_json(blocks)}" for c, blocks in by_bytes(containers))
             + "}"
             for uid, containers in by_bytes(state.assignments)
         )
-        parts.append(f'"entries":{{{",".join(told)}}}')
+        parts.append(f'"entries":{{{",".join(members)}}}')
     if pods and state.pods:
         cells = (
             f"{gojson.text(uid)}:" + (f'{{"memoryBlocks":{_blocks_json(blocks)}}}' if blocks else "{}")
@@ -114,10 +116,10 @@ def _ids_json(bits: int) -> str:
 
 
 def _blocks_json(blocks: Iterable[Block]) -> str:
-    told = (
+    texts = (
         f'{{"numaAffinity":{_ids_json(b.numa)},"type":{gojson.text(b.type)},"size":{b.size}}}' for b in blocks
     )
-    return f"[{','.join(told)}]"
+    return f"[{','.join(texts)}]"
 
 
 def decode_memory(data: str, rules: Rules) -> MemoryState | Refusal:
@@ -224,6 +226,8 @@ def _count(members: Mapping[str, Any], name: str, struct: str, kind: str) -> int
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise mismatch(value, struct, name, kind)
     if not isinstance(value, int) or not 0 <= value < WORD:
-        told = f"number {value}"
-        raise ValueError(f"json: cannot unmarshal {told} into Go struct field {struct}.{name} of type {kind}")
+        number = f"number {value}"
+        raise ValueError(
+            f"json: cannot unmarshal {number} into Go struct field {struct}.{name} of type {kind}"
+        )
     return value

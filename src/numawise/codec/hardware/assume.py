@@ -104,14 +104,14 @@ def _cores(hardware: Hardware) -> Filled:
     online = bits_of(thread.cpu for thread in hardware.threads)
     listed = {cpu: node.id for node in reversed(hardware.numa) for cpu in ids_of(node.cpus)}
     homes = listed | {thread.cpu: thread.numa for thread in hardware.threads}
-    told = counted(hardware, THREADS)
-    size = told or _runs(hardware)
+    stated = counted(hardware, THREADS)
+    size = stated or _runs(hardware)
     if size > 1 and len(homes) % size:
         size = 1
     together, how = _together(sorted(homes), size, homes)
     groups = {cpu: bits_of(group) & online for group in together for cpu in group}
     threads = tuple(t if t.siblings else replace(t, siblings=groups[t.cpu]) for t in hardware.threads)
-    why = "as lscpu counts them" if told and size == told else "by the runs of CPUs in the NUMA nodes"
+    why = "as lscpu counts them" if stated and size == stated else "by the runs of CPUs in the NUMA nodes"
     text = f"{size} threads per core, {why}, {how}" if size > 1 else "one thread per core"
     return replace(hardware, threads=threads), "cpus.siblings", text
 
@@ -140,8 +140,8 @@ def _sockets(hardware: Hardware) -> Filled:
     if not hardware.threads or any(thread.socket is not None for thread in hardware.threads):
         return hardware, "", ""
     nodes = sorted({node.id for node in hardware.numa if node.cpus})
-    told = counted(hardware, SOCKETS)
-    count = told or len(nodes) or 1
+    stated = counted(hardware, SOCKETS)
+    count = stated or len(nodes) or 1
     if nodes and len(nodes) % count == 0:
         share = len(nodes) // count
         place = {numa: at // share for at, numa in enumerate(nodes)}

@@ -123,6 +123,6 @@ def _counts(root: Part, threads: Iterable[Thread]) -> Iterable[Remark]:
     every = list(threads)
     found = {"num_cores": len(every), "num_sockets": len({thread.socket for thread in every})}
     for name, count in found.items():
-        told = _integer(root, name)
-        if told and told != count:
-            yield Remark(DIFFERS, name, f"says {told} where the topology has {count}")
+        stated = _integer(root, name)
+        if stated and stated != count:
+            yield Remark(DIFFERS, name, f"says {stated} where the topology has {count}")

@@ -59,7 +59,7 @@ SAME_LINKS = frozenset({frozenset({"SYS", "SOC"}), frozenset({"PHB", "NODE"})}) 
 SHOWN = 4
 ONE_MACHINE = "give readings of one and the same machine"
 
-Told = tuple[str, Hardware]
+LabelledReading = tuple[str, Hardware]
 T = TypeVar("T")
 
 
@@ -67,11 +67,11 @@ def combine(parts: Sequence[Hardware], *, assume: bool = False) -> Hardware:
     """Make one hardware of several readings; ``assume`` also fills gaps by stated rules."""
     if not parts:
         raise InputError("there is nothing to combine", advice="give at least one reading of a machine")
-    told = sorted(((_label(part), part) for part in parts), key=lambda one: _trust(one[1]))
-    _check_one_machine(told)
-    remarks = [remark for _, part in told for remark in part.remarks]
-    threads, offline = _threads(told, remarks)
-    numa = _numa(told, remarks)
+    readings = sorted(((_label(part), part) for part in parts), key=lambda one: _trust(one[1]))
+    _check_one_machine(readings)
+    remarks = [remark for _, part in readings for remark in part.remarks]
+    threads, offline = _threads(readings, remarks)
+    numa = _numa(readings, remarks)
     threads = _grouped(_placed(threads, numa, offline))
     named = {thread.numa for thread in threads if thread.numa is not None} - {node.id for node in numa}
     numa = tuple(_with_cpus(node, threads) for node in (*numa, *map(MemoryNode, sorted(named))))
@@ -79,13 +79,13 @@ def combine(parts: Sequence[Hardware], *, assume: bool = False) -> Hardware:
         threads=threads,
         offline=offline,
         numa=numa,
-        pci=_pci(told, remarks),
-        gpus=_gpus(told, numa, remarks),
-        matrix=_matrix(told, remarks),
-        host=_host(told),
-        memory_capacity=_first(part.memory_capacity for _, part in told),
-        name=_first(part.name or None for _, part in told) or "",
-        sources=tuple(dict.fromkeys(source for _, part in told for source in part.sources)),
+        pci=_pci(readings, remarks),
+        gpus=_gpus(readings, numa, remarks),
+        matrix=_matrix(readings, remarks),
+        host=_host(readings),
+        memory_capacity=_first(part.memory_capacity for _, part in readings),
+        name=_first(part.name or None for _, part in readings) or "",
+        sources=tuple(dict.fromkeys(source for _, part in readings for source in part.sources)),
     )
     remarks += _unknown(combined)
     combined = replace(combined, remarks=tuple(dict.fromkeys(remarks)))
@@ -133,9 +133,9 @@ def _cpus(part: Hardware) -> int:
     return bits_of(thread.cpu for thread in part.threads) | reduce(or_, _homes(part).values(), 0)
 
 
-def _check_one_machine(told: Sequence[Told]) -> None:
-    for at, (first, one) in enumerate(told):
-        for second, other in told[at + 1 :]:
+def _check_one_machine(readings: Sequence[LabelledReading]) -> None:
+    for at, (first, one) in enumerate(readings):
+        for second, other in readings[at + 1 :]:
             problem = _contradiction((first, one), (second, other))
             if problem:
                 raise InputError(
@@ -143,7 +143,7 @@ def _check_one_machine(told: Sequence[Told]) -> None:
                 )
 
 
-def _contradiction(one: Told, other: Told) -> str:
+def _contradiction(one: LabelledReading, other: LabelledReading) -> str:
     cpus = [_cpus(part) | part.offline for _, part in (one, other)]
     if all(cpus) and not cpus[0] & cpus[1]:
         return f"{one[0]} has CPUs {format_ids(cpus[0])}, {other[0]} {format_ids(cpus[1])}"
@@ -162,10 +162,10 @@ def _contradiction(one: Told, other: Told) -> str:
 # --- CPUs ------------------------------------------------------------------------------------------------
 
 
-def _threads(told: Sequence[Told], remarks: list[Remark]) -> tuple[tuple[Thread, ...], int]:
+def _threads(readings: Sequence[LabelledReading], remarks: list[Remark]) -> tuple[tuple[Thread, ...], int]:
     found: dict[int, Thread] = {}
     offline = 0
-    for label, part in told:
+    for label, part in readings:
         before, shared = dict(found), 0
         refused = 0
         for thread in part.threads:
@@ -279,9 +279,9 @@ def _grouped(threads: Sequence[Thread]) -> tuple[Thread, ...]:
 # --- memory ----------------------------------------------------------------------------------------------
 
 
-def _numa(told: Sequence[Told], remarks: list[Remark]) -> tuple[MemoryNode, ...]:
+def _numa(readings: Sequence[LabelledReading], remarks: list[Remark]) -> tuple[MemoryNode, ...]:
     found: dict[int, MemoryNode] = {}
-    for label, part in told:
+    for label, part in readings:
         texts: list[str] = []
         for node in part.numa:
             known = found.get(node.id)
@@ -291,7 +291,7 @@ def _numa(told: Sequence[Told], remarks: list[Remark]) -> tuple[MemoryNode, ...]
             texts += _node_differs(known, node)
             found[node.id] = MemoryNode(
                 node.id,
-                known.cpus or (node.cpus if not _knows_cpus(told, label) else 0),
+                known.cpus or (node.cpus if not _knows_cpus(readings, label) else 0),
                 node.memory if known.memory is None else known.memory,
                 known.hugepages or node.hugepages,
                 known.distances or node.distances,
@@ -299,13 +299,13 @@ def _numa(told: Sequence[Told], remarks: list[Remark]) -> tuple[MemoryNode, ...]
             )
         if texts:
             remarks.append(Remark(DIFFERS, "numa", f"{label} says otherwise: {_some(texts)}"))
-    order = {node.id: at for _, part in reversed(told) for at, node in enumerate(part.numa)}
+    order = {node.id: at for _, part in reversed(readings) for at, node in enumerate(part.numa)}
     return tuple(sorted(found.values(), key=lambda node: (order.get(node.id, 0), node.id)))
 
 
-def _knows_cpus(told: Sequence[Told], label: str) -> bool:
+def _knows_cpus(readings: Sequence[LabelledReading], label: str) -> bool:
     """Whether a more trusted source has given the CPUs of nodes: a node without any then has none."""
-    return any(_homes(part) for name, part in told[: [name for name, _ in told].index(label)])
+    return any(_homes(part) for name, part in readings[: [name for name, _ in readings].index(label)])
 
 
 def _node_differs(known: MemoryNode, more: MemoryNode) -> Iterator[str]:
@@ -328,14 +328,14 @@ def _with_cpus(node: MemoryNode, threads: Sequence[Thread]) -> MemoryNode:
 # --- devices ---------------------------------------------------------------------------------------------
 
 
-def _pci(told: Sequence[Told], remarks: list[Remark]) -> tuple[PciDevice, ...]:
+def _pci(readings: Sequence[LabelledReading], remarks: list[Remark]) -> tuple[PciDevice, ...]:
     found: list[PciDevice] = []
     places: dict[str, int] = {}
-    for label, part in told:
+    for label, part in readings:
         texts = []
         for device in part.pci:
             at = places.get(device.address) if device.address else None
-            if at is None or label == _first(name for name, other in told if other.pci):
+            if at is None or label == _first(name for name, other in readings if other.pci):
                 places.setdefault(device.address, len(found))
                 found.append(device)
                 continue
@@ -360,13 +360,15 @@ def _pci(told: Sequence[Told], remarks: list[Remark]) -> tuple[PciDevice, ...]:
     return tuple(found)
 
 
-def _makers_first(told: Sequence[Told]) -> list[Told]:
-    return sorted(told, key=lambda one: not any(s.startswith(MAKERS) for s in one[1].sources))
+def _makers_first(readings: Sequence[LabelledReading]) -> list[LabelledReading]:
+    return sorted(readings, key=lambda one: not any(s.startswith(MAKERS) for s in one[1].sources))
 
 
-def _gpus(told: Sequence[Told], numa: Sequence[MemoryNode], remarks: list[Remark]) -> tuple[Gpu, ...]:
+def _gpus(
+    readings: Sequence[LabelledReading], numa: Sequence[MemoryNode], remarks: list[Remark]
+) -> tuple[Gpu, ...]:
     found: list[Gpu] = []
-    for label, part in _makers_first(told):
+    for label, part in _makers_first(readings):
         first = not found
         for gpu in part.gpus:
             at = None if first else _same_gpu(found, gpu)
@@ -430,8 +432,8 @@ def _near(gpu: Gpu, nodes: Mapping[int, int], remarks: list[Remark]) -> Gpu:
     return gpu
 
 
-def _matrix(told: Sequence[Told], remarks: list[Remark]) -> Matrix | None:
-    having = [(label, part.matrix) for label, part in _makers_first(told) if part.matrix]
+def _matrix(readings: Sequence[LabelledReading], remarks: list[Remark]) -> Matrix | None:
+    having = [(label, part.matrix) for label, part in _makers_first(readings) if part.matrix]
     if not having:
         return None
     best = having[0][1]
@@ -449,8 +451,8 @@ def _matrix(told: Sequence[Told], remarks: list[Remark]) -> Matrix | None:
     return best
 
 
-def _host(told: Sequence[Told]) -> Host | None:
-    hosts = [part.host for _, part in told if part.host]
+def _host(readings: Sequence[LabelledReading]) -> Host | None:
+    hosts = [part.host for _, part in readings if part.host]
     if not hosts:
         return None
     return Host(

@@ -434,14 +434,14 @@ def _maker(place: str, infos: Mapping[str, str], pci: Sequence[PciDevice]) -> in
     """Who made the GPU of a place: as PCI says, as the library that names it, or as its model does."""
     function = next((device for device in pci if device.address == place), None)
     by_uuid = {"NVIDIAUUID": NVIDIA, "AMDUUID": AMD, "LevelZeroUUID": INTEL}
-    told = next((maker for name, maker in by_uuid.items() if infos.get(name)), None)
-    return told or gpu_maker(f"{infos.get('GPUVendor', '')} {infos.get('GPUModel', '')}", function)
+    maker_id = next((maker for name, maker in by_uuid.items() if infos.get(name)), None)
+    return maker_id or gpu_maker(f"{infos.get('GPUVendor', '')} {infos.get('GPUModel', '')}", function)
 
 
 def _gpu_number(found: Iterable[HwlocItem]) -> tuple[int, int]:
     """Which library identifies it best, and its number there."""
-    told = [COMPUTE.match(item.element.attributes["name"]) for item in found]
-    return min((LIBRARIES.index(one[1]), int(one[2])) for one in told if one)
+    names = [COMPUTE.match(item.element.attributes["name"]) for item in found]
+    return min((LIBRARIES.index(one[1]), int(one[2])) for one in names if one)
 
 
 def _matrix(

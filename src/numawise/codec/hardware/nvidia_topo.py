@@ -94,14 +94,14 @@ def _hardware(grids: Sequence[Grid], lines: Sequence[str]) -> Hardware:
     remarks = [*grid.remarks, *_doubts(grid, (*gpus, *nics))]
     if len(grids) > 1:
         remarks.append(Remark(ODD, "text", f"it holds {len(grids)} matrices; the first one is read"))
-    told = {c: {g: grid.values[g][c] for g in gpus if g in grid.values} for c in grid.columns}
+    affinities = {c: {g: grid.values[g][c] for g in gpus if g in grid.values} for c in grid.columns}
     matrix = Matrix(
         gpus=gpus,
         nics=nics,
         links=grid.links,
-        cpu_affinity=told.get(CPU, {}),
-        numa_affinity=told.get(NUMA, {}),
-        gpu_numa_id=told.get(OWN, {}),
+        cpu_affinity=affinities.get(CPU, {}),
+        numa_affinity=affinities.get(NUMA, {}),
+        gpu_numa_id=affinities.get(OWN, {}),
         nic_names=names,
     )
     found = tuple(_gpu(name, matrix, remarks) for name in gpus)

@@ -64,11 +64,11 @@ def read(text: str, file: str = "") -> Hardware:
     if not kinds:
         remarks.append(Remark(UNKNOWN, "link type", "the text does not say how the GPUs are linked"))
     links = {row: {to: "X" if row == to else kind for to, kind in kinds[row].items()} for row in kinds}
-    told = {gpu: found.numa.get(gpu, {}).get(AFFINITY) for gpu in gpus}
-    matrix = Matrix(gpus, links=links, numa_affinity={gpu: numa for gpu, numa in told.items() if numa})
+    affinities = {gpu: found.numa.get(gpu, {}).get(AFFINITY) for gpu in gpus}
+    matrix = Matrix(gpus, links=links, numa_affinity={gpu: numa for gpu, numa in affinities.items() if numa})
     remarks += _doubts(found, gpus)
     return Hardware(
-        gpus=tuple(Gpu(gpu, numa=_numa(told[gpu]), maker=AMD) for gpu in gpus),
+        gpus=tuple(Gpu(gpu, numa=_numa(affinities[gpu]), maker=AMD) for gpu in gpus),
         matrix=matrix,
         sources=(SOURCE,),
         remarks=tuple(remarks),
@@ -114,8 +114,8 @@ def _add(found: Tables, section: str, columns: Sequence[str], name: str, cells: 
     square[name] = readable
 
 
-def _numa(told: str | None) -> tuple[int, ...] | None:
-    return (int(told),) if told and told.isdecimal() and len(told) < 6 else None
+def _numa(text: str | None) -> tuple[int, ...] | None:
+    return (int(text),) if text and text.isdecimal() and len(text) < 6 else None
 
 
 def _doubts(found: Tables, gpus: Sequence[str]) -> Iterator[Remark]:

@@ -92,8 +92,8 @@ def flags_of(pairs: Iterable[tuple[str, object]], line: Callable[[str], int | No
     """Flags that stand as names and values in another file."""
     found = []
     for name, value in pairs:
-        told = str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
-        found.append(Flag(name.lstrip("-").replace("_", "-"), told, line(name) or 1))
+        text = str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+        found.append(Flag(name.lstrip("-").replace("_", "-"), text, line(name) or 1))
     return tuple(found)
 
 

@@ -107,17 +107,17 @@ def _frame(prefix: str) -> Framed:
     if not prefix:
         return Framed()
     year = YEAR.search(prefix)
-    told = int(year[1]) if year else None
+    year_number = int(year[1]) if year else None
     runtime = RUNTIME.search(prefix)
     if runtime:
-        return Framed(host=_label(prefix[: runtime.start()]), year=told, part=runtime["tag"] == "P")
+        return Framed(host=_label(prefix[: runtime.start()]), year=year_number, part=runtime["tag"] == "P")
     program = PROGRAM.search(prefix)
     if program and (program["pid"] or program["host"]):
         host = program["host"] or ""
         if TIME.fullmatch(host) or (host.isdigit() and len(host) < 3) or ZONE.fullmatch(host):
             host = ""
-        return Framed(host=host or _label(prefix[: program.start()]), year=told)
-    return Framed(host=_label(prefix), year=told)
+        return Framed(host=host or _label(prefix[: program.start()]), year=year_number)
+    return Framed(host=_label(prefix), year=year_number)
 
 
 def _label(prefix: str) -> str:
@@ -240,8 +240,8 @@ def export_entry(record: bytes) -> Framed | None:
     found = unframe(message.decode(errors="replace")) if message else None
     if found is None:
         return None
-    told = {name.decode(errors="replace"): value.decode(errors="replace") for name, value in fields.items()}
-    return Framed(found.body, found.data, found.host or _host(told, {}), found.year or _year(told, {}))
+    texts = {name.decode(errors="replace"): value.decode(errors="replace") for name, value in fields.items()}
+    return Framed(found.body, found.data, found.host or _host(texts, {}), found.year or _year(texts, {}))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -274,8 +274,8 @@ def headed(framed: Framed) -> Headed | None:
         return None
     rest = framed.body[head.end() :]
     origin = Origin(framed.host, int(head[8]) if len(head[8]) < 12 else 0)
-    told = parse_message(rest)
-    message, fields = told if told is not None else (rest, None)
+    parsed = parse_message(rest)
+    message, fields = parsed if parsed is not None else (rest, None)
     return Headed(message, origin, _time(head.groups(), framed.year), head[9], fields, head[1] in "EF")
 
 

@@ -65,12 +65,12 @@ def rejection_in(status: object) -> tuple[str, str] | None:
     """Reason and message of a pod's status that reports a rejection; None: it reports none."""
     if isinstance(status, PrintedField):
         phase, reason, message = (found.search(status.text) for found in (PHASE, REASON, MESSAGE))
-        told = [one[1] if one else "" for one in (phase, reason, message)]
+        texts = [one[1] if one else "" for one in (phase, reason, message)]
     elif isinstance(status, Mapping):
-        told = [str(status.get(key) or "") for key in ("phase", "reason", "message")]
+        texts = [str(status.get(key) or "") for key in ("phase", "reason", "message")]
     else:
         return None
-    phase_text, reason_text, message_text = told
+    phase_text, reason_text, message_text = texts
     known = reason_of(reason_text)
     if phase_text != "Failed" or not (known or message_text.startswith(REJECTED_PREFIXES[0])):
         return None

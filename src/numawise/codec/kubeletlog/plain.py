@@ -70,7 +70,7 @@ def _event(
     pod: str = "",
     container: str | None = None,
     *,
-    told: LoggedHints | None = None,
+    logged: LoggedHints | None = None,
     digits: str = "",
     releases: tuple[tuple[int, int], tuple[int, int]] = (OLDEST, LAST),
 ) -> Event:
@@ -82,15 +82,15 @@ def _event(
         until = min(until, (1, 19))
     if re.search(rf"[01]{{{WIDE}}}", digits):
         until = (1, 16)
-    told = told or LoggedHints()
+    logged = logged or LoggedHints()
     return Event(
         kind,
         structured=False,
         pod=ref,
         container=container or None,
-        hints=told.hints,
-        unsure=told.unsure,
-        cut=told.cut,
+        hints=logged.hints,
+        unsure=logged.unsure,
+        cut=logged.cut,
         hint=printed_hint(digits) if digits else None,
         releases=(since, until),
     )
@@ -101,11 +101,11 @@ def _handler(_found: re.Match[str]) -> Event:
 
 
 def _hints(found: re.Match[str]) -> Event:
-    return _event(HINTS, found[1], found[2], told=printed_map(found[3]), digits=found[3])
+    return _event(HINTS, found[1], found[2], logged=printed_map(found[3]), digits=found[3])
 
 
 def _cpu_hints(found: re.Match[str]) -> Event:
-    event = _event(PROVIDER_HINTS, found[1], found[2], told=printed_list(found[3], CPU), digits=found[3])
+    event = _event(PROVIDER_HINTS, found[1], found[2], logged=printed_list(found[3], CPU), digits=found[3])
     return replace(event, provider=CPU)
 
 

@@ -98,8 +98,8 @@ def _hints(_line: Headed, fields: Fields) -> Event:
 
 def _cpu_hints(_line: Headed, fields: Fields) -> Event:
     releases = _between((1, 35)) if "podUID" in fields else _form(fields, "cpuHints")
-    told = logged_list(fields, "cpuHints", CPU)
-    return replace(_hints_event(PROVIDER_HINTS, fields, told, releases), provider=CPU)
+    logged = logged_list(fields, "cpuHints", CPU)
+    return replace(_hints_event(PROVIDER_HINTS, fields, logged, releases), provider=CPU)
 
 
 def _form(fields: Fields, key: str) -> tuple[Version, Version]:
@@ -110,14 +110,14 @@ def _form(fields: Fields, key: str) -> tuple[Version, Version]:
     return _between((1, 21), (1, 27)) if raw.text.startswith(("map[", "[{N")) else _between((1, 28))
 
 
-def _hints_event(kind: str, fields: Fields, told: LoggedHints, releases: tuple[Version, Version]) -> Event:
+def _hints_event(kind: str, fields: Fields, logged: LoggedHints, releases: tuple[Version, Version]) -> Event:
     return Event(
         kind,
         pod=fields.pod(),
         container=_container(fields),
-        hints=told.hints,
-        unsure=told.unsure,
-        cut=told.cut,
+        hints=logged.hints,
+        unsure=logged.unsure,
+        cut=logged.cut,
         releases=releases,
     )
 

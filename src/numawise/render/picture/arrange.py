@@ -244,8 +244,8 @@ def running_text(box: Box) -> str:
     if box.brief:
         return box.brief
     head = f"{box.title} {box.note}".strip()
-    told = ", ".join(box.lines)
-    return f"{head} ({told})" if told else head
+    details = ", ".join(box.lines)
+    return f"{head} ({details})" if details else head
 
 
 def _cells(box: Box, left: int, at: int, room: int, metrics: Metrics) -> tuple[list[PlacedBox], int]:

@@ -40,7 +40,7 @@ def html(picture: Picture, sections: Sequence[tuple[str, Sequence[str]]] = ()) -
     digest = b64encode(sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     drawn = [box for box in picture.box.boxes if box.kind not in (TABLE, LEGEND)]
-    told = [box for box in picture.box.boxes if box.kind in (TABLE, LEGEND)]
+    tables = [box for box in picture.box.boxes if box.kind in (TABLE, LEGEND)]
     drawing = replace(picture, box=replace(picture.box, boxes=tuple(drawn)))
     parts = [
         "<!doctype html>",
@@ -55,7 +55,7 @@ def html(picture: Picture, sections: Sequence[tuple[str, Sequence[str]]] = ()) -
         "</head>",
         "<body>",
         svg(drawing, style=False).rstrip(),
-        f'<div class="told">{"".join(map(_section, told))}</div>',
+        f'<div class="told">{"".join(map(_section, tables))}</div>',
     ]
     for title, lines in sections:
         told_lines = escape("\n".join(lines))

@@ -110,9 +110,9 @@ def distance_table(hardware: Hardware) -> Table | None:
     groups = [[i] for i in ids] if len(ids) <= MANY_NODES else _alike(ids, away)
     if len(groups) > MOST_COLUMNS:
         return _by_value(ids, away)
-    told = _in_words(groups, away)
-    if told:
-        return Table((), (), note=told)
+    words = _in_words(groups, away)
+    if words:
+        return Table((), (), note=words)
     names = [runs(group) for group in groups]
     rows = []
     for name, group in zip(names, groups, strict=True):
@@ -210,10 +210,10 @@ def fabrics(hardware: Hardware) -> list[tuple[str, tuple[str, ...]]]:
         members = sorted({gpu for pair in pairs for gpu in pair}, key=gpus.index)
         each = len(members) * (len(members) - 1) // 2
         if len(pairs) == each and len(members) > 2:
-            told = f"{text} between all of {names_text(members, gpus)}"
+            sentence = f"{text} between all of {names_text(members, gpus)}"
         else:
-            told = f"{text} between " + ", ".join(f"{one}-{other}" for one, other in pairs)
-        found.setdefault(title, []).append(told)
+            sentence = f"{text} between " + ", ".join(f"{one}-{other}" for one, other in pairs)
+        found.setdefault(title, []).append(sentence)
     return [(title, tuple(lines)) for title, lines in found.items()]
 
 

@@ -69,8 +69,8 @@ class Vocabulary:
 
 def vocabulary(text: str) -> Vocabulary:
     """The links a text may hold: the usual ones and those of its legend."""
-    told = {word for word in LEGEND.findall(text) if not any(_is_rest(word, known) for known in WORDS)}
-    return Vocabulary(WORDS | told, frozenset(WHOLE_NVLINK.findall(text)))
+    legend = {word for word in LEGEND.findall(text) if not any(_is_rest(word, known) for known in WORDS)}
+    return Vocabulary(WORDS | legend, frozenset(WHOLE_NVLINK.findall(text)))
 
 
 def _is_rest(word: str, known: str) -> bool:

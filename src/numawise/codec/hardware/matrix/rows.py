@@ -407,8 +407,8 @@ def _affinities(grid: Grid, header: Header, rows: Sequence[MatrixRow]) -> None:
             elif values and _more_gpus(row, header):
                 values = (*values[:-1], None)
         if values is None:
-            told = " ".join(tail.values) or "its values"
-            text = f"it is unclear which columns {told} belong to"
+            values_text = " ".join(tail.values) or "its values"
+            text = f"it is unclear which columns {values_text} belong to"
             grid.remarks.append(Remark(UNKNOWN, f"{row.label} affinity", text))
             values = (None,) * len(columns)
             _drop_glued(grid, row.label, header.names[-1])

@@ -72,8 +72,8 @@ def read_table(lines: Sequence[str], first: int, words: Vocabulary) -> Grid | No
         return None
     nics = tuple(name for name in names if not GPU_NAME.fullmatch(name))
     names = (*(name for name in names if GPU_NAME.fullmatch(name)), *nics)
-    told = tuple(column for column in COLUMNS if column in columns.values())
-    grid = Grid(names, told, first=at, last=first)
+    affinities = tuple(column for column in COLUMNS if column in columns.values())
+    grid = Grid(names, affinities, first=at, last=first)
     for line in range(first, len(lines)):
         if RULE.fullmatch(lines[line]):
             continue
