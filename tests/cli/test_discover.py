@@ -225,7 +225,7 @@ def test_machine(prints: list[str], tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.txt", "hello", "a.txt: has nothing in it that tells about hardware"),
+        ("a.txt", "hello", "a.txt: contains nothing about hardware"),
         ("a.txt", "", "a.txt: is empty"),
         ("a.xml", "<topology>\n<object>", "a.xml:2: is not valid XML: no element found"),
         ("a.xml", '<!DOCTYPE t [<!ENTITY a "b">]>\n<topology/>', "a.xml:1: declares entities"),

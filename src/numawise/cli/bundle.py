@@ -28,7 +28,7 @@ Examples:
   numawise bundle show node7.tar.gz
 
 \b
-Exit status: 0, also where something could not be had (it is told what); 2 bad input, 5 cluster.""",
+Exit status: 0, also where something could not be read (it is listed); 2 bad input, 5 cluster.""",
 )
 @click.option(
     "-o",
@@ -42,7 +42,7 @@ Exit status: 0, also where something could not be had (it is told what); 2 bad i
 @click.option(
     "--kubelet-dir", metavar="DIR", help="The kubelet's folder.  [default: its --root-dir, /var/lib/kubelet]"
 )
-@click.option("--kubelet-config", metavar="FILE", help="Its configuration, where no kubelet runs to tell.")
+@click.option("--kubelet-config", metavar="FILE", help="Its configuration, where no kubelet is running.")
 @click.option(
     "--pods", multiple=True, metavar="FILE|URL", help="The node's pods: a list of them, or several files."
 )
@@ -117,7 +117,7 @@ Examples:
   numawise bundle show node7.tar.gz -o json
 
 \b
-Exit status: 0; 2 it is no bundle, or was tampered with.""",
+Exit status: 0; 2 it is not a bundle, or was tampered with.""",
 )
 @output_option("text", "json")
 @click.argument("file")

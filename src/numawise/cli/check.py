@@ -39,7 +39,7 @@ Exit status: 0 no errors, 1 errors (with --strict: or warnings), 2 bad input."""
 )
 @several_configs
 @node_options("kubelet_config")
-@click.option("--upgrade", metavar="OLD:NEW", help="Also tell what an upgrade changes, such as 1.34:1.36.")
+@click.option("--upgrade", metavar="OLD:NEW", help="Also report what an upgrade changes, such as 1.34:1.36.")
 @click.option("--ignore", metavar="CODES", help="Leave these out: NW115,NW4 (the start of a code is enough).")
 @click.option("--select", metavar="CODES", help="Tell only of these.")
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")

@@ -256,7 +256,7 @@ Exit status: 0 admitted and aligned (or not tried), 1 not, 2 bad input.""",
 @click.option(
     "--port", type=click.IntRange(1, 65535), metavar="PORT", help="Port of a service, for its probes."
 )
-@click.option("--health", default="", metavar="PATH", help="Path that tells whether a service is well.")
+@click.option("--health", default="", metavar="PATH", help="Path of the service's health check.")
 @click.option("--goal", type=click.Choice(GOALS), help="What the pod is for.  [default: by its kind]")
 @node_options("node_name")
 @output_option("yaml", "json", words="Manifests with comments, or all of the plan as JSON.")

@@ -74,7 +74,7 @@ def command(
     """Draw sockets, NUMA nodes, caches, cores, GPUs and NICs, and how they are linked.
 
     The machine is this one, a machine file, a saved discovery, a bundle, prints of another one, a name from
-    'numawise machine list', or a description in words ('numawise machine new --help' tells which).
+    'numawise machine list', or a description in words ('numawise machine new --help' explains it).
     """
     from numawise.inputs.machine import read_machine  # noqa: PLC0415 - keeps --help quick
 

@@ -132,7 +132,7 @@ Examples:
   kubectl get pods -A -o json --field-selector spec.nodeName=node7 | numawise state verify node7/ --pods -
 
 \b
-Exit status: 0 nothing is wrong (warnings may be told), 1 something is, 2 bad input.""",
+Exit status: 0 nothing is wrong (there may be warnings), 1 something is, 2 bad input.""",
 )
 @_sources
 @_output("text", "json", "yaml")
@@ -146,7 +146,7 @@ def verify_files(
 ) -> int:
     """Check checksums, overlaps, policies, pods that are gone, and drift against the machine.
 
-    What a kubelet would say when it starts on these files is told in its own words.
+    What a kubelet would say when it starts on these files is reported in its own words.
     """
     from numawise.apps.state.summary import reported  # noqa: PLC0415 - keeps --help quick
     from numawise.node.state.lint import verify  # noqa: PLC0415
@@ -273,7 +273,7 @@ def convert_files(
     output: str,
     **given: Any,  # noqa: ANN401 - machine, pods and state files
 ) -> int:
-    """Bring the files into the form of another release; what that has no room for is told as lost."""
+    """Bring the files into the form of another release; what that cannot hold is reported as lost."""
     from numawise.apps.state.change import write_copies  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.state.convert import convert  # noqa: PLC0415
     from numawise.errors import InputError  # noqa: PLC0415

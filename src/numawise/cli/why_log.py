@@ -28,7 +28,7 @@ class LogFlags:
 
 
 def explain_log(context: click.Context, flags: LogFlags, output: str, width: int | None) -> int:
-    """Read the logs, print what they tell; 1 when a pod was rejected."""
+    """Read the logs, print what they say; 1 when a pod was rejected."""
     from datetime import datetime  # noqa: PLC0415 - keeps --help quick
 
     from numawise.apps.logs.check import checked, load_log_node  # noqa: PLC0415
@@ -41,7 +41,7 @@ def explain_log(context: click.Context, flags: LogFlags, output: str, width: int
     from numawise.inputs.spec import read_node  # noqa: PLC0415
     from numawise.render.logs import reading  # noqa: PLC0415
 
-    now = datetime.now()  # noqa: DTZ005 - a log tells the time of its node
+    now = datetime.now()  # noqa: DTZ005 - a log has the time of its node
     since = parse_since(flags.since, now) if flags.since is not None else None
     node = read_node(flags.node)
     say_remarks(node.remarks)

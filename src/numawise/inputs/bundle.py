@@ -64,7 +64,7 @@ class Bundle:
                 return profile_of(self.kube)
             except ValueError as error:
                 raise InputError(str(error), field=f"{self.path}/{MANIFEST}: versions.kubelet") from None
-        return Profile(DEFAULT, f"{self.path} does not tell the kubelet's version; --kube names one")
+        return Profile(DEFAULT, f"{self.path} does not contain the kubelet's version; --kube names one")
 
     def machine(self) -> Machine:
         """The machine as the kubelet sees it."""

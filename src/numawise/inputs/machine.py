@@ -42,7 +42,7 @@ FORMS = (
     "'2s 4n 64c 2t 8gpu nvlink 512g'"
 )
 PRINTS = "give prints of lscpu, numactl -H, nvidia-smi topo -m, lstopo --of xml or numawise discover"
-TELL_MORE = "add a reading that tells more, as lscpu -e or lstopo --of xml"
+TELL_MORE = "add a reading that says more, such as lscpu -e or lstopo --of xml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +323,7 @@ def _readings(text: str, name: str) -> Iterator[Hardware]:
     if not text.strip():
         raise InputError("is empty", file=name, advice=PRINTS)
     if not known:
-        raise InputError("has nothing in it that tells about hardware", file=name, advice=PRINTS)
+        raise InputError("contains nothing about hardware", file=name, advice=PRINTS)
 
 
 def _documents(text: str, name: str) -> tuple[Document, ...]:
