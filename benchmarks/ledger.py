@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from numawise.ledger.store import Ledger
-from numawise.results.hold import Grant, Hold, MemoryPart, Owner
+from numawise.results.placement import Grant, Hold, MemoryPart, Owner
 
 MACHINE = "0123456789abcdef0123456789abcdef"
 GOAL = 10.0

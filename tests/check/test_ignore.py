@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.check.ignore import ignored_in
+from numawise.apps.check.lint import ignored_in
 from tests.check.folder import HEAD, check, codes, one
 
 SILENT = "numawise: ignore"

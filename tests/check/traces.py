@@ -6,9 +6,8 @@ from typing import Any
 
 from numawise.apps.check.configuration import configuration_findings
 from numawise.apps.check.environment import environment_findings
-from numawise.apps.check.fit import fit_findings
+from numawise.apps.check.fit import fit_findings, machine_findings
 from numawise.apps.check.lint import context_of, state_of
-from numawise.apps.check.machine import machine_findings
 from numawise.apps.check.pods import pod_findings
 from numawise.apps.check.sources import Sources
 from numawise.codec.document import Document

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from numawise.codec.bundle.names import Names, key_of
+from numawise.codec.bundle.manifest import Names, key_of
 from numawise.codec.checkpoint import encode_devices
 from numawise.engine.state import DeviceFile
 from tests.cli.run import Ran, numawise, program, refused

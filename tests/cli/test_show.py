@@ -14,7 +14,7 @@ from numawise.cli.show import wants_color
 from numawise.host.processes import start_time
 from numawise.ledger.place import boot_id, machine_id
 from numawise.ledger.store import Ledger
-from numawise.results.hold import Grant, Hold, Owner
+from numawise.results.placement import Grant, Hold, Owner
 from tests import needs
 from tests.cli.run import EXAMPLES, numawise, refused
 from tests.machines.pictures import HERE, WIDTH

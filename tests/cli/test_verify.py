@@ -21,7 +21,7 @@ from numawise.host.processes import boot_id, start_time
 from numawise.ledger.place import machine_id
 from numawise.ledger.store import Ledger
 from numawise.machine.locality import memory_near, numa_of
-from numawise.results.hold import Grant, Hold, Owner
+from numawise.results.placement import Grant, Hold, Owner
 from numawise.sets import bits_of
 from tests import needs
 from tests.cli.run import Ran, numawise, refused

@@ -25,7 +25,7 @@ from numawise.apps.launch.run import capacity_here, open_holdings
 from numawise.host.containers import container_pids
 from numawise.host.processes import allowed_of
 from numawise.host.settings import HostSettings
-from numawise.results.hold import Hold
+from numawise.results.placement import Hold
 from numawise.sets import format_ids, parse_ids
 
 IMAGE = "box:1"

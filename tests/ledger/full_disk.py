@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from numawise.errors import LedgerError
-from numawise.results.hold import Grant, Hold, Owner
+from numawise.results.placement import Grant, Hold, Owner
 from tests.ledger.jobs import opened
 
 PAGE = 4096

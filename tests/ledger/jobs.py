@@ -13,7 +13,7 @@ from pathlib import Path
 from numawise.ledger.place import boot_id
 from numawise.ledger.reap import alive_by, dead
 from numawise.ledger.store import Ledger
-from numawise.results.hold import Grant, Hold, Owner
+from numawise.results.placement import Grant, Hold, Owner
 from numawise.sets import bits_of, ids_of
 
 MACHINE = "0123456789abcdef0123456789abcdef"

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from numawise.results.hold import Grant, Hold, Owner
+from numawise.results.placement import Grant, Hold, Owner
 from numawise.sets import bits_of
 from tests.ledger.jobs import opened
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from numawise.codec.hardware.nvidia_topo import read
 from numawise.errors import InputError
 from numawise.gpus.choose import GpuLinks, choices
-from numawise.gpus.measure import MOST_DIVIDED, Measure
-from numawise.gpus.nested import best_nested, nesting
+from numawise.gpus.measure import MOST_DIVIDED, Measure, best_nested, nesting
 from numawise.gpus.search import best_searched
 from numawise.machine.hardware import Gpu
 from numawise.machine.nearest import gpus_of

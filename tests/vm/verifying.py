@@ -17,7 +17,7 @@ from numawise.host.bandwidth import measure_memory
 from numawise.host.discover import read_live
 from numawise.host.processes import boot_id, start_time
 from numawise.results.finding import Severity
-from numawise.results.hold import Grant, Hold, Owner
+from numawise.results.placement import Grant, Hold, Owner
 from numawise.results.verification import CheckedJob
 from numawise.sets import ids_of
 from tests.vm.guest import USER, Guest, Skip

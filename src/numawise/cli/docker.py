@@ -81,7 +81,7 @@ def _start(engine: str, words: tuple[str, ...], options: dict[str, Any]) -> int:
 def _print(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps
     from numawise.apps.launch import run as launch  # noqa: PLC0415
     from numawise.apps.launch.containers import run as containerrun  # noqa: PLC0415
-    from numawise.render import holds as telling  # noqa: PLC0415
+    from numawise.render import holds as words  # noqa: PLC0415
     from numawise.results.placement import NoRoom  # noqa: PLC0415
     from numawise.results.plain import API_VERSION  # noqa: PLC0415
 
@@ -93,7 +93,7 @@ def _print(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: AN
         data = {
             "apiVersion": API_VERSION,
             "kind": "ContainerCommand",
-            **telling.placement_data(found.placement),
+            **words.placement_data(found.placement),
             "remarks": list(found.remarks),
             "command": list(found.shell.argv),
         }

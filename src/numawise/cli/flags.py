@@ -55,7 +55,7 @@ def command(
     from numawise.codec.output import to_json  # noqa: PLC0415
     from numawise.errors import InputError  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
-    from numawise.render import holds as telling  # noqa: PLC0415 - keeps --help quick
+    from numawise.render import holds as words  # noqa: PLC0415 - keeps --help quick
     from numawise.results.placement import NoRoom  # noqa: PLC0415
 
     if hold and machine:
@@ -68,7 +68,7 @@ def command(
     request = request_of(options, settings.policy)
     capacity, found = found_placement(request, hold, machine, settings, os.environ)
     if isinstance(found, NoRoom):
-        for line in telling.no_room_lines(found, capacity):
+        for line in words.no_room_lines(found, capacity):
             click.echo(f"numawise: {line}", err=True)
         return 1
     chosen = FORMATS if "all" in formats else tuple(dict.fromkeys(formats))

@@ -62,7 +62,7 @@ def _check_user(name: str) -> None:
 
 
 def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> None:
-    from numawise.render import holds as telling  # noqa: PLC0415
+    from numawise.render import holds as words  # noqa: PLC0415
     from numawise.render.table import table  # noqa: PLC0415
     from numawise.results.plain import API_VERSION  # noqa: PLC0415
 
@@ -73,8 +73,8 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
             "apiVersion": API_VERSION,
             "kind": "HoldList",
             "ledger": str(holdings.ledger.path),
-            "holds": [telling.hold_data(hold, holdings.capacity, every) for hold in holds],
-            "waiting": [telling.waiter_data(waiter) for waiter in holdings.ledger.waiters()],
+            "holds": [words.hold_data(hold, holdings.capacity, every) for hold in holds],
+            "waiting": [words.waiter_data(waiter) for waiter in holdings.ledger.waiters()],
         }
         click.echo(json.dumps(data, indent=2))
         return
@@ -83,8 +83,8 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
             click.echo(hold.name)
         return
     if holds:
-        table(telling.COLUMNS, telling.hold_rows(holds, holdings.capacity, every), sys.stdout, color=color)
-    click.echo(telling.free_text(holdings.capacity, every))
+        table(words.COLUMNS, words.hold_rows(holds, holdings.capacity, every), sys.stdout, color=color)
+    click.echo(words.free_text(holdings.capacity, every))
     for waiter in holdings.ledger.waiters():
         click.echo(f"waiting: {waiter.owner.user} (pid {waiter.owner.pid}) for {waiter.request}")
     for sentence in holdings.silent:

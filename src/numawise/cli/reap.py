@@ -19,14 +19,14 @@ def command() -> int:
     from numawise.apps.launch.holds import remove_stale  # noqa: PLC0415
     from numawise.apps.launch.run import capacity_here, open_holdings  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
-    from numawise.render import holds as telling  # noqa: PLC0415 - keeps --help quick
+    from numawise.render import holds as words  # noqa: PLC0415 - keeps --help quick
 
     settings = read_settings()
     with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
-        names = telling.gpu_names(holdings.capacity)
+        names = words.gpu_names(holdings.capacity)
         for hold in holdings.reap():
-            what = ", ".join(telling.held(hold, names)) or "a place in the shared pool"
-            click.echo(f"{hold.name} ({hold.id}) of {hold.owner.user}, {telling.owner_text(hold)}: {what}")
+            what = ", ".join(words.held(hold, names)) or "a place in the shared pool"
+            click.echo(f"{hold.name} ({hold.id}) of {hold.owner.user}, {words.owner_text(hold)}: {what}")
         for group in remove_stale(holdings):
             click.echo(f"removed {group}")
         for sentence in holdings.silent:

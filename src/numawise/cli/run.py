@@ -69,7 +69,7 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
 def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps
     from numawise.apps.launch import run as launch  # noqa: PLC0415
     from numawise.apps.launch.environment import SET  # noqa: PLC0415
-    from numawise.render import holds as telling  # noqa: PLC0415
+    from numawise.render import holds as words  # noqa: PLC0415
     from numawise.results.placement import NoRoom  # noqa: PLC0415
 
     capacity, holds, here = launch.imagined(options["machine"], settings, job.environment)
@@ -77,9 +77,9 @@ def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN
     if isinstance(found, NoRoom):
         return Teller(quiet=False).ended(found, capacity)
     if options["output"] == "json":
-        click.echo(json.dumps(telling.preview_data(found, job.command), indent=2))
+        click.echo(json.dumps(words.preview_data(found, job.command), indent=2))
         return 0
-    click.echo(telling.placement_text(found.placement) + (f", kept by {found.mode}" if found.mode else ""))
+    click.echo(words.placement_text(found.placement) + (f", kept by {found.mode}" if found.mode else ""))
     for remark in found.remarks:
         click.echo(f"  {remark}")
     for step in found.steps:

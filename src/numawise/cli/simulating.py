@@ -15,7 +15,7 @@ from numawise.errors import InputError
 from numawise.inputs.config import read_config
 from numawise.inputs.pods import PodsInput, read_pods
 from numawise.inputs.spec import NodeInput, NodeSpec, read_node, start_node
-from numawise.render import simulation as simulate_told
+from numawise.render import simulation as simulation_words
 from numawise.render.progress import progress_bar
 from numawise.render.table import table
 from numawise.results.simulation import Fill, ScenarioRun
@@ -51,7 +51,7 @@ def simulate_one(asked: Asked) -> int:
     run = _run(asked, source, happening)
     steps = asked.steps is not None
     if asked.output in ("json", "yaml"):
-        _write_data(asked, simulate_told.simulation_data(run, source.machine, steps=steps))
+        _write_data(asked, simulation_words.simulation_data(run, source.machine, steps=steps))
     elif asked.output == "text":
         _one_text(asked, source, run, steps=steps)
     else:
@@ -82,7 +82,7 @@ def compare_configs(asked: Asked, other: str) -> int:
                 text.blank()
             for name, run in zip(compared.names, runs, strict=True):
                 for filled in run.fills:
-                    lines = simulate_told.fill_lines(filled, source.machine)
+                    lines = simulation_words.fill_lines(filled, source.machine)
                     text.lines([f"{name}: {lines[0]}", *lines[1:]])
             if compared.pods:
                 text.last(words.config_summary(compared))
@@ -94,7 +94,7 @@ def compare_releases(asked: Asked, releases: str) -> int:
     from numawise.compare.attribution import Pair  # noqa: PLC0415
     from numawise.compare.releases import Case, compare  # noqa: PLC0415
     from numawise.inputs.spec import read_release  # noqa: PLC0415
-    from numawise.render import comparison as told  # noqa: PLC0415 - few ask for it
+    from numawise.render import comparison as words  # noqa: PLC0415 - few ask for it
 
     if asked.named.kube:
         raise InputError("--kube and --compare-kube exclude each other", advice="give one of them")
@@ -118,13 +118,15 @@ def compare_releases(asked: Asked, releases: str) -> int:
     changes = compare(case, Pair(old.version, new.version, raws[0], raws[1]))
     count = len(case.pods)
     if asked.output != "text":
-        _write_data(asked, told.comparison_data(changes, count, old.version, new.version, remarks))
+        _write_data(asked, words.comparison_data(changes, count, old.version, new.version, remarks))
     else:
         with _Text(asked) as text:
-            rows = told.change_rows(changes)
+            rows = words.change_rows(changes)
             if rows:
-                text.table(told.change_columns(old.version, new.version), rows)
-            text.notes([*told.change_notes(changes), told.summary(changes, count, old.version, new.version)])
+                text.table(words.change_columns(old.version, new.version), rows)
+            text.notes(
+                [*words.change_notes(changes), words.summary(changes, count, old.version, new.version)]
+            )
     return 1 if any(not change.minor for change in changes) else 0
 
 
@@ -135,7 +137,7 @@ def simulate_nodes(asked: Asked, nodes: Sequence[str], choice: str) -> int:
         groups_of,
         send,
     )
-    from numawise.render import fleet as told  # noqa: PLC0415 - few ask for it
+    from numawise.render import fleet as words  # noqa: PLC0415 - few ask for it
 
     fleet = fleet_of(groups_of(nodes, asked.named, _say), choice)
     read = read_pods(asked.pods, node=asked.named.node_name)
@@ -145,14 +147,14 @@ def simulate_nodes(asked: Asked, nodes: Sequence[str], choice: str) -> int:
         send(fleet, pods, progress)
     result = fleet.result()
     if asked.output != "text":
-        _write_data(asked, told.fleet_data(result))
+        _write_data(asked, words.fleet_data(result))
     else:
         with _Text(asked) as text:
-            text.table(told.NODE_COLUMNS, told.node_rows(result))
+            text.table(words.NODE_COLUMNS, words.node_rows(result))
             text.blank()
-            text.table(told.WORK_COLUMNS, told.work_rows(result))
-            text.notes(list(told.notes(result)))
-            text.last(told.summary(result))
+            text.table(words.WORK_COLUMNS, words.work_rows(result))
+            text.notes(list(words.notes(result)))
+            text.last(words.summary(result))
     return INTERRUPTED if result.interrupted else 0 if result.placed == result.total else 1
 
 
@@ -196,14 +198,14 @@ def _apart(first: str, second: str) -> tuple[str, str]:
 
 def _one_text(asked: Asked, source: NodeInput, run: ScenarioRun, *, steps: bool) -> None:
     with _Text(asked) as text:
-        rows = simulate_told.table_rows(run, steps=steps)
+        rows = simulation_words.table_rows(run, steps=steps)
         if rows:
-            text.table(simulate_told.table_columns(run, steps=steps), rows)
-        text.notes(simulate_told.notes(run))
+            text.table(simulation_words.table_columns(run, steps=steps), rows)
+        text.notes(simulation_words.notes(run))
         for filled in run.fills:
             text.blank()
-            text.lines(simulate_told.fill_lines(filled, source.machine))
-        text.last(simulate_told.summary(run))
+            text.lines(simulation_words.fill_lines(filled, source.machine))
+        text.last(simulation_words.summary(run))
         if asked.drawn:
             text.blank()
             text.raw(_drawing(asked, source.hardware, run))
@@ -223,7 +225,7 @@ def _drawing(asked: Asked, hardware: "Hardware", run: ScenarioRun) -> str:
     if asked.output == "html":
         from numawise.render.picture.html import html  # noqa: PLC0415
 
-        told = [("Pods", [simulate_told.summary(run), *simulate_told.notes(run)])] if run.pods else []
+        told = [("Pods", [simulation_words.summary(run), *simulation_words.notes(run)])] if run.pods else []
         return html(seen, told)
     from numawise.cli.show import default_width, speaks_unicode, wants_color  # noqa: PLC0415
     from numawise.render.picture.text import text  # noqa: PLC0415

@@ -89,7 +89,7 @@ def show(
     DIR is the kubelet's directory, /var/lib/kubelet if not given, a copy of it, its files, or a bundle.
     """
     from numawise.apps.state.summary import summarized  # noqa: PLC0415 - keeps --help quick
-    from numawise.render import state as tell  # noqa: PLC0415
+    from numawise.render import state as words  # noqa: PLC0415
     from numawise.render.picture.layout import picture  # noqa: PLC0415
 
     loaded = _read(given)
@@ -97,8 +97,8 @@ def show(
     if output in ("json", "yaml"):
         _data("KubeletState", summarized(folder, against), output)
         return 0
-    hardware = tell.map_hardware(folder, loaded.hardware, against.live)
-    drawn = picture(hardware, tell.map_holds(folder, against.live))
+    hardware = words.map_hardware(folder, loaded.hardware, against.live)
+    drawn = picture(hardware, words.map_holds(folder, against.live))
     if output == "svg":
         from numawise.render.picture.svg import svg  # noqa: PLC0415
 
@@ -116,7 +116,7 @@ def show(
             color = wants_color(context.color)
             told = text(drawn, width or default_width(), ascii_only=not speaks_unicode(), color=color)
             click.echo("\n" + told, nl=False, color=color)
-        if loaded.hardware is not None and (beyond := tell.cpus_beyond(folder, loaded.hardware)):
+        if loaded.hardware is not None and (beyond := words.cpus_beyond(folder, loaded.hardware)):
             from numawise.sets import format_ids  # noqa: PLC0415
 
             click.echo(f"\nCPUs {format_ids(beyond)} are in the files and not on the machine")
@@ -305,33 +305,33 @@ def _read(given: dict[str, Any], field: str = "--kube") -> "StateInput":
 
 
 def _tables(folder: "StateFolder", against: "Against", color: bool | None) -> None:
-    from numawise.render import state as tell  # noqa: PLC0415
+    from numawise.render import state as words  # noqa: PLC0415
     from numawise.render.table import table  # noqa: PLC0415
 
     _files(folder, color)
-    rows = tell.holder_rows(folder, against.live)
+    rows = words.holder_rows(folder, against.live)
     if rows:
         click.echo()
-        table(tell.HOLDER_COLUMNS, rows, sys.stdout, color=color)
-    rows = tell.memory_rows(folder)
+        table(words.HOLDER_COLUMNS, rows, sys.stdout, color=color)
+    rows = words.memory_rows(folder)
     if rows:
         click.echo()
-        table(tell.MEMORY_COLUMNS, rows, sys.stdout, color=color)
-    pool = tell.pool_text(folder)
+        table(words.MEMORY_COLUMNS, rows, sys.stdout, color=color)
+    pool = words.pool_text(folder)
     if pool:
         click.echo(f"\n{pool}")
 
 
 def _files(folder: "StateFolder", color: bool | None) -> None:
     """The files; what is wrong about one stands out."""
-    from numawise.render import state as tell  # noqa: PLC0415
+    from numawise.render import state as words  # noqa: PLC0415
     from numawise.render.table import GREEN, RED, table  # noqa: PLC0415
 
     rows: list[list[tuple[str, str] | str]] = []
-    for file, row in zip(folder.files, tell.file_rows(folder), strict=True):
+    for file, row in zip(folder.files, words.file_rows(folder), strict=True):
         name, form, policy, checksum, readers = row
         rows.append([name, form, policy, (checksum, GREEN if file.look.fits else RED), readers])
-    table(tell.FILE_COLUMNS, rows, sys.stdout, color=color)
+    table(words.FILE_COLUMNS, rows, sys.stdout, color=color)
 
 
 def _findings(findings: "Sequence[Finding]", color: bool | None = None) -> None:

@@ -11,7 +11,7 @@ Rules kept here:
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from numawise.codec.simulation import container_rows, pod_data
+from numawise.codec.decision import container_rows, pod_data
 from numawise.compare.attribution import Pair, Raw, ReleaseDifference, Search, json_name, told
 from numawise.engine.admit import Crashed, Rejected
 from numawise.engine.state import NodeState

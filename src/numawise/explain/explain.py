@@ -10,7 +10,7 @@ Rules kept here:
 
 from collections.abc import Sequence
 
-from numawise.codec.simulation import findings
+from numawise.codec.decision import findings
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.engine.failure import TOPOLOGY_AFFINITY
 from numawise.engine.hint import Family, Hint

@@ -11,11 +11,20 @@ from collections.abc import Iterator, Sequence
 
 from numawise.engine.failure import SMT_ALIGNMENT, TOPOLOGY_AFFINITY
 from numawise.explain import words
-from numawise.explain.adjustable import Dial, app_dials, growth_marks, is_device, marks_of
 from numawise.explain.case import with_pod
 from numawise.explain.change import SetAmount, amount_patches, divided, split, split_patches, written
 from numawise.explain.free import is_memory
-from numawise.explain.search import ChangeSearch, Priced, largest, smallest_above
+from numawise.explain.search import (
+    ChangeSearch,
+    Dial,
+    Priced,
+    app_dials,
+    growth_marks,
+    is_device,
+    largest,
+    marks_of,
+    smallest_above,
+)
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY, Amounts, Role
 from numawise.results.explanation import Suggestion

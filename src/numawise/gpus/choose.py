@@ -19,8 +19,7 @@ too, and it does for one GPU alone, where there the first is taken.
 """
 
 from numawise.gpus.links import GpuLinks
-from numawise.gpus.measure import Measure
-from numawise.gpus.nested import best_nested, nesting
+from numawise.gpus.measure import Measure, best_nested, nesting
 from numawise.gpus.search import best_searched
 from numawise.sets import format_ids, ids_of
 from numawise.values import dataclass

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from operator import add
 
-from numawise.gpus.measure import Measure
-from numawise.gpus.nested import FEW, MANY_HOMES
+from numawise.gpus.measure import FEW, MANY_HOMES, Measure
 from numawise.sets import bits_of, ids_of
 from numawise.values import dataclass
 

@@ -13,7 +13,7 @@ Rules kept here:
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from numawise.results.hold import Hold, Owner, Waiter
+from numawise.results.placement import Hold, Owner, Waiter
 
 
 def dead(

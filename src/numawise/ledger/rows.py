@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
-from numawise.results.hold import Grant, Hold, MemoryPart, Owner, Waiter
+from numawise.results.placement import Grant, Hold, MemoryPart, Owner, Waiter
 from numawise.sets import format_ids, ids_of, parse_ids
 
 APPLICATION = 0x4E554D41

@@ -30,7 +30,7 @@ from numawise.ledger import rows
 from numawise.ledger.file import AS_ITS_FOLDER, Access, connect, identity
 from numawise.ledger.refusals import FAILURES, damaged, refusal
 from numawise.ledger.turn import PATIENCE, beside, patiently, turn
-from numawise.results.hold import Hold, Waiter
+from numawise.results.placement import Hold, Waiter
 
 LARGEST_LOG = 1 << 20
 """Bytes; then the log is moved into the file."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from numawise.codec.simulation import container_rows
+from numawise.codec.decision import container_rows
 from numawise.engine.predicates import PODS, amount_text
 from numawise.render.simulation import Row
 from numawise.render.table import GREEN, RED, YELLOW

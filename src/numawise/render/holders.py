@@ -13,7 +13,7 @@ from numawise.engine.state import NodeState
 from numawise.machine.hardware import Gpu, Hardware, MemoryNode, PciDevice
 from numawise.render.picture.layout import MARKS
 from numawise.render.words import bytes_text
-from numawise.results.hold import Hold
+from numawise.results.placement import Hold
 from numawise.rules.model import Rules
 from numawise.sets import ids_of
 from numawise.values import dataclass, field, replace

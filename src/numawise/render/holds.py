@@ -5,8 +5,17 @@ from collections.abc import Iterable, Sequence
 
 from numawise.machine.hardware import Gpu
 from numawise.render.words import bytes_text
-from numawise.results.hold import Hold, Waiter
-from numawise.results.placement import Capacity, NoRoom, Placement, Preview, Started, pool_cpus, pool_of
+from numawise.results.placement import (
+    Capacity,
+    Hold,
+    NoRoom,
+    Placement,
+    Preview,
+    Started,
+    Waiter,
+    pool_cpus,
+    pool_of,
+)
 from numawise.sets import format_ids
 
 COLUMNS = ("HOLD", "NAME", "USER", "OWNER", "CPUS", "NUMA", "MEMORY", "DEVICES", "BY", "SINCE", "COMMAND")

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from numawise.codec.simulation import container_rows, findings, hint_lines, pod_data
+from numawise.codec.decision import container_rows, findings, hint_lines, pod_data
 from numawise.codec.steps import duration_text
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.machine.model import Machine

@@ -1,20 +1,13 @@
-"""What the API server adds to a manifest before the kubelet sees it.
-
-Rules kept here:
-
-1. A missing request is copied from the limit of the same name, per container.
-2. Quantities are rounded up to thousandths.  A field of a feature that is off is dropped.
-3. With pod-level resources, a missing pod-level limit of a huge-page size is what the containers are
-   limited to together, unless there is a pod-level request for it.
-4. With pod-level limits, a missing pod-level request of CPU or memory is what the containers ask for
-   together when they ask for any, else the pod-level limit.
-"""
+"""The QoS class of a pod, from CPU and memory alone."""
 
 from collections.abc import Callable, Sequence
 
 from numawise.quantity import Quantity
 from numawise.request.model import (
+    BEST_EFFORT,
+    BURSTABLE,
     CPU,
+    GUARANTEED,
     HUGEPAGES,
     MEMORY,
     Amounts,
@@ -23,8 +16,46 @@ from numawise.request.model import (
     Role,
     most_at_once,
 )
-from numawise.request.qos import qos_class
 from numawise.values import dataclass, field
+
+COUNTED = (CPU, MEMORY)
+
+
+def qos_class(containers: Sequence[tuple[Amounts, Amounts]]) -> str:
+    """Class of a pod whose containers have these (requests, limits).
+
+    Guaranteed when every container limits both CPU and memory and the *sums* of requests and
+    limits agree; a pod with pod-level resources is judged as if it were one container.
+    """
+    requests = dict.fromkeys(COUNTED, 0)
+    limits = dict.fromkeys(COUNTED, 0)
+    limited_everywhere = True
+    for wanted, allowed in containers:
+        for name in COUNTED:
+            requests[name] += max(0, _nano(wanted.get(name)))
+            limit = max(0, _nano(allowed.get(name)))
+            limits[name] += limit
+            limited_everywhere = limited_everywhere and limit > 0
+    if not any(requests.values()) and not any(limits.values()):
+        return BEST_EFFORT
+    return GUARANTEED if limited_everywhere and requests == limits else BURSTABLE
+
+
+def _nano(amount: Quantity | None) -> int:
+    return amount.nano if amount else 0
+
+
+# --------------------------------------------------------------------------------------------------
+# What the API server adds to a manifest before the kubelet sees it.
+#
+# Rules kept here:
+#
+# 1. A missing request is copied from the limit of the same name, per container.
+# 2. Quantities are rounded up to thousandths.  A field of a feature that is off is dropped.
+# 3. With pod-level resources, a missing pod-level limit of a huge-page size is what the containers are
+#    limited to together, unless there is a pod-level request for it.
+# 4. With pod-level limits, a missing pod-level request of CPU or memory is what the containers ask for
+#    together when they ask for any, else the pod-level limit.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """How jobs are placed: what they were granted, where their threads, pages and GPUs are, and the verdict."""
 
 from numawise.results.finding import Finding
-from numawise.results.hold import Hold
+from numawise.results.placement import Hold
 from numawise.values import dataclass
 
 PAGE_KINDS = ("anonymous", "huge", "shared", "driver", "file")

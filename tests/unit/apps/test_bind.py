@@ -10,8 +10,7 @@ from numawise.errors import InputError
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Gpu, Hardware
 from numawise.machine.synthetic import synthetic
-from numawise.results.hold import Grant
-from numawise.results.placement import Nic, Placement
+from numawise.results.placement import Grant, Nic, Placement
 from numawise.sets import bits_of, format_ids, parse_ids
 
 DUAL = synthetic("2s 2n 8c 2t 4gpu")

@@ -16,8 +16,7 @@ from numawise.apps.bundle.gather import gather
 from numawise.apps.bundle.model import BundleRequest, Collected
 from numawise.apps.bundle.pack import Packed, packed, summary
 from numawise.codec.bundle.archive import MANIFEST, is_bundle, pack
-from numawise.codec.bundle.manifest import manifest_text
-from numawise.codec.bundle.names import Names, key_of
+from numawise.codec.bundle.manifest import Names, key_of, manifest_text
 from numawise.codec.checkpoint.look import look
 from numawise.engine.admit import Rejected
 from numawise.errors import ClusterError, InputError

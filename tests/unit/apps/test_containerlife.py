@@ -18,7 +18,7 @@ from numawise.apps.launch.containers.life import (
 )
 from numawise.host.containers import Container, Engine, Silent
 from numawise.host.processes import boot_id, start_time
-from numawise.results.hold import Grant, Hold, Owner
+from numawise.results.placement import Grant, Hold, Owner
 from tests import needs
 
 pytestmark = needs.PROC

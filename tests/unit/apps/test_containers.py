@@ -12,8 +12,7 @@ from numawise.apps.launch.environment import job_environment
 from numawise.errors import HostError
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import AMD, GPU, INTEL, NVIDIA, Gpu, Hardware, PciDevice
-from numawise.results.hold import Grant
-from numawise.results.placement import Placement
+from numawise.results.placement import Grant, Placement
 from numawise.sets import parse_ids
 
 GI = 1 << 30

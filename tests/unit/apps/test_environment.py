@@ -19,8 +19,7 @@ from numawise.errors import HostError
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import AMD, GPU, INTEL, NVIDIA, Gpu, Hardware, PciDevice, Thread, gpu_maker
 from numawise.machine.synthetic import synthetic
-from numawise.results.hold import Grant
-from numawise.results.placement import Nic, Placement
+from numawise.results.placement import Grant, Nic, Placement
 from numawise.sets import parse_ids
 
 SERVER = synthetic("2s 2n 8c 2t 4gpu")  # cores 0,8 1,9 2,10 3,11 | 4,12 5,13 6,14 7,15

@@ -18,8 +18,7 @@ from numawise.machine.hardware import AMD, GPU, NVIDIA, Gpu, Hardware, PciDevice
 from numawise.machine.synthetic import synthetic
 from numawise.request.defaults import defaulted
 from numawise.request.model import GUARANTEED
-from numawise.results.hold import Grant, Hold, MemoryPart, Owner
-from numawise.results.placement import Nic, Placement
+from numawise.results.placement import Grant, Hold, MemoryPart, Nic, Owner, Placement
 from numawise.sets import parse_ids
 
 GIB = 1 << 30

@@ -2,7 +2,7 @@
 
 from numawise.machine.hardware import Gpu, Hardware, MemoryNode, PciDevice
 from numawise.render.holders import SEVERAL, held_hardware, holds_held
-from numawise.results.hold import Grant, Hold, MemoryPart, Owner
+from numawise.results.placement import Grant, Hold, MemoryPart, Owner
 from numawise.sets import parse_ids
 
 OWNER = Owner(uid=0, user="root", boot="b")

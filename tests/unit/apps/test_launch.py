@@ -22,8 +22,7 @@ from numawise.host.child import NOT_FOUND, CannotStart
 from numawise.host.plan import Itself
 from numawise.ledger.store import Ledger
 from numawise.machine.synthetic import synthetic
-from numawise.results.hold import Hold, Owner
-from numawise.results.placement import NoRoom, Started
+from numawise.results.placement import Hold, NoRoom, Owner, Started
 
 PID, OTHER = 1 << 23, (1 << 23) + 1  # above every process number
 MACHINE = "2s 2n 8c 1t 64g"

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.logs.causes import cause_of
 from numawise.apps.logs.check import checked, load_log_node
-from numawise.apps.logs.explain import LogEvidence, explain_admission
+from numawise.apps.logs.explain import LogEvidence, cause_of, explain_admission
 from numawise.apps.logs.groups import LogFilter
 from numawise.apps.logs.read import Source, parse_since, read_log
 from numawise.apps.logs.wording import PodOwner, owner_of, span_text, times_text

@@ -13,8 +13,7 @@ from numawise.apps.launch.request import JobRequest, read_request
 from numawise.errors import InputError
 from numawise.machine.hardware import Gpu, Hardware, Host, Matrix
 from numawise.machine.synthetic import synthetic
-from numawise.results.hold import Hold, Owner
-from numawise.results.placement import Capacity, NoRoom, Placement, pool_of
+from numawise.results.placement import Capacity, Hold, NoRoom, Owner, Placement, pool_of
 from numawise.sets import format_ids, ids_of, parse_ids
 
 SERVER = "2s 2n 64c 2t 8gpu pairs 1024g"

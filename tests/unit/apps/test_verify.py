@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from numawise.apps.verify.grade import grade
-from numawise.apps.verify.model import Seen, Stranger
-from numawise.apps.verify.pages import policy_of
+from numawise.apps.verify.leaks import policy_of
+from numawise.apps.verify.sources import Seen, Stranger
 from numawise.host.numamaps import DEFAULT, PageRange, Pages
 from numawise.host.nvml import COMPUTES, OPENED, GpuUse
 from numawise.host.placed import NO_NUMA, Placed, ProcessThread

@@ -11,7 +11,7 @@ from numawise.errors import InputError
 from numawise.host.discover import read_hardware
 from numawise.machine.hardware import Gpu
 from numawise.render.verify import together
-from numawise.results.hold import CONTAINER, Grant, Hold, Owner
+from numawise.results.placement import CONTAINER, Grant, Hold, Owner
 from numawise.sets import format_ids, parse_ids
 from tests.unit.host.test_gpuuse import Nvml
 from tests.unit.host.test_placed import ID, process

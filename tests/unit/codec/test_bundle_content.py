@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from numawise.codec.bundle.config import reduced_config, reduced_flags, without_identity
-from numawise.codec.bundle.names import ONCE, UUID, Names, key_of
+from numawise.codec.bundle.manifest import ONCE, UUID, Names, key_of
 from numawise.codec.bundle.pods import kubelet_uid, pods_of, reduced
 from numawise.codec.bundle.state import renamed_state
 from numawise.codec.checkpoint import (

@@ -3,8 +3,7 @@
 import pytest
 
 from numawise.codec.kubelet.fields import configuration_of
-from numawise.codec.kubelet.flag_names import flag_span, known_flags
-from numawise.codec.kubelet.flags import Flag, overlaid, read_flags, settle
+from numawise.codec.kubelet.flags import Flag, flag_span, known_flags, overlaid, read_flags, settle
 from numawise.rules.versions import NEWEST, OLDEST
 
 FAILED = "failed to parse kubelet flag: "

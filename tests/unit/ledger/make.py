@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from numawise.ledger.store import Ledger
-from numawise.results.hold import Grant, Hold, Owner, Waiter
+from numawise.results.placement import Grant, Hold, Owner, Waiter
 from numawise.sets import parse_ids
 
 MACHINE = "0123456789abcdef0123456789abcdef"

@@ -247,7 +247,7 @@ def test_a_guarded_folder_must_be_ours_alone(tmp_path: Path, spoil: str) -> None
 ADD = f"""
 import grp, os, pwd, sys  # all that is needed, while we may read it
 from numawise.errors import LedgerError
-from numawise.results.hold import Grant, Hold, Owner
+from numawise.results.placement import Grant, Hold, Owner
 from numawise.ledger.store import Ledger
 uid, *groups = map(int, sys.argv[3:])
 os.setgroups(groups)

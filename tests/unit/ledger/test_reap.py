@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from numawise.ledger.reap import alive_by, dead, left_line
-from numawise.results.hold import Hold, Owner
+from numawise.results.placement import Hold, Owner
 from tests.unit.ledger.make import hold, owner, waiter
 
 HERE, EARLIER = "boot-2", "boot-1"

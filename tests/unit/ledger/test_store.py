@@ -13,7 +13,7 @@ import pytest
 from numawise.errors import LedgerError
 from numawise.ledger import rows
 from numawise.ledger.store import LARGEST_LOG, Ledger
-from numawise.results.hold import CONTAINER, PYTHON, Grant, Hold, MemoryPart, Owner
+from numawise.results.placement import CONTAINER, PYTHON, Grant, Hold, MemoryPart, Owner
 from tests import needs
 from tests.unit.ledger.make import ALICE, BOB, MACHINE, ROOT, hold, opened, owner, record, recorded, waiter
 

@@ -15,11 +15,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.bundle.devices import recorded_plugins
-from numawise.apps.bundle.kubelet import kubelet_parts, state_texts
-from numawise.apps.bundle.model import MACHINE, VERSION, BundleRequest, Collected, KubeletParts, Notes
+from numawise.apps.bundle.kubelet import kubelet_parts, pods_on_node, state_texts
+from numawise.apps.bundle.model import (
+    MACHINE,
+    VERSION,
+    BundleRequest,
+    Collected,
+    KubeletParts,
+    Notes,
+    recorded_plugins,
+)
 from numawise.apps.bundle.pack import Packed, packed
-from numawise.apps.bundle.pods import pods_on_node
 from numawise.codec.checkpoint import DEVICE_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.document import read_documents, read_file

@@ -11,13 +11,11 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
-from numawise.apps.bundle.devices import device_ids
-from numawise.apps.bundle.model import Collected
+from numawise.apps.bundle.model import Collected, device_ids
 from numawise.codec.bundle import manifest as parts
 from numawise.codec.bundle.archive import MANIFEST, pack
 from numawise.codec.bundle.config import identities, reduced_config, reduced_flags, without_identity
-from numawise.codec.bundle.manifest import Manifest, manifest_document, manifest_text
-from numawise.codec.bundle.names import Names, key_of
+from numawise.codec.bundle.manifest import Manifest, Names, key_of, manifest_document, manifest_text
 from numawise.codec.bundle.pods import reduced
 from numawise.codec.bundle.state import renamed_state
 from numawise.codec.checkpoint import DEVICE_FILE

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 
 from numawise.apps.check.context import Context
 from numawise.apps.check.pods import requested
-from numawise.apps.check.reserved_memory import cpus_are
+from numawise.apps.check.reserved import cpus_are
 from numawise.codec.document import Part
 from numawise.inputs.pods import PodSource, gpus_of, has_accelerators
 from numawise.request.defaults import RawContainer

@@ -1,32 +1,44 @@
 """The whole check: read, judge each kubelet with what belongs to it, leave out what is not wanted."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from numawise.apps.check.configuration import configuration_findings
 from numawise.apps.check.context import Context
 from numawise.apps.check.environment import environment_findings
-from numawise.apps.check.fit import fit_findings, gpu_findings, willing
-from numawise.apps.check.ignore import Ignored, ignored_in, unknown_findings
-from numawise.apps.check.machine import machine_findings
+from numawise.apps.check.fit import fit_findings, gpu_findings, machine_findings, willing
 from numawise.apps.check.pods import pod_findings
 from numawise.apps.check.refusals import Start, started
 from numawise.apps.check.sources import Sources, sources
-from numawise.apps.check.upgrade import upgrade_findings
-from numawise.codec.checkpoint import CPU_FILE
+from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.kubelet.effective import Configuration
+from numawise.compare.upgrade import (
+    FIELD_UNKNOWN,
+    GATE_DEFAULT,
+    GATE_LOCKED,
+    GATE_NEEDS,
+    GATE_UNKNOWN,
+    RESTART,
+    STATE_FILE,
+    upgrade,
+)
+from numawise.errors import meant
+from numawise.inputs.pods import PodSource
 from numawise.inputs.spec import NodeSpec
 from numawise.node.state.assumed import assumed_machine
 from numawise.node.state.folder import Against, LivePod, StateFile, StateFolder, has_ended, live_pod
 from numawise.node.state.lint import state_findings
 from numawise.node.state.memory_tables import recorded_reservation
 from numawise.request.model import MEMORY
-from numawise.results.finding import CheckReport, Finding, ordered
+from numawise.results.comparison import STOPPED, ReleaseChange, UpgradeEffect
+from numawise.results.finding import CheckReport, Finding, Place, codes, found, ordered
 from numawise.rules.model import KubeletConfig
-from numawise.rules.versions import DEFAULT, Version
+from numawise.rules.versions import DEFAULT, Version, shown
 from numawise.sets import ids_of
+from numawise.values import dataclass, field
 
 Upgrade = tuple[Version, Version]
 
@@ -62,7 +74,7 @@ def _order(spec: NodeSpec) -> Iterator[str]:
         yield from (word for word in words if isinstance(word, str)) if isinstance(words, tuple) else ()
 
 
-def _comment_findings(comments: dict[str, Ignored]) -> Iterator[Finding]:
+def _comment_findings(comments: "dict[str, Ignored]") -> Iterator[Finding]:
     for file, ignored in comments.items():
         yield from unknown_findings(file, ignored)
 
@@ -175,3 +187,140 @@ def _willing(read: Sources) -> Context:
         machine_file=read.machine_file,
         hardware=read.hardware,
     )
+
+
+# --------------------------------------------------------------------------------------------------
+# Findings that a file asks to be left out: ``# numawise: ignore NW221``.
+#
+# Rules kept here:
+#
+# 1. The comment counts for its own line; on a line of its own, for the next line that is not a comment as
+#    well; among the first comments of a file, before anything else, for the whole file.
+# 2. It names one or several codes.  A code that does not exist is told.
+
+
+COMMENT = re.compile(r"(?:^|\s)#\s*numawise:\s*ignore\b[:\s]*(.*)$", re.IGNORECASE)
+WORD = re.compile(r"[\s,]+")
+CODE = re.compile(r"NW\d+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """The codes that a file asks to leave out."""
+
+    everywhere: frozenset[str] = frozenset()
+    lines: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    unknown: tuple[tuple[int, str], ...] = ()
+    """Line and word of codes that do not exist."""
+
+    def covers(self, finding: Finding) -> bool:
+        """True when a finding is to be left out."""
+        own = self.lines.get(finding.line or 0, frozenset())
+        return finding.code in self.everywhere or finding.code in own
+
+
+def ignored_in(text: str) -> Ignored:
+    """Read the comments of a file."""
+    if "numawise:" not in text.lower():
+        return Ignored()
+    everywhere: set[str] = set()
+    lines: dict[int, set[str]] = {}
+    unknown: list[tuple[int, str]] = []
+    waiting: set[str] = set()
+    head = True
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = line.strip()
+        alone = bare.startswith("#")
+        head = head and (alone or not bare or bare.startswith(("---", "%")))
+        codes, strangers = _codes(line)
+        unknown += [(number, word) for word in strangers]
+        if alone and head:
+            everywhere |= codes
+        elif alone:
+            waiting |= codes
+        elif bare:
+            lines[number] = codes | waiting
+            waiting = set()
+    return Ignored(
+        frozenset(everywhere),
+        {number: frozenset(codes) for number, codes in lines.items() if codes},
+        tuple(unknown),
+    )
+
+
+def _codes(line: str) -> tuple[set[str], list[str]]:
+    found_comment = COMMENT.search(line)
+    if not found_comment:
+        return set(), []
+    known: set[str] = set()
+    strangers: list[str] = []
+    for word in filter(None, WORD.split(found_comment[1].strip())):
+        if word.upper() in codes():
+            known.add(word.upper())
+        elif CODE.fullmatch(word) or not (known or strangers):
+            strangers.append(word)
+        else:
+            break  # words behind the codes say why
+    return known, strangers
+
+
+def unknown_findings(file: str, ignored: Ignored) -> Iterator[Finding]:
+    """Codes in comments that do not exist (rule 2)."""
+    for line, word in ignored.unknown:
+        near = meant(word.upper(), tuple(codes()))
+        fix = f"did you mean {near}?" if near else ""
+        yield found("NW001", Place(file, line), f"there is no code {word}", fix=fix)
+
+
+# --------------------------------------------------------------------------------------------------
+# What an upgrade of the kubelet would do to the node that is checked.
+
+
+GATES = (GATE_UNKNOWN, GATE_LOCKED, GATE_NEEDS)
+
+
+def upgrade_findings(
+    context: Context, pods: Sequence[PodSource], old: Version, new: Version
+) -> Iterator[Finding]:
+    """What changes between two releases; pods are only tried on a machine that was given."""
+    tried = [pod for pod in pods if pod.raw is not None] if context.known else []
+    raws = tuple(pod.raw for pod in tried if pod.raw is not None)
+    report = upgrade(context.configuration.raw, context.machine, context.files, raws, old, new)
+    way = f"{shown(old)} to {shown(new)}"
+    for told in report.findings:
+        if told.kind != FIELD_UNKNOWN:
+            yield _told(context, told, way)
+    stops = any(told.stops for told in report.findings)
+    for change in report.changes:
+        if change.kind == STOPPED:
+            if not stops:
+                message = f"{way}: {change.after}"
+                yield found("NW601", context.configuration.place(), message, stage="upgrade")
+        else:
+            yield _changed(context, tried, change, way)
+
+
+def _told(context: Context, told: UpgradeEffect, way: str) -> Finding:
+    place = context.configuration.place
+    message = f"{way}: {told.name} {told.text}"
+    if told.kind == STATE_FILE:
+        where = Place(context.paths.get(told.name, told.name), 1)
+        return found("NW603" if told.name != DEVICE_FILE else "NW602", where, message)
+    if told.kind == RESTART:
+        return found("NW605", place(), message)
+    if told.stops:
+        return found("NW601", place("featureGates", told.name), message, stage="upgrade")
+    if told.kind in (*GATES, GATE_DEFAULT):
+        return found("NW602", place("featureGates", told.name), message)
+    return found("NW602", place(told.name.split(".")[0].split("[")[0]), message)
+
+
+def _changed(context: Context, pods: Sequence[PodSource], change: ReleaseChange, way: str) -> Finding:
+    """A pod that fares otherwise, or a kubelet that does."""
+    why = "; ".join(reason.text for reason in change.reasons)
+    who = f"{change.pod}: " if change.pod else ""
+    message = f"{way}: {who}{change.kind}: {change.before} before, {change.after} after"
+    source = next((pod for pod in pods if pod.raw is not None and pod.raw.uid == change.uid), None)
+    place = source.place(source.spec) if source is not None else context.configuration.place()
+    code = "NW606" if change.minor else "NW604" if change.pod else "NW602"
+    return found(code, place, message, why=why)

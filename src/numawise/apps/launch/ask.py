@@ -21,8 +21,17 @@ from numawise.machine.nearest import near_nics
 from numawise.quantity import Quantity
 from numawise.render.words import bytes_text
 from numawise.request.model import CPU, GUARANTEED, MEMORY, ContainerRequest, PodRequest, Role
-from numawise.results.hold import Grant, Hold, MemoryPart
-from numawise.results.placement import Capacity, Nic, NoRoom, Placement, pool_cpus, pool_of
+from numawise.results.placement import (
+    Capacity,
+    Grant,
+    Hold,
+    MemoryPart,
+    Nic,
+    NoRoom,
+    Placement,
+    pool_cpus,
+    pool_of,
+)
 from numawise.rules.model import CpuOptions, Rules
 from numawise.sets import bits_of, format_ids, ids_of
 from numawise.values import dataclass, replace

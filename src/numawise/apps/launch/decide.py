@@ -18,8 +18,7 @@ from collections.abc import Sequence
 
 from numawise.apps.launch.request import JobRequest
 from numawise.errors import InputError
-from numawise.results.hold import Grant, Hold
-from numawise.results.placement import Capacity, NoRoom, Placement, pool_cpus, pool_of
+from numawise.results.placement import Capacity, Grant, Hold, NoRoom, Placement, pool_cpus, pool_of
 from numawise.rules.model import BEST_EFFORT, NONE
 from numawise.sets import format_ids, ids_of
 

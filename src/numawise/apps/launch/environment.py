@@ -26,7 +26,7 @@ from numawise.errors import HostError
 from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import cores_in, pci_by_address, short_address, whole_gpus
 from numawise.machine.nearest import gpus_of
-from numawise.results.hold import HOLD_VARIABLE
+from numawise.results.placement import HOLD_VARIABLE
 from numawise.sets import format_ids, ids_of
 from numawise.values import dataclass
 

@@ -30,8 +30,7 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.locality import threads_per_core
 from numawise.machine.nearest import near_nics
 from numawise.render.holds import placement_data
-from numawise.results.hold import Hold
-from numawise.results.placement import Capacity, Nic, NoRoom, Placement, pool_cpus, pool_of
+from numawise.results.placement import Capacity, Hold, Nic, NoRoom, Placement, pool_cpus, pool_of
 from numawise.results.plain import API_VERSION
 from numawise.sets import format_ids
 from numawise.values import dataclass, field, replace

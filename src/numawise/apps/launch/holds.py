@@ -28,8 +28,18 @@ from numawise.ledger.reap import dead, left_line
 from numawise.ledger.store import Ledger, LedgerChange
 from numawise.machine.hardware import Hardware
 from numawise.render.words import bytes_text
-from numawise.results.hold import PYTHON, RUN, Hold, Owner, Waiter
-from numawise.results.placement import Capacity, NoRoom, Placement, pool_cpus, pool_of
+from numawise.results.placement import (
+    PYTHON,
+    RUN,
+    Capacity,
+    Hold,
+    NoRoom,
+    Owner,
+    Placement,
+    Waiter,
+    pool_cpus,
+    pool_of,
+)
 from numawise.sets import format_ids
 from numawise.values import dataclass, replace
 

@@ -23,8 +23,7 @@ from numawise.apps.launch.run import Job, capacity_here, imagined, open_holdings
 from numawise.errors import NumawiseError
 from numawise.host import confine, mempolicy
 from numawise.host.settings import read_settings
-from numawise.results.hold import PYTHON
-from numawise.results.placement import Held, JobPlacement, NoRoom, Placement
+from numawise.results.placement import PYTHON, Held, JobPlacement, NoRoom, Placement
 from numawise.rules.model import BEST_EFFORT
 from numawise.sets import ids_of
 from numawise.values import replace

@@ -39,8 +39,7 @@ from numawise.host.settings import HostSettings
 from numawise.ledger.place import boot_id, find_ledger, machine_id, shared_group
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import Hardware
-from numawise.results.hold import RUN, Hold, Owner
-from numawise.results.placement import Capacity, NoRoom, Placement, Preview, Started
+from numawise.results.placement import RUN, Capacity, Hold, NoRoom, Owner, Placement, Preview, Started
 from numawise.values import dataclass, field, replace
 
 LOOK_AGAIN = 1.0

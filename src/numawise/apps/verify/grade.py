@@ -16,10 +16,17 @@ Rules kept here:
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from numawise.apps.verify.gpus import gpus_seen, graded_uses, judge_gpus
-from numawise.apps.verify.model import ENOUGH, Seen, job_finding
-from numawise.apps.verify.pages import weigh
-from numawise.apps.verify.threads import cpu_list, judge_bound, judge_granted, union
+from numawise.apps.verify.leaks import (
+    cpu_list,
+    gpus_seen,
+    graded_uses,
+    judge_bound,
+    judge_gpus,
+    judge_granted,
+    union,
+    weigh,
+)
+from numawise.apps.verify.sources import ENOUGH, Seen, job_finding
 from numawise.host.numamaps import ANONYMOUS, FILE, HUGE, OWN, SHARED
 from numawise.host.placed import Placed
 from numawise.machine.hardware import Hardware

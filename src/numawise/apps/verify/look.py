@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from numawise.apps.verify.grade import grade
-from numawise.apps.verify.model import Seen, Stranger, job_finding
-from numawise.apps.verify.sources import GLANCE, HERE, boot_time, busy_threads
-from numawise.apps.verify.threads import cpu_list
+from numawise.apps.verify.leaks import cpu_list
+from numawise.apps.verify.sources import GLANCE, HERE, Seen, Stranger, boot_time, busy_threads, job_finding
 from numawise.errors import InputError
 from numawise.host import processes
 from numawise.host.nvml import GpuUse, kfd_users, nvml_users, opened
@@ -36,7 +35,7 @@ from numawise.host.placed import (
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_of, short_address
 from numawise.results.finding import Severity
-from numawise.results.hold import HOLD_VARIABLE, Hold
+from numawise.results.placement import HOLD_VARIABLE, Hold
 from numawise.results.verification import CheckedJob, JobGrant, Verdict
 from numawise.sets import bits_of
 from numawise.values import dataclass, field, replace

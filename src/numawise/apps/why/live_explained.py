@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from numawise.apps.why.live import Live, raw_pod, raw_pods
 from numawise.apps.why.nodes import started_node
-from numawise.codec.bundle.names import ONCE, Names, key_of
+from numawise.codec.bundle.manifest import ONCE, Names, key_of
 from numawise.codec.bundle.state import renamed_state
 from numawise.codec.kubelet import effective
 from numawise.codec.kubelet.config import decode_kubelet_config

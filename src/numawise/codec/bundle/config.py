@@ -13,10 +13,9 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from numawise.codec.bundle.names import Names
+from numawise.codec.bundle.manifest import Names
 from numawise.codec.kubelet.fields import configuration_of
-from numawise.codec.kubelet.flag_names import known_flags
-from numawise.codec.kubelet.flags import Flag
+from numawise.codec.kubelet.flags import Flag, known_flags
 from numawise.machine.hardware import Gpu, Hardware, Matrix, PciDevice, Remark
 from numawise.rules.versions import NEWEST, OLDEST, Version
 from numawise.values import replace

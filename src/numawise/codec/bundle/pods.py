@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from numawise.codec.bundle.names import UUID, Names
+from numawise.codec.bundle.manifest import UUID, Names
 from numawise.codec.document import Document, Part
 from numawise.codec.workload import NATIVE
 from numawise.errors import InputError

@@ -1,28 +1,74 @@
-"""The kubelet's command line: flags out of what people have, and what they set in the configuration.
+"""The kubelet's command-line flags: names, kinds, the field of the configuration that each sets, releases.
 
-Rules kept here:
+The table is ``data/flags.txt``.  Kinds:
 
-1. Flags are found in a command line as it is typed or as ``ps`` and ``/proc/PID/cmdline`` show it, in a
-   file of environment variables, and in a systemd unit; each keeps its line.  References to variables are
-   passed over.
-2. A name may be written with underscores.  A flag that takes no value has it after ``=`` only; any other
-   takes the next word.  Words that belong to no flag stop the kubelet.
-3. The first time a flag with a map or a list is set, what the file says is dropped; after that it adds.
-   Feature gates of the file stay where no flag names them.
-4. The first flag that is unknown or cannot be read stops the kubelet; here all of them are reported.
+``text`` · ``truth`` (needs no value) · ``int32`` · ``int64`` · ``duration`` · ``list`` (a,b) ·
+``pairs`` (k=v,k=v) · ``pair`` (one k=v each time) · ``angles`` (k<v) · ``gates`` (k=true) ·
+``memory`` (0:memory=1Gi) · ``other`` (a value that is taken as it is).
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 
-from numawise.codec.kubelet.flag_names import FlagKind, known_flags
+from numawise.datafile import data_lines
 from numawise.quantity import Quantity
 from numawise.request.model import HUGEPAGES, MEMORY
 from numawise.rules.eviction import Duration
 from numawise.rules.versions import NEWEST, OLDEST, REFERENCE, Version
 from numawise.strconv import parse_bool, parse_int, quote
 from numawise.values import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class FlagKind:
+    """A flag as one release knows it."""
+
+    name: str
+    kind: str
+    field: tuple[str, ...]
+    """The field it sets, step by step; none: it is not part of the configuration."""
+
+
+@cache
+def known_flags(version: Version) -> dict[str, FlagKind]:
+    """The flags of a release, by name."""
+    return {flag.name: flag for flag, since, until in _rows() if since <= version <= until}
+
+
+def flag_span(name: str) -> tuple[Version, Version] | None:
+    """The first and the last release that has a flag; None when no known one has."""
+    spans = [(since, until) for flag, since, until in _rows() if flag.name == name]
+    if not spans:
+        return None
+    return min(since for since, _ in spans), min(NEWEST, max(until for _, until in spans))
+
+
+@cache
+def _rows() -> tuple[tuple[FlagKind, Version, Version], ...]:
+    rows = []
+    for line in data_lines(__file__, "flags.txt"):
+        name, kind, field, *span = line.split()
+        since, until = (*map(int, span), *(OLDEST[1], NEWEST[1])[len(span) :])
+        steps = () if field == "-" else tuple(field.split("."))
+        rows.append((FlagKind(name, kind, steps), (1, since), (1, until)))
+    return tuple(rows)
+
+
+# --------------------------------------------------------------------------------------------------
+# The kubelet's command line: flags out of what people have, and what they set in the configuration.
+#
+# Rules kept here:
+#
+# 1. Flags are found in a command line as it is typed or as ``ps`` and ``/proc/PID/cmdline`` show it, in a
+#    file of environment variables, and in a systemd unit; each keeps its line.  References to variables are
+#    passed over.
+# 2. A name may be written with underscores.  A flag that takes no value has it after ``=`` only; any other
+#    takes the next word.  Words that belong to no flag stop the kubelet.
+# 3. The first time a flag with a map or a list is set, what the file says is dropped; after that it adds.
+#    Feature gates of the file stay where no flag names them.
+# 4. The first flag that is unknown or cannot be read stops the kubelet; here all of them are reported.
+
 
 FAILED = "failed to parse kubelet flag: "
 ASSIGNED = re.compile(r"[A-Z_][A-Z0-9_]*=")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from numawise.codec.pod import pod_from
-from numawise.explain.adjustable import dials_of, marks_of
 from numawise.explain.case import ExplainCase, admitted, case_of, with_pod
 from numawise.explain.change import with_amounts
 from numawise.explain.explain import explain
 from numawise.explain.node_changes import Elsewhere
+from numawise.explain.search import dials_of, marks_of
 from numawise.results.explanation import Explanation, Suggestion, suggestion_data
 from tests.unit.apps.why.asking import GI, SMALL, SMT, case, kinds, node, of_kind, raw, why
 from tests.unit.build import even, machine

@@ -19,7 +19,7 @@ from numawise.errors import HostError
 from numawise.host import processes
 from numawise.host.containers import Container, Engine, Silent, change_cpus, keeps_hold, labelled
 from numawise.host.placed import in_container, read_groups
-from numawise.results.hold import Hold
+from numawise.results.placement import Hold
 from numawise.values import replace
 
 OPTIONS, ASKED_BY, VERB, FIRST = "engine-options", "engine-user", "verb", "first-process"

@@ -34,8 +34,7 @@ from numawise.host.processes import allowed_of
 from numawise.host.settings import HostSettings
 from numawise.machine.hardware import Hardware
 from numawise.quantity import parse_size
-from numawise.results.hold import CONTAINER, Hold
-from numawise.results.placement import Capacity, NoRoom, Placement, pool_cpus, pool_of
+from numawise.results.placement import CONTAINER, Capacity, Hold, NoRoom, Placement, pool_cpus, pool_of
 from numawise.sets import format_ids
 from numawise.values import dataclass, field, replace
 
