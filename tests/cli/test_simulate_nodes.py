@@ -213,7 +213,7 @@ def shown_until(descriptor: int, word: bytes) -> bytes:
 def test_a_bar_and_what_is_known_when_interrupted(tmp_path: Path, output: str) -> None:
     started, terminal = long_run(tmp_path, 100_000, "-o", output)
     try:
-        assert b"/100000" in shown_until(terminal, b"/s")
+        assert b"/100,000" in shown_until(terminal, b"/s")
         started.send_signal(signal.SIGINT)
         out = started.communicate(timeout=PATIENCE)[0]
     finally:

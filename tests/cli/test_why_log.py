@@ -156,6 +156,6 @@ def test_a_bar_on_a_terminal_alone(tmp_path: Path) -> None:
     drawn = os.read(main, 65536).decode()
     os.close(main)
     assert "reading" in drawn
-    assert "50/100 bytes" in drawn
+    assert "50 bytes/100 bytes" in drawn
     silent = program("why", "--log", INCIDENT)
     assert silent.err == ""

@@ -20,8 +20,7 @@ from typing import IO
 from urllib.parse import quote
 
 from numawise.errors import InputError, meant
-from numawise.render.picture.text import columns
-from numawise.render.words import clean, counted, wrap
+from numawise.render.words import clean, columns, counted, wrap
 from numawise.results.finding import Code, Finding, Severity, codes
 from numawise.results.plain import Data
 

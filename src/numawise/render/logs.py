@@ -1,16 +1,15 @@
 """What a kubelet's log says, for the terminal; and how far the reading is."""
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import IO
 
-from numawise.render.picture.text import columns, plain
+from numawise.render.picture.text import plain
+from numawise.render.progress import progress_bar
 from numawise.render.why import BOLD, DIM, NARROWEST, why_text
-from numawise.render.words import clean, counted, wrap
+from numawise.render.words import bytes_text, clean, columns, counted, wrap
 from numawise.results.log import ExplainedAdmission, Kubelet, LogReport, stamp_text
 
-SOON = 0.5
 """Seconds after which a bar appears."""
 MOST_SHOWN = 20
 """Findings in full; of the rest only the number is shown."""
@@ -115,43 +114,5 @@ def _kubelet(one: Kubelet) -> str:
 @contextmanager
 def reading(file: IO[str], total: int | None, *, shown: bool) -> Iterator[Callable[[int], None]]:
     """A bar with rate and time left while a long log is read; nothing when it is not ``shown``."""
-    if not shown:
-        yield lambda _: None
-        return
-    with ExitStack() as stack:
-        begin = time.monotonic() + SOON
-        bar: list[Callable[[int], None]] = []
-
-        def done(size: int) -> None:
-            if not bar and time.monotonic() >= begin:
-                bar.append(_bar(file, total, stack))
-            for one in bar:
-                one(size)
-
+    with progress_bar(file, "reading", total, shown=shown, amount=lambda size: bytes_text(int(size))) as done:
         yield done
-
-
-def _bar(file: IO[str], total: int | None, stack: ExitStack) -> Callable[[int], None]:
-    from rich.console import Console  # noqa: PLC0415 - costs time, and only a long log needs it
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    progress = stack.enter_context(
-        Progress(
-            TextColumn("reading"),
-            BarColumn(),
-            DownloadColumn(binary_units=True),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=Console(file=file),
-            transient=True,
-        )
-    )
-    task = progress.add_task("reading", total=total)
-    return lambda size: progress.update(task, completed=size)

@@ -1,28 +1,39 @@
-"""A bar for long work: how much is done, how fast, how long it will take."""
+"""A bar for long work: how much is done, how fast, and how long it will take."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
-SOON, STEP = 1.0, 0.1
-"""Seconds after which a bar appears, and between two looks at it."""
+from numawise.render.table import terminal_width
 
-Tell = Callable[[int], None]
+SOON, STEP = 1.0, 0.1
+"""Seconds after which a bar appears, and between two drawings of it."""
+LONGEST = 40
+CLEAR = "\r\x1b[2K"
+
+Done = Callable[[int], None]
 
 
 @contextmanager
 def progress_bar(
-    file: IO[str], word: str, total: int | None, *, shown: bool = True, after: float = SOON
-) -> Iterator[Tell]:
+    file: IO[str],
+    word: str,
+    total: int | None,
+    *,
+    shown: bool = True,
+    after: float = SOON,
+    amount: Callable[[float], str] = "{:,.0f}".format,
+) -> Iterator[Done]:
     """A bar that appears when the work takes longer than a moment, on a terminal alone, and leaves no trace.
 
-    The caller says how many are done; ``total``: of how many, None when that is not known.
+    The caller says how much is done; ``total``: of how much, None when that is not known; ``amount``: how
+    amounts are written.
     """
     if not shown or not file.isatty():
         yield lambda _: None
         return
-    bar = _Bar(file, word, total, time.monotonic() + after)
+    bar = _Bar(file, word, total, time.monotonic() + after, amount)
     try:
         yield bar.done
     finally:
@@ -30,47 +41,36 @@ def progress_bar(
 
 
 class _Bar:
-    def __init__(self, file: IO[str], word: str, total: int | None, begin: float) -> None:
-        self.file, self.word, self.total, self.next = file, word, total, begin
+    def __init__(
+        self, file: IO[str], word: str, total: int | None, begin: float, amount: Callable[[float], str]
+    ) -> None:
+        self.file, self.word, self.total, self.next, self.amount = file, word, total, begin, amount
         self.start = time.monotonic()
-        self.progress: object = None
+        self.drawn = False
 
     def done(self, count: int) -> None:
-        """Show that so many are done."""
+        """Show how much is done."""
         now = time.monotonic()
         if now < self.next:
             return
         self.next = now + STEP
-        from rich.console import Console  # noqa: PLC0415 - costs time, and only long work needs it
-        from rich.progress import (  # noqa: PLC0415
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        if not isinstance(self.progress, Progress):
-            self.progress = Progress(
-                TextColumn(self.word),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[rate]}"),
-                TimeRemainingColumn(),
-                console=Console(file=self.file),
-                transient=True,
-                auto_refresh=False,
-            )
-            self.progress.start()
-            self.progress.add_task(self.word, total=self.total, rate="")
         rate = count / max(now - self.start, 1e-9)
-        self.progress.update(self.progress.task_ids[0], completed=count, rate=f"{rate:,.0f}/s", refresh=True)
+        words = f"{self.amount(count)}  {self.amount(rate)}/s"
+        bar = ""
+        if self.total:
+            left = int(max(self.total - count, 0) / rate) if rate else 0
+            words = f"{self.amount(count)}/{self.amount(self.total)}  {self.amount(rate)}/s"
+            words += f"  {left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"
+            room = min(LONGEST, terminal_width(self.file) - len(self.word) - len(words) - 5)
+            full = max(0, room) * min(count, self.total) // self.total
+            drawn, open_ = "━╌" if "utf" in (getattr(self.file, "encoding", "") or "utf").lower() else "#-"
+            bar = f"{drawn * full}{open_ * (room - full)}  " if room > 0 else ""
+        self.file.write(f"{CLEAR}{self.word}  {bar}{words}")
+        self.file.flush()
+        self.drawn = True
 
     def close(self) -> None:
         """Remove the bar."""
-        if self.progress is None:
-            return
-        from rich.progress import Progress  # noqa: PLC0415
-
-        if isinstance(self.progress, Progress):
-            self.progress.stop()
+        if self.drawn:
+            self.file.write(CLEAR)
+            self.file.flush()

@@ -1,65 +1,96 @@
-"""Tables on a terminal; plain aligned text where there is none."""
+"""Tables for people: aligned columns, colours and wrapped cells on a terminal, plain aligned text elsewhere.
 
+Rules kept here:
+
+1. In a pipe or a file nothing wraps and nothing is coloured, unless colours are asked for.
+2. On a terminal a table that is too wide gives way in its widest columns.  Cells break at blanks and behind
+   commas; a word breaks only where it alone is wider than its column.
+3. Widths are what a terminal draws, not the number of characters.
+"""
+
+import os
 from collections.abc import Iterator, Sequence
 from typing import IO
 
-GREEN, RED, YELLOW, DIM = "green", "red", "yellow", "dim"
-UNBOUNDED = 4096
+from numawise.render.words import columns as columns_of
+from numawise.render.words import pieces, wrap
+
+GREEN, RED, YELLOW, DIM, BOLD = "green", "red", "yellow", "dim", "bold"
+CODES = {BOLD: "1", DIM: "2", RED: "31", GREEN: "32", YELLOW: "33"}
+GAP = 2
+USUAL_WIDTH = 80
 
 Rows = Sequence[Sequence[tuple[str, str] | str]]
 
 
-def table(
-    columns: Sequence[str],
-    rows: Rows,
-    file: IO[str],
-    *,
-    color: bool | None = None,
-) -> None:
-    """Write a table; a cell may carry a style.  Cells wrap at a terminal's width, never in a pipe."""
-    if not file.isatty() and not color and _plain(rows):
-        file.writelines(_aligned(columns, rows))
-        return
-    from rich.console import Console  # noqa: PLC0415 - costs time, and only drawing needs it
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
+def table(columns: Sequence[str], rows: Rows, file: IO[str], *, color: bool | None = None) -> None:
+    """Write a table; a cell may carry a style."""
     terminal = file.isatty()
-    console = Console(
-        file=file,
-        highlight=False,
-        width=None if terminal else UNBOUNDED,
-        no_color=None if color is None else not color,
-        force_terminal=True if color else None,
-        soft_wrap=not terminal,
-    )
-    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in columns:
-        drawn.add_column(name, overflow="fold", no_wrap=not terminal)
-    for row in rows:
-        drawn.add_row(
-            *(Text(cell) if isinstance(cell, str) else Text(cell[0], style=cell[1]) for cell in row)
+    colored = color if color is not None else terminal and colors_wanted()
+    cells = [[_cell(cell) for cell in row] for row in [[(name, BOLD) for name in columns], *rows]]
+    widths = [
+        max((columns_of(line) for cell, _ in column for line in cell), default=0)
+        for column in zip(*cells, strict=True)
+    ]
+    if terminal:
+        widths = _narrowed(widths, cells, terminal_width(file))
+    for row in cells:
+        file.writelines(_lines(row, widths, wrapped=terminal, colored=bool(colored)))
+
+
+def colors_wanted() -> bool:
+    """Whether a terminal is to be coloured when nobody says otherwise."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+def terminal_width(file: IO[str]) -> int:
+    """How many columns a terminal has."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(file.fileno()).columns or USUAL_WIDTH
+    except (OSError, ValueError):
+        return USUAL_WIDTH
+
+
+def _cell(cell: tuple[str, str] | str) -> tuple[list[str], str]:
+    text, style = (cell, "") if isinstance(cell, str) else cell
+    return text.split("\n"), style
+
+
+def _narrowed(widths: list[int], cells: Sequence[Sequence[tuple[list[str], str]]], width: int) -> list[int]:
+    """Widths that fit a terminal (rule 2)."""
+    room = width - GAP * (len(widths) - 1)
+    least = [
+        max(
+            (columns_of(piece.rstrip()) for lines, _ in column for line in lines for piece in pieces(line)),
+            default=0,
         )
-    if terminal or color:
-        console.print(drawn)
-        return
-    with console.capture() as captured:
-        console.print(drawn)
-    file.writelines(line.rstrip() + "\n" for line in captured.get().splitlines())
+        for column in zip(*cells, strict=True)
+    ]
+    for floor in (least, [1] * len(widths)):
+        while sum(widths) > room:
+            open_to = [at for at, size in enumerate(widths) if size > floor[at]]
+            if not open_to:
+                break
+            widths[max(open_to, key=widths.__getitem__)] -= 1
+    return widths
 
 
-def _plain(rows: Rows) -> bool:
-    """Whether every cell is one line of characters that take a column each."""
-    return all(text.isascii() and text.isprintable() for row in rows for text in map(_text, row))
-
-
-def _aligned(columns: Sequence[str], rows: Rows) -> Iterator[str]:
-    """The same table without any drawing, many times as fast."""
-    texts = [tuple(columns), *(tuple(map(_text, row)) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    for row in texts:
-        yield "  ".join(map(str.ljust, row, widths)).rstrip() + "\n"
-
-
-def _text(cell: tuple[str, str] | str) -> str:
-    return cell if isinstance(cell, str) else cell[0]
+def _lines(
+    row: Sequence[tuple[list[str], str]], widths: Sequence[int], *, wrapped: bool, colored: bool
+) -> Iterator[str]:
+    columns = [
+        [part for line in lines for part in (wrap(line, width, columns_of) if wrapped else (line,))]
+        for (lines, _), width in zip(row, widths, strict=True)
+    ]
+    for number in range(max(map(len, columns), default=0)):
+        parts = []
+        for (_, style), texts, width in zip(row, columns, widths, strict=True):
+            text = texts[number] if number < len(texts) else ""
+            blanks = " " * (width - columns_of(text))
+            parts.append(
+                (f"\x1b[{CODES[style]}m{text}\x1b[0m" if colored and style and text else text) + blanks
+            )
+        yield (" " * GAP).join(parts).rstrip() + "\n"

@@ -9,8 +9,8 @@ Rules kept here:
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from numawise.render.picture.text import columns, plain
-from numawise.render.words import bytes_text, clean, wrap
+from numawise.render.picture.text import plain
+from numawise.render.words import bytes_text, clean, columns, wrap
 from numawise.results.explanation import (
     ADMITTED,
     BYTES,

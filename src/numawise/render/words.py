@@ -71,11 +71,20 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text).strip()
 
 
+def columns(text: str) -> int:
+    """Columns that a text takes on a terminal: wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width  # noqa: PLC0415 - few texts need it
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
 def wrap(text: str, room: int, measure: Callable[[str], int]) -> list[str]:
     """Break a line at blanks and after commas so that each part fits; words longer than that anywhere."""
     parts: list[str] = []
     now = ""
-    for piece in _pieces(text):
+    for piece in pieces(text):
         if measure((now + piece).rstrip()) <= room:
             now += piece
             continue
@@ -91,7 +100,8 @@ def wrap(text: str, room: int, measure: Callable[[str], int]) -> list[str]:
     return parts
 
 
-def _pieces(text: str) -> Iterator[str]:
+def pieces(text: str) -> Iterator[str]:
+    """What a line may be broken into."""
     start = 0
     for i, c in enumerate(text):
         if c in " ,":

@@ -10,7 +10,8 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.synthetic import synthetic
 from numawise.render.picture.arrange import arrange
 from numawise.render.picture.layout import picture
-from numawise.render.picture.text import _metrics, columns, text
+from numawise.render.picture.text import _metrics, text
+from numawise.render.words import columns
 from tests.machines.pictures import drawn
 from tests.unit.render.geometry import MACHINES, faults
 

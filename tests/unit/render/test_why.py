@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from numawise.explain.explain import explain
-from numawise.render.picture.text import columns
 from numawise.render.why import why_text
+from numawise.render.words import columns
 from numawise.results.explanation import Explanation
 from tests.unit.apps.why.asking import FOUR, SMALL, case, why
 from tests.unit.build import even, machine

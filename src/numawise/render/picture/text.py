@@ -7,7 +7,6 @@ Rules kept here:
 3. Colour only where the caller says so; what it shows is also there as a word.
 """
 
-import unicodedata
 from collections.abc import Mapping
 
 from numawise.render.picture.arrange import BORDER, RUNNING, Frame, Label, Metrics, PlacedBox, arrange
@@ -28,6 +27,7 @@ from numawise.render.picture.layout import (
     Picture,
 )
 from numawise.render.picture.tables import link_shade
+from numawise.render.words import columns
 
 NARROWEST = 40
 BOLD, DIM, GREEN, CYAN, YELLOW, MAGENTA, RED = "1", "2", "32", "36", "33", "35", "31"
@@ -70,15 +70,6 @@ def plain(shown: str) -> str:
     for mark, likeness in PLAIN.items():
         shown = shown.replace(mark, likeness)
     return shown.encode("ascii", "replace").decode("ascii")
-
-
-def columns(shown: str) -> int:
-    """Columns that a text takes on a terminal."""
-    if shown.isascii():
-        return len(shown)
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in shown
-    )
 
 
 def _metrics(picture: Picture) -> Metrics:
