@@ -12,7 +12,7 @@ Verdict = Literal["admitted", "rejected", "crashed"]
 # --- decisions ------------------------------------------------------------------------------
 
 
-class Hint(TypedDict):
+class HintForm(TypedDict):
     """NUMA nodes that a resource, or all of them, can be served from."""
 
     numa: list[int] | None
@@ -20,13 +20,13 @@ class Hint(TypedDict):
     preferred: bool
 
 
-class Outcome(Hint):
+class OutcomeForm(HintForm):
     """The hint that a merge came to."""
 
     admit: bool
 
 
-class ManyHints(TypedDict):
+class ManyHintsForm(TypedDict):
     """A list of hints that is too long to be shown."""
 
     count: NotRequired[int]
@@ -37,7 +37,7 @@ class ManyHints(TypedDict):
     narrowest: NotRequired[int]
 
 
-class Candidate(TypedDict):
+class CandidateForm(TypedDict):
     """One hint that a merge compared."""
 
     numa: list[int]
@@ -47,20 +47,20 @@ class Candidate(TypedDict):
     resources: NotRequired[list[str]]
 
 
-class Round(TypedDict):
+class RoundForm(TypedDict):
     """One merge of hints."""
 
     pod: NotRequired[bool]
     """For the pod as a whole."""
     container: NotRequired[str]
-    hints: dict[str, dict[str, list[tuple[list[int], bool]] | ManyHints | None] | None]
+    hints: dict[str, dict[str, list[tuple[list[int], bool]] | ManyHintsForm | None] | None]
     """Manager → resource → hints; None: any NUMA node will do."""
-    merged: Outcome | None
+    merged: OutcomeForm | None
     decided_by: NotRequired[list[str]]
-    candidates: NotRequired[list[Candidate]]
+    candidates: NotRequired[list[CandidateForm]]
 
 
-class Block(TypedDict):
+class BlockForm(TypedDict):
     """A block of memory."""
 
     numa: str
@@ -68,27 +68,27 @@ class Block(TypedDict):
     size: int
 
 
-class Memory(TypedDict):
+class MemoryForm(TypedDict):
     """Memory that a container received."""
 
     numa: str
-    blocks: list[Block]
+    blocks: list[BlockForm]
 
 
-class Container(TypedDict):
+class ContainerForm(TypedDict):
     """What one container received; of a refused pod, the affinity that was judged."""
 
     name: str
     verdict: Verdict
     cpus: NotRequired[str]
     exclusive: NotRequired[bool]
-    memory: NotRequired[Memory]
+    memory: NotRequired[MemoryForm]
     devices: NotRequired[dict[str, list[str]]]
-    affinity: Hint | None
+    affinity: HintForm | None
     start_error: NotRequired[str]
 
 
-class Failed(TypedDict):
+class FailedForm(TypedDict):
     """The allocation that failed."""
 
     container: str
@@ -96,14 +96,14 @@ class Failed(TypedDict):
     error: str
 
 
-class Defect(TypedDict):
+class DefectForm(TypedDict):
     """A known defect of the kubelet, or a choice left to chance."""
 
     code: str
     text: str
 
 
-class SimulatedPod(TypedDict):
+class SimulatedPodForm(TypedDict):
     """What became of one pod."""
 
     name: str
@@ -113,24 +113,24 @@ class SimulatedPod(TypedDict):
     verdict: Verdict
     reason: NotRequired[str]
     message: NotRequired[str]
-    containers: list[Container]
-    failed: NotRequired[Failed]
-    rounds: list[Round]
-    findings: list[Defect]
+    containers: list[ContainerForm]
+    failed: NotRequired[FailedForm]
+    rounds: list[RoundForm]
+    findings: list[DefectForm]
     step: NotRequired[int]
 
 
 # --- simulate -------------------------------------------------------------------------------
 
 
-class NumaCount(TypedDict):
+class NumaCountForm(TypedDict):
     """Copies of a pod on the same NUMA nodes."""
 
     numa: list[int]
     count: int
 
 
-class Stopped(TypedDict):
+class StoppedForm(TypedDict):
     """Why no more copies fit."""
 
     by: str
@@ -139,38 +139,38 @@ class Stopped(TypedDict):
     why: str | None
 
 
-class Copy(TypedDict):
+class CopyForm(TypedDict):
     """One copy of the pod that filled the node."""
 
     name: str
     containers: list[dict[str, Any]]
 
 
-class Filled(TypedDict):
+class FilledForm(TypedDict):
     """How many more copies of a pod fit, and where."""
 
     pod: str
     count: int
-    places: list[NumaCount]
-    stopped: Stopped
-    copies: list[Copy]
+    places: list[NumaCountForm]
+    stopped: StoppedForm
+    copies: list[CopyForm]
 
 
-class StepPod(TypedDict):
+class StepPodForm(TypedDict):
     """A pod that a step named."""
 
     pod: str
     done: bool
 
 
-class Refusal(TypedDict):
+class RefusalForm(TypedDict):
     """The kubelet did not start."""
 
     stage: str
     message: str
 
 
-class Pushed(TypedDict):
+class PushedForm(TypedDict):
     """CPUs that were pushed to a running container."""
 
     pod: str
@@ -178,53 +178,53 @@ class Pushed(TypedDict):
     cpus: str
 
 
-class StartedPod(TypedDict):
+class StartedPodForm(TypedDict):
     """A pod whose containers started."""
 
     uid: str
     containers: list[dict[str, Any]]
 
 
-class Step(TypedDict):
+class StepForm(TypedDict):
     """One step of a scenario."""
 
     step: int
     at: str | float | None
     op: str
-    pods: NotRequired[list[str] | list[StepPod]]
+    pods: NotRequired[list[str] | list[StepPodForm]]
     config: NotRequired[str | None]
-    error: NotRequired[Refusal | None]
-    readmitted: NotRequired[list[SimulatedPod]]
-    started: NotRequired[list[StartedPod]]
+    error: NotRequired[RefusalForm | None]
+    readmitted: NotRequired[list[SimulatedPodForm]]
+    started: NotRequired[list[StartedPodForm]]
     resource: NotRequired[str]
     changes: NotRequired[dict[str, str | list[str]]]
-    pushed: NotRequired[list[Pushed]]
+    pushed: NotRequired[list[PushedForm]]
     count: NotRequired[int]
 
 
-class Simulation(TypedDict):
+class SimulationForm(TypedDict):
     """What a kubelet does with pods (``simulate``)."""
 
     kubernetes: str
     admitted: int
     rejected: int
-    pods: list[SimulatedPod]
+    pods: list[SimulatedPodForm]
     lost: NotRequired[int]
-    steps: NotRequired[list[Step]]
-    filled: NotRequired[list[Filled]]
+    steps: NotRequired[list[StepForm]]
+    filled: NotRequired[list[FilledForm]]
     interrupted: NotRequired[bool]
 
 
-class PodPair(TypedDict):
+class PodPairForm(TypedDict):
     """One pod under two configurations."""
 
     name: str
     uid: str
     differs: bool
-    outcomes: list[SimulatedPod | None]
+    outcomes: list[SimulatedPodForm | None]
 
 
-class ConfigComparison(TypedDict):
+class ConfigComparisonForm(TypedDict):
     """The same pods under two configurations (``simulate --compare``)."""
 
     kubernetes: str
@@ -233,19 +233,19 @@ class ConfigComparison(TypedDict):
     rejected: list[int]
     lost: list[int]
     differing: int
-    pods: list[PodPair]
-    filled: NotRequired[list[list[Filled]]]
+    pods: list[PodPairForm]
+    filled: NotRequired[list[list[FilledForm]]]
     interrupted: NotRequired[bool]
 
 
-class NodeResource(TypedDict):
+class NodeResourceForm(TypedDict):
     """What one node has of one resource."""
 
     allocatable: int | float
     requested: int | float
 
 
-class FleetNode(TypedDict):
+class FleetNodeForm(TypedDict):
     """One node."""
 
     name: str
@@ -253,17 +253,17 @@ class FleetNode(TypedDict):
     pods: int
     rejected: int
     exclusive_cpus: int
-    resources: dict[str, NodeResource]
+    resources: dict[str, NodeResourceForm]
 
 
-class Reason(TypedDict):
+class ReasonForm(TypedDict):
     """Why nodes did not take a pod."""
 
     reason: str
     nodes: int
 
 
-class FleetPod(TypedDict):
+class FleetPodForm(TypedDict):
     """Where one pod went."""
 
     name: str
@@ -273,30 +273,30 @@ class FleetPod(TypedDict):
     verdict: str
     node: str | None
     containers: NotRequired[list[dict[str, Any]]]
-    reasons: NotRequired[list[Reason]]
+    reasons: NotRequired[list[ReasonForm]]
     why: NotRequired[str]
 
 
-class FleetSimulation(TypedDict):
+class FleetSimulationForm(TypedDict):
     """Pods on many nodes (``simulate --nodes``)."""
 
     choice: str
     placed: int
     rejected: int
     nowhere: int
-    nodes: list[FleetNode]
-    pods: list[FleetPod]
+    nodes: list[FleetNodeForm]
+    pods: list[FleetPodForm]
     interrupted: NotRequired[bool]
 
 
-class Cause(TypedDict):
+class CauseForm(TypedDict):
     """A difference between two releases that explains a change."""
 
     name: str
     text: str
 
 
-class Change(TypedDict):
+class ChangeForm(TypedDict):
     """Something that fares otherwise in the other release."""
 
     kind: str
@@ -305,30 +305,30 @@ class Change(TypedDict):
     uid: NotRequired[str]
     before: str
     after: str
-    reasons: list[Cause]
+    reasons: list[CauseForm]
 
 
-class Comparison(TypedDict):
+class ComparisonForm(TypedDict):
     """The same pods in two releases (``simulate --compare-kube``)."""
 
     from_: str
     to: str
     remarks: list[str]
     pods: int
-    changes: list[Change]
+    changes: list[ChangeForm]
 
 
 # --- plan -----------------------------------------------------------------------------------
 
 
-class MachineName(TypedDict):
+class MachineNameForm(TypedDict):
     """The machine a plan is for."""
 
     name: str | None
     summary: str
 
 
-class NumaCapacity(TypedDict):
+class NumaCapacityForm(TypedDict):
     """What one NUMA node has for pods."""
 
     numa: int
@@ -337,27 +337,27 @@ class NumaCapacity(TypedDict):
     devices: dict[str, int]
 
 
-class KubeletPlan(TypedDict):
+class KubeletPlanForm(TypedDict):
     """A kubelet configuration and its reasons (``plan kubelet``)."""
 
-    machine: MachineName
+    machine: MachineNameForm
     goal: str
     kubernetes: str
     configuration: dict[str, Any]
     reasons: dict[str, str]
-    rooms: list[NumaCapacity]
+    rooms: list[NumaCapacityForm]
     trial: str
     remarks: list[str]
 
 
-class FieldChange(TypedDict):
+class FieldChangeForm(TypedDict):
     """A field before and after; None: not set."""
 
     old: Any
     new: Any
 
 
-class StateFileStep(TypedDict):
+class StateFileStepForm(TypedDict):
     """What becomes of one state file."""
 
     file: str
@@ -365,7 +365,7 @@ class StateFileStep(TypedDict):
     why: str
 
 
-class PlanStep(TypedDict):
+class PlanStepForm(TypedDict):
     """One step."""
 
     title: str
@@ -373,7 +373,7 @@ class PlanStep(TypedDict):
     why: str | None
 
 
-class SwitchedPod(TypedDict):
+class SwitchedPodForm(TypedDict):
     """What becomes of one pod."""
 
     name: str
@@ -382,28 +382,28 @@ class SwitchedPod(TypedDict):
     why: str | None
 
 
-class SwitchPlan(TypedDict):
+class SwitchPlanForm(TypedDict):
     """The way to another configuration (``plan switch``)."""
 
     kubernetes: str
     node: str | None
     refusal: str | None
-    changes: dict[str, FieldChange]
-    stateFiles: list[StateFileStep]
+    changes: dict[str, FieldChangeForm]
+    stateFiles: list[StateFileStepForm]
     drain: str | None
-    steps: list[PlanStep]
-    pods: list[SwitchedPod]
+    steps: list[PlanStepForm]
+    pods: list[SwitchedPodForm]
     remarks: list[str]
 
 
-class ManifestChange(TypedDict):
+class ManifestChangeForm(TypedDict):
     """One thing that was changed in a manifest."""
 
     where: str
     text: str
 
 
-class PlannedContainer(TypedDict):
+class PlannedContainerForm(TypedDict):
     """What a container received when the pod was tried."""
 
     name: str
@@ -413,7 +413,7 @@ class PlannedContainer(TypedDict):
     numa: str
 
 
-class Proof(TypedDict):
+class ProofForm(TypedDict):
     """What came of the pod that was tried."""
 
     admitted: bool
@@ -422,22 +422,22 @@ class Proof(TypedDict):
     fits: int
     crosses: str | None
     instead: list[str]
-    containers: list[PlannedContainer]
+    containers: list[PlannedContainerForm]
 
 
-class PlannedPod(TypedDict):
+class PlannedPodForm(TypedDict):
     """One object that makes pods."""
 
     name: str
     kind: str
-    changes: list[ManifestChange]
-    proof: Proof | None
+    changes: list[ManifestChangeForm]
+    proof: ProofForm | None
     remarks: list[str]
 
 
-class PodPlan(TypedDict):
+class PodPlanForm(TypedDict):
     """Pods that will be aligned (``plan pod``)."""
 
     aligned: bool
-    pods: list[PlannedPod]
+    pods: list[PlannedPodForm]
     manifests: list[dict[str, Any]]

@@ -3,7 +3,7 @@
 from typing import TypedDict
 
 
-class PlacedGpu(TypedDict):
+class PlacedGpuForm(TypedDict):
     """A GPU."""
 
     name: str
@@ -11,29 +11,29 @@ class PlacedGpu(TypedDict):
     address: str | None
 
 
-class PlacedNic(TypedDict):
+class PlacedNicForm(TypedDict):
     """A network card."""
 
     name: str
     rdma: str | None
 
 
-class Grant(TypedDict):
+class GrantForm(TypedDict):
     """CPUs, memory and devices for one job."""
 
     cpus: str
     exclusive: bool
     mems: str
     memory: int | None
-    gpus: list[PlacedGpu]
-    nics: list[PlacedNic]
+    gpus: list[PlacedGpuForm]
+    nics: list[PlacedNicForm]
     devices: dict[str, list[str]]
     policy: str
     aligned: bool
     remarks: list[str]
 
 
-class Placement(Grant):
+class PlacementForm(GrantForm):
     """What a launcher would do (``run --dry-run``)."""
 
     mode: str | None
@@ -42,13 +42,13 @@ class Placement(Grant):
     command: list[str]
 
 
-class ContainerCommand(Grant):
+class ContainerCommandForm(GrantForm):
     """The command that starts a container (``docker --print``)."""
 
     command: list[str]
 
 
-class FlagText(TypedDict):
+class FlagTextForm(TypedDict):
     """A placement in one form."""
 
     text: str
@@ -56,22 +56,22 @@ class FlagText(TypedDict):
     remarks: list[str]
 
 
-class Flags(TypedDict):
+class FlagsForm(TypedDict):
     """A placement in many forms (``flags``)."""
 
-    placement: Grant
+    placement: GrantForm
     environment: dict[str, str]
-    formats: dict[str, FlagText]
+    formats: dict[str, FlagTextForm]
 
 
-class HeldMemory(TypedDict):
+class HeldMemoryForm(TypedDict):
     """Memory that a hold has."""
 
     numa: str
     bytes: int
 
 
-class Hold(TypedDict):
+class HoldForm(TypedDict):
     """One hold."""
 
     id: str
@@ -85,7 +85,7 @@ class Hold(TypedDict):
     exclusive: bool
     cpuLimit: float | None
     mems: str
-    memory: list[HeldMemory]
+    memory: list[HeldMemoryForm]
     devices: dict[str, list[str]]
     mode: str
     group: str | None
@@ -95,7 +95,7 @@ class Hold(TypedDict):
     labels: dict[str, str]
 
 
-class Waiter(TypedDict):
+class WaiterForm(TypedDict):
     """A job that waits."""
 
     user: str
@@ -104,15 +104,15 @@ class Waiter(TypedDict):
     since: str
 
 
-class HoldList(TypedDict):
+class HoldListForm(TypedDict):
     """Who holds what on this host (``ps``)."""
 
     ledger: str
-    holds: list[Hold]
-    waiting: list[Waiter]
+    holds: list[HoldForm]
+    waiting: list[WaiterForm]
 
 
-class Rank(TypedDict):
+class RankForm(TypedDict):
     """What one rank gets."""
 
     rank: int
@@ -127,10 +127,10 @@ class Rank(TypedDict):
     nics: list[str]
 
 
-class Ranks(TypedDict):
+class RanksForm(TypedDict):
     """What every rank of a job gets (``bind --dry-run``)."""
 
     by: str
     memory: str
-    ranks: list[Rank]
+    ranks: list[RankForm]
     remarks: list[str]

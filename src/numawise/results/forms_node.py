@@ -3,12 +3,12 @@
 from typing import Any, Literal, NotRequired, TypedDict
 
 from numawise.results.finding import Finding
-from numawise.results.forms import Defect, Hint, Outcome
+from numawise.results.forms import DefectForm, HintForm, OutcomeForm
 
 # --- why ------------------------------------------------------------------------------------
 
 
-class NumaFree(TypedDict):
+class NumaFreeForm(TypedDict):
     """What one NUMA node has of one resource."""
 
     id: int
@@ -18,20 +18,20 @@ class NumaFree(TypedDict):
     note: NotRequired[str]
 
 
-class ResourceHints(TypedDict):
+class ResourceHintsForm(TypedDict):
     """What one resource answered when asked for NUMA nodes."""
 
     resource: str
     answer: str
     asked: NotRequired[int]
     unit: NotRequired[str]
-    numa: list[NumaFree]
-    wider: list[Hint]
+    numa: list[NumaFreeForm]
+    wider: list[HintForm]
     complete: bool
     note: NotRequired[str]
 
 
-class Narrowing(TypedDict):
+class NarrowingForm(TypedDict):
     """What is left once one more resource was heard."""
 
     resource: str
@@ -40,17 +40,17 @@ class Narrowing(TypedDict):
     complete: bool
 
 
-class ExplainedRound(TypedDict):
+class ExplainedRoundForm(TypedDict):
     """The merge that decided."""
 
     pod: NotRequired[bool]
     container: NotRequired[str]
-    wishes: list[ResourceHints]
-    narrowing: list[Narrowing]
-    best: Outcome
+    wishes: list[ResourceHintsForm]
+    narrowing: list[NarrowingForm]
+    best: OutcomeForm
 
 
-class PatchOperation(TypedDict):
+class PatchOperationForm(TypedDict):
     """One operation of a JSON Patch (RFC 6902)."""
 
     op: str
@@ -59,14 +59,14 @@ class PatchOperation(TypedDict):
     value: NotRequired[Any]
 
 
-class Suggestion(TypedDict):
+class SuggestionForm(TypedDict):
     """A change after which the pod is admitted."""
 
     kind: str
     text: str
     price: NotRequired[str]
-    pod: NotRequired[list[PatchOperation]]
-    kubelet: NotRequired[list[PatchOperation]]
+    pod: NotRequired[list[PatchOperationForm]]
+    kubelet: NotRequired[list[PatchOperationForm]]
     remove: NotRequired[list[str]]
     delete: NotRequired[list[str]]
     heal: NotRequired[list[str]]
@@ -74,7 +74,7 @@ class Suggestion(TypedDict):
     node: NotRequired[str]
 
 
-class Explanation(TypedDict):
+class ExplanationForm(TypedDict):
     """What became of one pod, why, and what would change it."""
 
     name: str
@@ -91,20 +91,20 @@ class Explanation(TypedDict):
     scope: str
     rule: str
     remarks: list[str]
-    round: ExplainedRound | None
-    suggestions: NotRequired[list[Suggestion]]
-    findings: list[Defect]
+    round: ExplainedRoundForm | None
+    suggestions: NotRequired[list[SuggestionForm]]
+    findings: list[DefectForm]
 
 
-class Explanations(TypedDict):
+class ExplanationsForm(TypedDict):
     """Why pods were refused or admitted (``why``)."""
 
     admitted: int
     rejected: int
-    pods: list[Explanation]
+    pods: list[ExplanationForm]
 
 
-class LogReading(TypedDict):
+class LogReadingForm(TypedDict):
     """What was read."""
 
     files: list[str]
@@ -118,7 +118,7 @@ class LogReading(TypedDict):
     events: dict[str, int]
 
 
-class LoggedKubelet(TypedDict):
+class LoggedKubeletForm(TypedDict):
     """What the log says of a kubelet itself."""
 
     host: str
@@ -132,18 +132,18 @@ class LoggedKubelet(TypedDict):
     numa: list[int]
 
 
-class LoggedRound(TypedDict):
+class LoggedRoundForm(TypedDict):
     """One merge as the log has it."""
 
     pod: NotRequired[bool]
     container: NotRequired[str]
-    hints: dict[str, list[Hint] | None]
-    best: Hint | None
+    hints: dict[str, list[HintForm] | None]
+    best: HintForm | None
     accepted: bool | None
     complete: bool
 
 
-class LoggedError(TypedDict):
+class LoggedErrorForm(TypedDict):
     """An allocation that failed."""
 
     manager: str
@@ -151,7 +151,7 @@ class LoggedError(TypedDict):
     error: str
 
 
-class LoggedAdmission(TypedDict):
+class LoggedAdmissionForm(TypedDict):
     """One admission as the log has it."""
 
     host: str
@@ -162,14 +162,14 @@ class LoggedAdmission(TypedDict):
     told: bool
     reason: str
     message: str
-    rounds: list[LoggedRound]
-    errors: list[LoggedError]
+    rounds: list[LoggedRoundForm]
+    errors: list[LoggedErrorForm]
     cpus: dict[str, str]
     devices: dict[str, str]
     asked: dict[str, int]
 
 
-class Repeats(TypedDict):
+class RepeatsForm(TypedDict):
     """How often this happened, and to whom."""
 
     owner: str
@@ -184,30 +184,30 @@ class Repeats(TypedDict):
     changes: int
 
 
-class ExplainedAdmission(Explanation):
+class ExplainedAdmissionForm(ExplanationForm):
     """An admission of a log, explained."""
 
-    log: LoggedAdmission
-    repeats: Repeats
+    log: LoggedAdmissionForm
+    repeats: RepeatsForm
 
 
-class KubeletLog(TypedDict):
+class KubeletLogForm(TypedDict):
     """What a kubelet's log says about pods (``why --log``)."""
 
-    read: LogReading
+    read: LogReadingForm
     admitted: int
     rejected: int
     unfinished: int
     leftOut: int
     early: int
-    kubelets: list[LoggedKubelet]
-    pods: list[ExplainedAdmission]
+    kubelets: list[LoggedKubeletForm]
+    pods: list[ExplainedAdmissionForm]
 
 
 # --- verify, doctor, bundle -----------------------------------------------------------------
 
 
-class Granted(TypedDict):
+class GrantedForm(TypedDict):
     """What a job was granted."""
 
     cpus: str
@@ -216,7 +216,7 @@ class Granted(TypedDict):
     gpus: list[str]
 
 
-class JobMemory(TypedDict):
+class JobMemoryForm(TypedDict):
     """Where a job's pages are."""
 
     own: int
@@ -226,7 +226,7 @@ class JobMemory(TypedDict):
     numa: dict[str, dict[str, int]]
 
 
-class JobGpu(TypedDict):
+class JobGpuForm(TypedDict):
     """A GPU that a job uses."""
 
     name: str
@@ -238,7 +238,7 @@ class JobGpu(TypedDict):
     memory: int
 
 
-class MemoryRate(TypedDict):
+class MemoryRateForm(TypedDict):
     """Bytes per second from one CPU."""
 
     numa: int
@@ -247,16 +247,16 @@ class MemoryRate(TypedDict):
     copy: NotRequired[int]
 
 
-class MeasuredMemory(TypedDict):
+class MeasuredMemoryForm(TypedDict):
     """Memory measured from one CPU."""
 
     cpu: int
     numa: int
     local: list[int]
-    rates: list[MemoryRate]
+    rates: list[MemoryRateForm]
 
 
-class CopyRate(TypedDict):
+class CopyRateForm(TypedDict):
     """Bytes per second between the memory of a NUMA node and a GPU."""
 
     numa: int
@@ -265,25 +265,25 @@ class CopyRate(TypedDict):
     fromGpu: NotRequired[int]
 
 
-class MeasuredGpu(TypedDict):
+class MeasuredGpuForm(TypedDict):
     """Copies measured to one GPU."""
 
     gpu: str
     numa: list[int]
     cpu: int
     problem: NotRequired[str]
-    rates: list[CopyRate]
+    rates: list[CopyRateForm]
 
 
-class Measured(TypedDict):
+class MeasuredForm(TypedDict):
     """Figures (``verify --measure``)."""
 
-    memory: list[MeasuredMemory]
-    gpus: list[MeasuredGpu]
+    memory: list[MeasuredMemoryForm]
+    gpus: list[MeasuredGpuForm]
     remarks: list[str]
 
 
-class Job(TypedDict):
+class JobForm(TypedDict):
     """A job and its verdict."""
 
     label: str
@@ -291,7 +291,7 @@ class Job(TypedDict):
     name: NotRequired[str]
     mode: NotRequired[str]
     pid: NotRequired[int]
-    granted: NotRequired[Granted]
+    granted: NotRequired[GrantedForm]
     aligned: bool | None
     sentence: str
     processes: int
@@ -300,22 +300,22 @@ class Job(TypedDict):
     ran: str
     numa: str
     mems: str
-    memory: JobMemory
-    gpus: list[JobGpu]
+    memory: JobMemoryForm
+    gpus: list[JobGpuForm]
     findings: list[Finding]
-    measured: NotRequired[Measured]
+    measured: NotRequired[MeasuredForm]
 
 
-class Verification(TypedDict):
+class VerificationForm(TypedDict):
     """Whether jobs are where they should be (``verify``)."""
 
     aligned: bool | None
-    jobs: list[Job]
+    jobs: list[JobForm]
     overlaps: list[str]
     remarks: list[str]
 
 
-class Examination(TypedDict):
+class ExaminationForm(TypedDict):
     """What stands in the way of alignment (``doctor``)."""
 
     findings: list[Finding]
@@ -325,7 +325,7 @@ class Examination(TypedDict):
 # --- hardware and machine files -------------------------------------------------------------
 
 
-class HardwareCpu(TypedDict):
+class HardwareCpuForm(TypedDict):
     """One logical CPU."""
 
     cpu: int
@@ -342,7 +342,7 @@ class HardwareCpu(TypedDict):
     l3_size: int | None
 
 
-class HardwareNuma(TypedDict):
+class HardwareNumaForm(TypedDict):
     """One NUMA node."""
 
     id: int
@@ -353,7 +353,7 @@ class HardwareNuma(TypedDict):
     note: str
 
 
-class PciDevice(TypedDict):
+class PciDeviceForm(TypedDict):
     """A device on PCIe."""
 
     address: str
@@ -369,7 +369,7 @@ class PciDevice(TypedDict):
     model: str
 
 
-class Gpu(TypedDict):
+class GpuForm(TypedDict):
     """A GPU."""
 
     name: str
@@ -385,7 +385,7 @@ class Gpu(TypedDict):
     resource: str
 
 
-class Host(TypedDict):
+class HostForm(TypedDict):
     """The running system."""
 
     cpuset: str | None
@@ -396,7 +396,7 @@ class Host(TypedDict):
     kernel: str
 
 
-class Remark(TypedDict):
+class RemarkForm(TypedDict):
     """What was noticed while reading."""
 
     kind: str
@@ -404,17 +404,17 @@ class Remark(TypedDict):
     text: str
 
 
-class Hardware(TypedDict):
+class HardwareForm(TypedDict):
     """A machine as it is (``discover``)."""
 
     name: str
     sources: list[str]
-    cpus: list[HardwareCpu]
+    cpus: list[HardwareCpuForm]
     offline: str
-    numa: list[HardwareNuma]
+    numa: list[HardwareNumaForm]
     memory_capacity: int | None
-    devices: list[PciDevice]
-    gpu_devices: list[Gpu]
+    devices: list[PciDeviceForm]
+    gpu_devices: list[GpuForm]
     gpus: list[str]
     nics: list[str]
     links: dict[str, dict[str, str]] | None
@@ -422,11 +422,11 @@ class Hardware(TypedDict):
     numa_affinity: dict[str, Any]
     gpu_numa_id: dict[str, Any]
     nic_names: dict[str, str]
-    host: Host | None
-    remarks: list[Remark]
+    host: HostForm | None
+    remarks: list[RemarkForm]
 
 
-class MachineCpu(TypedDict):
+class MachineCpuForm(TypedDict):
     """One logical CPU."""
 
     cpu: int
@@ -436,7 +436,7 @@ class MachineCpu(TypedDict):
     uncore_cache: NotRequired[int]
 
 
-class MachineNuma(TypedDict):
+class MachineNumaForm(TypedDict):
     """One NUMA node."""
 
     id: int
@@ -445,7 +445,7 @@ class MachineNuma(TypedDict):
     distances: NotRequired[list[int]]
 
 
-class MachineDevice(TypedDict):
+class MachineDeviceForm(TypedDict):
     """A device of a plugin."""
 
     id: str
@@ -453,17 +453,17 @@ class MachineDevice(TypedDict):
     unhealthy: NotRequired[bool]
 
 
-class MachinePlugin(TypedDict):
+class MachinePluginForm(TypedDict):
     """A device plugin."""
 
     preferred_allocation: NotRequired[str]
-    devices: list[MachineDevice]
+    devices: list[MachineDeviceForm]
 
 
-class Machine(TypedDict):
+class MachineForm(TypedDict):
     """A machine as the kubelet sees it (``machine new``)."""
 
-    cpus: list[MachineCpu]
-    numa: list[MachineNuma]
+    cpus: list[MachineCpuForm]
+    numa: list[MachineNumaForm]
     memory_capacity: NotRequired[int]
-    devices: NotRequired[dict[str, MachinePlugin]]
+    devices: NotRequired[dict[str, MachinePluginForm]]

@@ -29,27 +29,27 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DOCUMENTS = {
     "Bundle": "bundle:BundleSummary",
     "Check": "finding:CheckReport",
-    "Comparison": "forms:Comparison",
-    "ConfigComparison": "forms:ConfigComparison",
-    "ContainerCommand": "forms_launch:ContainerCommand",
-    "Examination": "forms_node:Examination",
-    "Explanation": "forms_node:Explanations",
-    "Flags": "forms_launch:Flags",
-    "FleetSimulation": "forms:FleetSimulation",
-    "Hardware": "forms_node:Hardware",
-    "HoldList": "forms_launch:HoldList",
-    "KubeletLog": "forms_node:KubeletLog",
-    "KubeletPlan": "forms:KubeletPlan",
+    "Comparison": "forms:ComparisonForm",
+    "ConfigComparison": "forms:ConfigComparisonForm",
+    "ContainerCommand": "forms_launch:ContainerCommandForm",
+    "Examination": "forms_node:ExaminationForm",
+    "Explanation": "forms_node:ExplanationsForm",
+    "Flags": "forms_launch:FlagsForm",
+    "FleetSimulation": "forms:FleetSimulationForm",
+    "Hardware": "forms_node:HardwareForm",
+    "HoldList": "forms_launch:HoldListForm",
+    "KubeletLog": "forms_node:KubeletLogForm",
+    "KubeletPlan": "forms:KubeletPlanForm",
     "KubeletState": "state:KubeletState",
     "KubeletStateChange": "state:KubeletStateChange",
     "KubeletStateReport": "state:KubeletStateReport",
-    "Machine": "forms_node:Machine",
-    "Placement": "forms_launch:Placement",
-    "PodPlan": "forms:PodPlan",
-    "Ranks": "forms_launch:Ranks",
-    "Simulation": "forms:Simulation",
-    "SwitchPlan": "forms:SwitchPlan",
-    "Verification": "forms_node:Verification",
+    "Machine": "forms_node:MachineForm",
+    "Placement": "forms_launch:PlacementForm",
+    "PodPlan": "forms:PodPlanForm",
+    "Ranks": "forms_launch:RanksForm",
+    "Simulation": "forms:SimulationForm",
+    "SwitchPlan": "forms:SwitchPlanForm",
+    "Verification": "forms_node:VerificationForm",
 }
 """Kind → module and class of its form, below ``numawise.results``."""
 WITHOUT_KIND = ("Machine",)
@@ -143,10 +143,11 @@ def _type(hint: Any, definitions: dict[str, Data]) -> Data:  # noqa: ANN401
         return {"enum": [member.value for member in hint]}
     if isinstance(hint, type) and issubclass(hint, PurePath):
         return {"type": "string"}
-    if hint.__name__ not in definitions:
-        definitions[hint.__name__] = {}
-        definitions[hint.__name__] = _object(hint, definitions)
-    return {"$ref": f"#/$defs/{hint.__name__}"}
+    name = hint.__name__.removesuffix("Form")
+    if name not in definitions:
+        definitions[name] = {}
+        definitions[name] = _object(hint, definitions)
+    return {"$ref": f"#/$defs/{name}"}
 
 
 def _texts(form: Any) -> dict[str, str]:  # noqa: ANN401
