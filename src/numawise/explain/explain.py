@@ -255,6 +255,6 @@ def _only_voters(voters: Sequence[ResourceHints | Voter]) -> list[Voter]:
 
 
 def _round(voters: Sequence[ResourceHints | Voter], merged: HintsMerged, merging: Merging) -> Round:
-    wishes = tuple(one.hints if isinstance(one, Voter) else one for one in voters)
+    hints = tuple(one.hints if isinstance(one, Voter) else one for one in voters)
     steps = narrowings(_only_voters(voters), merging)
-    return Round(merged.container, wishes, steps, merged.best, merged.admitted)
+    return Round(merged.container, hints, steps, merged.best, merged.admitted)

@@ -88,7 +88,7 @@ class _Page:
             self.say(f"{remark}.")
         if one.reason and one.verdict == REJECTED:
             self.say(f"The kubelet says: {one.reason}: {one.message}", style=DIM)
-        if one.round is not None and one.round.wishes:
+        if one.round is not None and one.round.hints:
             self.hints(one.round)
             self.merge(one.round, one.rule)
         self.suggestions(one)
@@ -114,15 +114,15 @@ class _Page:
         """Resources by NUMA nodes, whichever way it fits (rule 2)."""
         whose = "the pod" if one.container is None else f"container {one.container}"
         self.heading(f"Hints of {whose}" if one.container != "" else "Hints")
-        rows = _by_resource(one.wishes)
+        rows = _by_resource(one.hints)
         if _width(rows) > self.width - GAP:
             rows = _turned(rows)
         if _width(rows) > self.width - GAP:
-            for hints in one.wishes:
+            for hints in one.hints:
                 self.say(_line(hints), 2)
             return
         self.table(rows)
-        if any(place.mark == PREFERRED for hints in one.wishes for place in hints.places):
+        if any(place.mark == PREFERRED for hints in one.hints for place in hints.places):
             self.say("yes!: preferred, as few NUMA nodes as an idle machine would need", 2, style=DIM)
 
     def table(self, rows: Sequence[Sequence[HintCell]]) -> None:
@@ -187,19 +187,19 @@ def _turned(rows: Sequence[Sequence[HintCell]]) -> list[list[HintCell]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _by_resource(wishes: Sequence[ResourceHints]) -> list[list[HintCell]]:
+def _by_resource(resources: Sequence[ResourceHints]) -> list[list[HintCell]]:
     """A row for each resource, a column for each NUMA node or group of equal ones."""
-    groups = _groups(wishes)
+    groups = _groups(resources)
     head = ["RESOURCE"]
-    known = any(hints.asked is not None for hints in wishes)
+    known = any(hints.asked is not None for hints in resources)
     if known:
         head.append("ASKED")
     head += [f"NUMA {format_ids(mask)}" for mask in groups]
-    several = any(hints.wider for hints in wishes)
+    several = any(hints.wider for hints in resources)
     if several:
         head.append("SEVERAL")
     rows = [[HintCell(text) for text in head]]
-    for hints in wishes:
+    for hints in resources:
         row = [HintCell(clean(hints.resource))]
         if known:
             row.append(HintCell(_asked(hints)))
@@ -212,14 +212,12 @@ def _by_resource(wishes: Sequence[ResourceHints]) -> list[list[HintCell]]:
     return rows
 
 
-def _groups(wishes: Sequence[ResourceHints]) -> list[int]:
+def _groups(hints: Sequence[ResourceHints]) -> list[int]:
     """NUMA nodes that get a column together: all that look the same, where there are many."""
-    numas = sorted({place.numa for hints in wishes for place in hints.places})
+    numas = sorted({place.numa for hints in hints for place in hints.places})
     looks: dict[tuple[HintCell, ...], int] = {}
     for numa in numas:
-        look = tuple(
-            _cell(hints, next((p for p in hints.places if p.numa == numa), None)) for hints in wishes
-        )
+        look = tuple(_cell(hints, next((p for p in hints.places if p.numa == numa), None)) for hints in hints)
         key = look if len(numas) > FEW_NODES else (*look, HintCell(str(numa)))
         looks[key] = looks.get(key, 0) | 1 << numa
     return list(looks.values())

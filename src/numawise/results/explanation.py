@@ -79,7 +79,7 @@ class Round:
 
     container: str | None
     """None: for the pod as a whole."""
-    wishes: tuple[ResourceHints, ...]
+    hints: tuple[ResourceHints, ...]
     narrowings: tuple[Narrowing, ...]
     best: Hint
     admitted: bool
@@ -239,7 +239,7 @@ def pointer(steps: Iterable[str | int]) -> str:
 def _round_data(one: Round) -> Data:
     return {
         **({"pod": True} if one.container is None else {"container": one.container}),
-        "wishes": [_hints_data(hints) for hints in one.wishes],
+        "hints": [_hints_data(hints) for hints in one.hints],
         "narrowing": [
             {
                 "resource": step.resource,

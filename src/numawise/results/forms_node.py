@@ -45,7 +45,7 @@ class ExplainedRoundForm(TypedDict):
 
     pod: NotRequired[bool]
     container: NotRequired[str]
-    wishes: list[ResourceHintsForm]
+    hints: list[ResourceHintsForm]
     narrowing: list[NarrowingForm]
     best: OutcomeForm
 

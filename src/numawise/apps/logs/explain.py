@@ -151,13 +151,13 @@ def _with_shortages(drawn: Round | None, one: LoggedRound) -> Round | None:
     """Notes of why a resource has no hints, where a line says it."""
     if drawn is None or not one.shortages:
         return drawn
-    wishes: list[ResourceHints] = []
-    for hints in drawn.wishes:
+    kept: list[ResourceHints] = []
+    for hints in drawn.hints:
         short = one.shortages.get(hints.resource)
         if short is not None and hints.answer == IMPOSSIBLE:
             hints = replace(hints, note=shortage_text(short))
-        wishes.append(hints)
-    return replace(drawn, wishes=tuple(wishes))
+        kept.append(hints)
+    return replace(drawn, hints=tuple(kept))
 
 
 # --- answers --------------------------------------------------------------------------------
@@ -269,8 +269,8 @@ def _remarks(
 
 def _amounts(admission: LoggedAdmission, drawn: Round) -> bool:
     """True when lines say how much was asked of what decided."""
-    notes = {hints.resource for hints in drawn.wishes if hints.note}
-    return bool(notes) or all(hints.resource in admission.wanted for hints in drawn.wishes)
+    notes = {hints.resource for hints in drawn.hints if hints.note}
+    return bool(notes) or all(hints.resource in admission.wanted for hints in drawn.hints)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Pods that will be aligned, out of wishes or of manifests; each proved on a simulated node.
+"""Pods that will be aligned, out of amounts or of manifests; each proved on a simulated node.
 
 Rules kept here:
 

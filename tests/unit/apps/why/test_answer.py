@@ -148,7 +148,7 @@ def test_rule_is_told_when_the_policy_refused_and_only_then() -> None:
 def test_hint_table_is_what_the_engine_answered() -> None:
     found = why(FOUR, RESTRICTED, "c cpu=10 memory=1Gi x/gpu=1")
     assert found.round is not None
-    told = {wish.resource: [(p.numa, p.mark, p.free) for p in wish.places] for wish in found.round.wishes}
+    told = {wish.resource: [(p.numa, p.mark, p.free) for p in wish.places] for wish in found.round.hints}
     assert told == {
         "x/gpu": [(0, "preferred", 2), (1, "preferred", 1), (2, "no", 0), (3, "preferred", 1)],
         "cpu": [(0, "no", 7), (1, "no", 8), (2, "no", 8), (3, "no", 8)],

@@ -40,7 +40,7 @@ def test_nodes_are_those_named_or_as_many_as_told() -> None:
     def nodes(count: int | None) -> list[int]:
         found = explain_pasted(SINGLE, ["cpu=0! 2"], count)
         assert found.round is not None
-        return [place.numa for place in found.round.wishes[0].places]
+        return [place.numa for place in found.round.hints[0].places]
 
     assert nodes(None) == [0, 1, 2]
     assert nodes(5) == [0, 1, 2, 3, 4]
