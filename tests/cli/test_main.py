@@ -1,6 +1,5 @@
 """The command as a whole: help, version, exit statuses, mistakes on the command line."""
 
-import importlib
 import re
 import subprocess
 import sys
@@ -9,7 +8,7 @@ import click
 import pytest
 
 from numawise import __version__
-from numawise.cli.main import COMMANDS
+from numawise.cli.main import COMMANDS, group
 from tests.cli.run import ROOT, numawise, process
 
 HEAVY = ("yaml", "msgspec", "rich", "numawise.engine", "numawise.codec", "numawise.apps")
@@ -26,7 +25,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def commands_of(name: str) -> list[list[str]]:
     """The words of a command, or of each command below it."""
-    command = importlib.import_module(f"numawise.cli.{name.replace('-', '_')}").command
+    command = group.get_command(click.Context(group), name)
     return [[name, below] for below in command.commands] if isinstance(command, click.Group) else [[name]]
 
 

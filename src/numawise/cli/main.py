@@ -40,8 +40,11 @@ SECTIONS = {
     "On one host": ("run", "docker", "podman", "nerdctl", "bind", "flags", "ps", "verify", "release", "reap"),
     "The machine": ("show", "discover", "machine", "doctor"),
     "Kubernetes": ("why", "simulate", "check", "plan", "state", "bundle", "replay"),
+    "For programs": ("schema",),
 }
 """How the help groups the commands; the most used first."""
+HOME = {"podman": "docker", "nerdctl": "docker"}
+"""Commands that are another one with another engine."""
 
 
 class LazyGroup(click.Group):
@@ -55,8 +58,8 @@ class LazyGroup(click.Group):
         """Import the module of one command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"numawise.cli.{cmd_name.replace('-', '_')}")
-        command: click.Command = module.command
+        module = importlib.import_module(f"numawise.cli.{HOME.get(cmd_name, cmd_name)}")
+        command: click.Command = module.container_command(cmd_name) if cmd_name in HOME else module.command
         return command
 
     def resolve_command(

@@ -1,5 +1,0 @@
-"""``numawise nerdctl``: see ``docker``."""
-
-from numawise.cli.docker import container_command
-
-command = container_command("nerdctl")
