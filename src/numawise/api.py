@@ -117,7 +117,7 @@ class Node:
             if pod in (uid, request and request.name, request and f"{request.namespace}/{request.name}")
         }
         if len(names) != 1:
-            problem = "could be several pods" if names else "is not a pod of this node"
+            problem = "matches several pods" if names else "is not a pod of this node"
             raise InputError(
                 f"{pod!r} {problem}", advice=f"give a uid, such as {', '.join(list(active)[:3])}"
             )
@@ -150,7 +150,7 @@ class Node:
         raws = self._pods([pod])
         if len(raws) != 1:
             advice = "use admit_all for several"
-            raise InputError(f"holds {len(raws)} pods, and one is wanted", file=str(pod), advice=advice)
+            raise InputError(f"holds {len(raws)} pods; expected one", file=str(pod), advice=advice)
         return raws[0]
 
 

@@ -121,7 +121,7 @@ def env(name: str, value: str) -> str:
     pytest.param(env("CUDA_VISIBLE_DEVICES", "-1"),           "",  {},                            id="none, and none asked for"),
     pytest.param(env("CUDA_VISIBLE_DEVICES", "$(RANK)"),      "2", {},                            id="not known"),
     pytest.param(env("ROCR_VISIBLE_DEVICES", "5"),            "1", {"NW501": "no 5"},             id="AMD"),
-    pytest.param(env("NVIDIA_VISIBLE_DEVICES", "all"),        "1", {"NW502": "overrules"},        id="all"),
+    pytest.param(env("NVIDIA_VISIBLE_DEVICES", "all"),        "1", {"NW502": "overrides"},        id="all"),
     pytest.param(env("NVIDIA_VISIBLE_DEVICES", "none"),       "1", {"NW502": "hides"},            id="none"),
     pytest.param(env("NVIDIA_VISIBLE_DEVICES", "all"),        "",  {"NW508": "without asking"},   id="all without asking"),
     pytest.param(env("NVIDIA_VISIBLE_DEVICES", "void"),       "",  {},                            id="none without asking"),

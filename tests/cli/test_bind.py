@@ -148,7 +148,7 @@ def test_too_few_cores_is_a_no() -> None:
 # fmt: off
 @pytest.mark.parametrize(("arguments", "environment", "words"), [
     pytest.param(["--", "true"],                  {},                                               ["no launcher", "LOCAL_RANK", "SLURM_LOCALID", "--rank-variable"], id="no launcher"),
-    pytest.param(["--", "true"],                  {"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "2"},     ["LOCAL_RANK=2 is no rank of 2"],     id="rank too high"),
+    pytest.param(["--", "true"],                  {"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "2"},     ["LOCAL_RANK=2 is not a rank: this host has 2"],     id="rank too high"),
     pytest.param(["--rank-variable", "X", "--", "true"], {},                                        ["--rank-variable", "X is not set"],  id="no such variable"),
     pytest.param([],                              {"LOCAL_RANK": "0"},                              ["no command", "--"],                 id="no command"),
     pytest.param(["true"],                        {"LOCAL_RANK": "0"},                              ["'true'", "write -- before"],        id="dashes forgotten"),
@@ -279,7 +279,7 @@ def test_options_from_python_are_those_of_the_command() -> None:
 
 
 @pytest.mark.parametrize(("options", "environment", "told"), [
-    pytest.param("",                             {},                          "no launcher told this process its rank", id="no launcher"),
+    pytest.param("",                             {},                          "no launcher gave this process a rank", id="no launcher"),
     pytest.param("",                             {"LOCAL_RANK": "9", "LOCAL_WORLD_SIZE": "2"}, "LOCAL_RANK=9",         id="a rank beyond the size"),
     pytest.param("by='core'",                    {"LOCAL_RANK": "0"},         "by: unknown value 'core'",              id="an unknown way to divide"),
     pytest.param("memory='yes'",                 {"LOCAL_RANK": "0"},         "memory: unknown value 'yes'",           id="an unknown memory policy"),

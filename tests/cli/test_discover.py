@@ -101,7 +101,7 @@ def test_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
 def test_yaml_is_the_form_for_programs(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "--root", tree)
     assert (status, err) == (0, "")
-    found = hardware_from(read_documents(out, "")[0].value)
+    found = hardware_from(read_documents(out, "")[0])
     assert [(thread.cpu, thread.core, thread.numa) for thread in found.threads] == [(0, 0, 0), (1, 1, 0)]
 
 

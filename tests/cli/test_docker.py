@@ -123,9 +123,9 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.param("", "run --gpus all box",          ["--gpus all is for numawise", "--gpu-ids LIST"], id="GPUs"),
     pytest.param("--memory 1g", "run -m 2g box",    ["-m 2g is for numawise", "give the amount once"], id="memory twice"),
     pytest.param("", "run -m much box",             ["docker run --memory", "'much' is not a size"],    id="no size"),
-    pytest.param("--gpu-ids 9", "run box",          ["'9' is no GPU of this machine"],               id="no such GPU"),
+    pytest.param("--gpu-ids 9", "run box",          ["'9' is not a GPU of this machine"],               id="no such GPU"),
     pytest.param("--cpus 500", "run box",           ["cannot give that"],                            id="more than there is"),
-    pytest.param("--name a/b", "run box",           ["'a/b' is no name"],                            id="no name"),
+    pytest.param("--name a/b", "run box",           ["'a/b' is not a valid name"],                            id="no name"),
 ])
 def test_refusals(capsys: pytest.CaptureFixture[str], own_ledger: Path, flags: str, words: str, told: list[str]) -> None:
     ran = numawise(capsys, "docker", "--machine", SERVER, *flags.split(), "--print", "--", *words.split())

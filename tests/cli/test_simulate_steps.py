@@ -153,7 +153,7 @@ def test_the_table_has_numbers_and_times(capsys: pytest.CaptureFixture[str], tmp
 @pytest.mark.parametrize(("text", "words"), [
     ("- add: small.yaml\n- remove: smal",               ["steps.yaml:2: [1]", "there is no pod 'smal'", "did you mean 'small'?"]),
     ("- remove: small",                                 ["steps.yaml:1: [0]", "there is no pod 'small'", "none has come so far"]),
-    ("- add: small.yaml\n- add: small.yaml\n- remove: small", ["steps.yaml:3", "could be several pods", "default/small#2"]),
+    ("- add: small.yaml\n- add: small.yaml\n- remove: small", ["steps.yaml:3", "matches several pods", "default/small#2"]),
     ("- devices: {nvidia.com/gpux: {gone: all}}",       ["steps.yaml:1: [0]", "no device plugin for nvidia.com/gpux", "nvidia.com/gpu"]),
     ("- devices: {nvidia.com/gpu: {gone: gpu9}}",       ["steps.yaml:1: [0]", "no device 'gpu9'", "gpu0, gpu1, gpu2"]),
     ("- restart: {config: small.yaml}",                 ["small.yaml:1", "has no kubelet configuration in it"]),

@@ -219,7 +219,7 @@ def test_release(host: Host) -> None:
     assert host.holds() == []
     unknown = host.run("release", "job")
     assert unknown.returncode == 2
-    assert "'job' is no hold" in unknown.stderr
+    assert "'job' is not a hold" in unknown.stderr
 
 
 def test_names_are_unique(host: Host) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from numawise.codec.document import Document
 from numawise.codec.hardware import hwloc
 from numawise.codec.hardware.combine import combine
 from numawise.codec.hardware.encode import hardware_data, hardware_from
@@ -36,7 +37,7 @@ def read(golden: Path) -> tuple[Hardware, Any]:
 def test_hwloc(golden: Path) -> None:
     found, told = read(golden)
     assert hwloc_xml.differences(found, told) == []
-    assert hardware_from(hardware_data(found)) == found
+    assert hardware_from(Document(hardware_data(found))) == found
 
 
 @pytest.mark.parametrize("golden", listed(SYSFS, "*/golden.json"))

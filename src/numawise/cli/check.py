@@ -108,7 +108,7 @@ def _upgrade(text: str | None) -> "tuple[Version, Version] | None":
         return None
     old, colon, new = text.partition(":")
     if not colon or not old or not new:
-        raise InputError(f"{text!r} is no pair of releases", field="--upgrade", advice="write 1.34:1.36")
+        raise InputError(f"{text!r} is not a pair of releases", field="--upgrade", advice="write 1.34:1.36")
     return read_release(old, field="--upgrade").version, read_release(new, field="--upgrade").version
 
 

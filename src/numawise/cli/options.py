@@ -189,7 +189,7 @@ class Teller:
             say(f"waiting: {found.reason}")
 
     def ended(self, ended: "int | NoRoom", capacity: "Capacity | None" = None) -> int:
-        """The exit status of a job, or of there being no room for it, which is told with who holds what."""
+        """The exit status of a job, or of a lack of room, which is reported with who holds what."""
         if isinstance(ended, int):
             return ended
         from numawise.apps.launch.run import capacity_here  # noqa: PLC0415 - keeps --help quick

@@ -68,7 +68,7 @@ def request_of(arguments: dict[str, Any], policy: str = "") -> "JobRequest":
 
 
 def seconds(text: str) -> float:
-    """How long ``--wait`` means: not at all, for ever, or so many seconds."""
+    """How long ``--wait`` means: not at all, without limit, or so many seconds."""
     if not text:
         return 0.0
     if text == "forever":
@@ -79,7 +79,7 @@ def seconds(text: str) -> float:
         found = -1.0
     if not 0 <= found < float("inf"):
         raise InputError(
-            f"{text!r} is no number of seconds",
+            f"{text!r} is not a number of seconds",
             field="--wait",
             advice="write --wait=60, or --wait alone before --",
         )

@@ -216,7 +216,7 @@ def _show_switch(plan: "SwitchPlan", place: "KubeletPlace", new: str, color: boo
         click.echo(
             f"The kubelet does not start with the new configuration, whatever its files say: {plan.refusal}"
         )
-        click.echo("numawise check and numawise why tell more about it")
+        click.echo("see numawise check and numawise why for more")
         return
     for line in switch_lines(plan, place, new):
         click.echo(line)

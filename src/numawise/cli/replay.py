@@ -63,5 +63,5 @@ def _result(line: tuple[str, bytes]) -> tuple[str, bool, str]:
     except NumawiseError as error:
         return encode_line({"id": scenario["id"], "failed": str(error)}), False, ""
     except Exception as error:  # noqa: BLE001 - one scenario that breaks us shall not cost the others
-        told = f"internal error: {type(error).__name__}: {error}"
-        return encode_line({"id": scenario["id"], "failed": told}), False, ""
+        failure = f"internal error: {type(error).__name__}: {error}"
+        return encode_line({"id": scenario["id"], "failed": failure}), False, ""

@@ -185,7 +185,7 @@ def _run(asked: Asked, source: NodeInput, happening: Sequence[Timed]) -> Scenari
 
 
 def _apart(first: str, second: str) -> tuple[str, str]:
-    """The shortest ends of two paths by which they can be told apart."""
+    """The shortest ends of two paths in which they differ."""
     one, other = Path(first).parts, Path(second).parts
     for size in range(1, max(len(one), len(other)) + 1):
         if one[-size:] != other[-size:]:
@@ -225,8 +225,8 @@ def _drawing(asked: Asked, hardware: "Hardware", run: ScenarioRun) -> str:
     if asked.output == "html":
         from numawise.render.picture.html import html  # noqa: PLC0415
 
-        told = [("Pods", [simulation_words.summary(run), *simulation_words.notes(run)])] if run.pods else []
-        return html(seen, told)
+        tables = [("Pods", [simulation_words.summary(run), *simulation_words.notes(run)])] if run.pods else []
+        return html(seen, tables)
     from numawise.cli.show import default_width, speaks_unicode, wants_color  # noqa: PLC0415
     from numawise.render.picture.text import text  # noqa: PLC0415
 

@@ -2,7 +2,7 @@
 
 What a release decides can differ from another's in three places: named behaviours, gates that are on by
 default, and fields of the configuration that only one of them reads.  Each difference is a *switch*.
-Starting the newer release with some switches set back tells which of them an outcome hangs on.
+Starting the newer release with some switches set back shows which of them an outcome depends on.
 
 Rules kept here:
 
@@ -31,7 +31,7 @@ KINDS = ("field", "gate", "behaviour")
 """What is left out first where several explain an outcome: a named behaviour says most."""
 WORDY = {"reserved_system_cpus": "reservedSystemCPUs"}
 NOT_SWITCHES = frozenset({"feature_gates", "given", "other"})
-"""What a release reads of these is told by its gates, or only validation looks at it."""
+"""What a release reads of these follows from its gates, or only validation looks at it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -68,11 +68,11 @@ def switches(pair: Pair) -> tuple[ReleaseDifference, ...]:
         if getattr(old, way.name) != getattr(new, way.name)
     ]
     configs = [(pair.old_config, pair.new_config), *((old, new) for new, old in pair.counterparts)]
-    told: set[ReleaseDifference] = set()
+    settings: set[ReleaseDifference] = set()
     for old_raw, new_raw in configs:
-        told.update(_gate_switches(pair, old_raw, new_raw))
-        told.update(_field_switches(pair, old_raw, new_raw))
-    return (*sorted(told), *found)
+        settings.update(_gate_switches(pair, old_raw, new_raw))
+        settings.update(_field_switches(pair, old_raw, new_raw))
+    return (*sorted(settings), *found)
 
 
 def _gate_switches(pair: Pair, old_raw: Raw, new_raw: Raw) -> Iterable[ReleaseDifference]:
@@ -162,7 +162,7 @@ class Search(Generic[Outcome]):
         return tuple(sorted(left))
 
 
-def told(switch: ReleaseDifference, pair: Pair) -> str:
+def change_text(switch: ReleaseDifference, pair: Pair) -> str:
     """A sentence about one switch: what is new, or gone."""
     old, new = shown(pair.old), shown(pair.new)
     if switch.kind == "behaviour":

@@ -1,6 +1,6 @@
 """A recorded scenario under two releases: whether its results differ, where first, and why.
 
-What is compared is everything that a recording tells but the text of the state files: hints, merges, verdicts
+What is compared is everything that a recording says but the text of the state files: hints, merges, verdicts
 and their words, who holds what, what containers are created with.
 """
 
@@ -111,7 +111,7 @@ def _step_facts(number: int, step: Data) -> Iterator[tuple[tuple[int, str, str],
 
 
 def _rounds(rounds: Iterable[Data] | None) -> object:
-    """Rounds of hints; a manager that is not there says as much as one that has no wish."""
+    """Rounds of hints; a manager that is not there says as much as one that has no preference."""
     if rounds is None:
         return None
     return [

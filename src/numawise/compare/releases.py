@@ -4,7 +4,7 @@ Rules kept here:
 
 1. Both releases get the same machine, configuration, state files and pods, in the same order.
 2. A change of verdict stands for all that follows from it; otherwise each kind of grant is compared.
-3. What no grant hangs on (hints alone, the wording of a refusal) is told, but does not count.
+3. What no grant hangs on (hints alone, the wording of a refusal) is reported, but does not count.
 4. Each change names the switches it hangs on (``blend``).
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from numawise.codec.decision import container_rows, pod_data
-from numawise.compare.attribution import Pair, Raw, ReleaseDifference, Search, json_name, told
+from numawise.compare.attribution import Pair, Raw, ReleaseDifference, Search, change_text, json_name
 from numawise.engine.admit import Crashed, Rejected
 from numawise.engine.state import NodeState
 from numawise.machine.model import Machine
@@ -109,9 +109,9 @@ def _reasons(search: Search[Run], change: ReleaseChange, before: Run) -> tuple[R
 def reason_of(switch: ReleaseDifference, pair: Pair) -> Reason:
     """A switch as a reason."""
     if switch.kind == "behaviour":
-        return Reason(switch.name, told(switch, pair))
+        return Reason(switch.name, change_text(switch, pair))
     name = json_name(switch.name) if switch.kind == "field" else switch.name
-    return Reason(f"{switch.kind} {name}", told(switch, pair))
+    return Reason(f"{switch.kind} {name}", change_text(switch, pair))
 
 
 def _fact(outcome: Run, change: ReleaseChange) -> object:
@@ -155,7 +155,7 @@ def run(case: Case, kubelet: Raw, version: Version, tune: Tune | None = None) ->
 
 
 def _running(case: Case) -> NodeState:
-    """The state of a kubelet that went down while its pods ran on, as far as files and manifests tell."""
+    """The state of a kubelet that went down while its pods ran on, as far as files and manifests say."""
     recorded = "".join(case.files.values())
     known = {pod.uid: defaulted(pod) for pod in case.pods if f'"{pod.uid}"' in recorded}
     return NodeState(active=dict(known), running=lasting_containers(known.values()))
@@ -172,8 +172,8 @@ def _facts(pods: Sequence[RawPod], outcomes: Iterable[Simulated]) -> Iterable[Fa
         row = pod_data(one.pod, one.decision, one.steps, one.started, one.granted)
         words = f"{row.get('reason', '')}: {row.get('message', '')}".strip(": ")
         hints = [
-            ({name: found for name, found in told["hints"].items() if found is not None}, told["merged"])
-            for told in row["rounds"]
+            ({name: found for name, found in turn["hints"].items() if found is not None}, turn["merged"])
+            for turn in row["rounds"]
         ]
         yield Facts(pod.uid, name, row["verdict"], words, _grants(one, row["containers"]), hints)
 
@@ -226,7 +226,7 @@ def _pod_differences(old: Facts, new: Facts) -> Iterable[ReleaseChange]:
     quiet = True
     for kind in GRANTS:
         one, other = old.grants.get(kind), new.grants.get(kind)
-        if one != other and (quiet or kind != AFFINITY):  # another grant tells of another affinity
+        if one != other and (quiet or kind != AFFINITY):  # another grant implies another affinity
             quiet = False
             yield ReleaseChange(kind, _grant_text(one), _grant_text(other), old.pod, old.uid)
     if old.words != new.words:

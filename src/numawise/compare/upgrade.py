@@ -3,10 +3,10 @@
 Rules kept here:
 
 1. The newer kubelet is given the older one's configuration and state files, to the letter.
-2. What stops it is told one by one, not only the first: every gate, every file.
+2. What stops it is reported one by one, not only the first: every gate, every file.
 3. Pods that the state files know are running and are admitted again, the others are new; both releases go
    through the same restart, so that what differs is due to the release and not to the restart.
-4. A running pod that any restart would refuse is told as well.
+4. A running pod that any restart would refuse is reported as well.
 
 The same holds for the way back: the newer release may be the lower one.
 """
@@ -23,7 +23,7 @@ from numawise.codec.checkpoint import (
 )
 from numawise.codec.kubelet.config import decode_kubelet_config, unknown_fields
 from numawise.codec.kubelet.fields import field_since
-from numawise.compare.attribution import Blend, Pair, Raw, Search, json_name, switches, told
+from numawise.compare.attribution import Blend, Pair, Raw, Search, change_text, json_name, switches
 from numawise.compare.releases import Case, compare, reason_of, run
 from numawise.engine.start import MANAGER_GATES, build
 from numawise.machine.model import Machine
@@ -124,17 +124,17 @@ def _fields(pair: Pair) -> Iterator[UpgradeEffect]:
         since = field_since(name.partition(".")[0].partition("[")[0])
         first = f" (read since {shown(since)})" if since else ""
         if name in before and name in after:
-            yield UpgradeEffect(FIELD_UNKNOWN, name, f"is passed over by both{first}; remove it")
+            yield UpgradeEffect(FIELD_UNKNOWN, name, f"is ignored by both{first}; remove it")
         elif name in before:
-            yield UpgradeEffect(FIELD_NEW, name, f"was passed over by {old} and counts in {new}{first}")
+            yield UpgradeEffect(FIELD_NEW, name, f"was ignored by {old} and counts in {new}{first}")
         else:
             yield UpgradeEffect(
-                FIELD_GONE, name, f"counted in {old} and is passed over by {new}{first}; remove it"
+                FIELD_GONE, name, f"counted in {old} and is ignored by {new}{first}; remove it"
             )
     for switch in switches(pair):
         name = json_name(switch.name)
         if switch.kind == "field" and name not in {*before, *after}:
-            yield UpgradeEffect(FIELD_NEW, name, told(switch, pair))
+            yield UpgradeEffect(FIELD_NEW, name, change_text(switch, pair))
 
 
 def _passed_over(raw: Raw, version: Version) -> list[str]:

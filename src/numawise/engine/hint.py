@@ -1,4 +1,4 @@
-"""Hints: which NUMA nodes a resource could come from, and which of these it likes best.
+"""Hints: which NUMA nodes a resource could come from, and which of these it prefers.
 
 Counterpart: ``TopologyHint`` of pkg/kubelet/cm/topologymanager/topology_manager.go.
 

@@ -11,7 +11,7 @@ Rules kept here:
 1. Allocatable is capacity less the reservation; huge pages are taken off the memory.  Of a device resource it
    is the healthy devices, or those that are allocated where these are more.
 2. A pod asks for the most it needs at one time, or for what its own resources say, and for its overhead.
-3. Of a pod that only state files tell of, what it holds is what it asked for.
+3. Of a pod that only state files mention, what it holds is what it asked for.
 4. Pods are counted first, then CPU and memory are compared, then everything else; the first that is
    insufficient is the reason.  The others come out of a Go map, so that which of them is named is chance;
    here they come by name.
@@ -19,7 +19,7 @@ Rules kept here:
 6. CPUs count in thousandths, memory in bytes, everything else by number.
 7. While a kubelet that restarts hears of its pods again, those that come later do not count yet.
 
-What a machine does not tell is not compared: never ephemeral storage, and memory only where it is described.
+What is not known of a machine is not compared: never ephemeral storage, and memory only where described.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -1,9 +1,9 @@
-"""Why is data: the steps of a decision, reported one by one to whoever asks.
+"""Why is data: the steps of a decision, reported one by one to the caller.
 
 Counterpart: none; the kubelet writes log lines at some of these points.
 
-The engine calls ``note`` with frozen values; ``ignore`` is the one that nobody listens to, and what
-is costly to tell is not worked out for it.  Explanations, pictures and pages render these values;
+The engine calls ``note`` with frozen values; ``ignore`` is the one that drops them, and what
+is costly to report is not computed for it.  Explanations, pictures and pages render these values;
 nobody parses messages.
 """
 

@@ -74,7 +74,7 @@ class Bundle:
         """All that is known about the hardware."""
         if parts.HARDWARE not in self.members:
             return hardware_of(self.machine(), self.name)
-        hardware = encode.hardware_from(self._document(parts.HARDWARE).value, self.place(parts.HARDWARE))
+        hardware = encode.hardware_from(self._document(parts.HARDWARE))
         return hardware if hardware.name else replace(hardware, name=self.name)
 
     def machine_input(self) -> MachineInput:
@@ -204,12 +204,12 @@ class Bundle:
         if raw is None:
             known = (name, *MISSING_AS.get(name, ()))
             why = next(
-                (told for one in known if (told := self.manifest.why_not(one))), "it was not collected"
+                (reason for one in known if (reason := self.manifest.why_not(one))), "it was not collected"
             )
             raise InputError(f"has no {name}: {why}", file=self.path, advice=ADVICE.get(name, ""))
         documents = read_documents(raw, self.place(name))
         if len(documents) != 1:
-            raise documents[1].error((), f"holds {len(documents)} documents, and one is wanted")
+            raise documents[1].error((), f"holds {len(documents)} documents; expected one")
         return documents[0]
 
 
@@ -221,7 +221,7 @@ ADVICE = {
 
 
 def open_bundle(path: str) -> Bundle:
-    """Open a bundle, packed or unpacked; what is wrong with it is told with the member's name."""
+    """Open a bundle, packed or unpacked; errors name the member."""
     members = read_members(path)
     manifest = read_manifest(members, path, sealed=not Path(path).is_dir())
     return Bundle(path, manifest, members)

@@ -135,7 +135,7 @@ def read_config(
         return open_bundle(named).config_input()
     configs, findings = read_configs((named,) if named is not None else (), drop_ins, flags)
     if len(configs) > 1:
-        what = f"holds {len(configs)} kubelet configurations, and one is wanted"
+        what = f"holds {len(configs)} kubelet configurations; expected one"
         raise InputError(what, file=str(named), advice="save the one that is meant to a file of its own")
     if configs:
         return configs[0]
@@ -276,7 +276,7 @@ def _flags(given: str, texts: dict[str, str], report: Report) -> tuple[tuple[Fla
 
 
 def _drop_ins(directory: str, texts: dict[str, str], report: Report) -> Iterator[Document]:
-    """The drop-in files in the kubelet's order; what it passes over or refuses is told."""
+    """The drop-in files in the kubelet's order; what it ignores or refuses is reported."""
     if not directory:
         return
     folder = Path(directory)

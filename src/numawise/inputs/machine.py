@@ -296,7 +296,7 @@ def _value(document: Document, name: str, title: str, node: str) -> MachineInput
     if _is_hardware(value):
         from numawise.codec.hardware.encode import hardware_from  # noqa: PLC0415 - machine files do without
 
-        return _titled(hardware_from(value, name), title, name)
+        return _titled(hardware_from(document), title, name)
     if _is_topology(value):
         from numawise.codec.hardware.nrt import read_topology  # noqa: PLC0415 - machine files do without
 
@@ -307,7 +307,7 @@ def _value(document: Document, name: str, title: str, node: str) -> MachineInput
 
 
 def _readings(text: str, name: str) -> Iterator[Hardware]:
-    """All that a text tells: one in a format of its own, one print, or several in a row."""
+    """Everything that a text says: one in a format of its own, one print, or several in a row."""
     structured = _structured(text, name)
     if structured is not None:
         yield structured
@@ -340,7 +340,7 @@ def _documents(text: str, name: str) -> tuple[Document, ...]:
 
 
 def _structured(text: str, name: str) -> Hardware | None:
-    """What a text in a format of its own tells; None for prints."""
+    """What a text in a format of its own says; None for prints."""
     body = text.lstrip("\ufeff \t\r\n")
     if body.startswith("<"):
         from numawise.codec.hardware import hwloc, nccl  # noqa: PLC0415 - few ask for it
@@ -369,7 +369,7 @@ def _structured(text: str, name: str) -> Hardware | None:
 
 
 def _without_ids(hardware: Hardware) -> Hardware:
-    """What a NodeResourceTopology tells beside other readings, which know the CPUs."""
+    """What a NodeResourceTopology says beside other readings, which know the CPUs."""
     nodes = tuple(
         MemoryNode(node.id, memory=node.memory, hugepages=node.hugepages, distances=node.distances)
         for node in hardware.numa

@@ -7,7 +7,7 @@ Rules kept here:
 2. In a list that a cluster printed, pods that have ended are left out, and so are pods of other nodes where
    the node's name is known; pods that no node has yet are candidates.  What was left out is said.
 3. ``read_manifest`` reads for ``check``: what the API server would refuse becomes a finding, and the rest of
-   the file is read on.  A placeholder of a template language is told as such.
+   the file is read on.  A placeholder of a template language is reported as such.
 """
 
 import re

@@ -145,7 +145,7 @@ class NodeInput:
 
     @property
     def running(self) -> tuple[RawPod, ...]:
-        """Pods that run there, as far as a bundle tells."""
+        """Pods that run there, as far as a bundle says."""
         return self.bundle.running() if self.bundle is not None else ()
 
     def pods(self, words: Sequence[PodNamed], *, refused: bool = False) -> PodsInput:

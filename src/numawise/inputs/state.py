@@ -3,7 +3,7 @@
 Rules kept here:
 
 1. A directory is one as ``/var/lib/kubelet``; a file is known by its name, or else by its content.
-2. A file that cannot be read as text or as JSON is still a file: what is wrong with it is told.
+2. A file that cannot be read as text or as JSON is still a file: what is wrong with it is reported.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Run recorded scenarios through the engine and tell what came of them in the recording's own form.
+"""Run recorded scenarios through the engine and report the outcome in the recording's own form.
 
 Only the ``scenario`` of a line is looked at, never its ``result``.
 """

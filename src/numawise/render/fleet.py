@@ -99,9 +99,9 @@ def notes(fleet: FleetRun) -> Iterator[str]:
                 where = _where(some)
                 yield f"{name}: {who} rejected by the kubelet of {where}: {reasons[0][0]}"
             else:
-                told = ", ".join(f"{reason} on {counted(many, 'node')}" for reason, many in reasons)
+                why = ", ".join(f"{reason} on {counted(many, 'node')}" for reason, many in reasons)
                 yield (
-                    f"{name}: {who} fit nowhere: {told}" if len(some) > 1 else f"{name}: fits nowhere: {told}"
+                    f"{name}: {who} fit nowhere: {why}" if len(some) > 1 else f"{name}: fits nowhere: {why}"
                 )
             why = next((one.why for one in some if one.why), "")
             if why:

@@ -68,7 +68,7 @@ def held(hold: Hold, gpus: dict[str, str]) -> Iterable[str]:
 
 
 def owner_text(hold: Hold) -> str:
-    """By what the life of a hold is told."""
+    """What the life of a hold depends on."""
     if hold.owner.container:
         return f"{hold.owner.engine} {hold.owner.container[:12]}"
     return f"pid {hold.owner.pid}"
@@ -107,7 +107,7 @@ def hold_data(hold: Hold, capacity: Capacity, holds: Sequence[Hold]) -> dict[str
 
 
 def waiter_data(waiter: Waiter) -> dict[str, object]:
-    """Somebody in line, as JSON."""
+    """A waiting job, as JSON."""
     return {
         "user": waiter.owner.user,
         "pid": waiter.owner.pid,

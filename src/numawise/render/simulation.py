@@ -131,7 +131,7 @@ def _cells(pod: str, container: Data, word: str = "") -> Row:
 
 
 def notes(run: ScenarioRun) -> list[str]:
-    """Why pods were refused, what the kubelet does that nobody would expect, and what else happened."""
+    """Why pods were refused, what the kubelet does unexpectedly, and what else happened."""
     found: list[str] = []
     for one in run.results:
         where = f"step {one.step.number}: " if one.step.number else ""

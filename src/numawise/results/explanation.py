@@ -5,7 +5,7 @@ Rules kept here:
 1. An explanation is complete in itself: it can be drawn, written as JSON or stored without the machine,
    the configuration and the state that it was made from.
 2. Sentences are ready to be read; whatever a program may want to act upon is a value beside them.
-3. What to edit is told as JSON Patch (RFC 6902): for a pod relative to the Pod or the pod template, for the
+3. What to edit is given as JSON Patch (RFC 6902): for a pod relative to the Pod or the pod template, for the
    kubelet relative to the KubeletConfiguration.
 """
 
@@ -114,7 +114,7 @@ class Suggestion:
     heal: tuple[str, ...] = ()
     """Resources whose devices must become healthy."""
     recreate: bool = False
-    """The pod has to be made anew, under another uid."""
+    """The pod has to be created again, under another uid."""
     node: str = ""
     """Send the pod to this node instead."""
 

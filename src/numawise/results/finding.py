@@ -6,7 +6,7 @@ Rules kept here:
    and hosts have words for codes, such as ``memory-remote``.
 2. A finding may be milder than its code (``severity``), never graver.
 3. ``message`` is about this case; where the kubelet or the API server refuses, it is what they say, to the
-   letter, or ``kubelet`` is, and ``stage`` tells when.
+   letter, or ``kubelet`` is, and ``stage`` says when.
 4. Findings are equal when they say the same about the same place; the same one is reported once.
 """
 

@@ -15,7 +15,7 @@ ADMIT_STARTED = "admit_start"
 HINTS = "hints"
 """What one provider answered, as the Topology Manager heard it."""
 PROVIDER_HINTS = "provider_hints"
-"""The same, as the provider itself tells it."""
+"""The same, as the provider itself reports it."""
 NO_PREFERENCE = "no_preference"
 IMPOSSIBLE = "impossible"
 SHORT = "short"
@@ -50,13 +50,13 @@ CAME = "came"
 RECREATED = "recreated"
 
 YEARLESS = 1904
-"""Stands for a year that nobody told; it has a 29 February."""
+"""Stands for an unknown year; it has a 29 February."""
 HALF_A_YEAR = timedelta(days=183)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which kubelet wrote a line: the node, where that is told, and its process."""
+    """Which kubelet wrote a line: the node, where that is known, and its process."""
 
     host: str = ""
     pid: int = 0
@@ -64,7 +64,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class PodRef:
-    """What a line tells of a pod's identity; parts that it does not tell are empty."""
+    """What a line says of a pod's identity; parts that it does not give are empty."""
 
     name: str = ""
     namespace: str = ""
@@ -87,13 +87,13 @@ class PodRef:
         )
 
     def matches(self, other: "PodRef") -> bool:
-        """True when both tell the same name or the same uid, and nothing speaks against it."""
+        """True when both have the same name or the same uid, and nothing contradicts it."""
         if self.contradicts(other):
             return False
         return bool((self.name and other.name) or (self.uid and other.uid))
 
     def with_(self, other: "PodRef") -> "PodRef":
-        """What both tell together."""
+        """What both say together."""
         return PodRef(self.name or other.name, self.namespace or other.namespace, self.uid or other.uid)
 
 
@@ -113,11 +113,11 @@ class Event:
     """False: plain text of 1.20 and before."""
     pod: PodRef = NOBODY
     container: str | None = None
-    """None: for the pod as a whole, or not told."""
+    """None: for the pod as a whole, or not known."""
     hints: Mapping[str, Family | None] = field(default_factory=dict)
-    """By resource; None: no wish."""
+    """By resource; None: no preference."""
     unsure: frozenset[str] = frozenset()
-    """Resources without hints of which the line does not tell whether that is no wish or no way."""
+    """Resources without hints, where the line does not say whether they had no preference or no way."""
     hint: Hint | None = None
     provider: str = ""
     resource: str = ""
@@ -145,7 +145,7 @@ def between(first: datetime, last: datetime) -> timedelta:
 
 
 def stamp_text(time: datetime) -> str:
-    """``2024-08-15 22:24:53``, or ``Aug 15 22:24:53`` where the year is not told."""
+    """``2024-08-15 22:24:53``, or ``Aug 15 22:24:53`` where the year is not known."""
     if time.year == YEARLESS:
         return f"{MONTHS[time.month - 1]} {time.day} {time:%H:%M:%S}"
     return f"{time:%Y-%m-%d %H:%M:%S}"
@@ -155,17 +155,17 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 # --------------------------------------------------------------------------------------------------
-# What a kubelet's log tells of admissions, as values and as plain data.
+# What a kubelet's log says of admissions, as values and as plain data.
 #
 # Rules kept here:
 #
-# 1. An admission is what the log says of it; what is concluded and not told is marked as such.
+# 1. An admission is what the log says of it; what is concluded and not logged is marked as such.
 # 2. Rejections of one owner are one finding with a count, the last of them in full.
 
 
 KIND = "KubeletLog"
 UNFINISHED = "unfinished"
-"""The log does not tell how it ended."""
+"""The log does not say how it ended."""
 
 Data = dict[str, Any]
 
@@ -182,7 +182,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class LoggedRound:
-    """One merge, as far as the log tells it."""
+    """One merge, as far as the log shows it."""
 
     container: str | None = None
     """None: for the pod as a whole."""
@@ -226,7 +226,7 @@ class LoggedAdmission:
     devices: Mapping[str, str] = field(default_factory=dict)
     """By resource."""
     wanted: Mapping[str, int] = field(default_factory=dict)
-    """How much of each resource was asked for, where it is told."""
+    """How much of each resource was asked for, where it is known."""
 
     @property
     def rejected(self) -> bool:
@@ -235,7 +235,7 @@ class LoggedAdmission:
 
     @property
     def decisive(self) -> LoggedRound | None:
-        """The merge that tells most: of a refusal the last, else the first that was not preferred."""
+        """The merge that explains most: of a refusal the last, else the first that was not preferred."""
         if not self.rejected:
             for one in self.rounds:
                 if one.best is not None and not one.best.preferred:
@@ -245,7 +245,7 @@ class LoggedAdmission:
 
 @dataclass(frozen=True, slots=True)
 class Kubelet:
-    """What the log tells of a kubelet itself."""
+    """What the log says of a kubelet itself."""
 
     origin: Origin = NOWHERE_TOLD
     policy: str = ""
@@ -333,7 +333,7 @@ class LogReading:
 
 @dataclass(frozen=True, slots=True)
 class LogReport:
-    """All that a log tells."""
+    """Everything that a log says."""
 
     reading: LogReading
     findings: tuple[ExplainedAdmission, ...] = ()
@@ -380,7 +380,7 @@ def report_data(report: LogReport) -> Data:
 
 
 def _stamp(time: datetime | None) -> str | None:
-    """RFC 3339 without a zone; without a year where none is told."""
+    """RFC 3339 without a zone; without a year where none is known."""
     if time is None:
         return None
     text = time.isoformat(timespec="microseconds")

@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-1. A hold lives as long as its owner: a process, told from a later one with the same number by its start
+1. A hold lives as long as its owner: a process, known from a later one with the same number by its start
    time and the boot it belongs to, or a container.  Whether an owner lives is not asked here.
 2. A hold either has CPUs alone (``cpus``) or runs in the shared pool, kept to the CPUs of ``near``.
 3. Sets of CPUs and NUMA nodes are packed ints.
@@ -24,7 +24,7 @@ HOLD_VARIABLE = "NUMAWISE_HOLD"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose hold it is, and by what its life is told."""
+    """Whose hold it is, and what its life depends on."""
 
     uid: int
     user: str
@@ -39,7 +39,7 @@ class Owner:
     container: str = ""
     """Id of the container; '' while it is being made."""
     namespace: int = 0
-    """Number of the pid namespace in which ``pid`` counts (``/proc/PID/ns/pid``); 0: not told.
+    """Number of the pid namespace in which ``pid`` counts (``/proc/PID/ns/pid``); 0: not known.
 
     The same number means another process inside a container, so nobody outside may judge by it.
     """
@@ -209,7 +209,7 @@ class NoRoom:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A job that is about to run, for whoever tells the user."""
+    """A job that is about to run, for the message to the user."""
 
     hold: Hold
     placement: Placement

@@ -51,7 +51,7 @@ def optional_mapping() -> dict[Any, Any]:
 
 
 def hidden(default: Value) -> Value:
-    """The default of a field that is no part of the document."""
+    """The default of a field that is not part of the document."""
     return field(default=default, metadata={HIDDEN: True})
 
 

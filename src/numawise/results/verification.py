@@ -61,11 +61,11 @@ class GpuSeen:
     name: str
     address: str
     near: int
-    """NUMA nodes near to it, packed; 0: nothing tells."""
+    """NUMA nodes near to it, packed; 0: not known."""
     how: str
     pids: tuple[int, ...]
     memory: int = 0
-    """Bytes of the GPU's memory that the job has; 0: not told."""
+    """Bytes of the GPU's memory that the job has; 0: not known."""
     used: bool = True
     """It counts as used; False: its device file is open, and its driver lists no work."""
 

@@ -122,7 +122,7 @@ def test_cpus_by_flag() -> None:
     assert within(RankCpus(0b1111, 1), "1-2") == RankCpus(0b0110, 1)
     for text, message in (
         ("1-9", "CPUs 4-9 may not be used here; choose out of 0-3"),
-        ("x", "'x' is no list of CPUs"),
+        ("x", "'x' is not a list of CPUs"),
     ):
         with pytest.raises(InputError, match=message):
             within(RankCpus(0b1111, 1), text)

@@ -85,9 +85,9 @@ def test_the_engine_itself_may_be_repeated() -> None:
     pytest.param("run -p",                  "-p needs a value",                      id="no value, short"),
     pytest.param("run --rm=maybe box",      "--rm=maybe is neither true nor false",  id="no truth value"),
     pytest.param("run -d=x box",            "-d=x is neither true nor false",        id="no truth value, short"),
-    pytest.param("run --brand-new x box",   "--brand-new is no option of docker that numawise knows, so it cannot tell where the image is; write --brand-new=VALUE, or --brand-new=true", id="unknown"),
-    pytest.param("run -dX box",             "-X in -dX is no option of docker",      id="unknown letter"),
-    pytest.param("--root /x run box",       "--root is no option of docker that numawise knows before run or create", id="unknown before run"),
+    pytest.param("run --brand-new x box",   "--brand-new is not an option of docker that numawise knows, so it cannot find the image; write --brand-new=VALUE, or --brand-new=true", id="unknown"),
+    pytest.param("run -dX box",             "-X in -dX is not an option of docker",      id="unknown letter"),
+    pytest.param("--root /x run box",       "--root is not an option of docker that numawise knows before run or create", id="unknown before run"),
 ])
 def test_refusals(text: str, told: str) -> None:
     with pytest.raises(InputError) as error:

@@ -200,7 +200,7 @@ def test_amd_and_intel(hardware: Hardware, gpus: str, gpu_setup: ContainerGpuSet
 
 @pytest.mark.parametrize(("hardware", "gpu_setup", "told"), [
     pytest.param(cards(card(3, AMD, "card1")), ContainerGpuSetup(), "GPU3 has no render node in /dev/dri", id="no render node"),
-    pytest.param(SERVER, ContainerGpuSetup(True, {"nvidia.com/gpu": {"GPU-x"}}), "no CDI file of this host describes nvidia.com/gpu=0; write the files anew with 'nvidia-ctk", id="stale CDI"),
+    pytest.param(SERVER, ContainerGpuSetup(True, {"nvidia.com/gpu": {"GPU-x"}}), "no CDI file of this host describes nvidia.com/gpu=0; write the files again with 'nvidia-ctk", id="stale CDI"),
 ])
 def test_gpus_that_cannot_be_given(hardware: Hardware, gpu_setup: ContainerGpuSetup, told: str) -> None:
     with pytest.raises(HostError) as error:

@@ -50,15 +50,15 @@ def test_flags(environment: str, flags: dict[str, object], rank: int, size: int 
 
 
 @pytest.mark.parametrize(("environment", "flags", "message"), [
-    pytest.param("RANK=3 WORLD_SIZE=8", {},                            "no launcher told this process its rank",        id="a global rank is none"),
-    pytest.param("LOCAL_RANK=8 LOCAL_WORLD_SIZE=8", {},                "LOCAL_RANK=8 is no rank of 8",                  id="too high"),
-    pytest.param("LOCAL_RANK=-1", {},                                  "LOCAL_RANK: '-1' is no rank",                   id="negative"),
-    pytest.param("LOCAL_RANK=one", {},                                 "LOCAL_RANK: 'one' is no rank",                  id="no number"),
-    pytest.param("LOCAL_RANK=99999999999", {},                         "LOCAL_RANK: '99999999999' is no rank",          id="absurd"),
-    pytest.param("LOCAL_RANK=1 LOCAL_WORLD_SIZE=two", {},              "LOCAL_WORLD_SIZE: 'two' is no rank",            id="size is no number"),
-    pytest.param("SLURM_LOCALID=0 SLURM_STEP_TASKS_PER_NODE=4x2", {},  "SLURM_STEP_TASKS_PER_NODE: '4x2' is no list",   id="Slurm's list is broken"),
+    pytest.param("RANK=3 WORLD_SIZE=8", {},                            "no launcher gave this process a rank",        id="a global rank is none"),
+    pytest.param("LOCAL_RANK=8 LOCAL_WORLD_SIZE=8", {},                "LOCAL_RANK=8 is not a rank: this host has 8",                  id="too high"),
+    pytest.param("LOCAL_RANK=-1", {},                                  "LOCAL_RANK: '-1' is not a rank",                   id="negative"),
+    pytest.param("LOCAL_RANK=one", {},                                 "LOCAL_RANK: 'one' is not a rank",                  id="no number"),
+    pytest.param("LOCAL_RANK=99999999999", {},                         "LOCAL_RANK: '99999999999' is not a rank",          id="absurd"),
+    pytest.param("LOCAL_RANK=1 LOCAL_WORLD_SIZE=two", {},              "LOCAL_WORLD_SIZE: 'two' is not a rank",            id="size is no number"),
+    pytest.param("SLURM_LOCALID=0 SLURM_STEP_TASKS_PER_NODE=4x2", {},  "SLURM_STEP_TASKS_PER_NODE: '4x2' is not a list",   id="Slurm's list is broken"),
     pytest.param("", {"variable": "MY_RANK"},                          "--rank-variable: the variable MY_RANK is not",  id="variable not set"),
-    pytest.param("", {"rank": 4, "size": 4},                           "--local-rank 4 is no rank of 4",                id="flags contradict"),
+    pytest.param("", {"rank": 4, "size": 4},                           "--local-rank 4 is not a rank: this host has 4",                id="flags contradict"),
 ])
 def test_nonsense(environment: str, flags: dict[str, object], message: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -121,7 +121,7 @@ def test_no_room_says_what_is_short(
 @pytest.mark.parametrize(("flags", "complaint"), [
     pytest.param({"cpus": "127"},                         "127 CPUs asked for, 126 free",     id="CPUs"),
     pytest.param({"gpus": 9},                             "9 GPUs asked for, 8 of 8 free",    id="GPUs"),
-    pytest.param({"gpu_ids": "8"},                        "--gpu-ids: '8' is no GPU",         id="GPU that is not there"),
+    pytest.param({"gpu_ids": "8"},                        "--gpu-ids: '8' is not a GPU",         id="GPU that is not there"),
     pytest.param({"gpu_ids": "0,GPU0"},                   "names a GPU twice",                id="GPU twice"),
     pytest.param({"memory": "2t"},                        "2 TiB of memory asked for",        id="memory"),
     pytest.param({"nics": 1},                             "--nics",                           id="no NICs"),

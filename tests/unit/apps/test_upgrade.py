@@ -65,11 +65,11 @@ def gates(**given: bool) -> dict[str, Any]:
     pytest.param(STATIC, (1, 33), (1, 34), [("gate-default", "PodLevelResources", False)],
                  "is off in 1.33 and on in 1.34, if not set", id="another default"),
     pytest.param({**STATIC, "mergeDefaultEvictionSettings": True}, (1, 31), (1, 33), [("field-new", "mergeDefaultEvictionSettings", False)],
-                 "was passed over by 1.31 and counts in 1.33 (read since 1.33)", id="a field that counts now"),
+                 "was ignored by 1.31 and counts in 1.33 (read since 1.33)", id="a field that counts now"),
     pytest.param({**STATIC, "mergeDefaultEvictionSettings": True}, (1, 33), (1, 31), [("field-gone", "mergeDefaultEvictionSettings", False)],
-                 "counted in 1.33 and is passed over by 1.31 (read since 1.33); remove it", id="a field that counts no more"),
+                 "counted in 1.33 and is ignored by 1.31 (read since 1.33); remove it", id="a field that counts no more"),
     pytest.param({**STATIC, "cpuManagerPolicyy": "x"}, (1, 35), (1, 36), [("field-unknown", "cpuManagerPolicyy", False)],
-                 "is passed over by both; remove it", id="a field that never counted"),
+                 "is ignored by both; remove it", id="a field that never counted"),
 ])
 def test_configurations(config: dict[str, Any], old: Version, new: Version, expected: object, text: str) -> None:
     found = report(config, old, new)
@@ -197,7 +197,7 @@ def test_words() -> None:
         "needs most NUMA nodes."
     )
     assert [(one.name, one.text) for one in found.findings] == [
-        ("cpuManagerPolicyy", "is passed over by both; remove it")
+        ("cpuManagerPolicyy", "is ignored by both; remove it")
     ]
     refused = "rejected (TopologyAffinityError: Resources cannot be allocated with Topology locality)"
     assert change_rows(found.changes) == [["q", "refused", "admitted", refused]]

@@ -93,7 +93,7 @@ def test_an_unknown_uuid_is_no_guess() -> None:
         visible_gpus(NAMELESS, {"CUDA_VISIBLE_DEVICES": "GPU-77"})
     found = visible_gpus(NVIDIA, {"CUDA_VISIBLE_DEVICES": "0,GPU-77"})
     assert [gpu.name for gpu in found.gpus] == ["GPU0"]
-    assert found.remarks[0].startswith("CUDA_VISIBLE_DEVICES: 'GPU-77' is no GPU here")
+    assert found.remarks[0].startswith("CUDA_VISIBLE_DEVICES: 'GPU-77' is not a GPU of this machine")
 
 
 def test_a_doubt_on_a_machine_with_different_gpus() -> None:

@@ -65,7 +65,7 @@ def test_it_can_be_saved_and_simulated(name: str) -> None:
     hardware = machine_named(name)
     assert hardware.name == name
     assert CATALOG[name].source
-    assert hardware_from(json.loads(json.dumps(hardware_data(hardware)))) == hardware
+    assert hardware_from(Document(json.loads(json.dumps(hardware_data(hardware))))) == hardware
     seen = kubelet_view(hardware)
     assert isinstance(seen, Machine)
     assert len(seen.cpus) == len(hardware.threads)

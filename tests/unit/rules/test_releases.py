@@ -99,7 +99,7 @@ def test_unknown_releases() -> None:
     pytest.param("1.38",    "",                                   0, "numawise: Kubernetes 1.38 is newer than any known release; it is treated as 1.37\n", id="newer"),
     pytest.param("new",     "",                                   2, "numawise: --kube: 'new' is not a Kubernetes version such as 1.36\n", id="none at all"),
     pytest.param("1.32",    "mergeDefaultEvictionSettings: true", 2,
-                 'numawise: {file}:3: mergeDefaultEvictionSettings: unknown field "mergeDefaultEvictionSettings"; 1.32 does not have it, 1.33 is the first; remove it; the kubelet would ignore it with a warning\n',
+                 'numawise: {file}:3: mergeDefaultEvictionSettings: unknown field "mergeDefaultEvictionSettings"; 1.33 is the first release that has it; 1.32 ignores it; upgrade, or remove it\n',
                  id="a field it does not know"),
 ])
 def test_simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str], kube: str, more: str, status: int, words: str) -> None:

@@ -29,7 +29,7 @@ COMBINED = 3
 
 
 def configuration_findings(context: Context) -> Iterator[Finding]:
-    """Everything about the configuration; refusals of state files are told elsewhere."""
+    """Everything about the configuration; refusals of state files are reported elsewhere."""
     yield from context.configuration.findings
     for refused in context.start.refusals:
         if refused.stage not in AT_START:
@@ -213,7 +213,7 @@ def option_advice(field: str, name: str, version: Version) -> tuple[str, str]:
     history = histories.get(name)
     level = maturity(history, version) if history else None
     if history is None:
-        known = sorted(one for one, told in histories.items() if maturity(told, version))
+        known = sorted(one for one, history in histories.items() if maturity(history, version))
         near = meant(name, known)
         fix = f'did you mean "{near}"?' if near else f"{shown(version)} has {', '.join(known) or 'none'}"
         return "no release has such an option", fix

@@ -140,27 +140,27 @@ def _visible(raw: RawContainer | None, variables: Mapping[str, Variable]) -> Ite
         elif raw is not None and not has_accelerators(raw):
             yield found("NW508", variable.place, f"{name}={variable.value} without asking for a GPU")
         else:
-            yield found("NW502", variable.place, f"{name}={variable.value} overrules the device plugin")
+            yield found("NW502", variable.place, f"{name}={variable.value} overrides the device plugin")
 
 
 def _numbered(variable: Variable, count: int, *, asks: bool) -> Iterator[Finding]:
-    told = f"{variable.name}={variable.value}"
+    setting = f"{variable.name}={variable.value}"
     numbers = [word.strip() for word in variable.value.split(",")]
     if variable.value.strip() in HIDING:
         if count:
-            yield found("NW501", variable.place, f"{told} hides the {count} GPUs that were asked for")
+            yield found("NW501", variable.place, f"{setting} hides the {count} GPUs that were asked for")
         return
     if "$" in variable.value:
         return
     if any(UUID.match(word) for word in numbers):
         why = "which GPU the pod is given is decided when it starts; another one than this cannot be used"
-        yield found("NW501", variable.place, f"{told} names one card", why=why)
+        yield found("NW501", variable.place, f"{setting} names one card", why=why)
         return
     if not all(word.isdigit() for word in numbers):
         return
     if not count:
         what = "no GPU is asked for" if not asks else "no whole GPU is asked for"
-        yield found("NW501", variable.place, f"{told}, and {what}")
+        yield found("NW501", variable.place, f"{setting}, and {what}")
         return
     own = set(map(str, range(count)))
     if set(numbers) == own:
@@ -168,15 +168,15 @@ def _numbered(variable: Variable, count: int, *, asks: bool) -> Iterator[Finding
             "the container sees just these; the line does nothing, and breaks when the number of GPUs changes"
         )
         message = (
-            f"{told} names the {'GPU' if count == 1 else f'{count} GPUs'} that the container sees anyway"
+            f"{setting} names the {'GPU' if count == 1 else f'{count} GPUs'} that the container sees anyway"
         )
         yield found("NW501", variable.place, message, why=why)
     elif set(numbers) - own:
         beyond = ", ".join(sorted(set(numbers) - own, key=int))
-        message = f"{told}: the container sees GPUs 0 to {count - 1} and no {beyond}"
+        message = f"{setting}: the container sees GPUs 0 to {count - 1} and no {beyond}"
         yield found("NW501", variable.place, message)
     else:
-        message = f"{told} leaves {count - len(set(numbers))} of the {count} GPUs unused"
+        message = f"{setting} leaves {count - len(set(numbers))} of the {count} GPUs unused"
         yield found("NW501", variable.place, message)
 
 

@@ -279,10 +279,10 @@ def _never(
     node = empty_node(context.machine, config, context.version)
     assert node is not None
     assert source.raw is not None
-    told = explain(case_of(node, source.raw))
-    fix = told.suggestions[0].text if told.suggestions else ""
+    explanation = explain(case_of(node, source.raw))
+    fix = explanation.suggestions[0].text if explanation.suggestions else ""
     others = _admitting(context, config, pod)
-    why = told.answer.removeprefix("Rejected: ")
+    why = explanation.answer.removeprefix("Rejected: ")
     if others:
         why += f"; admitted under {others}"
     if source.raw.owner or source.kind not in ("Pod", ""):

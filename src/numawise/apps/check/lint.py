@@ -196,7 +196,7 @@ def _willing(read: Sources) -> Context:
 #
 # 1. The comment counts for its own line; on a line of its own, for the next line that is not a comment as
 #    well; among the first comments of a file, before anything else, for the whole file.
-# 2. It names one or several codes.  A code that does not exist is told.
+# 2. It names one or several codes.  A code that does not exist is reported.
 
 
 COMMENT = re.compile(r"(?:^|\s)#\s*numawise:\s*ignore\b[:\s]*(.*)$", re.IGNORECASE)
@@ -287,10 +287,10 @@ def upgrade_findings(
     raws = tuple(pod.raw for pod in tried if pod.raw is not None)
     report = upgrade(context.configuration.raw, context.machine, context.files, raws, old, new)
     way = f"{shown(old)} to {shown(new)}"
-    for told in report.findings:
-        if told.kind != FIELD_UNKNOWN:
-            yield _told(context, told, way)
-    stops = any(told.stops for told in report.findings)
+    for effect in report.findings:
+        if effect.kind != FIELD_UNKNOWN:
+            yield _finding(context, effect, way)
+    stops = any(effect.stops for effect in report.findings)
     for change in report.changes:
         if change.kind == STOPPED:
             if not stops:
@@ -300,19 +300,19 @@ def upgrade_findings(
             yield _changed(context, tried, change, way)
 
 
-def _told(context: Context, told: UpgradeEffect, way: str) -> Finding:
+def _finding(context: Context, effect: UpgradeEffect, way: str) -> Finding:
     place = context.configuration.place
-    message = f"{way}: {told.name} {told.text}"
-    if told.kind == STATE_FILE:
-        where = Place(context.paths.get(told.name, told.name), 1)
-        return found("NW603" if told.name != DEVICE_FILE else "NW602", where, message)
-    if told.kind == RESTART:
+    message = f"{way}: {effect.name} {effect.text}"
+    if effect.kind == STATE_FILE:
+        where = Place(context.paths.get(effect.name, effect.name), 1)
+        return found("NW603" if effect.name != DEVICE_FILE else "NW602", where, message)
+    if effect.kind == RESTART:
         return found("NW605", place(), message)
-    if told.stops:
-        return found("NW601", place("featureGates", told.name), message, stage="upgrade")
-    if told.kind in (*GATES, GATE_DEFAULT):
-        return found("NW602", place("featureGates", told.name), message)
-    return found("NW602", place(told.name.split(".")[0].split("[")[0]), message)
+    if effect.stops:
+        return found("NW601", place("featureGates", effect.name), message, stage="upgrade")
+    if effect.kind in (*GATES, GATE_DEFAULT):
+        return found("NW602", place("featureGates", effect.name), message)
+    return found("NW602", place(effect.name.split(".")[0].split("[")[0]), message)
 
 
 def _changed(context: Context, pods: Sequence[PodSource], change: ReleaseChange, way: str) -> Finding:

@@ -23,7 +23,7 @@ Row = tuple[RawContainer, ContainerRequest, Part]
 
 
 def pod_findings(source: PodSource, context: Context | None) -> Iterator[Finding]:
-    """What can be told about a pod from its manifest alone, for the kubelet it is meant for."""
+    """What can be said about a pod from its manifest alone, for the kubelet it is meant for."""
     yield from _spec(source, context)
     if source.raw is None:
         return
@@ -104,8 +104,8 @@ def _complete(raw: RawContainer, request: ContainerRequest) -> str:
     if raw.role is not Role.APP and cpu is None:
         cpu = Quantity.parse("100m")
     whole = f'"{-(-cpu.milli // 1000)}"' if cpu is not None and raw.role is Role.APP else f'"{cpu}"'
-    told = f"cpu: {whole if cpu is not None else '<n>'}, memory: {memory or '<m>'}"
-    return f"limits: {{{told}}} in {raw.name}, and the same requests or none"
+    limits = f"cpu: {whole if cpu is not None else '<n>'}, memory: {memory or '<m>'}"
+    return f"limits: {{{limits}}} in {raw.name}, and the same requests or none"
 
 
 def _pod_level(source: PodSource, context: Context | None, pod: PodRequest) -> Iterator[Finding]:

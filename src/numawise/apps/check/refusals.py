@@ -5,10 +5,10 @@ Rules kept here:
 1. The kubelet's own judgement is asked (``decode``, ``check``, ``build``, ``start``), never repeated here.
    The first refusal is what it would say; the others come once that one is out of the way.
 2. After a refusal the smallest part that lets the kubelet get further is taken out, and it is asked again.
-   What would only follow from that is not told.
+   What would only follow from that is not reported.
 3. To blame is what has to be taken out for the complaint to change: found by trying, not by reading words.
 4. Without a machine one is made up that the configuration and the state files cannot object to; what only a
-   machine can refuse is not told then.
+   machine can refuse is not reported then.
 """
 
 from collections.abc import Callable, Mapping
@@ -137,7 +137,7 @@ def _decodable(raw: dict[str, Any], version: Version, start: Start) -> dict[str,
 
 
 def _settled_gates(raw: dict[str, Any], version: Version, start: Start) -> dict[str, Any]:
-    """Take out gates that stop the kubelet; each is told in the words it would have alone."""
+    """Take out gates that stop the kubelet; each is reported in the words it would have alone."""
     config = decode_kubelet_config(raw, version)
     if isinstance(config, Refusal):
         return raw

@@ -29,7 +29,7 @@ RESERVING = ("systemReserved", "kubeReserved", "reservedSystemCPUs", "evictionHa
 
 
 def settings_of(context: Context, config: KubeletConfig) -> Settings | None:
-    """What a configuration reserves on the machine; None when that cannot be told."""
+    """What a configuration reserves on the machine; None when that is not known."""
     found_settings = check(
         config, CpuSet(context.machine.layout.all), context.machine.capacity, context.version
     )

@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-1. A file that cannot be opened is an error of whoever called; a file with nonsense in it is a finding.
+1. A file that cannot be opened is an error of the caller; a file with nonsense in it is a finding.
 2. Every configuration file is a kubelet of its own; drop-ins and flags are laid over each of them.
 3. A bundle has everything at once; its members are called by their place in it.
 """
@@ -85,7 +85,7 @@ def _configuration(config: ConfigInput, read: Sources) -> None:
 
 
 def _machine(given: MachineInput, read: Sources) -> None:
-    """The machine; what is missing to use it is told."""
+    """The machine; what is missing to use it is reported."""
     read.machine_file = given.name
     read.hardware = given.hardware
     if given.missing:
@@ -141,7 +141,7 @@ def _documents(path: str, read: Sources) -> tuple[Document, ...]:
     except InputError as problem:
         place = Place(name, problem.line or 1, problem.field)
         if "{{" in text:
-            read.findings.append(found("NW402", place, "is a template: it is no YAML before it is filled in"))
+            read.findings.append(found("NW402", place, "is a template, and not YAML before it is filled in"))
         else:
             read.findings.append(found("NW002", place, problem.message, fix=problem.advice))
         return ()
@@ -150,7 +150,7 @@ def _documents(path: str, read: Sources) -> tuple[Document, ...]:
 
 
 def _member(reader: Callable[[], T], read: Sources) -> T | None:
-    """What a member of a bundle holds; that it has none is told."""
+    """What a member of a bundle holds; that it has none is reported."""
     try:
         return reader()
     except InputError as problem:

@@ -162,7 +162,7 @@ def _request(capacity: Capacity, request: JobRequest, resource: str, gpus: int, 
             short = {value: key for key, value in WORDS.items()}
             offers = ", ".join(short.get(one, one) for one in known) or "none at all"
             raise InputError(
-                f"{name!r} is no resource of this machine",
+                f"this machine has no resource {name!r}",
                 field="--nics" if name == NIC_RESOURCE else "--device",
                 advice=f"it has {offers}",
             )
@@ -276,9 +276,9 @@ def _remarks(
         free = bits_of(p for p, name in enumerate(capacity.gpu_ids) if name not in taken)
         from numawise.gpus.choose import advice  # noqa: PLC0415 - as above
 
-        told = advice(capacity.links, free, request.gpus)
-        if told and choice.numa.bit_count() > 1:
-            yield told
+        text = advice(capacity.links, free, request.gpus)
+        if text and choice.numa.bit_count() > 1:
+            yield text
     for position in ids_of(choice.gpus) if choice is not None else ():
         pids = (capacity.users or {}).get(position)
         if pids:
@@ -297,7 +297,7 @@ def _remarks(
 #
 # 1. A GPU is named by its index, its name, its UUID or the beginning of one, or its PCI address.
 # 2. A job's GPUs are of one maker; by number it gets the maker that the machine has most of.
-# 3. GPUs that somebody uses without a hold are passed over as long as enough others are free.
+# 3. GPUs in use without a hold are passed over as long as enough others are free.
 
 
 def gpus_wanted(
@@ -308,7 +308,7 @@ def gpus_wanted(
         return (), "", 0
     if not capacity.gpus or capacity.links is None:
         raise InputError(
-            "this machine has no GPUs that can be told",
+            "no usable GPU was found on this machine",
             field="--gpus" if request.gpus else "--gpu-ids",
             advice="see 'numawise discover', and 'numawise doctor' for what hides them",
         )
@@ -367,7 +367,7 @@ def _position(capacity: Capacity, text: str) -> int:
     if len(found) == 1:
         return found[0]
     known = ", ".join(f"{position} ({capacity.gpu_ids[position]})" for position in range(len(capacity.gpus)))
-    what = "could be several GPUs" if found else "is no GPU of this machine"
+    what = "matches several GPUs" if found else "is not a GPU of this machine"
     raise InputError(f"{text!r} {what}", field="--gpu-ids", advice=f"it has {known}")
 
 
@@ -376,7 +376,7 @@ def _position(capacity: Capacity, text: str) -> int:
 #
 # Rules kept here:
 #
-# 1. What is short in sum is told first: CPUs, memory, devices; only then that it is free but not together.
+# 1. What is short in sum is reported first: CPUs, memory, devices; then that it is free but not together.
 # 2. The kubelet's own words go along, for those who grep.
 
 
@@ -433,7 +433,7 @@ def _cores_shortage(
     threads = capacity.machine.layout.threads_per_core
     count = request.whole_cpus
     if count % threads:
-        reason = f"{count} CPUs are no whole number of cores, which have {threads} threads here"
+        reason = f"{count} CPUs are not a whole number of cores, which have {threads} threads here"
         fitting = " or ".join(
             str(n) for n in (count // threads * threads, -(-count // threads) * threads) if n
         )

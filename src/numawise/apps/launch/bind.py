@@ -6,7 +6,7 @@ Rules kept here:
    process may use.
 2. ``OMP_NUM_THREADS`` is the rank's part of the cores.  A number that the user has set stays; the one that
    ``numawise run`` set for the whole job, and the 1 that torchrun sets, do not.
-3. Places for threads are told only where no other rank has the same CPUs.
+3. Places for threads are given only where no other rank has the same CPUs.
 4. ``UCX_NET_DEVICES`` names the network cards nearest to the rank's GPU.  ``NCCL_IB_HCA`` must be the same on
    all ranks of a host, so it names the cards of all of them, and is left alone when the ranks see different
    GPUs.  ``CUDA_VISIBLE_DEVICES`` stays, since ranks count within it, unless one GPU is options for.
@@ -184,7 +184,7 @@ def cpus_here(
     """What the ranks of this host may share, on the live machine (rule 1)."""
     allowed = allowed_of(pid)
     if allowed is None:
-        raise HostError("the kernel does not tell on which CPUs this process may run", "is /proc mounted?")
+        raise HostError("the kernel does not report the CPUs this process may run on", "is /proc mounted?")
     variable = found.variable if found else ""
     launcher = found.launcher if found else None
     host = hardware.host
@@ -219,7 +219,7 @@ def within(room: RankCpus, text: str) -> RankCpus:
         wanted = parse_ids(text)
     except ValueError as problem:
         raise InputError(
-            f"{text!r} is no list of CPUs: {problem}", field="--cpus", advice="write 0-15,64-79"
+            f"{text!r} is not a list of CPUs: {problem}", field="--cpus", advice="write 0-15,64-79"
         ) from None
     if not wanted or wanted & ~room.cpus:
         raise InputError(
@@ -235,18 +235,18 @@ def _listed(environment: Mapping[str, str], name: str) -> int | None:
     try:
         return parse_ids(text) if text else None
     except ValueError as problem:
-        raise InputError(f"{text!r} is no list: {problem}", field=name, advice=f"unset {name}") from None
+        raise InputError(f"{text!r} is not a list: {problem}", field=name, advice=f"unset {name}") from None
 
 
 def ranks_meant(found: LocalRank | None, size: int | None, seen: Visible, nodes: int) -> int:
-    """How many ranks there are on this host: as told, else one for each GPU, else one for each NUMA node."""
-    told = size if size is not None else found.size if found else None
-    if told is not None:
-        return told
+    """How many ranks there are on this host: as given, else one for each GPU, else one for each NUMA node."""
+    given = size if size is not None else found.size if found else None
+    if given is not None:
+        return given
     guess = len(seen.gpus) or max(nodes, 1)
     if found is not None and found.rank >= guess:
         raise InputError(
-            f"nothing tells how many ranks there are on this host, and this is rank {found.rank}",
+            f"the number of ranks on this host is not known, and this is rank {found.rank}",
             advice="give --local-size",
         )
     return guess

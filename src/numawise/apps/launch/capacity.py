@@ -53,7 +53,9 @@ def capacity_of(hardware: Hardware, reserved: str = "") -> Capacity:
     seen = kubelet_view(hardware, offers)
     if not isinstance(seen, Machine):
         missing = "; ".join(remark.text for remark in seen)
-        raise HostError(f"this machine cannot be told apart: {missing}", advice="run 'numawise doctor'")
+        raise HostError(
+            f"the topology of this machine is not known: {missing}", advice="run 'numawise doctor'"
+        )
     machine, remarks = _usable(replace(seen, plugins=offers), hardware)
     kept = _reserved(machine, reserved)
     return Capacity(
@@ -79,7 +81,7 @@ def _links(hardware: Hardware, gpus: tuple[Gpu, ...]) -> "GpuLinks | None":
 
 
 def _usable(machine: Machine, hardware: Hardware) -> tuple[Machine, list[str]]:
-    """The machine without CPUs that we may not give (rule 1), and with memory where none was told."""
+    """The machine without CPUs that we may not give (rule 1), and with memory where none is known."""
     remarks = []
     host = hardware.host
     every = machine.layout.all
@@ -112,7 +114,9 @@ def _reserved(machine: Machine, text: str) -> int:
             wanted = parse_ids(text)
         except ValueError as problem:
             raise InputError(
-                f"{text!r} is no list of CPUs: {problem}", field="reserved-cpus", advice="write 0,64 or none"
+                f"{text!r} is not a list of CPUs: {problem}",
+                field="reserved-cpus",
+                advice="write 0,64 or none",
             ) from None
         if wanted & ~every:
             raise InputError(
@@ -131,7 +135,7 @@ def _numa(device: PciDevice | None) -> tuple[int, ...] | None:
 
 
 # --------------------------------------------------------------------------------------------------
-# GPUs that are in use without a hold: told, and passed over as long as there are others.
+# GPUs that are in use without a hold: reported, and skipped as long as there are others.
 
 
 def with_gpu_users(capacity: Capacity, request: JobRequest) -> Capacity:

@@ -1,4 +1,4 @@
-"""Where a job goes on this machine: the engine's decision, told in what a launcher needs.
+"""Where a job goes on this machine: the engine's decision, in the terms that a launcher needs.
 
 Rules kept here:
 
@@ -36,11 +36,11 @@ def _possible(capacity: Capacity, request: JobRequest, found: Placement | NoRoom
     if isinstance(found, Placement):
         return found
     every = capacity.machine.layout.all
-    told = f" (CPUs {format_ids(capacity.reserved)} are kept for the system)" if capacity.reserved else ""
+    kept = f" (CPUs {format_ids(capacity.reserved)} are kept for the system)" if capacity.reserved else ""
     raise InputError(
         f"this machine cannot give that, even when nothing runs: {found.reason}",
         advice=found.advice
-        or f"it has {every.bit_count()} CPUs{told}, {gpus_text(len(capacity.gpus))}; ask for less"
+        or f"it has {every.bit_count()} CPUs{kept}, {gpus_text(len(capacity.gpus))}; ask for less"
         + ("" if request.policy in (NONE, BEST_EFFORT) else " or take another --policy"),
     )
 

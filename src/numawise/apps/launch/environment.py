@@ -4,7 +4,7 @@ Rules kept here:
 
 1. GPUs are named by UUID; only when one of them has none, all go by index, counted along the PCI bus.  A MIG
    instance has no index, so it needs its UUID.
-2. A job without GPUs finds those variables as they were, unless it is told to hide the GPUs.
+2. A job without GPUs finds those variables as they were, unless the GPUs are to be hidden.
 3. ``OMP_NUM_THREADS`` is the number of cores: the second thread of a core helps loops of arithmetic little.
    In the shared pool it is the CPUs asked for, rounded up; without a number nothing is said.
 4. ``OMP_PLACES`` has a place for each core, L3 after L3, and ``GOMP_CPU_AFFINITY`` the same order; both only
@@ -60,7 +60,7 @@ COUNTED_AFTER = {
 }
 """Variables that count within what the first one leaves: an old value would mean other GPUs, or none."""
 TILED = range(0x0BD0, 0x0BF0)
-"""Intel's Max series: several tiles on a card, which are counted instead of cards unless told otherwise."""
+"""Intel's Max series: several tiles on a card, which are counted instead of cards by default."""
 
 
 def job_environment(
@@ -143,12 +143,12 @@ def _ids(hardware: Hardware, gpus: Iterable[Gpu], *prefixes: str) -> list[str]:
         if gpu.parent and not gpu.uuid:
             raise HostError(
                 f"the UUID of the MIG instance {gpu.name} is not known, and CUDA takes nothing else for it",
-                advice="let NVML tell it: install numawise[nvidia]",
+                advice="install numawise[nvidia], so that NVML reports it",
             )
         if gpu.parent:
             raise HostError(
                 f"the MIG instance {gpu.name} goes by UUID and another GPU of the job has none",
-                advice="let NVML tell it: install numawise[nvidia]",
+                advice="install numawise[nvidia], so that NVML reports it",
             )
     return [str(gpu_index(hardware, gpu)) for gpu in some]
 
@@ -194,12 +194,12 @@ def pool_threads(limit: int) -> Variables:
 
 
 def cores_of(hardware: Hardware, cpus: int) -> tuple[int, ...]:
-    """Cores of a set of CPUs, each as its CPUs there, L3 after L3; a CPU that nobody told of is a core."""
-    told = cores_in(hardware, cpus)
+    """Cores of a set of CPUs, each as its CPUs there, L3 after L3; a CPU of an unknown core is a core."""
+    cores = cores_in(hardware, cpus)
     rest = cpus
-    for core in told:
+    for core in cores:
         rest &= ~core
-    return (*told, *(1 << cpu for cpu in ids_of(rest)))
+    return (*cores, *(1 << cpu for cpu in ids_of(rest)))
 
 
 def network(hcas: Iterable[str], shared: Iterable[str] = ()) -> Variables:

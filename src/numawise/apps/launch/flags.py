@@ -4,7 +4,7 @@ Rules kept here:
 
 1. Each text is what its program really accepts, quoted for a shell where it is a command; ``COMMAND`` and
    ``IMAGE`` stand for the user's words.
-2. What a program cannot be told is said in a remark, never left out in silence.
+2. What a program has no option for is said in a remark, never left out silently.
 3. Slurm binds to given CPUs only where the whole host is allocated, so there are two texts: a request of the
    same size, and the very same CPUs on an exclusive host.  ``--hint`` and ``--cpu-bind`` exclude each other.
 4. Kubernetes is asked for amounts: requests equal limits, whole CPUs where they are to be alone, so that the
@@ -240,7 +240,7 @@ FORMATS: Mapping[str, Callable[[PlacedJob], Text]] = {
 
 
 def texts(asked: PlacedJob, formats: Sequence[str]) -> dict[str, Text]:
-    """The placement in several programs' words; one that cannot be told is left to its remark."""
+    """The placement in several programs' words; one that has no words for it gets a remark only."""
     found = {}
     for name in formats:
         try:
@@ -307,7 +307,7 @@ def _quantity(size: int) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# Which placement ``flags`` tells of: that of a hold, or where a job would go, here or on another machine.
+# Which placement ``flags`` shows: that of a hold, or where a job would go, here or on another machine.
 
 
 def found_placement(

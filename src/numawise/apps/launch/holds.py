@@ -176,7 +176,7 @@ class Holdings:
         if len(found) == 1:
             return found[0]
         known = ", ".join(f"{hold.id} ({hold.name})" for hold in found or holds) or "none at all"
-        what = "could be several" if found else "is no hold"
+        what = "matches several holds" if found else "is not a hold"
         raise InputError(f"{name!r} {what}", field="HOLD", advice=f"there are {known}; see 'numawise ps'")
 
     def move(self, hold: Hold) -> None:
@@ -265,8 +265,8 @@ class Holdings:
         except (HostError, OSError) as problem:
             # A job that is still being bound looks for itself afterwards; another user's is watched over.
             if hold.owner.uid == self.who.uid and confine.populated(hold.mode, hold.group, self.root):
-                told = f"{hold.name} ({hold.id}) could not be moved to CPUs {format_ids(cpus)}: {problem}"
-                self.silent = (*self.silent, told)
+                remark = f"{hold.name} ({hold.id}) could not be moved to CPUs {format_ids(cpus)}: {problem}"
+                self.silent = (*self.silent, remark)
 
     def _give_container(self, hold: Hold, cpus: int) -> None:
         from numawise.apps.launch.containers.life import move_container  # noqa: PLC0415 - few holds are containers'

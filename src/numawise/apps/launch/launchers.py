@@ -5,9 +5,9 @@ Rules kept here:
 1. A launcher is known by its variable for the rank *on this host*; a global rank is never taken for one.
 2. Launchers run inside each other (torchrun in srun, mpirun in a batch job).  The one that starts processes
    inside the other's is asked first, so Slurm, whose variables are in every batch script, comes last.
-3. The number of ranks comes from the same launcher as the rank, else from the flag; where neither tells it
+3. The number of ranks comes from the same launcher as the rank, else from the flag; where neither gives it
    stays unknown, and the caller decides.
-4. A value that is no number, or a rank that is not below the number of ranks, is refused.
+4. A value that is not a number, or a rank that is not below the number of ranks, is refused.
 5. A Ray worker (``RAY_RAYLET_PID``) has no rank: it goes by the GPUs that Ray shows it, as rank *i* of *n*
    for the *i*-th of the host's *n* GPUs.  Ray's daemon passes on the variables of what started it, so only
    torchrun's and Horovod's, which Ray Train sets in the worker itself, win over that.
@@ -30,14 +30,14 @@ TASKS = re.compile(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """Variables by which a launcher tells a process where it is among those on its host."""
+    """Variables in which a launcher passes a process its place among those on its host."""
 
     name: str
     rank: str
     sizes: tuple[str, ...] = ()
     """The first that is set counts."""
     unbound: str = ""
-    """How it is told to leave the CPUs of the ranks alone; '' when it does not bind them."""
+    """The option that makes it leave the CPUs of the ranks alone; '' when it does not bind them."""
 
 
 SLURM = Launcher(
@@ -72,9 +72,9 @@ class LocalRank:
 
     rank: int
     size: int | None = None
-    """None when nothing tells."""
+    """None when it is not known."""
     variable: str = ""
-    """What told the rank; '' when a flag did."""
+    """The variable that gave the rank; '' when a flag did."""
     launcher: Launcher | None = None
 
 
@@ -98,7 +98,7 @@ def local_rank(
             return _found(environment, launcher.rank, launcher, size)
     looked = ", ".join(launcher.rank for launcher in LAUNCHERS)
     raise InputError(
-        f"no launcher told this process its rank on this host (looked for {looked})",
+        f"no launcher gave this process a rank on this host (looked for {looked})",
         advice="start it by torchrun, mpirun, srun or Ray, or give --local-rank, --local-size or "
         "--rank-variable",
     )
@@ -111,7 +111,7 @@ def is_ray_worker(environment: Mapping[str, str]) -> bool:
 
 
 def is_launched(environment: Mapping[str, str]) -> bool:
-    """Whether a launcher told this process its rank."""
+    """Whether a launcher gave this process a rank."""
     return any(environment.get(launcher.rank) for launcher in LAUNCHERS)
 
 
@@ -127,11 +127,11 @@ def _found(
 def _checked(found: LocalRank, environment: Mapping[str, str]) -> LocalRank:
     if found.size is None or found.rank < found.size:
         return found
-    told = (
+    source = (
         f"{found.variable}={environment[found.variable]}" if found.variable else f"--local-rank {found.rank}"
     )
     raise InputError(
-        f"{told} is no rank of {found.size} on this host",
+        f"{source} is not a rank: this host has {found.size}, counted from 0",
         advice="ranks are counted from 0; check --local-size"
         if found.launcher is None
         else "give --local-size",
@@ -155,7 +155,7 @@ def tasks_on(text: str, host: int, name: str) -> int | None:
     for part in text.split(","):
         found = TASKS.fullmatch(part.strip())
         if not found:
-            raise InputError(f"{text!r} is no list of tasks per host", field=name, advice="write 4(x2),3")
+            raise InputError(f"{text!r} is not a list of tasks per host", field=name, advice="write 4(x2),3")
         at += int(found[2] or 1)
         if host < at:
             return int(found[1])
@@ -164,7 +164,9 @@ def tasks_on(text: str, host: int, name: str) -> int | None:
 
 def _number(text: str, name: str) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) >= MOST_RANKS:
-        raise InputError(f"{text!r} is no rank or number of ranks", field=name, advice="give a whole number")
+        raise InputError(
+            f"{text!r} is not a rank or a number of ranks", field=name, advice="give a whole number"
+        )
     return int(text)
 
 
@@ -179,7 +181,7 @@ def _number(text: str, name: str) -> int:
 #    ``CUDA_VISIBLE_DEVICES``, counts within what that leaves.  Intel: ``ZE_AFFINITY_MASK`` lists cards, with
 #    or without a tile.
 # 3. Without these a hold's ``NUMAWISE_GPUS`` counts, and without that all GPUs of the machine.
-# 4. A UUID that nobody knows is no guess: without the driver's library the GPU cannot be found, and that is
+# 4. An unknown UUID is not guessed: without the driver's library the GPU cannot be found, and that is
 #    an error.  An index is counted along the PCI bus; where that may be wrong, a remark says so.
 
 
@@ -251,10 +253,12 @@ def _listed(hardware: Hardware, gpus: Sequence[Gpu], name: str, text: str) -> Vi
             if entry.startswith(("GPU-", "MIG-")) and not any(one.uuid for one in gpus):
                 raise HostError(
                     f"{name} names {entry}, and the UUIDs of this machine's GPUs are not known",
-                    advice="let NVML tell them: install numawise[nvidia]",
+                    advice="install numawise[nvidia], so that NVML reports them",
                 )
             if entry and entry not in ("-1", "NoDevFiles"):
-                remarks.append(f"{name}: {entry!r} is no GPU here; it and what follows is not seen")
+                remarks.append(
+                    f"{name}: {entry!r} is not a GPU of this machine; it and the entries after it are ignored"
+                )
             break
         found.append(gpu)
     return Visible(tuple(found), name, tuple(remarks))

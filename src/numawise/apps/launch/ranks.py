@@ -219,21 +219,21 @@ def _homes(
     missing = tuple(gpu for gpu in gpus if chip_of(gpu) not in known)
     if missing:
         known |= {chip_of(place.gpu): place for place in placed_gpus(hardware, missing)}
-    told: dict[str, None] = {}
+    remarks: dict[str, None] = {}
     homes = []
     for rank in range(size):
         gpu = gpus[rank % len(gpus)]
         place = known[chip_of(gpu)]
         if place.remark:
-            told[place.remark] = None
+            remarks[place.remark] = None
         home = place.numa if any(place.numa >> numa & 1 for numa in nodes) else 0
         if not home:
             home = _nearest(hardware, place.numa or place.near, bits_of(nodes))
             if place.numa:
                 text = f"no allowed CPUs on NUMA node {format_ids(place.numa)}"
-                told[f"{gpu.name}: {text}; node {format_ids(home)} is used"] = None
+                remarks[f"{gpu.name}: {text}; node {format_ids(home)} is used"] = None
         homes.append(home)
-    return homes, tuple(told)
+    return homes, tuple(remarks)
 
 
 def _spread(hardware: Hardware, nodes: Mapping[int, int], size: int) -> list[int]:
@@ -256,7 +256,7 @@ def _nearest(hardware: Hardware, start: int, among: int) -> int:
 
 
 def memory_near(hardware: Hardware, cpus: int, allowed: int) -> int:
-    """NUMA nodes that the memory of these CPUs comes from (rule 4); 0 when the machine tells of none."""
+    """NUMA nodes that the memory of these CPUs comes from (rule 4); 0 when the machine reports none."""
     with_memory = bits_of(node.id for node in hardware.numa if node.memory != 0 and node.id >= 0)
     usable = with_memory & allowed if allowed else with_memory
     here = _numa_of(hardware, cpus)
@@ -305,7 +305,7 @@ def _complexes(hardware: Hardware, nodes: Mapping[int, int], homes: Sequence[int
 
 
 def _caches(hardware: Hardware, cpus: int) -> list[int]:
-    """The CPUs by last cache, most first; where none is told, all together."""
+    """The CPUs by last cache, most first; where none is known, all together."""
     groups: dict[int, None] = {}
     for thread in hardware.threads:
         cache = thread.l3 or thread.l2

@@ -61,7 +61,7 @@ def read_request(
     """Read the flags of a launcher."""
     if policy not in POLICIES:
         raise InputError(
-            f"{policy!r} is no policy", field="--policy", advice=f"choose one of {', '.join(POLICIES)}"
+            f"unknown policy {policy!r}", field="--policy", advice=f"choose one of {', '.join(POLICIES)}"
         )
     if gpus and gpu_ids:
         raise InputError("cannot be used together", field="--gpus and --gpu-ids", advice="give one of them")
@@ -91,10 +91,10 @@ def parse_cpus(text: str, field: str = "--cpus") -> int:
     elif CPUS.fullmatch(text):
         found = round(float(text) * 1000)
     else:
-        raise InputError(f"{text!r} is no number of CPUs", field=field, advice="write 8, 0.5 or 1500m")
+        raise InputError(f"{text!r} is not a number of CPUs", field=field, advice="write 8, 0.5 or 1500m")
     if not 0 < found <= LARGEST_ID * 1000:
         raise InputError(
-            f"{text!r} is no number of CPUs to run on", field=field, advice="ask for more than 0"
+            f"{text!r} is not a number of CPUs to run on", field=field, advice="ask for more than 0"
         )
     return found
 
@@ -109,14 +109,14 @@ def _list(text: str) -> tuple[str, ...]:
 def _device(text: str) -> tuple[str, int]:
     resource, equals, count = text.partition("=")
     if not resource or not equals or not (count.isascii() and count.isdigit()) or not 0 < int(count) <= 1000:
-        raise InputError(f"{text!r} is no RESOURCE=N", field="--device", advice="write nvme=1, for example")
+        raise InputError(f"{text!r} is not RESOURCE=N", field="--device", advice="write nvme=1, for example")
     return resource, int(count)
 
 
 def _name(text: str) -> str:
     if text and not NAME.fullmatch(text):
         raise InputError(
-            f"{text!r} is no name for a hold",
+            f"{text!r} is not a valid name for a hold",
             field="--name",
             advice="use letters, digits, '-', '_' and '.', at most 63, the first a letter or digit",
         )

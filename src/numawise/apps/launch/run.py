@@ -268,7 +268,7 @@ def take_patiently(holdings: Holdings, start: Launch, pid: int, on_waiting: OnWa
 
 
 def preview(job: Job, capacity: Capacity, holds: Sequence[Hold], *, here: bool) -> Preview | NoRoom:
-    """What ``run`` would do; ``here``: on this very machine, so that its control groups can be told."""
+    """What ``run`` would do; ``here``: on this very machine, so that its control groups are known."""
     found = place(capacity, holds, job.request, "preview")
     if isinstance(found, NoRoom):
         return found
@@ -313,7 +313,7 @@ class _FollowPool:
 
 
 def _check_waiting(child: WaitingChild) -> None:
-    """Somebody may have killed it meanwhile; what went wrong then is no fault of this host."""
+    """Somebody may have killed it meanwhile; an error then is not the fault of this host."""
     if child.ended():
         raise CannotStart("the job's process ended before it could start", NOT_STARTED)
 

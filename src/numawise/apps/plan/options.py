@@ -4,7 +4,7 @@ Rules kept here:
 
 1. An option is used where the release has it as beta or stable; what is alpha only when asked for.
 2. The gates that stand against an option are listed, those that the release opens by itself are not.
-3. What a release does not have is told, so that nobody looks for it.
+3. What a release does not have is mentioned, so that nobody looks for it.
 """
 
 from collections.abc import Iterator
@@ -135,7 +135,7 @@ def _topology(machine: Machine) -> Iterator[Option]:
             TOPOLOGY,
             MOST_NUMA,
             str(count),
-            f"The kubelet refuses more than {DEFAULT_MOST_NUMA} NUMA nodes unless it is told their number.",
+            f"The kubelet refuses more than {DEFAULT_MOST_NUMA} NUMA nodes unless their number is set.",
         )
 
 

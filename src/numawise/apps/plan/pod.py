@@ -72,8 +72,8 @@ def stage_for(
     """The node to try pods on (rule 3)."""
     if config is None:
         plan = plan_kubelet(machine, PlanGoal(goal, version))
-        told = f"the node as plan kubelet --goal {goal} has it ({shown(version)})"
-        return Stage(machine, plan.config, version, texts, told)
+        node = f"the node as plan kubelet --goal {goal} has it ({shown(version)})"
+        return Stage(machine, plan.config, version, texts, node)
     return Stage(machine, config, version, texts, f"the node ({shown(version)})")
 
 

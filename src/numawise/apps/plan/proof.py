@@ -4,8 +4,8 @@ Rules kept here:
 
 1. A pod is aligned when the CPUs, memory and devices of each container come from one NUMA node, or, where no
    NUMA node has enough of something, from NUMA nodes that all of it was asked of.
-2. Why it crosses NUMA nodes is told by what one of them has at most.
-3. What would do instead is tried before it is told.
+2. Why it crosses NUMA nodes is explained by what one of them has at most.
+3. What would do instead is tried before it is suggested.
 """
 
 from collections.abc import Iterator, Mapping

@@ -48,7 +48,7 @@ class ReservedMemory:
     system: int
     eviction: int
     shares: tuple[tuple[int, int], ...]
-    """NUMA node → its share; empty when the shares are not told to the kubelet."""
+    """NUMA node → its share; empty when the kubelet is not given the shares."""
 
     @property
     def total(self) -> int:

@@ -7,7 +7,7 @@ Rules kept here:
 2. Where a file goes, the kubelet forgets who has what: the node is drained before.  It is drained as well
    when a pod that runs would be refused by the restart, or when it is not known whether one would.
 3. Two things are asked about the pods that were given: whether the restart admits them again, and whether the
-   empty node does, where they come anew and in their order.
+   empty node does, where they arrive again and in their order.
 """
 
 import hashlib
@@ -169,14 +169,16 @@ def _drain(request: Request, removed: Sequence[str], restart: Run | None) -> str
         if request.state is not None and recorded_uids(request.state):
             kinds = " and ".join(KINDS[name] for name in removed)
             return f"the kubelet forgets who has which {kinds}, and gives it away again"
-        return "containers that run keep the CPUs and memory they were created with, whatever is decided anew"
+        return (
+            "containers that run keep the CPUs and memory they were created with, whatever is decided later"
+        )
     if request.state is not None and recorded_uids(request.state):
         given = {pod.uid for pod in request.pods}
         unknown = [uid for uid in recorded_uids(request.state) if uid not in given]
         if unknown:
             return (
                 f"pod {unknown[0]} is recorded, and whether the restart would refuse it is not known; give "
-                "its manifest to tell"
+                "its manifest to find out"
             )
     if restart is None:
         missing = "--machine" if request.machine is None else "--state"
@@ -225,7 +227,7 @@ def _remarks(request: Request, folder: StateFolder | None, drain: str) -> Iterat
     if drain and staying:
         yield (
             f"Pods of DaemonSets stay on a drained node ({', '.join(staying)}): they run on through the "
-            "switch, and are placed anew when the kubelet starts."
+            "switch, and are placed again when the kubelet starts."
         )
 
 

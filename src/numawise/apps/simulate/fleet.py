@@ -113,7 +113,7 @@ def fleet_of(groups: Iterable[tuple[Sequence[str], Node]], choice: str = FIRST) 
 
 
 def send(fleet: Fleet, pods: Sequence[RawPod], progress: Progress = lambda _: None) -> Fleet:
-    """Send the pods in order; interrupted, the fleet tells what was done so far."""
+    """Send the pods in order; interrupted, the fleet reports what was done so far."""
     fleet.total = len(pods)
     desk = _Desk(fleet)
     try:
@@ -323,7 +323,7 @@ def groups_of(
 ) -> list[tuple[tuple[str, ...], Node]]:
     """Every group of nodes with their names, and a kubelet that was started for all of them.
 
-    ``say`` is told what a person should know about a release or a state file.
+    ``say`` is called with what a person should know about a release or a state file.
     """
     groups = [group for text in texts for group in _groups(text, given)]
     total = sum(group.count for group in groups)

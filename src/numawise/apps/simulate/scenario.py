@@ -187,7 +187,7 @@ class _Stage:
             here = [uid for uid in uids if uid in active]
             if len(here) > 1 and "*" not in name:
                 advice = f"name one of them by its uid: {', '.join(here[:4])}"
-                raise _error(result.step, f"{name!r} could be several pods", advice)
+                raise _error(result.step, f"{name!r} matches several pods", advice)
             found.update(dict.fromkeys(here or uids[-1:]))
         return list(found)
 

@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-1. The content stays what it is; what the other form has no room for is told as lost.
+1. The content stays what it is; what the other form has no room for is reported as lost.
 2. Without entries for whole pods, CPUs that only such an entry held go back to the shared pool, and memory is
    charged by container; where that does not fit, the pod must go first.
 3. Containers that are known by id alone are looked up among the pods that are given.
@@ -109,8 +109,8 @@ class _Convert:
         }
         unknown = [number for number in by_id if number not in owners]
         if unknown:
-            told = f"{CPU_FILE} knows containers by id alone, and {unknown[0]} is in none of the pods"
-            self.refused.append(f"{told}; give them with --pods")
+            reason = f"{CPU_FILE} knows containers by id alone, and {unknown[0]} is in none of the pods"
+            self.refused.append(f"{reason}; give them with --pods")
             return None
         found: dict[str, dict[str, int]] = {}
         for number, cpus in by_id.items():
@@ -160,6 +160,6 @@ class _Convert:
         if guessed:
             said.append(
                 f"assumed: {', '.join(sorted(set(guessed)))} on NUMA 0, as the kubelet has it; "
-                "--machine tells where they are"
+                "give --machine to know where they are"
             )
         return encode_devices(DeviceFile(grants, found.registered))

@@ -76,7 +76,7 @@ def _check(asked: Asked, against: Against) -> None:
     if not asked.something:
         raise InputError(
             "nothing to repair was named",
-            advice="numawise state verify tells what is wrong, and with which option it is repaired",
+            advice="see numawise state verify for what is wrong and which option repairs it",
         )
     if asked.remove_stale and against.live is None:
         raise InputError(

@@ -9,7 +9,7 @@ Rules kept here:
    belongs where its GPUs are; without GPUs it belongs nowhere, and that is a leak, too.
 3. Memory on a GPU's own NUMA node (Grace, POWER) is local to the job that uses the GPU.
 4. On a machine with one NUMA node all memory is local, whether or not its places may be read.
-5. What could not be read is told.  It decides (``aligned`` is None) when it could have shown a leak.
+5. What could not be read is reported.  It decides (``aligned`` is None) when it could have shown a leak.
 6. Only leaks fail a job.  Notes are for people: file pages elsewhere, CPUs of the grant that no thread may
    use, busy strangers, NUMA balancing, swap.
 """
@@ -267,20 +267,20 @@ def _sentence(hardware: Hardware, verdict: Verdict, graded: Sequence[GpuSeen], *
     leaks = [finding.message for finding in verdict.findings if finding.severity is Severity.ERROR]
     if leaks:
         return f"not aligned: {'; '.join(leaks)}"
-    told = [_threads_text(hardware, verdict)]
+    parts = [_threads_text(hardware, verdict)]
     amounts = verdict.amounts
     unread = [finding.message for finding in verdict.findings if finding.severity is Severity.WARNING]
     if amounts.own:
         share = f"{percent(amounts.share)} of {bytes_text(amounts.own)}"
-        told.append(
+        parts.append(
             f"{share} on NUMA {format_ids(verdict.mems)}" if same else f"{share} on its own NUMA nodes"
         )
     for gpu in graded:
         if gpu.near:
-            told.append(f"{gpu.name} on NUMA {format_ids(gpu.near)}")
+            parts.append(f"{gpu.name} on NUMA {format_ids(gpu.near)}")
     if verdict.aligned is None:
-        return f"not known: {'; '.join(unread)}; otherwise {', '.join(told)}"
-    return f"aligned: {', '.join(told)}"
+        return f"not known: {'; '.join(unread)}; otherwise {', '.join(parts)}"
+    return f"aligned: {', '.join(parts)}"
 
 
 def _threads_text(hardware: Hardware, verdict: Verdict) -> str:

@@ -167,10 +167,10 @@ def _number(process: Placed, thread: ProcessThread) -> str:
 #
 # 1. A job answers for its own pages: anonymous ones, copies of file pages, huge pages and shared memory.
 #    Pages of the page cache (programs, libraries, data files) lie where their first reader put them and serve
-#    the whole machine, and a driver places its memory itself: both are told and never fail a job.
+#    the whole machine, and a driver places its memory itself: both are reported and never fail a job.
 # 2. What several of its processes map together (shared memory, a file) is counted once: by its inode, on each
 #    NUMA node the most that any of them has mapped there.  Pages that a parent and a child still share since
-#    the fork cannot be told apart and count for each.
+#    the fork cannot be distinguished and count for each.
 # 3. A page is local when its NUMA node is one of those given for the process that maps it.
 # 4. Why a page is elsewhere follows from what binds the process' memory *now*: where that would not have
 #    allowed the page, it was made before the binding.
@@ -184,7 +184,7 @@ CHOOSING = ("bind", "prefer", "prefer (many)")
 def weigh(processes: Sequence[Placed], homes: Mapping[int, int], only: int | None = None) -> Amounts:
     """Sum the pages of a job; ``homes`` has the local NUMA nodes of each process, packed.
 
-    ``only`` is the one NUMA node of a machine that has no other: there everything is local, told or not.
+    ``only`` is the one NUMA node of a machine that has no other: there everything is local, known or not.
     """
     single: list[tuple[PageRange, Placed, int]] = []
     joint: dict[tuple[str, str], tuple[dict[int, int], list[tuple[PageRange, Placed, int]]]] = {}
@@ -280,8 +280,8 @@ def _largest(files: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
 #
 # Rules kept here:
 #
-# 1. Where a driver lists its compute processes, only those use a GPU; an open device file alone is told and
-#    not graded.  Where none does, an open file counts.
+# 1. Where a driver lists its compute processes, only those use a GPU; an open device file alone is reported
+#    and not graded.  Where none does, an open file counts.
 # 2. A GPU is near when one of the NUMA nodes nearest to it is one that the process using it runs on.
 
 

@@ -6,7 +6,7 @@ Rules kept here:
    its mark in their environment: what a parent left behind still belongs to the job.
 2. A process that belongs to a hold is compared with the hold; any other, with its descendants and, in a
    container, with everything in it, is compared with itself.
-3. The ledger is only read.  For a bare process it is not needed, and an unreadable one is told.
+3. The ledger is only read.  For a bare process it is not needed, and an unreadable one is reported.
 4. A hold of which nothing runs any more is a leak of the ledger; one whose processes count in another pid
    namespace cannot be judged from here.
 """
@@ -115,13 +115,13 @@ class Host:
         found = found or [hold for hold in self.holds if hold.name == name]
         if len(found) > 1:
             raise InputError(
-                f"{name!r} could be several holds",
+                f"{name!r} matches several holds",
                 advice=f"give an id: {', '.join(hold.id for hold in found)}",
             )
         return found[0] if found else None
 
     def read(self, pids: Iterable[int]) -> tuple[Placed, ...]:
-        """Those of the processes that still run; whoever looks is no part of the job."""
+        """Those of the processes that still run; the observer is not part of the job."""
         own = os.getpid() if self.root == HERE else 0
         asked = set(pids)
         found = (read_placed(self.root, pid) for pid in sorted(asked - {own} or asked))
@@ -260,7 +260,7 @@ class Host:
         )
 
     def users(self) -> tuple[tuple[GpuUse, ...], bool]:
-        """Who computes on GPUs, and whether drivers can tell.
+        """Who computes on GPUs, and whether drivers report it.
 
         Inside a container NVML may list processes by numbers of the host; such a list is of no use.
         """

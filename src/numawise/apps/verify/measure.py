@@ -3,7 +3,7 @@
 Rules kept here:
 
 1. Each NUMA node that the job runs on is measured from one of its CPUs, to every node with memory; one core
-   alone does not fill a node's memory channels, so only the ratios between nodes tell.
+   alone does not fill a node's memory channels, so only the ratios between nodes matter.
 2. Ratios are to local memory, of the same run.  A job that runs meanwhile makes all figures smaller.
 3. All of it takes about five seconds, and a second more for each GPU that CUDA has to be started on.
 """

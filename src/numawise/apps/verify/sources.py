@@ -111,7 +111,7 @@ def load_nvml(hardware: Hardware) -> Any:  # noqa: ANN401 - a module without typ
 
 
 def pid_namespace() -> int:
-    """Number of the pid namespace we are in; 0 when the kernel does not tell."""
+    """Number of the pid namespace we are in; 0 when the kernel does not say."""
     try:
         return Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
@@ -119,7 +119,7 @@ def pid_namespace() -> int:
 
 
 def boot_time(root: Path) -> float:
-    """When the machine was started, in seconds since the epoch; 0 when nothing tells."""
+    """When the machine was started, in seconds since the epoch; 0 when it is not known."""
     for line in (Tree(root).text("proc/stat") or "").splitlines():
         name, _, value = line.partition(" ")
         if name == "btime" and value.strip().isdigit():

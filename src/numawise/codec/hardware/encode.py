@@ -171,7 +171,7 @@ def read(text: str, file: str = "") -> Hardware:
     documents = read_documents(text, file)
     if len(documents) != 1:
         raise InputError(f"holds {len(documents)} documents; expected one", file=file, advice=EXPECTED)
-    return _from(documents[0])
+    return hardware_from(documents[0])
 
 
 def is_hardware(value: object) -> bool:
@@ -179,12 +179,8 @@ def is_hardware(value: object) -> bool:
     return isinstance(value, Mapping) and value.get("kind") == KIND and "cpus" in value
 
 
-def hardware_from(value: object, file: str = "") -> Hardware:
-    """Read hardware out of plain data."""
-    return _from(Document(value, file))
-
-
-def _from(document: Document) -> Hardware:
+def hardware_from(document: Document) -> Hardware:
+    """Read hardware out of a document."""
     if not is_hardware(document.value):
         raise document.error((), "is not saved hardware", EXPECTED)
     try:

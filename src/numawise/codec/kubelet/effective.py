@@ -175,7 +175,7 @@ def _base(base: Found, version: Version, texts: Mapping[str, str]) -> tuple[Raw,
         fields = configuration_of(version).fields
         return {key: item for key, item in value.items() if key in fields}, findings
     if base.misplaced:
-        message = f"the fields of a {base.inside} belong under {base.misplaced}; here they are passed over"
+        message = f"the fields of a {base.inside} belong under {base.misplaced}; here they are ignored"
         fix = f"move them under {base.misplaced}"
         findings.append(found("NW102", _at(part, ()), message, fix=fix))
     elif not base.inside:
@@ -209,7 +209,7 @@ def _unknown(part: Part, name: str, version: Version) -> Finding:
     top = str(steps[0])
     since = field_since(top)
     if since is not None and len(steps) == 1 and since > version:
-        why = f"{shown(since)} is the first release that has it; {shown(version)} goes on without it"
+        why = f"{shown(since)} is the first release that has it; {shown(version)} ignores it"
         return found("NW103", place, f'unknown field "{name}"', why=why, fix="upgrade, or remove it")
     fields = tuple(configuration_of(version).fields) if len(steps) == 1 else ()
     return found("NW103", place, f'unknown field "{name}"', fix=suggestion(top, fields) if fields else "")

@@ -6,7 +6,7 @@ Rules kept here:
 
 1. A device without NUMA nodes never helps a hint; one with several counts for each of them.
 2. How many nodes are needed at best is judged by all devices, healthy and free or not.
-3. Limits are what is asked; a name that no plugin has registered is nobody's business.
+3. Limits are what is asked; a name that no plugin has registered is ignored.
 """
 
 from collections.abc import Iterable, Mapping

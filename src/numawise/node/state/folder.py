@@ -2,9 +2,9 @@
 
 Rules kept here:
 
-1. A file that cannot be read as text or as JSON is still a file: what is wrong with it is told.
+1. A file that cannot be read as text or as JSON is still a file: what is wrong with it is reported.
 2. A pod is known by its uid.  A static pod has another uid at the API server than with the kubelet;
-   its annotation tells the kubelet's.  Pods that have ended are not alive.
+   its annotation gives the kubelet's.  Pods that have ended are not alive.
 """
 
 from collections.abc import Iterable, Mapping
@@ -126,7 +126,7 @@ class Against:
     live: Live | None = None
     version: Version = DEFAULT
     gate: bool = False
-    """Gate ``PodLevelResourceManagers``, where no configuration tells."""
+    """Gate ``PodLevelResourceManagers``, where no configuration says."""
 
     @property
     def pod_level(self) -> bool:
@@ -199,11 +199,11 @@ def memory_text(blocks: Iterable[Block]) -> str:
     """``8Gi on NUMA 0, 2Gi hugepages-1Gi on NUMA 0``."""
     from numawise.quantity import Quantity  # noqa: PLC0415 - only people want it
 
-    told = []
+    parts = []
     for block in blocks:
         kind = "" if block.type == "memory" else f" {block.type}"
-        told.append(f"{Quantity.of(block.size)}{kind} on NUMA {format_ids(block.numa)}")
-    return ", ".join(told)
+        parts.append(f"{Quantity.of(block.size)}{kind} on NUMA {format_ids(block.numa)}")
+    return ", ".join(parts)
 
 
 def has_ended(value: Mapping[str, Any]) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numawise.codec.document import Document
 from numawise.codec.hardware.encode import hardware_data, hardware_from, read
 from numawise.codec.output import to_json, to_yaml
 from numawise.errors import InputError
@@ -91,7 +92,7 @@ def test_without_a_matrix_the_gpus_are_named_all_the_same() -> None:
 
 @pytest.mark.parametrize("hardware", [FULL, Hardware()], ids=["full", "empty"])
 def test_nothing_is_lost(hardware: Hardware) -> None:
-    assert hardware_from(hardware_data(hardware)) == hardware
+    assert hardware_from(Document(hardware_data(hardware))) == hardware
     assert read(to_json(hardware_data(hardware))) == hardware
     assert read(to_yaml(hardware_data(hardware))) == hardware
 
@@ -136,7 +137,7 @@ def changed(**fields: object) -> dict[str, object]:
 )
 def test_refusals(value: object, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
-        hardware_from(value, "saved.json")
+        hardware_from(Document(value, "saved.json"))
     assert caught.value.file == "saved.json"
 
 

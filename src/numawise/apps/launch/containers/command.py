@@ -182,9 +182,9 @@ def _long(engine: str, words: tuple[str, ...], at: int, known: Options, where: s
         return Option(name, None, typed, words[at : at + 1])
     if typed[2:] in known.valued:
         return Option(name, _next(engine, words, at, typed), typed, words[at : at + 2])
-    told = f" {where}" if where else ""
+    place = f" {where}" if where else ""
     raise InputError(
-        f"{typed} is no option of {engine} that numawise knows{told}, so it cannot tell where the image is",
+        f"{typed} is not an option of {engine} that numawise knows{place}, so it cannot find the image",
         field=engine,
         advice=f"write {typed}=VALUE, or {typed}=true if it takes none",
     )
@@ -197,10 +197,10 @@ def _short(engine: str, words: tuple[str, ...], at: int, known: Options, where: 
     while rest:
         letter, rest = rest[0], rest[1:]
         if letter not in known.short:
-            told = f" {where}" if where else ""
+            place = f" {where}" if where else ""
             raise InputError(
-                f"-{letter} in {words[at]} is no option of {engine} that numawise knows{told}, "
-                "so it cannot tell where the image is",
+                f"-{letter} in {words[at]} is not an option of {engine} that numawise knows{place}, "
+                "so it cannot find the image",
                 field=engine,
                 advice="write its long name, with = before the value",
             )

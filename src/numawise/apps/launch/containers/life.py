@@ -8,7 +8,7 @@ Rules kept here:
    once for all of its holds: the first two cost nothing.
 3. While the id is not recorded yet, the container is known by its label; so a numawise that was killed on the
    way leaves nothing unaccounted for.
-4. An engine that does not answer frees nothing, and that is told.
+4. An engine that does not answer frees nothing, and that is reported.
 """
 
 import shlex

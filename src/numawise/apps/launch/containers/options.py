@@ -1,6 +1,6 @@
 """Options of ``docker run``, ``podman run`` and ``nerdctl run``: which take a value, and which do not.
 
-They are needed to tell where the options of a command line end and the image begins.
+They are needed to find where the options of a command line end and the image begins.
 
 Rules kept here:
 

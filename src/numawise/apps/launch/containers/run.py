@@ -120,13 +120,13 @@ def _composed(
     hold: Hold | None = None,
     cidfile: str = "",
 ) -> Shell:
-    told = job_environment(placement, hold.id if hold else "", hold.name if hold else "", hardware)
+    environment = job_environment(placement, hold.id if hold else "", hold.name if hold else "", hardware)
     names = [
         name for option in job.given.all("env-file") for name in engines.variables_in(option.value or "")
     ]
     return compose(
         job.given,
-        replace(placement, environment=told),
+        replace(placement, environment=environment),
         hardware,
         gpu_setup=gpu_setup,
         hold=hold.id if hold else "",
@@ -273,7 +273,7 @@ class _ContainerStart:
         return text if len(text) >= SHORTEST_ID and text.isalnum() else ""
 
     def _container(self, container: str) -> Container | Silent | None:
-        """The container as its engine tells of it, by id or else by label; None: there is none."""
+        """The container as its engine reports it, by id or else by label; None: there is none."""
         found = inspect(self.engine, (container,)) if container else labelled(self.engine)
         if isinstance(found, Silent):
             return found

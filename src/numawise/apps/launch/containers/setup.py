@@ -5,8 +5,8 @@ Rules kept here:
 1. What numawise adds stands right after ``run`` or ``create``; the user's words follow as they were typed.
 2. GPUs go by UUID where all of them have one, else by index.  NVIDIA: ``--gpus "device=…"``, with podman and
    on request by CDI; AMD and Intel: the render node of each GPU, and the groups it belongs to.
-3. Inside, the GPUs are counted anew from 0.  So variables that choose GPUs are passed on only by UUID, which
-   keeps the order and holds in a privileged container too; indices would mean other GPUs there.
+3. Inside, the GPUs are numbered again from 0.  So variables that choose GPUs are passed on only by UUID,
+   which keeps the order and holds in a privileged container too; indices would mean other GPUs there.
    ``NVIDIA_VISIBLE_DEVICES`` is the engine's to set.
 4. Variables that the user gives win over the placement's.  Where they fight the grant, a remark says so.
 5. Without a hold (``--print``) nothing is said of one: no label, no file for the id, no ``NUMAWISE_…``.
@@ -183,7 +183,7 @@ def _cdi_names(who: int, gpus: list[Gpu], hardware: Hardware, gpu_setup: Contain
     tool = "amd-ctk cdi generate" if who == AMD else "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
     raise HostError(
         f"no CDI file of this host describes {kind}={choices[0][0]}",
-        advice=f"write the files anew with '{tool}'" if who != INTEL else "write a CDI file for it",
+        advice=f"write the files again with '{tool}'" if who != INTEL else "write a CDI file for it",
     )
 
 
