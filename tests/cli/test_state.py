@@ -157,8 +157,8 @@ def test_repair_waits_for_the_kubelet_to_stop(capsys: Capture, folder: Path) -> 
         ran = numawise(capsys, *words)
         assert (ran.status, ran.out) == (3, "")
         assert ran.err == (
-            f"numawise: a kubelet works on {state}: a process listens on {path}; stop it first "
-            "(systemctl stop kubelet), or insist with --even-if-running\n"
+            f"numawise: a kubelet is using {state}: a process listens on {path}; stop it first "
+            "(systemctl stop kubelet), or use --even-if-running\n"
         )
         assert not list(state.glob("numawise-backup-*"))
         assert numawise(capsys, *words, "--even-if-running").status == 0

@@ -146,7 +146,7 @@ def test_a_job_that_is_gone(capsys: pytest.CaptureFixture[str], ledger: Path) ->
         write(ledger, hold(pid))
     ran = numawise(capsys, "verify", "train")
     assert ran.status == 1
-    assert ran.out.startswith(f"not aligned: nothing of it runs any more: process {pid} is gone\n")
+    assert ran.out.startswith(f"not aligned: it is not running any more: process {pid} is gone\n")
     assert "numawise reap" in ran.out
 
 

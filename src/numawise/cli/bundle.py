@@ -34,7 +34,7 @@ Exit status: 0, also where something could not be read (it is listed); 2 bad inp
     "-o",
     "--out",
     metavar="FILE",
-    help="Write there; - is standard output.  [default: numawise-bundle-TIME.tar.gz]",
+    help="Write to this file; - is standard output.  [default: numawise-bundle-TIME.tar.gz]",
 )
 @click.option(
     "--root", metavar="DIR", help="Where the host's root is, when it is not /; or a copy of its files."

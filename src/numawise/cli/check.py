@@ -41,9 +41,9 @@ Exit status: 0 no errors, 1 errors (with --strict: or warnings), 2 bad input."""
 @node_options("kubelet_config")
 @click.option("--upgrade", metavar="OLD:NEW", help="Also report what an upgrade changes, such as 1.34:1.36.")
 @click.option("--ignore", metavar="CODES", help="Leave these out: NW115,NW4 (the start of a code is enough).")
-@click.option("--select", metavar="CODES", help="Tell only of these.")
+@click.option("--select", metavar="CODES", help="Report only these.")
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
-@click.option("--explain", metavar="CODE", help="Tell what a code is about, and leave.")
+@click.option("--explain", metavar="CODE", help="Explain a code, and exit.")
 @output_option("text", "json", "sarif", "github")
 @pods_argument
 @click.pass_context
@@ -59,7 +59,7 @@ def command(
     pods: Sequence[str],
     **node: Any,  # noqa: ANN401 - the options of a node
 ) -> int:
-    """Find what a kubelet would refuse, in its own words, and what it accepts and will hurt.
+    """Find what a kubelet would refuse, in its own words, and what it accepts but does harm.
 
     Everything is judged together: the configuration on the machine, with the state files it would start on,
     and the pods on all that.  Whatever is not given is not judged.

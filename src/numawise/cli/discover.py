@@ -31,7 +31,7 @@ Exit status: 0, also where something could not be known (remarks say what); 2 un
     "-o",
     "--output",
     type=click.Choice(["yaml", "json", "text"]),
-    help="Form of the answer.  [default: text on a terminal, else yaml; for --out by its suffix]",
+    help="Output format.  [default: text on a terminal, else yaml; for --out by its suffix]",
 )
 @click.option(
     "--root",
@@ -43,13 +43,13 @@ Exit status: 0, also where something could not be known (remarks say what); 2 un
     "sources",
     multiple=True,
     metavar="FILE...",
-    help="Prints and files of a machine instead of this one: lscpu, lscpu -e or -p, numactl -H, "
+    help="Command output and files of another machine: lscpu, lscpu -e or -p, numactl -H, "
     "nvidia-smi topo -m, lstopo --of xml, an NCCL topology, cAdvisor's machine info, a saved discovery.  "
     "Several become one; - is standard input.",
 )
 @click.option("--assume", is_flag=True, help="Fill what is not known by stated rules; remarks say which.")
 @click.option("--machine", is_flag=True, help="Print the machine file that simulate --machine takes.")
-@click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
+@click.option("--out", metavar="FILE", help="Write to this file, atomically, instead of printing.")
 @click.argument("files", nargs=-1, metavar="[FILES]...")
 @click.pass_context
 def command(

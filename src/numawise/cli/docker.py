@@ -23,7 +23,7 @@ input or more than the machine has, 3 host, 4 ledger.
 """
 HELP = """Start a container on CPUs, memory and GPUs that belong together.
 
-After -- stands what ENGINE is to do, run or create with all their options.  The CPUs, memory nodes, GPUs and
+After -- comes the ENGINE command, run or create with all their options.  The CPUs, memory nodes, GPUs and
 variables that were granted are put in.  The hold lives as long as the container, detached or not.
 """
 

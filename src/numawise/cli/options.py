@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numawise.results.placement import Capacity, NoRoom, Started
 
 
-def output_option(*forms: str, words: str = "Form of the answer.") -> Callable[[Any], Any]:
+def output_option(*forms: str, words: str = "Output format.") -> Callable[[Any], Any]:
     """``-o`` with these forms, the first unless another is asked for."""
     return click.option(
         "-o", "--output", type=click.Choice(forms), default=forms[0], show_default=True, help=words
@@ -27,7 +27,7 @@ def output_option(*forms: str, words: str = "Form of the answer.") -> Callable[[
 def machine_option(words: str = "") -> Callable[[Any], Any]:
     """``--machine``, in every form; ``words``: what is special about it in a command."""
     forms = (
-        "The machine: a machine file, saved hardware, a NodeResourceTopology, prints of lscpu, nvidia-smi "
+        "The machine: a machine file, saved hardware, a NodeResourceTopology, output of lscpu, nvidia-smi "
         "and others (several become one), a folder with its /sys, a bundle, a name from "
         "'numawise machine list', a description like '2s 4n 64c 8gpu', or 'this'."
     )

@@ -19,11 +19,17 @@ def placement_options(command: Command) -> Command:
     """Add the flags of a request to a command; ``request_of`` takes them out of its arguments again."""
     options = (
         click.option(
-            "--cpus", metavar="N", default="", help="CPUs to have alone; 0.5 or 1500m: in the shared pool."
+            "--cpus",
+            metavar="N",
+            default="",
+            help="Exclusive CPUs; a fraction (0.5, 1500m): in the shared pool.",
         ),
         click.option("--memory", metavar="SIZE", default="", help="Memory, such as 64g or 64Gi (the same)."),
         click.option(
-            "--gpus", metavar="N", type=click.IntRange(1, 1000), help="So many GPUs, the best linked."
+            "--gpus",
+            metavar="N",
+            type=click.IntRange(1, 1000),
+            help="Number of GPUs; the best linked are taken.",
         ),
         click.option(
             "--gpu-ids", metavar="LIST", default="", help="These GPUs: 0,1 or UUIDs or PCI addresses."
@@ -37,10 +43,12 @@ def placement_options(command: Command) -> Command:
         click.option(
             "--policy",
             type=click.Choice(POLICIES),
-            help="Topology policy; unless set elsewhere, best-effort.",
+            help="Topology policy; best-effort unless configured otherwise.",
         ),
-        click.option("--full-cores", is_flag=True, help="Whole cores only: no thread beside a stranger's."),
-        click.option("--name", metavar="NAME", default="", help="Name of the hold; otherwise the command's."),
+        click.option("--full-cores", is_flag=True, help="Whole cores only, shared with no other job."),
+        click.option(
+            "--name", metavar="NAME", default="", help="Name of the hold.  [default: the command's]"
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -53,7 +61,7 @@ wait_option = click.option(
     flag_value="forever",
     default="",
     metavar="[SECONDS]",
-    help="Wait for room, at most so long; first come, first served.",
+    help="Wait for room, at most this long; first come, first served.",
 )
 
 

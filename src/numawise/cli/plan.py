@@ -18,7 +18,7 @@ GOALS = ("training", "inference", "latency")
 
 @click.group()
 def command() -> None:
-    """Write what is right: a kubelet configuration, the steps of a switch, a pod that will be aligned."""
+    """Make a kubelet configuration, the steps of a switch, a pod that will be aligned."""
 
 
 @command.command(
@@ -38,24 +38,27 @@ Exit status: 0; 2 bad input.""",
     "--goal", type=click.Choice(GOALS), default="training", show_default=True, help="What the node is for."
 )
 @click.option(
-    "--reserve-cpus", type=int, metavar="N", help="Keep at least so many CPUs for the system, as whole cores."
+    "--reserve-cpus",
+    type=int,
+    metavar="N",
+    help="Keep at least this many CPUs for the system, as whole cores.",
 )
 @click.option(
     "--reserve-memory",
     metavar="SIZE",
-    help="Keep so much memory for the system, the eviction threshold included.",
+    help="Keep this much memory for the system, the eviction threshold included.",
 )
 @click.option(
     "--hugepages",
     multiple=True,
     metavar="SIZE=COUNT",
-    help="Plan with so many huge pages on every NUMA node, such as 1Gi=16.",
+    help="Plan with this many huge pages on every NUMA node, such as 1Gi=16.",
 )
 @click.option("--alpha", is_flag=True, help="Use options that are alpha in the release, with their gates.")
 @output_option(
     "yaml", "json", words="The configuration with its reasons as comments, or all of the plan as JSON."
 )
-@click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
+@click.option("--out", metavar="FILE", help="Write to this file, atomically, instead of printing.")
 def kubelet(
     goal: str,
     reserve_cpus: int | None,
@@ -145,7 +148,7 @@ Exit status: 0; 1 a pod would be refused afterwards, or the kubelet does not sta
     default="/var/lib/kubelet/config.yaml",
     show_default=True,
     metavar="FILE",
-    help="Where its configuration lies on the node.",
+    help="Path of its configuration on the node.",
 )
 @click.option("--service", default="kubelet", show_default=True, metavar="NAME", help="Its systemd service.")
 @click.option(
@@ -245,7 +248,7 @@ Exit status: 0 admitted and aligned (or not tried), 1 not, 2 bad input.""",
 )
 @click.option("--name", metavar="NAME", help="Name of a new pod.  [default: the goal]")
 @click.option("--image", metavar="IMAGE", help="Image of a new pod.")
-@click.option("--command", "words", metavar="TEXT", help="Command of a new pod, in one word as for a shell.")
+@click.option("--command", "words", metavar="TEXT", help="Command of a new pod, quoted as one argument.")
 @click.option("--namespace", default="", metavar="NAME", help="Namespace of a new pod.")
 @click.option("--replicas", type=click.IntRange(0), default=1, metavar="N", help="Replicas of a new service.")
 @click.option("--cpus", type=click.IntRange(1), metavar="N", help="CPUs of its own.  [default: its share]")
@@ -260,7 +263,7 @@ Exit status: 0 admitted and aligned (or not tried), 1 not, 2 bad input.""",
 @click.option("--goal", type=click.Choice(GOALS), help="What the pod is for.  [default: by its kind]")
 @node_options("node_name")
 @output_option("yaml", "json", words="Manifests with comments, or all of the plan as JSON.")
-@click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
+@click.option("--out", metavar="FILE", help="Write to this file, atomically, instead of printing.")
 @click.argument("files", nargs=-1, metavar="[FILES]...")
 def pod(
     name: str | None,

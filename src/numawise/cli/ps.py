@@ -21,7 +21,9 @@ Examples:
 
 
 @click.command("ps", epilog=EXAMPLES)
-@click.option("--watch", metavar="SECONDS", type=click.FloatRange(0.1, 3600), help="Again and again.")
+@click.option(
+    "--watch", metavar="SECONDS", type=click.FloatRange(0.1, 3600), help="Refresh the list this often."
+)
 @click.option("--user", metavar="NAME", default="", help="Holds of this user only.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "name"]), default="text")
 @click.pass_context

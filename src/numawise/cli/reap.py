@@ -12,9 +12,9 @@ Examples:
 
 @click.command("reap", epilog=EXAMPLES)
 def command() -> int:
-    """Free what the dead held, and remove control groups that nobody uses.
+    """Free what jobs that have ended held, and remove unused control groups.
 
-    Every command that changes the ledger does the first by itself; this one is for a look, or a timer.
+    Every command that changes the ledger does the first by itself; run this by hand or from a timer.
     """
     from numawise.apps.launch.holds import remove_stale  # noqa: PLC0415
     from numawise.apps.launch.run import capacity_here, open_holdings  # noqa: PLC0415

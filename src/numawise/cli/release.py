@@ -13,8 +13,8 @@ Examples:
 
 @click.command("release", epilog=EXAMPLES)
 @click.argument("holds", metavar="HOLD...", nargs=-1, required=True)
-@click.option("--kill", is_flag=True, help="End the job first, at once and for good.")
-@click.option("--force", is_flag=True, help="Free it although its job goes on running there.")
+@click.option("--kill", is_flag=True, help="Kill the job first.")
+@click.option("--force", is_flag=True, help="Free it although its job is still running.")
 def command(holds: tuple[str, ...], kill: bool, force: bool) -> int:
     """Give back HOLDs, by name or id.
 

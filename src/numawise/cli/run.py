@@ -27,11 +27,11 @@ Exit status: that of the job; 1 no room, 2 bad input or more than the machine ha
 @click.command("run", cls=BeforeDashes, epilog=EXAMPLES, options_metavar="[OPTIONS] -- COMMAND...")
 @placement_options
 @wait_option
-@click.option("--isolate", is_flag=True, help="Keep everybody else off the CPUs (root, cgroup v2).")
+@click.option("--isolate", is_flag=True, help="Keep all other processes off the CPUs (root, cgroup v2).")
 @click.option(
     "--mode",
     type=click.Choice(["systemd", "cgroup", "affinity"]),
-    help="How the job is kept to its grant; otherwise the best that this host allows.",
+    help="How the job is confined to its grant.  [default: the best that this host allows]",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done; hold nothing.")
 @machine_option("With --dry-run: another machine than this one.")

@@ -36,16 +36,16 @@ Exit status: 0, also where something is not known; 2 bad input."""
     "sources",
     multiple=True,
     metavar="FILE...",
-    help="Prints of a machine, as discover takes them: lscpu, numactl -H, nvidia-smi topo -m, lstopo XML.",
+    help="Command output of a machine, as for discover: lscpu, numactl -H, nvidia-smi topo -m, lstopo XML.",
 )
 @click.option("--root", metavar="DIR", help="A copy of the /sys and /proc of a machine.")
 @click.option(
     "-o",
     "--output",
     type=click.Choice(["text", "svg", "html", "json"]),
-    help="Form of the picture.  [default: text; for --out by its suffix]",
+    help="Picture format.  [default: text; for --out by its suffix]",
 )
-@click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
+@click.option("--out", metavar="FILE", help="Write to this file, atomically, instead of printing.")
 @click.option(
     "--width",
     type=click.IntRange(40, 400),
@@ -73,8 +73,8 @@ def command(
 ) -> int:
     """Draw sockets, NUMA nodes, caches, cores, GPUs and NICs, and how they are linked.
 
-    The machine is this one, a machine file, a saved discovery, a bundle, prints of another one, a name from
-    'numawise machine list', or a description in words ('numawise machine new --help' explains it).
+    The machine is this one, a machine file, a saved discovery, a bundle, command output of another one, a name
+    from 'numawise machine list', or a description in words ('numawise machine new --help' explains it).
     """
     from numawise.inputs.machine import read_machine  # noqa: PLC0415 - keeps --help quick
 

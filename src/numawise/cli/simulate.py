@@ -35,7 +35,7 @@ not even one copy of --fill), 2 bad input (also: the kubelet would not start), 1
 @click.option(
     "--steps",
     metavar="FILE",
-    help="What happens after the pods came: a scenario of further pods, removals, restarts.",
+    help="What happens after the pods have arrived: a scenario of further pods, removals, restarts.",
 )
 @click.option(
     "--fill",
@@ -50,13 +50,13 @@ not even one copy of --fill), 2 bad input (also: the kubelet would not start), 1
     default=10_000,
     show_default=True,
     metavar="N",
-    help="With --fill: stop at so many copies.",
+    help="With --fill: stop at this many copies.",
 )
 @click.option(
     "--compare",
     "other",
     metavar="FILE",
-    help="Run it under this KubeletConfiguration as well, and mark what is otherwise.",
+    help="Run it under this KubeletConfiguration as well, and mark the differences.",
 )
 @click.option(
     "--compare-kube",
@@ -67,7 +67,7 @@ not even one copy of --fill), 2 bad input (also: the kubelet would not start), 1
     "--nodes",
     multiple=True,
     metavar="FILE|DIR|MACHINE:COUNT",
-    help="Many nodes instead of one: a list of them, a folder of nodes, bundles, or so many equal machines.",
+    help="Many nodes instead of one: a list of them, a folder of nodes, bundles, or several equal machines.",
 )
 @click.option(
     "--choose",
@@ -78,8 +78,8 @@ not even one copy of --fill), 2 bad input (also: the kubelet would not start), 1
     "by sums, as a scheduler sees it.",
 )
 @click.option("--map", "drawn", is_flag=True, help="Draw the machine as it is at the end: who has what.")
-@output_option("text", "json", "yaml", *DRAWINGS, words="Form of the answer; svg and html are the map.")
-@click.option("--out", metavar="FILE", help="Write there, whole or not at all, instead of printing.")
+@output_option("text", "json", "yaml", *DRAWINGS, words="Output format; svg and html are the map.")
+@click.option("--out", metavar="FILE", help="Write to this file, atomically, instead of printing.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar.")
 @pods_argument
 @click.pass_context

@@ -39,7 +39,7 @@ def _output(*forms: str) -> Callable[[Command], Command]:
         type=click.Choice(forms),
         default="text",
         show_default=True,
-        help="Form of the answer.",
+        help="Output format.",
     )
 
 
@@ -48,7 +48,7 @@ DIR = click.argument("state", nargs=-1, metavar="[DIR|FILE]...")
 
 @click.group()
 def command() -> None:
-    """Look into the files in which a kubelet remembers who has which CPUs, memory and devices.
+    """Inspect the files in which a kubelet remembers who has which CPUs, memory and devices.
 
     They are cpu_manager_state, memory_manager_state and device-plugins/kubelet_internal_checkpoint.
     """
@@ -197,8 +197,8 @@ Exit status: 0 done (or it can be done), 1 something asked for is not possible o
     type=click.Choice(RESETS),
     help="Remove a file, so that the kubelet starts without it.",
 )
-@click.option("--write", is_flag=True, help="Do it; without, it is only shown.")
-@click.option("--even-if-running", is_flag=True, help="Write although a kubelet works on the directory.")
+@click.option("--write", is_flag=True, help="Make the change; otherwise it is only shown.")
+@click.option("--even-if-running", is_flag=True, help="Write even if a kubelet is using the directory.")
 @_sources
 @_output("text", "json", "yaml")
 @DIR
@@ -260,8 +260,8 @@ Exit status: 0 done (or it can be done), 1 something cannot be converted, 2 bad 
     "--pods", multiple=True, metavar="FILE", help="Pods, to look up containers that are known by id alone."
 )
 @click.option("--out", metavar="DIR", help="Write the converted files there, and leave the others alone.")
-@click.option("--write", is_flag=True, help="Do it in place; without, it is only shown.")
-@click.option("--even-if-running", is_flag=True, help="Write although a kubelet works on the directory.")
+@click.option("--write", is_flag=True, help="Convert in place; otherwise it is only shown.")
+@click.option("--even-if-running", is_flag=True, help="Write even if a kubelet is using the directory.")
 @_output("text", "json", "yaml")
 @DIR
 def convert_files(

@@ -185,7 +185,7 @@ class Bundle:
             return refused
         why = self.manifest.why_not("pods")
         what = f"lists no pods: {why}" if why else "lists no pod that the kubelet refused"
-        raise InputError(what, file=self.path, advice=f"name pods: files, or names out of {parts.PODS}")
+        raise InputError(what, file=self.path, advice=f"name pods: files, or names from {parts.PODS}")
 
     def pod_document(self) -> Document | None:
         """The list of pods as it is written; None when there is none."""

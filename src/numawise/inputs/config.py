@@ -136,7 +136,7 @@ def read_config(
     configs, findings = read_configs((named,) if named is not None else (), drop_ins, flags)
     if len(configs) > 1:
         what = f"holds {len(configs)} kubelet configurations; expected one"
-        raise InputError(what, file=str(named), advice="save the one that is meant to a file of its own")
+        raise InputError(what, file=str(named), advice="save the right one to its own file")
     if configs:
         return configs[0]
     plain = _plain(str(named), findings)

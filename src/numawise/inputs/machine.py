@@ -41,7 +41,7 @@ FORMS = (
     "give a file, a folder, a bundle, a name from 'numawise machine list', 'this', or a description like "
     "'2s 4n 64c 2t 8gpu nvlink 512g'"
 )
-PRINTS = "give prints of lscpu, numactl -H, nvidia-smi topo -m, lstopo --of xml or numawise discover"
+PRINTS = "give the output of lscpu, numactl -H, nvidia-smi topo -m, lstopo --of xml or numawise discover"
 TELL_MORE = "add a reading that says more, such as lscpu -e or lstopo --of xml"
 
 
@@ -255,7 +255,7 @@ def _file(path: str, node: str) -> MachineInput:
     documents = _documents(text, name)
     if documents and _is_one(documents[0].value):
         if len(documents) > 1:
-            message = f"holds {len(documents)} documents, and one machine is wanted"
+            message = f"holds {len(documents)} documents; expected one machine"
             raise InputError(message, file=name, line=documents[1].line(()))
         return _value(documents[0], name, _title(path), node)
     from numawise.codec.hardware.combine import combine  # noqa: PLC0415 - machine files do without

@@ -41,7 +41,7 @@ def _header(plan: KubeletPlan, hardware: Hardware) -> Iterator[str]:
     for size, count in goal.hugepages:
         nodes = ",".join(f"{numa}:{count}" for numa in plan.machine.layout.numas)
         page = size.removesuffix("i")
-        yield "Have the kernel set the huge pages aside when it boots:"
+        yield "Reserve the huge pages at boot:"
         yield f"  hugepagesz={page} hugepages={nodes}"
     for remark in plan.remarks:
         yield f"Note: {remark}"

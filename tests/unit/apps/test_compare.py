@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from numawise.compare.attribution import Blend, Pair, ReleaseDifference, Search, json_name, switches, told
+from numawise.compare.attribution import (
+    Blend,
+    Pair,
+    ReleaseDifference,
+    Search,
+    change_text,
+    json_name,
+    switches,
+)
 from numawise.compare.releases import Case, compare, run
 from numawise.machine.model import Machine
 from numawise.node.node import Files, Node, boot
@@ -173,11 +181,11 @@ def test_a_smallest_set_is_found() -> None:
      "Field evictionHard has another default or meaning."),
 ])  # fmt: skip
 def test_switches_in_words(switch: ReleaseDifference, text: str) -> None:
-    assert told(switch, Pair((1, 31), (1, 37), {}, {})) == text
+    assert change_text(switch, Pair((1, 31), (1, 37), {}, {})) == text
 
 
 def test_fields_in_words() -> None:
     assert json_name("reserved_system_cpus") == "reservedSystemCPUs"
-    assert told(ReleaseDifference("field", "memory_manager_policy"), Pair((1, 20), (1, 22), {}, {})) == (
-        "Field memoryManagerPolicy is read since 1.21."
-    )
+    assert change_text(
+        ReleaseDifference("field", "memory_manager_policy"), Pair((1, 20), (1, 22), {}, {})
+    ) == ("Field memoryManagerPolicy is read since 1.21.")

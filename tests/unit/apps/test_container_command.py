@@ -105,8 +105,8 @@ def test_refusals(text: str, told: str) -> None:
     pytest.param("--device nvidia.com/gpu=all",  "--device nvidia.com/gpu=all is for numawise to decide",     id="CDI"),
     pytest.param("--device=/dev/nvidia0",        "--device /dev/nvidia0 is for numawise to decide",           id="device file"),
     pytest.param("--device /dev/dri:/dev/dri",   "--device /dev/dri:/dev/dri is for numawise to decide",      id="render nodes"),
-    pytest.param("-e NVIDIA_VISIBLE_DEVICES=all", "-e NVIDIA_VISIBLE_DEVICES=all chooses GPUs past numawise", id="variable"),
-    pytest.param("-e NVIDIA_VISIBLE_DEVICES",    "-e NVIDIA_VISIBLE_DEVICES=2 chooses GPUs past numawise",    id="variable of the client"),
+    pytest.param("-e NVIDIA_VISIBLE_DEVICES=all", "-e NVIDIA_VISIBLE_DEVICES=all chooses GPUs without numawise", id="variable"),
+    pytest.param("-e NVIDIA_VISIBLE_DEVICES",    "-e NVIDIA_VISIBLE_DEVICES=2 chooses GPUs without numawise",    id="variable of the client"),
     pytest.param("-l numawise.hold=x",           "-l numawise.hold=x is for numawise to decide",              id="our label"),
 ])
 def test_conflicts(options: str, told: str) -> None:

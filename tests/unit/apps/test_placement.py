@@ -125,7 +125,7 @@ def test_no_room_says_what_is_short(
     pytest.param({"gpu_ids": "0,GPU0"},                   "names a GPU twice",                id="GPU twice"),
     pytest.param({"memory": "2t"},                        "2 TiB of memory asked for",        id="memory"),
     pytest.param({"nics": 1},                             "--nics",                           id="no NICs"),
-    pytest.param({"devices": ["tpu=1"]},                  "--device: 'tpu'",                  id="resource"),
+    pytest.param({"devices": ["tpu=1"]},                  "--device: this machine has no resource 'tpu'", id="resource"),
     pytest.param({"cpus": "17", "full_cores": True},      "ask for 16 or 18",                 id="odd number of threads"),
     pytest.param({"cpus": "65", "policy": "single-numa-node"}, "another --policy",            id="more than a node has"),
 ])  # fmt: skip

@@ -20,7 +20,7 @@ def test_no_number_of_cpus(text: str) -> None:
 
 
 @pytest.mark.parametrize(("flags", "complaint"), [
-    pytest.param({"policy": "strict"},              "--policy: 'strict'",        id="policy"),
+    pytest.param({"policy": "strict"},              "--policy: unknown policy 'strict'", id="policy"),
     pytest.param({"gpus": 1, "gpu_ids": "0"},       "--gpus and --gpu-ids",      id="two ways to ask for GPUs"),
     pytest.param({"gpu_ids": "0,,1"},               "--gpu-ids: '0,,1'",         id="empty entry"),
     pytest.param({"devices": ["nvme"]},             "--device: 'nvme'",          id="device without number"),

@@ -233,7 +233,7 @@ def test_files_that_lie_elsewhere_are_named() -> None:
     (finding,) = grade(machine(), Seen((process(memory=memory, mems="0"),)), hold()).findings
     assert finding.message == "1.5 GiB of file pages lie on NUMA 1"
     assert finding.why == (
-        "NUMA 1: /a (700 MiB), /d (500 MiB), /c (300 MiB), put there by whoever read them first"
+        "NUMA 1: /a (700 MiB), /d (500 MiB), /c (300 MiB), put there by their first reader"
     )
 
 

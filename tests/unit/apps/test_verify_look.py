@@ -115,7 +115,7 @@ def test_everything_in_a_container_is_one_job(tmp_path: Path) -> None:
 def test_a_hold_of_which_nothing_runs(tmp_path: Path) -> None:
     place = host(tmp_path, job(40, start=99), hold())
     found = place.check_hold(hold())
-    assert found.verdict.sentence == "not aligned: nothing of it runs any more: process 40 is gone"
+    assert found.verdict.sentence == "not aligned: it is not running any more: process 40 is gone"
     assert [finding.code for finding in found.verdict.findings] == ["gone"]
     contained = hold(pid=0, start=0, owner={"engine": "docker", "container": ID})
     assert (

@@ -170,7 +170,7 @@ def test_bad_topologies(value: dict[str, object], words: str, here: Path) -> Non
     ("empty",                 ["empty: has neither sys nor proc nor machine.yaml"]),
     ("blank.yaml",            ["blank.yaml: is empty"]),
     ("hello.txt",             ["hello.txt: contains nothing about hardware"]),
-    ("two.yaml",              ["two.yaml:", "holds 2 documents, and one machine is wanted"]),
+    ("two.yaml",              ["two.yaml:", "holds 2 documents; expected one machine"]),
     (("dgx-h100", "this"),    ["'dgx-h100' and 'this' name two machines"]),
     (("hello.txt", "nope"),   ["'nope' is neither a file, a folder"]),
 ])  # fmt: skip

@@ -198,7 +198,7 @@ def unknown_gate(name: str, version: Version) -> tuple[str, str]:
         return "no release has such a gate", f"write {near}, or remove it" if near else "remove it"
     if known[0] > version:
         return f"{shown(known[0])} is the first release that has it", "remove it until you upgrade"
-    stays = "; its feature is on for good" if _on_for_good(name, known[-1]) else ""
+    stays = "; its feature is always on" if _on_for_good(name, known[-1]) else ""
     return f"{shown(known[-1])} is the last release that has it{stays}", f"remove {name}"
 
 

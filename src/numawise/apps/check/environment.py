@@ -153,7 +153,7 @@ def _numbered(variable: Variable, count: int, *, asks: bool) -> Iterator[Finding
     if "$" in variable.value:
         return
     if any(UUID.match(word) for word in numbers):
-        why = "which GPU the pod is given is decided when it starts; another one than this cannot be used"
+        why = "which GPU the pod is given is decided when it starts; if it is another one, it cannot be used"
         yield found("NW501", variable.place, f"{setting} names one card", why=why)
         return
     if not all(word.isdigit() for word in numbers):

@@ -138,7 +138,7 @@ def _merging(context: Context) -> Iterator[Finding]:
     seconds = combinations * PER_COMBINATION + masks * PER_MASK
     if seconds < NOTICEABLE:
         return
-    asked = _told(node.rules.cpu_static, node.rules.memory_static, bool(spots))
+    asked = _kinds(node.rules.cpu_static, node.rules.memory_static, bool(spots))
     message = (
         f"{count} NUMA nodes: up to {combinations:,} combinations of hints for a container with {asked};"
         f" {duration(seconds)} of CPU time"
@@ -163,7 +163,7 @@ def _spots(context: Context, plugin: DevicePlugin) -> int:
     return len({numa for device in plugin.devices for numa in device.numa or ()})
 
 
-def _told(*has: bool) -> str:
+def _kinds(*has: bool) -> str:
     words = [word for word, there in zip(("CPUs", "memory", "a device"), has, strict=True) if there]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 

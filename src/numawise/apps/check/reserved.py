@@ -206,19 +206,19 @@ def _has_memory_threshold(config: KubeletConfig) -> bool:
 
 
 def _overdrawn(context: Context) -> Iterator[Finding]:
-    """NUMA nodes that are to give up more than they have."""
+    """NUMA nodes where more is reserved than they have."""
     node = context.start.node
     assert node is not None
     reserved: Mapping[int, Mapping[str, int]] = node.rules.reserved_memory
     over = []
-    for numa, books in empty_tables(context.machine, node.rules).items():
-        pages = sum(table.total for name, table in books.tables.items() if name.startswith(HUGEPAGES))
+    for numa, node_memory in empty_tables(context.machine, node.rules).items():
+        pages = sum(table.total for name, table in node_memory.tables.items() if name.startswith(HUGEPAGES))
         kept = reserved.get(numa, {}).get(MEMORY, 0)
-        total = books.tables[MEMORY].total
+        total = node_memory.tables[MEMORY].total
         if kept + pages > total:
             over.append(
-                f"NUMA node {numa} has {_bytes(total)} and is to give up {_bytes(kept)} for the system"
-                + (f" and {_bytes(pages)} for huge pages" if pages else "")
+                f"NUMA node {numa} has {_bytes(total)}, and {_bytes(kept)} is reserved for the system"
+                + (f", {_bytes(pages)} for huge pages" if pages else "")
             )
     for text in over:
         yield found("NW224", context.configuration.place("reservedMemory"), text)
@@ -323,7 +323,7 @@ def cpu_findings(context: Context) -> Iterator[Finding]:
         ):
             if "cpu" in given:
                 listed = config.reserved_system_cpus
-                message = f"cpu {given['cpu']} of {name} is overruled by reservedSystemCPUs {listed}"
+                message = f"cpu {given['cpu']} of {name} is overridden by reservedSystemCPUs {listed}"
                 yield found("NW207", place(name, "cpu"), message)
     if not context.static_cpus:
         return
@@ -376,7 +376,7 @@ def _split_cores(context: Context, layout: CpuLayout, reserved: int, place: Plac
         "are lost: full-pcpus-only gives whole cores only" if full else "are given to pods, beside the system"
     )
     message = f"{cpus_are(reserved)} reserved, and the other threads there, {format_ids(beside)}, {lost}"
-    why = "Nobody can use them, neither the system nor a pod with CPUs of its own." if full else ""
+    why = "Neither the system nor a pod with exclusive CPUs can use them." if full else ""
     yield found("NW209", place, message, why=why, fix=f'reservedSystemCPUs: "{format_ids(cores)}"')
 
 

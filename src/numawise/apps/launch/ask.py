@@ -70,7 +70,7 @@ def ask(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id:
     found = _best(capacity, rules, state, pod, resource, candidates)
     if not isinstance(found.decision, Admitted):
         return shortage(capacity, holds, request, state, found.decision)
-    return _told(capacity, holds, request, hold_id, found)
+    return _placement(capacity, holds, request, hold_id, found)
 
 
 def _best(
@@ -206,7 +206,7 @@ def _chosen(capacity: Capacity, choice: "Choice | None") -> tuple[Gpu, ...]:
 # --- telling the outcome ----------------------------------------------------------------------
 
 
-def _told(
+def _placement(
     capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str, found: _Found
 ) -> Placement | NoRoom:
     admitted = found.decision
@@ -285,7 +285,7 @@ def _remarks(
             listed = ", ".join(map(str, pids[:5]))
             yield f"{capacity.gpus[position].name} is in use by process {listed}, which has no hold on it"
     if not found.preferred:
-        yield f"not aligned: its parts lie on several NUMA nodes (policy {request.policy} lets that pass)"
+        yield f"not aligned: its parts lie on several NUMA nodes (policy {request.policy} allows that)"
     if near and not cpus & capacity.cpus_of(near):
         yield f"no shared CPU is left on NUMA {format_ids(near)}, so it runs on {format_ids(cpus)}"
 

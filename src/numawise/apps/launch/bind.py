@@ -225,7 +225,7 @@ def within(room: RankCpus, text: str) -> RankCpus:
         raise InputError(
             f"CPUs {format_ids(wanted & ~room.cpus)} may not be used here" if wanted else "the list is empty",
             field="--cpus",
-            advice=f"choose out of {format_ids(room.cpus)}",
+            advice=f"choose from {format_ids(room.cpus)}",
         )
     return RankCpus(wanted, room.mems, room.divided, room.remarks)
 

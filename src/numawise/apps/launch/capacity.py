@@ -122,7 +122,7 @@ def _reserved(machine: Machine, text: str) -> int:
             raise InputError(
                 f"CPUs {format_ids(wanted & ~every)} are not on this machine",
                 field="reserved-cpus",
-                advice=f"choose out of {format_ids(every)}",
+                advice=f"choose from {format_ids(every)}",
             )
         return wanted
     return machine.layout.cores_touching(every & -every) if every.bit_count() > SMALL else 0

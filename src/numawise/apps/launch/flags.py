@@ -160,7 +160,7 @@ def slurm(asked: PlacedJob) -> Text:
         words.append(f"--cpu-bind=mask_cpu:{own:#x}")
         if placement.mems:
             words.append(f"--mem-bind=mask_mem:{placement.mems:#x}")
-        lines += ["", "# these very CPUs; Slurm allows that where the whole host is the job's:"]
+        lines += ["", "# exactly these CPUs; Slurm allows that where the job has the whole host:"]
         return Text((*lines, *_wrapped((*words, COMMAND))), remarks=tuple(remarks))
     return Text(tuple(lines), remarks=tuple(remarks))
 

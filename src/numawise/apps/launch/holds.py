@@ -360,7 +360,7 @@ def release(holdings: Holdings, hold: Hold, *, kill: bool = False, force: bool =
         _kill(holdings, hold)
         alive = False
     if alive and not force:
-        return f"{hold.name} ({hold.id}) still runs: end it with --kill, or free it all the same with --force"
+        return f"{hold.name} ({hold.id}) still runs: end it with --kill, or free it anyway with --force"
     holdings.end(hold, even_alive=True)
     return ""
 

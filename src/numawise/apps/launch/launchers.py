@@ -99,7 +99,7 @@ def local_rank(
     looked = ", ".join(launcher.rank for launcher in LAUNCHERS)
     raise InputError(
         f"no launcher gave this process a rank on this host (looked for {looked})",
-        advice="start it by torchrun, mpirun, srun or Ray, or give --local-rank, --local-size or "
+        advice="start it with torchrun, mpirun, srun or Ray, or give --local-rank, --local-size or "
         "--rank-variable",
     )
 

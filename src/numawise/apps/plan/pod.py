@@ -220,7 +220,9 @@ def load_pod_plan(flags: PodFlags, files: Sequence[str], node: NodeInput) -> Pod
         values = [(new_manifest(_new(flags, amounts, goal), amounts.resource), "")]
     elif flags.of_new_pod:
         flag = next(iter(flags.of_new_pod))
-        raise InputError(f"{flag} is for a new pod, and {files[0]} is one", advice="leave out one of them")
+        raise InputError(
+            f"{flag} is for a new pod, and {files[0]} is an existing one", advice="leave out one of them"
+        )
     return plan_pods(values, amounts, stage, goal if not files else flags.goal)
 
 

@@ -90,7 +90,7 @@ def reserve_cpus(layout: CpuLayout, wanted: int | None = None, isolated: int = 0
             field="--reserve-cpus",
             advice="reserve fewer",
         )
-    return ReservedCpus(cpus, _cpus_told(layout, cpus, wanted, roomy=roomy))
+    return ReservedCpus(cpus, _cpus_text(layout, cpus, wanted, roomy=roomy))
 
 
 def _cores(layout: CpuLayout, isolated: int) -> list[list[int]]:
@@ -110,7 +110,7 @@ def _packed(nodes: Sequence[Sequence[int]]) -> list[int]:
     return [core for cores in nodes for core in cores]
 
 
-def _cpus_told(layout: CpuLayout, cpus: int, wanted: int | None, *, roomy: bool) -> str:
+def _cpus_text(layout: CpuLayout, cpus: int, wanted: int | None, *, roomy: bool) -> str:
     cores = sum(bool(core & cpus) for core in layout.cores.values())
     homes = [numa for numa, own in layout.numas.items() if own & cpus]
     threads = f", {layout.threads_per_core} threads each," if layout.threads_per_core > 1 else ""

@@ -126,7 +126,7 @@ def _files(request: Request, folder: StateFolder, config: KubeletConfig) -> Iter
     for file in folder.files:
         message = start_message(folder, file, against)
         if file.name == DEVICE_FILE:
-            why = "damaged: the kubelet passes it over" if message else "the Device Manager has no policy"
+            why = "damaged: the kubelet ignores it" if message else "the Device Manager has no policy"
             yield StateFileVerdict(file.name, remove=False, why=why)
         elif message:
             yield StateFileVerdict(file.name, remove=True, why=message)

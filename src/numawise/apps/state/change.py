@@ -96,8 +96,8 @@ def carry_out(
     if not even_if_running:
         evidence = kubelet_on(folder.directory)
         if evidence:
-            advice = "stop it first (systemctl stop kubelet), or insist with --even-if-running"
-            raise HostError(f"a kubelet works on {folder.directory}: {evidence}", advice)
+            advice = "stop it first (systemctl stop kubelet), or use --even-if-running"
+            raise HostError(f"a kubelet is using {folder.directory}: {evidence}", advice)
     steps = [
         Exchange(one.file.path, one.file.raw, None if one.text is None else one.text.encode())
         for one in files

@@ -180,7 +180,7 @@ class _Repair:
             pool = online & ~owned & ~strict
         elif new:
             self.refused.append(
-                f"whether the shared pool gets {cpus_word(new)} hangs on the configuration; give "
+                f"whether the shared pool gets {cpus_word(new)} depends on the configuration; give "
                 "--kubelet-config"
             )
         if state.shared & ~pool:

@@ -180,7 +180,7 @@ def _judge_pages(
 def _remote_text(one: Remote) -> str:
     if one.kind == FILE:
         files = ", ".join(f"{clean(file)} ({bytes_text(size)})" for file, size in one.files)
-        return f"NUMA {one.numa}: {files or 'pages of the kernel'}, put there by whoever read them first"
+        return f"NUMA {one.numa}: {files or 'pages of the kernel'}, put there by their first reader"
     named = ", ".join(dict.fromkeys(clean(file) for file, _ in one.files))
     what = f"{WORDS[one.kind]}, {named}" if named and one.kind == SHARED else WORDS[one.kind]
     return f"NUMA {one.numa}: {bytes_text(one.size)} of {what}: {one.reason}"

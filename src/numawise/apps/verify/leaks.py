@@ -335,7 +335,7 @@ def judge_gpus(
                 "gpu-far",
                 Severity.ERROR,
                 f"{gpu.name} is on NUMA {format_ids(gpu.near)} and the job on NUMA {format_ids(home)}",
-                ("the grant itself is so: nothing nearer was free",) if granted else (),
+                ("it was granted that way: nothing nearer was free",) if granted else (),
                 "give it CPUs near to the GPU: numawise run --gpus with the policy single-numa-node"
                 if granted
                 else f"bind it to NUMA {format_ids(gpu.near)}, or give it a GPU there",

@@ -320,8 +320,8 @@ def _gone(hold: Hold) -> Verdict:
         Severity.ERROR,
         f"no process of container {owner.container[:12]} runs"
         if owner.container
-        else f"nothing of it runs any more: process {owner.pid} is gone",
-        advice="numawise reap frees what the dead hold",
+        else f"it is not running any more: process {owner.pid} is gone",
+        advice="run numawise reap to free it",
     )
     return Verdict(aligned=False, sentence=f"not aligned: {finding.message}", findings=(finding,))
 

@@ -246,7 +246,7 @@ def _checksums(file: StateFile, against: Against, problem: str) -> Iterator[Find
             yield found("NW304" if file.name == DEVICE_FILE else "NW302", place, message, fix=fix)
             continue
         taken = any(not reading.problem for reading in readings(file))
-        message += f"; {shown(against.version)} takes the file all the same" if taken else ""
+        message += f"; {shown(against.version)} accepts the file anyway" if taken else ""
         if missing:
             yield found("NW314", place, message)
         else:
@@ -311,9 +311,9 @@ def _cpu_drift(folder: StateFolder, file: StateFile, against: Against, machine: 
     if new:
         node = _configured(against)
         if node is None:
-            yield found("NW317", file.place(), f"nobody has {cpus_word(new)}: reserved strictly, or new")
+            yield found("NW317", file.place(), f"not recorded: {cpus_word(new)}; reserved strictly, or new")
         elif left := new & ~node.rules.reserved_cpus:  # about reserved ones the kubelet says more
-            message = f"online, and neither in the shared pool nor anybody's: {cpus_word(left)}"
+            message = f"online, but neither in the shared pool nor assigned: {cpus_word(left)}"
             fix = "numawise state repair --adapt-cpus adds them to the pool"
             yield found("NW305", file.place("defaultCpuSet"), message, fix=fix)
 

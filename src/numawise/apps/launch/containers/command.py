@@ -262,7 +262,7 @@ def refuse_conflicts(
     shown = given.environment(inherited).get("NVIDIA_VISIBLE_DEVICES", "void")
     if shown not in ("", "void", "none"):
         raise InputError(
-            f"-e NVIDIA_VISIBLE_DEVICES={shown} chooses GPUs past numawise",
+            f"-e NVIDIA_VISIBLE_DEVICES={shown} chooses GPUs without numawise",
             field=given.engine,
             advice=f"leave it out; give --gpus N or --gpu-ids LIST {before}",
         )
