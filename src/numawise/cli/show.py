@@ -73,7 +73,7 @@ def command(
 ) -> int:
     """Draw sockets, NUMA nodes, caches, cores, GPUs and NICs, and how they are linked.
 
-    The machine is this one, a machine file, a saved discovery, a bundle, command output of another one, a name
+    The machine is this one, a machine file, saved hardware, a bundle, command output of another one, a name
     from 'numawise machine list', or a description in words ('numawise machine new --help' explains it).
     """
     from numawise.inputs.machine import read_machine  # noqa: PLC0415 - keeps --help quick
