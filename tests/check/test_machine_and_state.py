@@ -134,7 +134,7 @@ def test_machines(config: str, machine: str, kube: str, expected: set[str], tmp_
 @pytest.mark.parametrize(("text", "machine", "code", "words"), [
     pytest.param(cpu_file("0-3"),                                       "= 1s 4c", "",      "",                                        id="as the machine is"),
     pytest.param(cpu_file("0-1", f"{UID}/main=2-3"),                    "= 1s 4c", "",      "",                                        id="somebody holds two"),
-    pytest.param(cpu_file("0-2"),                                       "= 1s 4c", "NW305", "neither in the shared pool nor anybody's: CPU 3", id="a CPU came"),
+    pytest.param(cpu_file("0-2"),                                       "= 1s 4c", "NW305", "neither in the shared pool nor assigned: CPU 3", id="a CPU came"),
     pytest.param(cpu_file("0-1", f"{UID}/main=2-5"),                    "= 1s 4c", "NW305", f"not online any more: CPUs 4-5 of {UID[:8]}/main", id="CPUs went"),
     pytest.param(cpu_file("1-3"),                                       "= 1s 4c", "NW306", "CPU 0 is reserved now",                   id="the reserved one is not shared"),
     pytest.param(cpu_file("0-3", f"{UID}/main=3"),                      "= 1s 4c", "NW307", "",                                        id="shared and exclusive"),

@@ -121,7 +121,7 @@ def test_a_rank_beyond_all_gpus_needs_a_number() -> None:
 def test_cpus_by_flag() -> None:
     assert within(RankCpus(0b1111, 1), "1-2") == RankCpus(0b0110, 1)
     for text, message in (
-        ("1-9", "CPUs 4-9 may not be used here; choose out of 0-3"),
+        ("1-9", "CPUs 4-9 may not be used here; choose from 0-3"),
         ("x", "'x' is not a list of CPUs"),
     ):
         with pytest.raises(InputError, match=message):
