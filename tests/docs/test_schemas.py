@@ -10,9 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from tests import needs
 from tests.cli.run import numawise
 from tests.nodetree import grow_node, pod_list
 
+import numawise as nw
 from numawise.apps.bundle.gather import gather
 from numawise.apps.bundle.model import BundleRequest
 from numawise.apps.bundle.pack import packed
@@ -68,7 +70,7 @@ def test_pages_are_up_to_date() -> None:
 
 
 def test_every_kind_is_tried() -> None:
-    assert {kind.split()[0] for kind in COMMANDS} == set(DOCUMENTS)
+    assert {kind.split()[0] for kind in COMMANDS} | {"PodDecision"} == set(DOCUMENTS)
 
 
 def valid(data: dict[str, Any], kind: str) -> None:
@@ -77,7 +79,13 @@ def valid(data: dict[str, Any], kind: str) -> None:
     jsonschema.Draft202012Validator(schema(kind)).validate(data)
 
 
-@pytest.mark.parametrize("kind", COMMANDS)
+LIVE = ("HoldList", "Verification")
+"""Documents about this very host."""
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[needs.PROC, needs.SYS] if kind in LIVE else ()) for kind in COMMANDS]
+)
 def test_output_is_of_the_form(
     kind: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +102,12 @@ def test_output_is_of_the_form(
     assert ran.status in (0, 1, 3), ran.err
     data = yaml.safe_load(ran.out) if kind == "Machine" else json.loads(ran.out)
     valid(data, kind.split(maxsplit=1)[0])
+
+
+@pytest.mark.parametrize("pod", ["02-four-gpu-training", "04-five-gpu-training"])
+def test_decisions_from_python_are_of_the_form(pod: str) -> None:
+    node = nw.Node(f"{EIGHT}/machine.yaml", f"{EIGHT}/kubelet-single-numa-node.yaml")
+    valid(json.loads(nw.to_json(node.admit(f"{EIGHT}/pods/{pod}.yaml"))), "PodDecision")
 
 
 def test_a_member_that_is_not_named_is_noticed(capsys: Capture) -> None:

@@ -45,6 +45,7 @@ DOCUMENTS = {
     "KubeletStateReport": "state:KubeletStateReport",
     "Machine": "forms_node:MachineForm",
     "Placement": "forms_launch:PlacementForm",
+    "PodDecision": "decision:PodDecision",
     "PodPlan": "forms:PodPlanForm",
     "Ranks": "forms_launch:RanksForm",
     "Simulation": "forms:SimulationForm",
