@@ -29,7 +29,7 @@ from numawise.engine.admit import Admitted, admit
 from numawise.engine.hint import HintList, HintRule, Need
 from numawise.engine.topology.merge import merge, merge_literally, nearby
 from numawise.host.discover import read_hardware
-from numawise.node.node import Node
+from numawise.node.node import SimulatedNode
 from numawise.request.model import PodRequest
 
 POLICIES = ("best-effort", "restricted", "single-numa-node")
@@ -67,12 +67,12 @@ def cpu_ms(work: Callable[[], object], rounds: int = 5, least: float = 0.05) -> 
     return best * 1000
 
 
-def decide(kubelet: Node, request: PodRequest) -> Callable[[], object]:
+def decide(kubelet: SimulatedNode, request: PodRequest) -> Callable[[], object]:
     """One decision on the node's present state."""
     return lambda: admit(kubelet.machine, kubelet.rules, kubelet.state, request)
 
 
-def with_files(kubelet: Node, request: PodRequest) -> Callable[[], object]:
+def with_files(kubelet: SimulatedNode, request: PodRequest) -> Callable[[], object]:
     """One decision and the texts of the state files, checksums included."""
 
     def work() -> None:

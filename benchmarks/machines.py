@@ -2,7 +2,7 @@
 
 from numawise.codec.pod import pod_from
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.request.defaults import defaulted
 from numawise.request.model import PodRequest
 from numawise.rules.check import Refusal
@@ -38,7 +38,7 @@ def _distances(row: int, count: int) -> tuple[int, ...]:
     return tuple(10 if row == column else 21 for column in range(count))
 
 
-def node(machine: Machine, policy: str, *, scope: str = "container") -> Node:
+def node(machine: Machine, policy: str, *, scope: str = "container") -> SimulatedNode:
     """A kubelet on the machine with all managers on."""
     kubelet = {
         "cpuManagerPolicy": "static",

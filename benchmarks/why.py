@@ -19,7 +19,7 @@ from numawise.codec.pod import pod_from
 from numawise.explain.case import ExplainCase, case_of
 from numawise.explain.explain import explain
 from numawise.machine.model import Machine
-from numawise.node.node import Node
+from numawise.node.node import SimulatedNode
 from numawise.request.defaults import RawPod
 
 RECORDED = Path(__file__).parent.parent / "tests" / "recorded" / "v1.36.4"
@@ -71,7 +71,7 @@ def raw(name: str, limits: dict[str, str]) -> RawPod:
     return pod_from({"metadata": {"name": name, "uid": name}, "spec": {"containers": containers}})
 
 
-def filled(machine: Machine, policy: str, limits: dict[str, str], most: int) -> Node:
+def filled(machine: Machine, policy: str, limits: dict[str, str], most: int) -> SimulatedNode:
     """A machine with as many equal pods as it takes, or so many."""
     kubelet = node(machine, policy)
     for number in range(most):

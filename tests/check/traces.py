@@ -20,7 +20,7 @@ from numawise.engine.state import NodeState
 from numawise.inputs.pods import PodSource, read_manifest
 from numawise.machine.hardware import hardware_of
 from numawise.machine.model import DevicePlugin, Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.request.defaults import defaulted
 from numawise.results.finding import Finding, Severity
 from numawise.rules.gates import listed
@@ -55,7 +55,9 @@ def starts(scenario: Data, result: Data) -> Iterator[Start]:
     files = Files()
     plugins = {plugin.resource: plugin for plugin in machine.plugins}
     node = boot(machine, config, files, version=version)
-    if not isinstance(node, Node) or not any("restart" in step for step in scenario.get("steps") or ()):
+    if not isinstance(node, SimulatedNode) or not any(
+        "restart" in step for step in scenario.get("steps") or ()
+    ):
         return
     node.plugins_registered(plugins.values())
     manifests: dict[str, Any] = {}
@@ -88,7 +90,7 @@ def starts(scenario: Data, result: Data) -> Iterator[Start]:
             node = again
 
 
-def _add(node: Node, manifest: Data) -> bool:
+def _add(node: SimulatedNode, manifest: Data) -> bool:
     rules = node.rules
     pod = defaulted(pod_from(manifest), pod_level=rules.pod_level_resources, sidecars=rules.sidecars)
     decision = node.admit(pod)
@@ -106,9 +108,9 @@ def _restart(
     argument: Data,
     plugins: Mapping[str, DevicePlugin],
     manifests: Mapping[str, Any],
-) -> Node | None:
+) -> SimulatedNode | None:
     node = boot(machine, config, files, before, version=version)
-    if not isinstance(node, Node):
+    if not isinstance(node, SimulatedNode):
         return None
     late = argument.get("plugins") == "after-pods"
     if not late:

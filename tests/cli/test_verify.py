@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from numawise.apps.verify import measure as measuring
-from numawise.apps.verify.look import Host
+from numawise.apps.verify.look import JobHost
 from numawise.host.discover import read_live
 from numawise.host.processes import boot_id, start_time
 from numawise.ledger.place import machine_id
@@ -187,7 +187,7 @@ def test_busy_strangers_are_told() -> None:
         running(sys.executable, "-c", "while True: pass", cpus={CPU}) as busy,
     ):
         for _ in range(20):  # a machine with much to do may let it wait
-            found = Host(HARDWARE, (hold(pid),), glance=0.3).check_hold(hold(pid))
+            found = JobHost(HARDWARE, (hold(pid),), glance=0.3).check_hold(hold(pid))
             shared = [finding for finding in found.verdict.findings if finding.code == "cpus-shared"]
             if shared and any(f"({busy})" in line for line in shared[0].why):
                 break

@@ -26,7 +26,7 @@ from numawise.engine.draft import Draft
 from numawise.engine.lifecycle import remove
 from numawise.engine.state import DeviceFile, NodeState
 from numawise.engine.trace import Defect, Step, TooManyCombinations
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.request.model import PodRequest, Role
 from numawise.sets import ids_of
 from tests.property.strategies import Case, cases, laws
@@ -34,14 +34,14 @@ from tests.recorded.compare import format_of
 from tests.unit.build import GI, STATIC, even, kubelet, machine, pod, static_memory
 
 
-def booted(case: Case) -> Node:
+def booted(case: Case) -> SimulatedNode:
     node = boot(case.machine, case.config, Files())
-    assert isinstance(node, Node), node
+    assert isinstance(node, SimulatedNode), node
     node.plugins_registered(case.machine.plugins)
     return node
 
 
-def played(case: Case) -> Iterator[tuple[Node, NodeState, PodRequest, object, list[Step]]]:
+def played(case: Case) -> Iterator[tuple[SimulatedNode, NodeState, PodRequest, object, list[Step]]]:
     """Each admission of the case: the node after it, the state before it, the pod, the decision, the steps."""
     node = booted(case)
     came: list[PodRequest] = []
@@ -273,7 +273,7 @@ def test_devices_that_are_granted_were_free_and_healthy(case: Case) -> None:
 # --- and back ------------------------------------------------------------------------------------
 
 
-def collected(node: Node, state: NodeState) -> NodeState:
+def collected(node: SimulatedNode, state: NodeState) -> NodeState:
     """The state after every manager has looked for pods that are gone."""
     draft = Draft(state)
     from numawise.engine.cpu.allocate import collect as cpus  # noqa: PLC0415 - three of the same name
@@ -358,7 +358,7 @@ def test_a_kubelet_starts_again_on_its_files(case: Case) -> None:
         if isinstance(decision, Crashed) or broken or (node.rules.cpu_static and not node.state.cpu.shared):
             return
         again = boot(case.machine, case.config, Files(dict(node.files.texts)))
-        assert isinstance(again, Node), again
+        assert isinstance(again, SimulatedNode), again
         assert again.state.cpu == node.state.cpu
         assert again.state.memory == node.state.memory
 

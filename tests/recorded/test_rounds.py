@@ -16,14 +16,14 @@ from numawise.codec.document import Document
 from numawise.codec.machine import decode_machine
 from numawise.codec.workload import decode_pods
 from numawise.engine.admit import Admitted, Rejected
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.request.defaults import defaulted
 from numawise.sets import format_ids, ids_of
 
 ROUNDS = sorted((Path(__file__).parent / "rounds").glob("*.json"))
 
 
-def state_of(node: Node) -> dict[str, Any]:
+def state_of(node: SimulatedNode) -> dict[str, Any]:
     """What the state files would say, in the form of the recording."""
     state = node.state
     return {
@@ -58,7 +58,7 @@ def test_every_step_comes_out_as_recorded(path: Path) -> None:
     recorded = json.loads(path.read_text(encoding="utf-8"))
     machine = decode_machine(Document(recorded["machine"]))
     node = boot(machine, recorded["kubelet"], Files(), version=(1, 36))
-    assert isinstance(node, Node), node
+    assert isinstance(node, SimulatedNode), node
     node.plugins_registered(machine.plugins)
     for number, step in enumerate(recorded["steps"], 1):
         node.reconcile()

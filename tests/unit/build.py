@@ -6,7 +6,7 @@ from typing import Any
 
 from numawise.engine.hint import Family, Hint
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import PodRequest, Role
@@ -130,18 +130,20 @@ def _amounts(words: Iterable[str]) -> tuple[dict[str, Quantity], dict[str, Quant
 # --- kubelets -------------------------------------------------------------------------------
 
 
-def started(hardware: Machine, files: Mapping[str, str] | None = None, **config: Any) -> Node | Refusal:
+def started(
+    hardware: Machine, files: Mapping[str, str] | None = None, **config: Any
+) -> SimulatedNode | Refusal:
     """A kubelet with this configuration on these state files, its device plugins registered."""
     node = boot(hardware, config, Files(dict(files or {})))
-    if isinstance(node, Node):
+    if isinstance(node, SimulatedNode):
         node.plugins_registered(hardware.plugins)
     return node
 
 
-def kubelet(hardware: Machine, files: Mapping[str, str] | None = None, **config: Any) -> Node:
+def kubelet(hardware: Machine, files: Mapping[str, str] | None = None, **config: Any) -> SimulatedNode:
     """A kubelet that must start."""
     node = started(hardware, files, **config)
-    assert isinstance(node, Node), node
+    assert isinstance(node, SimulatedNode), node
     return node
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from numawise.apps.verify.look import Host
+from numawise.apps.verify.look import JobHost
 from numawise.host import mempolicy
 from numawise.host.bandwidth import measure_memory
 from numawise.host.discover import read_live
@@ -93,7 +93,7 @@ def two_nodes(guest: Guest) -> tuple[int, int]:
 
 
 def check(pid: int, *holds: Hold) -> CheckedJob:
-    return Host(read_live(), holds).check_pid(pid)
+    return JobHost(read_live(), holds).check_pid(pid)
 
 
 def codes(found: CheckedJob) -> list[str]:

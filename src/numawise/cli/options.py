@@ -10,7 +10,7 @@ from numawise.errors import InputError
 
 if TYPE_CHECKING:
     from numawise.inputs.spec import NodeSpec
-    from numawise.results.placement import Capacity, NoRoom, Started
+    from numawise.results.placement import Capacity, JobStarted, NoRoom
 
 
 def output_option(*forms: str, words: str = "Output format.") -> Callable[[Any], Any]:
@@ -174,7 +174,7 @@ class Teller:
     def __init__(self, *, quiet: bool) -> None:
         self.quiet = quiet
 
-    def started(self, started: "Started") -> None:
+    def started(self, started: "JobStarted") -> None:
         """What the job got."""
         from numawise.render.holds import started_line  # noqa: PLC0415 - keeps --help quick
 

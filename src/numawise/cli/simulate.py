@@ -134,7 +134,9 @@ def command(
             raise InputError(f"{modes[0]} and {name} exclude each other", advice=advice)
     if not pods and (nodes or compare_kube is not None or (steps is None and not fills)):
         raise click.UsageError("Missing argument 'PODS...'.", context)
-    asked = ways.Asked(context, named, tuple(pods), steps, tuple(fills), most, output, out, quiet, drawn)
+    asked = ways.SimulateOptions(
+        context, named, tuple(pods), steps, tuple(fills), most, output, out, quiet, drawn
+    )
     if nodes:
         return ways.simulate_nodes(asked, nodes, choose)
     if compare_kube is not None:

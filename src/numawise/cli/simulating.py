@@ -28,7 +28,7 @@ INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SimulateOptions:
     """What was given on the command line."""
 
     context: click.Context
@@ -43,7 +43,7 @@ class Asked:
     drawn: bool
 
 
-def simulate_one(asked: Asked) -> int:
+def simulate_one(asked: SimulateOptions) -> int:
     """Pods and steps on one node."""
     source = read_node(asked.named)
     say_remarks(source.remarks)
@@ -59,7 +59,7 @@ def simulate_one(asked: Asked) -> int:
     return INTERRUPTED if run.interrupted else 0 if run.well else 1
 
 
-def compare_configs(asked: Asked, other: str) -> int:
+def compare_configs(asked: SimulateOptions, other: str) -> int:
     """The same under two configurations."""
     from numawise.compare.releases import compare_runs  # noqa: PLC0415
     from numawise.render import comparison as words  # noqa: PLC0415 - few ask for it
@@ -89,7 +89,7 @@ def compare_configs(asked: Asked, other: str) -> int:
     return INTERRUPTED if any(run.interrupted for run in runs) else 0 if compared.same else 1
 
 
-def compare_releases(asked: Asked, releases: str) -> int:
+def compare_releases(asked: SimulateOptions, releases: str) -> int:
     """The same pods in two releases."""
     from numawise.compare.attribution import Pair  # noqa: PLC0415
     from numawise.compare.releases import Case, compare  # noqa: PLC0415
@@ -130,7 +130,7 @@ def compare_releases(asked: Asked, releases: str) -> int:
     return 1 if any(not change.minor for change in changes) else 0
 
 
-def simulate_nodes(asked: Asked, nodes: Sequence[str], choice: str) -> int:
+def simulate_nodes(asked: SimulateOptions, nodes: Sequence[str], choice: str) -> int:
     """A queue of pods before many nodes."""
     from numawise.apps.simulate.fleet import (  # noqa: PLC0415
         fleet_of,
@@ -161,7 +161,7 @@ def simulate_nodes(asked: Asked, nodes: Sequence[str], choice: str) -> int:
 # --- what happens -----------------------------------------------------------------------------
 
 
-def _script(asked: Asked, source: NodeInput) -> tuple[Timed, ...]:
+def _script(asked: SimulateOptions, source: NodeInput) -> tuple[Timed, ...]:
     pods = source.pods(asked.pods) if asked.pods else PodsInput(())
     say_remarks(pods.remarks)
     steps = read_steps(asked.steps) if asked.steps is not None else ()
@@ -174,7 +174,7 @@ def _script(asked: Asked, source: NodeInput) -> tuple[Timed, ...]:
     return script(pods.pods, steps, fills)
 
 
-def _run(asked: Asked, source: NodeInput, happening: Sequence[Timed]) -> ScenarioRun:
+def _run(asked: SimulateOptions, source: NodeInput, happening: Sequence[Timed]) -> ScenarioRun:
     node = start_node(source)
     if node.files.forgotten:
         _say(f"warning: {source.state_place}: {node.files.forgotten}")
@@ -196,7 +196,7 @@ def _apart(first: str, second: str) -> tuple[str, str]:
 # --- what is said -----------------------------------------------------------------------------
 
 
-def _one_text(asked: Asked, source: NodeInput, run: ScenarioRun, *, steps: bool) -> None:
+def _one_text(asked: SimulateOptions, source: NodeInput, run: ScenarioRun, *, steps: bool) -> None:
     with _Text(asked) as text:
         rows = simulation_words.table_rows(run, steps=steps)
         if rows:
@@ -211,7 +211,7 @@ def _one_text(asked: Asked, source: NodeInput, run: ScenarioRun, *, steps: bool)
             text.raw(_drawing(asked, source.hardware, run))
 
 
-def _drawing(asked: Asked, hardware: "Hardware", run: ScenarioRun) -> str:
+def _drawing(asked: SimulateOptions, hardware: "Hardware", run: ScenarioRun) -> str:
     """The machine at the end, in the form that is asked for."""
     from numawise.render.holders import held_hardware, node_held  # noqa: PLC0415 - few ask for it
     from numawise.render.picture.layout import picture  # noqa: PLC0415
@@ -235,11 +235,11 @@ def _drawing(asked: Asked, hardware: "Hardware", run: ScenarioRun) -> str:
     return text(seen, default_width(), ascii_only=plain, color=color)
 
 
-def _write_data(asked: Asked, data: object) -> None:
+def _write_data(asked: SimulateOptions, data: object) -> None:
     _emit(asked, to_yaml(data) if asked.output == "yaml" else to_json(data))
 
 
-def _emit(asked: Asked, drawn: str) -> None:
+def _emit(asked: SimulateOptions, drawn: str) -> None:
     if asked.out is None:
         click.echo(drawn, nl=False)
         return
@@ -251,7 +251,7 @@ def _emit(asked: Asked, drawn: str) -> None:
 class _Text:
     """Text in parts with a blank line between them; into a file at the end, when one is named."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: SimulateOptions) -> None:
         import io  # noqa: PLC0415 - only for --out
 
         self.asked = asked

@@ -220,11 +220,11 @@ def repair_files(
     The old files are kept in a folder beside the new ones, which are written whole or not at all, with the
     same mode and owner.  What comes out is read as the kubelet would read it.
     """
-    from numawise.apps.state.repair import Asked, repair, reset_names  # noqa: PLC0415
+    from numawise.apps.state.repair import RepairRequest, repair, reset_names  # noqa: PLC0415
 
     loaded = _read(given)
     folder, against = loaded.folder, loaded.against
-    asked = Asked(
+    asked = RepairRequest(
         drop=tuple(drop),
         remove_stale=remove_stale,
         recompute_checksum=recompute_checksum,

@@ -11,7 +11,7 @@ from numawise.cli.options import output_option
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
-    from numawise.apps.verify.look import Host
+    from numawise.apps.verify.look import JobHost
     from numawise.apps.verify.measure import Measured
     from numawise.machine.hardware import Hardware
     from numawise.results.verification import CheckedJob
@@ -50,7 +50,7 @@ def command(context: click.Context, subject: str | None, measuring: bool, output
     NUMA nodes, and its GPUs are its own and near.  A process without a hold is compared with itself: its
     memory and GPUs with the NUMA nodes that its threads are bound to.
     """
-    from numawise.apps.verify.look import Host, twice_granted  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.verify.look import JobHost, twice_granted  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.verify.measure import measured_data  # noqa: PLC0415
     from numawise.apps.verify.sources import load_nvml, pid_namespace, read_ledger  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415
@@ -63,7 +63,7 @@ def command(context: click.Context, subject: str | None, measuring: bool, output
         raise InputError("measures one job", field="--measure", advice="name a hold or a process")
     hardware = read_live()
     holds, remarks = read_ledger(os.environ, read_settings().ledger, needed=not (subject or "").isdigit())
-    host = Host(hardware, holds, nvml=load_nvml(hardware), namespace=pid_namespace())
+    host = JobHost(hardware, holds, nvml=load_nvml(hardware), namespace=pid_namespace())
     checks = _checks(host, subject)
     overlaps = twice_granted(holds) if subject is None else ()
     aligned = together(checks, overlaps)
@@ -93,7 +93,7 @@ def command(context: click.Context, subject: str | None, measuring: bool, output
     return STATUS[aligned]
 
 
-def _checks(host: "Host", subject: str | None) -> "list[CheckedJob]":
+def _checks(host: "JobHost", subject: str | None) -> "list[CheckedJob]":
     if subject is None:
         return [host.check_hold(hold) for hold in host.holds]
     hold = host.find(subject)
@@ -105,7 +105,7 @@ def _checks(host: "Host", subject: str | None) -> "list[CheckedJob]":
     raise InputError(f"{subject!r} is neither a hold nor a process number", advice=f"there are {known}")
 
 
-def _measure(host: "Host", check: "CheckedJob") -> "Measured | None":
+def _measure(host: "JobHost", check: "CheckedJob") -> "Measured | None":
     from numawise.apps.verify.measure import measure  # noqa: PLC0415
     from numawise.host.placed import read_free  # noqa: PLC0415
 

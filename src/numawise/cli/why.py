@@ -130,12 +130,12 @@ def command(
         advice = "the policy is in --kubelet-config"
         raise InputError("--policy and --numa go with --hints", advice=advice)
     return _told(
-        _explained(spec, pods, nodes, Access(kubeconfig, cluster, namespace)), output, width, context
+        _explained(spec, pods, nodes, ClusterOptions(kubeconfig, cluster, namespace)), output, width, context
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ClusterOptions:
     """How to reach a cluster."""
 
     kubeconfig: str | None
@@ -143,7 +143,9 @@ class Access:
     namespace: str | None
 
 
-def _explained(spec: "NodeSpec", pods: Sequence[str], nodes: Sequence[str], access: Access) -> "Explained":
+def _explained(
+    spec: "NodeSpec", pods: Sequence[str], nodes: Sequence[str], access: ClusterOptions
+) -> "Explained":
     """Explain pods of a cluster, or on the node that was named."""
     from pathlib import Path  # noqa: PLC0415 - keeps --help quick
 
@@ -172,7 +174,7 @@ def _explained(spec: "NodeSpec", pods: Sequence[str], nodes: Sequence[str], acce
     return explain_on(node, pods, nodes)
 
 
-def _live(node: "NodeInput", words: Sequence[str], access: Access) -> "Explained":
+def _live(node: "NodeInput", words: Sequence[str], access: ClusterOptions) -> "Explained":
     from numawise.apps.why.live import live_name, look_up  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.why.live_explained import explain_live  # noqa: PLC0415
     from numawise.apps.why.nodes import Explained  # noqa: PLC0415

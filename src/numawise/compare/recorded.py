@@ -33,7 +33,7 @@ START = ("reserved_cpus", "allocatable_cpus", "node_allocatable_reservation")
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RecordedDifference:
     """The first thing that is otherwise in a scenario."""
 
     step: int
@@ -47,7 +47,7 @@ class Difference:
 
 def compare_scenario(
     old: Data, new: Data, releases: tuple[Version, Version], *, explain: bool = True
-) -> Difference | None:
+) -> RecordedDifference | None:
     """The first difference between the results of a scenario in two releases; None: they are the same.
 
     ``old``, ``new``: the scenario as each release gets it; one and the same, or with other feature gates.
@@ -60,7 +60,7 @@ def compare_scenario(
     search: Search[Data] = Search(pair, lambda blend: replay(new, releases[1], blend))
     switches = search.explain(lambda outcome: _at(outcome, found) == found.before)
     reasons = tuple(reason_of(switch, pair) for switch in switches)
-    return Difference(found.step, found.uid, found.aspect, found.before, found.after, reasons)
+    return RecordedDifference(found.step, found.uid, found.aspect, found.before, found.after, reasons)
 
 
 def _pair(old: Data, new: Data, releases: tuple[Version, Version]) -> Pair:
@@ -72,17 +72,17 @@ def _pair(old: Data, new: Data, releases: tuple[Version, Version]) -> Pair:
     return Pair(*releases, old.get("kubelet") or {}, new.get("kubelet") or {}, tuple(restarts))
 
 
-def first_difference(before: Data, after: Data) -> Difference | None:
+def first_difference(before: Data, after: Data) -> RecordedDifference | None:
     """Where two results of one scenario part."""
     facts = dict(_facts(before))
     others = dict(_facts(after))
     for place in dict.fromkeys((*facts, *others)):
         if facts.get(place) != others.get(place):
-            return Difference(*place, facts.get(place), others.get(place))
+            return RecordedDifference(*place, facts.get(place), others.get(place))
     return None
 
 
-def _at(result: Data, found: Difference) -> object:
+def _at(result: Data, found: RecordedDifference) -> object:
     return dict(_facts(result)).get((found.step, found.uid, found.aspect))
 
 

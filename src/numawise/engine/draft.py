@@ -58,7 +58,7 @@ class Column(Generic[V]):
         return self.rows
 
 
-class Table(Column[Mapping[str, V]]):
+class DraftTable(Column[Mapping[str, V]]):
     """Values by pod uid and container."""
 
     __slots__ = ()
@@ -83,7 +83,7 @@ class Table(Column[Mapping[str, V]]):
         return value
 
 
-class CpuDraft(Table[int]):
+class CpuDraft(DraftTable[int]):
     """The CPU Manager's: exclusive CPUs by container."""
 
     __slots__ = ("pods", "pushed", "reusable", "shared")
@@ -92,7 +92,7 @@ class CpuDraft(Table[int]):
         self.rows = self._shared = state.cpu.assignments
         self.shared = state.cpu.shared
         self.pods = Column(state.cpu.pods)
-        self.pushed: Table[int] = Table(state.pushed)
+        self.pushed: DraftTable[int] = DraftTable(state.pushed)
         self.reusable = state.reusable.cpus
 
     def freeze(self, old: CpuState) -> CpuState:
@@ -102,7 +102,7 @@ class CpuDraft(Table[int]):
         return CpuState(self.shared, self.share(), self.pods.share())
 
 
-class MemoryDraft(Table[tuple[Block, ...]]):
+class MemoryDraft(DraftTable[tuple[Block, ...]]):
     """The Memory Manager's: blocks by container, and what is left of each NUMA node."""
 
     __slots__ = ("numa", "pods", "reusable")
@@ -120,7 +120,7 @@ class MemoryDraft(Table[tuple[Block, ...]]):
         return MemoryState(self.numa, self.share(), self.pods.share())
 
 
-class DeviceDraft(Table[Mapping[str, DeviceGrant]]):
+class DeviceDraft(DraftTable[Mapping[str, DeviceGrant]]):
     """The Device Manager's: devices by container and resource."""
 
     __slots__ = ("allocated", "plugins", "reusable", "saved")
@@ -191,7 +191,7 @@ class Draft:
         if self.running:
             self.running = frozenset(one for one in self.running if one[0] != uid)
 
-    def stale(self, table: Table[V], spared: str = "") -> list[Stale]:
+    def stale(self, table: DraftTable[V], spared: str = "") -> list[Stale]:
         """What is recorded of pods that are gone, and of containers that a pod lacks since it came back."""
         recorded, pod = table.rows, self.pod
         if not recorded:

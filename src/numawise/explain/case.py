@@ -14,7 +14,7 @@ from numawise.engine.start import Records, start
 from numawise.engine.state import NodeState
 from numawise.engine.trace import Note, ignore
 from numawise.machine.model import DevicePlugin, Machine
-from numawise.node.node import Files, Node
+from numawise.node.node import Files, SimulatedNode
 from numawise.request.defaults import RawPod
 from numawise.request.model import PodRequest, Role, most_at_once
 from numawise.rules.check import Refusal
@@ -27,7 +27,7 @@ from numawise.values import dataclass, replace
 class ExplainCase:
     """One pod, and the node that it comes to."""
 
-    node: Node
+    node: SimulatedNode
     """Nobody changes it."""
     raw: RawPod
     pod: PodRequest
@@ -65,7 +65,7 @@ class ExplainCase:
         return self.pod.uid in self.state.active
 
 
-def case_of(node: Node, raw: RawPod, after: NodeState | None = None) -> ExplainCase:
+def case_of(node: SimulatedNode, raw: RawPod, after: NodeState | None = None) -> ExplainCase:
     """A pod that is about to reach a node, as it is now."""
     return ExplainCase(replace(node, files=Files(), write_files=False), raw, node.requested(raw), after)
 

@@ -23,7 +23,7 @@ from numawise.inputs.machine import MACHINE_FILES, MachineInput, Named, read_mac
 from numawise.inputs.pods import PodNamed, PodsInput, read_live, read_pods
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
-from numawise.node.node import Node, started
+from numawise.node.node import SimulatedNode, started
 from numawise.request.defaults import RawPod
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Profile, Version, profile_of
@@ -289,7 +289,7 @@ def read_state_of(spec: NodeSpec, pods: Sequence[str] = (), field: str = "--kube
 # --- a kubelet on it ------------------------------------------------------------------------
 
 
-def start_node(node: NodeInput) -> Node:
+def start_node(node: NodeInput) -> SimulatedNode:
     """Start a kubelet; device plugins have registered, and pods that are known run (rules 4 and 5)."""
     kubelet = started(
         node.machine,

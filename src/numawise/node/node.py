@@ -107,7 +107,7 @@ class Tune(Protocol):
 
 
 @dataclass(slots=True)
-class Node:
+class SimulatedNode:
     """One kubelet and what it remembers; ``boot`` makes one."""
 
     machine: Machine
@@ -206,7 +206,7 @@ class Node:
             return
         self.keep(plugins_spoke(self.state, plugins))
 
-    def configured(self, config: KubeletConfig) -> "Node | Refusal":
+    def configured(self, config: KubeletConfig) -> "SimulatedNode | Refusal":
         """This kubelet under another configuration, as if nothing had to restart."""
         settings = check(config, CpuSet(self.machine.layout.all), self.machine.capacity, self.version)
         if isinstance(settings, Refusal):
@@ -254,7 +254,7 @@ def started(
     file: str = "",
     state_file: str = "",
     field: str = "",
-) -> Node:
+) -> SimulatedNode:
     """A kubelet that has started, its device plugins registered; ``KubeletRefused`` when it would not.
 
     ``file``, ``state_file``: where the configuration and the state files ``texts`` are, for the message.
@@ -290,7 +290,7 @@ def boot(
     *,
     version: Version = DEFAULT,
     tune: Tune | None = None,
-) -> Node | Refusal:
+) -> SimulatedNode | Refusal:
     """Start a kubelet on a machine, with a configuration and the files an earlier one left.
 
     ``before``: the state in which an earlier kubelet went down while its pods ran on; ``tune``: what is to be
@@ -317,7 +317,7 @@ def boot(
     state = start(machine, rules, records, before)
     if isinstance(state, Refusal):
         return state
-    node = Node(machine, config, settings, rules, state, files, version)
+    node = SimulatedNode(machine, config, settings, rules, state, files, version)
     node.keep(state)
     return node
 
@@ -326,7 +326,7 @@ def boot(
 # Admit pods one after the other on a simulated kubelet.
 
 
-def simulate(node: Node, pods: Iterable[PodRequest], *, start: bool = True) -> tuple[Simulated, ...]:
+def simulate(node: SimulatedNode, pods: Iterable[PodRequest], *, start: bool = True) -> tuple[Simulated, ...]:
     """Admit and start the pods in order; a crash of the kubelet ends it.
 
     ``start``: False for pods that run already, and are only admitted again.
@@ -353,13 +353,13 @@ def with_devices(granted: NodeState, started: NodeState) -> NodeState:
 
 
 def restart(
-    node: Node,
+    node: SimulatedNode,
     config: KubeletConfig,
     plugins: Iterable[DevicePlugin] | None = None,
     *,
     late: bool = False,
     delete: Iterable[str] = (),
-) -> tuple[Node, tuple[Simulated, ...]] | Refusal:
+) -> tuple[SimulatedNode, tuple[Simulated, ...]] | Refusal:
     """A new kubelet where one went down while its pods ran on: every live pod is admitted again.
 
     ``late``: device plugins register only after that; ``delete``: state files that are gone by then.  A crash

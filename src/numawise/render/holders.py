@@ -24,7 +24,7 @@ RESERVED = "the system (reserved)"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HolderMap:
     """Holders by CPU and device, and bytes by NUMA node."""
 
     cpus: Mapping[int, str] = field(default_factory=dict)
@@ -42,7 +42,9 @@ class Overlay:
     """The holds as JSON."""
 
 
-def node_held(state: NodeState, rules: Rules, names: Mapping[str, str], owners: Mapping[str, str]) -> Held:
+def node_held(
+    state: NodeState, rules: Rules, names: Mapping[str, str], owners: Mapping[str, str]
+) -> HolderMap:
     """What the pods of a node have; ``names`` and ``owners`` by pod uid."""
     shown = _names(state, names, owners)
     cpus: dict[int, str] = {}
@@ -62,10 +64,10 @@ def node_held(state: NodeState, rules: Rules, names: Mapping[str, str], owners: 
         numa: sum(table.reserved for table in books.tables.values())
         for numa, books in state.memory.numa.items()
     }
-    return Held(cpus, devices, memory)
+    return HolderMap(cpus, devices, memory)
 
 
-def holds_held(holds: Iterable[Hold], gpus: Mapping[str, str]) -> Held:
+def holds_held(holds: Iterable[Hold], gpus: Mapping[str, str]) -> HolderMap:
     """What the jobs of a host have; ``gpus``: what the ledger calls a GPU → its name."""
     cpus: dict[int, str] = {}
     devices: dict[str, str] = {}
@@ -79,10 +81,10 @@ def holds_held(holds: Iterable[Hold], gpus: Mapping[str, str]) -> Held:
             nodes = list(ids_of(part.numa))
             for numa in nodes:
                 memory[numa] = memory.get(numa, 0) + part.size // len(nodes)
-    return Held(cpus, devices, memory)
+    return HolderMap(cpus, devices, memory)
 
 
-def held_hardware(hardware: Hardware, held: Held) -> Hardware:
+def held_hardware(hardware: Hardware, held: HolderMap) -> Hardware:
     """The machine with what is held written on it, and without what does not matter then."""
     return replace(
         hardware,

@@ -8,10 +8,10 @@ from numawise.render.words import bytes_text
 from numawise.results.placement import (
     Capacity,
     Hold,
+    JobStarted,
     NoRoom,
     Placement,
     Preview,
-    Started,
     Waiter,
     pool_cpus,
     pool_of,
@@ -23,7 +23,7 @@ UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 LONGEST = 40
 
 
-def started_line(started: Started) -> str:
+def started_line(started: JobStarted) -> str:
     """What a job has, in one line."""
     hold = started.hold
     return f"{hold.name} ({hold.id}): {placement_text(started.placement)}, kept by {hold.mode}"

@@ -12,7 +12,7 @@ from numawise.node.state.folder import (
 )
 from numawise.node.state.readers import accepted_text, readings
 from numawise.quantity import Quantity
-from numawise.render.holders import Held, held_hardware
+from numawise.render.holders import HolderMap, held_hardware
 from numawise.results.state import KubeletStateChange
 from numawise.sets import bits_of, format_ids, ids_of
 from numawise.values import replace
@@ -118,7 +118,7 @@ def map_hardware(folder: StateFolder, hardware: Hardware | None, live: Live | No
         )
     devices = {name: label(one, live) for one in some for _, ids in one.devices for name in ids}
     numa = tuple(_node(folder, node) for node in hardware.numa)
-    return replace(held_hardware(hardware, Held(devices=devices)), numa=numa)
+    return replace(held_hardware(hardware, HolderMap(devices=devices)), numa=numa)
 
 
 def map_holds(folder: StateFolder, live: Live | None) -> dict[int, str]:

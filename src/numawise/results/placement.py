@@ -208,7 +208,7 @@ class NoRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class JobStarted:
     """A job that is about to run, for the message to the user."""
 
     hold: Hold

@@ -11,7 +11,7 @@ from numawise.engine.admit import Admitted
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Machine
 from numawise.machine.synthetic import synthetic
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import Role
@@ -70,7 +70,7 @@ def at_work(
     on: Machine | None = None,
     kubelet: Mapping[str, object] = CONFIG,
     version: Version = NEWEST,
-) -> Node:
+) -> SimulatedNode:
     """A node that runs the pods."""
     hardware = on or machine()
     if version < (1, 21):
@@ -82,7 +82,7 @@ def at_work(
     elif version == (1, 21):
         kubelet = {**kubelet, "featureGates": {"MemoryManager": True}}
     node = boot(hardware, kubelet, Files(), version=version)
-    assert isinstance(node, Node), node
+    assert isinstance(node, SimulatedNode), node
     node.plugins_registered(hardware.plugins)
     for raw in pods:
         request = defaulted(raw, pod_level=node.rules.pod_level_resources)

@@ -21,7 +21,7 @@ from numawise.codec.checkpoint.look import look
 from numawise.engine.admit import Rejected
 from numawise.errors import ClusterError, InputError
 from numawise.inputs.bundle import Bundle, open_bundle
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.render.bundle import head_lines, member_rows
 from numawise.request.defaults import defaulted
 from tests.nodetree import CONFIG, CPU_STATE, MACHINE_ID, UIDS, grow_node, hardware_tree, pod, pod_list
@@ -69,7 +69,7 @@ def test_the_kubelet_of_a_bundle_refuses_the_same_pod(root: Path, tmp_path: Path
     assert bundle.profile().version == (1, 36)
     machine, config = bundle.machine(), bundle.config_input().config((1, 36))
     node = boot(machine, config, Files(bundle.texts), version=(1, 36))
-    assert isinstance(node, Node), node
+    assert isinstance(node, SimulatedNode), node
     node.plugins_registered(machine.plugins)
     (refused,) = bundle.refused()
     assert refused.name == NAMES.name("pod", "train-c-n1")

@@ -15,7 +15,7 @@ from numawise.compare.attribution import (
 )
 from numawise.compare.releases import Case, compare, run
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import Role
@@ -121,7 +121,7 @@ def test_other_reserved_cpus() -> None:
 def test_recorded_pods_are_admitted_again() -> None:
     """Running pods go through a restart; one that only the files know stays where it is."""
     node = boot(machine(T3), {**STATIC, **FULL}, Files(), version=(1, 36))
-    assert isinstance(node, Node)
+    assert isinstance(node, SimulatedNode)
     for name in ("p", "q", "r"):
         wanted = raw(name, "c cpu=4 memory=1Gi")
         node.admit(defaulted(wanted))

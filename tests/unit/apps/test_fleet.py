@@ -9,7 +9,7 @@ from numawise.codec.machine import machine_from
 from numawise.codec.pod import pod_from, unique_uids
 from numawise.engine.admit import Admitted
 from numawise.engine.predicates import Sums, asked, insufficient, used
-from numawise.node.node import Files, Node, boot, simulate
+from numawise.node.node import Files, SimulatedNode, boot, simulate
 from numawise.request.defaults import RawPod
 from numawise.results.simulation import NOWHERE, PLACED, REJECTED
 from numawise.rules.check import Refusal
@@ -31,7 +31,7 @@ KUBELET = {
 }
 
 
-def kubelet(**more: object) -> Node:
+def kubelet(**more: object) -> SimulatedNode:
     node = boot(machine_from(MACHINE), {**KUBELET, **more}, Files())
     assert not isinstance(node, Refusal), node
     node.plugins_registered(node.machine.plugins)
@@ -57,7 +57,7 @@ def some_pods(seed: int, count: int) -> tuple[RawPod, ...]:
     return unique_uids(found)
 
 
-def plainly(pods: tuple[RawPod, ...], nodes: list[Node], *, spread: bool) -> list[int | None]:
+def plainly(pods: tuple[RawPod, ...], nodes: list[SimulatedNode], *, spread: bool) -> list[int | None]:
     """The rule to the letter: nothing remembered, every kubelet asked again for every pod."""
     found: list[int | None] = []
     for pod in pods:
@@ -79,7 +79,7 @@ def plainly(pods: tuple[RawPod, ...], nodes: list[Node], *, spread: bool) -> lis
     return found
 
 
-def free(node: Node) -> float:
+def free(node: SimulatedNode) -> float:
     limit, sums = node.allocatable(), used(node.state)
     return sum(1 - sums.get(name, 0) / limit[name] for name in ("cpu", "memory")) / 2
 

@@ -10,14 +10,14 @@ import pytest
 
 from numawise.apps.state.change import Change, carry_out, folder_after
 from numawise.apps.state.convert import convert, target_format
-from numawise.apps.state.repair import Asked, repair, reset_names
+from numawise.apps.state.repair import RepairRequest, repair, reset_names
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE, encode_cpu, encode_memory
 from numawise.codec.checkpoint.look import FLAT, V1, V2, V3, V4, look
 from numawise.engine.state import CpuState, MemoryState
 from numawise.errors import HostError, InputError
 from numawise.inputs.pods import read_live
 from numawise.inputs.state import read_state
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.node.state.folder import Against, StateFolder
 from numawise.node.state.lint import verify
 from numawise.node.state.memory_tables import drift
@@ -49,7 +49,7 @@ VERSIONS: list[Version] = [(1, 20), (1, 21), (1, 24), (1, 31), (1, 35), (1, 36),
 TRAIN, SERVE = pod("train", 4, "6Gi", 1), pod("serve", 2, "2Gi", 1)
 
 
-def folder_of(tmp_path: Path, node: Node | None = None, **changed: str) -> StateFolder:
+def folder_of(tmp_path: Path, node: SimulatedNode | None = None, **changed: str) -> StateFolder:
     texts = dict((node or at_work(TRAIN, SERVE)).files.texts)
     return read_state(str(written(tmp_path, {**texts, **changed})))
 
@@ -140,7 +140,7 @@ def test_damage_is_found(
     assert message in found[0].kubelet
     assert bool(found[0].kubelet) == bool(message)
     started = boot(machine(), config(), Files(folder.texts), version=NEWEST)
-    assert isinstance(started, Node) == (not message or name == DEVICE_FILE)
+    assert isinstance(started, SimulatedNode) == (not message or name == DEVICE_FILE)
 
 
 def test_a_checksum_that_the_release_does_not_need_is_good_to_know(tmp_path: Path) -> None:
@@ -221,13 +221,13 @@ def test_memory_drift(tmp_path: Path, changes: tuple[int, int], usual: bool, saf
     now = memory_changed(machine(), *changes)
     found = drift(folder.memory, now)
     assert (found.there, found.usual, not found.obstacle) == (any(changes), usual, safe)
-    change = repair(folder, Asked(adapt_memory=True), against(machine=now))
+    change = repair(folder, RepairRequest(adapt_memory=True), against(machine=now))
     assert bool(change.refused) == (not safe)
     assert change.changes == (safe and any(changes))
     if safe:
         assert change.left == ()
         after = folder_after(folder, change)
-        assert isinstance(boot(now, config(), Files(after.texts), version=NEWEST), Node)
+        assert isinstance(boot(now, config(), Files(after.texts), version=NEWEST), SimulatedNode)
         assert after.memory.assignments == folder.memory.assignments
         assert after.cpu == folder.cpu
 
@@ -242,7 +242,7 @@ def test_huge_pages_that_are_gone_are_not_adapted_over_a_pod(tmp_path: Path) -> 
         with_pages, numa=tuple(replace(numa, hugepages=(("1Gi", 2),)) for numa in with_pages.numa)
     )
     assert "hugepages-1Gi" in drift(folder.memory, fewer).obstacle
-    assert repair(folder, Asked(adapt_memory=True), against(machine=fewer)).refused
+    assert repair(folder, RepairRequest(adapt_memory=True), against(machine=fewer)).refused
 
 
 @pytest.mark.parametrize(("off", "drop", "refused", "left"), [
@@ -257,19 +257,19 @@ def test_cpus_that_went_offline(
     assert folder.cpu.assignments == {"uid-train": {"main": parse_ids("1-2,9-10")}}
     now = without_cpus(machine(), *off)
     assert (ERROR, "NW305") in kinds(folder, against(machine=now))
-    change = repair(folder, Asked(adapt_cpus=True, drop=drop), against(machine=now))
+    change = repair(folder, RepairRequest(adapt_cpus=True, drop=drop), against(machine=now))
     assert len(change.refused) == refused
     if left is not None:
         after = folder_after(folder, change)
         assert after.cpu.shared == parse_ids(left)
-        assert isinstance(boot(now, config(), Files(after.texts), version=NEWEST), Node)
+        assert isinstance(boot(now, config(), Files(after.texts), version=NEWEST), SimulatedNode)
 
 
 def test_new_cpus_need_the_configuration(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, at_work(TRAIN, on=without_cpus(machine(), 7, 15)))
-    unknown = repair(folder, Asked(adapt_cpus=True), against(config=None))
+    unknown = repair(folder, RepairRequest(adapt_cpus=True), against(config=None))
     assert "--kubelet-config" in unknown.refused[0]
-    known = repair(folder, Asked(adapt_cpus=True), against())
+    known = repair(folder, RepairRequest(adapt_cpus=True), against())
     assert folder_after(folder, known).cpu.shared == parse_ids("0,3-8,11-15")
     assert known.left == ()
 
@@ -280,7 +280,7 @@ def test_strictly_reserved_cpus_stay_out_of_the_pool(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, node)
     assert kinds(folder, Against(node.machine, node.config)) == set()
     assert kinds(folder, Against(node.machine)) == {(INFO, "NW317")}
-    assert not repair(folder, Asked(adapt_cpus=True), Against(node.machine, node.config)).changes
+    assert not repair(folder, RepairRequest(adapt_cpus=True), Against(node.machine, node.config)).changes
 
 
 # --- repair --------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_a_dropped_pod_leaves_no_trace(tmp_path: Path, version: Version, name: s
     node = at_work(TRAIN, SERVE, version=version)
     folder = folder_of(tmp_path, node)
     compared = Against(node.machine, node.config, version=version)
-    after = folder_after(folder, repair(folder, Asked(drop=(name,)), compared))
+    after = folder_after(folder, repair(folder, RepairRequest(drop=(name,)), compared))
     assert not any("uid-train" in text for text in after.texts.values())
     assert after.cpu.assignments["uid-serve"] == folder.cpu.assignments["uid-serve"]
     assert after.devices.grants["uid-serve"] == folder.devices.grants["uid-serve"]
@@ -302,7 +302,7 @@ def test_a_dropped_pod_leaves_no_trace(tmp_path: Path, version: Version, name: s
 
 def test_dropping_all_pods_is_an_empty_node(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
-    after = folder_after(folder, repair(folder, Asked(drop=("uid-train", "uid-serve")), against()))
+    after = folder_after(folder, repair(folder, RepairRequest(drop=("uid-train", "uid-serve")), against()))
     empty = at_work()
     assert after.cpu == empty.state.cpu
     assert after.memory.numa == empty.state.memory.numa
@@ -311,7 +311,7 @@ def test_dropping_all_pods_is_an_empty_node(tmp_path: Path) -> None:
 def test_stale_pods_are_removed(tmp_path: Path) -> None:
     live = read_live([str(live_file(tmp_path / "pods.json", "uid-serve"))])[0]
     folder = folder_of(tmp_path)
-    after = folder_after(folder, repair(folder, Asked(remove_stale=True), against(live=live)))
+    after = folder_after(folder, repair(folder, RepairRequest(remove_stale=True), against(live=live)))
     assert set(after.cpu.assignments) == set(after.memory.assignments) == {"uid-serve"}
 
 
@@ -319,15 +319,15 @@ def test_a_group_of_numa_nodes_is_counted_again(tmp_path: Path) -> None:
     """Memory over both NUMA nodes: what is left after a pod is dropped is what a kubelet expects."""
     folder = folder_of(tmp_path, at_work(pod("a", 1, "40Gi"), pod("b", 1, "10Gi")))
     assert folder.memory.numa[0].cells == 3
-    after = folder_after(folder, repair(folder, Asked(drop=("uid-a",)), against(version=(1, 31))))
-    assert isinstance(boot(machine(), config(), Files(after.texts), version=(1, 31)), Node)
+    after = folder_after(folder, repair(folder, RepairRequest(drop=("uid-a",)), against(version=(1, 31))))
+    assert isinstance(boot(machine(), config(), Files(after.texts), version=(1, 31)), SimulatedNode)
 
 
 def test_memory_tables_are_counted_again(tmp_path: Path) -> None:
     node = at_work(TRAIN)
     text = recomputed(MEMORY_FILE, one_use_more)(node.files.texts[MEMORY_FILE])
     folder = folder_of(tmp_path, node, **{MEMORY_FILE: text})
-    after = folder_after(folder, repair(folder, Asked(recompute_tables=True), against()))
+    after = folder_after(folder, repair(folder, RepairRequest(recompute_tables=True), against()))
     assert after.texts[MEMORY_FILE] == node.files.texts[MEMORY_FILE]
 
 
@@ -337,28 +337,28 @@ def test_a_checksum_is_recomputed(tmp_path: Path, name: str) -> None:
     right = node.files.texts[name]
     member = "Checksum" if name == DEVICE_FILE else "dataChecksum"
     folder = folder_of(tmp_path, node, **{name: right.replace(f'"{member}":', f'"{member}":1')})
-    change = repair(folder, Asked(recompute_checksum=True), against())
+    change = repair(folder, RepairRequest(recompute_checksum=True), against())
     assert [one.file.name for one in change.files] == [name]
     assert folder_after(folder, change).texts[name] == right
 
 
 @pytest.mark.parametrize(("asked", "more", "words"), [
-    pytest.param(Asked(),                      {},                "nothing to repair was named", id="nothing"),
-    pytest.param(Asked(drop=("uid-x",)),       {},                "no pod in the state files",   id="unknown pod"),
-    pytest.param(Asked(drop=("uid-",)),        {},                "2 pods in the state files",   id="several pods"),
-    pytest.param(Asked(remove_stale=True),     {},                "which pods are alive",        id="no pods given"),
-    pytest.param(Asked(adapt_memory=True),     {"machine": None}, "the machine is not known",    id="no machine, memory"),
-    pytest.param(Asked(adapt_cpus=True),       {"machine": None}, "the machine is not known",    id="no machine, CPUs"),
+    pytest.param(RepairRequest(),                      {},                "nothing to repair was named", id="nothing"),
+    pytest.param(RepairRequest(drop=("uid-x",)),       {},                "no pod in the state files",   id="unknown pod"),
+    pytest.param(RepairRequest(drop=("uid-",)),        {},                "2 pods in the state files",   id="several pods"),
+    pytest.param(RepairRequest(remove_stale=True),     {},                "which pods are alive",        id="no pods given"),
+    pytest.param(RepairRequest(adapt_memory=True),     {"machine": None}, "the machine is not known",    id="no machine, memory"),
+    pytest.param(RepairRequest(adapt_cpus=True),       {"machine": None}, "the machine is not known",    id="no machine, CPUs"),
 ])  # fmt: skip
-def test_what_cannot_be_asked(tmp_path: Path, asked: Asked, more: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_asked(tmp_path: Path, asked: RepairRequest, more: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         repair(folder_of(tmp_path), asked, against(**more))
 
 
 def test_an_unreadable_file_can_only_be_removed(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, **{CPU_FILE: "{"})
-    assert repair(folder, Asked(recompute_checksum=True), against()).refused
-    change = repair(folder, Asked(reset=reset_names(("cpu",))), against())
+    assert repair(folder, RepairRequest(recompute_checksum=True), against()).refused
+    change = repair(folder, RepairRequest(reset=reset_names(("cpu",))), against())
     assert change.left == ()
     carry_out(folder, change.files)
     assert not (tmp_path / CPU_FILE).exists()
@@ -384,7 +384,7 @@ def test_converted_files_are_what_the_other_release_writes(
         assert not wanted or look(name, text).format == wanted
 
 
-def whole_pod() -> Node:
+def whole_pod() -> SimulatedNode:
     limits = {"cpu": Quantity.of(2), "memory": Quantity.parse("1Gi")}
     raw = replace(
         pod("whole"),
@@ -419,7 +419,7 @@ def test_what_pods_have_as_a_whole(
     assert all(file.look.fits for file in after.files)
     if lost:
         assert not after.cpu.pods
-        assert isinstance(boot(machine(), CONFIG, Files(after.texts), version=version), Node)
+        assert isinstance(boot(machine(), CONFIG, Files(after.texts), version=version), SimulatedNode)
     else:
         assert after.cpu == folder.cpu
 
@@ -434,7 +434,7 @@ def test_the_gate_is_seen_in_the_files(tmp_path: Path) -> None:
     ):
         assert kinds(folder, compared) == set()
     assert kinds(folder, Against(version=(1, 35))) == {(ERROR, "NW303")}
-    change = repair(folder, Asked(drop=("uid-whole",)), Against(version=(1, 36)))
+    change = repair(folder, RepairRequest(drop=("uid-whole",)), Against(version=(1, 36)))
     assert [file.look.format for file in folder_after(folder, change).files][:2] == [V3, V2]
 
 
@@ -516,7 +516,7 @@ def test_a_cpu_that_two_have_is_marked(tmp_path: Path) -> None:
 
 def test_nothing_is_written_over_a_file_that_changed(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
-    change = repair(folder, Asked(drop=("uid-train",)), against())
+    change = repair(folder, RepairRequest(drop=("uid-train",)), against())
     (tmp_path / CPU_FILE).write_text("new")
     with pytest.raises(HostError, match="has changed meanwhile"):
         carry_out(folder, change.files)

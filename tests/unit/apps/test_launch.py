@@ -22,7 +22,7 @@ from numawise.host.child import NOT_FOUND, CannotStart
 from numawise.host.plan import Itself
 from numawise.ledger.store import Ledger
 from numawise.machine.synthetic import synthetic
-from numawise.results.placement import Hold, NoRoom, Owner, Started
+from numawise.results.placement import Hold, JobStarted, NoRoom, Owner
 
 PID, OTHER = 1 << 23, (1 << 23) + 1  # above every process number
 MACHINE = "2s 2n 8c 1t 64g"
@@ -170,7 +170,7 @@ def job(holdings: Holdings, mode: str = "", **request: int) -> Job:
 
 
 def started(
-    holdings: Holdings, asked: Job, child: Child, on_started: Callable[[Started], None] = lambda _: None
+    holdings: Holdings, asked: Job, child: Child, on_started: Callable[[JobStarted], None] = lambda _: None
 ) -> Hold:
     taken = take_patiently(holdings, asked, child.pid, lambda _: None)
     assert isinstance(taken, Taken), taken
@@ -178,7 +178,7 @@ def started(
 
 
 def test_a_whole_life(kernel: Kernel, holdings: Holdings) -> None:
-    child, seen = Child(kernel), list[Started]()
+    child, seen = Child(kernel), list[JobStarted]()
     asked = job(holdings, cpus=2000, memory=4 * GIB)
     hold = started(holdings, asked, child, seen.append)
     assert hold.mode == confine.CGROUP_V2
@@ -213,7 +213,7 @@ def test_a_failure_on_the_way_leaves_nothing(kernel: Kernel, holdings: Holdings,
 
 def test_affinity_takes_the_place_of_a_group_that_fails(kernel: Kernel, holdings: Holdings) -> None:
     kernel.refuses = "cpuset.cpus"
-    child, seen = Child(kernel), list[Started]()
+    child, seen = Child(kernel), list[JobStarted]()
     hold = started(holdings, job(holdings, cpus=2000), child, seen.append)
     assert (hold.mode, hold.group, kernel.groups()) == (confine.AFFINITY, "", [])
     assert holdings.ledger.holds() == (hold,)
@@ -224,7 +224,7 @@ def test_affinity_takes_the_place_of_a_group_that_fails(kernel: Kernel, holdings
 
 @pytest.mark.parametrize("at", ["exec", "on_started"])
 def test_a_job_that_does_not_start_gives_back(kernel: Kernel, holdings: Holdings, at: str) -> None:
-    def interrupted(_: Started) -> None:
+    def interrupted(_: JobStarted) -> None:
         if at == "on_started":
             raise KeyboardInterrupt
 

@@ -11,7 +11,7 @@ from numawise.errors import InputError
 from numawise.machine.hardware import Host
 from numawise.machine.model import Machine
 from numawise.machine.synthetic import synthetic
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity, parse_size
 from numawise.results.plan import GOALS, INFERENCE, LATENCY, TRAINING, KubeletPlan, PlanGoal
 from numawise.rules.gates import resolve_gates
@@ -146,7 +146,7 @@ def test_what_a_release_has(version: Version, alpha: bool, expected: str, gates:
 def test_every_release_starts_with_its_plan(version: Version, goal: str) -> None:
     plan = planned("2s 4n 64c 2t 8gpu l3=8c", version=version, goal=goal)
     node = boot(plan.machine, plan.config, Files(), version=version)
-    assert isinstance(node, Node)
+    assert isinstance(node, SimulatedNode)
     assert "is admitted on NUMA 0" in plan.trial
     thresholds = plan.config["evictionHard"]
     assert isinstance(thresholds, dict)
@@ -197,7 +197,7 @@ def test_a_machine_whose_memory_is_not_known() -> None:
     unknown = Machine(known.cpus, tuple(replace(numa, memory=0) for numa in known.numa), known.plugins)
     plan = plan_kubelet(unknown, PlanGoal())
     assert plan.config["memoryManagerPolicy"] == "None"
-    assert isinstance(boot(unknown, plan.config, Files(), version=NEWEST), Node)
+    assert isinstance(boot(unknown, plan.config, Files(), version=NEWEST), SimulatedNode)
 
 
 def test_the_equation_is_told_in_numbers() -> None:

@@ -11,7 +11,7 @@ from numawise.apps.plan.proof import Stage
 from numawise.codec.document import Document, read_documents
 from numawise.codec.workload import decode_pods
 from numawise.errors import InputError
-from numawise.node.node import Node, boot
+from numawise.node.node import SimulatedNode, boot
 from numawise.request.defaults import defaulted
 from numawise.request.model import GUARANTEED
 from numawise.results.plan import INFERENCE, TRAINING, PodPlan
@@ -363,7 +363,9 @@ def test_a_service_out_of_flags() -> None:
 def test_every_release(version: Version) -> None:
     plan = planned(manifest(container(None, {GPU: 4})), stage(version))
     assert plan.good
-    assert isinstance(boot(SERVER, stage(version).config, stage(version).node().files, version=version), Node)
+    assert isinstance(
+        boot(SERVER, stage(version).config, stage(version).node().files, version=version), SimulatedNode
+    )
 
 
 def test_other_objects_pass_unchanged() -> None:

@@ -13,7 +13,7 @@ import pytest
 from numawise.apps.plan.switch import Request, plan_switch, switch_script
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
 from numawise.inputs.state import read_state
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.render.plan import steps_of, switch_lines, switch_plan_data
 from numawise.results.plan import KubeletPlace, SwitchPlan
 from numawise.rules.versions import NEWEST
@@ -64,10 +64,10 @@ def test_which_files_go(
     assert set(found.removed) == removed
     assert bool(found.drain) == drain
     kept = {file.name: file.text for file in read_state(str(tmp_path)).files if file.name not in removed}
-    assert isinstance(boot(machine(), new, Files(kept), version=NEWEST), Node)
+    assert isinstance(boot(machine(), new, Files(kept), version=NEWEST), SimulatedNode)
     for name in removed:  # each of them would have stopped it
         text = (tmp_path / name).read_text()
-        assert not isinstance(boot(machine(), new, Files({name: text}), version=NEWEST), Node)
+        assert not isinstance(boot(machine(), new, Files({name: text}), version=NEWEST), SimulatedNode)
 
 
 def test_a_pod_that_the_restart_refuses_has_the_node_drained(tmp_path: Path) -> None:

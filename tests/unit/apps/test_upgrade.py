@@ -8,7 +8,7 @@ import pytest
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.compare.upgrade import upgrade
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.render.comparison import change_notes, change_rows, summary
 from numawise.request.defaults import RawPod, defaulted
 from numawise.results.comparison import UpgradeReport
@@ -25,7 +25,7 @@ def left_by(
 ) -> dict[str, str]:
     """The state files of a kubelet that admitted these pods."""
     node = boot(hardware, config, Files(), version=version)
-    assert isinstance(node, Node), node
+    assert isinstance(node, SimulatedNode), node
     node.plugins_registered(hardware.plugins)
     for one in pods:
         node.admit(defaulted(one))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.verify.look import Host, twice_granted
+from numawise.apps.verify.look import JobHost, twice_granted
 from numawise.errors import InputError
 from numawise.host.discover import read_hardware
 from numawise.machine.hardware import Gpu
@@ -64,12 +64,12 @@ def hold(
     return Hold(id_, f"{id_}-name", owner, grant, **more)
 
 
-def host(root: Path, tree: Tree, *holds: Hold, nvml: Any = None) -> Host:
+def host(root: Path, tree: Tree, *holds: Hold, nvml: Any = None) -> JobHost:
     hardware = read_hardware(grow(root, machine() | tree))
     gpus = tuple(
         Gpu(f"GPU{i}", f"GPU-{i}", device.address, numa=(i,)) for i, device in enumerate(hardware.pci)
     )
-    return Host(replace(hardware, gpus=gpus), holds, root, nvml)
+    return JobHost(replace(hardware, gpus=gpus), holds, root, nvml)
 
 
 def test_a_job_and_its_descendants(tmp_path: Path) -> None:

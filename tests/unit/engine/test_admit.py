@@ -8,7 +8,7 @@ from numawise.codec.checkpoint import CPU_FILE, encode_cpu
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.engine.state import CpuState
 from numawise.engine.trace import Defect, HintsFound, Step
-from numawise.node.node import Node
+from numawise.node.node import SimulatedNode
 from numawise.sets import format_ids, parse_ids
 from tests.unit.build import (
     GI,
@@ -33,11 +33,11 @@ def hints(steps: list[Step], provider: str) -> dict[str, str | None] | None:
     return found if found is None else {name: shown(family) for name, family in found.items()}
 
 
-def given(node: Node, uid: str, container: str = "c") -> str:
+def given(node: SimulatedNode, uid: str, container: str = "c") -> str:
     return format_ids(node.state.cpu.assignments[uid][container])
 
 
-def devices(node: Node, uid: str, container: str = "c") -> str:
+def devices(node: SimulatedNode, uid: str, container: str = "c") -> str:
     grants = node.state.devices.grants.get(uid, {}).get(container, {})
     return " ".join(sorted(i for grant in grants.values() for i in grant.ids))
 
@@ -50,7 +50,7 @@ def why(decision: Decision) -> tuple[str, str]:
 # --- the 3-GPU server, as the specification walks through it -------------------------------------
 
 
-def three_gpu_node(policy: str, *, busy: str = "") -> Node:
+def three_gpu_node(policy: str, *, busy: str = "") -> SimulatedNode:
     node = kubelet(three_gpu_server(), **STATIC, topologyManagerPolicy=policy)
     if busy == "14-27":
         assert isinstance(node.admit(pod("busy", "c cpu=14 memory=1Gi")), Admitted)

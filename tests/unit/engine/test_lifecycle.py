@@ -8,7 +8,7 @@ import pytest
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.lifecycle import Started
 from numawise.engine.trace import Defect, Step
-from numawise.node.node import Node, boot
+from numawise.node.node import SimulatedNode, boot
 from numawise.request.model import PodRequest
 from numawise.sets import format_ids
 from tests.unit.build import (
@@ -25,7 +25,7 @@ from tests.unit.build import (
 )
 
 
-def run(node: Node, wanted: PodRequest) -> list[str]:
+def run(node: SimulatedNode, wanted: PodRequest) -> list[str]:
     """Admit and start a pod; what its containers are created with, as ``name cpus mems``."""
     decision = node.admit(wanted)
     assert isinstance(decision, Admitted), decision
@@ -39,10 +39,10 @@ def told(started: tuple[Started, ...]) -> list[str]:
     ]
 
 
-def restarted(node: Node, **config: Any) -> Node:
+def restarted(node: SimulatedNode, **config: Any) -> SimulatedNode:
     """The kubelet goes down while its pods run on, and comes up again."""
     again = boot(node.machine, config or node.config, node.files, node.state)
-    assert isinstance(again, Node), again
+    assert isinstance(again, SimulatedNode), again
     return again
 
 
@@ -254,7 +254,7 @@ def test_a_restart_while_a_device_is_ill() -> None:
 # --- pods that come back under their uid ---------------------------------------------------------
 
 
-def comes_back(node: Node, wanted: PodRequest, *between: PodRequest) -> int:
+def comes_back(node: SimulatedNode, wanted: PodRequest, *between: PodRequest) -> int:
     """Bytes that a pod is charged when it runs, goes, is collected, and comes back after some others."""
     run(node, wanted)
     node.remove(wanted.uid)

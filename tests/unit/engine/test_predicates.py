@@ -9,7 +9,7 @@ from numawise.codec.document import Document
 from numawise.codec.pod import pod_from, pod_object
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.predicates import Insufficient, Sums, asked, fits
-from numawise.node.node import Node, boot
+from numawise.node.node import SimulatedNode, boot
 from numawise.request.defaults import defaulted
 from numawise.rules.versions import Version, behaviour_of
 from tests.unit.build import GI, GPU, STATIC, T3, devices_of, kubelet, machine, pod, three_gpu_server
@@ -93,7 +93,7 @@ def test_what_the_runtime_class_adds_counts_too() -> None:
 # --- on a node -----------------------------------------------------------------------------------
 
 
-def busy(**more: Any) -> Node:
+def busy(**more: Any) -> SimulatedNode:
     """16 CPUs, of which one is reserved and 12 asked for by a pod without CPUs of its own."""
     node = kubelet(machine(T3, 8 * GI), **{**STATIC, "topologyManagerPolicy": "restricted", **more})
     assert isinstance(node.admit(pod("shared", "c cpu=12..13")), Admitted)
@@ -151,7 +151,7 @@ def test_a_restarted_kubelet_counts_pods_as_it_hears_of_them() -> None:
     for one in wanted:
         assert isinstance(node.admit(one), Admitted)
     less = boot(node.machine, {"systemReserved": {"cpu": "4"}}, node.files, node.state)
-    assert isinstance(less, Node)
+    assert isinstance(less, SimulatedNode)
     again = [less.admit(one) for one in wanted]
     assert [type(one) for one in again] == [Admitted, Rejected]  # not the first for the sake of the second
 

@@ -11,7 +11,7 @@ from numawise.codec.decision import decision_data
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.engine.trace import Step
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import PodRequest, Role
@@ -34,23 +34,25 @@ MEMORY = {**STATIC, **static_memory(GI, GI), "systemReserved": {"cpu": "500m", "
 FOUR = {**STATIC, **static_memory(GI, GI, GI, GI), "systemReserved": {"cpu": "500m", "memory": str(4 * GI)}}
 
 
-def kubelet(minor: int, hardware: Machine, files: dict[str, str] | None = None, **config: Any) -> Node:
+def kubelet(
+    minor: int, hardware: Machine, files: dict[str, str] | None = None, **config: Any
+) -> SimulatedNode:
     gates = config.get("featureGates", {})
     if minor == 21 and "memoryManagerPolicy" in config:
         config["featureGates"] = {**gates, "MemoryManager": True}
     node = boot(hardware, config, Files(dict(files or {})), version=(1, minor))
-    assert isinstance(node, Node), node
+    assert isinstance(node, SimulatedNode), node
     node.plugins_registered(hardware.plugins)
     return node
 
 
-def restarted(node: Node, minor: int) -> Node:
+def restarted(node: SimulatedNode, minor: int) -> SimulatedNode:
     again = boot(node.machine, node.config, node.files, node.state, version=(1, minor))
-    assert isinstance(again, Node), again
+    assert isinstance(again, SimulatedNode), again
     return again
 
 
-def run(node: Node, wanted: PodRequest) -> Decision:
+def run(node: SimulatedNode, wanted: PodRequest) -> Decision:
     decision = node.admit(wanted)
     if isinstance(decision, Admitted):
         node.start(wanted, decision)
@@ -63,7 +65,7 @@ def verdict(decision: Decision) -> str:
     return decision.message if isinstance(decision, Rejected) else "admitted"
 
 
-def hints(node: Node, wanted: PodRequest) -> Any:
+def hints(node: SimulatedNode, wanted: PodRequest) -> Any:
     steps: list[Step] = []
     decision = node.admit(wanted, steps.append)
     return json.loads(json.dumps(decision_data(decision, steps)))["hint_rounds"][0]["hints"]
@@ -125,12 +127,12 @@ def unplugged(minor: int) -> str:
     run(node, pod("p", "c x/d=1"))
     text = node.files.texts["kubelet_internal_checkpoint"]
     again = boot(machine(T3), {}, Files({"kubelet_internal_checkpoint": text}), version=(1, minor))
-    assert isinstance(again, Node)
+    assert isinstance(again, SimulatedNode)
     again.state = _without_registration(again)
     return verdict(again.admit(pod("q", "c x/d=1")))
 
 
-def _without_registration(node: Node) -> Any:
+def _without_registration(node: SimulatedNode) -> Any:
     return replace(node.state, devices=replace(node.state.devices, plugins={}))
 
 
@@ -162,7 +164,7 @@ def used_again_by_two(minor: int) -> str:
     return _free(node)
 
 
-def _free(node: Node) -> str:
+def _free(node: SimulatedNode) -> str:
     return " ".join(f"{node.state.memory.numa[n].tables['memory'].free / GI:g}" for n in (0, 1))
 
 

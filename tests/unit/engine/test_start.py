@@ -14,7 +14,7 @@ from numawise.codec.checkpoint import (
 )
 from numawise.engine.state import Block, CpuState, DeviceFile, DeviceGrant, MemoryState
 from numawise.machine.model import Machine, Numa
-from numawise.node.node import Node
+from numawise.node.node import SimulatedNode
 from numawise.rules.check import Refusal
 from numawise.sets import format_ids, parse_ids
 from tests.unit.build import (
@@ -55,17 +55,17 @@ def refusal(hardware: Machine, files: dict[str, str] | None = None, **config: An
 def test_topology_options(options: dict[str, str], gates: dict[str, bool], message: str) -> None:
     config = {"topologyManagerPolicyOptions": options, "featureGates": gates}
     assert refusal(SERVER, topologyManagerPolicy="restricted", **config) == ("topology-manager", message)
-    assert isinstance(started(SERVER, topologyManagerPolicy="none", **config), Node)  # nobody looks
+    assert isinstance(started(SERVER, topologyManagerPolicy="none", **config), SimulatedNode)  # nobody looks
 
 
 def test_too_many_numa_nodes() -> None:
     nine = Machine(T1, tuple(Numa(i, GI) for i in range(9)))  # those without CPUs count too
     message = "unsupported on machines with more than 8 NUMA Nodes"
     assert refusal(nine, topologyManagerPolicy="best-effort") == ("topology-manager", message)
-    assert isinstance(started(nine), Node)
+    assert isinstance(started(nine), SimulatedNode)
     raised = {"max-allowable-numa-nodes": "9"}
     assert isinstance(
-        started(nine, topologyManagerPolicy="best-effort", topologyManagerPolicyOptions=raised), Node
+        started(nine, topologyManagerPolicy="best-effort", topologyManagerPolicyOptions=raised), SimulatedNode
     )
 
 
@@ -102,7 +102,7 @@ def test_align_by_socket_wants_no_more_sockets_than_numa_nodes() -> None:
         "Align by socket is not compatible with hardware where number of sockets are more than number of NUMA"
     )
     assert refusal(machine(T6), **config) == ("cpu-manager", f"new static policy error: {message}")
-    assert isinstance(started(machine(T5), **config), Node)
+    assert isinstance(started(machine(T5), **config), SimulatedNode)
 
 
 @pytest.mark.parametrize(("config", "message"), [
@@ -202,7 +202,7 @@ def test_memory_policy(config: dict[str, Any], message: str) -> None:
     {"memoryManagerPolicy": "None", "reservedMemory": reserved((0, "memory", "5Gi"))},  # nobody adds it up
 ])  # fmt: skip
 def test_good_memory_reservations(config: dict[str, Any]) -> None:
-    assert isinstance(started(SERVER, **config), Node)
+    assert isinstance(started(SERVER, **config), SimulatedNode)
 
 
 # --- on an earlier kubelet's CPU file ------------------------------------------------------------

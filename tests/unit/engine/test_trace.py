@@ -31,7 +31,7 @@ from numawise.engine.trace import (
     TooManyCombinations,
 )
 from numawise.machine.model import Cpu
-from numawise.node.node import Node
+from numawise.node.node import SimulatedNode
 from numawise.request.model import PodRequest
 from numawise.rules.versions import behaviour_of
 from numawise.sets import format_ids, parse_ids
@@ -53,7 +53,7 @@ from tests.unit.build import (
 )
 
 
-def told(node: Node, wanted: PodRequest) -> list[Step]:
+def told(node: SimulatedNode, wanted: PodRequest) -> list[Step]:
     steps: list[Step] = []
     node.admit(wanted, steps.append)
     return steps

@@ -8,7 +8,7 @@ from tests.unit.build import GI, STATIC, T3, even, machine, static_memory
 
 from numawise.cli.main import main
 from numawise.errors import InputError
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.node.replay import replay
 from numawise.rules.check import Refusal
 from numawise.rules.versions import NEWEST, OLDEST
@@ -19,7 +19,7 @@ NEAREST: dict[str, Any] = {"topologyManagerPolicyOptions": {"prefer-closest-numa
 UNKNOWN: dict[str, Any] = {"topologyManagerPolicyOptions": {"prefer-close": "true"}}
 
 
-def start(number: int, **config: Any) -> Node | tuple[str, str]:
+def start(number: int, **config: Any) -> SimulatedNode | tuple[str, str]:
     node = boot(SERVER, config, Files(), version=(1, number))
     return (node.stage, node.message) if isinstance(node, Refusal) else node
 
@@ -27,7 +27,7 @@ def start(number: int, **config: Any) -> Node | tuple[str, str]:
 @pytest.mark.parametrize("number", range(OLDEST[1], NEWEST[1] + 1))
 def test_every_release_starts(number: int) -> None:
     node = start(number, **STATIC)
-    assert isinstance(node, Node)
+    assert isinstance(node, SimulatedNode)
     assert node.rules.cpu_static
     assert node.rules.pod_level_resources == (number >= 34)
     assert not node.rules.pod_level_managers
@@ -60,8 +60,8 @@ def test_refusals(number: int, config: dict[str, Any], refusal: tuple[str, str] 
 def test_a_memory_manager_behind_its_gate() -> None:
     off = start(21, **static_memory(GI, GI))
     on = start(21, **static_memory(GI, GI), featureGates={"MemoryManager": True})
-    assert isinstance(off, Node)
-    assert isinstance(on, Node)
+    assert isinstance(off, SimulatedNode)
+    assert isinstance(on, SimulatedNode)
     assert (off.rules.memory_static, on.rules.memory_static) == (False, True)
 
 
@@ -75,7 +75,7 @@ def test_more_numa_nodes_are_allowed_since_an_option_came() -> None:
     assert old == Refusal(
         "topology-manager", 'unknown Topology Manager Policy option: "max-allowable-numa-nodes"'
     )
-    assert isinstance(boot(wide, config, Files(), version=(1, 31)), Node)
+    assert isinstance(boot(wide, config, Files(), version=(1, 31)), SimulatedNode)
 
 
 def test_unknown_releases() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from numawise.apps.check import reserved
 from numawise.apps.check.context import Context
-from numawise.apps.check.refusals import Refused
+from numawise.apps.check.refusals import StartRefusal
 from numawise.engine.start import CPU_START, MEMORY_START
 from numawise.errors import meant
 from numawise.node.refusal_codes import code_of
@@ -48,7 +48,7 @@ def configuration_findings(context: Context) -> Iterator[Finding]:
 # --- refusals -------------------------------------------------------------------------------
 
 
-def _refused(context: Context, refused: Refused) -> Finding | None:
+def _refused(context: Context, refused: StartRefusal) -> Finding | None:
     """The finding for a refusal, with what helps against it."""
     code = code_of(refused.stage, refused.message)
     place = context.configuration.place(*refused.steps)
@@ -96,7 +96,7 @@ def _type_advice(message: str) -> str:
     return ""
 
 
-def _policy_advice(context: Context, refused: Refused) -> str:
+def _policy_advice(context: Context, refused: StartRefusal) -> str:
     field = str(refused.steps[0]) if refused.steps else ""
     known = POLICIES.get(field, ())
     near = meant(str(context.configuration.raw.get(field, "")), known, 0.5)

@@ -17,7 +17,7 @@ from numawise.inputs.pods import PodSource, gpus_of
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import whole_gpus
 from numawise.machine.model import DevicePlugin, Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
 from numawise.request.model import HUGEPAGES, PodRequest, most_at_once
 from numawise.results.finding import Finding, Place, Severity, found
@@ -251,10 +251,10 @@ def _try(context: Context, config: KubeletConfig, pod: PodRequest) -> Trial | No
     return Trial(node.admit(pod, steps.append), tuple(steps))
 
 
-def empty_node(machine: Machine, config: KubeletConfig, version: Version) -> Node | None:
+def empty_node(machine: Machine, config: KubeletConfig, version: Version) -> SimulatedNode | None:
     """A kubelet that has just started on a machine where nothing runs; None when it does not."""
     node = boot(machine, config, Files(), version=version)
-    if not isinstance(node, Node):
+    if not isinstance(node, SimulatedNode):
         return None
     node.write_files = False
     node.plugins_registered(machine.plugins)

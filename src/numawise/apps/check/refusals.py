@@ -19,7 +19,7 @@ from numawise.codec.document import Steps
 from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.engine.start import CPU_STAGE, CPU_START, MEMORY_STAGE, MEMORY_START, TOPOLOGY
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.node.refusal_codes import GATE_STAGES, VALIDATION
 from numawise.rules.check import MERGING, SETTING, Refusal, check
 from numawise.rules.gates import gates_of, listed, resolve_gates
@@ -38,7 +38,7 @@ STAGE_OF = {"kubeReserved": "kube-reserved", "systemReserved": "system-reserved"
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class StartRefusal:
     """One refusal: when, in whose words, and which field is to blame."""
 
     stage: str
@@ -52,12 +52,12 @@ class Refused:
 class Start:
     """How far a kubelet gets."""
 
-    refusals: list[Refused] = field(default_factory=list)
+    refusals: list[StartRefusal] = field(default_factory=list)
     written: KubeletConfig | None = None
     """The configuration as it is written, without what cannot be read or is not valid."""
     config: KubeletConfig | None = None
     """What is left of it once everything refused was taken out."""
-    node: Node | None = None
+    node: SimulatedNode | None = None
     """The kubelet that starts on what is left."""
     first: Refusal | None = None
     """The refusal that the kubelet itself would print."""
@@ -129,7 +129,7 @@ def _decodable(raw: dict[str, Any], version: Version, start: Start) -> dict[str,
         if not isinstance(config, Refusal):
             break
         steps = blamed(raw, complaint)
-        start.refusals.append(Refused(config.stage, config.message, steps))
+        start.refusals.append(StartRefusal(config.stage, config.message, steps))
         if not steps:
             break
         raw = without(raw, steps)
@@ -153,12 +153,12 @@ def _settled_gates(raw: dict[str, Any], version: Version, start: Start) -> dict[
         alone = resolve_gates({name: kept[name]}, version)
         if isinstance(alone, str) and not _needs(alone):
             steps = ("featureGates", name)
-            start.refusals.append(Refused(stage, f"{words}: {alone}", steps, config))
+            start.refusals.append(StartRefusal(stage, f"{words}: {alone}", steps, config))
             del kept[name]
     rest = resolve_gates(kept, version)
     if isinstance(rest, str):
         culprit = _gate_in(rest, kept)
-        start.refusals.append(Refused(stage, f"{words}: {rest}", ("featureGates", *culprit), config))
+        start.refusals.append(StartRefusal(stage, f"{words}: {rest}", ("featureGates", *culprit), config))
         kept = {name: value for name, value in kept.items() if name not in gates_of(version)}
     return {**raw, "featureGates": kept}
 
@@ -188,7 +188,7 @@ def _valid(raw: dict[str, Any], version: Version, start: Start) -> dict[str, Any
     told = config if isinstance(config, KubeletConfig) else None
     for problem in dict.fromkeys(problems(raw)):
         steps = blamed(raw, lambda value, p=problem: p if p in problems(value) else None)  # type: ignore[misc]
-        start.refusals.append(Refused(VALIDATION, problem, steps, told))
+        start.refusals.append(StartRefusal(VALIDATION, problem, steps, told))
     for _ in range(MOST):
         left = problems(raw)
         if not left:
@@ -217,11 +217,11 @@ def _built(
 ) -> None:
     for _ in range(MOST):
         node = boot(machine, config, Files(dict(files)), version=version)
-        if isinstance(node, Node):
+        if isinstance(node, SimulatedNode):
             start.config, start.node = config, node
             return
         steps, past, file = _past(node, config, machine, version)
-        start.refusals.append(Refused(node.stage, node.message, steps, config))
+        start.refusals.append(StartRefusal(node.stage, node.message, steps, config))
         if past == config and file not in files:
             return
         files.pop(file, None)

@@ -10,7 +10,7 @@ Rules kept here:
 from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.apps.check.context import Context
-from numawise.apps.check.refusals import Refused
+from numawise.apps.check.refusals import StartRefusal
 from numawise.engine.memory.tables import empty_tables
 from numawise.engine.start import build
 from numawise.machine.model import CpuLayout
@@ -36,7 +36,7 @@ def settings_of(context: Context, config: KubeletConfig) -> Settings | None:
     return None if isinstance(found_settings, Refusal) else found_settings
 
 
-def sum_refused(context: Context, refused: Refused) -> Finding | None:
+def sum_refused(context: Context, refused: StartRefusal) -> Finding | None:
     """A sum that does not add up, with the terms and a split that does; None when it cannot be judged."""
     config = refused.config or context.config
     place = context.configuration.place("reservedMemory")
@@ -65,7 +65,7 @@ def sum_refused(context: Context, refused: Refused) -> Finding | None:
     return found("NW221", place, refused.message, why=why, fix=fix, stage=refused.stage, severity=severity)
 
 
-def entry_refused(context: Context, refused: Refused) -> Finding:
+def entry_refused(context: Context, refused: StartRefusal) -> Finding:
     """An entry that cannot be used, at its own place."""
     config = refused.config or context.config
     for at, entry in enumerate(config.reserved_memory):
@@ -271,7 +271,7 @@ def first_cores(layout: CpuLayout) -> int:
     return cpus
 
 
-def nothing_reserved(context: Context, refused: Refused) -> Finding:
+def nothing_reserved(context: Context, refused: StartRefusal) -> Finding:
     """The static policy without reserved CPUs."""
     fix = ""
     if context.known:
@@ -288,7 +288,7 @@ def nothing_reserved(context: Context, refused: Refused) -> Finding:
     )
 
 
-def not_online(context: Context, refused: Refused) -> Finding:
+def not_online(context: Context, refused: StartRefusal) -> Finding:
     """Reserved CPUs that the machine does not have."""
     config = refused.config or context.config
     place = context.configuration.place(FIELD)

@@ -56,7 +56,7 @@ from numawise.apps.launch.launchers import (
 from numawise.apps.launch.ranks import (
     MODES,
     RankCpus,
-    Share,
+    RankShare,
     Shares,
     TooFew,
     cpus_of_ranks,
@@ -113,7 +113,7 @@ class Prepared:
 class Bound:
     """How one rank starts."""
 
-    share: Share
+    share: RankShare
     environment: Mapping[str, str]
     remarks: tuple[str, ...] = ()
 
@@ -267,7 +267,7 @@ def start(prepared: Prepared, options: BindOptions, environment: Mapping[str, st
     return Bound(share, found.environment, (*shares.remarks, *found.remarks))
 
 
-def _threads(hardware: Hardware, share: Share, threads: int) -> Sequence[tuple[str, str]]:
+def _threads(hardware: Hardware, share: RankShare, threads: int) -> Sequence[tuple[str, str]]:
     count = threads or share.threads
     if share.alone:
         return own_threads(hardware, share.cpus, FREE, count)
@@ -291,7 +291,7 @@ def _joined(environment: Mapping[str, str], ours: tuple[tuple[str, str], ...], t
     return joined(user, ours)
 
 
-def apply(share: Share, memory: str) -> tuple[str, ...]:
+def apply(share: RankShare, memory: str) -> tuple[str, ...]:
     """Bind this process; remarks on what the kernel refused.  ``memory`` '' is ``bind`` as far as it goes."""
     set_affinity((os.getpid(),), share.cpus)
     if memory == OFF or not share.mems:
@@ -371,7 +371,7 @@ def bind(
     )
 
 
-def rank_line(share: Share, size: int) -> str:
+def rank_line(share: RankShare, size: int) -> str:
     """What a rank got, in a line."""
     gpu = f"{share.gpu.name}, " if share.gpu else ""
     memory = f", memory of NUMA node {format_ids(share.mems)}" if share.mems else ""

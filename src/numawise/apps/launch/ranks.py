@@ -43,7 +43,7 @@ class RankCpus:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class RankShare:
     """What one rank gets."""
 
     rank: int
@@ -65,7 +65,7 @@ class Shares:
     """What all ranks get."""
 
     by: str
-    ranks: tuple[Share, ...]
+    ranks: tuple[RankShare, ...]
     remarks: tuple[str, ...] = ()
 
 
@@ -143,7 +143,7 @@ def divide(
         sharing = sum(1 for other in cpus if other & own)
         gpu = gpus[rank % len(gpus)] if gpus else None
         ranks.append(
-            Share(
+            RankShare(
                 rank=rank,
                 cpus=own,
                 mems=memory_near(hardware, own, room.mems),
@@ -164,7 +164,7 @@ def own_share(hardware: Hardware, room: RankCpus, gpus: Sequence[Gpu], rank: int
     cpus = near or room.cpus
     if gpu and not near:
         remarks = (*remarks, f"none of CPUs {format_ids(room.cpus)} is near to {gpu.name}")
-    share = Share(
+    share = RankShare(
         rank=rank,
         cpus=cpus,
         mems=memory_near(hardware, cpus, room.mems),
@@ -314,7 +314,7 @@ def _caches(hardware: Hardware, cpus: int) -> list[int]:
     return sorted(groups, key=lambda group: (-group.bit_count(), group & -group)) or [cpus]
 
 
-def _with_nics(hardware: Hardware, ranks: Sequence[Share]) -> tuple[Share, ...]:
+def _with_nics(hardware: Hardware, ranks: Sequence[RankShare]) -> tuple[RankShare, ...]:
     found = []
     by_chip: dict[str, tuple[NearNic, ...]] = {}
     for share in ranks:

@@ -39,14 +39,14 @@ from numawise.host.settings import HostSettings
 from numawise.ledger.place import boot_id, find_ledger, machine_id, shared_group
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import Hardware
-from numawise.results.placement import RUN, Capacity, Hold, NoRoom, Owner, Placement, Preview, Started
+from numawise.results.placement import RUN, Capacity, Hold, JobStarted, NoRoom, Owner, Placement, Preview
 from numawise.values import dataclass, field, replace
 
 LOOK_AGAIN = 1.0
 """Seconds after which one who waits for room looks for owners that died, and the shared pool is followed."""
 NAMESPACE = Path("/proc/self/ns/pid")
 
-OnStarted = Callable[[Started], None]
+OnStarted = Callable[[JobStarted], None]
 OnWaiting = Callable[[NoRoom], None]
 
 
@@ -121,7 +121,7 @@ def _start(
     """Bind the waiting process and let it become the job; where that fails, give its hold back."""
     try:
         ready = start.ready(holdings, taken, child)
-        on_started(Started(ready.hold, taken.placement, (*taken.placement.remarks, *ready.remarks)))
+        on_started(JobStarted(ready.hold, taken.placement, (*taken.placement.remarks, *ready.remarks)))
         child.exec(ready.itself, ready.environment, ready.command)
     except BaseException:
         child.abort()

@@ -22,7 +22,7 @@ from numawise.explain.explain import explain
 from numawise.explain.words import both, numa_text
 from numawise.inputs.spec import NodeInput
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
 from numawise.results.log import ExplainedAdmission, LoggedAdmission, LoggedRound, LogReport
@@ -104,7 +104,9 @@ def _with_remarks(finding: ExplainedAdmission, remarks: Sequence[str]) -> Explai
     return replace(finding, explanation=replace(found, remarks=(*found.remarks, *remarks)))
 
 
-def _checked(finding: ExplainedAdmission, node: Node, cases: Sequence[ExplainCase]) -> ExplainedAdmission:
+def _checked(
+    finding: ExplainedAdmission, node: SimulatedNode, cases: Sequence[ExplainCase]
+) -> ExplainedAdmission:
     remarks = list(_elsewhere(finding, node))
     if not remarks:
         remarks = list(_merge(finding, node))
@@ -139,7 +141,7 @@ def _amounts(found: Explanation, ours: Explanation) -> Explanation:
     return replace(ours, name=found.name, namespace=found.namespace, uid=found.uid, remarks=remarks)
 
 
-def _elsewhere(finding: ExplainedAdmission, node: Node) -> Iterator[str]:
+def _elsewhere(finding: ExplainedAdmission, node: SimulatedNode) -> Iterator[str]:
     """Signs that the log and the files are not of one node."""
     kubelet = finding.kubelet
     strange = kubelet.numas & ~node.machine.numa_bits
@@ -151,7 +153,7 @@ def _elsewhere(finding: ExplainedAdmission, node: Node) -> Iterator[str]:
         yield f"The configuration has policy {policy}, and the log was written under {policies}"
 
 
-def _merge(finding: ExplainedAdmission, node: Node) -> Iterator[str]:
+def _merge(finding: ExplainedAdmission, node: SimulatedNode) -> Iterator[str]:
     """The log's hints, merged by the engine with this machine and these rules."""
     one = finding.admission.decisive
     if one is None or one.best is None or not one.hints or node.rules.topology_policy == NONE:

@@ -18,8 +18,8 @@ from numawise.apps.plan.reserve import (
     GIBI,
     LEAST_CAPACITY,
     MEBI,
-    ReservedCpus,
-    ReservedMemory,
+    PlannedCpus,
+    PlannedMemory,
     may_pin,
     mebi,
     reservation_text,
@@ -35,7 +35,7 @@ from numawise.engine.trace import Step, TooManyCombinations
 from numawise.errors import InputError
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import Role
@@ -156,7 +156,7 @@ def with_pages(machine: Machine, pages: Sequence[tuple[str, int]]) -> Machine:
 # --- what may suit --------------------------------------------------------------------------
 
 
-def _reserved_cpus(machine: Machine, goal: PlanGoal, isolated: int, reasons: _Reasons) -> ReservedCpus | None:
+def _reserved_cpus(machine: Machine, goal: PlanGoal, isolated: int, reasons: _Reasons) -> PlannedCpus | None:
     layout = machine.layout
     if len(layout.cores) < 2:
         reasons.cpu = "One core is all there is: none can be reserved and another given away."
@@ -233,8 +233,8 @@ def _entries(
     goal: PlanGoal,
     choice: _Choice,
     options: Options,
-    cpus: ReservedCpus | None,
-    memory: ReservedMemory,
+    cpus: PlannedCpus | None,
+    memory: PlannedMemory,
     reasons: _Reasons,
 ) -> Iterator[Entry]:
     yield Entry("apiVersion", API_VERSION)
@@ -278,7 +278,7 @@ def _entries(
         yield Entry("featureGates", tuple(Entry(name, True, text) for name, text in gates.items()))
 
 
-def _memory(choice: _Choice, memory: ReservedMemory, reasons: _Reasons) -> Iterator[Entry]:
+def _memory(choice: _Choice, memory: PlannedMemory, reasons: _Reasons) -> Iterator[Entry]:
     if not choice.pinned:
         yield Entry("memoryManagerPolicy", "None", reasons.memory)
         return
@@ -299,7 +299,7 @@ def _memory(choice: _Choice, memory: ReservedMemory, reasons: _Reasons) -> Itera
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class PlanTrial:
     """A pod that was tried."""
 
     text: str
@@ -307,7 +307,7 @@ class Trial:
     """CPU time that the kubelet would need, where that is noticeable."""
 
 
-def capacities_of(node: Node) -> tuple[NumaCapacity, ...]:
+def capacities_of(node: SimulatedNode) -> tuple[NumaCapacity, ...]:
     """What each NUMA node has for pods, empty as the node is."""
     machine, rules = node.machine, node.rules
     found = []
@@ -326,12 +326,12 @@ def capacities_of(node: Node) -> tuple[NumaCapacity, ...]:
     return tuple(found)
 
 
-def try_out(node: Node, version: Version) -> Trial:
+def try_out(node: SimulatedNode, version: Version) -> PlanTrial:
     """Admit a pod that has its share of everything, one device of each kind, and see."""
     rooms = [one for one in capacities_of(node) if one.cpus]
     best = max(rooms, key=lambda one: (len(one.devices), one.cpus), default=None)
     if best is None:
-        return Trial("there are no CPUs to give")
+        return PlanTrial("there are no CPUs to give")
     many = max((count for _, count in best.devices), default=2)
     threads = max(1, node.machine.layout.threads_per_core)
     cpus = max(threads, best.cpus // many // threads * threads)
@@ -342,19 +342,19 @@ def try_out(node: Node, version: Version) -> Trial:
     limits |= {resource: Quantity.of(1) for resource, _ in best.devices}
     raw = RawPod("trial", "trial", (RawContainer("main", Role.APP, limits, limits),))
     trial = boot(node.machine, node.config, Files(), version=version)
-    assert isinstance(trial, Node)
+    assert isinstance(trial, SimulatedNode)
     trial.plugins_registered(node.machine.plugins)
     steps: list[Step] = []
     decision = trial.admit(defaulted(raw), steps.append)
     seconds = max((step.seconds for step in steps if isinstance(step, TooManyCombinations)), default=0.0)
     asked = f"{cpus} CPUs and {Quantity.of(memory)}" + "".join(f", 1 {name}" for name, _ in best.devices)
     if not isinstance(decision, Admitted):
-        return Trial(f"a pod with {asked} is refused: {getattr(decision, 'message', '')}", seconds)
+        return PlanTrial(f"a pod with {asked} is refused: {getattr(decision, 'message', '')}", seconds)
     own = trial.state.cpu.assignments.get("trial", {}).get("main", 0)
     homes = bits_of(numa for numa, there in node.machine.layout.numas.items() if there & own)
     where = f" on NUMA {format_ids(homes)}" if homes else ""
     exclusive = f", CPUs {format_ids(own)}" if own else ""
-    return Trial(f"a pod with {asked} is admitted{where}{exclusive}", seconds)
+    return PlanTrial(f"a pod with {asked} is admitted{where}{exclusive}", seconds)
 
 
 def duration(seconds: float) -> str:

@@ -16,7 +16,7 @@ from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.errors import InputError
 from numawise.machine.hardware import GPU_RESOURCE
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import CPU, MEMORY, ContainerRequest, most_at_once
@@ -43,7 +43,7 @@ class Stage:
     told: str
     """Which node that is, for a sentence."""
 
-    def node(self) -> Node:
+    def node(self) -> SimulatedNode:
         """A kubelet that has just started."""
         node = boot(self.machine, self.config, Files(dict(self.texts)), version=self.version)
         if isinstance(node, Refusal):
@@ -118,7 +118,7 @@ def _missing(raw: RawPod, stage: Stage) -> str:
 # --- looking --------------------------------------------------------------------------------
 
 
-def _admit(raw: RawPod, node: Node) -> tuple[Decision, tuple[ContainerPlace, ...]]:
+def _admit(raw: RawPod, node: SimulatedNode) -> tuple[Decision, tuple[ContainerPlace, ...]]:
     rules = node.rules
     pod = defaulted(raw, pod_level=rules.pod_level_resources, sidecars=rules.sidecars)
     decision = node.admit(pod)
@@ -129,7 +129,7 @@ def _admit(raw: RawPod, node: Node) -> tuple[Decision, tuple[ContainerPlace, ...
     return decision, placed
 
 
-def _placed(node: Node, uid: str, name: str) -> ContainerPlace:
+def _placed(node: SimulatedNode, uid: str, name: str) -> ContainerPlace:
     state, layout = node.state, node.machine.layout
     cpus = state.cpu.assignments.get(uid, {}).get(name, 0)
     memory = 0
@@ -168,7 +168,7 @@ def _words(decision: Decision) -> str:
     return f"the kubelet crashes: {decision.message}"
 
 
-def _more(raw: RawPod, node: Node) -> int:
+def _more(raw: RawPod, node: SimulatedNode) -> int:
     for count in range(1, MOST):
         decision, _ = _admit(replace(raw, uid=f"{raw.uid}#{count}", name=f"{raw.name}-{count}"), node)
         if not isinstance(decision, Admitted):
@@ -198,7 +198,7 @@ def _needed(raw: RawPod, name: str, *, one_container: bool = False) -> int:
     return max(map(amount, containers)) if one_container else most_at_once(containers, amount)
 
 
-def _crossing(raw: RawPod, node: Node) -> str:
+def _crossing(raw: RawPod, node: SimulatedNode) -> str:
     """Why the pod does not fit one NUMA node; '' when it does (rule 2)."""
     capacities = capacities_of(node)
     if len(capacities) < 2:
@@ -239,7 +239,7 @@ def _instead(raw: RawPod, stage: Stage) -> Iterator[str]:
                 return
 
 
-def _even(raw: RawPod, node: Node) -> bool:
+def _even(raw: RawPod, node: SimulatedNode) -> bool:
     """True when the GPUs are all that the NUMA nodes they need have."""
     for resource in {name for one in raw.containers for name in one.limits if GPU_RESOURCE.search(name)}:
         counts = sorted(

@@ -33,7 +33,7 @@ LEAST_CAPACITY = 1 * GIBI
 
 
 @dataclass(frozen=True, slots=True)
-class ReservedCpus:
+class PlannedCpus:
     """CPUs for the system."""
 
     cpus: int
@@ -41,7 +41,7 @@ class ReservedCpus:
 
 
 @dataclass(frozen=True, slots=True)
-class ReservedMemory:
+class PlannedMemory:
     """Memory for the system, in mebibytes."""
 
     kube: int
@@ -61,7 +61,7 @@ def uneven(layout: CpuLayout) -> bool:
     return any(cpus.bit_count() != layout.threads_per_core for cpus in layout.cores.values())
 
 
-def reserve_cpus(layout: CpuLayout, wanted: int | None = None, isolated: int = 0) -> ReservedCpus:
+def reserve_cpus(layout: CpuLayout, wanted: int | None = None, isolated: int = 0) -> PlannedCpus:
     """The CPUs to reserve; ``wanted``: at least so many."""
     every = layout.all.bit_count()
     if wanted is not None and not 0 < wanted < every:
@@ -90,7 +90,7 @@ def reserve_cpus(layout: CpuLayout, wanted: int | None = None, isolated: int = 0
             field="--reserve-cpus",
             advice="reserve fewer",
         )
-    return ReservedCpus(cpus, _cpus_text(layout, cpus, wanted, roomy=roomy))
+    return PlannedCpus(cpus, _cpus_text(layout, cpus, wanted, roomy=roomy))
 
 
 def _cores(layout: CpuLayout, isolated: int) -> list[list[int]]:
@@ -130,7 +130,7 @@ def _cpus_text(layout: CpuLayout, cpus: int, wanted: int | None, *, roomy: bool)
 # --- memory ---------------------------------------------------------------------------------
 
 
-def reserve_memory(machine: Machine, wanted: int | None = None, *, pinned: bool = True) -> ReservedMemory:
+def reserve_memory(machine: Machine, wanted: int | None = None, *, pinned: bool = True) -> PlannedMemory:
     """The memory to reserve, all of it ``wanted`` bytes; ``pinned``: with shares of NUMA nodes."""
     total = _total(machine.capacity) if wanted is None else -(-wanted // MEBI)
     if wanted is None and pinned:
@@ -145,7 +145,7 @@ def reserve_memory(machine: Machine, wanted: int | None = None, *, pinned: bool 
             advice="give at least 3Mi and at most half of the memory",
         )
     kube = (total - eviction) // 2
-    return ReservedMemory(kube, total - eviction - kube, eviction, _shares(machine, total) if pinned else ())
+    return PlannedMemory(kube, total - eviction - kube, eviction, _shares(machine, total) if pinned else ())
 
 
 def may_pin(machine: Machine) -> bool:
@@ -209,7 +209,7 @@ def _by_size(bearers: Mapping[int, int], total: int) -> tuple[tuple[int, int], .
     return tuple((numa, share) for numa, share in sorted(shares.items()) if share)
 
 
-def reservation_text(reserved: ReservedMemory) -> str:
+def reservation_text(reserved: PlannedMemory) -> str:
     """The equation, in numbers."""
     terms = f"kubeReserved {mebi(reserved.kube)} + systemReserved {mebi(reserved.system)}"
     sizes = [mebi(share) for _, share in reserved.shares]

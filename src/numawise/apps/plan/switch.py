@@ -27,7 +27,7 @@ from numawise.inputs.config import ConfigInput, read_config
 from numawise.inputs.pods import PodsInput
 from numawise.inputs.spec import NodeInput
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.node.state.folder import Against, StateFile, StateFolder, recorded_uids
 from numawise.node.state.lint import start_message
 from numawise.request.defaults import RawPod
@@ -219,7 +219,7 @@ def _remarks(request: Request, folder: StateFolder | None, drain: str) -> Iterat
             Files({file.name: file.text for file in folder.files}),
             version=request.version,
         )
-        if not isinstance(node, Node):
+        if not isinstance(node, SimulatedNode):
             yield f"The kubelet does not start with the old configuration either: {node.message}"
     if request.state is None and request.machine is not None:
         yield "Without --state, the files were taken as a kubelet with the old configuration leaves them."

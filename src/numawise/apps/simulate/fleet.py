@@ -27,7 +27,7 @@ from numawise.engine.state import NodeState
 from numawise.errors import InputError
 from numawise.inputs.machine import MACHINE_FILES, is_name
 from numawise.inputs.spec import NodeSpec, folder_spec, read_node, start_node
-from numawise.node.node import Node
+from numawise.node.node import SimulatedNode
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY, PodRequest
 from numawise.results.simulation import NOWHERE, PLACED, REJECTED, FleetNode, FleetRun, Sent, Simulated
@@ -43,7 +43,7 @@ class Member:
     """One node of many."""
 
     name: str
-    node: Node
+    node: SimulatedNode
     token: int
     """Stands for the state: nodes with the same one would answer the same."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Fleet:
         return FleetRun(nodes, self.choice, self.sent, self.total, self.interrupted)
 
 
-def fleet_of(groups: Iterable[tuple[Sequence[str], Node]], choice: str = FIRST) -> Fleet:
+def fleet_of(groups: Iterable[tuple[Sequence[str], SimulatedNode]], choice: str = FIRST) -> Fleet:
     """Nodes out of kubelets that were started; those of one group begin alike."""
     tokens = count()
     members: list[Member] = []
@@ -320,7 +320,7 @@ class Group:
 
 def groups_of(
     texts: Sequence[str], given: NodeSpec, say: Callable[[str], None] = lambda _: None
-) -> list[tuple[tuple[str, ...], Node]]:
+) -> list[tuple[tuple[str, ...], SimulatedNode]]:
     """Every group of nodes with their names, and a kubelet that was started for all of them.
 
     ``say`` is called with what a person should know about a release or a state file.
@@ -330,7 +330,7 @@ def groups_of(
     if total > MOST_NODES:
         raise InputError(f"{total} nodes are too many", field="--nodes", advice=f"at most {MOST_NODES}")
     taken: set[str] = set()
-    started: dict[NodeSpec, Node] = {}
+    started: dict[NodeSpec, SimulatedNode] = {}
     found = []
     for group in groups:
         if group.named not in started:

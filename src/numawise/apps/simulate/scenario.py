@@ -26,7 +26,7 @@ from numawise.engine.state import NodeState
 from numawise.errors import InputError, meant
 from numawise.inputs.config import read_config
 from numawise.machine.model import Device
-from numawise.node.node import Node, restart, simulate, with_devices
+from numawise.node.node import SimulatedNode, restart, simulate, with_devices
 from numawise.request.defaults import RawPod
 from numawise.results.simulation import (
     CRASHED,
@@ -75,7 +75,7 @@ def script(pods: Sequence[RawPod], steps: Sequence[Timed], fills: Sequence[Fill]
 
 
 def run_scenario(
-    node: Node, steps: Sequence[Timed], progress: Progress = lambda _: None, most: int = MOST_COPIES
+    node: SimulatedNode, steps: Sequence[Timed], progress: Progress = lambda _: None, most: int = MOST_COPIES
 ) -> ScenarioRun:
     """Let the steps happen to a node; interrupted, the run has what was done so far (rule 3)."""
     node.write_files = False
@@ -102,7 +102,7 @@ def run_scenario(
 class _Stage:
     """A node while steps happen to it."""
 
-    def __init__(self, node: Node, run: ScenarioRun, progress: Progress, most: int) -> None:
+    def __init__(self, node: SimulatedNode, run: ScenarioRun, progress: Progress, most: int) -> None:
         self.node = node
         self.run = run
         self.progress = progress
@@ -273,7 +273,9 @@ def _error(step: ScenarioStep, message: str, advice: str) -> InputError:
 # 3. It ends at ``most`` copies in any case.
 
 
-def fill(node: Node, found: Filled, most: int = MOST_COPIES, progress: Progress | None = None) -> None:
+def fill(
+    node: SimulatedNode, found: Filled, most: int = MOST_COPIES, progress: Progress | None = None
+) -> None:
     """Admit and start copies of a pod on a node until one does not fit; each is found as soon as it runs."""
     limit = node.allocatable()
     while found.count < most:
@@ -312,7 +314,7 @@ def copy_of(pod: RawPod, number: int) -> RawPod:
     )
 
 
-def _why(node: Node, raw: RawPod) -> str:
+def _why(node: SimulatedNode, raw: RawPod) -> str:
     from numawise.explain.case import case_of  # noqa: PLC0415 - few pods need it
     from numawise.explain.explain import explain  # noqa: PLC0415
 

@@ -45,7 +45,7 @@ FORGETS = "the kubelet forgets who has what: its pods must be gone from the node
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RepairRequest:
     """What is to be repaired."""
 
     drop: tuple[str, ...] = ()
@@ -61,10 +61,10 @@ class Asked:
     @property
     def something(self) -> bool:
         """True when anything is asked for."""
-        return self != Asked()
+        return self != RepairRequest()
 
 
-def repair(folder: StateFolder, asked: Asked, against: Against) -> Change:
+def repair(folder: StateFolder, asked: RepairRequest, against: Against) -> Change:
     """What becomes of the files; not carried out."""
     _check(asked, against)
     work = _Repair(folder, asked, against)
@@ -72,7 +72,7 @@ def repair(folder: StateFolder, asked: Asked, against: Against) -> Change:
     return proved(folder, Change(files, tuple(work.refused)), against)
 
 
-def _check(asked: Asked, against: Against) -> None:
+def _check(asked: RepairRequest, against: Against) -> None:
     if not asked.something:
         raise InputError(
             "nothing to repair was named",
@@ -94,7 +94,7 @@ def _check(asked: Asked, against: Against) -> None:
 class _Repair:
     """One repair; ``refused`` gathers what cannot be done."""
 
-    def __init__(self, folder: StateFolder, asked: Asked, against: Against) -> None:
+    def __init__(self, folder: StateFolder, asked: RepairRequest, against: Against) -> None:
         self.folder, self.asked, self.against = folder, asked, against
         self.refused: list[str] = []
         self.drop = self.pods_to_drop()

@@ -44,7 +44,7 @@ TICKS = 100
 
 
 @dataclass(slots=True)
-class Host:
+class JobHost:
     """This host, or the copy of one below a root, with what is held of it."""
 
     hardware: Hardware

@@ -21,7 +21,7 @@ from numawise.explain.node_changes import Elsewhere
 from numawise.explain.start import explain_refusal
 from numawise.inputs.spec import NodeInput, NodeSpec, folder_spec, read_node
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
 from numawise.rules.check import Refusal
@@ -87,7 +87,7 @@ def started_node(
     texts: Mapping[str, str],
     version: Version,
     running: Iterable[RawPod] = (),
-) -> Node | Explanation:
+) -> SimulatedNode | Explanation:
     """A kubelet started on state files; ``running``: pods that it knows (rule 3)."""
     node = boot(machine, config, Files(dict(texts)), version=version)
     if isinstance(node, Refusal):
@@ -98,7 +98,7 @@ def started_node(
     return node
 
 
-def _other_node(folder: str, version: Version) -> tuple[str, Node]:
+def _other_node(folder: str, version: Version) -> tuple[str, SimulatedNode]:
     """Another node that a pod could go to, with its name."""
     source = read_node(folder_spec(folder, NodeSpec()))
     node = started_node(source.machine, source.config, source.texts, version)

@@ -31,14 +31,14 @@ def take_early(
     free = available & layout.all
     if count > free.bit_count():
         return not_enough(count, available.bit_count(), style)
-    taker = _Taker(layout, free, count, note)
+    taker = _EarlyTaker(layout, free, count, note)
     taker.whole_sockets()
     taker.whole_cores()
     taker.single_cpus()
     return taker.result
 
 
-class _Taker:
+class _EarlyTaker:
     """The working state of one choice."""
 
     def __init__(self, layout: CpuLayout, free: int, need: int, note: Note) -> None:

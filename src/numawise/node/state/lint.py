@@ -20,7 +20,7 @@ from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE, decode
 from numawise.codec.checkpoint.look import V1
 from numawise.engine.start import CPU_START, MEMORY_START, Records, start
 from numawise.machine.model import DevicePlugin, Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.node.refusal_codes import code_of
 from numawise.node.state.assumed import assumed_machine
 from numawise.node.state.folder import (
@@ -112,7 +112,7 @@ def start_message(folder: StateFolder, file: StateFile, against: Against) -> str
         node = boot(
             _machine(folder, against), against.config, Files({file.name: file.text}), version=against.version
         )
-        if isinstance(node, Node):
+        if isinstance(node, SimulatedNode):
             return ""
         if node.stage == STAGES[file.name]:
             unknowable = against.machine is None and code_of(node.stage, node.message) in NEEDS_MACHINE
@@ -194,7 +194,7 @@ def _reservation(folder: StateFolder, against: Against) -> str:
     return f"{reserved} {verb} reserved now, {strict} strict-cpu-reservation; the file was written otherwise"
 
 
-def _configured(against: Against) -> Node | None:
+def _configured(against: Against) -> SimulatedNode | None:
     """The kubelet of the configuration, on the machine and without files; None when there is none."""
     if against.machine is None or against.config is None:
         return None
@@ -344,7 +344,7 @@ def _memory(folder: StateFolder, against: Against) -> Iterator[Finding]:
     if against.config is not None:
         machine = _machine(folder, against)
         node = boot(machine, against.config, Files(), version=against.version)
-        if isinstance(node, Node):
+        if isinstance(node, SimulatedNode):
             if not node.rules.memory_static:
                 return
             reserved = node.rules.reserved_memory

@@ -6,7 +6,7 @@ from typing import Any
 from numawise.explain.case import ExplainCase, admitted, case_of
 from numawise.explain.explain import explain
 from numawise.machine.model import Machine
-from numawise.node.node import Node
+from numawise.node.node import SimulatedNode
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
 from tests.unit.build import STATIC, _amounts, _container, even, kubelet, machine, static_memory
@@ -37,7 +37,7 @@ def config(policy: str, *, memory: bool = True, **more: Any) -> dict[str, Any]:
     return found
 
 
-def node(hardware: Machine, policy: str, running: Sequence[str | RawPod] = (), **more: Any) -> Node:
+def node(hardware: Machine, policy: str, running: Sequence[str | RawPod] = (), **more: Any) -> SimulatedNode:
     """A kubelet on which pods run already."""
     found = kubelet(hardware, **config(policy, **more))
     for number, text in enumerate(running):

@@ -7,7 +7,7 @@ import pytest
 from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.explain.start import explain_refusal
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Node, boot
+from numawise.node.node import Files, SimulatedNode, boot
 from numawise.results.explanation import NOT_STARTED, Explanation, suggestion_data
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
@@ -31,7 +31,7 @@ def refused(hardware: Machine, config: dict[str, Any], files: dict[str, str] | N
         told = suggestion_data(one)
         kept = {name: text for name, text in (files or {}).items() if name not in told.get("delete", ())}
         started = boot(hardware, patched(config, told.get("kubelet", ())), Files(kept))
-        assert isinstance(started, Node), (one.text, started)
+        assert isinstance(started, SimulatedNode), (one.text, started)
     return found
 
 

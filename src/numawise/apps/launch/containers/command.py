@@ -13,7 +13,7 @@ Rules kept here:
 import re
 from collections.abc import Mapping
 
-from numawise.apps.launch.containers.options import GLOBAL, RUN, SAME, Options
+from numawise.apps.launch.containers.options import GLOBAL, RUN, SAME, EngineOptions
 from numawise.errors import InputError
 from numawise.host.containers import LABEL
 from numawise.values import dataclass, replace
@@ -38,7 +38,7 @@ GPU_DEVICE = re.compile(r"/dev/(?:nvidia[0-9]+|kfd|dri)(?:[/:].*)?|[\w.-]+/gpu=.
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class CommandOption:
     """One option."""
 
     name: str
@@ -61,11 +61,11 @@ class ContainerCommand:
     """What the user wrote."""
 
     engine: str
-    before: tuple[Option, ...]
+    before: tuple[CommandOption, ...]
     """Global options."""
     verb: tuple[str, ...]
     """``run``, or ``container run``."""
-    options: tuple[Option, ...]
+    options: tuple[CommandOption, ...]
     ends: tuple[str, ...]
     """``--``, if it stands before the image."""
     image: str
@@ -86,7 +86,7 @@ class ContainerCommand:
         """Whether it asks for the engine's help only."""
         return self.switched("help")
 
-    def all(self, name: str) -> tuple[Option, ...]:
+    def all(self, name: str) -> tuple[CommandOption, ...]:
         """All options of that long name, in order."""
         return tuple(option for option in (*self.before, *self.options) if option.name == name)
 
@@ -152,10 +152,10 @@ def read_command(engine: str, words: tuple[str, ...]) -> ContainerCommand:
 
 
 def _options(
-    engine: str, words: tuple[str, ...], at: int, known: Options, where: str
-) -> tuple[int, tuple[Option, ...]]:
+    engine: str, words: tuple[str, ...], at: int, known: EngineOptions, where: str
+) -> tuple[int, tuple[CommandOption, ...]]:
     """Options from a place on, and the place of the first word that is none."""
-    found: list[Option] = []
+    found: list[CommandOption] = []
     while at < len(words):
         word = words[at]
         if word in ("-", "--") or not word.startswith("-"):
@@ -171,17 +171,17 @@ def _options(
     return at, tuple(found)
 
 
-def _long(engine: str, words: tuple[str, ...], at: int, known: Options, where: str) -> Option:
+def _long(engine: str, words: tuple[str, ...], at: int, known: EngineOptions, where: str) -> CommandOption:
     typed, equals, value = words[at].partition("=")
     name = SAME.get(typed[2:], typed[2:])
     if equals:
         if typed[2:] in known.plain:
             _boolean(engine, typed, value)
-        return Option(name, value, typed, words[at : at + 1])
+        return CommandOption(name, value, typed, words[at : at + 1])
     if typed[2:] in known.plain:
-        return Option(name, None, typed, words[at : at + 1])
+        return CommandOption(name, None, typed, words[at : at + 1])
     if typed[2:] in known.valued:
-        return Option(name, _next(engine, words, at, typed), typed, words[at : at + 2])
+        return CommandOption(name, _next(engine, words, at, typed), typed, words[at : at + 2])
     place = f" {where}" if where else ""
     raise InputError(
         f"{typed} is not an option of {engine} that numawise knows{place}, so it cannot find the image",
@@ -190,9 +190,11 @@ def _long(engine: str, words: tuple[str, ...], at: int, known: Options, where: s
     )
 
 
-def _short(engine: str, words: tuple[str, ...], at: int, known: Options, where: str) -> tuple[Option, ...]:
+def _short(
+    engine: str, words: tuple[str, ...], at: int, known: EngineOptions, where: str
+) -> tuple[CommandOption, ...]:
     """The options of a cluster such as ``-dit`` or ``-p8080:80``; the first one has the words."""
-    found: list[Option] = []
+    found: list[CommandOption] = []
     rest, size = words[at][1:], 1
     while rest:
         letter, rest = rest[0], rest[1:]
@@ -212,7 +214,7 @@ def _short(engine: str, words: tuple[str, ...], at: int, known: Options, where: 
             value, rest = rest.removeprefix("="), ""
             if long in known.plain:
                 _boolean(engine, typed, value)
-        found.append(Option(SAME.get(long, long), value, typed, ()))
+        found.append(CommandOption(SAME.get(long, long), value, typed, ()))
     return (replace(found[0], words=words[at : at + size]), *found[1:])
 
 
@@ -268,7 +270,7 @@ def refuse_conflicts(
         )
 
 
-def _conflict(given: ContainerCommand, option: Option, advice: str) -> InputError:
+def _conflict(given: ContainerCommand, option: CommandOption, advice: str) -> InputError:
     shown = option.typed if option.value is None else f"{option.typed} {option.value}"
     return InputError(
         f"{shown} is for numawise to decide", field=f"{given.engine} {given.verb[-1]}", advice=advice

@@ -25,7 +25,7 @@ ENGINES = (DOCKER, PODMAN, NERDCTL)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class EngineOptions:
     """Options by their long names."""
 
     valued: frozenset[str]
@@ -65,13 +65,13 @@ _SHARED_PLAIN = _words("""
     rm sig-proxy tty
 """)
 
-GLOBAL: Mapping[str, Options] = {
-    DOCKER: Options(
+GLOBAL: Mapping[str, EngineOptions] = {
+    DOCKER: EngineOptions(
         valued=_words("config context host log-level tlscacert tlscert tlskey"),
         plain=_words("debug help tls tlsverify version"),
         short={"c": "context", "D": "debug", "H": "host", "l": "log-level", "v": "version"},
     ),
-    PODMAN: Options(
+    PODMAN: EngineOptions(
         valued=_words("""
             cdi-spec-dir cgroup-manager config conmon connection context cpu-profile default-mounts-file
             events-backend hooks-dir host identity imagestore log-level max-workers memory-profile
@@ -82,7 +82,7 @@ GLOBAL: Mapping[str, Options] = {
         plain=_words("debug help noout remote syslog trace transient-store version"),
         short={"c": "connection", "D": "debug", "H": "host", "r": "remote", "v": "version"},
     ),
-    NERDCTL: Options(
+    NERDCTL: EngineOptions(
         valued=_words("""
             address bridge-ip cdi-spec-dirs cgroup-manager cni-netconfpath cni-path data-root global-dns
             global-dns-opts global-dns-search host host-gateway-ip hosts-dir namespace snapshotter
@@ -95,8 +95,8 @@ GLOBAL: Mapping[str, Options] = {
     ),
 }
 
-RUN: Mapping[str, Options] = {
-    DOCKER: Options(
+RUN: Mapping[str, EngineOptions] = {
+    DOCKER: EngineOptions(
         valued=_SHARED_VALUED
         | _words("""
             cpu-count cpu-percent health-start-interval io-maxbandwidth io-maxiops link link-local-ip
@@ -105,7 +105,7 @@ RUN: Mapping[str, Options] = {
         plain=_SHARED_PLAIN | _words("disable-content-trust use-api-socket"),
         short={**_SHORT, "c": "cpu-shares"},
     ),
-    PODMAN: Options(
+    PODMAN: EngineOptions(
         valued=(_SHARED_VALUED | GLOBAL[PODMAN].valued)
         | _words("""
             arch authfile cert-dir cgroup-conf cgroups chrootdirs conmon-pidfile creds decryption-key
@@ -125,7 +125,7 @@ RUN: Mapping[str, Options] = {
         """),
         short={**_SHORT, "c": "cpu-shares"},
     ),
-    NERDCTL: Options(
+    NERDCTL: EngineOptions(
         valued=(_SHARED_VALUED | GLOBAL[NERDCTL].valued)
         | _words("""
             cgroup-conf cosign-certificate-identity cosign-certificate-identity-regexp
