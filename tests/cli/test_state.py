@@ -16,7 +16,7 @@ from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.machine import encode_machine
 from tests.cli.run import EXAMPLES, numawise, program, refused
 from tests.nodetree import grow_node, pod_list
-from tests.unit.apps.nodes import CONFIG, MIB, at_work, machine, memory_changed, pod, written
+from tests.unit.nodes import CONFIG, MIB, at_work, machine, memory_changed, pod, written
 
 Capture = pytest.CaptureFixture[str]
 SERVER = EXAMPLES / "3gpu-server"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.apps.why.asking import SMALL, why
+from tests.unit.explain.asking import SMALL, why
 
 from numawise.results.explanation import explanations_data
 

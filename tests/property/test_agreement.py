@@ -16,7 +16,7 @@ from numawise.inputs.machine import machine_data, read_machine
 from tests import needs
 from tests.cli.run import Ran, numawise
 from tests.nodetree import grow_node, pod_list
-from tests.unit.apps.test_bundles import make
+from tests.unit.inputs.test_bundle import make
 from tests.unit.inputs.test_machine import LSCPU, NUMACTL, topology
 from tests.unit.inputs.test_workloads import OBJECTS, OTHERS
 

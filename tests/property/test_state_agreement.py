@@ -15,7 +15,7 @@ from numawise.codec.output import to_json
 from numawise.engine.state import CpuState
 from numawise.sets import ids_of, parse_ids
 from tests.cli.run import numawise
-from tests.unit.apps.nodes import CONFIG, at_work, machine, memory_changed, pod, without_cpus, written
+from tests.unit.nodes import CONFIG, at_work, machine, memory_changed, pod, without_cpus, written
 
 Capture = pytest.CaptureFixture[str]
 Random = random.Random

@@ -9,8 +9,8 @@ from numawise.explain.explain import explain
 from numawise.render.why import why_text
 from numawise.render.words import columns
 from numawise.results.explanation import Explanation
-from tests.unit.apps.why.asking import FOUR, SMALL, case, why
 from tests.unit.build import even, machine
+from tests.unit.explain.asking import FOUR, SMALL, case, why
 
 SINGLE, RESTRICTED = "single-numa-node", "restricted"
 ANSI = re.compile(r"\x1b\[[0-9;]*m")

@@ -17,7 +17,7 @@ from numawise.node.node import Files, SimulatedNode, boot
 from numawise.render.plan import steps_of, switch_lines, switch_plan_data
 from numawise.results.plan import KubeletPlace, SwitchPlan
 from numawise.rules.versions import NEWEST
-from tests.unit.apps.nodes import CONFIG, at_work, machine, pod, written
+from tests.unit.nodes import CONFIG, at_work, machine, pod, written
 
 NONE: Mapping[str, object] = {}
 SHELLS = [shell for shell in ("dash", "busybox", "bash", "sh") if shutil.which(shell)]

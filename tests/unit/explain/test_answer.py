@@ -10,8 +10,8 @@ from numawise.engine.admit import Admitted
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.results.explanation import ADMITTED, CRASHED, REJECTED
-from tests.unit.apps.why.asking import FOUR, GI, SMALL, SMT, case, node, raw, why
 from tests.unit.build import even, machine
+from tests.unit.explain.asking import FOUR, GI, SMALL, SMT, case, node, raw, why
 
 SINGLE, RESTRICTED, BEST = "single-numa-node", "restricted", "best-effort"
 WHOLE_CORES = {"cpuManagerPolicyOptions": {"full-pcpus-only": "true"}}

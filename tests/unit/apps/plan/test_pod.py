@@ -16,7 +16,7 @@ from numawise.request.defaults import defaulted
 from numawise.request.model import GUARANTEED
 from numawise.results.plan import INFERENCE, TRAINING, PodPlan
 from numawise.rules.versions import NEWEST, Version
-from tests.unit.apps.nodes import GIB, at_work, machine, pod
+from tests.unit.nodes import GIB, at_work, machine, pod
 
 GPU = "nvidia.com/gpu"
 SERVER = machine("2s 2n 64c 2t 8gpu 1tb")

@@ -29,7 +29,7 @@ from numawise.request.model import Role
 from numawise.results.finding import Severity
 from numawise.rules.versions import NEWEST, Version
 from numawise.sets import parse_ids
-from tests.unit.apps.nodes import (
+from tests.unit.nodes import (
     CONFIG,
     MIB,
     at_work,

@@ -7,7 +7,7 @@ import pytest
 from numawise.rules.versions import NEWEST, Version
 from tests.plan import Given, catalogue, judged_machine, machine_from, sources
 
-HERE = Path(__file__).parents[2]
+HERE = Path(__file__).parents[3]
 ROOT = HERE.parent
 FEW: tuple[Version, ...] = ((1, 24), NEWEST)
 EVERY = [*sources(HERE / "machines" / "data"), *sources(ROOT / "examples")]

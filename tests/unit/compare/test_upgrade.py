@@ -13,9 +13,9 @@ from numawise.render.comparison import change_notes, change_rows, summary
 from numawise.request.defaults import RawPod, defaulted
 from numawise.results.comparison import UpgradeReport
 from numawise.rules.versions import Version
-from tests.unit.apps.test_compare import FULL, MEMORY, RESTRICTED, raw
 from tests.unit.build import GI, GPU, STATIC, T3, machine, three_gpu_server
 from tests.unit.codec.test_checkpoint import flat_text
+from tests.unit.compare.test_releases import FULL, MEMORY, RESTRICTED, raw
 
 SERVER = machine(T3, 8 * GI, devices={"x/d": "a@0 b@1"})
 

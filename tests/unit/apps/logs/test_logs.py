@@ -19,7 +19,7 @@ from numawise.results.log import YEARLESS, Kubelet, LoggedAdmission, LogReport, 
 from tests.logs import admissions_in
 from tests.logwriting import Hint, Log, Style, framed, write_admission
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 INCIDENT = ROOT / "tests" / "recorded" / "kubelet-logs" / "incident.log"
 SERVER = ROOT / "examples" / "incident-server"
 NOW = datetime.fromisoformat("2024-08-16T10:00:00")

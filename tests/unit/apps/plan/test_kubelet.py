@@ -17,7 +17,7 @@ from numawise.results.plan import GOALS, INFERENCE, LATENCY, TRAINING, KubeletPl
 from numawise.rules.gates import resolve_gates
 from numawise.rules.versions import NEWEST, OLDEST, Version
 from numawise.sets import format_ids, parse_ids
-from tests.unit.apps.nodes import GIB, MIB, machine, without_cpus
+from tests.unit.nodes import GIB, MIB, machine, without_cpus
 
 RELEASES: list[Version] = [(1, minor) for minor in range(OLDEST[1], NEWEST[1] + 1)]
 

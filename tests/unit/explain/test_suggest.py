@@ -12,8 +12,8 @@ from numawise.explain.explain import explain
 from numawise.explain.node_changes import Elsewhere
 from numawise.explain.search import dials_of, marks_of
 from numawise.results.explanation import Explanation, Suggestion, suggestion_data
-from tests.unit.apps.why.asking import GI, SMALL, SMT, case, kinds, node, of_kind, raw, why
 from tests.unit.build import even, machine
+from tests.unit.explain.asking import GI, SMALL, SMT, case, kinds, node, of_kind, raw, why
 from tests.why import patched
 
 SINGLE, RESTRICTED, BEST = "single-numa-node", "restricted", "best-effort"

@@ -11,8 +11,8 @@ from numawise.node.node import Files, SimulatedNode, boot
 from numawise.results.explanation import NOT_STARTED, Explanation, suggestion_data
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
-from tests.unit.apps.why.asking import SMALL
 from tests.unit.build import STATIC, even, kubelet, machine
+from tests.unit.explain.asking import SMALL
 from tests.why import patched
 
 MEMORY = {"memoryManagerPolicy": "Static", "systemReserved": {"memory": "1Gi", "cpu": "1"}}

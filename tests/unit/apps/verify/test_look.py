@@ -13,7 +13,7 @@ from numawise.machine.hardware import Gpu
 from numawise.render.verify import together
 from numawise.results.placement import CONTAINER, Grant, Hold, Owner
 from numawise.sets import format_ids, parse_ids
-from tests.unit.host.test_gpuuse import Nvml
+from tests.unit.host.test_nvml_use import Nvml
 from tests.unit.host.test_placed import ID, process
 from tests.unit.host.trees import CPU, NODE, PCI, grow
 
