@@ -81,7 +81,7 @@ def test_show_as_picture(capsys: Capture, form: str, start: str) -> None:
 
 def test_show_says_which_cpus_the_machine_has_not(capsys: Capture, folder: Path) -> None:
     ran = numawise(capsys, "state", "show", BUSY, "--machine", folder / "machine.yaml")
-    assert ran.out.endswith("\nCPUs 16-27 are in the files and not on the machine\n")
+    assert ran.out.endswith("\nCPUs 16-27 are in the files, but not on the machine\n")
 
 
 def test_verify_finds_nothing_wrong(capsys: Capture, folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_repair_shows_first_and_writes_when_told(capsys: Capture, folder: Path) 
     words = ("state", "repair", state, "--adapt-memory", "--machine", folder / "drifted.yaml")
     ran = numawise(capsys, *words)
     assert ran.status == 0
-    assert ran.out.endswith("nothing was written; --write does it\n")
+    assert ran.out.endswith("nothing was written; use --write to do so\n")
     assert {path.name: path.read_bytes() for path in state.rglob("*") if path.is_file()} == before
     ran = numawise(capsys, *words, "--write")
     assert ran.status == 0

@@ -152,7 +152,7 @@ POD = str(INCIDENT / "pods" / "10-statefulset.yaml")
     (["--machine", MACHINE, "--kubelet-config", KUBELET, "--policy", "none", POD], ["--policy and --numa go with --hints"]),
     (["--hints", "cpu=0!"],                                           ["--policy: is missing"]),
     (["--policy", "restricted", "--hints", "cpu=x"],                  ["--hints: cpu: 'x' is not a hint"]),
-    (["--policy", "restricted", "--hints", "cpu=0!", POD],            ["--hints are explained by themselves"]),
+    (["--policy", "restricted", "--hints", "cpu=0!", POD],            ["--hints are explained without a machine"]),
     (["--kube", "2", "--policy", "restricted", "--hints", "cpu=0!"],  ["--kube", "'2'"]),
 ])  # fmt: skip
 def test_bad_input(arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

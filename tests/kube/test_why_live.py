@@ -303,7 +303,7 @@ def test_flags_of_a_cluster_go_with_its_pods(here: Here, tmp_path: Path) -> None
     assert "--namespace go with pod/NAME" in ran.err
     ran = here.why("train-c-n1", tmp_path / "pod.yaml")
     assert ran.status == 2
-    assert "ask for one kind at once" in ran.err
+    assert "ask for one kind at a time" in ran.err
 
 
 def test_a_file_of_that_name_is_a_file(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ Exit status: that of COMMAND; 127 not found, 126 not executable, 1 too few cores
 @click.option("--local-size", type=click.IntRange(1, 65535), metavar="N", help="Ranks on this host.")
 @click.option("--rank-variable", metavar="NAME", default="", help="Variable that has the rank on this host.")
 @click.option("--dry-run", is_flag=True, help="Show what each rank would get, and start nothing.")
-@machine_option("With --dry-run: another machine than this one.")
+@machine_option("With --dry-run: a machine other than this one.")
 @output_option("text", "json", words="Output format of --dry-run.")
 @click.option("-v", "--verbose", is_flag=True, help="Report on standard error what this rank got.")
 @click.pass_context

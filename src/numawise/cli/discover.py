@@ -1,4 +1,4 @@
-"""``numawise discover``: what this machine, or one that somebody printed, is made of."""
+"""``numawise discover``: what this machine, or one whose command output is given, is made of."""
 
 import io
 import sys

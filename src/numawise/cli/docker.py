@@ -44,7 +44,7 @@ def container_command(engine: str) -> click.Command:
     @click.option(
         "--print", "--dry-run", "dry", is_flag=True, help="Print the command; run nothing and hold nothing."
     )
-    @machine_option("With --print: another machine than this one.")
+    @machine_option("With --print: a machine other than this one.")
     @click.option("-q", "--quiet", is_flag=True, help="Do not say what the container got.")
     @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="For --print.")
     @click.pass_context

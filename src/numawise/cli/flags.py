@@ -34,7 +34,7 @@ Exit status: 0; 1 no room, 2 bad input or more than the machine has, 3 host, 4 l
     show_default="all",
     help="For which program; may be given several times.",
 )
-@machine_option("Another machine than this one; nothing runs on it.")
+@machine_option("A machine other than this one; nothing runs on it.")
 @output_option("text", "json")
 def command(
     hold: str,

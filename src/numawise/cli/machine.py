@@ -32,8 +32,10 @@ Examples:
 \b
 Exit status: 0; 2 a word that makes no sense.""",
 )
-@output_option("yaml", "json", words="Form of the file.")
-@click.option("--hardware", is_flag=True, help="Print all that is known, links too, as discover does.")
+@output_option("yaml", "json", words="File format.")
+@click.option(
+    "--hardware", is_flag=True, help="Print everything that is known, with links, as discover does."
+)
 @click.argument("words", nargs=-1, required=True, metavar="TEXT...")
 def new(output: str, hardware: bool, words: Sequence[str]) -> int:
     """Print the machine file that simulate --machine takes.
@@ -57,7 +59,7 @@ def new(output: str, hardware: bool, words: Sequence[str]) -> int:
 
 
 @command.command("list")
-@output_option("text", "json", "name", words="Form of the list.")
+@output_option("text", "json", "name", words="Output format.")
 @click.pass_context
 def catalogue(context: click.Context, output: str) -> int:
     """List the machines of the catalogue."""

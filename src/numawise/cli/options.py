@@ -137,7 +137,7 @@ class BeforeDashes(click.Command):
         if words and not ctx.resilient_parsing:
             meant = " ".join([*words, *(["--", *args[at + 1 :]] if at < len(args) else [])])
             raise InputError(
-                f"{words[0]!r} stands where an option is expected",
+                f"{words[0]!r} is given where an option is expected",
                 advice=f"write -- before the command: {ctx.command_path} [OPTIONS] -- {meant}",
             )
         return rest
@@ -154,7 +154,7 @@ def required_command(context: click.Context) -> tuple[str, ...]:
     found = command_of(context)
     if not found:
         raise InputError(
-            "there is no command to run", advice=f"write it after --: {context.command_path} -- COMMAND"
+            "no command is given", advice=f"write it after --: {context.command_path} -- COMMAND"
         )
     return found
 

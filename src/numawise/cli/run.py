@@ -34,7 +34,7 @@ Exit status: that of the job; 1 no room, 2 bad input or more than the machine ha
     help="How the job is confined to its grant.  [default: the best that this host allows]",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done; hold nothing.")
-@machine_option("With --dry-run: another machine than this one.")
+@machine_option("With --dry-run: a machine other than this one.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what the job got.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="For --dry-run.")
 @click.pass_context

@@ -134,8 +134,8 @@ def _text(
     seen = picture(overlay.hardware, overlay.cpus) if overlay else picture(found)
     drawn = text(seen, width, ascii_only=plain, color=color)
     if advise:
-        told = advice_text(advice(found), width)
-        drawn += "\n" + (as_ascii(told) if plain else told)
+        lines = advice_text(advice(found), width)
+        drawn += "\n" + (as_ascii(lines) if plain else lines)
     return drawn
 
 
@@ -143,14 +143,14 @@ def _document(found: "Hardware", overlay: "Overlay | None", form: str, *, advise
     """The picture as a file for other programs."""
     from numawise.apps.machine.advice import advice  # noqa: PLC0415
 
-    told = advice(found) if advise else ()
+    sections = advice(found) if advise else ()
     if form == "json":
         from numawise.codec.hardware.encode import hardware_data  # noqa: PLC0415
         from numawise.codec.output import to_json  # noqa: PLC0415
 
         data = hardware_data(found)
         if advise:
-            data["advice"] = [{"title": one.title, "lines": list(one.lines)} for one in told]
+            data["advice"] = [{"title": one.title, "lines": list(one.lines)} for one in sections]
         if overlay:
             data["holds"] = list(overlay.data)
         return to_json(data)
@@ -160,7 +160,7 @@ def _document(found: "Hardware", overlay: "Overlay | None", form: str, *, advise
     if form == "html":
         from numawise.render.picture.html import html  # noqa: PLC0415
 
-        return html(seen, [(one.title, one.lines) for one in told])
+        return html(seen, [(one.title, one.lines) for one in sections])
     from numawise.render.picture.svg import svg  # noqa: PLC0415
 
     return svg(seen)

@@ -114,12 +114,12 @@ def show(
             from numawise.render.picture.text import text  # noqa: PLC0415
 
             color = wants_color(context.color)
-            told = text(drawn, width or default_width(), ascii_only=not speaks_unicode(), color=color)
-            click.echo("\n" + told, nl=False, color=color)
+            drawing = text(drawn, width or default_width(), ascii_only=not speaks_unicode(), color=color)
+            click.echo("\n" + drawing, nl=False, color=color)
         if loaded.hardware is not None and (beyond := words.cpus_beyond(folder, loaded.hardware)):
             from numawise.sets import format_ids  # noqa: PLC0415
 
-            click.echo(f"\nCPUs {format_ids(beyond)} are in the files and not on the machine")
+            click.echo(f"\nCPUs {format_ids(beyond)} are in the files, but not on the machine")
     return 0
 
 
@@ -255,7 +255,7 @@ Exit status: 0 done (or it can be done), 1 something cannot be converted, 2 bad 
 @click.option(
     "--pod-level-managers", is_flag=True, help="That release runs with the gate PodLevelResourceManagers."
 )
-@machine_option("Tells on which NUMA nodes devices are that have none recorded.")
+@machine_option("Gives the NUMA nodes of devices that have none recorded.")
 @click.option(
     "--pods", multiple=True, metavar="FILE", help="Pods, to look up containers that are known by id alone."
 )
@@ -385,7 +385,7 @@ def _changed(
     elif write:
         click.echo(f"written; the old files are in {backup}")
     elif not quiet:
-        click.echo("nothing was written; --write does it")
+        click.echo("nothing was written; use --write to do so")
     if change.left:
         click.echo("\nstill wrong afterwards:" if change.changes else "\nwrong:")
         _findings(change.left)

@@ -157,10 +157,12 @@ def _explained(
     if live and len(live) != len(pods):
         other = next(word for word in pods if word not in live)
         raise InputError(
-            f"{live[0]} is of a cluster, and {other} is a file", advice="ask for one kind at once"
+            f"{live[0]} is of a cluster, and {other} is a file", advice="ask for one kind at a time"
         )
     if not live and (access.kubeconfig or access.context or access.namespace):
-        raise InputError("--kubeconfig, --context and --namespace go with pod/NAME", advice="name the pod so")
+        raise InputError(
+            "--kubeconfig, --context and --namespace go with pod/NAME", advice="write the pod as pod/NAME"
+        )
     if live:
         return _live(read_node(spec), live, access)
     if not spec.bundle:
@@ -197,7 +199,9 @@ def _told(done: "Explained", output: str, width: int | None, context: click.Cont
 
 def _only_hints(spec: "NodeSpec", *others: str) -> None:
     if others or spec.machine or spec.has_config or spec.state or spec.bundle:
-        raise InputError("--hints are explained by themselves", advice="leave out the machine and the pods")
+        raise InputError(
+            "--hints are explained without a machine", advice="leave out the machine and the pods"
+        )
 
 
 def _show(done: "Explained", output: str, width: int | None, color: bool | None) -> None:

@@ -130,7 +130,7 @@ class Blend:
 
 
 class Search(Generic[Outcome]):
-    """Looks for the switches that outcomes hang on; each blend is tried once."""
+    """Looks for the switches that outcomes depend on; each blend is tried once."""
 
     def __init__(
         self, pair: Pair, trial: Callable[[Blend], Outcome], known: Iterable[ReleaseDifference] | None = None

@@ -4,8 +4,8 @@ Rules kept here:
 
 1. Both releases get the same machine, configuration, state files and pods, in the same order.
 2. A change of verdict stands for all that follows from it; otherwise each kind of grant is compared.
-3. What no grant hangs on (hints alone, the wording of a refusal) is reported, but does not count.
-4. Each change names the switches it hangs on (``blend``).
+3. What no grant depends on (hints alone, the wording of a refusal) is reported, but does not count.
+4. Each change names the switches it depends on (``blend``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -40,7 +40,7 @@ class Rejected:
     """The pod fails, with the kubelet's own reason and message."""
 
     state: NodeState
-    """What it was given before the refusal is still there, until somebody collects it."""
+    """What it was given before the refusal is still there, until it is collected."""
     reason: str
     message: str
     container: str = ""

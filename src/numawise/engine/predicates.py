@@ -4,7 +4,7 @@ Counterpart: pkg/kubelet/lifecycle/predicate.go, and ``fitsRequest`` of
 pkg/scheduler/framework/plugins/noderesources/fit.go.
 
 The scheduler looks at nothing else.  The kubelet looks at it *after* its managers have allocated; what a pod
-was given that is refused here stays with it until somebody collects it.  NUMA nodes play no part.
+was given that is refused here stays with it until it is collected.  NUMA nodes play no part.
 
 Rules kept here:
 

@@ -37,7 +37,7 @@ MANAGER_GATES = (
     "PodLevelResources",
     "PodLevelResourceManagers",
 )
-"""The gates that decisions hang on; a release that lacks one has made up its mind."""
+"""The gates that decisions depend on; a release that lacks one has a fixed behaviour."""
 TOPOLOGY, CPU_STAGE, MEMORY_STAGE = "topology-manager", "cpu-manager", "memory-manager"
 CPU_START, MEMORY_START = "cpu-manager-start", "memory-manager-start"
 

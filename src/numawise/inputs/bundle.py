@@ -4,7 +4,7 @@ Rules kept here:
 
 1. What a command needs and the bundle has not is an ``InputError`` that says why it is not inside.
 2. Names in errors lead into the bundle: ``node.tar.gz/kubelet.yaml:3``.
-3. The kubelet's release is the bundle's own, unless somebody names another.
+3. The kubelet's release is the bundle's own, unless another is named.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ ENDED = ("Succeeded", FAILED)
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What somebody collected on a node."""
+    """What was collected on a node."""
 
     path: str
     manifest: Manifest

@@ -108,7 +108,7 @@ class ConfigInput:
 
 
 def refusal(one: Finding) -> InputError:
-    """A finding as an error of whoever gave the file."""
+    """A finding as an input error."""
     advice = one.fix
     if one.code == "NW103" and one.why != codes()[one.code].why:
         advice = f"{one.why}; {one.fix}"

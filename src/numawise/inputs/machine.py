@@ -47,7 +47,7 @@ TELL_MORE = "add a reading that says more, such as lscpu -e or lstopo --of xml"
 
 @dataclass(frozen=True, slots=True)
 class MachineInput:
-    """A machine that somebody named."""
+    """A machine that the user named."""
 
     hardware: Hardware
     """All that is known about it."""

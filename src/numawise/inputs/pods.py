@@ -51,7 +51,7 @@ GIVE_PODS = "give files or folders with Pods, Deployments, Jobs, or any object w
 
 @dataclass(frozen=True, slots=True)
 class PodsInput:
-    """Pods that somebody named."""
+    """Pods that the user named."""
 
     pods: tuple[RawPod, ...]
     remarks: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ Rules kept here:
 1. A node is named part by part (machine, configuration, state files, release), or by a bundle that has all of
    them; what is named beside a bundle takes the place of its part.
 2. The release is the one that is named, else the bundle's own, else the one default of all commands.
-3. A part that nobody named is missing only where a command asks for it; the error then names its option.
+3. A part that was not named is missing only where a command asks for it; the error then names its option.
 4. Pods of a bundle run, unless they have ended: what they asked for counts, also without a state file.
 5. A kubelet that would not start is ``KubeletRefused`` with its own words, at the file it refuses.
 6. Standard input can be read once.

@@ -52,12 +52,12 @@ CPUS, MEMORY, DEVICES, START_ERROR = "cpus", "memory", "devices", "start-error"
 RESERVED, STOPPED, STARTED, FORGOTTEN = "reserved-cpus", "does-not-start", "starts-again", "forgotten-file"
 AFFINITY, WORDS, HINTS = "affinity", "words", "hints"
 MINOR = frozenset({AFFINITY, WORDS, HINTS})
-"""Changes that no grant hangs on."""
+"""Changes that no grant depends on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What a change hangs on."""
+    """What a change depends on."""
 
     name: str
     text: str
@@ -77,7 +77,7 @@ class ReleaseChange:
 
     @property
     def minor(self) -> bool:
-        """True when nobody gets anything else."""
+        """True when no pod gets anything else."""
         return self.kind in MINOR
 
 
@@ -106,5 +106,5 @@ class UpgradeReport:
 
     @property
     def matters(self) -> bool:
-        """True when something stops the kubelet, or somebody gets something else."""
+        """True when something stops the kubelet, or a pod gets something else."""
         return any(one.stops for one in self.findings) or any(not one.minor for one in self.changes)

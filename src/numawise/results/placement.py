@@ -1,4 +1,4 @@
-"""Holds as values: what somebody has of this machine, and who that is.
+"""Holds as values: what a job has of this machine, and who that is.
 
 Rules kept here:
 

@@ -50,7 +50,7 @@ class StateFileSummary:
 
 @dataclass(frozen=True, slots=True)
 class HeldMemory:
-    """A block of memory that somebody holds."""
+    """A block of memory that a container holds."""
 
     numa: str
     """NUMA nodes, as the kernel writes lists."""

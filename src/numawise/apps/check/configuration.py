@@ -164,7 +164,7 @@ def _swap(context: Context) -> str:
 
 
 def _cgroups(context: Context) -> Iterator[Finding]:
-    """Rule of the kubelet's validation that hangs on the host."""
+    """Rule of the kubelet's validation that depends on the host."""
     host = context.hardware.host if context.hardware else None
     if host is None or host.cgroup not in ("v1", "hybrid"):
         return
@@ -244,7 +244,7 @@ def gate_findings(context: Context) -> Iterator[Finding]:
 
 
 def option_findings(context: Context) -> Iterator[Finding]:
-    """Options that are alpha, or that nobody reads."""
+    """Options that are alpha, or that are not read."""
     config, place = context.config, context.configuration.place
     given = {
         "cpuManagerPolicyOptions": config.cpu_manager_policy_options,

@@ -14,7 +14,7 @@ Rules kept here:
 5. What the user has set stays (threads, places, network cards), except for the GPUs: those the grant
    decides.  ``joined`` does this, and says what it replaced.
 6. What ``joined`` set instead of the user is listed in ``NUMAWISE_SET``, with a check sum of each value: a
-   launcher inside the job may change it again, unless somebody has changed it in between.
+   launcher inside the job may change it again, unless it was changed in between.
 """
 
 import os

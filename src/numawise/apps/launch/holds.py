@@ -6,7 +6,7 @@ Rules kept here:
    added with its owner and with the control group it is going to have.  Nothing is done to the host before
    that is on the disk.
 2. Whenever exclusive holds come or go, those in the shared pool get its new CPUs before the change is left,
-   so that two changes cannot cross.  Jobs of other users are moved by whoever watches over them.
+   so that two changes cannot cross.  Jobs of other users are moved by the process that watches over them.
 3. An engine of containers is asked before the change, since it may be slow; while it does not answer, its
    holds stay.
 4. With others in line for room, a newcomer is served after them.
@@ -128,7 +128,7 @@ class Holdings:
         return ticket
 
     def is_next(self, ticket: str) -> bool:
-        """Whether it is worth to try: nobody who lives is before us in the line."""
+        """Whether it is worth trying: no living process is ahead of us in the line."""
         first = next(iter(self.ledger.waiters()), None)
         if first is None or first.id == ticket:
             return True

@@ -13,7 +13,7 @@ Rules kept here:
 4. Memory comes from the nodes of a rank's CPUs, else from the nearest allowed node that has memory.
 5. Where the launcher has bound each rank already, nothing is divided: a rank keeps to its own CPUs, those at
    its home if it has any there.
-6. All ranks compute the same: the answer hangs on nothing that differs between them.
+6. All ranks compute the same: the answer depends on nothing that differs between them.
 """
 
 from collections.abc import Mapping, Sequence

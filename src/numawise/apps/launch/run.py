@@ -111,7 +111,7 @@ def launch(
             start.finish(holdings, ready.hold, code)
         except NumawiseError:
             if code == 0:
-                raise  # the job is done, and the next call reaps what it held; but somebody should know
+                raise  # the job is done, and the next call reaps what it held; but the user should know
     return exit_as(status)
 
 
@@ -295,7 +295,7 @@ def imagined(
 
 
 class _FollowPool:
-    """Follows the shared pool for one job, when somebody else changed the ledger."""
+    """Follows the shared pool for one job, when another process changed the ledger."""
 
     def __init__(self, holdings: Holdings, hold: Hold) -> None:
         self.holdings = holdings

@@ -174,7 +174,7 @@ def _remarks(spec: Manifest, stage: Stage | None) -> list[str]:
 
 
 def goal_of(goal: str | None, kind: str) -> str:
-    """What a pod is for, where nobody says."""
+    """What a pod is for, where it is not given."""
     return goal or (INFERENCE if kind in SERVICES else TRAINING)
 
 

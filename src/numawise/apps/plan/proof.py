@@ -40,7 +40,7 @@ class Stage:
     version: Version
     texts: Mapping[str, str]
     """State files."""
-    told: str
+    name: str
     """Which node that is, for a sentence."""
 
     def node(self) -> SimulatedNode:
@@ -84,7 +84,7 @@ def prove(raw: RawPod, stage: Stage) -> Proof:
         return Proof(
             admitted=False,
             aligned=False,
-            text=f"refused on {stage.told}: {words}",
+            text=f"refused on {stage.name}: {words}",
             crosses=crosses,
             instead=instead,
         )
@@ -95,7 +95,7 @@ def prove(raw: RawPod, stage: Stage) -> Proof:
     return Proof(
         admitted=True,
         aligned=aligned,
-        text=f"admitted on {stage.told}: {where}",
+        text=f"admitted on {stage.name}: {where}",
         places=placed,
         fits=fits,
         crosses=crosses,
@@ -267,8 +267,8 @@ def _other_counts(
         other = _with(raw, at, {resource: count, CPU: max(cpus, least[0]), MEMORY: max(memory, least[1])})
         homes = _tried(other, stage)
         if homes:
-            told = other.containers[at].limits
-            amounts = f"{count} {resource}, {told[CPU]} CPUs and {told[MEMORY]}"
+            limits = other.containers[at].limits
+            amounts = f"{count} {resource}, {limits[CPU]} CPUs and {limits[MEMORY]}"
             yield f"{amounts}: admitted, aligned on NUMA {format_ids(homes)}"
 
 

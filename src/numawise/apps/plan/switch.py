@@ -137,7 +137,7 @@ def _files(request: Request, folder: StateFolder, config: KubeletConfig) -> Iter
 def _not_given(
     request: Request, folder: StateFolder | None, old: KubeletConfig | Refusal, new: KubeletConfig
 ) -> Iterator[StateFileVerdict]:
-    """Files that the old kubelet writes and nobody gave: judged by their policy."""
+    """Files that the old kubelet writes and that were not given: judged by their policy."""
     if isinstance(old, Refusal):
         return
     now = dict(_policies(new, request.version))

@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-1. Pods come in order, and nobody leaves.  A node must have enough by sums, as the scheduler sees it, before
+1. Pods arrive in order, and none leaves.  A node must have enough by sums, as the scheduler sees it, before
    its kubelet is asked.
 2. ``first``: the first node in order whose kubelet admits the pod and starts its containers.  ``spread``:
    likewise, but the emptiest first.  ``sums``: the emptiest by sums, as a scheduler sends it that knows no
@@ -54,7 +54,7 @@ class Member:
     before: int = 0
     """Pods that were here from the start."""
     free: float = 0.0
-    """The share of CPU and memory that nobody asked for."""
+    """The share of CPU and memory that no pod asked for."""
 
     def __post_init__(self) -> None:
         self.count()
@@ -278,7 +278,7 @@ def _key(amounts: object) -> object:
 
 
 def exclusive_cpus(state: NodeState) -> int:
-    """How many CPUs of a node somebody has alone."""
+    """How many CPUs of a node are exclusive."""
     found = 0
     for containers in state.cpu.assignments.values():
         for own in containers.values():

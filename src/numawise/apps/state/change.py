@@ -2,10 +2,10 @@
 
 Rules kept here:
 
-1. A change is a value; nobody's file is touched until ``carry_out``.
+1. A change is a value; no file is touched until ``carry_out``.
 2. No new text is written that the kubelet of the release would not read.
 3. While a kubelet works on the directory, it would write over the change or act on half of it; so this is
-   refused, unless somebody insists.
+   refused, unless the user insists.
 """
 
 from collections.abc import Iterable, Sequence

@@ -194,7 +194,7 @@ class _Repair:
     def memory(self, found: Look, said: list[str]) -> Look:
         assert found.memory is not None
         state = found.memory
-        anew = False
+        recount = False
         for uid, why in self.drop.items():
             if uid in state.assignments or uid in state.pods:
                 state = MemoryState(
@@ -202,20 +202,20 @@ class _Repair:
                     {other: inner for other, inner in state.assignments.items() if other != uid},
                     {other: blocks for other, blocks in state.pods.items() if other != uid},
                 )
-                anew = True
+                recount = True
                 said.append(f"pod {uid} is {why}: its memory becomes free")
         if found.policy != "Static":
             return replace(found, memory=state)
         if self.asked.adapt_memory:
-            return replace(found, memory=self.followed(state, said, anew=anew))
+            return replace(found, memory=self.followed(state, said, recount=recount))
         wrong = contradiction(found.memory) if self.asked.recompute_tables else ""
         if wrong:
             said.append(f"the memory tables are counted again: {wrong}")
-        if anew or wrong:
+        if recount or wrong:
             state = self.recharged(state, said)
         return replace(found, memory=state)
 
-    def followed(self, state: MemoryState, said: list[str], *, anew: bool) -> MemoryState:
+    def followed(self, state: MemoryState, said: list[str], *, recount: bool) -> MemoryState:
         """The tables as the machine has memory now."""
         against = self.against
         assert against.machine is not None
@@ -228,7 +228,7 @@ class _Repair:
             reserved = dict(node.rules.reserved_memory)
         found = drift(state, against.machine, reserved)
         if not found.there:
-            return self.recharged(state, said) if anew else state
+            return self.recharged(state, said) if recount else state
         if found.obstacle:
             self.refused.append(
                 f"the memory of {MEMORY_FILE} cannot follow the machine: {found.obstacle}; drain the node "

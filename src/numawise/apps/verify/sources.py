@@ -33,7 +33,7 @@ def job_finding(
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A busy thread of somebody else on CPUs that a job has alone."""
+    """A busy thread of another job on CPUs that a job has alone."""
 
     pid: int
     tid: int

@@ -62,7 +62,7 @@ class CpuManager:
         cpu.shared &= ~cpus
         cpu.pods.put(pod.uid, cpus)
         parts = _divide(machine, rules, pod, cpus, note)
-        if isinstance(parts, NotEnough):  # the pod's CPUs stay taken, and nobody collects them
+        if isinstance(parts, NotEnough):  # the pod's CPUs stay taken, and are never collected
             return Failure(parts.message)
         for container, part in parts.items():
             cpu.assign(pod.uid, container, part)

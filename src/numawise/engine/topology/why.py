@@ -73,7 +73,7 @@ def merge_step(
 
 
 def _masks(every: int, voters: Mapping[str, Family], chosen: int) -> list[int]:
-    """Single nodes, what anybody prefers, and the chosen mask; few enough to look at."""
+    """Single nodes, what any resource prefers, and the chosen mask; few enough to look at."""
     masks = dict.fromkeys(1 << node for node in ids_of(every))
     for family in voters.values():
         if isinstance(family, HintList):

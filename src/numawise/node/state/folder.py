@@ -188,7 +188,7 @@ def cpus_word(cpus: int) -> str:
 
 
 def known_cpus(folder: StateFolder) -> int:
-    """CPUs that are in the shared pool or somebody's."""
+    """CPUs that are in the shared pool or assigned."""
     cpus = folder.cpu.shared
     for holder in holders(folder):
         cpus |= holder.cpus

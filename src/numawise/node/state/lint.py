@@ -257,7 +257,7 @@ def _checksums(file: StateFile, against: Against, problem: str) -> Iterator[Find
 
 
 def _cpus(folder: StateFolder, against: Against) -> Iterator[Finding]:
-    """CPUs that two have, that nobody has, or that are gone."""
+    """CPUs that two have, that none has, or that are gone."""
     file = folder.file(CPU_FILE)
     if file is None or file.look.cpu is None or file.look.policy != "static":
         return

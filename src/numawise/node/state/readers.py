@@ -33,7 +33,7 @@ def has_gate(version: Version) -> bool:
 
 
 def informed(folder: StateFolder, against: Against) -> Against:
-    """With the gate on, where nobody says and a file is in the form that only the gate writes."""
+    """With the gate on, where it is not given and a file is in the form that only the gate writes."""
     if against.config is not None or against.gate or not has_gate(against.version):
         return against
     gated = any(file.look.format == GATED.get(file.name) for file in folder.files)
