@@ -99,9 +99,11 @@ def notes(fleet: FleetRun) -> Iterator[str]:
                 where = _where(some)
                 yield f"{name}: {who} rejected by the kubelet of {where}: {reasons[0][0]}"
             else:
-                why = ", ".join(f"{reason} on {counted(many, 'node')}" for reason, many in reasons)
+                refusals = ", ".join(f"{reason} on {counted(many, 'node')}" for reason, many in reasons)
                 yield (
-                    f"{name}: {who} fit nowhere: {why}" if len(some) > 1 else f"{name}: fits nowhere: {why}"
+                    f"{name}: {who} fit nowhere: {refusals}"
+                    if len(some) > 1
+                    else f"{name}: fits nowhere: {refusals}"
                 )
             why = next((one.why for one in some if one.why), "")
             if why:

@@ -213,7 +213,7 @@ def option_advice(field: str, name: str, version: Version) -> tuple[str, str]:
     history = histories.get(name)
     level = maturity(history, version) if history else None
     if history is None:
-        known = sorted(one for one, history in histories.items() if maturity(history, version))
+        known = sorted(one for one, releases in histories.items() if maturity(releases, version))
         near = meant(name, known)
         fix = f'did you mean "{near}"?' if near else f"{shown(version)} has {', '.join(known) or 'none'}"
         return "no release has such an option", fix

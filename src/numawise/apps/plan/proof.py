@@ -267,8 +267,8 @@ def _other_counts(
         other = _with(raw, at, {resource: count, CPU: max(cpus, least[0]), MEMORY: max(memory, least[1])})
         homes = _tried(other, stage)
         if homes:
-            limits = other.containers[at].limits
-            amounts = f"{count} {resource}, {limits[CPU]} CPUs and {limits[MEMORY]}"
+            given = other.containers[at].limits
+            amounts = f"{count} {resource}, {given[CPU]} CPUs and {given[MEMORY]}"
             yield f"{amounts}: admitted, aligned on NUMA {format_ids(homes)}"
 
 
