@@ -276,9 +276,9 @@ def test_findings(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "machine.yaml").write_text(MACHINE.replace("numa: [1]", "numa: [0]"))
     (pod,) = json.loads(run(capsys, here, "-o", "json").out)["pods"]
     (finding,) = pod["findings"]
-    assert finding["code"] == "device-choice-free"
+    assert finding["code"] == "device-choice-left-to-chance"
     assert "a, b" in finding["text"]
-    assert "device-choice-free" in run(capsys, here).out
+    assert "device-choice-left-to-chance" in run(capsys, here).out
 
 
 def test_a_machine_on_which_the_kubelet_would_stall(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["pods"][0]["log"]["cpus"] == {"c": "2-3"}
     assert data["read"]["skippedLines"] == 184
     (kubelet,) = data["kubelets"]
-    assert (kubelet["release"], kubelet["policy"], kubelet["policyTold"]) == (
+    assert (kubelet["release"], kubelet["policy"], kubelet["policyStated"]) == (
         "v1.36.4",
         "single-numa-node",
         True,

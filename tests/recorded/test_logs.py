@@ -47,7 +47,7 @@ def test_a_whole_run() -> None:
     (short,) = found[2].rounds[0].shortages.values()
     assert (short.asked, short.available) == (1, 0)
     (kubelet,) = kubelets.all
-    assert (kubelet.release, kubelet.policy, kubelet.policy_told, kubelet.scope) == (
+    assert (kubelet.release, kubelet.policy, kubelet.policy_stated, kubelet.scope) == (
         "v1.36.4",
         "single-numa-node",
         True,

@@ -305,7 +305,8 @@ def findings(steps: Sequence[Step]) -> list[tuple[str, str]]:
                 found["cpus-not-free", f"{DEFECTS['cpus-not-free']} ({detail})"] = None
             case DevicesChosen(open_to=open_to, resource=resource, container=container) if open_to:
                 detail = f"{resource} of container {container} could be any of {', '.join(open_to)}"
-                found["device-choice-free", f"The kubelet leaves this choice to chance: {detail}."] = None
+                text = f"The kubelet leaves this choice to chance: {detail}."
+                found["device-choice-left-to-chance", text] = None
             case TooManyCombinations(combinations=count, masks=masks, seconds=seconds):
                 found["too-many-combinations", _blow_up(count, masks, seconds)] = None
     return list(found)

@@ -172,8 +172,8 @@ class Defect:
 
 
 DEFECTS = {
-    "memory-nowhere-is-no-wish": "Memory that fits on no NUMA nodes is answered with no preference instead "
-    "of 'impossible', so the refusal comes from allocation, not from the topology policy.",
+    "memory-nowhere-is-no-preference": "Memory that fits on no NUMA nodes is answered with no preference "
+    "instead of 'impossible', so the refusal comes from allocation, not from the topology policy.",
     "running-pod-refused-for-free-cores": "full-pcpus-only counts free cores before it looks whether the "
     "container already has its CPUs, so a running pod can be refused when the kubelet restarts.",
     "cpus-not-free": "Cores are judged by the average number of threads; where that misleads, CPUs that are "

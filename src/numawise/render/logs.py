@@ -104,7 +104,7 @@ def _kubelet(one: Kubelet) -> str:
     elif one.releases_text:
         parts.append(f"{one.releases_text} by the form of its lines")
     if one.policy:
-        parts.append(f"policy {one.policy}" + ("" if one.policy_told else " by its answers"))
+        parts.append(f"policy {one.policy}" + ("" if one.policy_stated else " by its answers"))
     if one.scope and one.scope != "none":
         parts.append(f"scope {one.scope}")
     who = f"Kubelet on {clean(one.origin.host)}" if one.origin.host else "Kubelet"

@@ -125,7 +125,7 @@ class LoggedKubeletForm(TypedDict):
     pid: int | str | None
     policy: str
     policies: list[str]
-    policyTold: bool
+    policyStated: bool
     scope: str
     release: str
     releases: str
@@ -159,7 +159,7 @@ class LoggedAdmissionForm(TypedDict):
     time: str | None
     lines: list[int]
     verdict: str
-    told: bool
+    stated: bool
     reason: str
     message: str
     rounds: list[LoggedRoundForm]

@@ -216,7 +216,7 @@ class LoggedAdmission:
     rounds: tuple[LoggedRound, ...] = ()
     pod_scope: bool = False
     verdict: str = UNFINISHED
-    told: bool = False
+    stated: bool = False
     """The log says so; else it is concluded."""
     reason: str = ""
     message: str = ""
@@ -252,7 +252,7 @@ class Kubelet:
     """'' when it is open."""
     policies: tuple[str, ...] = ()
     """Those that could have answered as it did."""
-    policy_told: bool = False
+    policy_stated: bool = False
     scope: str = ""
     release: str = ""
     """As it says it."""
@@ -393,7 +393,7 @@ def _kubelet_data(one: Kubelet) -> Data:
         "pid": one.origin.pid,
         "policy": one.policy,
         "policies": list(one.policies),
-        "policyTold": one.policy_told,
+        "policyStated": one.policy_stated,
         "scope": one.scope,
         "release": one.release,
         "releases": one.releases_text,
@@ -410,7 +410,7 @@ def _finding_data(one: ExplainedAdmission) -> Data:
         "time": _stamp(admission.start),
         "lines": [admission.first_line, admission.last_line],
         "verdict": admission.verdict,
-        "told": admission.told,
+        "stated": admission.stated,
         "reason": admission.reason,
         "message": admission.message,
         "rounds": [_round_data(each) for each in admission.rounds],

@@ -272,7 +272,7 @@ def test_memory_nowhere() -> None:
         machine(T3, 2 * GI), **static_memory(512 * MI, 512 * MI), topologyManagerPolicy="restricted"
     )
     steps = told(node, pod("p", "c cpu=1 memory=4Gi"))
-    assert defects(steps) == ["memory-nowhere-is-no-wish"]
+    assert defects(steps) == ["memory-nowhere-is-no-preference"]
     assert only(steps, HintsMerged)[0].admitted
 
 
@@ -361,7 +361,7 @@ def test_a_crash() -> None:
 
 def test_every_defect_has_its_sentence() -> None:
     assert set(DEFECTS) == {
-        "memory-nowhere-is-no-wish",
+        "memory-nowhere-is-no-preference",
         "running-pod-refused-for-free-cores",
         "cpus-not-free",
         "split-core",

@@ -106,7 +106,7 @@ class _OpenAdmission:
         return refused or self.settled
 
     def value(self, line: int) -> LoggedAdmission:
-        verdict, told = self._verdict(line)
+        verdict, stated = self._verdict(line)
         reason = self.reason
         if verdict == REJECTED and not reason:
             reason = self._concluded_reason()
@@ -119,7 +119,7 @@ class _OpenAdmission:
             tuple(one.value() for one in self.rounds),
             self.pod_scope,
             verdict,
-            told,
+            stated,
             reason,
             self.message,
             tuple(dict.fromkeys(self.troubles)),

@@ -114,8 +114,8 @@ def _checked(
     if case is None:
         return _with_remarks(finding, remarks)
     found = finding.explanation
-    told = tuple(text for text in found.remarks if text != NO_AMOUNTS)
-    finding = replace(finding, explanation=replace(found, remarks=told))
+    kept = tuple(text for text in found.remarks if text != NO_AMOUNTS)
+    finding = replace(finding, explanation=replace(found, remarks=kept))
     steps: list[Step] = []
     decided(case, steps.append)
     one = finding.admission.decisive

@@ -46,7 +46,7 @@ class Kubelets:
                 now,
                 policy=event.text,
                 policies=(event.text,),
-                policy_told=True,
+                policy_stated=True,
                 scope=event.scope or now.scope,
                 closest=event.message == "closest",
             )
@@ -54,7 +54,7 @@ class Kubelets:
             now = _with_release(now, event.text)
         elif event.kind == values.MACHINE:
             now = replace(now, numas=now.numas | event.numas)
-        elif event.kind == values.MERGED and event.scope not in ("", now.scope) and not now.policy_told:
+        elif event.kind == values.MERGED and event.scope not in ("", now.scope) and not now.policy_stated:
             now = replace(now, scope=event.scope)
         if now is not before or event.origin not in self._known:
             self._keep(now)
@@ -62,7 +62,7 @@ class Kubelets:
     def learn(self, admission: LoggedAdmission) -> None:
         """What an admission shows of the policy (rule 2)."""
         before = self.of(admission.origin)
-        if before.policy_told:
+        if before.policy_stated:
             return
         left = before.policies
         for one in admission.rounds:

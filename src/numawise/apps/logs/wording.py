@@ -143,7 +143,7 @@ def _since(repeats: Repeats) -> str:
 def verdict_text(admission: LoggedAdmission) -> Iterator[str]:
     """Where a rejection is concluded, from what."""
     one = admission.decisive
-    if not admission.rejected or admission.told:
+    if not admission.rejected or admission.stated:
         return
     if admission.troubles:
         yield "No log line states the rejection; it follows from the allocation that failed"
@@ -182,7 +182,7 @@ def allocated_text(admission: LoggedAdmission) -> Iterator[str]:
 
 def policy_text(kubelet: Kubelet, policy: str, one: LoggedRound, *, given_policy: str = "") -> Iterator[str]:
     """Where the policy is concluded, from what."""
-    if kubelet.policy_told or given_policy:
+    if kubelet.policy_stated or given_policy:
         return
     if kubelet.policy == SINGLE and one.best is not None and one.best.numa is None:
         yield f"The policy is {SINGLE}: not named in the log, but no other policy answers without NUMA nodes"

@@ -41,7 +41,7 @@ class MemoryManager:
         """Hints for a container or the pod."""
         answer = pod_hints(admission) if container is None else container_hints(admission, container)
         if answer is FITS_NOWHERE:
-            admission.note(Defect("memory-nowhere-is-no-wish", container.name if container else ""))
+            admission.note(Defect("memory-nowhere-is-no-preference", container.name if container else ""))
         return answer
 
     def allocate(self, admission: Admission, container: ContainerRequest, affinity: Hint) -> Failure | None:

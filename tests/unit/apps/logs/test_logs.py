@@ -74,7 +74,7 @@ def report_of(
 
 def verdicts(log: Log) -> list[tuple[str, str, bool]]:
     found, _, _ = admissions_in(framed("plain", log.lines))
-    return [(one.pod.name, one.verdict, one.told) for one in found]
+    return [(one.pod.name, one.verdict, one.stated) for one in found]
 
 
 # --- the incident ---------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def test_the_same_rejection_told_four_times_is_one(tmp_path: Path) -> None:
     report = report_of(tmp_path, log.lines)
     assert report.rejected == 1
     (finding,) = report.findings
-    assert finding.admission.told
+    assert finding.admission.stated
     assert finding.admission.pod == PodRef("store-7", "db", "u1")
 
 
@@ -261,7 +261,7 @@ def test_an_allocation_that_fails_is_a_rejection() -> None:
     )
     found, kubelets, _ = admissions_in(framed("plain", log.lines))
     (one,) = found
-    assert (one.verdict, one.reason, one.told) == ("rejected", "UnexpectedAdmissionError", False)
+    assert (one.verdict, one.reason, one.stated) == ("rejected", "UnexpectedAdmissionError", False)
     assert (
         explained(one, kubelets.of(one.origin)).answer
         == "Rejected: cpu: 16 CPUs are asked for and 15 are free"
@@ -290,7 +290,7 @@ def test_the_policy_by_its_answers(answers: list[tuple[str, bool]], policies: tu
     (kubelet,) = kubelets.all
     assert kubelet.policies == policies
     assert kubelet.policy == (policies[0] if len(policies) == 1 else "")
-    assert not kubelet.policy_told
+    assert not kubelet.policy_stated
 
 
 def test_what_is_told_wins_over_what_is_concluded() -> None:
@@ -305,7 +305,7 @@ def test_what_is_told_wins_over_what_is_concluded() -> None:
     admit(log, "ns/p", None, {"cpu": "0! 0-1"}, "0!", stored=True)
     _, kubelets, _ = admissions_in(framed("plain", log.lines))
     (kubelet,) = kubelets.all
-    assert (kubelet.policy, kubelet.policy_told, kubelet.scope, kubelet.release) == (
+    assert (kubelet.policy, kubelet.policy_stated, kubelet.scope, kubelet.release) == (
         "restricted",
         True,
         "pod",
@@ -434,7 +434,7 @@ def test_any_lines_may_be_missing() -> None:
         found, kubelets, _ = admissions_in(framed("plain", lines))
         for one in found:
             assert one.verdict in ("admitted", "rejected", "unfinished")
-            assert not (one.pod.name == "fits" and one.told and one.rejected)
+            assert not (one.pod.name == "fits" and one.stated and one.rejected)
             assert explained(one, kubelets.of(one.origin)).answer
 
 
