@@ -66,11 +66,12 @@ def _check_user(name: str) -> None:
 def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> None:
     from numawise.render import holds as words  # noqa: PLC0415
     from numawise.render.table import table  # noqa: PLC0415
-    from numawise.results.plain import API_VERSION  # noqa: PLC0415
 
     every = holdings.live()
     holds = tuple(hold for hold in every if user in ("", hold.owner.user))
     if output == "json":
+        from numawise.results.plain import API_VERSION  # noqa: PLC0415
+
         data = {
             "apiVersion": API_VERSION,
             "kind": "HoldList",

@@ -13,7 +13,6 @@ Rules kept here:
 import json
 import os
 import resource
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +43,8 @@ class CannotStart(HostError):
 
 def find_command(name: str, path: str | None = None) -> str:
     """The file that a command means; raise ``CannotStart`` when there is none, or it cannot be executed."""
+    import shutil  # noqa: PLC0415 - costs time that listing holds can do without
+
     found = shutil.which(name, path=path)
     if found:
         return found

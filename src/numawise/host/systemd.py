@@ -14,7 +14,6 @@ Rules kept here:
 import os
 import pwd
 import re
-import shutil
 import time
 from pathlib import Path
 
@@ -63,6 +62,8 @@ def problem(root: Path = ROOT) -> str:
     home = home_of("cpuset", root)
     if home is None or home.version != 2:
         return "systemd sets cpusets with control groups version 2 only"
+    import shutil  # noqa: PLC0415 - costs time, and most hosts were decided by now
+
     for program in ("busctl", "systemctl"):
         if not shutil.which(program):
             return f"the program {program} is not installed"
