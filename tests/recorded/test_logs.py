@@ -30,7 +30,7 @@ def test_a_whole_run() -> None:
     data = gzip.decompress((LOGS / "run-1.36.4.log.gz").read_bytes())
     found, kubelets, tally = admissions_in(data)
     assert tally.lines == 1864
-    assert [(one.pod.shown, one.verdict, one.told, one.reason) for one in found] == [
+    assert [(one.pod.shown, one.verdict, one.stated, one.reason) for one in found] == [
         ("default/a-n1", "admitted", True, ""),
         ("default/b-n1", "admitted", True, ""),
         ("default/c-n1", "rejected", True, "TopologyAffinityError"),
