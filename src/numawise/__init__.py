@@ -13,6 +13,8 @@ What this module exports is promised; everything below it may change::
         train(held.gpus)
 """
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from numawise.version import __version__
@@ -88,3 +90,14 @@ def __getattr__(name: str) -> object:
     from importlib import import_module  # noqa: PLC0415 - costs time
 
     return getattr(import_module(f"numawise.{home}"), name)
+
+
+class _Package(ModuleType):
+    """This module, in which ``machine`` stays what it exports although a package below has the name."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name == "machine" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

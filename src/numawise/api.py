@@ -17,13 +17,15 @@ from typing import Any
 
 from numawise.apps.check.lint import lint
 from numawise.apps.simulate.scenario import MOST_COPIES, fill
+from numawise.codec.hardware.encode import hardware_data
 from numawise.codec.output import to_json as json_text
+from numawise.codec.pod import unique_uids
 from numawise.errors import InputError, KubeletRefused
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.inputs.config import ConfigInput, read_config
 from numawise.inputs.machine import MachineInput, Named, read_machine
-from numawise.inputs.pods import PodNamed
+from numawise.inputs.pods import PodNamed, names_of
 from numawise.inputs.spec import NodeSpec, read_node, read_release, start_node
 from numawise.node.node import restart as restart_node
 from numawise.node.node import simulate as admit_pods
@@ -34,6 +36,7 @@ from numawise.results.finding import CheckReport
 from numawise.results.plain import API_VERSION, document, plain
 from numawise.results.simulation import Filled
 from numawise.rules.check import Refusal
+from numawise.values import replace
 
 Config = str | Path | Mapping[str, object] | ConfigInput
 Pods = PodNamed | Sequence[PodNamed]
@@ -74,6 +77,7 @@ class Node:
             )
         )
         self._node = start_node(self._input)
+        self._came: list[RawPod] = []
 
     @property
     def release(self) -> str:
@@ -86,13 +90,18 @@ class Node:
         return self._input.remarks
 
     def admit(self, pod: PodNamed) -> PodDecision:
-        """Admit one pod and start its containers; what it receives stays until it is removed."""
+        """Admit one pod and start its containers; what it receives stays until it is removed.
+
+        The same manifest once more is another pod, as it is to ``simulate``; its uid gets a number.
+        """
         (decision,) = self.admit_all([self._only(pod)])
         return decision
 
     def admit_all(self, pods: Pods) -> tuple[PodDecision, ...]:
         """Admit pods in order; a crash of the kubelet ends it."""
-        requests = [self._node.requested(raw) for raw in self._pods(pods)]
+        before = len(self._came)
+        self._came = list(unique_uids([*self._came, *self._pods(pods)]))
+        requests = [self._node.requested(raw) for raw in self._came[before:]]
         return tuple(decision_of(outcome) for outcome in admit_pods(self._node, requests))
 
     def explain(self, pod: PodNamed) -> Explanation:
@@ -101,37 +110,33 @@ class Node:
 
     def fill(self, pod: PodNamed, most: int = MOST_COPIES) -> Filled:
         """How many copies of a pod would still be admitted, and what stops the next; nothing is kept."""
-        state, files = self._node.state, dict(self._node.files.texts)
         filled = Filled(self._only(pod))
-        fill(self._node, filled, most)
-        self._node.keep(state)
-        self._node.files.texts.update(files)
+        fill(replace(self._node, write_files=False), filled, most)
         return filled
 
     def remove(self, pod: str) -> None:
         """A pod has ended, named by its uid, its name, or namespace/name; ``InputError`` when none has it."""
         active = self._node.state.active
-        names = {
-            uid
-            for uid, request in active.items()
-            if pod in (uid, request and request.name, request and f"{request.namespace}/{request.name}")
-        }
-        if len(names) != 1:
-            problem = "matches several pods" if names else "is not a pod of this node"
+        uids = [
+            uid for uid, request in active.items() if pod == uid or (request and pod in names_of(request))
+        ]
+        if len(uids) != 1:
+            problem = "matches several pods" if uids else "is not a pod of this node"
             raise InputError(
                 f"{pod!r} {problem}", advice=f"give a uid, such as {', '.join(list(active)[:3])}"
             )
-        self._node.remove(names.pop())
+        self._node.remove(uids[0])
 
-    def restart(self, config: Config | None = None) -> tuple[PodDecision, ...]:
+    def restart(self, config: Config | None = None, delete: Iterable[str] = ()) -> tuple[PodDecision, ...]:
         """Restart the kubelet, perhaps with another configuration: every live pod is admitted again.
 
-        ``KubeletRefused`` when it would not start; the node is then as it was before.
+        ``delete``: state files that are deleted while it is down.  ``KubeletRefused`` when it would not
+        start; the node is then as it was before.
         """
         settled = self._node.config
         if config is not None:
             settled = kubelet_config(config).config(self._node.version)
-        restarted = restart_node(self._node, settled)
+        restarted = restart_node(self._node, settled, delete=delete)
         if isinstance(restarted, Refusal):
             raise KubeletRefused(restarted.stage, restarted.message)
         self._node, outcomes = restarted
@@ -184,8 +189,13 @@ def check(
 
 
 def to_json(value: object) -> str:
-    """A value of this API as a JSON document, in the form that ``-o json`` gives where there is one."""
+    """A result of this API as a JSON document, in the form that ``-o json`` gives where there is one."""
     match value:
+        case MachineInput():
+            return json_text(hardware_data(value.hardware))
+        case Filled():
+            ends = {"pod": value.pod.name, "count": value.count, "stop": value.stop}
+            return json_text(document("Filled", {**ends, "copies": tuple(map(decision_of, value.copies))}))
         case Explanation():
             return json_text(explanations_data([value]))
         case CheckReport():

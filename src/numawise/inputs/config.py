@@ -26,7 +26,7 @@ from numawise.results.finding import Finding, Place, Severity, codes, found
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version
-from numawise.values import dataclass, field
+from numawise.values import dataclass, field, replace
 
 FLAGS = "--kubelet-flags"
 DROP_IN = ".conf"
@@ -125,10 +125,10 @@ def read_config(
     named: str | Mapping[str, object] | ConfigInput | None, drop_ins: str = "", flags: str = ""
 ) -> ConfigInput:
     """One kubelet's configuration; ``named``: a file, its content, or None where flags say all."""
-    if isinstance(named, ConfigInput):
-        return named
     if isinstance(named, Mapping):
-        return ConfigInput("configuration", Found(Part(Document(named, "configuration"), (), named)))
+        named = ConfigInput("configuration", Found(Part(Document(named, "configuration"), (), named)))
+    if isinstance(named, ConfigInput):
+        return _overlaid(named, drop_ins, flags)
     if named is not None and is_bundle(named) and not drop_ins and not flags:
         from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - it reads with this module
 
@@ -141,6 +141,22 @@ def read_config(
         return configs[0]
     plain = _plain(str(named), findings)
     return ConfigInput(plain.file, Found(plain.root))
+
+
+def _overlaid(base: ConfigInput, drop_ins: str, flags: str) -> ConfigInput:
+    """A configuration that was read before, with drop-ins and flags over it."""
+    if not drop_ins and not flags:
+        return base
+    over = read_config(None, drop_ins, flags)
+    return replace(
+        base,
+        drop_ins=(*base.drop_ins, *over.drop_ins),
+        flags=(*base.flags, *over.flags),
+        flags_file=over.flags_file if over.flags else base.flags_file,
+        directory=over.directory or base.directory,
+        texts={**base.texts, **over.texts},
+        findings=(*base.findings, *over.findings),
+    )
 
 
 def _plain(name: str, findings: Sequence[Finding]) -> Document:

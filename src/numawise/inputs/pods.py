@@ -33,7 +33,7 @@ from numawise.codec.workload import (
 )
 from numawise.errors import InputError
 from numawise.request.defaults import RawContainer, RawPod
-from numawise.request.model import HUGEPAGES
+from numawise.request.model import HUGEPAGES, PodRequest
 from numawise.results.finding import Finding, Place, found
 from numawise.values import dataclass, replace
 
@@ -122,7 +122,7 @@ def manifests(words: Iterable[str]) -> Iterator[str]:
         yield from map(str, inside)
 
 
-def names_of(pod: RawPod) -> set[str]:
+def names_of(pod: RawPod | PodRequest) -> set[str]:
     """What a person may call a pod."""
     return {pod.name, f"{pod.namespace}/{pod.name}", pod.uid}
 

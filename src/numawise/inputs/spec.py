@@ -183,7 +183,7 @@ def read_node(spec: NodeSpec) -> NodeInput:
 def _config(spec: NodeSpec) -> ConfigInput:
     named = spec.kubelet_config
     if not isinstance(named, tuple):
-        return read_config(named)
+        return read_config(named, spec.config_dir, spec.kubelet_flags)
     if len(named) > 1:
         advice = "give one; its drop-ins with --config-dir"
         raise InputError(

@@ -15,7 +15,7 @@ from numawise.codec.document import Document, read_documents, read_raw
 from numawise.codec.kubelet.effective import Configuration, directory_finding
 from numawise.errors import InputError
 from numawise.inputs.bundle import Bundle, open_bundle
-from numawise.inputs.config import ConfigInput, already_set, read_configs
+from numawise.inputs.config import ConfigInput, already_set, read_config, read_configs
 from numawise.inputs.machine import TELL_MORE, MachineInput, read_machine
 from numawise.inputs.pods import PodSource, Sorting, is_path, manifests, names_of, read_manifest
 from numawise.inputs.spec import NodeSpec
@@ -56,8 +56,10 @@ def sources(spec: NodeSpec, pods: tuple[str, ...] = (), version: Version = DEFAU
     if bundle is not None:
         read.texts |= bundle.all_texts
     if spec.has_config:
-        files = spec.kubelet_config if isinstance(spec.kubelet_config, tuple) else ()
-        configs, unread = read_configs(files, spec.config_dir, spec.kubelet_flags)
+        named, over = spec.kubelet_config, (spec.config_dir, spec.kubelet_flags)
+        configs, unread = (
+            read_configs(named, *over) if isinstance(named, tuple) else ((read_config(named, *over),), ())
+        )
         read.findings += [*unread, *directory_finding(spec.config_dir, version)]
         for config in configs:
             _configuration(config, read)
