@@ -1,4 +1,4 @@
-"""Decisions, steps and states as plain data: the form of recorded kubelet traces."""
+"""Decisions as plain data: the form of recorded traces, and what users see of a simulation."""
 
 import hashlib
 import json

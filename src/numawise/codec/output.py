@@ -1,4 +1,4 @@
-"""YAML with a reason above every field, for files that people keep and programs read.
+"""Plain data as JSON or YAML text, and YAML with a reason above every field.
 
 Rules kept here:
 

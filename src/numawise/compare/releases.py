@@ -1,4 +1,4 @@
-"""The same node under two releases: what becomes of each pod, what is otherwise, and why.
+"""The same node twice, under two releases or two configurations: what differs for each pod, and why.
 
 Rules kept here:
 

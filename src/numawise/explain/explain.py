@@ -1,4 +1,4 @@
-"""The smallest changes that turn a no into a yes.
+"""One pod explained: the decision, what decided it, and the smallest changes that let it in.
 
 Rules kept here:
 

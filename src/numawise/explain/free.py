@@ -1,4 +1,4 @@
-"""How many devices of a resource there are, and how many of them are free."""
+"""What each NUMA node has free of each resource at the moment of a merge, devices included."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice

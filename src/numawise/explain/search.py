@@ -1,4 +1,4 @@
-"""What can be turned in a pod: each amount that a manager looks at, in the steps it comes in.
+"""The search for changes: which amounts of a pod can be adjusted, in which steps, and how far.
 
 Rules kept here:
 

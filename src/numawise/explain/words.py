@@ -1,4 +1,4 @@
-"""How an explanation words amounts, NUMA nodes and who has how much."""
+"""How an explanation words amounts, NUMA nodes and holders, and a change and what it costs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""How good a choice of GPUs is, as one number.
+"""How good a choice of GPUs is, as one number, and the best choices where links are nested.
 
 Rules kept here:
 

@@ -1,4 +1,4 @@
-"""How fast one core reaches the memory of each NUMA node, measured.
+"""How fast memory is reached, measured: each NUMA node from one core, and copies to a GPU.
 
 Rules kept here:
 

@@ -1,4 +1,4 @@
-"""Control groups: where this process lives in them, and whether and where it may make groups with a cpuset.
+"""Control groups: where this process may make them, and the group of a job, made and asked later.
 
 Rules kept here:
 

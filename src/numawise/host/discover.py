@@ -1,4 +1,4 @@
-"""All that a host's ``/sys`` and ``/proc`` say about the machine, in one value."""
+"""This machine in one value, out of ``/sys``, ``/proc``, NVIDIA's driver and NVML."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whether a kubelet works on a directory right now.
+"""A kubelet on this host: whether one works on a directory right now, and where its settings are.
 
 Rules kept here:
 

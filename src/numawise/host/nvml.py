@@ -1,4 +1,4 @@
-"""GPUs as NVIDIA's management library reports them: identity, places, links, MIG instances.
+"""GPUs as NVIDIA's management library reports them: identity, places, links, MIG, who uses them.
 
 Rules kept here:
 

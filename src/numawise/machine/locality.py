@@ -1,4 +1,4 @@
-"""Where things are in a machine: CPUs by NUMA node, cores, the NUMA nodes of a GPU, links between devices.
+"""Where things are in a machine: CPUs, memory and GPUs by NUMA node, links between devices.
 
 Rules kept here:
 

@@ -1,4 +1,4 @@
-"""How the CPUs of a machine hang together, as the CPU Manager sees it.
+"""A machine as the kubelet knows it: CPUs and how they hang together, NUMA nodes, devices.
 
 Rules kept here:
 

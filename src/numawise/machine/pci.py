@@ -1,4 +1,4 @@
-"""What a PCI device is, by its class code and, for displays, its maker."""
+"""What a PCI device is, and which are GPUs that jobs can use where only the PCI list is known."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""A planned configuration as a file with its reasons, and as data."""
+"""Plans in words and as data: configurations with reasons, pods with comments, switches in steps."""
 
 import json
 import re

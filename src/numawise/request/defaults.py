@@ -1,4 +1,4 @@
-"""The QoS class of a pod, from CPU and memory alone."""
+"""What the API server adds to a manifest before the kubelet sees it, and the pod's QoS class."""
 
 from collections.abc import Callable, Sequence
 

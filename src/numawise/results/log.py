@@ -1,4 +1,4 @@
-"""What a line of a kubelet's log says, as values."""
+"""What a kubelet's log says, as values: of a line, of an admission, of the kubelets that wrote it."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Holds as values: what a job has of this machine, and who that is.
+"""Holds and placements as values: what a machine can give, what a job has, why there is no room.
 
 Rules kept here:
 

@@ -1,4 +1,4 @@
-"""Lengths of time as Go reads and prints them: ``1m30s``, ``100ms``.
+"""Hard eviction thresholds, and lengths of time as Go reads and prints them (``1m30s``).
 
 A length is a whole number of nanoseconds, so it is an ``int`` that prints in Go's way.
 """

@@ -1,4 +1,4 @@
-"""The part of a KubeletConfiguration that decisions depend on, as written and defaulted."""
+"""A kubelet's configuration as written and defaulted, and the rules that it resolves to."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""A kubelet's configuration and state files, from the process that runs or from where installers put them.
+"""A kubelet's configuration, state files and pods, from whichever source knows them.
 
 Rules kept here:
 

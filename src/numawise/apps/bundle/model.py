@@ -1,4 +1,4 @@
-"""What is wanted of a node, and what was found there."""
+"""What is wanted of a node and what was found there, its device plugins included."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -21,7 +21,7 @@ POLICIES = {
     "topologyManagerPolicy": ("none", "best-effort", "restricted", "single-numa-node"),
     "topologyManagerScope": ("container", "pod"),
 }
-NO_QUOTA_SINCE, BY_RUNTIME_SINCE, CGROUP_SINCE = (1, 33), (1, 31), (1, 35)
+NO_QUOTA_SINCE, CGROUP_SINCE = (1, 33), (1, 35)
 NEEDED = re.compile(r"that are disabled: \[([^\]]*)\]")
 AT_START = (CPU_START, MEMORY_START)
 COMBINED = 3

@@ -1,4 +1,4 @@
-"""The machine: what about it stands in the way of alignment under this configuration."""
+"""Whether pods can be aligned: what the machine puts in the way, and each pod tried on an empty node."""
 
 from collections.abc import Iterator
 

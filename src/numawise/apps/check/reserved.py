@@ -1,4 +1,4 @@
-"""Reserved memory: what it has to add up to, a split that does, and what NUMA nodes can bear.
+"""Reserved memory and CPUs: what they must add up to, where they belong, and what is left for pods.
 
 Rules kept here:
 

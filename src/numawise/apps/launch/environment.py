@@ -49,7 +49,7 @@ HOLD, NAME, CPUS, MEMS, GPUS, MODE, SET = (
     "NUMAWISE_MODE",
     "NUMAWISE_SET",
 )
-FREE, CLOSE, SPREAD = "false", "close", "spread"
+FREE, SPREAD = "false", "spread"
 BOUND_BY = (PLACES, GOMP, KMP)
 """A user who has set one of these has placed the threads himself."""
 KEPT = frozenset({THREADS, PLACES, PROC_BIND, GOMP, NCCL, UCX})

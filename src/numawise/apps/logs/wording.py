@@ -1,4 +1,4 @@
-"""Who makes a pod, by its name alone.
+"""What is said of an admission beside its cause: who makes the pod, how often, how sure.
 
 Rules kept here:
 

@@ -1,4 +1,4 @@
-"""Manifests as plain values: where the pod of an object is, its containers, amounts and volumes."""
+"""A pod's manifest as plain values, and turned into one that will be aligned."""
 
 from collections.abc import Iterator
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""Threads that may run where they should not, and why.
+"""Where a job leaks: threads that may run elsewhere, remote pages, GPUs that are far or shared.
 
 Rules kept here:
 

@@ -1,4 +1,4 @@
-"""What a check of a job is made of."""
+"""What a check of a job is made of, and what it asks this host besides its processes."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Names that say nothing: a name always becomes the same word, and only the key maps it back.
+"""``manifest.json`` of a bundle, and names that say nothing: only the key maps them back.
 
 Rules kept here:
 

@@ -1,4 +1,4 @@
-"""Go's print of values, as far as the checksums of state files need it."""
+"""What the readers of state files share: Go's print of values, members in any case, wrong types."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -54,7 +54,6 @@ TYPES = {
     "system": "Machine", "node": "NUMANode", "numanode": "NUMANode", "numa": "NUMANode",
     "socket": "Package", "proc": "PU", "pu": "PU",
 }  # fmt: skip
-INSIDE_IO = frozenset({"Bridge", "PCIDev", "OSDev", "Misc"})
 DIE_GROUP = "104"
 ORDINARY = frozenset({"", "DRAM"})
 LATENCY = 4

@@ -1,4 +1,4 @@
-"""XML that somebody sent, as a tree: nothing expanded, nothing fetched, everything bounded.
+"""XML that somebody sent as a bounded tree, nothing expanded or fetched, and the PCI devices in it.
 
 Rules kept here:
 

@@ -369,6 +369,3 @@ def configuration_of(version: Version = REFERENCE) -> Struct:
 def field_since(name: str) -> Version | None:
     """The first release that has a field of the configuration; None when no known one has."""
     return next((part.since for part in ADDED if name in part.row), None)
-
-
-KUBELET_CONFIGURATION = configuration_of()

@@ -1,4 +1,4 @@
-"""The kubelet's command-line flags: names, kinds, the field of the configuration that each sets, releases.
+"""The kubelet's command line: the flags of each release, how people write them, what they set.
 
 The table is ``data/flags.txt``.  Kinds:
 

@@ -1,4 +1,4 @@
-"""Why a kubelet turns pods away: the reasons it gives, and where they are found."""
+"""Why a kubelet turns pods away, and the hints it prints, read out of its words."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A picture with every place worked out: boxes, labels and lines; and how a writer measures."""
+"""Where everything of a picture goes: boxes, labels and lines, each with its place worked out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise

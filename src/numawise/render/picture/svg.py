@@ -57,7 +57,6 @@ FRAMES = {
 }
 LINE = 18
 FONTS = "ui-sans-serif,system-ui,'Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif"
-DRAWN = frozenset({SOCKET, NUMA, MEMORY, UNPLACED, FABRIC, L3, SWITCH})
 LIGHT = {
     "page": "#ffffff",
     "ink": "#1b1f24",
