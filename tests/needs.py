@@ -2,6 +2,7 @@
 
 import os
 import pty
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -24,4 +25,10 @@ PROC = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="/proc is
 SYS = pytest.mark.skipif(not Path("/sys/devices/system/cpu").exists(), reason="/sys is not mounted")
 CONTROL_GROUPS = pytest.mark.skipif(
     not any(Path("/sys/fs/cgroup").glob("*")), reason="control groups are not mounted at /sys/fs/cgroup"
+)
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as several users")
+MOUNTS = pytest.mark.skipif(
+    os.geteuid() != 0
+    or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode,
+    reason="mount namespaces are not allowed here",
 )

@@ -148,7 +148,7 @@ def test_text_may_go_to_a_file(tree: Path, tmp_path: Path, capsys: pytest.Captur
 def test_out_nowhere(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(capsys, "--root", tree, "--out", tmp_path / "none" / "m.json")
     assert status == 2
-    assert "cannot be written: No such file or directory; check the folder" in err
+    assert "cannot be written: No such file or directory; make the folder first" in err
 
 
 # --- sources ----------------------------------------------------------------------------------------------

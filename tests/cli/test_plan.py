@@ -223,3 +223,11 @@ def test_help_has_examples(capsys: Capture, name: str) -> None:
     ran = numawise(capsys, "plan", name, "--help")
     assert f"numawise plan {name}" in ran.out.partition("Examples:")[2]
     assert "Exit status: 0" in ran.out
+
+
+def test_a_script_for_nobody_leaves_the_device_alone(capsys: Capture, new: Path) -> None:
+    before = Path("/dev/null").stat()
+    words = (SMALL / "kubelet.yaml", new, "--machine", SMALL / "machine.yaml", "--node", "n1")
+    assert numawise(capsys, "plan", "switch", *words, "--script", "/dev/null").status == 0
+    after = Path("/dev/null").stat()
+    assert (after.st_mode, after.st_ino) == (before.st_mode, before.st_ino)

@@ -67,7 +67,8 @@ def command(
     Without options it reads this machine.  FILES are further ones for --from.
     """
     from numawise.codec.hardware.encode import hardware_data  # noqa: PLC0415 - keeps --help quick
-    from numawise.codec.output import to_json, to_yaml, write_whole  # noqa: PLC0415
+    from numawise.codec.outfile import write_whole  # noqa: PLC0415
+    from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
     from numawise.inputs.machine import discover, machine_data  # noqa: PLC0415
 
     if files and not sources:
@@ -88,7 +89,7 @@ def command(
         data = hardware_data(found)
         text = to_json(data) if form == "json" else to_yaml(data)
     if out is not None:
-        write_whole(Path(out), text)
+        write_whole(out, text)
     else:
         click.echo(text, nl=False)
     return 0

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -110,9 +109,9 @@ def _print(text: str, out: str | None) -> None:
     if out is None:
         click.echo(text, nl=False)
         return
-    from numawise.codec.output import write_whole  # noqa: PLC0415
+    from numawise.codec.outfile import write_whole  # noqa: PLC0415
 
-    write_whole(Path(out), text)
+    write_whole(out, text)
 
 
 @command.command(
@@ -199,8 +198,9 @@ def switch(
         if script == "-":
             click.echo(text, nl=False)
             return 1 if bad else 0
-        _print(text, script)
-        Path(script).chmod(0o755)
+        from numawise.codec.outfile import EXECUTABLE, write_whole  # noqa: PLC0415
+
+        write_whole(script, text, EXECUTABLE)
     if output != "text":
         data = switch_plan_data(plan, place, new)
         click.echo(to_json(data) if output == "json" else to_yaml(data), nl=False)

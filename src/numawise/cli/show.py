@@ -91,9 +91,9 @@ def command(
     else:
         color, drawn = False, _document(found, overlay, form, advise=advise)
     if out is not None:
-        from numawise.codec.output import write_whole  # noqa: PLC0415
+        from numawise.codec.outfile import write_whole  # noqa: PLC0415
 
-        write_whole(Path(out), drawn)
+        write_whole(out, drawn)
     else:
         click.echo(drawn, nl=False, color=color)
     return 0

@@ -243,9 +243,9 @@ def _emit(asked: SimulateOptions, drawn: str) -> None:
     if asked.out is None:
         click.echo(drawn, nl=False)
         return
-    from numawise.codec.output import write_whole  # noqa: PLC0415 - few ask for it
+    from numawise.codec.outfile import write_whole  # noqa: PLC0415 - few ask for it
 
-    write_whole(Path(asked.out), drawn)
+    write_whole(asked.out, drawn)
 
 
 class _Text:

@@ -8,17 +8,13 @@ Rules kept here:
 """
 
 import json
-import os
 import re
-import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from numawise.errors import InputError
 from numawise.results.plan import Entry
 
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[./-][A-Za-z0-9_]+)*|[0-9]+(?:[KMGT]i|[smh]|%)")
@@ -125,36 +121,3 @@ def to_json(value: object) -> str:
 def to_yaml(value: object) -> str:
     """YAML in block style, keys in the given order."""
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110)
-
-
-# --- into a file -----------------------------------------------------------------------------
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all."""
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as stream:
-            temporary = Path(stream.name)
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        try:
-            temporary.chmod(_mode(path))
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as problem:
-        reason = problem.strerror or str(problem)
-        raise InputError(f"cannot be written: {reason}", file=str(path), advice="check the folder") from None
-
-
-def _mode(path: Path) -> int:
-    try:
-        return path.stat().st_mode & 0o777
-    except OSError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask

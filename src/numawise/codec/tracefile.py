@@ -1,9 +1,8 @@
 """Recorded traces: one JSON object a line, plain or gzipped."""
 
 import gzip
-import os
+import io
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import IO, Any
 
 import msgspec
 
+from numawise.codec.outfile import check_place, write_whole
 from numawise.errors import InputError
 
 STDIN = "-"
@@ -65,15 +65,7 @@ def written(path: str | None) -> Iterator[Callable[[str], object]]:
     if path is None:
         yield sys.stdout.write
         return
-    target = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=path) from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            yield file.write
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    check_place(path)
+    text = io.StringIO()
+    yield text.write
+    write_whole(path, text.getvalue())

@@ -7,27 +7,23 @@ Rules kept here:
 2. The old files are copied, with mode, owner, times and label, into a folder of their own beside them, and
    that copy is on the disk before anything changes.  A kubelet empties its folder of device plugins when it
    starts, so the copies are not kept there.
-3. A new file takes over mode, owner and label of the old one, and its name only when it is complete.
-4. A name is followed to the file it stands for, so that a link stays a link.
+3. Files are written as ``codec.outfile`` does it; a new one has the mode that the kubelet gives it.
 """
 
 import contextlib
 import errno
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from numawise.codec.outfile import PRIVATE, replace_content, settle
 from numawise.errors import HostError
 from numawise.values import dataclass
 
-LABEL = "security.selinux"
 PREFIX = "numawise-backup-"
 MOST_IN_A_SECOND = 1000
-MODE = 0o600
-"""As the kubelet makes its state files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +55,8 @@ def exchange(changes: Sequence[Exchange], folder: Path, *, now: float | None = N
             for change in changes:
                 if change.old is not None:
                     _copy(change.path, kept / _inside(change.path, folder))
-            _settle(kept)
-            _settle(folder)
+            settle(kept)
+            settle(folder)
     except OSError as problem:
         raise _failed(problem, folder, "nothing was changed") from problem
     for done, change in enumerate(changes):
@@ -108,51 +104,15 @@ def _copy(path: Path, copy: Path) -> None:
         os.chown(copy, about.st_uid, about.st_gid)
     with copy.open("rb") as stream:
         os.fsync(stream.fileno())
-    _settle(copy.parent)
+    settle(copy.parent)
 
 
 def _replace(path: Path, new: bytes | None) -> None:
-    target = Path(os.path.realpath(path))
-    if new is None:
-        path.unlink(missing_ok=True)
-        _settle(path.parent)
+    if new is not None:
+        replace_content(path, new, PRIVATE)
         return
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(new)
-            stream.flush()
-            _like(stream.fileno(), target)
-            os.fsync(stream.fileno())
-        temporary.replace(target)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    _settle(target.parent)
-
-
-def _like(handle: int, old: Path) -> None:
-    """Give a new file the mode, owner and label of the old one."""
-    try:
-        about = old.stat()
-    except FileNotFoundError:
-        os.fchmod(handle, MODE)
-        return
-    if (about.st_uid, about.st_gid) != (os.geteuid(), os.getegid()):
-        os.fchown(handle, about.st_uid, about.st_gid)
-    os.fchmod(handle, about.st_mode & 0o7777)
-    with contextlib.suppress(OSError):  # most systems have no labels
-        os.setxattr(handle, LABEL, os.getxattr(old, LABEL))
-
-
-def _settle(folder: Path) -> None:
-    """Let the names in a folder reach the disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    path.unlink(missing_ok=True)
+    settle(path.parent)
 
 
 def _failed(problem: OSError, path: Path, state: str) -> HostError:

@@ -7,12 +7,9 @@ Rules kept here:
 2. What cannot be read is reported with the reason, and the rest is gathered all the same.
 """
 
-import os
 import platform
-import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from numawise.apps.bundle.kubelet import kubelet_parts, pods_on_node, state_texts
@@ -30,6 +27,7 @@ from numawise.codec.checkpoint import DEVICE_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.document import read_documents, read_file
 from numawise.codec.kubelet import effective
+from numawise.codec.outfile import PRIVATE, write_whole
 from numawise.engine.state import DeviceFile
 from numawise.errors import ClusterError, InputError
 from numawise.host.discover import nvidia_uuids, read_live
@@ -199,19 +197,6 @@ def collect(wanted: BundleRequest) -> Packed:
 def written(bundle: Packed, out: str | None) -> str:
     """Write a bundle whole or not at all, for its owner's eyes; returns where."""
     stamp = bundle.manifest.collected.replace("-", "").replace(":", "").replace("T", "-").rstrip("Z")
-    path = Path(out or f"numawise-bundle-{stamp}.tar.gz")
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(bundle.data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(temporary).replace(path)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as problem:
-        reason = problem.strerror or str(problem)
-        raise InputError(f"cannot be written: {reason}", file=str(path), advice="check the folder") from None
-    return str(path)
+    path = out or f"numawise-bundle-{stamp}.tar.gz"
+    write_whole(path, bundle.data, PRIVATE)
+    return path

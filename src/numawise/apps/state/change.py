@@ -13,7 +13,7 @@ from pathlib import Path
 
 from numawise.codec.checkpoint import PLACES
 from numawise.codec.checkpoint.look import Look, encoded, look
-from numawise.codec.output import write_whole
+from numawise.codec.outfile import write_whole
 from numawise.errors import HostError
 from numawise.host.exchange import Exchange, exchange
 from numawise.host.kubelet import kubelet_on
