@@ -111,7 +111,7 @@ def settle(folder: str | Path) -> None:
 def _target(path: str) -> str:
     """A path without links (rule 1), except those of ``/proc``; none of them is a trap (rule 6)."""
     if not path:
-        raise FileNotFoundError(errno.ENOENT, "no file is named")
+        raise ValueError("no file is named")
     at, names, links = "/" if path.startswith("/") else os.getcwd(), path.split("/"), 0  # noqa: PTH109
     while names:
         name = names.pop(0)
