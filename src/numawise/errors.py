@@ -10,6 +10,7 @@ A *no* is an answer (``Rejected``, ``Refusal``) and never an exception::
     └─ ClusterError     5    API server, kubelet socket
 """
 
+import re
 from collections.abc import Collection
 
 
@@ -20,8 +21,8 @@ class NumawiseError(Exception):
 
     def __init__(self, message: str, advice: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.advice = advice
+        self.message = cut(message, LONGEST_MESSAGE)
+        self.advice = cut(advice, LONGEST_MESSAGE)
 
     def __str__(self) -> str:
         return f"{self.message}; {self.advice}" if self.advice else self.message
@@ -47,10 +48,10 @@ class InputError(NumawiseError):
         self.field = field
 
     def __str__(self) -> str:
-        place = self.file
+        place = cut(self.file, LONGEST_PLACE)
         if place and self.line is not None:
             place = f"{place}:{self.line}"
-        parts = [part for part in (place, self.field) if part]
+        parts = [part for part in (place, cut(self.field, LONGEST_PLACE)) if part]
         return ": ".join([*parts, super().__str__()])
 
 
@@ -80,6 +81,56 @@ class ClusterError(NumawiseError):
     """The cluster or the kubelet's socket cannot be reached or answered badly."""
 
     exit_code = 5
+
+
+# --------------------------------------------------------------------------------------------------
+# Values in messages: short, on one line, and unable to steer the terminal on which they are read.
+
+
+LONGEST_VALUE, LONGEST_PLACE, LONGEST_MESSAGE = 80, 300, 1500
+STEERING = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+"""Control characters but for the newline, marks of direction, and halves of characters."""
+SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+
+
+def visible(text: str) -> str:
+    r"""Text with an escape such as ``\x1b`` in the place of everything that could steer a terminal."""
+    return STEERING.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as Python keeps those of arguments
+        code -= 0xDC00
+    return SHORT.get(found[0]) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
+def one_line(text: str) -> str:
+    """The same on one line."""
+    return visible(text).replace("\n", SHORT["\n"])
+
+
+def cut(text: str, longest: int = LONGEST_VALUE) -> str:
+    """Text without its middle where it is longer than that; how long it is, is said."""
+    return text if len(text) <= longest else f"{_shortened(text, longest)} ({len(text)} characters)"
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest * 3 // 4]}…{text[-(longest // 8) :]}"
+
+
+def quoted(value: object, mark: str = "'") -> str:
+    """A value for a message: in quotes where it is text, cut where it is long, always on one line."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return "a number of more than 38 digits"
+    if not isinstance(value, str):
+        return one_line(cut(repr(value)))
+    text = one_line(_shortened(value, LONGEST_VALUE))
+    if mark in text:
+        mark, text = ('"', text) if '"' not in text else (mark, text.replace(mark, f"\\{mark}"))
+    return f"{mark}{text}{mark}" + (f" ({len(value)} characters)" if len(value) > LONGEST_VALUE else "")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from numawise.render.findings import findings_text, github, sarif
+from numawise.render.terminal import RED, start
 from numawise.results.finding import Finding, Severity
 from tests.check.examples import output, write
 from tests.check.folder import HEAD, STATIC, pod
@@ -136,7 +137,7 @@ def test_text_keeps_to_the_width() -> None:
     )
     assert max(map(len, findings_text([long], width=80).splitlines())) <= 80
     assert "\x1b" not in findings_text([long], width=80)
-    assert "\x1b[31m" in findings_text([long], width=80, color=True)
+    assert start(RED) in findings_text([long], width=80, color=True)
 
 
 def test_text_cannot_steer_the_terminal() -> None:

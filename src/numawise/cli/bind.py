@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from numawise.cli.options import BeforeDashes, command_of, machine_option, output_option, required_command
+from numawise.cli.options import (
+    BeforeDashes,
+    command_of,
+    machine_option,
+    output_option,
+    required_command,
+    say,
+)
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
@@ -109,7 +116,7 @@ def command(
     )
     found = prepare(asked, environment, all_ranks=dry_run)
     if isinstance(found, TooFew):
-        click.echo(f"numawise: {found.message}; {found.advice}", err=True)
+        say(f"{found.message}; {found.advice}")
         return 1
     if dry_run:
         _show(context, found, memory or "bind", output)
@@ -117,17 +124,18 @@ def command(
     bound = start(found, asked, environment)
     refused = apply(bound.share, memory or "")
     if verbose:
-        click.echo(f"numawise: {rank_line(bound.share, found.size)}", err=True)
+        say(rank_line(bound.share, found.size))
     if verbose or found.rank == 0:
         for remark in (*bound.remarks, *refused):
-            click.echo(f"numawise: {remark}", err=True)
+            say(remark)
     return become(words, bound.environment)
 
 
 def _show(context: click.Context, found: "Prepared", memory: str, output: str) -> None:
     from numawise.apps.launch.bind import shares_data  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415 - a rank that starts needs none of these
-    from numawise.render.table import DIM, table  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
+    from numawise.render.terminal import DIM  # noqa: PLC0415
     from numawise.results.plain import API_VERSION  # noqa: PLC0415
 
     rows = shares_data(found.hardware, found.shares)
@@ -151,4 +159,4 @@ def _show(context: click.Context, found: "Prepared", memory: str, output: str) -
         cells.append([str(row["rank"]), row["gpu"] or "-", numa, cpus, *numbers, nics])
     table(COLUMNS, cells, sys.stdout, color=context.color)
     for remark in found.shares.remarks:
-        click.echo(f"numawise: {remark}", err=True)
+        say(remark)

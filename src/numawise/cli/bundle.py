@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from numawise.cli.options import output_option
+from numawise.cli.options import output_option, say
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def command(
         raise InputError("a bundle is not for a terminal", advice="redirect it to a file")
     from numawise.apps.bundle.gather import collect, written  # noqa: PLC0415
     from numawise.apps.bundle.model import BundleRequest  # noqa: PLC0415 - keeps --help quick
+    from numawise.render.terminal import Printer  # noqa: PLC0415
 
     wanted = BundleRequest(
         root=Path(root) if root is not None and Path(root) != Path("/") else None,
@@ -93,8 +94,8 @@ def command(
     )
     packed = collect(wanted)
     if out == STDOUT:
-        sys.stdout.buffer.write(packed.data)
-        sys.stdout.buffer.flush()
+        assert isinstance(sys.stdout, Printer)
+        sys.stdout.write_bytes(packed.data)
     else:
         path = written(packed, out)
         click.echo(f"{path}: {len(packed.data) / 1024:.0f} KiB, {len(packed.members)} files", err=True)
@@ -106,7 +107,7 @@ def _say(manifest: "Manifest") -> None:
     from numawise.render.bundle import notes_lines  # noqa: PLC0415
 
     for line in notes_lines(manifest.absent, manifest.remarks):
-        click.echo(f"numawise: {line}", err=True)
+        say(line)
 
 
 @command.command(

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from numawise.errors import InputError
+from numawise.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from numawise.machine.hardware import Hardware
@@ -70,6 +70,7 @@ def command(
     from numawise.codec.outfile import write_whole  # noqa: PLC0415
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
     from numawise.inputs.machine import discover, machine_data  # noqa: PLC0415
+    from numawise.render.terminal import cleaned  # noqa: PLC0415
 
     if files and not sources:
         raise InputError(f"{files[0]} is not expected", advice=f"write --from {files[0]}")
@@ -83,7 +84,7 @@ def command(
         text = to_json(data) if form == "json" else _comments(found) + to_yaml(data)
     elif form == "text":
         drawn = io.StringIO()
-        _show(found, drawn if out is not None else sys.stdout, context.color)
+        _show(found, cleaned(drawn, out) if out is not None else sys.stdout, context.color)
         text = drawn.getvalue()
     else:
         data = hardware_data(found)
@@ -107,12 +108,13 @@ def _comments(found: "Hardware") -> str:
     from numawise.render.hardware import remark_line  # noqa: PLC0415
 
     doubtful = [remark for remark in found.remarks if remark.kind in (ASSUMED, DIFFERS)]
-    return "".join(f"# {remark_line(remark)}\n" for remark in doubtful)
+    return "".join(f"# {one_line(remark_line(remark))}\n" for remark in doubtful)
 
 
 def _show(found: "Hardware", file: IO[str], color: bool | None) -> None:
     from numawise.render.hardware import summary  # noqa: PLC0415
-    from numawise.render.table import DIM, table  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
+    from numawise.render.terminal import DIM  # noqa: PLC0415
 
     short = summary(found)
     click.echo(short.counts, file)

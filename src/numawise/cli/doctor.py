@@ -29,7 +29,8 @@ def command(context: click.Context, root: str, output: str) -> int:
     from numawise.codec.output import to_json  # noqa: PLC0415
     from numawise.host.readiness import read_readiness  # noqa: PLC0415
     from numawise.inputs.machine import discover  # noqa: PLC0415
-    from numawise.render.table import GREEN, RED, YELLOW, table  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
+    from numawise.render.terminal import GREEN, RED, YELLOW  # noqa: PLC0415
     from numawise.results.finding import Severity  # noqa: PLC0415
     from numawise.results.plain import document  # noqa: PLC0415
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from numawise.cli.options import machine_option, output_option
+from numawise.cli.options import machine_option, output_option, say
 from numawise.cli.placing import placement_options, request_of
 
 FORMATS = ("numactl", "taskset", "docker", "podman", "systemd", "slurm", "kubernetes", "env")
@@ -69,7 +69,7 @@ def command(
     capacity, found = found_placement(request, hold, machine, settings, os.environ)
     if isinstance(found, NoRoom):
         for line in words.no_room_lines(found, capacity):
-            click.echo(f"numawise: {line}", err=True)
+            say(line)
         return 1
     chosen = FORMATS if "all" in formats else tuple(dict.fromkeys(formats))
     written = texts(found, chosen)
@@ -81,7 +81,7 @@ def command(
             click.echo(f"{chr(10) if at else ''}# {name}")
         click.echo(str(text), nl=False)
         for remark in text.remarks:
-            click.echo(f"numawise: {name}: {remark}", err=True)
+            say(f"{name}: {remark}")
     for remark in found.placement.remarks:
-        click.echo(f"numawise: {remark}", err=True)
+        say(remark)
     return 0

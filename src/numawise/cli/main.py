@@ -6,6 +6,7 @@ Exit status: 0 yes · 1 no (rejected, findings) · 2 bad input · 3 host · 4 le
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -102,34 +103,46 @@ def group() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; errors become one sentence and an exit status."""
-    from numawise.errors import NumawiseError  # noqa: PLC0415 - keeps --help quick
+    from numawise.render.terminal import printing  # noqa: PLC0415 - the table above needs nothing else
 
+    with printing():
+        status = _status(lambda: _command(arguments))
+        return _status(sys.stdout.flush) or status
+
+
+def _command(arguments: list[str] | None) -> Any:  # noqa: ANN401 - what a command returns
     color = False if os.environ.get("NO_COLOR") else None
+    return group.main(args=arguments, prog_name="numawise", standalone_mode=False, color=color)
+
+
+def _status(act: Callable[[], Any]) -> int:
+    """The exit status of an act; what goes wrong is said."""
+    from numawise.cli.options import say  # noqa: PLC0415
+    from numawise.errors import HostError, NumawiseError  # noqa: PLC0415
+
     try:
-        status: Any = group.main(args=arguments, prog_name="numawise", standalone_mode=False, color=color)
+        status = act()
     except NumawiseError as error:
-        _say(str(error))
+        say(str(error))
         return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        _say("interrupted")
+        say("interrupted")
         return 130
-    except (BrokenPipeError, SystemExit):
-        # The reader has gone (click leaves this way, too); keep Python from complaining when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):  # the reader has gone; click leaves this way, too
         return 141
     except Exception as error:
         if os.environ.get("NUMAWISE_DEBUG"):
             raise
-        _say(f"internal error: {type(error).__name__}: {error}; please report it, with NUMAWISE_DEBUG=1 set")
+        if isinstance(error, OSError):
+            where = f"{error.filename}: " if error.filename else ""
+            say(f"{where}{error.strerror or error}; check this file, and what the host logs about it")
+            return HostError.exit_code
+        say(f"internal error: {type(error).__name__}: {error}; please report it, with NUMAWISE_DEBUG=1 set")
         return 70
     return status if isinstance(status, int) else 0
-
-
-def _say(text: str) -> None:
-    click.echo(f"numawise: {' '.join(text.splitlines())}", err=True)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def node_spec(arguments: dict[str, Any], *others: str | None, **instead: Any) ->
 def say_remarks(remarks: Iterable[str]) -> None:
     """What a person should know, on standard error."""
     for remark in remarks:
-        click.echo(f"numawise: {remark}", err=True)
+        say(remark)
 
 
 pods_argument = click.argument("pods", nargs=-1, metavar="[PODS]...")
@@ -160,12 +160,12 @@ def required_command(context: click.Context) -> tuple[str, ...]:
 
 
 # --------------------------------------------------------------------------------------------------
-# What launchers say on standard error, beside their job's own words.
+# What is said on standard error, beside a job's own words.
 
 
 def say(text: str) -> None:
-    """One line, at once."""
-    print(f"numawise: {text}", file=sys.stderr, flush=True)  # noqa: T201 - click.echo is slower than the job
+    """One line on standard error, at once."""
+    print("numawise:", text.replace("\n", " "), file=sys.stderr, flush=True)  # noqa: T201 - quicker than click.echo
 
 
 class Teller:

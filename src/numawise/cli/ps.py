@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from numawise.cli.options import say
+
 if TYPE_CHECKING:
     from numawise.apps.launch.holds import Holdings
 
@@ -35,6 +37,7 @@ def command(context: click.Context, watch: float | None, user: str, output: str)
     """
     from numawise.apps.launch.run import capacity_here, open_holdings  # noqa: PLC0415 - keeps --help quick
     from numawise.host.settings import read_settings  # noqa: PLC0415
+    from numawise.render.terminal import CLEAR_SCREEN  # noqa: PLC0415
 
     if user:
         _check_user(user)
@@ -42,7 +45,7 @@ def command(context: click.Context, watch: float | None, user: str, output: str)
     with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
         while True:
             if watch and output == "text" and sys.stdout.isatty():
-                click.clear()
+                click.echo(CLEAR_SCREEN, nl=False)
             _show(holdings, user, output, context.color)
             if not watch:
                 return 0
@@ -91,4 +94,4 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
     for waiter in holdings.ledger.waiters():
         click.echo(f"waiting: {waiter.owner.user} (pid {waiter.owner.pid}) for {waiter.request}")
     for sentence in holdings.silent:
-        click.echo(f"numawise: {sentence}", err=True)
+        say(sentence)

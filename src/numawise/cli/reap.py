@@ -4,6 +4,8 @@ import os
 
 import click
 
+from numawise.cli.options import say
+
 EXAMPLES = """\b
 Examples:
   numawise reap
@@ -30,5 +32,5 @@ def command() -> int:
         for group in remove_stale(holdings):
             click.echo(f"removed {group}")
         for sentence in holdings.silent:
-            click.echo(f"numawise: {sentence}", err=True)
+            say(sentence)
     return 0

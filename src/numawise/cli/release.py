@@ -4,6 +4,8 @@ import os
 
 import click
 
+from numawise.cli.options import say
+
 EXAMPLES = """\b
 Examples:
   numawise release train            # its job has ended, or is frozen beyond repair
@@ -32,7 +34,7 @@ def command(holds: tuple[str, ...], kill: bool, force: bool) -> int:
         for hold in found:
             problem = release(holdings, hold, kill=kill, force=force)
             if problem:
-                click.echo(f"numawise: {problem}", err=True)
+                say(problem)
                 status = 1
             else:
                 click.echo(f"{hold.name} ({hold.id}) released")

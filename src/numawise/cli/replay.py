@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from numawise.cli.options import say
+
 CHUNK = 8
 
 
@@ -35,7 +37,7 @@ def command(files: Sequence[str], out: str | None, jobs: int | None) -> int:
             failed += not ok
             remarks[remark] = None
     for remark in filter(None, remarks):
-        click.echo(f"numawise: {remark}", err=True)
+        say(remark)
     return 1 if failed else 0
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from numawise.cli.options import say
+
 if TYPE_CHECKING:
     from numawise.machine.hardware import Hardware
     from numawise.render.holders import Overlay
@@ -116,7 +118,7 @@ def _held(*others: str) -> "tuple[Hardware, Overlay]":
     with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
         live, capacity = holdings.live(), holdings.capacity
         for sentence in holdings.silent:
-            click.echo(f"numawise: {sentence}", err=True)
+            say(sentence)
     held = holds_held(live, gpu_names(capacity))
     hardware = replace(capacity.hardware, name=capacity.hardware.name or "this machine")
     data = tuple(hold_data(hold, capacity, live) for hold in live)

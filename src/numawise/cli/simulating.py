@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from numawise.apps.simulate.scenario import run_scenario, script
-from numawise.cli.options import say_remarks
+from numawise.cli.options import say, say_remarks
 from numawise.codec.output import to_json, to_yaml
 from numawise.codec.steps import Timed, read_steps, template_of
 from numawise.errors import InputError
@@ -18,6 +18,7 @@ from numawise.inputs.spec import NodeInput, NodeSpec, read_node, start_node
 from numawise.render import simulation as simulation_words
 from numawise.render.progress import progress_bar
 from numawise.render.table import table
+from numawise.render.terminal import cleaned
 from numawise.results.simulation import Fill, ScenarioRun
 from numawise.values import dataclass, replace
 
@@ -255,7 +256,8 @@ class _Text:
         import io  # noqa: PLC0415 - only for --out
 
         self.asked = asked
-        self.file = sys.stdout if asked.out is None else io.StringIO()
+        self.whole = io.StringIO()
+        self.file = sys.stdout if asked.out is None else cleaned(self.whole, asked.out)
         self.begun = False
 
     def __enter__(self) -> Self:
@@ -263,10 +265,7 @@ class _Text:
 
     def __exit__(self, kind: object, *_: object) -> None:
         if self.asked.out is not None and kind is None:
-            import io  # noqa: PLC0415
-
-            assert isinstance(self.file, io.StringIO)
-            _emit(self.asked, self.file.getvalue())
+            _emit(self.asked, self.whole.getvalue())
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[tuple[str, str] | str]]) -> None:
         color = self.asked.context.color if self.asked.out is None else False
@@ -297,4 +296,4 @@ class _Text:
 
 def _say(text: str) -> None:
     if text:
-        click.echo(f"numawise: {text}", err=True)
+        say(text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from numawise.cli.options import machine_option, node_options, node_spec, say_remarks
+from numawise.cli.options import machine_option, node_options, node_spec, say, say_remarks
 
 if TYPE_CHECKING:
     from numawise.apps.state.change import Change
@@ -285,7 +285,7 @@ def convert_files(
     change = convert(folder, against, gate=pod_level_managers)
     if out is not None:
         for path in write_copies(folder, change, Path(out)):
-            click.echo(f"numawise: {path} written", err=True)
+            say(f"{path} written")
     return _changed(
         folder, change, against, output, write=write, even_if_running=even_if_running, quiet=bool(out)
     )
@@ -325,7 +325,8 @@ def _tables(folder: "StateFolder", against: "Against", color: bool | None) -> No
 def _files(folder: "StateFolder", color: bool | None) -> None:
     """The files; what is wrong about one stands out."""
     from numawise.render import state as words  # noqa: PLC0415
-    from numawise.render.table import GREEN, RED, table  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
+    from numawise.render.terminal import GREEN, RED  # noqa: PLC0415
 
     rows: list[list[tuple[str, str] | str]] = []
     for file, row in zip(folder.files, words.file_rows(folder), strict=True):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from numawise.cli.options import output_option
+from numawise.cli.options import output_option, say
 from numawise.errors import InputError
+from numawise.render.terminal import DIM, GREEN, RED, YELLOW, styled
 
 if TYPE_CHECKING:
     from numawise.apps.verify.look import JobHost
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from numawise.results.verification import CheckedJob
 
 STATUS = {True: 0, False: 1, None: 3}
-VERDICTS = {True: "green", False: "red", None: "yellow"}
-COLORS = {"error": "red", "warning": "yellow", "info": "cyan"}
+VERDICTS = {True: GREEN, False: RED, None: YELLOW}
 INDENT = 9
 
 
@@ -89,7 +89,7 @@ def command(context: click.Context, subject: str | None, measuring: bool, output
             _figures(measured, context)
     if output == "text":
         for remark in remarks:
-            click.echo(f"numawise: {remark}", err=True)
+            say(remark)
     return STATUS[aligned]
 
 
@@ -130,11 +130,11 @@ def _figures(measured: "Measured", context: click.Context) -> None:
 
 
 def _show(hardware: "Hardware", check: "CheckedJob", context: click.Context) -> None:
-    from numawise.render.table import DIM, RED, table  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
     from numawise.render.verify import numa_table  # noqa: PLC0415
 
     verdict = check.verdict
-    click.secho(verdict.sentence, fg=VERDICTS[verdict.aligned])
+    click.echo(styled(verdict.sentence, VERDICTS[verdict.aligned]))
     columns, rows = numa_table(verdict)
     if rows and len(hardware.numa) > 1:
         click.echo()
@@ -147,7 +147,7 @@ def _show(hardware: "Hardware", check: "CheckedJob", context: click.Context) -> 
 
 
 def _show_all(checks: "Sequence[CheckedJob]", overlaps: Sequence[str], context: click.Context) -> None:
-    from numawise.render.table import DIM, table  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
     from numawise.render.verify import HOLD_COLUMNS, WORDS, hold_row  # noqa: PLC0415
 
     styles = {word: VERDICTS[aligned] for aligned, word in WORDS.items()}
@@ -160,7 +160,7 @@ def _show_all(checks: "Sequence[CheckedJob]", overlaps: Sequence[str], context: 
         rows.append([(cell, styles.get(cell, DIM)) if cell in (*styles, "-") else cell for cell in row])
     table(HOLD_COLUMNS, rows, sys.stdout, color=context.color)
     for overlap in overlaps:
-        click.echo(f"\n{click.style('error', fg='red')}    {overlap}")
+        click.echo(f"\n{styled('error', RED)}    {overlap}")
     for check in checks:
         if check.verdict.findings:
             click.echo(f"\n{check.label}")
@@ -168,11 +168,11 @@ def _show_all(checks: "Sequence[CheckedJob]", overlaps: Sequence[str], context: 
 
 
 def _findings(check: "CheckedJob", *, blank: bool = True) -> None:
+    from numawise.render.findings import STYLES  # noqa: PLC0415
     from numawise.render.verify import finding_lines  # noqa: PLC0415
 
     if check.verdict.findings and blank:
         click.echo()
     for severity, text in finding_lines(check.verdict.findings):
-        word = severity.value if severity else ""
-        styled = click.style(f"{word:<{INDENT}}", fg=COLORS[severity.value]) if severity else " " * INDENT
-        click.echo(f"{styled}{text}")
+        head = styled(f"{severity.value:<{INDENT}}", STYLES[severity]) if severity else " " * INDENT
+        click.echo(f"{head}{text}")

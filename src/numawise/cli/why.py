@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from numawise.cli.options import node_options, node_spec, output_option, pods_argument, say_remarks
+from numawise.cli.options import node_options, node_spec, output_option, pods_argument, say, say_remarks
 from numawise.errors import InputError
 from numawise.values import dataclass
 
@@ -192,7 +192,7 @@ def _live(node: "NodeInput", words: Sequence[str], access: ClusterOptions) -> "E
 def _told(done: "Explained", output: str, width: int | None, context: click.Context) -> int:
     say_remarks(done.remarks)
     for warning in done.warnings:
-        click.echo(f"numawise: warning: {warning}", err=True)
+        say(f"warning: {warning}")
     _show(done, output, width, context.color)
     return 0 if done.admitted else 1
 

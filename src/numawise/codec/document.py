@@ -25,7 +25,7 @@ from typing import Any, cast
 
 import yaml
 
-from numawise.errors import InputError, suggestion
+from numawise.errors import InputError, cut, one_line, quoted, suggestion
 from numawise.values import dataclass, field
 
 Steps = tuple[str | int, ...]
@@ -210,8 +210,7 @@ def field_name(steps: Steps) -> str:
     """Steps as Kubernetes writes a field: ``spec.containers[0].resources.limits[nvidia.com/gpu]``."""
     out = ""
     for before, step in zip(("", *steps), steps, strict=False):
-        text = str(step) if str(step).isprintable() else json.dumps(step)[1:-1]
-        text = text if len(text) < 80 else f"{text[:77]}..."
+        text = one_line(cut(str(step)))
         if isinstance(step, int) or before in KEYED or not step.isidentifier():
             out += f"[{text}]"
         else:
@@ -225,11 +224,11 @@ def shown(value: object) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
-        return "a number of more than 38 digits"
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    text = text if text.isprintable() else json.dumps(value, default=repr)
-    return text if len(text) <= 60 else f"{text[:56]}...{text[-1] if text[0] == text[-1] else ''}"
+    return (
+        quoted(value, '"')
+        if isinstance(value, str | int) and not isinstance(value, bool)
+        else cut(json.dumps(value, default=repr))
+    )
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -5,6 +5,7 @@ Rules kept here:
 1. Without the comments it is plain YAML that every reader takes the same way: text is quoted unless it could
    not be anything but text.
 2. Comments wrap, at the indentation of what they are about.
+3. Characters that could steer a terminal are written as escapes of the format, so the data stay the same.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from numawise.errors import STEERING, visible
 from numawise.results.plan import Entry
 
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[./-][A-Za-z0-9_]+)*|[0-9]+(?:[KMGT]i|[smh]|%)")
@@ -41,7 +43,11 @@ def comment_lines(texts: Sequence[str]) -> str:
 
 def manifest_yaml(value: object) -> str:
     """A manifest in block style, keys in their order, texts of several lines as such."""
-    return yaml.dump(value, Dumper=_Manifests, sort_keys=False, allow_unicode=True, width=WIDTH)
+    return _escaped(yaml.dump(value, Dumper=_Manifests, sort_keys=False, allow_unicode=True, width=WIDTH))
+
+
+class _Plain(yaml.SafeDumper):
+    """Quotes text that has to be escaped (rule 3)."""
 
 
 class _Manifests(yaml.SafeDumper):
@@ -55,10 +61,22 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     style = "|" if "\n" in value else None
     if value.lower() in NOT_TEXT or (value[:1] in NUMERIC and not PLAIN.fullmatch(value)):
         style = '"'  # readers differ in what they take for a number or a truth
+    if STEERING.search(value):
+        style = '"'
     return dumper.represent_scalar(TEXT_TAG, value, style=style)
 
 
+def _plain(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar(TEXT_TAG, value, style='"' if STEERING.search(value) else None)
+
+
 _Manifests.add_representer(str, _text)
+_Plain.add_representer(str, _plain)
+
+
+def _escaped(text: str) -> str:
+    """JSON or YAML with escapes in its quoted texts (rule 3): both formats know these."""
+    return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def scalar(value: str | int | bool) -> str:  # noqa: FBT001 - a value, not a switch
@@ -69,7 +87,7 @@ def scalar(value: str | int | bool) -> str:  # noqa: FBT001 - a value, not a swi
         return str(value)
     if PLAIN.fullmatch(value) and value.lower() not in NOT_TEXT:
         return value
-    return json.dumps(value, ensure_ascii=False)
+    return _escaped(json.dumps(value, ensure_ascii=False))
 
 
 def _entry(entry: Entry, depth: int) -> Iterator[str]:
@@ -106,7 +124,7 @@ def _comment(text: str, depth: int) -> Iterator[str]:
     indent = "  " * depth
     for line in text.splitlines():
         for part in textwrap.wrap(line, WIDTH - len(indent) - 2) or [""]:
-            yield f"{indent}# {part}".rstrip()
+            yield f"{indent}# {visible(part)}".rstrip()
 
 
 # --------------------------------------------------------------------------------------------------
@@ -115,9 +133,9 @@ def _comment(text: str, depth: int) -> Iterator[str]:
 
 def to_json(value: object) -> str:
     """Indented JSON, one trailing newline."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return _escaped(json.dumps(value, indent=2, ensure_ascii=False)) + "\n"
 
 
 def to_yaml(value: object) -> str:
     """YAML in block style, keys in the given order."""
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110)
+    return _escaped(yaml.dump(value, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110))

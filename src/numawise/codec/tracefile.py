@@ -11,7 +11,7 @@ from typing import IO, Any
 import msgspec
 
 from numawise.codec.outfile import check_place, write_whole
-from numawise.errors import InputError
+from numawise.errors import STEERING, InputError
 
 STDIN = "-"
 EXAMPLE = 'a line looks like {"scenario": {"id": …, "machine": …, "kubelet": …, "steps": […]}}'
@@ -56,7 +56,8 @@ def scenario_of(place: str, line: bytes) -> dict[str, Any]:
 
 def encode_line(value: object) -> str:
     """One line of results."""
-    return msgspec.json.encode(value).decode() + "\n"
+    text = msgspec.json.encode(value).decode()
+    return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 @contextmanager

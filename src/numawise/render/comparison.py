@@ -6,7 +6,7 @@ from typing import Any
 
 from numawise.machine.model import Machine
 from numawise.render.simulation import COLUMNS, Row, filled_data, pod_notes, pod_rows, whole_data
-from numawise.render.table import DIM, YELLOW
+from numawise.render.terminal import DIM, YELLOW
 from numawise.results.comparison import (
     ADMITTED,
     CPUS,

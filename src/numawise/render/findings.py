@@ -20,11 +20,11 @@ from typing import IO
 from urllib.parse import quote
 
 from numawise.errors import InputError, meant
+from numawise.render.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled
 from numawise.render.words import clean, columns, counted, wrap
 from numawise.results.finding import Code, Finding, Severity, codes
 from numawise.results.plain import Data
 
-BOLD, DIM, RED, YELLOW, CYAN, GREEN = "1", "2", "31", "33", "36", "32"
 STYLES = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.INFO: CYAN}
 INDENT = 2
 LABELS = 4
@@ -37,7 +37,7 @@ def findings_text(
     findings: Sequence[Finding], ignored: int = 0, *, width: int = 0, color: bool = False
 ) -> str:
     """All findings and the summary; ``width`` 0: lines are not broken."""
-    paint = _painted if color else _plain
+    paint = styled if color else _plain
     numbers = max((len(str(finding.line)) for finding in findings if finding.line), default=1)
     words = max((len(finding.severity.value) for finding in findings), default=0)
     lines: list[str] = []
@@ -115,10 +115,6 @@ def summary(findings: Sequence[Finding], ignored: int = 0, paint: Paint | None =
 
 def _plain(text: str, _: str) -> str:
     return text
-
-
-def _painted(text: str, style: str) -> str:
-    return f"\x1b[{style}m{text}\x1b[0m"
 
 
 # --- codes ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 from numawise.codec.decision import container_rows
 from numawise.engine.predicates import PODS, amount_text
 from numawise.render.simulation import Row
-from numawise.render.table import GREEN, RED, YELLOW
+from numawise.render.terminal import GREEN, RED, YELLOW
 from numawise.render.words import counted
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY

@@ -6,7 +6,8 @@ from typing import IO
 
 from numawise.render.picture.text import plain
 from numawise.render.progress import progress_bar
-from numawise.render.why import BOLD, DIM, NARROWEST, why_text
+from numawise.render.terminal import BOLD, DIM, styled
+from numawise.render.why import NARROWEST, why_text
 from numawise.render.words import bytes_text, clean, columns, counted, wrap
 from numawise.results.log import ExplainedAdmission, Kubelet, LogReport, stamp_text
 
@@ -39,7 +40,7 @@ def _paint(text: str, style: str, *, color: bool) -> str:
     if not color:
         return text
     body = text.rstrip("\n")
-    return f"\x1b[{style}m{body}\x1b[0m" + text[len(body) :]
+    return styled(body, style) + text[len(body) :]
 
 
 def _lines(text: str, width: int) -> str:

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from typing import IO
 
 from numawise.render.table import terminal_width
+from numawise.render.terminal import CLEAR_LINE
 
 SOON, STEP = 1.0, 0.1
 """Seconds after which a bar appears, and between two drawings of it."""
 LONGEST = 40
-CLEAR = "\r\x1b[2K"
 
 Done = Callable[[int], None]
 
@@ -65,12 +65,12 @@ class _Bar:
             full = max(0, room) * min(count, self.total) // self.total
             drawn, open_ = "━╌" if "utf" in (getattr(self.file, "encoding", "") or "utf").lower() else "#-"
             bar = f"{drawn * full}{open_ * (room - full)}  " if room > 0 else ""
-        self.file.write(f"{CLEAR}{self.word}  {bar}{words}")
+        self.file.write(f"{CLEAR_LINE}{self.word}  {bar}{words}")
         self.file.flush()
         self.drawn = True
 
     def close(self) -> None:
         """Remove the bar."""
         if self.drawn:
-            self.file.write(CLEAR)
+            self.file.write(CLEAR_LINE)
             self.file.flush()

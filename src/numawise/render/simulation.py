@@ -7,7 +7,7 @@ from numawise.codec.decision import container_rows, findings, hint_lines, pod_da
 from numawise.codec.steps import duration_text
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.machine.model import Machine
-from numawise.render.table import DIM, GREEN, RED, YELLOW
+from numawise.render.terminal import DIM, GREEN, RED, YELLOW
 from numawise.render.words import counted
 from numawise.results.plain import API_VERSION
 from numawise.results.simulation import (

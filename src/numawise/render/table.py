@@ -2,21 +2,22 @@
 
 Rules kept here:
 
-1. In a pipe or a file nothing wraps and nothing is coloured, unless colours are asked for.
-2. On a terminal a table that is too wide gives way in its widest columns.  Cells break at blanks and behind
+1. A cell is one line; control characters in it are made visible before its width is measured.
+2. In a pipe or a file nothing wraps and nothing is coloured, unless colours are asked for.
+3. On a terminal a table that is too wide gives way in its widest columns.  Cells break at blanks and behind
    commas; a word breaks only where it alone is wider than its column.
-3. Widths are what a terminal draws, not the number of characters.
+4. Widths are what a terminal draws, not the number of characters.
 """
 
 import os
 from collections.abc import Iterator, Sequence
 from typing import IO
 
+from numawise.errors import one_line
+from numawise.render.terminal import BOLD, styled
 from numawise.render.words import columns as columns_of
 from numawise.render.words import pieces, wrap
 
-GREEN, RED, YELLOW, DIM, BOLD = "green", "red", "yellow", "dim", "bold"
-CODES = {BOLD: "1", DIM: "2", RED: "31", GREEN: "32", YELLOW: "33"}
 GAP = 2
 USUAL_WIDTH = 80
 
@@ -28,10 +29,7 @@ def table(columns: Sequence[str], rows: Rows, file: IO[str], *, color: bool | No
     terminal = file.isatty()
     colored = color if color is not None else terminal and colors_wanted()
     cells = [[_cell(cell) for cell in row] for row in [[(name, BOLD) for name in columns], *rows]]
-    widths = [
-        max((columns_of(line) for cell, _ in column for line in cell), default=0)
-        for column in zip(*cells, strict=True)
-    ]
+    widths = [max((columns_of(text) for text, _ in column), default=0) for column in zip(*cells, strict=True)]
     if terminal:
         widths = _narrowed(widths, cells, terminal_width(file))
     for row in cells:
@@ -54,19 +52,16 @@ def terminal_width(file: IO[str]) -> int:
         return USUAL_WIDTH
 
 
-def _cell(cell: tuple[str, str] | str) -> tuple[list[str], str]:
+def _cell(cell: tuple[str, str] | str) -> tuple[str, str]:
     text, style = (cell, "") if isinstance(cell, str) else cell
-    return text.split("\n"), style
+    return one_line(text), style
 
 
-def _narrowed(widths: list[int], cells: Sequence[Sequence[tuple[list[str], str]]], width: int) -> list[int]:
-    """Widths that fit a terminal (rule 2)."""
+def _narrowed(widths: list[int], cells: Sequence[Sequence[tuple[str, str]]], width: int) -> list[int]:
+    """Widths that fit a terminal (rule 3)."""
     room = width - GAP * (len(widths) - 1)
     least = [
-        max(
-            (columns_of(piece.rstrip()) for lines, _ in column for line in lines for piece in pieces(line)),
-            default=0,
-        )
+        max((columns_of(piece.rstrip()) for text, _ in column for piece in pieces(text)), default=0)
         for column in zip(*cells, strict=True)
     ]
     for floor in (least, [1] * len(widths)):
@@ -79,18 +74,16 @@ def _narrowed(widths: list[int], cells: Sequence[Sequence[tuple[list[str], str]]
 
 
 def _lines(
-    row: Sequence[tuple[list[str], str]], widths: Sequence[int], *, wrapped: bool, colored: bool
+    row: Sequence[tuple[str, str]], widths: Sequence[int], *, wrapped: bool, colored: bool
 ) -> Iterator[str]:
     columns = [
-        [part for line in lines for part in (wrap(line, width, columns_of) if wrapped else (line,))]
-        for (lines, _), width in zip(row, widths, strict=True)
+        wrap(text, width, columns_of) if wrapped else [text]
+        for (text, _), width in zip(row, widths, strict=True)
     ]
     for number in range(max(map(len, columns), default=0)):
         parts = []
         for (_, style), texts, width in zip(row, columns, widths, strict=True):
             text = texts[number] if number < len(texts) else ""
             blanks = " " * (width - columns_of(text))
-            parts.append(
-                (f"\x1b[{CODES[style]}m{text}\x1b[0m" if colored and style and text else text) + blanks
-            )
+            parts.append((styled(text, style) if colored else text) + blanks)
         yield (" " * GAP).join(parts).rstrip() + "\n"

@@ -10,6 +10,7 @@ Rules kept here:
 from collections.abc import Iterable, Iterator, Sequence
 
 from numawise.render.picture.text import plain
+from numawise.render.terminal import BOLD, DIM, GREEN, RED, YELLOW, styled
 from numawise.render.words import bytes_text, clean, columns, wrap
 from numawise.results.explanation import (
     ADMITTED,
@@ -33,7 +34,6 @@ from numawise.sets import format_ids
 from numawise.values import dataclass
 
 NARROWEST = 40
-BOLD, DIM, GREEN, YELLOW, RED, CYAN = "1", "2", "32", "33", "31", "36"
 MARKS = {PREFERRED: ("yes!", GREEN), POSSIBLE: ("yes", YELLOW), NO: ("no", RED)}
 VERDICTS = {ADMITTED: GREEN, REJECTED: RED, CRASHED: RED, NOT_STARTED: RED}
 GAP = 2
@@ -70,7 +70,7 @@ class _Page:
         self.lines: list[str] = []
 
     def paint(self, text: str, style: str) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if self.color and style and text else text
+        return styled(text, style) if self.color else text
 
     def drawn(self, one: Explanation, *, alone: bool) -> str:
         """The whole explanation; an admitted pod among others gets its answer alone."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
+from numawise.errors import visible
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cores_in, first_cpus
 from numawise.sets import format_ids, ids_of
@@ -67,8 +68,8 @@ def cpus_text(hardware: Hardware, cpus: int) -> str:
 
 
 def clean(text: str) -> str:
-    """Text without control characters, on one line."""
-    return "".join(c if c.isprintable() else " " for c in text).strip()
+    """Text on one line, with its control characters visible."""
+    return visible(" ".join(text.split("\n"))).strip()
 
 
 def columns(text: str) -> int:

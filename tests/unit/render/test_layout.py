@@ -190,7 +190,7 @@ def test_wrap_breaks_at_blanks_and_commas_and_long_words_anywhere() -> None:
 
 
 def test_clean_leaves_no_control_characters() -> None:
-    assert clean("\x1b[31mred\x07\n") == "[31mred"
+    assert clean("\x1b[31mred\x07\nx\n") == r"\x1b[31mred\x07 x"
 
 
 def test_many_equal_rows_of_nics_are_joined() -> None:

@@ -5,6 +5,7 @@ import io
 import pytest
 
 from numawise.render.progress import progress_bar
+from numawise.render.terminal import CLEAR_LINE
 
 
 class Terminal(io.StringIO):
@@ -28,4 +29,4 @@ def test_when_it_is_shown(
         before = out.getvalue()
     assert ("10/40" in before) is drawn
     assert (before == "") is not drawn
-    assert out.getvalue().endswith("\x1b[2K") is drawn  # the line is empty again
+    assert out.getvalue().endswith(CLEAR_LINE) is drawn  # the line is empty again

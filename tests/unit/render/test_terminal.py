@@ -1,71 +1,81 @@
-"""Tables: aligned in a pipe, coloured and wrapped on a terminal."""
+"""What reaches a stream: text cannot steer it, our own styles can, and what goes wrong is one sentence."""
 
 import io
+import os
+import sys
+from pathlib import Path
 
 import pytest
 
-from numawise.render.table import GREEN, table
-
-Cell = tuple[str, str] | str
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from numawise.errors import NumawiseError
+from numawise.render.terminal import BOLD, Printer, cleaned, printing, styled
 
 
-def drawn(
-    columns: list[str], rows: list[list[Cell]], out: io.StringIO, *, color: bool | None = None
-) -> list[str]:
-    table(columns, rows, out, color=color)
-    return out.getvalue().split("\n")[:-1]
+# fmt: off
+@pytest.mark.parametrize(("text", "seen"), [
+    pytest.param("a\nb",                      "a\nb",                        id="lines stay"),
+    pytest.param("é…日本",                     "é…日本",                       id="letters stay"),
+    pytest.param("\x1b[31mx",                 r"\x1b[31mx",                  id="a colour"),
+    pytest.param("\x1b]0;title\x07",          r"\x1b]0;title\x07",           id="a title"),
+    pytest.param("a\rb\tc\x08\x7f\x00",       r"a\rb\tc\x08\x7f\x00",        id="C0 and delete"),
+    pytest.param("\x9b2J\x85",                r"\x9b2J\x85",                 id="C1"),
+    pytest.param("\u202eabc\u2066\u200f",     r"\u202eabc\u2066\u200f",      id="directions"),
+    pytest.param("a\u2028b\ufeff",            r"a\u2028b\ufeff",             id="separators"),
+    pytest.param("\ud800 \udcff",             r"\ud800 \xff",                id="half a character, and a byte"),
+    pytest.param(styled("\x1b[2J", BOLD),     "\x1b[1m\\x1b[2J\x1b[0m",      id="a style of ours around one of theirs"),
+])
+def test_text_cannot_steer_a_terminal(text: str, seen: str) -> None:
+    stream = io.StringIO()
+    assert cleaned(stream, "it").write(text) == len(text)
+    assert stream.getvalue() == seen
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.setenv("COLUMNS", "24")
-    monkeypatch.setenv("TERM", "xterm")
-    return Terminal()
+def test_what_an_encoding_lacks_is_escaped() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, "ascii", write_through=True)
+    cleaned(stream, "it").write("… é\n")
+    assert raw.getvalue() == rb"\u2026 \xe9" + b"\n"
 
 
-def test_a_pipe_gets_aligned_text() -> None:
-    rows: list[list[Cell]] = [[("admitted", GREEN), "2-5,66-69"], ["x" * 90, "a b"], ["", "[red]x[/red]"]]
-    lines = drawn(["VERDICT", "CPUS"], rows, io.StringIO())
-    assert [line[92:] for line in lines] == ["CPUS", "2-5,66-69", "a b", "[red]x[/red]"]
-    assert "\x1b" not in "".join(lines)
+class Full(io.StringIO):
+    """A disk without room."""
+
+    def flush(self) -> None:
+        raise OSError(28, "No space left on device")
 
 
-def test_wide_characters_and_lines_within_a_cell() -> None:
-    rows: list[list[Cell]] = [["日本", "x"], ["a", "y"], ["one\ntwo", "z"]]
-    assert drawn(["A", "B"], rows, io.StringIO()) == ["A     B", "日本  x", "a     y", "one   z", "two"]
+@pytest.mark.parametrize("stream", [Full(), None])
+def test_output_that_cannot_be_written(stream: io.StringIO | None) -> None:
+    out = Printer(stream, "standard output", needed=True)
+    with pytest.raises(NumawiseError, match=r"cannot write to standard output: (No space|it is closed)"):  # noqa: PT012 - either may fail
+        out.write("x")
+        out.flush()
+    unheard = Printer(stream, "standard error")
+    assert unheard.write("x") == 1
+    unheard.flush()
 
 
-def test_colours_where_they_are_asked_for() -> None:
-    lines = drawn(["A"], [[("yes", GREEN)], ["no"]], io.StringIO(), color=True)
-    assert lines == ["\x1b[1mA\x1b[0m", "\x1b[32myes\x1b[0m", "no"]
+def test_both_streams_are_replaced_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    with printing():
+        sys.stdout.write("\x1b[1m\n")
+        sys.stderr.write("\x07\n")
+    assert (out.getvalue(), err.getvalue()) == ("\\x1b[1m\n", "\\x07\n")
+    assert (sys.stdout, sys.stderr) == (out, err)
 
 
-@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_no_colours_on_such_a_terminal(
-    name: str, value: str, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(name, value)
-    assert drawn(["A"], [[("yes", GREEN)]], terminal) == ["A", "yes"]
-
-
-def test_a_narrow_terminal_wraps_between_words_and_after_commas(terminal: Terminal) -> None:
-    rows: list[list[Cell]] = [["pod", "nvidia gpu 0 and gpu 1"], ["other", "0-3,8-11,64-67,72-75"]]
-    assert drawn(["NAME", "DEVICES"], rows, terminal, color=False) == [
-        "NAME   DEVICES",
-        "pod    nvidia gpu 0 and",
-        "       gpu 1",
-        "other  0-3,8-11,64-67,",
-        "       72-75",
-    ]
-
-
-def test_a_word_breaks_only_where_it_alone_is_too_wide(terminal: Terminal) -> None:
-    lines = drawn(["A", "B"], [["x" * 30, "yes"]], terminal, color=False)
-    assert max(map(len, lines)) <= 24
-    assert "".join(line[:19].strip() for line in lines[1:]) == "x" * 30
-    assert lines[1].endswith("yes")
+def test_a_closed_stream_leaves_its_number_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    saved = os.dup(2)
+    try:
+        os.close(2)
+        with printing():
+            assert str(Path("/proc/self/fd/2").readlink()) == os.devnull
+            assert not os.get_inheritable(2)
+            with open(os.devnull) as stream:  # noqa: PTH123 - the number is the point
+                assert stream.fileno() > 2
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)

@@ -11,6 +11,7 @@ from numawise.machine.synthetic import synthetic
 from numawise.render.picture.arrange import arrange
 from numawise.render.picture.layout import picture
 from numawise.render.picture.text import _metrics, text
+from numawise.render.terminal import RESET
 from numawise.render.words import columns
 from tests.machines.pictures import drawn
 from tests.unit.render.geometry import MACHINES, faults
@@ -43,7 +44,7 @@ def test_plain_and_coloured_say_the_same(hardware: Hardware) -> None:
 
 def test_colour_ends_on_every_line() -> None:
     for line in text(picture(machine_named("dgx-h100")), 100, color=True).splitlines():
-        assert (ESCAPE.findall(line) or ["\x1b[0m"])[-1] == "\x1b[0m"
+        assert (ESCAPE.findall(line) or [RESET])[-1] == RESET
 
 
 def test_small_machine() -> None:

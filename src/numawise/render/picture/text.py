@@ -27,10 +27,10 @@ from numawise.render.picture.layout import (
     Picture,
 )
 from numawise.render.picture.tables import link_shade
+from numawise.render.terminal import BOLD, CYAN, DIM, GREEN, MAGENTA, RED, RESET, YELLOW, start
 from numawise.render.words import columns
 
 NARROWEST = 40
-BOLD, DIM, GREEN, CYAN, YELLOW, MAGENTA, RED = "1", "2", "32", "36", "33", "35", "31"
 STYLES = {
     "gpu": GREEN,
     FABRIC: GREEN,
@@ -188,12 +188,12 @@ def _row(row: Mapping[int, tuple[str, str]], *, color: bool) -> str:
         style = style if color else ""
         if x > at:
             if now:
-                parts.append("\x1b[0m")
+                parts.append(RESET)
                 now = ""
             parts.append(" " * (x - at))
         if style != now:
-            parts.append(("\x1b[0m" if now else "") + (f"\x1b[{style}m" if style else ""))
+            parts.append((RESET if now else "") + (start(style) if style else ""))
             now = style
         parts.append(c)
         at = x + columns(c)
-    return "".join(parts).rstrip() + ("\x1b[0m" if now else "")
+    return "".join(parts).rstrip() + (RESET if now else "")

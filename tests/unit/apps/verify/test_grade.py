@@ -401,7 +401,7 @@ def test_as_data_and_as_a_table() -> None:
         ("1", "50 MiB", "-", "7 MiB", "57 MiB", "remote"),
     ]
     data = job_data(CheckedJob("process 40 (\x1b[31mjob)", verdict, pid=40, wanted=hold()))
-    assert data["label"] == "process 40 ( [31mjob)"
+    assert data["label"] == r"process 40 (\x1b[31mjob)"
     assert data["memory"]["share"] == 0.666667
     assert data["memory"]["numa"]["1"] == {"anonymous": 50 * MIB, "file": 7 * MIB}
     assert data["granted"] == {"cpus": "0-7", "exclusive": True, "mems": "0", "gpus": []}
