@@ -151,6 +151,10 @@ def node_tree(*, running: bool = True) -> dict[str, str | bytes | None]:
         "proc/238/stat": stat,
         "proc/238/cmdline": b"\0".join(word.encode() for word in words) + b"\0",
         "proc/238/status": "Uid:\t0\t0\t0\t0",
+        "proc/238/exe": "-> /usr/bin/kubelet",
+        "proc/238/cgroup": "0::/system.slice/kubelet.service",
+        "proc/1/cgroup": "0::/init.scope",
+        **{f"proc/{pid}/ns/{kind}": f"-> {kind}:[4026531836]" for pid in (1, 238) for kind in ("mnt", "pid")},
     }
 
 

@@ -51,7 +51,9 @@ def test_it_says_what_it_wrote_and_what_is_missing(
     (file,) = tmp_path.glob("numawise-bundle-*.tar.gz")
     assert first.startswith(f"{file.name}: ")
     assert any(
-        "not inside: kubelet version: no kubelet could be asked; give --kube VERSION" in line for line in rest
+        "not inside: kubelet version: no program of a kubelet was found that shows it; give --kube VERSION"
+        in line
+        for line in rest
     )
     assert file.stat().st_mode & 0o777 == 0o600
 

@@ -1,12 +1,14 @@
-"""A kubelet on this host: whether one works on a directory right now, and where its settings are.
+"""A kubelet on this host: which process it is, whether one works on a directory, and where its settings are.
 
 Rules kept here:
 
-1. A kubelet listens on sockets below its directory.  Somebody who takes a connection there is proof enough,
-   whatever the program is called; a socket that nobody listens on is left over.
-2. A process that is called like a kubelet, or like a program with one inside, counts when its ``--root-dir``
-   is the directory.
-3. What may not be looked at proves nothing.
+1. The node's kubelet is a process that is called so, with a program that is called so, that runs as root or
+   as us, in our mount and process namespaces and in no container's control group.  Whatever else is called
+   kubelet was brought by somebody: neither its command line nor its files are believed.  What may not be
+   looked at does not count.
+2. A kubelet listens on sockets below its directory.  Somebody who takes a connection there is proof enough
+   that one works on it, whatever the program is called; a socket that nobody listens on is left over.
+3. Nothing is executed to learn something about a kubelet.
 """
 
 import os
@@ -14,39 +16,128 @@ import re
 import shlex
 import socket
 import stat
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
-from numawise.host.processes import DEAD, processes, uid_of
+from numawise.host.processes import DEAD, Process, processes, uid_of
 from numawise.values import dataclass
 
 ROOT = Path("/")
 DEFAULT_DIRECTORY = Path("/var/lib/kubelet")
 SOCKETS = ("device-plugins/kubelet.sock", "pod-resources/kubelet.sock")
 PROGRAMS = ("kubelet", "kubelite", "hyperkube", "k3s-server", "k3s-agent", "k3s", "rke2", "microshift", "k0s")
-"""Names of processes, as the kernel cuts them to fifteen characters."""
+"""Names of processes, as the kernel cuts them to fifteen characters, and of their programs."""
+OWN = ("kubelet", "hyperkube")
 FLAG = "--root-dir"
 SOCKET_PATIENCE = 0.5
 """Seconds to wait for a connection; a listening socket takes it at once."""
+NAMESPACES = {"mnt": "mount", "pid": "process"}
+CONTAINER = re.compile(
+    r"kubepods.*|(docker|cri-containerd|containerd|nerdctl|crio|libpod|podman|buildkit|lxc|machine)[-_.:].+"
+    r"|docker|containerd|podman|buildkit|lxc|[0-9a-f]{64}.*",
+    re.ASCII,
+)
+"""Control groups in which runtimes keep containers and pods."""
+DELETED = " (deleted)"
+
+
+def ignore(_: str) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A process that is, or has inside, a kubelet."""
+
+    pid: int
+    name: str
+    words: tuple[str, ...]
+    """Its command line."""
+
+    @property
+    def embedded(self) -> bool:
+        """True when the kubelet is inside another program."""
+        return self.name not in OWN
+
+    @property
+    def directory(self) -> Path:
+        """The folder that it keeps its state in."""
+        return root_directory(self.words)
+
+
+def node_kubelets(root: Path = ROOT, note: Callable[[str], None] = ignore) -> tuple[Running, ...]:
+    """The node's kubelets that run (rule 1), those of their own program first.
+
+    ``root``: where another host's root is; its first process stands for it.  ``note``: is told of others.
+    """
+    kubelets: list[Running] = []
+    for process in processes(root):
+        if process.name not in PROGRAMS or process.state in DEAD:
+            continue
+        if why_not := _stranger(process, root):
+            note(f"process {process.pid} is called {process.name}, but was passed over: {why_not}")
+        elif words := _words(process.pid, root):
+            kubelets.append(Running(process.pid, process.name, words))
+    return tuple(sorted(kubelets, key=lambda kubelet: (kubelet.embedded, kubelet.pid)))
+
+
+def _stranger(process: Process, root: Path) -> str:
+    """Why a process is not the node's kubelet; '' when it is (rule 1)."""
+    proc, live = root / "proc", root == ROOT
+    reference, own = proc / ("self" if live else "1"), proc / str(process.pid)
+    for name, what in NAMESPACES.items():
+        ours, theirs = _link(reference / "ns" / name), _link(own / "ns" / name)
+        if not ours or not theirs:
+            return "it may not be looked at; run as root"
+        if ours != theirs:
+            return f"it is in another {what} namespace, as in a container"
+    ours_groups, groups = _groups(reference), _groups(own)
+    if ours_groups and not groups:
+        return "it may not be looked at; run as root"
+    if any(_in_container(group, ours_groups.get(tree, "/")) for tree, group in groups.items()):
+        return "it is in the control group of a container"
+    program = _link(own / "exe").removesuffix(DELETED).rpartition("/")[2]
+    if program not in PROGRAMS:
+        return "its program is called otherwise"
+    if uid_of(process.pid, root) not in ((0, os.geteuid()) if live else (0,)):
+        return "it does not run as root"
+    return ""
+
+
+def _groups(process: Path) -> dict[str, str]:
+    """Tree of control groups → the group that the process is in; empty when unknown."""
+    try:
+        lines = (process / "cgroup").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {":".join(line.split(":", 2)[:2]): line.split(":", 2)[-1] for line in lines}
+
+
+def _in_container(group: str, ours: str) -> bool:
+    """Whether a control group belongs to a container that we are not in ourselves."""
+    around = takewhile(lambda pair: pair[0] == pair[1], zip(group.split("/"), ours.split("/"), strict=False))
+    return any(CONTAINER.fullmatch(part) for part in group.split("/")[len(list(around)) :])
+
+
+def _link(path: Path) -> str:
+    try:
+        return os.readlink(path)  # noqa: PTH115 - as text
+    except OSError:
+        return ""
 
 
 def kubelet_on(directory: Path, root: Path = ROOT) -> str:
     """What shows that a kubelet works on the directory, in words; '' when nothing does."""
-    return next(_evidence(directory, root), "")
-
-
-def _evidence(directory: Path, root: Path) -> Iterator[str]:
     for name in SOCKETS:
         path = directory / name
         if _listens(path):
-            yield f"a process listens on {path}"
-    wanted = _real(directory)
-    for process in processes(root):
-        if process.name in PROGRAMS and process.state not in DEAD:
-            words = _command(process.pid, root)
-            if _real(root_directory(words)) == wanted:
-                yield f"{process.name} runs on it (process {process.pid})"
+            return f"a process listens on {path}"
+    wanted = os.path.realpath(directory)
+    for kubelet in node_kubelets(root):
+        if os.path.realpath(kubelet.directory) == wanted:
+            return f"{kubelet.name} runs on it (process {kubelet.pid})"
+    return ""
 
 
 def root_directory(words: Sequence[str]) -> Path:
@@ -75,18 +166,6 @@ def _listens(path: Path) -> bool:
     return True
 
 
-def _command(pid: int, root: Path) -> list[str]:
-    try:
-        raw = (root / f"proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return []
-    return [part.decode(errors="replace") for part in raw.split(b"\0")]
-
-
-def _real(path: Path) -> str:
-    return os.path.realpath(path)
-
-
 # --------------------------------------------------------------------------------------------------
 # Where a kubelet's settings are on a host: the running process first, then the places that installers use.
 #
@@ -98,13 +177,11 @@ def _real(path: Path) -> str:
 #    it.
 # 3. Without a kubelet that runs, the files of the usual installers are looked at, flags of systemd units and
 #    environment files included.  What is not there stays unmentioned.
-# 4. A program is asked for its version only when root, or whoever asks, runs it: the name alone proves
-#    nothing.
+# 4. The version is read out of the program's file, which is never executed: Go's linker puts the version that
+#    a build was given between zero bytes.  More than one such text that could be it is none.
 
 
 LARGEST_FILE = 16 << 20
-PATIENCE = 10
-"""Seconds for a program to print its version."""
 CONFIGS = (
     "var/lib/kubelet/config.yaml",
     "etc/kubernetes/kubelet-config.yaml",
@@ -134,30 +211,12 @@ FLAG_FILES = (
     "etc/kubernetes/kubelet.env",
     "var/snap/microk8s/current/args/kubelet",
 )
-OWN = ("kubelet", "hyperkube")
 PASSED_ON, ARGUMENTS_FILE = "--kubelet-arg", "--kubelet-args-file"
-VERSION = re.compile(r"v\d+\.\d+\.\d+\S*", re.ASCII)
+INSTALLED = ("usr/bin", "usr/local/bin", "opt/bin", "bin", "home/kubernetes/bin", "usr/libexec/kubernetes")
+VERSION = re.compile(rb"\0(v1\.[2-9][0-9]\.[0-9]{1,3}(?:[-+][0-9A-Za-z.+-]{1,40})?)(?=\0)")
+"""Releases from 1.20 on; what else a program is made of, such as containerd, has smaller numbers."""
+LARGEST_PROGRAM, CHUNK, OVERLAP, MOST_VERSIONS = 512 << 20, 1 << 20, 64, 16
 POD_FOLDER = re.compile(r"([a-z0-9.-]+)_([a-z0-9.-]+)_([0-9a-f-]{16,64})", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A process that is, or has inside, a kubelet."""
-
-    pid: int
-    name: str
-    words: tuple[str, ...]
-    """Its command line."""
-
-    @property
-    def embedded(self) -> bool:
-        """True when the kubelet is inside another program."""
-        return self.name not in OWN
-
-    @property
-    def directory(self) -> Path:
-        """The folder that it keeps its state in."""
-        return root_directory(self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +227,6 @@ class HostFile:
     """From the root of the host on."""
     data: bytes = b""
     problem: str = ""
-
-
-def running_kubelets(root: Path = ROOT) -> tuple[Running, ...]:
-    """The kubelets that run: those of their own program first, and those of root before others."""
-    found = [
-        Running(process.pid, process.name, _words(process.pid, root))
-        for process in processes(root)
-        if process.name in PROGRAMS and process.state not in DEAD
-    ]
-    order = {one.pid: (one.embedded, uid_of(one.pid, root) not in (0, None), one.pid) for one in found}
-    return tuple(sorted((one for one in found if one.words), key=lambda one: order[one.pid]))
 
 
 def command_line(kubelet: Running, root: Path = ROOT) -> str:
@@ -231,14 +279,15 @@ def read_whole(place: Path, path: str = "") -> HostFile:
 def files_in(folder: Path) -> Iterator[Path]:
     """Files in the kubelet's order: by name, folders where their name comes."""
     try:
-        entries = sorted(folder.iterdir(), key=lambda one: one.name.encode(errors="surrogateescape"))
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
     except OSError:
         return
     for entry in entries:
-        if entry.is_dir():
-            yield from files_in(entry)
+        if entry.is_dir(follow_symlinks=False):
+            yield from files_in(Path(entry.path))
         else:
-            yield entry
+            yield Path(entry.path)
 
 
 def installed_configs(root: Path = ROOT) -> Iterator[HostFile]:
@@ -264,26 +313,34 @@ def installed_drop_ins(root: Path = ROOT) -> Path | None:
     return next((root / place for place in DROP_INS if (root / place).is_dir()), None)
 
 
-def reported_version(kubelet: Running | None) -> str:
-    """What a kubelet on this host says its version is; '' when it does not, or may not be asked (rule 4)."""
-    program = "kubelet"
-    if kubelet is not None:
-        owner = uid_of(kubelet.pid)
-        if owner not in (0, os.geteuid()):
-            return ""
-        program = f"/proc/{kubelet.pid}/exe"
+def program_version(kubelet: Running | None, root: Path = ROOT) -> str:
+    """The version of the kubelet that runs, or of an installed one; '' when it is unknown (rule 4)."""
+    if kubelet is None:
+        places = [root / folder / "kubelet" for folder in INSTALLED]
+    elif root == ROOT:
+        places = [Path(f"/proc/{kubelet.pid}/exe")]
+    else:
+        places = [root / _link(root / f"proc/{kubelet.pid}/exe").removesuffix(DELETED).lstrip("/")]
+    return next((version for place in places if (version := _version_in(place))), "")
+
+
+def _version_in(program: Path) -> str:
+    versions: set[str] = set()
     try:
-        done = subprocess.run(  # noqa: S603 - the program that runs already, or the one on the path
-            [program, "--version"],
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.SubprocessError):
+        with os.fdopen(os.open(program, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                return ""
+            before = b""
+            for _ in range(LARGEST_PROGRAM // CHUNK):
+                piece = stream.read(CHUNK)
+                if not piece or len(versions) > MOST_VERSIONS:
+                    break
+                versions.update(text.decode() for text in VERSION.findall(before + piece))
+                before = piece[-OVERLAP:]
+    except OSError:
         return ""
-    found = VERSION.search(done.stdout.decode(errors="replace"))
-    return found[0] if found else ""
+    own = {version for version in versions if "+" in version} or versions  # v1.36.4+k3s1 beside its tools
+    return own.pop() if len(own) == 1 else ""
 
 
 def pod_folders(folder: Path) -> dict[str, tuple[str, str]]:

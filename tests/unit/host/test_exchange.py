@@ -142,9 +142,8 @@ def test_a_socket_whose_queue_is_full_has_a_listener(tmp_path: Path) -> None:
 def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is called kubelet, waits, and ends with the test."""
     program = folder / "kubelet"
-    program.write_text("#!/bin/sh\nread -r line\n")
-    program.chmod(0o755)
-    process = subprocess.Popen([str(program), *arguments], stdin=subprocess.PIPE)
+    shutil.copy(str(shutil.which("sh")), program)
+    process = subprocess.Popen([str(program), "-c", "read -r line; exit", *arguments], stdin=subprocess.PIPE)
     try:
         until(lambda: Path(f"/proc/{process.pid}/comm").read_text().strip() == "kubelet", "its name")
         yield process

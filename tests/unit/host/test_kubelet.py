@@ -1,7 +1,10 @@
 """Where a kubelet's settings are: the process that runs, programs with a kubelet inside, installers' places."""
 
-import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,39 +16,98 @@ from numawise.host.kubelet import (
     folder_seen,
     installed_configs,
     installed_flags,
+    node_kubelets,
     pod_folders,
+    program_version,
     read_seen,
     read_whole,
-    reported_version,
-    running_kubelets,
 )
+from tests import needs
 from tests.unit.host.trees import grow, pipe
+from tests.waiting import PATIENCE, until
 
 
 def process(
-    pid: int, name: str, *words: str, state: str = "S", uid: int = 0
+    pid: int,
+    name: str,
+    *words: str,
+    state: str = "S",
+    uid: int = 0,
+    program: str = "/usr/bin/kubelet",
+    group: str = "/system.slice/kubelet.service",
+    mounts: str = "mnt:[1]",
+    numbers: str = "pid:[2]",
 ) -> dict[str, str | bytes | None]:
     return {
         f"proc/{pid}/stat": f"{pid} ({name}) {state} 1 1 1 {' '.join(['0'] * 15)} 500 0 0",
         f"proc/{pid}/cmdline": b"\0".join(word.encode() for word in words) + b"\0",
         f"proc/{pid}/status": f"Uid:\t{uid}\t{uid}\t{uid}\t{uid}",
+        f"proc/{pid}/exe": f"-> {program}",
+        f"proc/{pid}/cgroup": f"12:cpuset:/\n0::{group}",
+        f"proc/{pid}/ns/mnt": f"-> {mounts}",
+        f"proc/{pid}/ns/pid": f"-> {numbers}",
     }
 
 
-def test_the_kubelet_of_root_comes_first(tmp_path: Path) -> None:
+FIRST = process(1, "systemd", "/sbin/init", program="/usr/lib/systemd/systemd", group="/init.scope")
+
+
+def test_kubelets_of_their_own_program_come_first(tmp_path: Path) -> None:
     root = grow(
         tmp_path,
-        process(10, "kubelet", "/home/x/kubelet", "--config=/etc/shadow", uid=1000)
-        | process(20, "k3s-server", "k3s", "server")
-        | process(30, "kubelet", "/usr/bin/kubelet", "--root-dir=/data")
+        FIRST
+        | process(20, "k3s-server", "k3s", "server", program="/var/lib/rancher/k3s/data/current/bin/k3s")
+        | process(30, "kubelet", "/usr/bin/kubelet", "--root-dir=/data", program="/usr/bin/kubelet (deleted)")
         | process(40, "kubelet", "gone", state="Z")
         | process(50, "bash", "kubelet"),
     )
-    found = running_kubelets(root)
-    assert [one.pid for one in found] == [30, 10, 20]
-    assert found[0].directory == Path("/data")
-    assert [one.embedded for one in found] == [False, False, True]
-    assert running_kubelets(tmp_path / "nowhere") == ()
+    kubelets = node_kubelets(root)
+    assert [kubelet.pid for kubelet in kubelets] == [30, 20]
+    assert kubelets[0].directory == Path("/data")
+    assert [kubelet.embedded for kubelet in kubelets] == [False, True]
+    assert node_kubelets(tmp_path / "nowhere") == ()
+
+
+@pytest.mark.parametrize(("differs", "reason"), [
+    ({"mounts": "mnt:[7]"},                            "it is in another mount namespace, as in a container"),
+    ({"numbers": "pid:[7]"},                           "it is in another process namespace, as in a container"),
+    ({"uid": 1000},                                    "it does not run as root"),
+    ({"program": "/home/x/miner"},                     "its program is called otherwise"),
+    ({"group": "/kubepods/besteffort/pod1/ab"},        "it is in the control group of a container"),
+    ({"group": "/kubepods.slice/kubepods-pod1.slice"}, "it is in the control group of a container"),
+    ({"group": "/kubelet.slice/kubelet-kubepods.slice/x/cri-containerd-ab.scope"}, "it is in the control group of a container"),
+    ({"group": "/system.slice/docker-ab.scope"},       "it is in the control group of a container"),
+    ({"group": "/docker/" + "0a" * 32},                "it is in the control group of a container"),
+    ({"group": "/../../" + "0a" * 32},                 "it is in the control group of a container"),
+    ({"group": "/machine.slice/libpod-ab.scope"},      "it is in the control group of a container"),
+    ({"group": "/pod.slice/crio-ab.scope"},            "it is in the control group of a container"),
+    ({"group": "/lxc.payload.box/system.slice/kubelet.service"}, "it is in the control group of a container"),
+    ({"group": "/a:kubepods/../docker"},               "it is in the control group of a container"),
+])  # fmt: skip
+def test_what_is_only_called_kubelet_does_not_count(tmp_path: Path, differs: Any, reason: str) -> None:
+    root = grow(tmp_path, FIRST | process(30, "kubelet", "kubelet", "--config=/etc/shadow", **differs))
+    notes: list[str] = []
+    assert node_kubelets(root, notes.append) == ()
+    assert notes == [f"process 30 is called kubelet, but was passed over: {reason}"]
+
+
+@pytest.mark.parametrize("hidden", ["1/ns/mnt", "30/ns/mnt", "30/ns/pid", "30/cgroup", "30/exe", "30/status"])
+def test_what_may_not_be_looked_at_does_not_count(tmp_path: Path, hidden: str) -> None:
+    root = grow(tmp_path, FIRST | process(30, "kubelet", "kubelet"))
+    assert [kubelet.pid for kubelet in node_kubelets(root)] == [30]
+    (root / "proc" / hidden).unlink()
+    assert node_kubelets(root) == ()
+
+
+def test_inside_a_container_its_own_kubelet_counts(tmp_path: Path) -> None:
+    ours = f"/docker/{'0a' * 32}"
+    root = grow(
+        tmp_path,
+        process(1, "init", "init", group=f"{ours}/init.scope")
+        | process(30, "kubelet", "kubelet", group=f"{ours}/kubelet.slice/kubelet.service")
+        | process(31, "kubelet", "kubelet", group=f"{ours}/kubelet.slice/kubepods/pod1/x"),
+    )
+    assert [kubelet.pid for kubelet in node_kubelets(root)] == [30]
 
 
 @pytest.mark.parametrize(("name", "words", "expected"), [
@@ -124,16 +186,73 @@ def test_names_out_of_log_folders(tmp_path: Path) -> None:
     assert pod_folders(tmp_path / "nowhere") == {}
 
 
-def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def go_program(*texts: str) -> bytes:
+    """The bytes that matter of what Go's linker writes: texts that a build was given lie between zeros."""
+    return b"\x7fELF" + b"\0" * 999 + b"".join(b"\0" + text.encode() + b"\0\x80W" for text in texts) + b"end"
+
+
+@pytest.mark.parametrize(("texts", "expected"), [
+    (["v1.36.4"],                                "v1.36.4"),
+    (["v1.36.4-eks-123", "v1.36.4-eks-123"],     "v1.36.4-eks-123"),
+    (["v1.30.4+k3s1", "v1.7.20-k3s1", "v1.30.0-k3s2"], "v1.30.4+k3s1"),
+    (["v1.36.4", "v1.35.1"],                     ""),
+    (["1.36.4", "v1.36", "v1.36.4 rm -rf", "v1.36.4+" + "x" * 60, "v2.36.4"], ""),
+    (["xv1.36.4"],                               ""),
+])  # fmt: skip
+def test_versions_are_read_and_nothing_is_run(tmp_path: Path, texts: list[str], expected: str) -> None:
+    kubelet = Running(30, "kubelet", ("kubelet",))
+    root = grow(
+        tmp_path, {"proc/30/exe": "-> /opt/kubelet", "opt/kubelet": go_program(*texts), "usr/bin": None}
+    )
+    assert program_version(kubelet, root) == expected
+    assert program_version(None, root) == ""
+    (root / "usr/bin/kubelet").write_bytes(go_program(*texts))
+    assert program_version(None, root) == expected
+
+
+def test_a_version_across_two_reads(tmp_path: Path) -> None:
+    for shift in range(-8, 2):
+        data = b"x" * ((1 << 20) + shift) + b"\0v1.36.4\0" + b"x" * 5000
+        root = grow(tmp_path / str(shift), {"usr/bin/kubelet": data})
+        assert program_version(None, root) == "v1.36.4", shift
+
+
+def test_programs_that_are_none(tmp_path: Path) -> None:
+    pipe(tmp_path, "usr/bin/kubelet")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/kubelet").write_bytes(b"".join(b"\0v1.%d.1\0" % (20 + n % 80) for n in range(100_000)))
+    assert program_version(None, tmp_path) == ""
+
+
+WATCHED = """
+import sys
+from numawise.cli.main import main
+started = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork")
+sys.addaudithook(lambda event, arguments: event in started and print("STARTED", event, arguments))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@needs.MOUNTS
+@pytest.mark.parametrize("apart", [False, True])
+def test_nothing_that_a_process_brings_is_run(tmp_path: Path, apart: bool) -> None:  # noqa: FBT001 - a column
+    """A process of root with a program called kubelet; ``apart``: with mounts of its own, as in a container."""
     program = tmp_path / "kubelet"
-    program.write_text('#!/bin/sh\necho "Kubernetes v1.36.4-eks-123"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert reported_version(None) == "v1.36.4-eks-123"
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert reported_version(None) == ""
-    assert reported_version(Running(os.getpid(), "kubelet", ("x",))) == ""  # Python says something else
-    assert reported_version(Running(2**22 + 1, "kubelet", ("x",))) == ""
+    shutil.copy(str(shutil.which("sh")), program)
+    words = [str(program), "-c", "read -r line; exit", "--config=/etc/numawise-no-such-file"]
+    fake = subprocess.Popen([*(["unshare", "-m"] if apart else []), *words], stdin=subprocess.PIPE)
+    try:
+        until(lambda: Path(f"/proc/{fake.pid}/comm").read_text().strip() == "kubelet", "its name")
+        command = [sys.executable, "-c", WATCHED, "bundle", "-o", str(tmp_path / "bundle.tar.gz")]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    finally:
+        fake.communicate(b"\n", timeout=PATIENCE)
+    assert (ran.returncode, ran.stdout) == (0, "")
+    passed_over = (
+        f"process {fake.pid} is called kubelet, but was passed over: it is in another mount namespace"
+    )
+    assert (passed_over in ran.stderr) == apart
+    assert ("/etc/numawise-no-such-file does not exist" in ran.stderr) != apart
 
 
 def test_uuids_that_the_driver_tells(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from numawise.engine.state import DeviceFile
 from numawise.errors import ClusterError, InputError
 from numawise.host.discover import nvidia_uuids, read_live
 from numawise.host.files import Tree
-from numawise.host.kubelet import reported_version
+from numawise.host.kubelet import program_version
 from numawise.kube.plain import fetch, is_url
 from numawise.machine.hardware import Hardware
 from numawise.machine.kubelet_view import kubelet_view
@@ -157,10 +157,10 @@ def _versions(
     found = {what: str(cluster.info[name]) for what, name in NODE_INFO.items() if cluster.info.get(name)}
     if wanted.kube:
         found["kubelet"] = wanted.kube if wanted.kube.startswith("v") else f"v{wanted.kube}"
-    if "kubelet" not in found and wanted.root is None and (version := reported_version(parts.running)):
+    if "kubelet" not in found and (version := program_version(parts.running, wanted.top)):
         found["kubelet"] = version
     if "kubelet" not in found:
-        notes.missing(VERSION, "no kubelet could be asked; give --kube VERSION")
+        notes.missing(VERSION, "no program of a kubelet was found that shows it; give --kube VERSION")
     if hardware.host is not None and hardware.host.kernel:
         found.setdefault("kernel", hardware.host.kernel)
     for place in RELEASES:

@@ -30,10 +30,10 @@ from numawise.host.kubelet import (
     installed_configs,
     installed_drop_ins,
     installed_flags,
+    node_kubelets,
     pod_folders,
     read_seen,
     read_whole,
-    running_kubelets,
 )
 from numawise.kube.plain import fetch, is_url
 
@@ -42,7 +42,7 @@ DROP_IN = ".conf"
 
 def kubelet_parts(wanted: BundleRequest, notes: Notes) -> KubeletParts:
     """The configuration of the kubelet on a host, in its parts."""
-    running = _running(wanted)
+    running = _running(wanted, notes)
     flags = _flags(running, wanted.top, notes)
     flag_values = KubeletParts(flags=flags).flag
     base = _base(wanted, flag_values.get("config", ""), running, notes)
@@ -71,12 +71,11 @@ def state_texts(parts: KubeletParts, wanted: BundleRequest, notes: Notes) -> dic
     return found
 
 
-def _running(wanted: BundleRequest) -> Running | None:
-    found = running_kubelets(wanted.top)
-    if wanted.kubelet_dir:
-        own = [one for one in found if str(one.directory).rstrip("/") == wanted.kubelet_dir.rstrip("/")]
-        found = tuple(own) or found[:1]
-    return found[0] if found else None
+def _running(wanted: BundleRequest, notes: Notes) -> Running | None:
+    kubelets = node_kubelets(wanted.top, notes.remarks.append)
+    wanted_folder = wanted.kubelet_dir.rstrip("/")
+    own = [each for each in kubelets if str(each.directory).rstrip("/") == wanted_folder]
+    return next(iter((*own, *kubelets)), None)
 
 
 def _flags(running: Running | None, root: Path, notes: Notes) -> tuple[Flag, ...]:
