@@ -20,7 +20,7 @@ from numawise.apps.simulate.scenario import MOST_COPIES, fill
 from numawise.codec.hardware.encode import hardware_data
 from numawise.codec.output import to_json as json_text
 from numawise.codec.pod import unique_uids
-from numawise.errors import InputError, KubeletRefused
+from numawise.errors import InputError, KubeletRefused, quoted
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.inputs.config import ConfigInput, read_config
@@ -123,7 +123,7 @@ class Node:
         if len(uids) != 1:
             problem = "matches several pods" if uids else "is not a pod of this node"
             raise InputError(
-                f"{pod!r} {problem}", advice=f"give a uid, such as {', '.join(list(active)[:3])}"
+                f"{quoted(pod)} {problem}", advice=f"give a uid, such as {', '.join(list(active)[:3])}"
             )
         self._node.remove(uids[0])
 

@@ -87,7 +87,7 @@ class ClusterError(NumawiseError):
 # Values in messages: short, on one line, and unable to steer the terminal on which they are read.
 
 
-LONGEST_VALUE, LONGEST_PLACE, LONGEST_MESSAGE = 80, 300, 1500
+LONGEST_VALUE, LONGEST_PLACE, LONGEST_MESSAGE = 120, 300, 1500
 STEERING = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -97,19 +97,20 @@ SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 def visible(text: str) -> str:
     r"""Text with an escape such as ``\x1b`` in the place of everything that could steer a terminal."""
-    return STEERING.sub(_escape, text)
+    return STEERING.sub(lambda found: _escape(found[0]), text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(char: str) -> str:
+    code = ord(char)
     if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as Python keeps those of arguments
         code -= 0xDC00
-    return SHORT.get(found[0]) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+    long = f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return SHORT.get(char) or (f"\\x{code:02x}" if code < 0x100 else long)
 
 
 def one_line(text: str) -> str:
-    """The same on one line."""
-    return visible(text).replace("\n", SHORT["\n"])
+    """Text on one line, with an escape in the place of everything that cannot be seen."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
 def cut(text: str, longest: int = LONGEST_VALUE) -> str:

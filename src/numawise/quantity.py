@@ -14,7 +14,7 @@ Rules kept here:
 import re
 from functools import lru_cache
 
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.values import dataclass
 
 NANO = 10**9
@@ -46,11 +46,13 @@ def parse_size(text: str, field: str = "--memory") -> int:
     whole, _, fraction = number.strip().partition(".")
     digits = whole + fraction
     if shift is None or not whole or not (digits.isascii() and digits.isdecimal()):
-        raise InputError(f"{text!r} is not a size", field=field, advice=SIZE_ADVICE)
+        raise InputError(f"{quoted(text)} is not a size", field=field, advice=SIZE_ADVICE)
     size: int = (int(digits) << shift) // 10 ** len(fraction)
     if not 0 < size <= LARGEST_SIZE:
         raise InputError(
-            f"{text!r} is out of range", field=field, advice="give at least one byte and at most 1024 PiB"
+            f"{quoted(text)} is out of range",
+            field=field,
+            advice="give at least one byte and at most 1024 PiB",
         )
     return size
 

@@ -14,7 +14,7 @@ from numawise.cli.options import (
     say_remarks,
     several_configs,
 )
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.version import __version__
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ def _codes(text: str | None) -> tuple[str, ...]:
     codes = tuple(word.strip().upper() for word in (text or "").split(",") if word.strip())
     for code in codes:
         if not any(known.startswith(code) for known in registry()):
-            raise InputError(f"there is no code {code!r}", field="--ignore/--select", advice="see --explain")
+            raise InputError(
+                f"there is no code {quoted(code)}", field="--ignore/--select", advice="see --explain"
+            )
     return codes
 
 
@@ -108,7 +110,9 @@ def _upgrade(text: str | None) -> "tuple[Version, Version] | None":
         return None
     old, colon, new = text.partition(":")
     if not colon or not old or not new:
-        raise InputError(f"{text!r} is not a pair of releases", field="--upgrade", advice="write 1.34:1.36")
+        raise InputError(
+            f"{quoted(text)} is not a pair of releases", field="--upgrade", advice="write 1.34:1.36"
+        )
     return read_release(old, field="--upgrade").version, read_release(new, field="--upgrade").version
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from numawise.inputs.spec import NodeSpec
@@ -137,7 +137,7 @@ class BeforeDashes(click.Command):
         if words and not ctx.resilient_parsing:
             meant = " ".join([*words, *(["--", *args[at + 1 :]] if at < len(args) else [])])
             raise InputError(
-                f"{words[0]!r} is given where an option is expected",
+                f"{quoted(words[0])} is given where an option is expected",
                 advice=f"write -- before the command: {ctx.command_path} [OPTIONS] -- {meant}",
             )
         return rest

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from numawise.apps.launch.request import JobRequest
@@ -87,7 +87,7 @@ def seconds(text: str) -> float:
         found = -1.0
     if not 0 <= found < float("inf"):
         raise InputError(
-            f"{text!r} is not a number of seconds",
+            f"{quoted(text)} is not a number of seconds",
             field="--wait",
             advice="write --wait=60, or --wait alone before --",
         )

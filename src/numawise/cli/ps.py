@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from numawise.cli.options import say
+from numawise.errors import quoted
 
 if TYPE_CHECKING:
     from numawise.apps.launch.holds import Holdings
@@ -62,7 +63,7 @@ def _check_user(name: str) -> None:
         pwd.getpwnam(name)
     except KeyError:
         raise InputError(
-            f"there is no user {name!r}", field="--user", advice="see the names in 'numawise ps'"
+            f"there is no user {quoted(name)}", field="--user", advice="see the names in 'numawise ps'"
         ) from None
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from numawise.cli.options import say
+from numawise.errors import quoted
 
 if TYPE_CHECKING:
     from numawise.machine.hardware import Hardware
@@ -107,7 +108,9 @@ def _held(*others: str) -> "tuple[Hardware, Overlay]":
 
     if others:
         advice = "leave out the machine, or --holds"
-        raise InputError(f"holds are of this host, not of {others[0]!r}", field="--holds", advice=advice)
+        raise InputError(
+            f"holds are of this host, not of {quoted(others[0])}", field="--holds", advice=advice
+        )
     from numawise.apps.launch.run import capacity_here, open_holdings  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
     from numawise.render.holders import Overlay, held_hardware, holds_held  # noqa: PLC0415

@@ -11,7 +11,7 @@ from numawise.apps.simulate.scenario import run_scenario, script
 from numawise.cli.options import say, say_remarks
 from numawise.codec.output import to_json, to_yaml
 from numawise.codec.steps import Timed, read_steps, template_of
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.inputs.config import read_config
 from numawise.inputs.pods import PodsInput, read_pods
 from numawise.inputs.spec import NodeInput, NodeSpec, read_node, start_node
@@ -102,7 +102,7 @@ def compare_releases(asked: SimulateOptions, releases: str) -> int:
     texts = releases.split(",")
     if len(texts) != 2 or not all(text.strip() for text in texts):
         raise InputError(
-            f"{releases!r} is not two versions", field="--compare-kube", advice="such as 1.34,1.36"
+            f"{quoted(releases)} is not two versions", field="--compare-kube", advice="such as 1.34,1.36"
         )
     old, new = (read_release(text.strip(), field="--compare-kube") for text in texts)
     remarks = tuple(dict.fromkeys(one.remark for one in (old, new) if one.remark))

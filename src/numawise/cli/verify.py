@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from numawise.cli.options import output_option, say
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.render.terminal import DIM, GREEN, RED, YELLOW, styled
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _checks(host: "JobHost", subject: str | None) -> "list[CheckedJob]":
     if subject.isascii() and subject.isdigit():
         return [host.check_pid(int(subject))]
     known = ", ".join(f"{hold.id} ({hold.name})" for hold in host.holds) or "none at all"
-    raise InputError(f"{subject!r} is neither a hold nor a process number", advice=f"there are {known}")
+    raise InputError(f"{quoted(subject)} is neither a hold nor a process number", advice=f"there are {known}")
 
 
 def _measure(host: "JobHost", check: "CheckedJob") -> "Measured | None":

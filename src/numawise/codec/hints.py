@@ -13,6 +13,7 @@ import json
 import re
 
 from numawise.engine.hint import NOWHERE, Family, HintList
+from numawise.errors import quoted
 from numawise.sets import parse_ids
 
 ANY, NONE = ("any", "*", "*!", "any!"), ("none", "[]", "-")
@@ -51,7 +52,7 @@ def _short(word: str) -> tuple[int | None, bool]:
     try:
         mask = parse_ids(nodes)
     except ValueError as problem:
-        raise ValueError(f"{word!r} is not a hint ({problem}); {FORMS}") from None
+        raise ValueError(f"{quoted(word)} is not a hint ({problem}); {FORMS}") from None
     return _checked(mask, word), liked
 
 
@@ -64,7 +65,7 @@ def _newer(text: str) -> list[tuple[int | None, bool]]:
     try:
         value = json.loads(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not JSON as the kubelet logs it; {FORMS}") from None
+        raise ValueError(f"{quoted(text)} is not JSON as the kubelet logs it; {FORMS}") from None
     found: list[tuple[int | None, bool]] = []
     for one in value if isinstance(value, list) else [value]:
         mask = one.get("NUMANodeAffinity") if isinstance(one, dict) else ""
@@ -77,8 +78,8 @@ def _newer(text: str) -> list[tuple[int | None, bool]]:
 
 def _checked(mask: int, shown: str) -> int:
     if not mask:
-        raise ValueError(f"{shown!r} names no NUMA node; {FORMS}")
+        raise ValueError(f"{quoted(shown)} names no NUMA node; {FORMS}")
     if mask.bit_length() > LARGEST:
         highest = mask.bit_length() - 1
-        raise ValueError(f"{shown!r} names NUMA {highest}; the kubelet knows 0 to {LARGEST - 1}")
+        raise ValueError(f"{quoted(shown)} names NUMA {highest}; the kubelet knows 0 to {LARGEST - 1}")
     return mask

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from numawise.codec.document import Document, read_file
-from numawise.errors import InputError, suggestion
+from numawise.errors import InputError, quoted, suggestion
 from numawise.values import dataclass, field
 
 PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
@@ -79,20 +79,24 @@ def _resolved(
     if context not in contexts:
         advice = suggestion(context, tuple(contexts)) if contexts else "it has no contexts at all"
         what = (
-            f"there is no context {context!r}" if named else f"its current context {context!r} does not exist"
+            f"there is no context {quoted(context)}"
+            if named
+            else f"its current context {quoted(context)} does not exist"
         )
         raise InputError(what, file=file, advice=advice)
     chosen = contexts[context]
     cluster, user = _text(chosen.get("cluster")), _text(chosen.get("user"))
     if cluster not in clusters:
         raise InputError(
-            f"context {context!r} refers to cluster {cluster!r}, which does not exist", file=file
+            f"context {quoted(context)} refers to cluster {quoted(cluster)}, which does not exist", file=file
         )
     if user and user not in users:
-        raise InputError(f"context {context!r} refers to user {user!r}, which does not exist", file=file)
+        raise InputError(
+            f"context {quoted(context)} refers to user {quoted(user)}, which does not exist", file=file
+        )
     server = _text(clusters[cluster].get("server"))
     if not server:
-        raise InputError(f"cluster {cluster!r} has no server", file=file, advice=FROM_KUBECTL)
+        raise InputError(f"cluster {quoted(cluster)} has no server", file=file, advice=FROM_KUBECTL)
     return ClusterAccess(
         context=context,
         server=server,

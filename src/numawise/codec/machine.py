@@ -17,6 +17,7 @@ from typing import Annotated
 import msgspec
 
 from numawise.codec.document import LARGEST_INT, Document, Part, number_text, shown
+from numawise.errors import quoted
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.quantity import Quantity
 
@@ -203,7 +204,7 @@ def check_machine(root: Part, *, devices_anywhere: bool = False) -> None:
             raise plugin.error("a resource name is a domain, / and a name", "write it like nvidia.com/gpu")
         preferred = plugin.at("preferred_allocation")
         if preferred.value not in (None, LOWEST_ONES):
-            raise preferred.error(f"must be {LOWEST_ONES!r} or absent, not {shown(preferred.value)}")
+            raise preferred.error(f"must be {quoted(LOWEST_ONES)} or absent, not {shown(preferred.value)}")
         _check_devices(plugin.at("devices"), None if devices_anywhere else numas)
 
 

@@ -68,7 +68,7 @@ FOR_QUOTAS = words("""
     replicationcontrollers requests.cpu requests.ephemeral-storage requests.memory requests.storage
     resourcequotas secrets services services.loadbalancers services.nodeports storage
 """)
-DEVICE_NAMES, LONGEST_DOMAIN = "name devices like nvidia.com/gpu", 253
+DEVICE_NAMES, LONGEST_DOMAIN, LONGEST_LABEL = "name devices like nvidia.com/gpu", 253, 63
 NOTHING = Quantity()
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 STANDARD = (CPU, MEMORY, "ephemeral-storage")
@@ -191,12 +191,31 @@ def object_names(part: Part, fallback: str = "") -> tuple[str, str, str]:
     misspelt(metadata, METADATA_FIELDS, METADATA_READ)
     parts = {key: metadata.at(key) for key in METADATA_READ}
     given = {key: "" if found.value is None else found.text() for key, found in parts.items()}
+    check_names(metadata)
     name = given["name"] or (f"{given['generateName']}0" if given["generateName"] else fallback)
     if not name:
         what = "Required value: name or generateName is required"
         raise metadata.at("name").error(what, "give the object a name")
     namespace = given["namespace"] or "default"
     return namespace, name, given["uid"] or f"{namespace}/{name}"
+
+
+def check_names(metadata: Part) -> None:
+    """Refuse a name or namespace that the API server would not take (rule 3)."""
+    for key, longest, form, rule in (
+        ("name", LONGEST_DOMAIN, SUBDOMAIN, SUBDOMAIN_RULE),
+        ("generateName", LONGEST_DOMAIN, SUBDOMAIN, SUBDOMAIN_RULE),
+        ("namespace", LONGEST_LABEL, LABEL, LABEL_RULE),
+    ):
+        part = metadata.at(key)
+        text = part.value
+        if not isinstance(text, str) or not text:
+            continue
+        if len(text) > longest:
+            _invalid(part, text, f"must be no more than {longest} bytes", "shorten it")
+        whole = f"{text[:-1]}a" if key == "generateName" and text[-1] == "-" else text  # more is added to it
+        if not form.fullmatch(whole):
+            _invalid(part, text, rule, "use lower-case letters, digits and '-'")
 
 
 def misspelt(part: Part, known: frozenset[str], read: frozenset[str]) -> None:
@@ -238,13 +257,13 @@ def _container(part: Part, role: Role, names: set[str]) -> RawContainer:
     if name.value is None or name.value == "":
         raise name.error("Required value", "give the container a name")
     text = name.text()
-    if not LABEL.fullmatch(text) or len(text) > 63:
+    if not LABEL.fullmatch(text) or len(text) > LONGEST_LABEL:
         rule = LABEL_RULE
         if SUBDOMAIN.fullmatch(text):
             rule = "must be no more than 63 characters" if "." not in text else "must not contain dots"
         _invalid(name, text, rule, "rename the container")
     if text in names:
-        raise name.error(f"Duplicate value: {quote(text)}", "rename one of the containers")
+        raise name.error(f"Duplicate value: {shown(text)}", "rename one of the containers")
     names.add(text)
     policy = part.at("restartPolicy")
     if policy.value is not None and policy.value not in RESTART_POLICIES:
@@ -394,9 +413,9 @@ def _check_pod_level_name(name: str, part: Part) -> None:
     _check_qualified(name, part)
     if name not in (CPU, MEMORY) and not name.startswith(HUGEPAGES):
         supported = ", ".join(map(quote, sorted((CPU, HUGEPAGES, MEMORY))))
-        what = f"Unsupported value: {quote(name)}: supported values: {supported}"
+        what = f"Unsupported value: {shown(name)}: supported values: {supported}"
         raise part.error(what, "ask for it in a container")
 
 
 def _invalid(part: Part, value: object, rule: str, advice: str) -> NoReturn:
-    raise part.error(f"Invalid value: {quote(str(value))}: {rule}", advice)
+    raise part.error(f"Invalid value: {shown(str(value))}: {rule}", advice)

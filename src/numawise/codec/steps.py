@@ -16,7 +16,7 @@ from pathlib import Path
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.document import Document, Part, read_file, shown
 from numawise.codec.workload import pods_in
-from numawise.errors import suggestion
+from numawise.errors import quoted, suggestion
 from numawise.request.defaults import RawPod
 from numawise.results.simulation import (
     Act,
@@ -107,7 +107,7 @@ def template_of(pods: Sequence[RawPod]) -> RawPod | None:
 def parse_duration(text: str) -> float:
     """``1h30m`` in seconds; raise ``ValueError`` when it is not a duration."""
     if not DURATION.fullmatch(text):
-        raise ValueError(f"{text!r} is not a duration")
+        raise ValueError(f"{quoted(text)} is not a duration")
     return sum(float(size) * SECONDS[unit] for size, unit in PIECE.findall(text))
 
 

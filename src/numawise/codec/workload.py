@@ -14,7 +14,16 @@ Rules kept here:
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from numawise.codec.document import Document, Part, shown
-from numawise.codec.pod import TOP_FIELDS, TOP_READ, misspelt, object_names, pod_in, pod_object, words
+from numawise.codec.pod import (
+    TOP_FIELDS,
+    TOP_READ,
+    check_names,
+    misspelt,
+    object_names,
+    pod_in,
+    pod_object,
+    words,
+)
 from numawise.errors import InputError, meant
 from numawise.request.defaults import RawPod
 from numawise.values import dataclass, replace
@@ -172,6 +181,7 @@ def templates_of(one: Object, runtimes: Runtimes) -> tuple[Template, ...]:
     part, kind, group = one.part, one.kind, one.group
     if kind in NATIVE and (not group or group in OWN_GROUPS):
         return (_native(part, kind),)
+    check_names(part.at("metadata"))
     reader = READERS.get(kind)
     if kind == "TrainJob":
         return _train_job(one, runtimes)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from numawise.errors import HostError
+from numawise.errors import HostError, quoted
 from numawise.host import cgroup, mempolicy, processes, systemd
 from numawise.host import cgroup as groups
 from numawise.host import plan as effects
@@ -70,7 +70,7 @@ def _problem(mode: str, root: Path) -> str:
 def choose(wanted: str = "", root: Path = ROOT) -> str:
     """The best mode that is open; ``wanted`` (systemd, cgroup or affinity) leaves only those of that word."""
     if wanted and wanted not in WORDS:
-        raise HostError(f"unknown way to bind a job {wanted!r}", f"use {', '.join(WORDS)}")
+        raise HostError(f"unknown way to bind a job {quoted(wanted)}", f"use {', '.join(WORDS)}")
     problems = []
     for mode in WORDS.get(wanted, MODES):
         why_not = _problem(mode, root)
@@ -111,7 +111,7 @@ def plan(
     its CPU).  Process 0 stands for one that is not there yet, in a plan that shall only be shown.
     """
     if not NAME.fullmatch(hold):
-        raise ValueError(f"{hold!r} cannot name a control group")
+        raise ValueError(f"{quoted(hold)} cannot name a control group")
     mems = _with_memory(mems, root)
     _check_inside(cpus, mems, root)
     limits = Limits(cpus, mems, memory, cpu_limit, _partition(isolate, cpus))
@@ -124,7 +124,7 @@ def plan(
     elif mode == CGROUP_V1:
         group = groups.group_v1(_base(1, root), hold, pid, limits, root)
     else:
-        raise ValueError(f"unknown mode {mode!r}")
+        raise ValueError(f"unknown mode {quoted(mode)}")
     return Plan(mode, group.name, group.steps, remarks=group.remarks)
 
 
@@ -137,7 +137,7 @@ def _base(version: int, root: Path) -> cgroup.Base:
 
 def _partition(isolate: str, cpus: int) -> str:
     if isolate and isolate not in cgroup.PARTITIONS:
-        raise ValueError(f"unknown kind of partition {isolate!r}")
+        raise ValueError(f"unknown kind of partition {quoted(isolate)}")
     if isolate and not cpus:
         raise HostError("only CPUs of its own can be isolated", "ask for whole CPUs with --cpus")
     return isolate

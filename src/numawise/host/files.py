@@ -14,6 +14,7 @@ import errno
 import os
 import re
 
+from numawise.errors import quoted
 from numawise.machine.hardware import UNREADABLE, Remark
 from numawise.sets import LARGEST_ID, parse_ids
 
@@ -138,7 +139,9 @@ class Tree:
 
     def garbled(self, path: str, text: str, wanted: str) -> None:
         shown = text if len(text) <= 40 else text[:40] + "…"
-        self.remark(UNREADABLE, path, f"is not {wanted}: {shown!r}" if text else f"is empty, not {wanted}")
+        self.remark(
+            UNREADABLE, path, f"is not {wanted}: {quoted(shown)}" if text else f"is empty, not {wanted}"
+        )
 
     def _failed(self, path: str, error: OSError | ValueError) -> None:
         if isinstance(error, OSError) and error.errno in ABSENT:

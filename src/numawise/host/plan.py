@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from numawise.errors import HostError
+from numawise.errors import HostError, quoted
 from numawise.host import mempolicy
 from numawise.host.processes import allowed_of, group_of, set_affinity
 from numawise.sets import format_ids
@@ -211,7 +211,7 @@ def _do(step: Step, root: Path) -> bool:
         case Expect(path, text, meaning):
             found = read(path)
             if found != text:
-                raise HostError(f"{path} says {found!r} instead of {text!r}: {meaning}")
+                raise HostError(f"{path} says {quoted(found)} instead of {quoted(text)}: {meaning}")
         case Call(argv):
             code, said = answer_of(argv)
             if code:
@@ -247,7 +247,7 @@ def _write(step: Write, path: str, text: str) -> bool:
         if step.optional and error.errno in {errno.ENOENT, errno.EACCES, errno.EOPNOTSUPP}:
             return False
         raise HostError(
-            f"cannot write {text!r} to {path}: {os.strerror(error.errno or 0)}", _advice(path, error)
+            f"cannot write {quoted(text)} to {path}: {os.strerror(error.errno or 0)}", _advice(path, error)
         ) from error
     return True
 

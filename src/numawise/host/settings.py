@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.values import dataclass
 
 SYSTEM_FILE = "etc/numawise/config.toml"
@@ -79,7 +79,9 @@ def _read(file: Path, keys: tuple[str, ...]) -> dict[str, str]:
             advice = f"known here are {', '.join(keys)}"
             if key in SYSTEM_ONLY:
                 advice = f"set it in /{SYSTEM_FILE}, for the whole machine"
-            raise InputError(f"unknown setting {key!r}", file=str(file), field=key, advice=advice)
+            raise InputError(f"unknown setting {quoted(key)}", file=str(file), field=key, advice=advice)
         if not isinstance(value, str):
-            raise InputError(f"{value!r} is not text", file=str(file), field=key, advice="put it in quotes")
+            raise InputError(
+                f"{quoted(value)} is not text", file=str(file), field=key, advice="put it in quotes"
+            )
     return {key: str(value) for key, value in data.items()}

@@ -19,7 +19,7 @@ from pathlib import Path
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.document import STDIN, Document, read_documents, read_raw
 from numawise.codec.machine import decode_machine, encode_machine
-from numawise.errors import InputError, meant
+from numawise.errors import InputError, meant, quoted
 from numawise.machine.hardware import ASSUMED, Hardware, MemoryNode, Remark, hardware_of
 from numawise.machine.model import Machine
 from numawise.values import dataclass, replace
@@ -167,9 +167,13 @@ def _words(words: tuple[str, ...], node: str) -> MachineInput:
             if not _in_catalogue(word) and word != THIS and not is_bundle(word):
                 raise _unknown(word)
             other = next(one for one in words if one != word)
-            raise InputError(f"{word!r} and {other!r} name two machines", advice="give one of them")
+            raise InputError(
+                f"{quoted(word)} and {quoted(other)} name two machines", advice="give one of them"
+            )
     if len(folders) > 1:
-        raise InputError(f"{folders[0]!r} and {folders[1]!r} name two machines", advice="give one of them")
+        raise InputError(
+            f"{quoted(folders[0])} and {quoted(folders[1])} name two machines", advice="give one of them"
+        )
     first = words[0]
     title = _title(first) if first in files else Path(first).resolve().name
     return _titled(discover(Path(folders[0]) if folders else None, files), title, _called(first))
@@ -211,8 +215,8 @@ def _unknown(word: str) -> InputError:
     from numawise.machine.catalog import CATALOG  # noqa: PLC0415 - files do without
 
     close = meant(word, CATALOG)
-    question = f"did you mean {close!r}? " if close else ""
-    what = f"{word!r} is neither a file, a folder nor a machine of the catalogue"
+    question = f"did you mean {quoted(close)}? " if close else ""
+    what = f"{quoted(word)} is neither a file, a folder nor a machine of the catalogue"
     return InputError(what, field="--machine", advice=f"{question}{FORMS}")
 
 

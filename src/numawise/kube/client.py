@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from numawise.codec.kubeconfig import MALFORMED, ClusterAccess, kubeconfig_files, read_access
-from numawise.errors import ClusterError, InputError
+from numawise.errors import ClusterError, InputError, quoted
 from numawise.kube.credentials import ACCOUNT, in_cluster, issued
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def _whole(found: Object) -> Object:
 def _checked(name: str) -> str:
     if not NAME.fullmatch(name):
         raise ClusterError(
-            f"{name!r} is not a valid Kubernetes name", "lower-case letters, digits, '-' and '.'"
+            f"{quoted(name)} is not a valid Kubernetes name", "lower-case letters, digits, '-' and '.'"
         )
     return name
 

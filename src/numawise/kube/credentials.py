@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from numawise.codec.kubeconfig import ClusterAccess
-from numawise.errors import ClusterError
+from numawise.errors import ClusterError, quoted
 
 GROUP = "client.authentication.k8s.io/"
 KNOWN = frozenset({f"{GROUP}v1", f"{GROUP}v1beta1", f"{GROUP}v1alpha1"})
@@ -32,7 +32,7 @@ def issued(user: Mapping[str, Any], folder: Path, environment: Mapping[str, str]
         return dict(user)
     version, command = str(wanted.get("apiVersion") or ""), str(wanted.get("command") or "")
     if version not in KNOWN:
-        raise ClusterError(f"the kubeconfig's exec has apiVersion {version!r}, which is not known")
+        raise ClusterError(f"the kubeconfig's exec has apiVersion {quoted(version)}, which is not known")
     if not command:
         raise ClusterError("the kubeconfig's exec names no command")
     program = str(folder / command) if "/" in command and not command.startswith("/") else command
@@ -69,22 +69,24 @@ def _answer(words: list[str], environment: Mapping[str, str], hint: str) -> Mapp
     except FileNotFoundError:
         advice = " ".join(hint.split()) or "install it, or log in another way"
         raise ClusterError(
-            f"the kubeconfig logs in with {program!r}, which is not installed", advice
+            f"the kubeconfig logs in with {quoted(program)}, which is not installed", advice
         ) from None
     except (OSError, subprocess.SubprocessError) as problem:
         raise ClusterError(
-            f"{program!r}, with which the kubeconfig logs in, cannot be run: {problem}"
+            f"{quoted(program)}, with which the kubeconfig logs in, cannot be run: {problem}"
         ) from None
     if done.returncode:
         raise ClusterError(
-            f"{program!r}, with which the kubeconfig logs in, ends with status {done.returncode}"
+            f"{quoted(program)}, with which the kubeconfig logs in, ends with status {done.returncode}"
         )
     try:
         status = json.loads(done.stdout)["status"]
     except (ValueError, KeyError, TypeError):
         status = None
     if not isinstance(status, Mapping):
-        raise ClusterError(f"{program!r}, with which the kubeconfig logs in, answers with no credentials")
+        raise ClusterError(
+            f"{quoted(program)}, with which the kubeconfig logs in, answers with no credentials"
+        )
     return status
 
 

@@ -5,7 +5,7 @@ import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
 
-from numawise.errors import ClusterError, InputError
+from numawise.errors import ClusterError, InputError, quoted
 
 LARGEST = 64 << 20
 PATIENCE = 10
@@ -22,7 +22,7 @@ def fetch(url: str) -> bytes:
     """What the address answers; ``ClusterError`` when it does not, in one sentence."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES or not parts.hostname:
-        raise InputError(f"{url!r} is not an address", advice="write it like http://127.0.0.1:8001/…")
+        raise InputError(f"{quoted(url)} is not an address", advice="write it like http://127.0.0.1:8001/…")
     near = parts.hostname.startswith(LOOPBACK)
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if near else []))
     wish = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310 - of two schemes

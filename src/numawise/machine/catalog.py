@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from numawise.datafile import data_text
-from numawise.errors import InputError, meant
+from numawise.errors import InputError, meant, quoted
 from numawise.machine.build import NOT_GIVEN, MachinePlan, Slot, build, with_distances
 from numawise.machine.hardware import GPU, NIC, NVME, Hardware
 from numawise.quantity import Quantity
@@ -120,9 +120,10 @@ def machine_named(name: str) -> Hardware:
     entry = CATALOG.get(name)
     if entry is None:
         near = meant(name, CATALOG)
-        advice = f"did you mean {near!r}? " if near else ""
+        advice = f"did you mean {quoted(near)}? " if near else ""
         raise InputError(
-            f"there is no machine {name!r} in the catalogue", advice=f"{advice}known are {', '.join(CATALOG)}"
+            f"there is no machine {quoted(name)} in the catalogue",
+            advice=f"{advice}known are {', '.join(CATALOG)}",
         )
     hardware = build(replace(entry.plan, name=name, source=f"catalogue: {entry.source}"))
     return FINISH[name](hardware) if name in FINISH else hardware

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.machine.build import ADJACENT, INTERLEAVED, SPLIT, MachinePlan, Slot, build
 from numawise.machine.hardware import GPU, NIC, NVME, Hardware
 
@@ -92,12 +92,16 @@ def plan_of(text: str) -> MachinePlan:
         else:
             raise _unknown(word)
         if key in said:
-            raise InputError(f"{word!r} comes after {said[key]!r}", field=text, advice="give each item once")
+            raise InputError(
+                f"{quoted(word)} comes after {quoted(said[key])}", field=text, advice="give each item once"
+            )
         said[key] = word
     if "c" not in counts:
-        raise InputError("the number of cores is missing", field=text, advice=f"write it like {EXAMPLE!r}")
+        raise InputError(
+            "the number of cores is missing", field=text, advice=f"write it like {quoted(EXAMPLE)}"
+        )
     if ADJACENT in settings and INTERLEAVED in settings:
-        raise InputError(f"{ADJACENT!r} and {INTERLEAVED!r} exclude each other", field=text)
+        raise InputError(f"{quoted(ADJACENT)} and {quoted(INTERLEAVED)} exclude each other", field=text)
     return _plan(" ".join(words), counts, settings, memory, said)
 
 
@@ -116,7 +120,7 @@ def _plan(
         if cores % count:
             near = max(count, cores // count * count)
             raise InputError(
-                f"{said['c']!r}: {cores} cores do not divide into {count} {COUNTED[key]}",
+                f"{quoted(said['c'])}: {cores} cores do not divide into {count} {COUNTED[key]}",
                 field=text,
                 advice=f"say {near}c or {near + count}c",
             )
@@ -146,7 +150,7 @@ def _split(text: str) -> list[str]:
         plain = plain.replace("-", " ")  # as in the names of test machines: 2s-4n-64c
     words = plain.split()
     if not words:
-        raise InputError("a machine description is empty", advice=f"write it like {EXAMPLE!r}")
+        raise InputError("a machine description is empty", advice=f"write it like {quoted(EXAMPLE)}")
     return words
 
 
@@ -154,10 +158,10 @@ def _unknown(word: str) -> InputError:
     kinds = [re.sub(r"^[0-9]+|=.*", "", known) for known in WORDS]
     bare = re.sub(r"^[0-9]+|=.*", "", word)
     close = get_close_matches(bare, kinds, n=1) if len(bare) > 1 else []
-    meant = f"did you mean {list(WORDS)[kinds.index(close[0])]!r}? " if close else ""
+    meant = f"did you mean {quoted(list(WORDS)[kinds.index(close[0])])}? " if close else ""
     return InputError(
-        f"{word!r} is not a word of a machine description",
-        advice=f"{meant}known are {', '.join(WORDS)}, as in {EXAMPLE!r}",
+        f"{quoted(word)} is not a word of a machine description",
+        advice=f"{meant}known are {', '.join(WORDS)}, as in {quoted(EXAMPLE)}",
     )
 
 
@@ -165,7 +169,8 @@ def _counted(word: str, count: int, key: str) -> int:
     lowest = 0 if key in ("gpu", "nic", "nvme") else 1
     if not lowest <= count <= MOST[key]:
         raise InputError(
-            f"{word!r}: {COUNTED[key]} go from {lowest} to {MOST[key]}", advice=f"write it like {EXAMPLE!r}"
+            f"{quoted(word)}: {COUNTED[key]} go from {lowest} to {MOST[key]}",
+            advice=f"write it like {quoted(EXAMPLE)}",
         )
     return count
 
@@ -192,7 +197,7 @@ def _memory(word: str, nodes: int) -> int:
     amount = int(found[1]) * SIZES[found[2] or found[3]]
     if not amount or amount >= 1 << 62:
         raise InputError(
-            f"{word!r} is not a valid amount of memory for a machine", advice="write 512g or 128g/n"
+            f"{quoted(word)} is not a valid amount of memory for a machine", advice="write 512g or 128g/n"
         )
     return amount if found[4] else amount // nodes
 

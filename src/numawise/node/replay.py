@@ -12,7 +12,7 @@ from numawise.codec.machine import devices_from, machine_from
 from numawise.codec.pod import pod_from
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.trace import Step
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.machine.model import DevicePlugin
 from numawise.node.node import Files, Tune, boot
 from numawise.request.defaults import defaulted
@@ -94,7 +94,7 @@ class _Replay:
                 self.plugins[resource] = plugin
                 self.node.devices_changed(resource, plugin.devices)
         else:
-            raise ValueError(f"unknown step {name!r}")
+            raise ValueError(f"unknown step {quoted(name)}")
         return {**found, "state": self.state()}
 
     def add(self, value: Mapping[str, Any]) -> Data:

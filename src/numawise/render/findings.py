@@ -19,7 +19,7 @@ from pathlib import PurePosixPath
 from typing import IO
 from urllib.parse import quote
 
-from numawise.errors import InputError, meant
+from numawise.errors import InputError, meant, quoted
 from numawise.render.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled
 from numawise.render.words import clean, columns, counted, wrap
 from numawise.results.finding import Code, Finding, Severity, codes
@@ -130,7 +130,7 @@ def explained(code: str) -> str:
         near = meant(name, tuple(registry))
         known = f"{min(registry)} to {max(registry)}"
         advice = f"did you mean {near}?" if near else f"there are codes from {known}"
-        raise InputError(f"there is no code {code!r}", field="--explain", advice=advice)
+        raise InputError(f"there is no code {quoted(code)}", field="--explain", advice=advice)
     return code_page(name, registry[name])
 
 

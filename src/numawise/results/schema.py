@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import PurePath
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
-from numawise.errors import InputError, meant
+from numawise.errors import InputError, meant, quoted
 from numawise.quantity import Quantity
 from numawise.results.plain import ALWAYS, API_VERSION, Data, computed, members
 from numawise.sets import CpuSet, NumaSet
@@ -74,7 +74,7 @@ def schema(kind: str) -> Data:
     if kind not in DOCUMENTS:
         near = meant(kind, tuple(DOCUMENTS), 0.5)
         advice = f"did you mean {near}?" if near else f"known: {', '.join(DOCUMENTS)}"
-        raise InputError(f"unknown kind of document {kind!r}", advice=advice)
+        raise InputError(f"unknown kind of document {quoted(kind)}", advice=advice)
     module, name = DOCUMENTS[kind].split(":")
     form = getattr(importlib.import_module(f"numawise.results.{module}"), name)
     definitions: dict[str, Data] = {}

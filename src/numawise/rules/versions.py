@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Generic, TypeVar
 
+from numawise.errors import quoted
 from numawise.values import dataclass
 
 Version = tuple[int, int]
@@ -364,7 +365,7 @@ def parse_version(text: str) -> Version:
     """Read ``1.36``, ``v1.36.4`` or ``v1.37.0-rc.1``; raise ``ValueError`` for anything else."""
     found = VERSION.fullmatch(text)
     if not found:
-        raise ValueError(f"{text!r} is not a Kubernetes version such as {shown(REFERENCE)}")
+        raise ValueError(f"{quoted(text)} is not a Kubernetes version such as {shown(REFERENCE)}")
     return int(found[1]), int(found[2])
 
 

@@ -201,7 +201,7 @@ def test_an_error_names_file_line_and_field() -> None:
     (("cpus", 3, "numa"),                                      "cpus[3].numa"),
     (("spec", "containers", 0, "resources", "limits", "cpu"),  "spec.containers[0].resources.limits[cpu]"),
     (("devices", "nvidia.com/gpu", "devices", 0, "id"),        "devices[nvidia.com/gpu].devices[0].id"),
-    (("a", "x" * 200),                                         f"a.{'x' * 60}…{'x' * 10} (200 characters)"),
+    (("a", "x" * 200),                                         f"a.{'x' * 90}…{'x' * 15} (200 characters)"),
 ])  # fmt: skip
 def test_field_name(steps: tuple[str | int, ...], expected: str) -> None:
     assert field_name(steps) == expected
@@ -226,7 +226,7 @@ def test_a_number_goes_through_json_as_in_go(value: float, expected: str) -> Non
 @pytest.mark.parametrize(("value", "expected"), [
     ("a\nb",      '"a\\nb"'),
     ("é",         '"é"'),
-    ("x" * 100,   f'"{"x" * 60}…{"x" * 10}" (100 characters)'),
+    ("x" * 150,   f'"{"x" * 90}…{"x" * 15}" (150 characters)'),
     ({},          "a mapping"),
     ([1],         "a list"),
     (None,        "null"),

@@ -231,6 +231,42 @@ def test_resources_that_are_read(resources: str, requests: str, limits: str) -> 
     assert (pod.containers[0].requests, pod.containers[0].limits) == (amounts(requests), amounts(limits))
 
 
+SUBDOMAIN_WORDS = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
+)
+LABEL_WORDS = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'"
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Deployment", "RayCluster", "Anything"])
+@pytest.mark.parametrize(("metadata", "field", "expected"), [
+    (r'{name: "a\e[31mb"}',                       "name",         f'Invalid value: "a\\x1b[31mb": {SUBDOMAIN_WORDS}'),
+    (r'{name: "a\nb"}',                           "name",         f'Invalid value: "a\\nb": {SUBDOMAIN_WORDS}'),
+    ("{name: Upper}",                             "name",         f'Invalid value: "Upper": {SUBDOMAIN_WORDS}'),
+    ("{name: -a}",                                "name",         f'Invalid value: "-a": {SUBDOMAIN_WORDS}'),
+    (f"{{name: {'a' * 254}}}",                    "name",         f'Invalid value: "{"a" * 90}…{"a" * 15}" (254 characters): must be no more than 253 bytes'),
+    ("{generateName: a_b-}",                      "generateName", f'Invalid value: "a_b-": {SUBDOMAIN_WORDS}'),
+    (r'{name: a, namespace: "\u202eb"}',          "namespace",    f'Invalid value: "\\u202eb": {LABEL_WORDS}'),
+    ("{name: a, namespace: a.b}",                 "namespace",    f'Invalid value: "a.b": {LABEL_WORDS}'),
+    (f"{{name: a, namespace: {'a' * 64}}}",       "namespace",    f'Invalid value: "{"a" * 64}": must be no more than 63 bytes'),
+])  # fmt: skip
+def test_names_that_are_refused(kind: str, metadata: str, field: str, expected: str) -> None:
+    spec = "{containers: [{name: a, image: i}]}"
+    outer = {"Pod": spec, "RayCluster": f"{{headGroupSpec: {{template: {{spec: {spec}}}}}}}"}
+    error = complaint(
+        f"kind: {kind}\nmetadata: {metadata}\nspec: {outer.get(kind, f'{{template: {{spec: {spec}}}}}')}"
+    )
+    assert (error.field, error.line) == (f"metadata.{field}", 2)
+    assert error.message.startswith(expected)
+    assert error.message.isprintable()
+
+
+@pytest.mark.parametrize("metadata", [
+    f"{{name: {'a' * 253}}}", "{name: a.b-c.0}", "{generateName: web-}", f"{{name: '0', namespace: {'n' * 63}}}",
+])  # fmt: skip
+def test_names_that_are_taken(metadata: str) -> None:
+    assert len(pods(f"metadata: {metadata}\nspec: {{containers: [{{name: a}}]}}")) == 1
+
+
 def test_pod_level_resources_may_be_empty() -> None:
     (pod,) = pods("spec: {resources: {}, containers: [{name: a}]}")
     assert (pod.requests, pod.limits) == ({}, {})

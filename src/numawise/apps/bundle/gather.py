@@ -29,7 +29,7 @@ from numawise.codec.document import read_documents, read_file
 from numawise.codec.kubelet import effective
 from numawise.codec.outfile import PRIVATE, write_whole
 from numawise.engine.state import DeviceFile
-from numawise.errors import ClusterError, InputError
+from numawise.errors import ClusterError, InputError, quoted
 from numawise.host.discover import nvidia_uuids, read_live
 from numawise.host.files import Tree
 from numawise.host.kubelet import program_version
@@ -117,7 +117,7 @@ def _cluster(wanted: BundleRequest, name: str, notes: Notes) -> FromCluster:
     with Cluster(access_to(wanted.kubeconfig, wanted.context)) as cluster:
         node = cluster.node(name)
         if node is None:
-            raise ClusterError(f"there is no node {name!r}", "name it with --node")
+            raise ClusterError(f"there is no node {quoted(name)}", "name it with --node")
         info = (node.get("status") or {}).get("nodeInfo") or {}
         configz = None
         if not wanted.configz:

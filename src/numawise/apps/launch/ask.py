@@ -13,7 +13,7 @@ from numawise.engine.admit import Admitted, Crashed, Rejected, admit
 from numawise.engine.failure import SMT_ALIGNMENT
 from numawise.engine.memory.tables import charge, empty_tables
 from numawise.engine.state import Block, CpuState, DeviceState, MemoryState, NodeState, Plugin
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.gpus.choose import Choice, choices
 from numawise.machine.hardware import Gpu
 from numawise.machine.locality import short_address
@@ -162,7 +162,7 @@ def _request(capacity: Capacity, request: JobRequest, resource: str, gpus: int, 
             short = {value: key for key, value in WORDS.items()}
             offers = ", ".join(short.get(one, one) for one in known) or "none at all"
             raise InputError(
-                f"this machine has no resource {name!r}",
+                f"this machine has no resource {quoted(name)}",
                 field="--nics" if name == NIC_RESOURCE else "--device",
                 advice=f"it has {offers}",
             )
@@ -324,7 +324,9 @@ def gpus_wanted(
         positions = [_position(capacity, text) for text in request.gpu_ids]
         if len(set(positions)) != len(positions):
             raise InputError(
-                f"{','.join(request.gpu_ids)!r} names a GPU twice", field="--gpu-ids", advice="name each once"
+                f"{quoted(','.join(request.gpu_ids))} names a GPU twice",
+                field="--gpu-ids",
+                advice="name each once",
             )
         kinds = {capacity.gpu_resources[position] for position in positions}
         if len(kinds) > 1:
@@ -368,7 +370,7 @@ def _position(capacity: Capacity, text: str) -> int:
         return found[0]
     known = ", ".join(f"{position} ({capacity.gpu_ids[position]})" for position in range(len(capacity.gpus)))
     what = "matches several GPUs" if found else "is not a GPU of this machine"
-    raise InputError(f"{text!r} {what}", field="--gpu-ids", advice=f"it has {known}")
+    raise InputError(f"{quoted(text)} {what}", field="--gpu-ids", advice=f"it has {known}")
 
 
 # --------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ from numawise.apps.launch.ranks import (
     joined_share,
     own_share,
 )
-from numawise.errors import HostError, InputError
+from numawise.errors import HostError, InputError, quoted
 from numawise.host import mempolicy
 from numawise.host.child import NOT_EXECUTABLE, NOT_FOUND, PYTHON_IGNORES, CannotStart, find_command
 from numawise.host.discover import read_live
@@ -219,7 +219,7 @@ def within(room: RankCpus, text: str) -> RankCpus:
         wanted = parse_ids(text)
     except ValueError as problem:
         raise InputError(
-            f"{text!r} is not a list of CPUs: {problem}", field="--cpus", advice="write 0-15,64-79"
+            f"{quoted(text)} is not a list of CPUs: {problem}", field="--cpus", advice="write 0-15,64-79"
         ) from None
     if not wanted or wanted & ~room.cpus:
         raise InputError(
@@ -235,7 +235,9 @@ def _listed(environment: Mapping[str, str], name: str) -> int | None:
     try:
         return parse_ids(text) if text else None
     except ValueError as problem:
-        raise InputError(f"{text!r} is not a list: {problem}", field=name, advice=f"unset {name}") from None
+        raise InputError(
+            f"{quoted(text)} is not a list: {problem}", field=name, advice=f"unset {name}"
+        ) from None
 
 
 def ranks_meant(found: LocalRank | None, size: int | None, seen: Visible, nodes: int) -> int:
@@ -331,9 +333,11 @@ def bind(
     """
     for name, value, known in (("by", by, ("", *MODES)), ("memory", memory, ("", BIND, PREFERRED, OFF))):
         if value not in known:
-            raise InputError(f"unknown value {value!r}", field=name, advice=f"use {', '.join(known[1:])}")
+            raise InputError(
+                f"unknown value {quoted(value)}", field=name, advice=f"use {', '.join(known[1:])}"
+            )
     if gpu not in (ALL, ONE):
-        raise InputError(f"unknown value {gpu!r}", field="gpu", advice=f"use {ALL} or {ONE}")
+        raise InputError(f"unknown value {quoted(gpu)}", field="gpu", advice=f"use {ALL} or {ONE}")
     options = BindOptions(
         by=by,
         threads=threads,

@@ -12,7 +12,7 @@ Rules kept here:
 from typing import TYPE_CHECKING
 
 from numawise.apps.launch.request import JobRequest
-from numawise.errors import HostError, InputError
+from numawise.errors import HostError, InputError, quoted
 from numawise.gpus.links import GpuLinks
 from numawise.machine.hardware import NVIDIA, NVME, Gpu, Hardware, PciDevice
 from numawise.machine.kubelet_view import kubelet_view
@@ -114,7 +114,7 @@ def _reserved(machine: Machine, text: str) -> int:
             wanted = parse_ids(text)
         except ValueError as problem:
             raise InputError(
-                f"{text!r} is not a list of CPUs: {problem}",
+                f"{quoted(text)} is not a list of CPUs: {problem}",
                 field="reserved-cpus",
                 advice="write 0,64 or none",
             ) from None

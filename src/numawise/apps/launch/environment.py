@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from numawise.errors import HostError
+from numawise.errors import HostError, quoted
 from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import cores_in, pci_by_address, short_address, whole_gpus
 from numawise.machine.nearest import gpus_of
@@ -236,7 +236,8 @@ def joined(inherited: Mapping[str, str], ours: Variables) -> Joined:
             marks.append(_mark(name, value))
         elif name in given and found[name] != value and not name.startswith(("NUMAWISE_", NVIDIA_TOOLKIT)):
             remarks.append(
-                f"{name} was {found[name]!r} and is {value!r} for the job: the grant decides its GPUs"
+                f"{name} was {quoted(found[name])} and is {quoted(value)} for the job: "
+                "the grant decides its GPUs"
             )
         for other in COUNTED_AFTER.get(name, ()):
             if other in found and all(other != one for one, _ in ours):

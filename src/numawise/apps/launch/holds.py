@@ -22,7 +22,7 @@ from typing import Self
 from numawise.apps.launch.decide import cpus_text, gpus_text, place
 from numawise.apps.launch.environment import HOLD
 from numawise.apps.launch.request import JobRequest
-from numawise.errors import HostError, InputError, LedgerError
+from numawise.errors import HostError, InputError, LedgerError, quoted
 from numawise.host import confine, processes
 from numawise.ledger.reap import dead, left_line
 from numawise.ledger.store import Ledger, LedgerChange
@@ -177,7 +177,9 @@ class Holdings:
             return found[0]
         known = ", ".join(f"{hold.id} ({hold.name})" for hold in found or holds) or "none at all"
         what = "matches several holds" if found else "is not a hold"
-        raise InputError(f"{name!r} {what}", field="HOLD", advice=f"there are {known}; see 'numawise ps'")
+        raise InputError(
+            f"{quoted(name)} {what}", field="HOLD", advice=f"there are {known}; see 'numawise ps'"
+        )
 
     def move(self, hold: Hold) -> None:
         """Give one hold in the shared pool the CPUs that the pool has now, while nobody changes it."""
@@ -314,7 +316,7 @@ def _name(request: JobRequest, command: Sequence[str], holds: Iterable[Hold]) ->
     if request.name:
         if request.name in taken:
             raise InputError(
-                f"there is a hold named {request.name!r} already",
+                f"there is a hold named {quoted(request.name)} already",
                 field="--name",
                 advice="choose another name, or end that one ('numawise ps')",
             )

@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from numawise.apps.launch.environment import CUDA, CUDA_ORDER, GPUS, LEVEL_ZERO, ROCR, gpu_index
-from numawise.errors import HostError, InputError
+from numawise.errors import HostError, InputError, quoted
 from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import short_address, whole_gpus
 from numawise.machine.nearest import gpus_of
@@ -155,7 +155,9 @@ def tasks_on(text: str, host: int, name: str) -> int | None:
     for part in text.split(","):
         found = TASKS.fullmatch(part.strip())
         if not found:
-            raise InputError(f"{text!r} is not a list of tasks per host", field=name, advice="write 4(x2),3")
+            raise InputError(
+                f"{quoted(text)} is not a list of tasks per host", field=name, advice="write 4(x2),3"
+            )
         at += int(found[2] or 1)
         if host < at:
             return int(found[1])
@@ -165,7 +167,7 @@ def tasks_on(text: str, host: int, name: str) -> int | None:
 def _number(text: str, name: str) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) >= MOST_RANKS:
         raise InputError(
-            f"{text!r} is not a rank or a number of ranks", field=name, advice="give a whole number"
+            f"{quoted(text)} is not a rank or a number of ranks", field=name, advice="give a whole number"
         )
     return int(text)
 
@@ -257,7 +259,8 @@ def _listed(hardware: Hardware, gpus: Sequence[Gpu], name: str, text: str) -> Vi
                 )
             if entry and entry not in ("-1", "NoDevFiles"):
                 remarks.append(
-                    f"{name}: {entry!r} is not a GPU of this machine; it and the entries after it are ignored"
+                    f"{name}: {quoted(entry)} is not a GPU of this machine; "
+                    "it and the entries after it are ignored"
                 )
             break
         found.append(gpu)

@@ -10,7 +10,7 @@ Rules kept here:
 import re
 from collections.abc import Sequence
 
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.quantity import parse_size
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.sets import LARGEST_ID
@@ -61,7 +61,9 @@ def read_request(
     """Read the flags of a launcher."""
     if policy not in POLICIES:
         raise InputError(
-            f"unknown policy {policy!r}", field="--policy", advice=f"choose one of {', '.join(POLICIES)}"
+            f"unknown policy {quoted(policy)}",
+            field="--policy",
+            advice=f"choose one of {', '.join(POLICIES)}",
         )
     if gpus and gpu_ids:
         raise InputError("cannot be used together", field="--gpus and --gpu-ids", advice="give one of them")
@@ -91,10 +93,12 @@ def parse_cpus(text: str, field: str = "--cpus") -> int:
     elif CPUS.fullmatch(text):
         found = round(float(text) * 1000)
     else:
-        raise InputError(f"{text!r} is not a number of CPUs", field=field, advice="write 8, 0.5 or 1500m")
+        raise InputError(
+            f"{quoted(text)} is not a number of CPUs", field=field, advice="write 8, 0.5 or 1500m"
+        )
     if not 0 < found <= LARGEST_ID * 1000:
         raise InputError(
-            f"{text!r} is not a number of CPUs to run on", field=field, advice="ask for more than 0"
+            f"{quoted(text)} is not a number of CPUs to run on", field=field, advice="ask for more than 0"
         )
     return found
 
@@ -102,21 +106,25 @@ def parse_cpus(text: str, field: str = "--cpus") -> int:
 def _list(text: str) -> tuple[str, ...]:
     found = tuple(part.strip() for part in text.split(",")) if text else ()
     if not all(found):
-        raise InputError(f"{text!r} has an empty entry", field="--gpu-ids", advice="write 0,1 or GPU-uuid,…")
+        raise InputError(
+            f"{quoted(text)} has an empty entry", field="--gpu-ids", advice="write 0,1 or GPU-uuid,…"
+        )
     return found
 
 
 def _device(text: str) -> tuple[str, int]:
     resource, equals, count = text.partition("=")
     if not resource or not equals or not (count.isascii() and count.isdigit()) or not 0 < int(count) <= 1000:
-        raise InputError(f"{text!r} is not RESOURCE=N", field="--device", advice="write nvme=1, for example")
+        raise InputError(
+            f"{quoted(text)} is not RESOURCE=N", field="--device", advice="write nvme=1, for example"
+        )
     return resource, int(count)
 
 
 def _name(text: str) -> str:
     if text and not NAME.fullmatch(text):
         raise InputError(
-            f"{text!r} is not a valid name for a hold",
+            f"{quoted(text)} is not a valid name for a hold",
             field="--name",
             advice="use letters, digits, '-', '_' and '.', at most 63, the first a letter or digit",
         )

@@ -23,7 +23,7 @@ from numawise.apps.logs.admissions import Admissions
 from numawise.apps.logs.explain import LogEvidence, explain_admission
 from numawise.apps.logs.groups import Groups, LogFilter
 from numawise.codec.kubeletlog.reader import Tally, events_in
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.render.words import counted
 from numawise.results.explanation import ADMITTED, REJECTED
 from numawise.results.log import UNFINISHED, YEARLESS, ExplainedAdmission, LogReading, LogReport
@@ -164,7 +164,7 @@ def _check(source: Source, tally: Tally) -> None:
     start = tally.start if len(tally.start) <= 60 else tally.start[:60] + "…"
     what = "is not a kubelet log" if not tally.known else "is the log of a program other than the kubelet"
     raise InputError(
-        f"{what}: the first of {counted(tally.lines, 'line')} is {start!r}",
+        f"{what}: the first of {counted(tally.lines, 'line')} is {quoted(start)}",
         file=file,
         advice="give what journalctl -u kubelet prints, or a file of the kubelet's log",
     )
@@ -202,7 +202,7 @@ def parse_since(text: str, now: datetime) -> datetime:
         found = _parsed(text, form)
         if found is not None:
             return now.replace(hour=found.hour, minute=found.minute, second=found.second, microsecond=0)
-    raise InputError(f"{text!r} is not a time", field="--since", advice=ADVICE)
+    raise InputError(f"{quoted(text)} is not a time", field="--since", advice=ADVICE)
 
 
 def _parsed(text: str, form: str) -> datetime | None:

@@ -17,7 +17,7 @@ Rules kept here:
 
 from collections.abc import Mapping, Sequence
 
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.machine.model import CpuLayout, Machine, Numa
 from numawise.quantity import Quantity, parse_size
 from numawise.values import dataclass
@@ -231,7 +231,7 @@ def pages_given(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
         size, _, count = text.partition("=")
         if not count.isascii() or not count.isdecimal() or not int(count):
             raise InputError(
-                f"{text!r} is not a page size and a number of pages",
+                f"{quoted(text)} is not a page size and a number of pages",
                 field="--hugepages",
                 advice="write it like 1Gi=16",
             )

@@ -24,7 +24,7 @@ from numawise.engine.admit import Crashed, Rejected, admit
 from numawise.engine.lifecycle import start_containers
 from numawise.engine.predicates import Insufficient, Sums, add, asked, insufficient, used
 from numawise.engine.state import NodeState
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.inputs.machine import MACHINE_FILES, is_name
 from numawise.inputs.spec import NodeSpec, folder_spec, read_node, start_node
 from numawise.node.node import SimulatedNode
@@ -351,7 +351,7 @@ def _names(group: Group, taken: set[str]) -> tuple[str, ...]:
     for name in names:
         if name in taken:
             advice = "give each node a name of its own"
-            raise InputError(f"two nodes are named {name!r}", field="--nodes", advice=advice)
+            raise InputError(f"two nodes are named {quoted(name)}", field="--nodes", advice=advice)
         taken.add(name)
     return tuple(names)
 
@@ -372,7 +372,7 @@ def _counted(text: str, given: NodeSpec) -> Group:
     found = COUNTED.fullmatch(text) if not Path(text).exists() else None
     machine, count = (found[1], int(found[2])) if found else (text, 1)
     if not count:
-        raise InputError(f"{text!r} gives no nodes", field="--nodes", advice="count at least one")
+        raise InputError(f"{quoted(text)} gives no nodes", field="--nodes", advice="count at least one")
     path = Path(machine)
     name = (path.resolve().parent.name if path.stem == "machine" else path.stem) if path.exists() else machine
     return Group(NOT_A_NAME.sub("-", name), replace(given, machine=(machine,)), count, numbered=True)

@@ -23,7 +23,7 @@ from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.lifecycle import start_containers
 from numawise.engine.predicates import Sums, asked, insufficient
 from numawise.engine.state import NodeState
-from numawise.errors import InputError, meant
+from numawise.errors import InputError, meant, quoted
 from numawise.inputs.config import read_config
 from numawise.machine.model import Device
 from numawise.node.node import SimulatedNode, restart, simulate, with_devices
@@ -183,11 +183,13 @@ class _Stage:
             if not uids and "*" in name:
                 uids = [uid for uid, known in self.run.names.items() if _matches(name, known)]
             if not uids:
-                raise _error(result.step, f"there is no pod {name!r}", _near(name, self.run.names.values()))
+                raise _error(
+                    result.step, f"there is no pod {quoted(name)}", _near(name, self.run.names.values())
+                )
             here = [uid for uid in uids if uid in active]
             if len(here) > 1 and "*" not in name:
                 advice = f"name one of them by its uid: {', '.join(here[:4])}"
-                raise _error(result.step, f"{name!r} matches several pods", advice)
+                raise _error(result.step, f"{quoted(name)} matches several pods", advice)
             found.update(dict.fromkeys(here or uids[-1:]))
         return list(found)
 
@@ -218,7 +220,7 @@ class _Stage:
                 device = next((d for d in every.devices if d.id == name), None)
                 if device is None:
                     advice = f"there are {', '.join(d.id for d in every.devices[:8])}"
-                    raise _error(result.step, f"there is no device {name!r} of {act.resource}", advice)
+                    raise _error(result.step, f"there is no device {quoted(name)} of {act.resource}", advice)
                 _change(listed, device, change)
         order = {device.id: at for at, device in enumerate(every.devices)}
         devices = tuple(sorted(listed.values(), key=lambda device: order[device.id]))
@@ -252,7 +254,7 @@ def _near(name: str, known: Iterable[str]) -> str:
     names = list(dict.fromkeys(one.removeprefix("default/") for one in known))
     near = meant(name, names)
     if near:
-        return f"did you mean {near!r}?"
+        return f"did you mean {quoted(near)}?"
     return f"so far there are {', '.join(names[:8])}" if names else "none has come so far"
 
 

@@ -15,7 +15,7 @@ from numawise.apps.state.change import Change, FileChange, proved, rewritten
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import FLAT, V1, Look
 from numawise.engine.state import CpuState, DeviceFile, MemoryState
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.node.node import Files, boot
 from numawise.node.state.folder import (
     Against,
@@ -111,7 +111,7 @@ class _Repair:
             if len(uids) != 1:
                 what = "no pod in the state files" if not uids else f"{len(uids)} pods in the state files"
                 advice = "numawise state show lists them with their uids"
-                raise InputError(f"{text!r} is {what}", field="--drop-pod", advice=advice)
+                raise InputError(f"{quoted(text)} is {what}", field="--drop-pod", advice=advice)
             found[uids[0]] = "dropped"
         if self.asked.remove_stale and live is not None:
             found |= {uid: "gone" for uid in known if uid not in live and uid not in found}

@@ -19,7 +19,7 @@ from typing import Any
 from numawise.apps.verify.grade import grade
 from numawise.apps.verify.leaks import cpu_list
 from numawise.apps.verify.sources import GLANCE, HERE, Seen, Stranger, boot_time, busy_threads, job_finding
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.host import processes
 from numawise.host.nvml import GpuUse, kfd_users, nvml_users, opened
 from numawise.host.placed import (
@@ -115,7 +115,7 @@ class JobHost:
         found = found or [hold for hold in self.holds if hold.name == name]
         if len(found) > 1:
             raise InputError(
-                f"{name!r} matches several holds",
+                f"{quoted(name)} matches several holds",
                 advice=f"give an id: {', '.join(hold.id for hold in found)}",
             )
         return found[0] if found else None

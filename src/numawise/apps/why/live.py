@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from numawise.codec.bundle.pods import is_refusal, kubelet_uid
 from numawise.codec.pod import pod_from
-from numawise.errors import ClusterError, InputError
+from numawise.errors import ClusterError, InputError, quoted
 from numawise.inputs.spec import read_release
 from numawise.kube.client import Cluster, Object
 from numawise.request.defaults import RawPod
@@ -103,7 +103,9 @@ def look_up(cluster: Cluster, namespace: str, name: str) -> Live:
             events = (*events, *_allowed(lambda: cluster.events(namespace, found), remarks, NOBODY))
     live = Live(namespace, name, pod, events=events)
     if pod is None and not live.refusals:
-        raise ClusterError(f"there is no pod {name!r} in namespace {namespace!r}, and no event about it")
+        raise ClusterError(
+            f"there is no pod {quoted(name)} in namespace {quoted(namespace)}, and no event about it"
+        )
     if pod is None:
         remarks.append(f"Pod {name} is gone and was not replaced; this is what its events say")
     node = live.node_name

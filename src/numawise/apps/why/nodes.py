@@ -14,7 +14,7 @@ from pathlib import Path
 from numawise.codec.hints import parse_hints
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.hint import Family
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain, explain_hints
 from numawise.explain.node_changes import Elsewhere
@@ -122,7 +122,9 @@ def explain_pasted(
     for text in texts:
         resource, equals, told = text.partition("=")
         if not equals or not resource.strip():
-            raise InputError(f"{text!r} names no resource", field=OPTION, advice="write it like cpu='1! 0-1'")
+            raise InputError(
+                f"{quoted(text)} names no resource", field=OPTION, advice="write it like cpu='1! 0-1'"
+            )
         resource = resource.strip()
         if resource in hints:
             raise InputError(f"{resource} is given twice", field=OPTION, advice="give each resource once")

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 
 FOLDER = "numawise-bundle"
 LARGEST_ARCHIVE, LARGEST, MOST, DEEPEST = 64 << 20, 64 << 20, 512, 4
@@ -201,5 +201,4 @@ def _folder(place: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _bad(file: str, name: str, what: str, advice: str = MAKE_ONE) -> InputError:
-    shown = "".join(c if c.isprintable() else "?" for c in name[:120])
-    return InputError(f"the member {shown!r} {what}", file=file, advice=advice)
+    return InputError(f"the member {quoted(name)} {what}", file=file, advice=advice)

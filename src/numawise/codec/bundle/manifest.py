@@ -21,7 +21,7 @@ import msgspec
 from numawise.codec.bundle.archive import MAKE_ONE, MANIFEST, Members
 from numawise.codec.document import read_documents
 from numawise.codec.output import to_json
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.results.bundle import AbsentPart, BundleManifest, BundleMember
 from numawise.results.plain import API_VERSION, READ_VERSIONS
 from numawise.results.plain import document as document_of
@@ -246,7 +246,7 @@ def read_manifest(members: Members, file: str, *, sealed: bool) -> Manifest:
     version = value.get("apiVersion")
     if version not in READ_VERSIONS:
         raise document.error(
-            ("apiVersion",), f"is {version!r}, and {API_VERSION} is known", "upgrade numawise"
+            ("apiVersion",), f"is {quoted(version)}, and {API_VERSION} is known", "upgrade numawise"
         )
     try:
         wire = msgspec.convert(value, WireManifest)
@@ -292,4 +292,4 @@ def _missing(members: Members, listed: Mapping[str, str]) -> Iterable[str]:
 
 
 def _bad(file: str, name: str, what: str, advice: str = MAKE_ONE) -> InputError:
-    return InputError(f"the member {name[:120]!r} {what}", file=file, advice=advice)
+    return InputError(f"the member {quoted(name)} {what}", file=file, advice=advice)

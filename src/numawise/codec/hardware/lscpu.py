@@ -17,7 +17,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from numawise.codec.hardware import lscpu_table, pasted
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.machine.hardware import ASSUMED, ODD, UNKNOWN, UNREADABLE, Hardware, MemoryNode, Remark, Thread
 from numawise.sets import LARGEST_ID, format_ids, ids_of, parse_ids
 from numawise.values import dataclass, field
@@ -199,7 +199,7 @@ def _numa(found: LscpuSummary, label: str, value: str) -> None:
         cpus = _ids(value)
         number = int(numbered[1])
         if cpus is None or number > LARGEST_ID:
-            found.remarks.append(Remark(UNREADABLE, label, f"{value!r} is not a list of CPUs"))
+            found.remarks.append(Remark(UNREADABLE, label, f"{quoted(value)} is not a list of CPUs"))
         else:
             found.numa.setdefault(number, cpus)
     elif value.isdecimal() and found.numa_count is None:

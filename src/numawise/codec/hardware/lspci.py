@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from numawise.codec.hardware import pasted
 from numawise.codec.hardware.xmltree import pci_address
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.machine.hardware import (
     AMD,
     INTEL,
@@ -78,7 +78,7 @@ def read(text: str, file: str = "") -> Hardware:
     for entry in _entries(pasted.lines(text)):
         device = _device(entry)
         if device is None:
-            remarks.append(Remark(UNREADABLE, entry.address, f"{entry.head[:60]!r} names no class"))
+            remarks.append(Remark(UNREADABLE, entry.address, f"{quoted(entry.head)} names no class"))
         elif device.address in found:
             remarks.append(Remark(ODD, device.address, "is listed twice; using the first one"))
         else:

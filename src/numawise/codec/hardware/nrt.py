@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from numawise.codec.document import Part
 from numawise.codec.machine import MOST_CPUS, MOST_NUMA
+from numawise.errors import quoted
 from numawise.machine.hardware import ASSUMED, Hardware, Remark, hardware_of
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.quantity import NANO, Quantity
@@ -65,7 +66,7 @@ def read_topology(root: Part, node: str = "") -> NodeTopology:
         if zone.at("type").value != "Node" or not number:
             continue
         if int(number[1]) in zones or int(number[1]) >= MOST_NUMA:
-            raise zone.at("name").error(f"zone {name!r} is listed twice or above node-{MOST_NUMA - 1}")
+            raise zone.at("name").error(f"zone {quoted(name)} is listed twice or above node-{MOST_NUMA - 1}")
         zones[int(number[1])] = zone
     if not zones:
         raise root.at("zones").error(
@@ -98,7 +99,7 @@ def _named(items: Part, node: str) -> Part:
         for name, one in zip(names, objects, strict=True):
             if name == node:
                 return one
-        raise items.error(f"there is no node {node!r}", f"listed are {', '.join(map(str, names))}")
+        raise items.error(f"there is no node {quoted(node)}", f"listed are {', '.join(map(str, names))}")
     if len(objects) != 1:
         known = ", ".join(map(str, names[:8])) + (" and more" if len(names) > 8 else "")
         raise items.error(f"lists {len(objects)} nodes: {known}", "name one with --node-name")
@@ -147,7 +148,7 @@ def _amount(part: Part) -> int:
     except ValueError:
         amount = None
     if amount is None or amount.nano < 0 or amount.nano % NANO:
-        raise part.error(f"{value!r} is not a whole amount", "write it like 32 or 256Gi")
+        raise part.error(f"{quoted(value)} is not a whole amount", "write it like 32 or 256Gi")
     return amount.nano // NANO
 
 
@@ -157,7 +158,7 @@ def _size(resource: Part, name: str) -> int:
     except ValueError:
         size = 0
     if size < 1:
-        raise resource.at("name").error(f"{name!r} is not a page size", "write it like hugepages-2Mi")
+        raise resource.at("name").error(f"{quoted(name)} is not a page size", "write it like hugepages-2Mi")
     return size
 
 

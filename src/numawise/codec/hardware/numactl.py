@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from numawise.codec.hardware import pasted
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.machine.hardware import ODD, UNKNOWN, UNREADABLE, Hardware, Host, MemoryNode, Remark, Thread
 from numawise.sets import LARGEST_ID, ids_of, parse_ids
 from numawise.values import dataclass, field
@@ -115,7 +115,7 @@ def listing(text: str) -> Listing:
     for number, parts in lists.items():
         found.nodes[number].cpus = cpus = _rising(parts)
         if cpus is None:
-            text = f"{' '.join(parts).strip()!r} is not an ascending list of CPUs"
+            text = f"{quoted(' '.join(parts).strip())} is not an ascending list of CPUs"
             found.remarks.append(Remark(UNREADABLE, f"node {number} cpus", text))
     return found
 
@@ -135,7 +135,7 @@ def _field(found: Listing, number: int, name: str, text: str, lists: dict[int, l
         return number
     size = SIZE.match(text)
     if not size:
-        found.remarks.append(Remark(UNREADABLE, place, f"{text.strip()!r} is not an amount of memory"))
+        found.remarks.append(Remark(UNREADABLE, place, f"{quoted(text.strip())} is not an amount of memory"))
     elif name == "size":
         node.size = int(size[1][:15]) * UNITS[size[2].upper()]
     else:

@@ -26,6 +26,7 @@ from numawise.codec.hardware.matrix.links import (
     well_formed,
 )
 from numawise.codec.hardware.matrix.table import ANY_NAME, GPU_NAME, RULE, Grid, doubtful_names, some
+from numawise.errors import quoted
 from numawise.machine.hardware import ODD, UNKNOWN, UNREADABLE, Remark
 from numawise.values import dataclass, field, replace
 
@@ -415,11 +416,11 @@ def _affinities(grid: Grid, header: Header, rows: Sequence[MatrixRow]) -> None:
         named: dict[str, str | None] = dict(zip(columns, values, strict=True))
         for column, value in named.items():
             if value is not None and not well_formed(value):
-                text = f"{value!r} is not a list of ids"
+                text = f"{quoted(value)} is not a list of ids"
                 grid.remarks.append(Remark(UNREADABLE, f"{row.label} {column}", text))
                 named[column] = None
             elif header.cut and column == columns[-1] and value not in (None, NOT_AVAILABLE):
-                text = f"the column is cut off, and so may be {value!r}"
+                text = f"the column is cut off, and so may be {quoted(value)}"
                 grid.remarks.append(Remark(UNKNOWN, f"{row.label} {column}", text))
                 named[column] = None
         grid.values[row.label] = named

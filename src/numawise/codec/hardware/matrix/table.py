@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from numawise.codec.hardware.matrix.affinity import COLUMNS
 from numawise.codec.hardware.matrix.links import NVLINK, PEER_WORDS, WORDS, Vocabulary, well_formed
+from numawise.errors import quoted
 from numawise.machine.hardware import UNREADABLE, Remark
 from numawise.values import dataclass, field
 
@@ -110,7 +111,7 @@ def _table_row(grid: Grid, label: str, cells: Mapping[str, str], words: Vocabula
             links[name] = cell
         elif cell not in ("", "-"):
             grid.peer = grid.peer or cell in PEER_WORDS
-            grid.remarks.append(Remark(UNREADABLE, f"{label} {name}", f"{cell!r} is not a link"))
+            grid.remarks.append(Remark(UNREADABLE, f"{label} {name}", f"{quoted(cell)} is not a link"))
     if any((link == "X") != (name == label) for name, link in links.items()):
         grid.remarks.append(Remark(UNREADABLE, label, "the row does not fit under the header"))
         return
@@ -122,7 +123,9 @@ def _table_row(grid: Grid, label: str, cells: Mapping[str, str], words: Vocabula
         cell = cells.get(column, "").replace(" ", "")
         values[column] = cell if cell and well_formed(cell) else None
         if cell not in ("", "-") and values[column] is None:
-            grid.remarks.append(Remark(UNREADABLE, f"{label} {column}", f"{cell!r} is not a list of ids"))
+            grid.remarks.append(
+                Remark(UNREADABLE, f"{label} {column}", f"{quoted(cell)} is not a list of ids")
+            )
     grid.values[label] = values
 
 
