@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from benchmarks.check import pod_lists
 from benchmarks.gpus import gpu_choices, many_gpus
 from benchmarks.launching import starts
 from benchmarks.machines import GPU, NIC, even, lopsided, node, pod, standard
@@ -178,6 +179,12 @@ def simulations() -> Iterator[Row]:
         yield Row(f"{one.what}: a pod", one.milliseconds, None, one.note)
 
 
+def lists() -> Iterator[Row]:
+    """Long lists of pods, read by the commands that take them."""
+    for what, spent, goal, note in pod_lists():
+        yield Row(what, spent, goal, note)
+
+
 def launches() -> Iterator[Row]:
     """A job's start, and the commit of its hold."""
     for what, spent, goal, note in starts():
@@ -252,6 +259,7 @@ def main() -> None:
         discovery,
         launches,
         simulations,
+        lists,
     )
     print(f"{'CPU time of one call':60} {'ms':>9} {'goal':>7}")
     if traces:

@@ -6,7 +6,7 @@ from typing import Any
 
 from numawise.apps.check.configuration import configuration_findings
 from numawise.apps.check.environment import environment_findings
-from numawise.apps.check.fit import fit_findings, machine_findings
+from numawise.apps.check.fit import Fitting, machine_findings
 from numawise.apps.check.lint import context_of, state_of
 from numawise.apps.check.pods import pod_findings
 from numawise.apps.check.sources import Sources
@@ -153,7 +153,11 @@ def first_pod(scenario: Data, result: Data) -> tuple[str, Data] | None:
     context = context_of(read, configured(Found(document.root), (), (), "", version))
     (pod,) = read_manifest(Document({"kind": "Pod", **steps[0]["add"]}, "pod.yaml"))
     assert isinstance(pod, PodSource)
-    every = [*pod_findings(pod, context), *environment_findings(pod, context), *fit_findings(pod, context)]
+    every = [
+        *pod_findings(pod, context),
+        *environment_findings(pod, context),
+        *Fitting(context).findings(pod),
+    ]
     codes = {finding.code for finding in every}
     if any(finding.code == "NW420" and "OutOf" in finding.message for finding in every):
         return None  # by the sums, and the managers alone were recorded

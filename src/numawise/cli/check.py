@@ -85,7 +85,15 @@ def command(
     else:
         profile = read_release(spec.kube, open_bundle(spec.bundle) if spec.bundle else None)
     say_remarks([profile.remark] if profile.remark else [])
-    report = lint(spec, pods, profile.version, ignore=_codes(ignore), select=_codes(select), upgrade=ways)
+    report = lint(
+        spec,
+        pods,
+        profile.version,
+        ignore=_codes(ignore),
+        select=_codes(select),
+        upgrade=ways,
+        terminal=sys.stderr,
+    )
     say_remarks(report.remarks)
     _show(report, output, context)
     return 1 if report.failed(strict=strict) else 0

@@ -1,5 +1,6 @@
 """``numawise why``: why a pod was refused, and the smallest changes that would let it in."""
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -173,7 +174,7 @@ def _explained(
             raise InputError("is missing", field=missing, advice=advice)
     node = read_node(spec)
     say_remarks(node.remarks)
-    return explain_on(node, pods, nodes)
+    return explain_on(node, pods, nodes, sys.stderr)
 
 
 def _live(node: "NodeInput", words: Sequence[str], access: ClusterOptions) -> "Explained":

@@ -11,7 +11,7 @@ Rules kept here:
    later wins.
 4. Anchors may be used, but not to build more than 400,000 nodes, nor inside themselves.
 5. Nothing recurses over the text; size, depth and counts are bounded far beyond any manifest.
-6. Lines are looked up when an error asks for them, by walking the text once more.
+6. Lines are looked up in an index of the text (``codec.lines``); that of JSON is made when one is asked for.
 """
 
 import json
@@ -20,41 +20,46 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from decimal import Decimal
+from functools import cache
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
+from numawise.codec.lines import LineIndex, Steps, json_lines
 from numawise.errors import InputError, cut, one_line, quoted, suggestion
 from numawise.values import dataclass, field
 
-Steps = tuple[str | int, ...]
-Step = str | int | None
 Plain = Any  # a dict or a list; the parser's events show which
-Mark = tuple[str, str, int]  # "{", "[", "}", "]" or "=" for a scalar; its text; its line
 Twice = Callable[[InputError], None]
+Done = Callable[[int], None]
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 STDIN, LARGEST_FILE, LARGEST_INT = "<stdin>", 64 << 20, 2**63 - 1
-MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 1_000_000, 400_000, 100_000, 500
+MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 3_000_000, 400_000, 100_000, 500
 KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are not fields
 UNREADABLE: Mapping[type, tuple[str, str]] = {
     FileNotFoundError: ("there is no such file", "check the path"),
     IsADirectoryError: ("is a directory", "name the files inside it"),
     PermissionError: ("may not be read", "check its permissions"),
 }
-TOO_MANY, SPLIT = "holds too many values", "split it into smaller files"
+TOO_MANY, SPLIT = f"holds more than {MOST_NODES:,} values", "split it into smaller files"
+TOO_MANY_DOCUMENTS = f"holds more than {MOST_DOCUMENTS:,} documents"
 BAD_MERGE = "map merge requires map or sequence of maps as the value"
-TOO_DEEP, ORDINARY = "is nested too deeply", "give an ordinary YAML or JSON file"
+TOO_DEEP, ORDINARY = f"is nested more than {DEEPEST} levels deep", "give an ordinary YAML or JSON file"
 
 TAG = "tag:yaml.org,2002:"
+OFTEN = 64  # how many nodes are read between two looks at the clock
 TAGGED = {"int": (int,), "float": (float, int), "bool": (bool,), "null": (type(None),)}
 SPECIAL_START = frozenset("0123456789+-.yYnNtTfFoO~")
 INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0[0-7]*|[1-9][0-9]*)")
 DOTTED = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][+-]?[0-9]+(?:_[0-9]+)*)?")
 DECIMAL = re.compile(r"[+-]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][+-]?[0-9]+)?")
 NOT_JSON = re.compile(r"[+-]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-JSON_PIECE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+', re.DOTALL)
+JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+LEVELS = {"{": 1, "[": 1, "}": -1, "]": -1}
+NOT_BRACKETS = re.compile(r"[^{}\[\]]+")
 LONE_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # it may be half a character, which no output can carry
 JSON_BLANK = re.compile(r"[ \t\r\n]*")
 FIXED: Mapping[str, bool | None] = {"": None, "~": None} | {
@@ -72,7 +77,9 @@ class Document:
     value: object
     file: str = ""
     index: int = field(default=0, compare=False)
-    marks: Callable[[], Iterator[Mark]] | None = field(default=None, repr=False, compare=False)
+    lines: Callable[[], LineIndex] | None = field(default=None, repr=False, compare=False)
+    first_line: int = field(default=1, compare=False)
+    """Line of the file where the text of the document begins."""
 
     @property
     def root(self) -> "Part":
@@ -81,7 +88,8 @@ class Document:
 
     def line(self, steps: Steps = ()) -> int | None:
         """Line of the part at ``steps``, or of the nearest one around it."""
-        return _locate(self.marks(), self.index, steps) if self.marks else None
+        line = self.lines().line(self.index, steps) if self.lines else None
+        return line if line is None else line + self.first_line - 1
 
     def error(self, steps: Steps, message: str, advice: str = "") -> InputError:
         """An error that names file, line and field."""
@@ -175,8 +183,13 @@ def read_file(path: Path | str) -> tuple[Document, ...]:
     return read_documents(*read_raw(path))
 
 
-def read_documents(text: str | bytes, file: str, twice: Twice | None = None) -> tuple[Document, ...]:
-    """Read all documents of a YAML or JSON text; at least one.  ``twice``: called with repeated keys."""
+def read_documents(
+    text: str | bytes, file: str, twice: Twice | None = None, done: Done | None = None
+) -> tuple[Document, ...]:
+    """Read all documents of a YAML or JSON text; at least one.
+
+    ``twice``: called with repeated keys; ``done``: with how much of a long text was read.
+    """
     raw = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     try:
         text = raw.decode("utf-8-sig")
@@ -187,7 +200,7 @@ def read_documents(text: str | bytes, file: str, twice: Twice | None = None) -> 
     start = JSON_BLANK.match(text).end()  # type: ignore[union-attr]
     found = _json_documents(text, file) if text[start : start + 1] in ("{", "[") else None
     if found is None:
-        found = _yaml_documents(text, file, twice)
+        found = _yaml_documents(text, file, twice, done)
     if not found:
         raise InputError("is empty", file=file, advice="give at least one YAML or JSON document")
     return found
@@ -240,18 +253,20 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _json_documents(text: str, file: str) -> tuple[Document, ...] | None:
     """Documents of a JSON text; None when the YAML reader is to judge it."""
+    _check_json_size(text, file)
     decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=str)
+    lines = cache(lambda: json_lines(text))
     lone = LONE_HALF.search(text)
     found: list[Document] = []
     at = JSON_BLANK.match(text).end()  # type: ignore[union-attr]
     try:
         while at < len(text):
             if len(found) == MOST_DOCUMENTS:
-                raise InputError(TOO_MANY, file=file, advice=SPLIT)
+                raise InputError(TOO_MANY_DOCUMENTS, file=file, advice=SPLIT)
             value, at = decoder.raw_decode(text, at)
             if lone:
                 value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
-            found.append(Document(value, file, len(found), lambda: _json_marks(text)))
+            found.append(Document(value, file, len(found), lines))
             at = JSON_BLANK.match(text, at).end()  # type: ignore[union-attr]
     except RecursionError:
         raise InputError(TOO_DEEP, file=file, line=1, advice=ORDINARY) from None
@@ -265,45 +280,49 @@ def _json_documents(text: str, file: str) -> tuple[Document, ...] | None:
     return tuple(found)
 
 
-def _json_marks(text: str) -> Iterator[Mark]:
-    line, last = 1, 0
-    for found in JSON_PIECE.finditer(text):
-        piece = found[0]
-        line, last = line + text.count("\n", last, found.start()), found.start()
-        if piece in "{[]}":
-            yield piece, "", line
-        else:
-            yield "=", json.loads(piece) if piece[0] == '"' else piece, line
+def _check_json_size(text: str, file: str) -> None:
+    """Refuse JSON with too many values, or nested too deeply, before it is read (rule 5)."""
+    if sum(map(text.count, ",:{[")) <= DEEPEST:
+        return
+    bare = JSON_STRING.sub("", text)
+    if sum(map(bare.count, ",:{[")) > MOST_NODES:
+        raise InputError(TOO_MANY, file=file, advice=SPLIT)
+    brackets = NOT_BRACKETS.sub("", bare)
+    if max(accumulate(map(LEVELS.__getitem__, brackets)), default=0) > DEEPEST:
+        raise InputError(TOO_DEEP, file=file, line=1, advice=ORDINARY)
 
 
 NO_KEY, MERGE, UNFINISHED = object(), object(), object()
+VALUES = frozenset({yaml.ScalarEvent, yaml.AliasEvent, yaml.MappingStartEvent, yaml.SequenceStartEvent})
 
 
 class _Open:
     """A collection whose end has not been read yet."""
 
-    __slots__ = ("anchor", "before", "items", "key", "merged")
+    __slots__ = ("anchor", "before", "entry", "items", "key", "key_line", "merged")
 
-    def __init__(self, items: Plain, anchor: str | None, before: int) -> None:
-        self.items, self.anchor, self.before = items, anchor, before
+    def __init__(self, items: Plain, anchor: str | None, before: int, entry: int) -> None:
+        self.items, self.anchor, self.before, self.entry = items, anchor, before, entry
         self.key: Any = NO_KEY
+        self.key_line = 0
         self.merged: set[str] = set()
 
 
-def _yaml_documents(text: str, file: str, twice: Twice | None) -> tuple[Document, ...]:
+def _yaml_documents(text: str, file: str, twice: Twice | None, done: Done | None) -> tuple[Document, ...]:
     found: list[Document] = []
+    lines = LineIndex()
     try:
-        for index, value in enumerate(_yaml_values(text, file, twice)):
+        for index, value in enumerate(_yaml_values(text, file, lines, twice, done)):
             if index == MOST_DOCUMENTS:
-                raise InputError(TOO_MANY, file=file, advice=SPLIT)
+                raise InputError(TOO_MANY_DOCUMENTS, file=file, advice=SPLIT)
             if value is not None:
-                found.append(Document(value, file, index, lambda: _yaml_marks(text)))
+                found.append(Document(value, file, index, lambda: lines))
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         what = problem.problem or problem.context or "cannot be parsed"
-        lines = text.splitlines()
-        line = max(1, min(mark.line + 1, len(lines))) if mark else 1
-        tab = "\t" in "".join(lines[line - 1 : line])
+        rows = text.splitlines()
+        line = max(1, min(mark.line + 1, len(rows))) if mark else 1
+        tab = "\t" in "".join(rows[line - 1 : line])
         advice = "indent with spaces, not tabs" if tab else "check indentation, quotes and colons there"
         raise InputError(f"is not valid YAML: {what}", file=file, line=line, advice=advice) from None
     except yaml.reader.ReaderError as problem:
@@ -315,7 +334,9 @@ def _yaml_documents(text: str, file: str, twice: Twice | None) -> tuple[Document
     return tuple(found)
 
 
-def _yaml_values(text: str, file: str, twice: Twice | None) -> Iterator[object]:
+def _yaml_values(
+    text: str, file: str, lines: LineIndex, twice: Twice | None, done: Done | None
+) -> Iterator[object]:
     """Build each document from the parser's events, without recursion (rules 3 to 5)."""
     stack: list[_Open] = []
     anchors: dict[str, tuple[object, int]] = {}
@@ -325,6 +346,19 @@ def _yaml_values(text: str, file: str, twice: Twice | None) -> Iterator[object]:
         kind = type(event)
         if nodes > MOST_NODES:
             raise _at(event, file, TOO_MANY, SPLIT)
+        entry = 0
+        if kind in VALUES:
+            parent = stack[-1] if stack else None
+            line = event.start_mark.line + 1
+            if parent is None:
+                entry = lines.add(line)
+                lines.roots.append(entry)
+            elif type(parent.items) is list:
+                entry = lines.add(line)
+            elif parent.key is NO_KEY:
+                parent.key_line = line
+            else:
+                entry = lines.add(parent.key_line, "<<" if parent.key is MERGE else parent.key)
         if kind is yaml.ScalarEvent:
             nodes += 1
             try:
@@ -335,17 +369,21 @@ def _yaml_values(text: str, file: str, twice: Twice | None) -> Iterator[object]:
                 anchors[event.anchor] = value, 1
         elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
             nodes += 1
-            stack.append(_Open({} if kind is yaml.MappingStartEvent else [], event.anchor, nodes))
+            items: Plain = {} if kind is yaml.MappingStartEvent else []
+            stack.append(_Open(items, event.anchor, nodes, entry))
+            if done is not None and not nodes % OFTEN:
+                done(event.start_mark.index)
             if len(stack) > DEEPEST:
                 raise _at(event, file, TOO_DEEP, ORDINARY)
             if event.anchor:
                 anchors[event.anchor] = UNFINISHED, 0
             continue
         elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
-            done = stack.pop()
-            value = done.items
-            if done.anchor:
-                anchors[done.anchor] = value, nodes - done.before + 1
+            closed = stack.pop()
+            lines.close(closed.entry)
+            value = closed.items
+            if closed.anchor:
+                anchors[closed.anchor] = value, nodes - closed.before + 1
         elif kind is yaml.AliasEvent:
             value, size = anchors.get(event.anchor, (None, 0))
             if not size:
@@ -438,52 +476,6 @@ def _key(value: object, event: yaml.Event, file: str) -> str:
     if isinstance(value, int | float):
         return number_text(value)
     raise _at(event, file, f"{shown(value)} cannot be a key", "write a key as text")
-
-
-def _yaml_marks(text: str) -> Iterator[Mark]:
-    for event in yaml.parse(text, Loader=LOADER):
-        line = event.start_mark.line + 1
-        if isinstance(event, yaml.ScalarEvent):
-            value = _scalar(event)
-            yield "=", value if isinstance(value, str) else _key(value or False, event, ""), line
-        elif isinstance(event, yaml.AliasEvent):
-            yield "=", "", line
-        elif isinstance(event, yaml.CollectionStartEvent):
-            yield "{" if isinstance(event, yaml.MappingStartEvent) else "[", "", line
-        elif isinstance(event, yaml.CollectionEndEvent):
-            yield "}" if isinstance(event, yaml.MappingEndEvent) else "]", "", line
-
-
-def _locate(marks: Iterator[Mark], index: int, steps: Steps) -> int | None:
-    """Line of what the steps lead to in the document of that index, or of the nearest around it."""
-    best: int | None = None
-    aside = 0  # how deep inside something that is not on the way
-    way: list[tuple[bool, Step]] = [(False, -1)]  # open collections on the way: a mapping? last step
-    wanted: Steps = (index, *steps)
-    key_line = 0
-    for kind, text, line in marks:
-        if kind in "}]":
-            if not aside:
-                return best
-            aside -= 1
-            continue
-        if aside:
-            aside += kind in "{["
-            continue
-        mapping, last = way[-1]
-        if mapping and last is None:  # this is a key
-            way[-1], key_line = (True, text), line
-            continue
-        step = last if mapping else cast("int", last) + 1
-        way[-1] = (mapping, None if mapping else step)
-        if step != wanted[len(way) - 1]:
-            aside += kind in "{["
-            continue
-        best = key_line if mapping else line
-        if kind == "=" or len(way) == len(wanted):
-            return best
-        way.append((True, None) if kind == "{" else (False, -1))
-    return best
 
 
 def _at(event: yaml.Event, file: str, message: str, advice: str) -> InputError:

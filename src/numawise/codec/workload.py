@@ -11,6 +11,7 @@ Rules kept here:
    runtime that no TrainJob names is read by itself.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from numawise.codec.document import Document, Part, shown
@@ -228,9 +229,9 @@ def _misspelt_kind(kind: str) -> str:
 
 def searched(part: Part) -> Iterator[Part]:
     """Pod specs anywhere inside (rule 2)."""
-    waiting = [part]
+    waiting = deque([part])
     while waiting:
-        one = waiting.pop(0)
+        one = waiting.popleft()
         if is_spec(one):
             yield one
         elif isinstance(one.value, Mapping):

@@ -17,7 +17,7 @@ Done = Callable[[int], None]
 
 @contextmanager
 def progress_bar(
-    file: IO[str],
+    file: IO[str] | None,
     word: str,
     total: int | None,
     *,
@@ -30,7 +30,7 @@ def progress_bar(
     The caller says how much is done; ``total``: of how much, None when that is not known; ``amount``: how
     amounts are written.
     """
-    if not shown or not file.isatty():
+    if not shown or file is None or not file.isatty():
         yield lambda _: None
         return
     bar = _Bar(file, word, total, time.monotonic() + after, amount)

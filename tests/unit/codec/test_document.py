@@ -120,10 +120,10 @@ MERGE = "f:1: map merge requires map or sequence of maps as the value"
     pytest.param("a: 1".encode("utf-16"), "f:1: is not text: byte 0xff is not UTF-8",       id="utf-16"),
     pytest.param("a: 1\nb: \x00",         "f:2: is not text: control characters",           id="nul"),
     pytest.param("a: \ud800",             "f:1: is not text: byte 0xed",                    id="surrogate"),
-    pytest.param("[" * 100_000,           "f:1: is nested too deeply",                      id="deep json"),
-    pytest.param("- " * 100_000,          "f:1: is nested too deeply",                      id="deep yaml"),
-    pytest.param("{a: " * 100_000,        "f:1: is nested too deeply",                      id="deep flow"),
-    pytest.param("{}" * 1_000_000,        "f: holds too many values",                       id="many documents"),
+    pytest.param("[" * 100_000,           "f:1: is nested more than 500 levels deep",                    id="deep json"),
+    pytest.param("- " * 100_000,          "f:1: is nested more than 500 levels deep",                    id="deep yaml"),
+    pytest.param("{a: " * 100_000,        "f:1: is nested more than 500 levels deep",                    id="deep flow"),
+    pytest.param("{}" * 1_000_000,        "f: holds more than 100,000 documents",            id="many documents"),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_told_in_one_sentence(text: str | bytes, expected: str) -> None:
     assert complaint(text).startswith(expected)

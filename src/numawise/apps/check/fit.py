@@ -1,6 +1,7 @@
 """Whether pods can be aligned: what the machine puts in the way, and each pod tried on an empty node."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from numawise.apps.check.context import Context
 from numawise.apps.check.pods import requested
@@ -19,6 +20,7 @@ from numawise.machine.locality import whole_gpus
 from numawise.machine.model import DevicePlugin, Machine
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
+from numawise.request.defaults import RawPod
 from numawise.request.model import HUGEPAGES, PodRequest, most_at_once
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE, KubeletConfig, ReservedMemory
@@ -26,6 +28,7 @@ from numawise.rules.versions import Version
 from numawise.sets import bits_of, format_ids
 from numawise.values import dataclass, replace
 
+T = TypeVar("T")
 DEVICES_SHOWN = 4
 YEAR = 365 * 86400.0
 
@@ -178,6 +181,7 @@ def _kinds(*has: bool) -> str:
 # 2. Every other policy and scope is tried as well, to say which would admit the pod, and which would align
 #    it.
 # 3. Without a configuration the most willing one is made up: everything static, a core and 100Mi reserved.
+# 4. Pods that differ in nothing but their names fare alike: the others of a kind cost nothing.
 
 
 INSISTING = (RESTRICTED, SINGLE)
@@ -214,41 +218,69 @@ def willing(machine: Machine) -> KubeletConfig:
     )
 
 
-def fit_findings(source: PodSource, context: Context) -> Iterator[Finding]:
-    """What the machine makes of a pod."""
-    if source.raw is None:
-        return
-    pod = requested(source, context)
-    yield from gpu_findings(source, context.hardware if context.known else None)
-    if not context.known:
-        return
-    yield from _offers(source, context, pod)
-    config = context.start.config
-    if config is None:
-        return
-    trial = _try(context, config, pod)
-    if trial is None:
-        return
-    place = _where(source, trial.decision)
-    for step in trial.steps:
-        if isinstance(step, TooManyCombinations):
-            many = f"up to {step.combinations:.1e} combinations of hints, {duration(step.seconds)}"
-            yield found("NW436", place, f"{source.title}: {many}")
-            break
-    if isinstance(trial.decision, Crashed):
-        yield found("NW428", place, f"{source.title}: {trial.decision.message}")
-    elif isinstance(trial.decision, Rejected):
-        yield _never(source, context, config, pod, trial.decision)
-    elif len(context.machine.numa) > 1 and not source.uid:
-        yield from _unaligned(source, context, config, pod, trial)
+class Fitting:
+    """What the machine makes of pods under one kubelet; a node is started, and a kind of pod tried, once."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.nodes: dict[tuple[str, str], SimulatedNode | None] = {}
+        self.answers: dict[tuple[str, str], Any] = {}
+
+    def findings(self, source: PodSource) -> Iterator[Finding]:
+        """All that there is to say about a pod."""
+        if source.raw is None:
+            return
+        context = self.context
+        pod = requested(source, context)
+        yield from gpu_findings(source, context.hardware if context.known else None)
+        if not context.known:
+            return
+        yield from _offers(source, context, pod)
+        config = context.start.config
+        if config is None:
+            return
+        kind = repr(replace(source.raw, uid="", name="", namespace=""))
+        trial = self._once("trial", kind, lambda: _try(self, config, pod))
+        if trial is None:
+            return
+        place = _where(source, trial.decision)
+        for step in trial.steps:
+            if isinstance(step, TooManyCombinations):
+                many = f"up to {step.combinations:.1e} combinations of hints, {duration(step.seconds)}"
+                yield found("NW436", place, f"{source.title}: {many}")
+                break
+        if isinstance(trial.decision, Crashed):
+            yield found("NW428", place, f"{source.title}: {trial.decision.message}")
+        elif isinstance(trial.decision, Rejected):
+            raw = source.raw
+            why, fix = self._once("never", kind, lambda: _never(self, config, raw, pod))
+            yield _refusal(source, trial.decision, why, fix)
+        elif len(context.machine.numa) > 1 and not source.uid:
+            spread = self._once("spread", kind, lambda: _unaligned(self, config, pod, trial))
+            if spread is not None:
+                message = f"{source.title}: not aligned even on an empty node{spread[0]}"
+                yield found("NW421", place, message, why=spread[1])
+
+    def _once(self, question: str, kind: str, answer: Callable[[], T]) -> T:
+        if (question, kind) not in self.answers:
+            self.answers[question, kind] = answer()
+        known: T = self.answers[question, kind]
+        return known
+
+    def node(self, config: KubeletConfig) -> SimulatedNode | None:
+        """The empty node under a configuration that differs in policy and scope; nobody changes it."""
+        name = (config.topology_manager_policy, config.topology_manager_scope)
+        if name not in self.nodes:
+            self.nodes[name] = empty_node(self.context.machine, config, self.context.version)
+        return self.nodes[name]
 
 
-def _try(context: Context, config: KubeletConfig, pod: PodRequest) -> Trial | None:
-    node = empty_node(context.machine, config, context.version)
+def _try(fitting: Fitting, config: KubeletConfig, pod: PodRequest) -> Trial | None:
+    node = fitting.node(config)
     if node is None:
         return None
     steps: list[Step] = []
-    return Trial(node.admit(pod, steps.append), tuple(steps))
+    return Trial(node.ask(pod, steps.append), tuple(steps))
 
 
 def empty_node(machine: Machine, config: KubeletConfig, version: Version) -> SimulatedNode | None:
@@ -273,78 +305,70 @@ def _where(source: PodSource, decision: Decision) -> Place:
 # --- never, or not aligned ------------------------------------------------------------------
 
 
-def _never(
-    source: PodSource, context: Context, config: KubeletConfig, pod: PodRequest, decision: Rejected
-) -> Finding:
-    node = empty_node(context.machine, config, context.version)
+def _never(fitting: Fitting, config: KubeletConfig, raw: RawPod, pod: PodRequest) -> tuple[str, str]:
+    """Why a pod is refused, and what helps."""
+    node = fitting.node(config)
     assert node is not None
-    assert source.raw is not None
-    explanation = explain(case_of(node, source.raw))
+    explanation = explain(case_of(node, raw))
     fix = explanation.suggestions[0].text if explanation.suggestions else ""
-    others = _admitting(context, config, pod)
+    others = _admitting(fitting, config, pod)
     why = explanation.answer.removeprefix("Rejected: ")
-    if others:
-        why += f"; admitted under {others}"
-    if source.raw.owner or source.kind not in ("Pod", ""):
+    return f"{why}; admitted under {others}" if others else why, fix
+
+
+def _refusal(source: PodSource, decision: Rejected, why: str, fix: str) -> Finding:
+    if (source.raw is not None and source.raw.owner) or source.kind not in ("Pod", ""):
         why += f"; its {source.kind} makes it again and again"
     message = f"{source.title}: {decision.reason}: {decision.message}"
     return found("NW420", _where(source, decision), message, why=why, fix=fix)
 
 
-def _admitting(context: Context, config: KubeletConfig, pod: PodRequest) -> str:
+def _admitting(fitting: Fitting, config: KubeletConfig, pod: PodRequest) -> str:
     """The policies and scopes that would admit the pod (rule 2)."""
     now = (config.topology_manager_policy, config.topology_manager_scope)
     yes: list[str] = []
     for policy in (SINGLE, RESTRICTED, BEST_EFFORT, "none"):
         for scope in SCOPES if policy != "none" else SCOPES[:1]:
-            if (policy, scope) == now:
-                continue
-            other = replace(config, topology_manager_policy=policy, topology_manager_scope=scope)
-            trial = _try(context, other, pod)
-            if trial is not None and isinstance(trial.decision, Admitted):
+            if (policy, scope) != now and _admits(fitting, config, pod, policy, scope):
                 yes.append(policy if scope == "container" else f"{policy} in pod scope")
     return ", ".join(yes)
 
 
 def _unaligned(
-    source: PodSource, context: Context, config: KubeletConfig, pod: PodRequest, trial: Trial
-) -> Iterator[Finding]:
-    """Admitted, but only because the policy does not insist."""
+    fitting: Fitting, config: KubeletConfig, pod: PodRequest, trial: Trial
+) -> tuple[str, str] | None:
+    """Admitted, but only because the policy does not insist: where it lies, and who refuses it."""
     if not _asks(pod):
-        return
+        return None
     if config.topology_manager_policy == "none":
-        trial_ = _try(context, replace(config, topology_manager_policy=BEST_EFFORT), pod)
-        if trial_ is None:
-            return
-        trial = trial_
+        aligning = _try(fitting, replace(config, topology_manager_policy=BEST_EFFORT), pod)
+        if aligning is None:
+            return None
+        trial = aligning
     if trial.aligned or not isinstance(trial.decision, Admitted):
-        return
+        return None
     refusing = [
         policy
         for policy in INSISTING
-        if not any(_admits(context, config, pod, policy, scope) for scope in SCOPES)
+        if not any(_admits(fitting, config, pod, policy, scope) for scope in SCOPES)
     ]
-    spread = [name for name, hint in sorted(trial.decision.affinity.items()) if not hint.preferred]
     where = ", ".join(
         f"{name} on NUMA nodes {hint.numa}"
         for name, hint in sorted(trial.decision.affinity.items())
-        if name in spread and hint.numa is not None
+        if not hint.preferred and hint.numa is not None
     )
-    message = f"{source.title}: not aligned even on an empty node{f': {where}' if where else ''}"
-    why = ""
-    if refusing:
-        verb = "refuse" if len(refusing) > 1 else "refuses"
-        why = f"{' and '.join(refusing)} {verb} it in either scope"
-    yield found("NW421", _where(source, trial.decision), message, why=why)
+    verb = "refuse" if len(refusing) > 1 else "refuses"
+    why = f"{' and '.join(refusing)} {verb} it in either scope" if refusing else ""
+    return f": {where}" if where else "", why
 
 
 def _asks(pod: PodRequest) -> bool:
     return any(container.devices or (pod.guaranteed and container.whole_cpus) for container in pod.containers)
 
 
-def _admits(context: Context, config: KubeletConfig, pod: PodRequest, policy: str, scope: str) -> bool:
+def _admits(fitting: Fitting, config: KubeletConfig, pod: PodRequest, policy: str, scope: str) -> bool:
     other = replace(config, topology_manager_policy=policy, topology_manager_scope=scope)
-    trial = _try(context, other, pod)
+    trial = _try(fitting, other, pod)
     return trial is not None and isinstance(trial.decision, Admitted)
 
 

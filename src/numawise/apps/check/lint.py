@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from numawise.apps.check.configuration import configuration_findings
 from numawise.apps.check.context import Context
 from numawise.apps.check.environment import environment_findings
-from numawise.apps.check.fit import fit_findings, gpu_findings, machine_findings, willing
+from numawise.apps.check.fit import Fitting, gpu_findings, machine_findings, willing
 from numawise.apps.check.pods import pod_findings
 from numawise.apps.check.refusals import Start, started
 from numawise.apps.check.sources import Sources, sources
@@ -32,6 +32,7 @@ from numawise.node.state.assumed import assumed_machine
 from numawise.node.state.folder import Against, LivePod, StateFile, StateFolder, has_ended, live_pod
 from numawise.node.state.lint import state_findings
 from numawise.node.state.memory_tables import recorded_reservation
+from numawise.render.progress import progress_bar
 from numawise.request.model import MEMORY
 from numawise.results.comparison import STOPPED, ReleaseChange, UpgradeEffect
 from numawise.results.finding import CheckReport, Finding, Place, codes, found, ordered
@@ -51,12 +52,13 @@ def lint(
     ignore: Iterable[str] = (),
     select: Iterable[str] = (),
     upgrade: Upgrade | None = None,
+    terminal: IO[str] | None = None,
 ) -> CheckReport:
-    """Check everything that was named."""
-    read = sources(spec, tuple(pods), version)
+    """Check everything that was named; ``terminal``: where bars are drawn while that takes long."""
+    read = sources(spec, tuple(pods), version, terminal)
     comments = {file: ignored_in(text) for file, text in read.texts.items()}
     files = tuple(dict.fromkeys([*_order(spec), *read.texts, *read.paths.values()]))
-    found_all = ordered([*_findings(read, upgrade), *_comment_findings(comments)], files)
+    found_all = ordered([*_findings(read, upgrade, terminal), *_comment_findings(comments)], files)
     wanted, unwanted = tuple(select), tuple(ignore)
     kept = [
         one
@@ -79,7 +81,7 @@ def _comment_findings(comments: "dict[str, Ignored]") -> Iterator[Finding]:
         yield from unknown_findings(file, ignored)
 
 
-def _findings(read: Sources, upgrade: Upgrade | None) -> Iterator[Finding]:
+def _findings(read: Sources, upgrade: Upgrade | None, terminal: IO[str] | None) -> Iterator[Finding]:
     yield from read.findings
     contexts = [context_of(read, one) for one in read.configurations]
     for context in contexts:
@@ -93,15 +95,18 @@ def _findings(read: Sources, upgrade: Upgrade | None) -> Iterator[Finding]:
         yield from machine_findings(context)
         yield from state_of(read, None)
     kubelets: Sequence[Context | None] = contexts or [None]
-    fitting = contexts or ([_willing(read)] if read.machine is not None else [])
-    for pod in read.pods:
-        for kubelet in kubelets:
-            yield from pod_findings(pod, kubelet)
-            yield from environment_findings(pod, kubelet)
-        for context in fitting:
-            yield from fit_findings(pod, context)
-        if not fitting:
-            yield from gpu_findings(pod, None)
+    able = contexts or ([_willing(read)] if read.machine is not None else [])
+    fittings = [Fitting(context) for context in able]
+    with progress_bar(terminal, "pods", len(read.pods)) as done:
+        for number, pod in enumerate(read.pods):
+            done(number)
+            for kubelet in kubelets:
+                yield from pod_findings(pod, kubelet)
+                yield from environment_findings(pod, kubelet)
+            for fitting in fittings:
+                yield from fitting.findings(pod)
+            if not fittings:
+                yield from gpu_findings(pod, None)
 
 
 def context_of(read: Sources, configuration: Configuration) -> Context:

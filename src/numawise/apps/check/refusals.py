@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
-from numawise.codec.document import Steps
 from numawise.codec.kubelet.config import decode_kubelet_config
+from numawise.codec.lines import Steps
 from numawise.engine.start import CPU_STAGE, CPU_START, MEMORY_STAGE, MEMORY_START, TOPOLOGY
 from numawise.machine.model import Machine
 from numawise.node.node import Files, SimulatedNode, boot

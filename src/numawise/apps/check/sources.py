@@ -8,7 +8,7 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from numawise.codec.bundle.manifest import STATE as STATE_MEMBERS
 from numawise.codec.document import Document, read_documents, read_raw
@@ -22,6 +22,8 @@ from numawise.inputs.spec import NodeSpec
 from numawise.inputs.state import read_state
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
+from numawise.render.progress import progress_bar
+from numawise.render.words import bytes_text
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.versions import DEFAULT, Version
 from numawise.values import dataclass, field
@@ -47,11 +49,14 @@ class Sources:
     known_pods: frozenset[str] = frozenset()
     """Uids of all pods of the node, when a list of them was given."""
     remarks: list[str] = field(default_factory=list)
+    terminal: IO[str] | None = None
 
 
-def sources(spec: NodeSpec, pods: tuple[str, ...] = (), version: Version = DEFAULT) -> Sources:
-    """Read everything that was named."""
-    read = Sources(version)
+def sources(
+    spec: NodeSpec, pods: tuple[str, ...] = (), version: Version = DEFAULT, terminal: IO[str] | None = None
+) -> Sources:
+    """Read everything that was named; ``terminal``: where to show how far that is."""
+    read = Sources(version, terminal=terminal)
     bundle = open_bundle(spec.bundle) if spec.bundle else None
     if bundle is not None:
         read.texts |= bundle.all_texts
@@ -139,7 +144,10 @@ def _documents(path: str, read: Sources) -> tuple[Document, ...]:
     text = read.texts[name] = raw.decode("utf-8-sig", errors="surrogateescape")
     twice: list[InputError] = []
     try:
-        documents = read_documents(text, name, twice.append)
+        with progress_bar(
+            read.terminal, "reading", len(text), amount=lambda size: bytes_text(int(size))
+        ) as done:
+            documents = read_documents(raw, name, twice.append, done)
     except InputError as problem:
         place = Place(name, problem.line or 1, problem.field)
         if "{{" in text:

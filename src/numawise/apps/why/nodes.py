@@ -8,8 +8,9 @@ Rules kept here:
 3. Pods that run are known by name, so that a suggestion can name them; a refused one holds nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from numawise.codec.hints import parse_hints
 from numawise.engine.admit import Admitted, Crashed
@@ -22,6 +23,7 @@ from numawise.explain.start import explain_refusal
 from numawise.inputs.spec import NodeInput, NodeSpec, folder_spec, read_node
 from numawise.machine.model import Machine
 from numawise.node.node import Files, SimulatedNode, boot
+from numawise.render.progress import progress_bar
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
 from numawise.rules.check import Refusal
@@ -46,7 +48,9 @@ class Explained:
         return all(one.admitted for one in self.found)
 
 
-def explain_on(source: NodeInput, pods: Sequence[str], others: Sequence[str]) -> Explained:
+def explain_on(
+    source: NodeInput, pods: Sequence[str], others: Sequence[str], terminal: IO[str] | None = None
+) -> Explained:
     """Explain pods on a node; ``others``: folders or bundles of nodes they could go to."""
     bundle, version = source.bundle, source.version
     node = started_node(source.machine, source.config, source.texts, version, source.running)
@@ -63,7 +67,7 @@ def explain_on(source: NodeInput, pods: Sequence[str], others: Sequence[str]) ->
         wanted = bundle.refused_or_error()
     elsewhere = [_other_node(folder, version) for folder in others]
     found = []
-    for raw in wanted:
+    for raw in _counted(wanted, terminal):
         case = case_of(node, raw)
         told = explain(case, [Elsewhere(name, case_of(one, raw)) for name, one in elsewhere])
         if told.admitted and raw in refused:
@@ -79,6 +83,14 @@ def explain_on(source: NodeInput, pods: Sequence[str], others: Sequence[str]) ->
     forgotten = node.files.forgotten
     warnings = (f"{source.state_place}: {forgotten}",) if forgotten else ()
     return Explained(tuple(found), warnings, remarks)
+
+
+def _counted(pods: Sequence[RawPod], terminal: IO[str] | None) -> Iterator[RawPod]:
+    """The pods, with a bar that shows how many are done."""
+    with progress_bar(terminal, "pods", len(pods)) as done:
+        for number, pod in enumerate(pods):
+            done(number)
+            yield pod
 
 
 def started_node(

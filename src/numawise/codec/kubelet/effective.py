@@ -16,11 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from numawise.codec.document import Document, Part, Steps, field_name
+from numawise.codec.document import Document, Part, field_name
 from numawise.codec.kubelet.config import API_VERSION, KIND, decode_kubelet_config, unknown_fields
 from numawise.codec.kubelet.fields import configuration_of, field_since
 from numawise.codec.kubelet.flags import Flag, Settled, flag_span, overlaid, settle
 from numawise.codec.kubelet.forms import Found
+from numawise.codec.lines import Steps
 from numawise.errors import InputError, suggestion
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules import eviction

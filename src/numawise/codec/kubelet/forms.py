@@ -11,10 +11,11 @@ Rules kept here:
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from numawise.codec.document import Document, Mark, Part, read_documents
+from numawise.codec.document import Document, Part, read_documents
 from numawise.codec.kubelet.config import GROUP
 from numawise.codec.kubelet.config import KIND as CONFIGURATION
 from numawise.codec.kubelet.fields import configuration_of
@@ -129,18 +130,7 @@ def _in_text(part: Part, kind: str) -> Iterator[Found]:
         raise InputError(problem.message, file=document.file, line=line, advice=problem.advice) from None
     for one in inner:
         if isinstance(one.value, Mapping) and one.value.get("kind") == CONFIGURATION:
-            yield Found(_moved(one, first).root, inside=kind)
-
-
-def _moved(document: Document, lines: int) -> Document:
-    marks = document.marks
-    if marks is None:
-        return document
-
-    def moved() -> Iterator[Mark]:
-        return ((mark, text, line + lines) for mark, text, line in marks())
-
-    return replace(document, marks=moved)
+            yield Found(replace(one, first_line=first + 1).root, inside=kind)
 
 
 def _flags(part: Part, what: str) -> tuple[Flag, ...]:
@@ -171,9 +161,9 @@ def _looks_like_one(value: Mapping[str, object]) -> bool:
 
 def _fragments(root: Part) -> Iterator[Part]:
     """Mappings anywhere inside that have fields of the managers (rule 3)."""
-    waiting = [root]
+    waiting = deque([root])
     while waiting:
-        part = waiting.pop(0)
+        part = waiting.popleft()
         if isinstance(part.value, Mapping):
             if any(_is_field(key, value) for key, value in part.value.items()):
                 yield part
