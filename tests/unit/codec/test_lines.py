@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from numawise.apps.check.lint import lint
 from numawise.codec.document import read_documents
 from numawise.inputs.spec import NodeSpec
+from numawise.render.terminal import CLEAR_LINE
 from tests.property.strategies import laws
 
 KEYS = st.text(st.sampled_from('ab"\\\n é:{[-'), min_size=1, max_size=4).map(lambda key: f"k{key}")
@@ -125,7 +126,7 @@ def test_a_long_check_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Mo
     assert "reading  " in terminal.getvalue()
     assert "pods  " in terminal.getvalue()
     assert "39/40" in terminal.getvalue()
-    assert terminal.getvalue().endswith("\x1b[2K")
+    assert terminal.getvalue().endswith(CLEAR_LINE)
     pipe = io.StringIO()
     lint(NodeSpec(), (str(path),), terminal=pipe)
     assert not pipe.getvalue()
