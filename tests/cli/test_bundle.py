@@ -93,6 +93,76 @@ def test_nobody_at_an_address(root: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "http://127.0.0.1:1/pods cannot be reached" in ran.err
 
 
+@pytest.mark.parametrize(("path", "reason"), [
+    ("etc/kubelet.yaml",                               "configuration: /etc/kubelet.yaml cannot be read: Input/output error"),
+    ("var/lib/kubelet/cpu_manager_state",              "cpu_manager_state: /var/lib/kubelet/cpu_manager_state cannot be read: Input/output error"),
+    ("run/manifests/a.yaml",                           "a static pod: /run/manifests/a.yaml cannot be read: Input/output error"),
+    ("etc/machine-id",                                 ""),
+    ("etc/os-release",                                 ""),
+    ("proc/238/cmdline",                               "configuration: no kubelet is running here"),
+    ("proc/238/status",                                "was passed over"),
+    ("proc/238/cgroup",                                "was passed over"),
+    ("sys/devices/system/node/node0/meminfo",          ""),
+])  # fmt: skip
+def test_files_that_cannot_be_read(
+    root: Path, capsys: pytest.CaptureFixture[str], path: str, reason: str
+) -> None:
+    place = root / path
+    place.unlink(missing_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to("/proc/self/mem")
+    ran = make(capsys, root, "-o", root / "b.tar.gz", "--kube", "1.36")
+    assert ran.status == 0, ran.err
+    assert reason in ran.err
+    assert numawise(capsys, "bundle", "show", root / "b.tar.gz").status == 0
+
+
+@pytest.mark.parametrize("option", ["--pods", "--configz", "--kubelet-config"])
+def test_named_files_that_cannot_be_read(root: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
+    refused(
+        make(capsys, root, option, "/proc/self/mem"), "/proc/self/mem", "cannot be read: Input/output error"
+    )
+
+
+def test_bundles_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refused(
+        numawise(capsys, "bundle", "show", "/proc/self/mem"), "/proc/self/mem: cannot be read: Input/output"
+    )
+    refused(numawise(capsys, "bundle", "show", tmp_path / "gone.tar.gz"), "cannot be read: No such file")
+
+
+@pytest.mark.parametrize(
+    "metadata", [[], ["x"], "x", 7, {"annotations": ["x"]}, {"annotations": "x"}, {"name": ["x"]}]
+)
+def test_pods_whose_metadata_are_none(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], metadata: object
+) -> None:
+    odd = pod("d") | {"kind": "Pod", "metadata": metadata}
+    (root / "run/manifests").mkdir(parents=True)
+    (root / "run/manifests/odd.json").write_text(json.dumps(odd))
+    (tmp_path / "odd.json").write_text(
+        json.dumps({"kind": "List", "items": [odd, pod("a") | {"kind": "Pod"}]})
+    )
+    ran = make(capsys, root, "-o", tmp_path / "b.tar.gz", "--pods", tmp_path / "odd.json", "--kube", "1.36")
+    assert ran.status == 0, ran.err
+    shown = json.loads(numawise(capsys, "bundle", "show", tmp_path / "b.tar.gz", "-o", "json").out)
+    assert shown["pods"] >= 1
+    folder = tmp_path / "unpacked"
+    with tarfile.open(tmp_path / "b.tar.gz") as packed:
+        for entry in packed:
+            (folder / entry.name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / entry.name).write_bytes(stream.read() if (stream := packed.extractfile(entry)) else b"")
+    (folder / "numawise-bundle/pods.json").write_text(json.dumps({"kind": "List", "items": [odd]}))
+    for words in (
+        ["bundle", "show"],
+        ["check", "--bundle"],
+        ["why", "--bundle"],
+        ["state", "show"],
+        ["show"],
+    ):
+        assert numawise(capsys, *words, folder / "numawise-bundle").status in (0, 1, 2), words
+
+
 # --- with the API server --------------------------------------------------------------------
 
 

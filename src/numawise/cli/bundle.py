@@ -3,15 +3,11 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from numawise.cli.options import output_option, say
 from numawise.errors import InputError
-
-if TYPE_CHECKING:
-    from numawise.codec.bundle.manifest import Manifest
 
 STDOUT = "-"
 
@@ -78,6 +74,7 @@ def command(
         raise InputError("a bundle is not for a terminal", advice="redirect it to a file")
     from numawise.apps.bundle.gather import collect, written  # noqa: PLC0415
     from numawise.apps.bundle.model import BundleRequest  # noqa: PLC0415 - keeps --help quick
+    from numawise.render.bundle import notes_lines  # noqa: PLC0415
     from numawise.render.terminal import Printer  # noqa: PLC0415
 
     wanted = BundleRequest(
@@ -99,15 +96,9 @@ def command(
     else:
         path = written(packed, out)
         click.echo(f"{path}: {len(packed.data) / 1024:.0f} KiB, {len(packed.members)} files", err=True)
-    _say(packed.manifest)
-    return 0
-
-
-def _say(manifest: "Manifest") -> None:
-    from numawise.render.bundle import notes_lines  # noqa: PLC0415
-
-    for line in notes_lines(manifest.absent, manifest.remarks):
+    for line in notes_lines(packed.absent, packed.remarks):
         say(line)
+    return 0
 
 
 @command.command(

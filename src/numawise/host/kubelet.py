@@ -182,6 +182,7 @@ def _listens(path: Path) -> bool:
 
 
 LARGEST_FILE = 16 << 20
+ABSENT = "does not exist"
 CONFIGS = (
     "var/lib/kubelet/config.yaml",
     "etc/kubernetes/kubelet-config.yaml",
@@ -248,15 +249,18 @@ def command_line(kubelet: Running, root: Path = ROOT) -> str:
 
 def read_seen(path: str, kubelet: Running | None, root: Path = ROOT) -> HostFile:
     """A file by the path that a kubelet knows it by (rule 1)."""
+    file = HostFile(path, problem=ABSENT)
     for place in _seen(path, kubelet, root):
-        if os.path.lexists(place):
-            return read_whole(place, path)
-    return HostFile(path, problem="does not exist")
+        here = read_whole(place, path)
+        if not here.problem:
+            return here
+        file = here if file.problem == ABSENT else file
+    return file
 
 
 def folder_seen(path: str, kubelet: Running | None, root: Path = ROOT) -> Path | None:
     """Likewise a folder; None when there is none."""
-    return next((place for place in _seen(path, kubelet, root) if place.is_dir()), None)
+    return next((place for place in _seen(path, kubelet, root) if os.path.isdir(place)), None)  # noqa: PTH112
 
 
 def read_whole(place: Path, path: str = "") -> HostFile:
@@ -269,8 +273,10 @@ def read_whole(place: Path, path: str = "") -> HostFile:
             data = stream.read(LARGEST_FILE + 1)
     except PermissionError:
         return HostFile(name, problem="may not be read; run as root")
-    except OSError as problem:
-        return HostFile(name, problem=f"cannot be read: {problem.strerror}")
+    except (FileNotFoundError, NotADirectoryError):
+        return HostFile(name, problem="is a link that leads nowhere" if place.is_symlink() else ABSENT)
+    except (OSError, ValueError) as problem:
+        return HostFile(name, problem=f"cannot be read: {getattr(problem, 'strerror', None) or problem}")
     if len(data) > LARGEST_FILE:
         return HostFile(name, problem=f"is larger than {LARGEST_FILE >> 20} MiB")
     return HostFile(name, data)
@@ -293,7 +299,7 @@ def files_in(folder: Path) -> Iterator[Path]:
 def installed_configs(root: Path = ROOT) -> Iterator[HostFile]:
     """Configurations where installers put them (rule 3)."""
     for place in CONFIGS:
-        if (root / place).is_file():
+        if os.path.isfile(root / place):  # noqa: PTH113 - False where we may not look
             yield read_whole(root / place, f"/{place}")
 
 
@@ -303,14 +309,14 @@ def installed_flags(root: Path = ROOT) -> Iterator[HostFile]:
     for pattern in FLAG_FILES:
         for place in sorted(root.glob(pattern)):
             real = os.path.realpath(place)
-            if place.is_file() and real not in seen:
+            if os.path.isfile(place) and real not in seen:  # noqa: PTH113
                 seen.add(real)
                 yield read_whole(place, f"/{place.relative_to(root)}")
 
 
 def installed_drop_ins(root: Path = ROOT) -> Path | None:
     """The drop-in directory that an installer made, if there is one."""
-    return next((root / place for place in DROP_INS if (root / place).is_dir()), None)
+    return next((root / place for place in DROP_INS if os.path.isdir(root / place)), None)  # noqa: PTH112
 
 
 def program_version(kubelet: Running | None, root: Path = ROOT) -> str:

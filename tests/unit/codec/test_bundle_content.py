@@ -1,11 +1,14 @@
 """What a bundle keeps of names, state files, pods, configurations and hardware."""
 
+import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from numawise.codec.bundle.allowed import kubelet_sentence, version_text
 from numawise.codec.bundle.config import reduced_config, reduced_flags, without_identity
 from numawise.codec.bundle.manifest import ONCE, UUID, Names, key_of
 from numawise.codec.bundle.pods import kubelet_uid, pods_of, reduced
@@ -44,7 +47,9 @@ FIRST, SECOND = "ffffffff-1111-2222-3333-444444444444", "11111111-1111-2222-3333
 def test_a_name_is_always_the_same_word() -> None:
     assert NAMES.name("pod", "web-0") == Names(KEY).name("pod", "web-0")
     assert NAMES.name("pod", "web-0") != NAMES.name("container", "web-0").replace("container", "pod")
-    assert NAMES.name("pod", "web-0") != Names(key_of("another")).name("pod", "web-0")
+    assert NAMES.name("pod", "web-0") != Names(key_of("f123456789abcdef0123456789abcdef")).name(
+        "pod", "web-0"
+    )
     assert NAMES.name("pod", "web-0").startswith("pod-")
     assert NAMES.name("pod", "") == ""
 
@@ -56,8 +61,21 @@ def test_a_machine_has_one_key_however_it_is_written(machine_id: str) -> None:
     assert key_of(machine_id) == KEY
 
 
-def test_a_machine_without_id_has_a_key_for_once() -> None:
-    first, second = Names(key_of("")), Names(key_of(""))
+@pytest.mark.parametrize(
+    "machine_id",
+    [
+        "",
+        "uninitialized",
+        "0" * 32,
+        "f" * 32,
+        "00000000-0000-0000-0000-000000000000",
+        "not an id",
+        "abc123",
+        "01" * 16,
+    ],
+)
+def test_a_machine_without_id_has_a_key_for_once(machine_id: str) -> None:
+    first, second = Names(key_of(machine_id)), Names(key_of(machine_id))
     assert first.name("pod", "web-0") != second.name("pod", "web-0")
     assert first.fingerprint.startswith(ONCE)
     assert not NAMES.fingerprint.startswith(ONCE)
@@ -81,7 +99,7 @@ def test_namespaces_that_everybody_has_stay(namespace: str) -> None:
 
 
 def test_devices_keep_their_order() -> None:
-    names = NAMES.with_devices([f"GPU-{FIRST}", f"MIG-{SECOND}"])
+    names = NAMES.with_devices([[f"GPU-{FIRST}"], [f"MIG-{SECOND}"]])
     told = [names.device(f"GPU-{uuid}::1") for uuid in (SECOND, FIRST)]
     assert told == sorted(told)
     assert all(one.startswith("GPU-0000000") and one.endswith("::1") for one in told)
@@ -90,21 +108,36 @@ def test_devices_keep_their_order() -> None:
     assert UUID.fullmatch(names.device("99999999-1111-2222-3333-444444444444"))
 
 
-def test_sentences_lose_the_names_that_were_replaced() -> None:
-    names = Names(KEY)
-    word, uid = names.name("pod", "web-0-n1"), names.uid("d8cef786c3e6fab90c6e83f71a6881b7")
-    names.name("container", "pod")
-    told = names.cleaned(f"pod web-0-n1 (d8cef786c3e6fab90c6e83f71a6881b7) of {FIRST}, web-0-n11")
-    assert told.startswith(f"pod {word} ({uid}) of ")
-    assert FIRST not in told
-    assert told.endswith("web-0-n11")
+def test_devices_of_no_usual_form_keep_their_order_too() -> None:
+    ids = ["host7-fpga-b", "host7-fpga-a", "gpu0", "00:11:22:33:44:55"]
+    names = NAMES.with_devices([ids, ["gpu1"]])
+    stand_ins = [names.device(one) for one in sorted(ids)]
+    assert stand_ins == sorted(stand_ins)
+    assert all(one.startswith("device-0000000") for one in stand_ins)
+    assert names.device("gpu1") == "gpu1"
+    assert names.device("never seen") == Names(KEY).device("never seen") != "never seen"
+
+
+@pytest.mark.parametrize(("path", "stays"), [
+    ("/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/cpu_manager_state"),
+    ("/etc/kubernetes/kubelet.yaml:12",    "/etc/kubernetes/kubelet.yaml:12"),
+    ("unix:///run/containerd/containerd.sock", "unix:///run/containerd/containerd.sock"),
+    ("/sys/devices/system/cpu/cpu12",      "/sys/devices/system/cpu/cpu12"),
+    ("/opt/acme/kubelet.yaml",             "/opt/{acme}/kubelet.yaml"),
+    ("/etc/acme secret.yaml",              "/etc/{acme secret}.yaml"),
+    ("acme.slice",                         "{acme}.slice"),
+    ("tcp://10.1.2.3:80",                  "{tcp:}//{10.1.2.3}:80"),
+])  # fmt: skip
+def test_paths(path: str, stays: str) -> None:
+    expected = re.sub(r"\{(.*?)\}", lambda found: NAMES.name("path", found[1]), stays)
+    assert NAMES.path(path) == expected
+    assert KEPT.path(path) == path
 
 
 def test_without_a_key_nothing_changes() -> None:
     assert KEPT.name("pod", "web-0") == "web-0"
     assert KEPT.uid("x") == "x"
-    assert KEPT.cleaned("web-0") == "web-0"
-    assert KEPT.with_devices([FIRST]).device(FIRST) == FIRST
+    assert KEPT.with_devices([[FIRST]]).device(FIRST) == FIRST
     assert KEPT.fingerprint == ""
 
 
@@ -263,13 +296,18 @@ def test_names_of_a_pod() -> None:
     pytest.param("OMP_NUM_THREADS",        "hunter2",                     False, id="a secret under a good name"),
     pytest.param("CUDA_VISIBLE_DEVICES",   "GPU-hunter2",                 False, id="a secret after a good word"),
     pytest.param("PASSWORD",               "8",                           False, id="another variable"),
+    pytest.param("HUNTER_VISIBLE_DEVICES", "0",                           False, id="a name like a good one"),
+    pytest.param("OMP_HUNTER",             "0",                           False, id="a name that begins well"),
+    pytest.param("OMP_NUM_THREADS",        "10.1.2.3",                    False, id="an address"),
+    pytest.param("OMP_PLACES",             "00:11:22:33:44:55",           False, id="a hardware address"),
+    pytest.param("OMP_NUM_THREADS",        "5551234567",                  False, id="a long number"),
     pytest.param("OMP_NUM_THREADS",        "1-" * 300,                    False, id="too long"),
 ])  # fmt: skip
 def test_variables(name: str, value: str, *, stays: bool) -> None:
     value_ = pod()
     value_["spec"]["containers"][0]["env"] = [{"name": name, "value": value}]
     (container,) = kept(value_)["spec"]["containers"]
-    assert container.get("env") == ([{"name": name, "value": NAMES.device(value)}] if stays else None)
+    assert container.get("env") == ([{"name": name, "value": NAMES.uuids(value)}] if stays else None)
 
 
 def test_what_bears_on_placement_stays() -> None:
@@ -277,7 +315,7 @@ def test_what_bears_on_placement_stays() -> None:
         status={
             "phase": "Failed",
             "reason": "TopologyAffinityError",
-            "message": "web-0-x",
+            "message": "Pod was rejected: Resources cannot be allocated with Topology locality",
             "qosClass": "Guaranteed",
         },
     )
@@ -293,10 +331,12 @@ def test_what_bears_on_placement_stays() -> None:
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}},
             {"name": "dev", "hostPath": {"path": "/dev/nvidia0"}},
             {"name": "data", "hostPath": {"path": "/home/acme"}},
+            {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "acme"}},
+            {"name": "raw", "hostPath": {"path": "/dev/acme/disk"}},
         ],
     }
     found = kept(value)
-    assert found["status"] == {**value["status"], "message": "web-0-x"}
+    assert found["status"] == value["status"]
     assert found["metadata"]["ownerReferences"] == [
         {"kind": "StatefulSet", "name": NAMES.name("owner", "web")}
     ]
@@ -310,6 +350,8 @@ def test_what_bears_on_placement_stays() -> None:
     assert [one.get("emptyDir") or one["hostPath"] for one in spec["volumes"]] == [
         {"medium": "Memory", "sizeLimit": "8Gi"},
         {"path": "/dev/nvidia0"},
+        {"medium": "Memory"},
+        {"path": f"/dev/{NAMES.name('device', 'acme/disk')}"},
     ]
     assert "acme" not in json.dumps(found)
 
@@ -351,10 +393,92 @@ def test_workloads_and_lists() -> None:
     assert "acme" not in json.dumps(found)
 
 
-@pytest.mark.parametrize("spec", [{"containers": [7]}, {"containers": [{}]}, {"containers": 7}])
-def test_no_pods(spec: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"pods.json.*is not a Pod"):
-        kept(pod(spec=spec))
+LIMITS = {"containers": [{"name": "app", "resources": {"limits": {"cpu": "hunter2"}}}]}
+
+
+@pytest.mark.parametrize("changes", [
+    {"spec": {"containers": [7]}},
+    {"spec": {"containers": 7}},
+    {"spec": "hunter2"},
+    {"spec": LIMITS},
+    {"spec": {"containers": [{"name": "app", "resources": {"limits": {"hunter2 x": "1"}}}]}},
+    {"spec": {"containers": [{"name": "app", "resources": {"limits": {"cpu": {"hunter2": 1}}}}]}},
+    {"spec": {"containers": [{"name": "app", "env": {"hunter2": 1}}]}},
+    {"spec": {"containers": [], "overhead": {"cpu": "hunter2"}}},
+    {"spec": {"containers": [], "overhead": {"cpu": float("nan")}}},
+    {"spec": {"containers": [], "volumes": ["hunter2"]}},
+    {"metadata": ["hunter2"]},
+    {"metadata": "hunter2"},
+    {"metadata": {"annotations": ["hunter2"]}},
+    {"metadata": {"annotations": "hunter2"}},
+    {"metadata": {"ownerReferences": ["hunter2"]}},
+    {"status": ["hunter2"]},
+])  # fmt: skip
+def test_no_pods(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"pods.json.*is not a Pod: [a-zA-Z. ]+$") as raised:
+        kept(pod(**changes))
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("message", "stays"), [
+    ("Pod was rejected: Resources cannot be allocated with Topology locality", None),
+    ("Pod Resources cannot be allocated with Topology locality", None),
+    ("SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2", None),
+    ("Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 7700, capacity: 7910", None),
+    ("Allocate failed due to requested number of devices unavailable for example.com/gpu. Requested: 2, Available: 0, which is unexpected", None),
+    ("Allocate failed due to requested number of devices unavailable for acme.io/secret. Requested: 2, Available: 0, which is unexpected",
+     "Allocate failed, which is unexpected"),
+    ("Pod was rejected: Allocate failed due to rpc error: code = Unavailable desc = dial acme:80, which is unexpected",
+     "Pod was rejected: Allocate failed due to rpc error: code = Unavailable, which is unexpected"),
+    ("Allocate failed due to Resources cannot be found at http://10.0.0.1/?token=hunter2, which is unexpected",
+     "Allocate failed, which is unexpected"),
+    ("Pod was rejected: hunter2", ""),
+    ("Node didn't have enough resource: hunter2, requested: 1, used: 1, capacity: 1", ""),
+    ("Resources cannot be allocated with Topology locality\nhunter2", ""),
+    ("Predicate TaintToleration failed: node(s) had taint {acme: secret}", ""),
+])  # fmt: skip
+def test_only_the_kubelets_own_sentences_stay(message: str, stays: str | None) -> None:
+    spec = {"containers": [{"name": "c", "resources": {"limits": {"example.com/gpu": "1"}}}]}
+    status = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": message}
+    expected = message if stays is None else stays
+    assert kept(pod(spec=spec, status=status))["status"].get("message", "") == expected
+
+
+RECORDED_MESSAGES = re.compile(
+    rb'"message":"((?:[^"\\]|\\.)*)","reason":"(\w+)"|"reason":"(\w+)","message":"((?:[^"\\]|\\.)*)"'
+)
+
+
+def test_sentences_of_real_kubelets_stay() -> None:
+    resources = {"nvidia.com/gpu", "example.com/fpga", "example.com/nic", "intel.com/qat", "amd.com/gpu"}
+    messages = set()
+    for path in (Path(__file__).parents[2] / "recorded").rglob("*.jsonl.gz"):
+        with gzip.open(path) as lines:
+            for line in lines:
+                for first, _, _, second in RECORDED_MESSAGES.findall(line):
+                    messages.add(json.loads(b'"' + (first or second) + b'"'))
+    assert len(messages) > 10
+    assert [one for one in messages if kubelet_sentence(one, resources) != one] == []
+
+
+@pytest.mark.parametrize(("text", "stays"), [
+    ("v1.36.4",                              None),
+    ("v1.30.4-eks-a737599",                  None),
+    ("v1.30.4-gke.1348000",                  None),
+    ("v1.30.4+k3s1",                         None),
+    ("v1.30.4-acme.7",                       "v1.30.4"),
+    ("6.1.0-30-amd64",                       None),
+    ("5.14.0-427.13.1.el9_4.x86_64",         None),
+    ("6.8.0-acme-secret",                    "6.8.0"),
+    ("Debian GNU/Linux 12 (bookworm)",       None),
+    ("Ubuntu 22.04.4 LTS",                   None),
+    ("Acme Secret Linux 7 (hunter2)",        "Linux 7"),
+    ("containerd://1.7.20-k3s1",             None),
+    ("cri-o://1.30.2",                       None),
+    ("hunter2",                              ""),
+])  # fmt: skip
+def test_versions_without_names(text: str, stays: str | None) -> None:
+    assert version_text(text) == (text if stays is None else stays)
 
 
 # --- configuration --------------------------------------------------------------------------
@@ -364,7 +488,9 @@ def test_a_configuration_keeps_what_decides() -> None:
     value = {
         "kind": "KubeletConfiguration",
         "cpuManagerPolicy": "static",
-        "featureGates": {"X": True},
+        "featureGates": {"TopologyManagerPolicyOption": True, "Hunter2": True},
+        "kubeReserved": {"memory": "1Gi", "cpu": "hunter2"},
+        "kubeReservedCgroup": "/acme.slice/kube",
         "clusterDNS": ["10.0.0.1"],
         "authentication": {"x509": {"clientCAFile": "/home/acme/ca"}, "anonymous": {"enabled": False}},
         "staticPodURLHeader": {"Authorization": ["hunter2"]},
@@ -372,18 +498,20 @@ def test_a_configuration_keeps_what_decides() -> None:
         "mySecrets": {"a": "hunter2"},
         "maxPods": 10,
     }
-    found, gone = reduced_config(value)
+    found, gone = reduced_config(value, NAMES)
     assert found == {
         "kind": "KubeletConfiguration",
         "cpuManagerPolicy": "static",
-        "featureGates": {"X": True},
+        "featureGates": {"TopologyManagerPolicyOption": True, NAMES.name("key", "Hunter2"): True},
+        "kubeReserved": {"memory": "1Gi", "cpu": "x"},
+        "kubeReservedCgroup": NAMES.path("/acme.slice/kube"),
         "authentication": {"x509": {}, "anonymous": {"enabled": False}},
         "cpuMangerPolicy": "x",
-        "mySecrets": {},
+        NAMES.name("field", "mySecrets"): {},
         "maxPods": 10,
     }
     assert gone == ("clusterDNS", "authentication.x509.clientCAFile", "staticPodURLHeader")
-    found, gone = reduced_config(value, keep=True)
+    found, gone = reduced_config(value, KEPT)
     assert found["clusterDNS"] == ["10.0.0.1"]
     assert gone == ("staticPodURLHeader",)
 
@@ -394,12 +522,12 @@ def test_flags_keep_what_decides() -> None:
         " --config=/home/acme/k.yaml --node-labels=team=acme --kubelet-made-up=hunter2 --cluster-dns=10.0.0.1"
     )
     line += " --kubeconfig=/home/acme/kc --fail-swap-on"
-    text, gone = reduced_flags(read_flags(line))
+    text, gone = reduced_flags(read_flags(line), NAMES)
     assert text.splitlines() == [
         "--cpu-manager-policy=static",
         "--reserved-cpus=0-1",
         "--v=4",
-        "--kubelet-made-up=x",
+        f"--{NAMES.name('flag', 'kubelet-made-up')}=x",
         "--fail-swap-on",
     ]
     assert set(gone) >= {
@@ -411,7 +539,7 @@ def test_flags_keep_what_decides() -> None:
         "--kubeconfig",
     }
     assert read_flags(text)[1].value == "0-1"
-    kept_text, _ = reduced_flags(read_flags(line), keep=True)
+    kept_text, _ = reduced_flags(read_flags(line), KEPT)
     assert "--config=/home/acme/k.yaml" in kept_text
 
 
@@ -421,12 +549,16 @@ def test_flags_keep_what_decides() -> None:
 def test_hardware_without_identity() -> None:
     hardware = Hardware(
         name="acme7",
-        pci=(PciDevice("0000:17:00.0", names=("mlx5_0", "ens1f0np0", "enx001122334455", "acme-storage")),),
+        pci=(
+            PciDevice(
+                "0000:17:00.0", names=("mlx5_0", "ens1f0np0", "enx001122334455", "acme-storage", "ethacme")
+            ),
+        ),
         gpus=(Gpu("GPU0", uuid=f"GPU-{FIRST}", address="0000:18:00.0"),),
         matrix=Matrix(("GPU0",), ("NIC0",), nic_names={"NIC0": "mlx5_bond_acme"}),
         remarks=(Remark("odd", "gpus", f"GPU-{FIRST} is odd"),),
     )
-    names = NAMES.with_devices([f"GPU-{FIRST}"])
+    names = NAMES.with_devices([[f"GPU-{FIRST}"]])
     found = without_identity(hardware, names)
     assert found.name == ""
     assert found.pci[0].names[:2] == ("mlx5_0", "ens1f0np0")

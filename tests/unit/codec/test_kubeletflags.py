@@ -41,6 +41,8 @@ def told(text: str) -> list[tuple[str, str | None, int]]:
     pytest.param("--fail-swap-on false",                           [("fail-swap-on", None, 1), ("", "false", 1)],               id="a word that belongs to nobody"),
     pytest.param("root 1 0 0 /usr/bin/kubelet --max-pods=5",       [("max-pods", "5", 1)],                                      id="as ps prints it"),
     pytest.param("/usr/bin/kubelet\0--max-pods=5\0--v=2\0",        [("max-pods", "5", 1), ("v", "2", 1)],                       id="as /proc has it"),
+    pytest.param("--v=2 --root-dir=/data/kubelet --max-pods=5",    [("v", "2", 1), ("root-dir", "/data/kubelet", 1), ("max-pods", "5", 1)], id="a folder called kubelet"),
+    pytest.param("--v=2 --root-dir /data/kubelet --max-pods=5",    [("v", "2", 1), ("root-dir", "/data/kubelet", 1), ("max-pods", "5", 1)], id="a folder called kubelet, without ="),
     pytest.param("--node-labels='a=b,c=d' --register-node",        [("node-labels", "a=b,c=d", 1), ("register-node", None, 1)], id="quotes"),
     pytest.param(UNIT,                                             [("kubeconfig", "/etc/kubernetes/kubelet.conf", 5), ("reserved-memory", "0:memory=1Gi", 9), ("cpu-manager-policy", "static", 10), ("v", "4", 10)], id="systemd unit"),
     pytest.param('Environment="ARGS=--v=3"',                       [("v", "3", 1)],                                             id="a line of a unit"),

@@ -144,7 +144,11 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     pipe(tmp_path, "etc/pipe")
     assert read_whole(tmp_path / "etc/pipe").problem == "is not a regular file"
     assert read_whole(tmp_path / "etc").problem
-    assert "cannot be read" in read_whole(tmp_path / "nowhere").problem
+    assert read_whole(tmp_path / "nowhere").problem == "does not exist"
+    grow(tmp_path, {"etc/link": "-> /no/such/place", "etc/broken": "-> /proc/self/mem"})
+    assert read_whole(tmp_path / "etc/link").problem == "is a link that leads nowhere"
+    assert read_whole(tmp_path / "etc/broken").problem == "cannot be read: Input/output error"
+    assert read_whole(tmp_path / "etc/a\0b").problem == "cannot be read: embedded null byte"
 
 
 def test_installers(tmp_path: Path) -> None:
@@ -177,6 +181,8 @@ def test_drop_ins_come_by_name(tmp_path: Path) -> None:
         "20.conf",
     ]
     assert list(files_in(tmp_path / "nowhere")) == []
+    (tmp_path / "10" / "again").symlink_to("..")
+    assert len(list(files_in(tmp_path))) == 5  # a link is not walked into
 
 
 def test_names_out_of_log_folders(tmp_path: Path) -> None:

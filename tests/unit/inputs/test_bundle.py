@@ -164,7 +164,7 @@ def test_drop_ins_and_flags_are_laid_over_the_file(tmp_path: Path) -> None:
     layered = bundle.layered_config()
     assert layered is not None
     assert [document.file.rpartition("/")[2] for document in layered.drop_ins] == ["00.conf", "01.conf"]
-    assert b"madeUp: x" in bundle.members["kubelet/d/00.conf"]
+    assert b"field-8405cfce64: x" in bundle.members["kubelet/d/00.conf"]
 
 
 def test_without_a_kubelet_installers_are_asked(tmp_path: Path) -> None:
@@ -254,9 +254,9 @@ def test_files_that_may_not_be_read(root: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    pytest.param("kind: [",                    ["/etc/kubelet.yaml:", "is not valid YAML"],  id="no YAML"),
-    pytest.param("kind: Pod\napiVersion: v1",  ["is no KubeletConfiguration"],               id="another kind"),
-    pytest.param("root:x:0:0:hunter2",         ["is no KubeletConfiguration"],               id="not a configuration at all"),
+    pytest.param("kind: [",                    ["/etc/kubelet.yaml:", "cannot be read as YAML"],  id="no YAML"),
+    pytest.param("kind: Pod\napiVersion: v1",  ["is not a KubeletConfiguration"],               id="another kind"),
+    pytest.param("root:x:0:0:hunter2",         ["is not a KubeletConfiguration"],               id="not a configuration at all"),
 ])  # fmt: skip
 def test_configurations_that_are_none(tmp_path: Path, text: str, words: list[str]) -> None:
     root = grow_node(tmp_path / "root", {"etc/kubelet.yaml": text})

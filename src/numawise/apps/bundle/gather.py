@@ -7,6 +7,7 @@ Rules kept here:
 2. What cannot be read is reported with the reason, and the rest is gathered all the same.
 """
 
+import os
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -23,6 +24,8 @@ from numawise.apps.bundle.model import (
     recorded_plugins,
 )
 from numawise.apps.bundle.pack import Packed, packed
+from numawise.codec.bundle.allowed import is_resource
+from numawise.codec.bundle.config import QUOTED
 from numawise.codec.checkpoint import DEVICE_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.document import read_documents, read_file
@@ -62,7 +65,7 @@ class FromCluster:
 def gather(wanted: BundleRequest) -> Collected:
     """Everything about a node that can be had."""
     notes = Notes()
-    if not wanted.top.is_dir():
+    if not os.path.isdir(wanted.top):  # noqa: PTH112 - False where we may not look
         raise InputError("is not a folder", file=str(wanted.top), advice="give the folder that stands for /")
     tree = Tree(wanted.top)
     hardware = read_live(wanted.root)
@@ -77,7 +80,7 @@ def gather(wanted: BundleRequest) -> Collected:
     files, running_config = parts.together(version), effective.by_kubelet(configz, version)
     if files is not None and running_config is not None:
         for one in effective.differences(running_config, files, version):
-            notes.remarks.append(f"{one}: the running kubelet uses a different value than its files")
+            notes.remark(f"{one}: the running kubelet uses a different value than its files")
     node = cluster.node or name
     return Collected(
         hardware=hardware,
@@ -100,11 +103,13 @@ def _machine(
     record = look(DEVICE_FILE, state[DEVICE_FILE]).devices if DEVICE_FILE in state else None
     plugins, unknown = recorded_plugins(record or DeviceFile(), hardware, uuids)
     for resource in unknown:
-        told = f"{resource}: the NUMA node of unallocated devices is unknown"
-        notes.remarks.append(f"{told}; they are treated as having none")
+        unknown_node = "the NUMA node of unallocated devices is unknown; they are treated as having none"
+        name = resource if is_resource(resource) else "a resource"
+        notes.remark(f"{name}: {unknown_node}", detail=f"{resource}: {unknown_node}")
     seen = kubelet_view(hardware, plugins)
     if isinstance(seen, tuple):
-        notes.missing("machine.yaml", "; ".join(remark.text for remark in seen))
+        reasons = "; ".join(remark.text for remark in seen)
+        notes.missing("machine.yaml", QUOTED.sub("…", reasons), detail=reasons)
         return None
     return seen
 
@@ -112,7 +117,7 @@ def _machine(
 def _cluster(wanted: BundleRequest, name: str, notes: Notes) -> FromCluster:
     if not wanted.asks_cluster:
         return FromCluster()
-    from numawise.kube.client import Cluster, access_to  # noqa: PLC0415 - only where a cluster is asked
+    from numawise.kube.client import ApiRefused, Cluster, access_to  # noqa: PLC0415 - only where a cluster is asked
 
     with Cluster(access_to(wanted.kubeconfig, wanted.context)) as cluster:
         node = cluster.node(name)
@@ -126,7 +131,10 @@ def _cluster(wanted: BundleRequest, name: str, notes: Notes) -> FromCluster:
                 configz = (answer or {}).get("kubeletconfig")
                 notes.found("configz", "the API server") if configz else None
             except ClusterError as problem:
-                notes.missing("configz", str(problem))
+                refused = (
+                    "you may not get nodes/proxy" if isinstance(problem, ApiRefused) else "it has no answer"
+                )
+                notes.missing("configz", f"the API server was asked: {refused}", detail=str(problem))
         return FromCluster(name, dict(info), cluster.pods_on(name), configz)
 
 

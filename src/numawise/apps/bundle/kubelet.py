@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from numawise.apps.bundle.model import CONFIG, PODS, STATE, BundleRequest, KubeletParts, Notes
-from numawise.codec.bundle.pods import kubelet_uid, pods_of
+from numawise.codec.bundle.pods import kubelet_uid, mapping, pods_of
 from numawise.codec.checkpoint import PLACES
 from numawise.codec.checkpoint.reading import ALLOCATED_FILE, allocated_pods
 from numawise.codec.document import Document, Part, read_documents, read_file
@@ -50,7 +50,7 @@ def kubelet_parts(wanted: BundleRequest, notes: Notes) -> KubeletParts:
     if base is None and not flags and not drop_ins and not notes.absent:
         notes.missing(CONFIG, "no kubelet is running here, and there is no configuration in the usual places")
     directory = wanted.kubelet_dir or (str(running.directory) if running else flag_values.get("root-dir", ""))
-    broken = base is None and any(one.what == CONFIG for one in notes.absent)
+    broken = base is None and any(what == CONFIG for what, _ in notes.absent)
     return KubeletParts(base, drop_ins, flags, running, directory or str(DEFAULT_DIRECTORY), broken)
 
 
@@ -63,16 +63,16 @@ def state_texts(parts: KubeletParts, wanted: BundleRequest, notes: Notes) -> dic
             file = read_seen(f"{parts.directory.rstrip('/')}/{place}", parts.running, wanted.top)
             if not file.problem:
                 found[name] = file.data.decode("utf-8", errors="replace")
-                notes.found(STATE, file.path)
+                notes.found(STATE, path=file.path)
                 break
-            problems.append(f"{file.path} {file.problem}")
+            problems.append(file)
         else:
-            notes.missing(name, problems[0])
+            notes.missing(name, problems[0].problem, problems[0].path)
     return found
 
 
 def _running(wanted: BundleRequest, notes: Notes) -> Running | None:
-    kubelets = node_kubelets(wanted.top, notes.remarks.append)
+    kubelets = node_kubelets(wanted.top, notes.remark)
     wanted_folder = wanted.kubelet_dir.rstrip("/")
     own = [each for each in kubelets if str(each.directory).rstrip("/") == wanted_folder]
     return next(iter((*own, *kubelets)), None)
@@ -87,14 +87,14 @@ def _flags(running: Running | None, root: Path, notes: Notes) -> tuple[Flag, ...
             remark = (
                 f"{running.name} embeds the kubelet, and its command line does not show the kubelet's flags"
             )
-            notes.remarks.append(f"{remark}; configz shows the resulting configuration")
+            notes.remark(f"{remark}; configz shows the resulting configuration")
         return read_flags(text) if text else ()
     flags: list[Flag] = []
     for file in installed_flags(root):
         text = file.data.decode(errors="replace")
         if is_flags(text) and (some := read_flags(text)):
             flags += some
-            notes.found("flags", file.path)
+            notes.found("flags", path=file.path)
     return tuple(flags)
 
 
@@ -108,7 +108,7 @@ def _base(wanted: BundleRequest, named: str, running: Running | None, notes: Not
         file = read_seen(named, running, wanted.top)
         if not file.problem:
             return _document(file, notes)
-        notes.missing(CONFIG, f"{file.path} {file.problem}")
+        notes.missing(CONFIG, file.problem, file.path)
         return None
     if running is not None and not running.embedded:
         return None
@@ -119,15 +119,18 @@ def _base(wanted: BundleRequest, named: str, running: Running | None, notes: Not
 
 
 def _document(file: HostFile, notes: Notes, source: str = "") -> Document | None:
+    def twice(problem: InputError) -> None:
+        notes.remark("a key appears twice", f"{file.path}:{problem.line or 1}", str(problem))
+
     try:
-        document = read_documents(file.data, file.path, lambda problem: notes.remarks.append(str(problem)))[0]
+        document = read_documents(file.data, file.path, twice)[0]
     except InputError as problem:
-        notes.missing(CONFIG, str(problem))
+        notes.missing(CONFIG, "cannot be read as YAML", f"{file.path}:{problem.line or 1}", str(problem))
         return None
     if not _is_configuration(document.value):
-        notes.missing(CONFIG, f"{file.path} is no {KIND}")
+        notes.missing(CONFIG, f"is not a {KIND}", file.path)
         return None
-    notes.found(CONFIG, source or file.path)
+    notes.found(CONFIG, source, "" if source else file.path)
     return document
 
 
@@ -143,7 +146,7 @@ def _drop_ins(
     if named:
         folder = folder_seen(named, running, wanted.top)
         if folder is None:
-            notes.missing("drop-ins", f"{named} does not exist or cannot be read")
+            notes.missing("drop-ins", "does not exist or cannot be read", named)
     else:
         known = running is not None and not running.embedded
         folder = None if known or wanted.kubelet_config else installed_drop_ins(wanted.top)
@@ -154,7 +157,7 @@ def _drop_ins(
         shown = f"{named.rstrip('/')}/{path.relative_to(folder)}" if named and folder else str(path)
         file = read_whole(path, shown)
         if file.problem:
-            notes.missing("drop-ins", f"{shown} {file.problem}")
+            notes.missing("drop-ins", file.problem, shown)
         elif document := _document(file, notes):
             found.append(document)
     return tuple(found)
@@ -191,17 +194,18 @@ def pods_on_node(
 ) -> tuple[Part, ...]:
     """All pods found; ``settings``: the configuration, ``listed``: what the API server returned."""
     every = _Every(notes)
-    every.add([Document({"kind": "List", "items": list(listed)}, "the API server")] if listed else [])
+    api_server = "the API server"
+    every.add([Document({"kind": "List", "items": list(listed)}, api_server)] if listed else [], api_server)
     for source in wanted.pods:
         every.add(_named(source), "--pods")
     port = settings.get("readOnlyPort")
     if wanted.root is None and not listed and not wanted.pods and isinstance(port, int) and port > 0:
-        every.add(_asked(READ_ONLY.format(port=port), notes))
+        every.add(_asked(READ_ONLY.format(port=port), notes), "the kubelet's read-only port")
     known = pod_folders(
         folder_seen(_text(settings, "podLogsDir") or LOGS, parts.running, wanted.top) or Path()
     )
-    every.add(_static(wanted, parts, settings, node, known))
-    every.add(_allotted(wanted, parts, known, every, notes))
+    every.add(_static(wanted, parts, settings, node, known, notes), "manifests of static pods")
+    every.add(_allotted(wanted, parts, known, every, notes), "the kubelet's record of what was allocated")
     if not every.found:
         notes.missing(PODS, "no source of pods could be read; give --pods FILE or --kubeconfig FILE")
     return tuple(every.found)
@@ -216,21 +220,19 @@ class _Every:
         self.uids: set[str] = set()
         self.names: set[tuple[str, str]] = set()
 
-    def add(self, documents: Iterable[Document], source: str = "") -> None:
-        for document in documents:
-            count = len(self.found)
-            for part in pods_of([document]):
-                assert isinstance(part.value, Mapping)
-                metadata = part.value.get("metadata") or {}
-                uid = kubelet_uid(part.value)
-                name = (str(metadata.get("namespace") or "default"), str(metadata.get("name")))
-                if (uid and uid in self.uids) or (not uid and name in self.names):
-                    continue
-                self.uids.add(uid)
-                self.names.add(name)
-                self.found.append(part)
-            if len(self.found) > count:
-                self.notes.found(PODS, f"{source or document.file} ({len(self.found) - count})")
+    def add(self, documents: Iterable[Document], source: str) -> None:
+        count = len(self.found)
+        for part in pods_of(documents):
+            pod = mapping(part.value)
+            metadata, uid = mapping(pod.get("metadata")), kubelet_uid(pod)
+            name = (str(metadata.get("namespace") or "default"), str(metadata.get("name")))
+            if (uid and uid in self.uids) or (not uid and name in self.names):
+                continue
+            self.uids.add(uid)
+            self.names.add(name)
+            self.found.append(part)
+        if len(self.found) > count:
+            self.notes.found(PODS, f"{source} ({len(self.found) - count})")
 
 
 def _named(source: str) -> tuple[Document, ...]:
@@ -245,12 +247,17 @@ def _asked(address: str, notes: Notes) -> tuple[Document, ...]:
     try:
         return read_documents(fetch(address), address)
     except (ClusterError, InputError) as problem:
-        notes.missing("pods of the read-only port", str(problem))
+        notes.missing("pods of the read-only port", "it does not answer with pods", detail=str(problem))
         return ()
 
 
 def _static(
-    wanted: BundleRequest, parts: KubeletParts, settings: Mapping[str, Any], node: str, known: Names
+    wanted: BundleRequest,
+    parts: KubeletParts,
+    settings: Mapping[str, Any],
+    node: str,
+    known: Names,
+    notes: Notes,
 ) -> Iterator[Document]:
     path = _text(settings, "staticPodPath") or MANIFESTS
     folder = folder_seen(path, parts.running, wanted.top)
@@ -259,9 +266,14 @@ def _static(
         if file.suffix not in MANIFEST or file.name.startswith("."):
             continue
         found = read_whole(file, f"{path.rstrip('/')}/{file.name}")
+        if found.problem:
+            notes.missing("a static pod", found.problem, found.path)
+            continue
         try:
             documents = read_documents(found.data, found.path)
-        except InputError:
+        except InputError as problem:
+            place = f"{found.path}:{problem.line or 1}"
+            notes.missing("a static pod", "cannot be read as YAML", place, str(problem))
             continue
         for document in documents:
             if isinstance(document.value, Mapping) and document.value.get("kind") == "Pod":
@@ -270,8 +282,10 @@ def _static(
 
 def _at_home(pod: Mapping[str, Any], node: str, uids: Mapping[tuple[str, str], str]) -> dict[str, Any]:
     """A static pod as its kubelet calls it: by its name and the node's, with the uid that it was given."""
-    metadata = dict(pod.get("metadata") or {})
-    name, namespace = f"{metadata.get('name', '')}-{node}", metadata.get("namespace") or "default"
+    metadata = pod.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        return dict(pod)
+    name, namespace = f"{metadata.get('name', '')}-{node}", str(metadata.get("namespace") or "default")
     found = {**metadata, "name": name, "namespace": namespace}
     if uid := uids.get((namespace, name)):
         found["uid"] = uid
@@ -288,7 +302,8 @@ def _allotted(
     try:
         found = allocated_pods(file.data.decode(errors="replace"))
     except ValueError as problem:
-        notes.missing(ALLOCATED_FILE, f"{file.path} is damaged: {problem}")
+        detail = f"{file.path} is damaged: {problem}"
+        notes.missing(ALLOCATED_FILE, "is damaged", file.path, detail)
         return
     items = []
     for uid, containers in found.items():

@@ -1,11 +1,11 @@
 """What is wanted of a node and what was found there, its device plugins included."""
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from numawise.codec.bundle.manifest import UUID
+from numawise.codec.bundle.allowed import ADDRESS
+from numawise.codec.bundle.manifest import UUID, Names
 from numawise.codec.document import Document, Part
 from numawise.codec.kubelet.effective import by_files
 from numawise.codec.kubelet.flags import Flag
@@ -14,7 +14,6 @@ from numawise.host.kubelet import Running
 from numawise.machine.hardware import Hardware, PciDevice
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Device, DevicePlugin, Machine
-from numawise.results.bundle import AbsentPart
 from numawise.rules.versions import Version
 from numawise.values import dataclass, field
 
@@ -49,22 +48,46 @@ class BundleRequest:
         return bool(self.kubeconfig or self.context)
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence about the gathering: what may stand in a bundle, and what whoever gathers may see."""
+
+    text: str
+    """Words of ours, without anything that was read."""
+    path: str = ""
+    """What it is about, to stand before it."""
+    detail: str = ""
+    """The whole sentence with everything in it, where that says more."""
+
+    def packed(self, names: Names) -> str:
+        """For a bundle."""
+        return f"{names.path(self.path)} {self.text}".strip()
+
+    @property
+    def said(self) -> str:
+        """For the terminal of whoever gathers."""
+        return self.detail or f"{self.path} {self.text}".strip()
+
+
 @dataclass(slots=True)
 class Notes:
     """What is known about the gathering itself."""
 
-    sources: dict[str, str] = field(default_factory=dict)
-    absent: list[AbsentPart] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    sources: dict[str, list[Note]] = field(default_factory=dict)
+    absent: list[tuple[str, Note]] = field(default_factory=list)
+    remarks: list[Note] = field(default_factory=list)
 
-    def missing(self, what: str, why: str) -> None:
+    def missing(self, what: str, why: str, path: str = "", detail: str = "") -> None:
         """Something could not be had."""
-        self.absent.append(AbsentPart(what, why))
+        self.absent.append((what, Note(why, path, detail)))
 
-    def found(self, what: str, where: str) -> None:
-        """Something was read somewhere; several places of one thing are joined."""
-        before = self.sources.get(what)
-        self.sources[what] = f"{before}, {where}" if before else where
+    def found(self, what: str, where: str = "", path: str = "") -> None:
+        """Something was read somewhere."""
+        self.sources.setdefault(what, []).append(Note(where, path))
+
+    def remark(self, text: str, path: str = "", detail: str = "") -> None:
+        """Something to know."""
+        self.remarks.append(Note(text, path, detail))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +140,6 @@ class Collected:
 #    same UUID or PCI address.  Where neither says, it is unknown.
 
 
-ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII | re.IGNORECASE)
-
 Nodes = tuple[int, ...] | None
 
 
@@ -128,12 +149,9 @@ def recorded_plugins(
     """The plugins, and resources with devices whose NUMA node is not known; ``uuids``: → PCI address."""
     handed_out = _handed_out(record)
     near = _near(hardware, uuids)
-    ids = {resource: set(some) for resource, some in record.registered.items()}
-    for resource, one in handed_out:
-        ids.setdefault(resource, set()).add(one)
     plugins: list[DevicePlugin] = []
     unknown: list[str] = []
-    for resource, some in sorted(ids.items()):
+    for resource, some in sorted(device_ids(record).items()):
         devices = []
         for one in sorted(some):
             is_known, numa = _numa(resource, one, handed_out, near)
@@ -145,16 +163,12 @@ def recorded_plugins(
     return tuple(plugins), tuple(unknown)
 
 
-def device_ids(record: DeviceFile) -> tuple[str, ...]:
-    """Every device that the file names."""
-    return tuple(
-        sorted(
-            {
-                *(one for some in record.registered.values() for one in some),
-                *(one for _, one in _handed_out(record)),
-            }
-        )
-    )
+def device_ids(record: DeviceFile) -> dict[str, set[str]]:
+    """Every device that the file names, by resource."""
+    ids: dict[str, set[str]] = {resource: set(some) for resource, some in record.registered.items()}
+    for resource, one in _handed_out(record):
+        ids.setdefault(resource, set()).add(one)
+    return ids
 
 
 def _handed_out(record: DeviceFile) -> dict[tuple[str, str], Nodes]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from numawise.apps.bundle.model import Collected, device_ids
 from numawise.codec.bundle import manifest as parts
+from numawise.codec.bundle.allowed import version_text
 from numawise.codec.bundle.archive import MANIFEST, pack
 from numawise.codec.bundle.config import identities, reduced_config, reduced_flags, without_identity
 from numawise.codec.bundle.manifest import Manifest, Names, key_of, manifest_document, manifest_text
@@ -20,10 +21,12 @@ from numawise.codec.bundle.pods import reduced
 from numawise.codec.bundle.state import renamed_state
 from numawise.codec.checkpoint import DEVICE_FILE
 from numawise.codec.checkpoint.look import look
+from numawise.codec.document import Document
 from numawise.codec.hardware.encode import hardware_data
 from numawise.codec.kubelet import effective
 from numawise.codec.machine import encode_machine
 from numawise.codec.output import to_json, to_yaml
+from numawise.codec.workload import decode_pods
 from numawise.engine.state import DeviceFile
 from numawise.errors import InputError
 from numawise.inputs.bundle import Bundle
@@ -53,23 +56,26 @@ class Packed:
     data: bytes
     manifest: Manifest
     members: dict[str, bytes]
+    absent: tuple[AbsentPart, ...] = ()
+    """What is not inside, for whoever made it: with names, which the bundle has not."""
+    remarks: tuple[str, ...] = ()
 
 
 def packed(collected: Collected, *, keep_names: bool, when: datetime) -> Packed:
     """The bundle of a node."""
     names = Names(None if keep_names else key_of(collected.machine_id))
     record = look(DEVICE_FILE, collected.state.get(DEVICE_FILE, "")).devices or DeviceFile()
-    names = names.with_devices((*identities(collected.hardware), *device_ids(record)))
+    names = names.with_devices((identities(collected.hardware), *device_ids(record).values()))
     node = names.name("node", collected.node)
     members: dict[str, bytes] = {}
     gone: list[str] = []
-    absent = list(collected.notes.absent)
+    notes = collected.notes
     _machine(collected, names, members)
-    gone += _configuration(collected, members, keep=keep_names)
+    gone += _configuration(collected, names, members)
     for name, text in collected.state.items():
         renamed = text if keep_names else renamed_state(name, text, names)
         members[f"{parts.STATE}/{name}"] = renamed.encode(errors="replace")
-    absent += _pods(collected, names, members)
+    _pods(collected, names, members)
     if keep_names:
         removed: tuple[str, ...] = (DROPPED,)
     else:
@@ -80,16 +86,20 @@ def packed(collected: Collected, *, keep_names: bool, when: datetime) -> Packed:
         collected=when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         by=__version__,
         node=node,
-        versions=dict(collected.versions),
+        versions={what: version_text(version) for what, version in collected.versions.items()},
         key=names.fingerprint,
-        sources={what: names.cleaned(where) for what, where in collected.notes.sources.items()},
-        absent=tuple(AbsentPart(one.what, names.cleaned(one.why)) for one in absent),
-        remarks=tuple(names.cleaned(one) for one in collected.notes.remarks),
+        sources={
+            what: ", ".join(place.packed(names) for place in places) for what, places in notes.sources.items()
+        },
+        absent=tuple(AbsentPart(what, why.packed(names)) for what, why in notes.absent),
+        remarks=tuple(remark.packed(names) for remark in notes.remarks),
         removed=removed,
     )
     members[parts.README] = readme(manifest, members).encode()
     members[MANIFEST] = manifest_text(manifest, members).encode()
-    return Packed(pack(members, int(when.timestamp())), manifest, members)
+    absent = tuple(AbsentPart(what, why.said) for what, why in notes.absent)
+    remarks = tuple(remark.said for remark in notes.remarks)
+    return Packed(pack(members, int(when.timestamp())), manifest, members, absent, remarks)
 
 
 def _machine(collected: Collected, names: Names, members: dict[str, bytes]) -> None:
@@ -101,13 +111,17 @@ def _machine(collected: Collected, names: Names, members: dict[str, bytes]) -> N
 
 def _renamed(machine: Machine, names: Names) -> Machine:
     plugins = tuple(
-        replace(plugin, devices=tuple(replace(one, id=names.device(one.id)) for one in plugin.devices))
+        replace(
+            plugin,
+            resource=names.resource(plugin.resource),
+            devices=tuple(replace(one, id=names.device(one.id)) for one in plugin.devices),
+        )
         for plugin in machine.plugins
     )
     return replace(machine, plugins=plugins)
 
 
-def _configuration(collected: Collected, members: dict[str, bytes], *, keep: bool) -> list[str]:
+def _configuration(collected: Collected, names: Names, members: dict[str, bytes]) -> list[str]:
     """The configuration, whole and in parts; returns what was taken out."""
     gone: list[str] = []
     source = collected.parts
@@ -115,7 +129,7 @@ def _configuration(collected: Collected, members: dict[str, bytes], *, keep: boo
     whole = effective.by_kubelet(collected.configz, version) or source.together(version)
 
     def put(name: str, value: dict[str, Any], *, as_json: bool = False) -> None:
-        kept, taken = reduced_config(value, keep=keep)
+        kept, taken = reduced_config(value, names)
         gone.extend(taken)
         members[name] = (to_json({"kubeletconfig": kept}) if as_json else to_yaml(kept)).encode()
 
@@ -128,23 +142,28 @@ def _configuration(collected: Collected, members: dict[str, bytes], *, keep: boo
     if collected.configz is not None:
         put(parts.CONFIGZ, dict(collected.configz), as_json=True)
     if source.flags and not source.broken:
-        text, taken = reduced_flags(source.flags, keep=keep)
+        text, taken = reduced_flags(source.flags, names)
         gone += taken
         members[parts.FLAGS] = text.encode()
     return gone
 
 
-def _pods(collected: Collected, names: Names, members: dict[str, bytes]) -> list[AbsentPart]:
+def _pods(collected: Collected, names: Names, members: dict[str, bytes]) -> None:
     items = []
-    absent = []
     for part in collected.pods:
         try:
-            items.append(reduced(part, names))
+            kept = reduced(part, names)
         except InputError as problem:
-            absent.append(AbsentPart("a pod", problem.message))
+            collected.notes.missing("a pod", problem.message, detail=str(problem))
+            continue
+        try:
+            decode_pods(Document(kept, part.document.file))
+        except InputError as problem:  # whoever opens the bundle could read none of the pods
+            collected.notes.missing("a pod", "is not one that an API server takes", detail=str(problem))
+            continue
+        items.append(kept)
     if items:
         members[parts.PODS] = to_json({"apiVersion": "v1", "kind": "List", "items": items}).encode()
-    return absent
 
 
 def readme(manifest: Manifest, members: dict[str, bytes]) -> str:

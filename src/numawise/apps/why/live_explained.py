@@ -225,6 +225,9 @@ class _Back:
     def device(self, text: str) -> str:
         return text
 
+    def resource(self, name: str) -> str:
+        return name
+
 
 def _same_node(live: Live, bundle: Bundle) -> None:
     """Refuse a bundle of another node, where that can be determined (rule 3)."""

@@ -3,10 +3,11 @@
 Rules kept here:
 
 1. A word is an HMAC-SHA256 under the key, with the kind of name in it: ``pod-3f9a02c41b``.
-2. What has a form keeps it: a UUID becomes a UUID, 32 hexadecimal digits stay as many.
-3. UUIDs of devices keep their order, because it decides which device is taken: the first group counts them.
+2. What has a form keeps it: a UUID becomes a UUID, 32 hexadecimal digits stay as many, a path stays a path.
+3. Devices keep their order, because it decides which is taken: UUIDs and ids of no usual form are counted.
 4. The key comes from the machine's id, as the node object shows it to those who may see it.  So two bundles
-   of one node speak of the same pods by the same words, and who can read the node can map them back.
+   of one node speak of the same pods by the same words, and who can read the node can map them back.  What
+   is not an id (``uninitialized``, zeros) is shared by many machines: then the key is for this time alone.
 5. Without a key names stay what they are.
 """
 
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from numawise.codec.bundle.allowed import SUFFIX, is_device_id, is_path_part, is_resource
 from numawise.codec.bundle.archive import MAKE_ONE, MANIFEST, Members
 from numawise.codec.document import read_documents
 from numawise.codec.output import to_json
@@ -32,30 +34,29 @@ COMMON = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 """Namespaces that every cluster has."""
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 DIGITS = re.compile(r"[0-9a-f]{16,64}", re.ASCII)
-WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", re.ASCII)
+MACHINE_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
+LEAST_DIGITS = 4
+"""Different digits that an id has which was drawn by chance."""
 SHORT = 10
 ONCE = "once:"
 """Begins the fingerprint of a key that was made up for one bundle alone."""
-TELLING, SHORTEST = ("pod", "node", "owner"), 5
-"""Kinds of names that may turn up in sentences; shorter ones are words of the language, too."""
 
 
 def key_of(machine_id: str) -> bytes:
     """The key of a machine, or one for this time alone where a machine has no id."""
     text = machine_id.strip().lower().replace("-", "")
-    if not text:
+    if not MACHINE_ID.fullmatch(text) or len(set(text)) < LEAST_DIGITS:
         return ONCE.encode() + secrets.token_bytes(32)
     return hmac.digest(text.encode(), PURPOSE, hashlib.sha256)
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Replaces names; remembers what it replaced, so that texts can be cleaned as well."""
+    """Replaces names."""
 
     key: bytes | None = None
     devices: Mapping[str, str] = field(default_factory=dict)
-    """UUID of a device, in lower case → its stand-in."""
-    replaced: dict[str, str] = field(default_factory=dict)
+    """UUID of a device, in lower case, or id of no usual form → its stand-in."""
 
     @property
     def fingerprint(self) -> str:
@@ -65,23 +66,28 @@ class Names:
         mark = ONCE if self.key.startswith(ONCE.encode()) else ""
         return f"{mark}{self._digest('fingerprint', '')[:16]}"
 
-    def with_devices(self, texts: Iterable[str]) -> "Names":
-        """Likewise, for the devices whose UUIDs stand in these texts (rule 3)."""
-        found = sorted({one.lower() for text in texts for one in UUID.findall(text)})
+    def with_devices(self, groups: Iterable[Iterable[str]]) -> "Names":
+        """Likewise, for devices by their ids, those of one resource together (rule 3)."""
         if self.key is None:
             return self
-        stand_ins = {}
-        for rank, uuid in enumerate(found):
-            digest = self._digest("device", uuid)
-            stand_ins[uuid] = f"{rank:08x}-{digest[:4]}-{digest[4:8]}-{digest[8:12]}-{digest[12:24]}"
-        return Names(self.key, stand_ins, self.replaced)
+        ids = [sorted(group) for group in groups]
+        odd = {one for group in ids if not all(map(_usual, group)) for one in group}
+        uuids = {
+            uuid.lower() for group in ids for one in group if one not in odd for uuid in UUID.findall(one)
+        }
+        stand_ins = {
+            one: f"device-{rank:08x}-{self._digest('device', one)[:SHORT]}"
+            for rank, one in enumerate(sorted(odd))
+        }
+        for rank, uuid in enumerate(sorted(uuids)):
+            stand_ins[uuid] = self._uuid("device", uuid, f"{rank:08x}")
+        return Names(self.key, stand_ins)
 
     def name(self, kind: str, name: str) -> str:
         """The word for a name of a kind."""
         if self.key is None or not name or (kind == "namespace" and name in COMMON):
             return name
-        word = f"{kind}-{self._digest(kind, name)[:SHORT]}"
-        return self._remember(name, word) if kind in TELLING and len(name) >= SHORTEST else word
+        return f"{kind}-{self._digest(kind, name)[:SHORT]}"
 
     def uid(self, uid: str) -> str:
         """The stand-in for the uid of a pod, in the same form (rule 2)."""
@@ -89,36 +95,57 @@ class Names:
             return uid
         digest = self._digest("uid", uid)
         if UUID.fullmatch(uid):
-            return self._remember(
-                uid, f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
-            )
-        return self._remember(uid, digest[: len(uid)] if DIGITS.fullmatch(uid) else f"uid-{digest[:SHORT]}")
+            return self._uuid("uid", uid, "")
+        return digest[: len(uid)] if DIGITS.fullmatch(uid) else f"uid-{digest[:SHORT]}"
 
     def device(self, text: str) -> str:
-        """The id of a device, with every UUID in it replaced."""
+        """The stand-in for the id of a device; one of a usual form without UUIDs stays."""
         if self.key is None:
             return text
-        return UUID.sub(lambda found: self.devices.get(found[0].lower()) or self._stray(found[0]), text)
+        if stand_in := self.devices.get(text):
+            return stand_in
+        return self.uuids(text) if _usual(text) else f"device-ffffffff-{self._digest('device', text)[:SHORT]}"
 
-    def cleaned(self, text: str) -> str:
-        """A sentence without the names that were replaced so far, nor any UUID."""
+    def uuids(self, text: str) -> str:
+        """A text with every UUID in it replaced."""
         if self.key is None:
             return text
-        text = WORD.sub(lambda found: self.replaced.get(found[0], found[0]), text)
-        words = set(self.replaced.values()) | set(self.devices.values())
-        return UUID.sub(lambda found: found[0] if found[0] in words else self.device(found[0]), text)
+        return UUID.sub(
+            lambda found: (
+                self.devices.get(found[0].lower()) or self._uuid("device", found[0].lower(), "f" * 8)
+            ),
+            text,
+        )
 
-    def _stray(self, uuid: str) -> str:
-        digest = self._digest("device", uuid.lower())
-        return f"ffffffff-{digest[:4]}-{digest[4:8]}-{digest[8:12]}-{digest[12:24]}"
+    def resource(self, name: str) -> str:
+        """The name of a resource stays; a word for what cannot be one."""
+        return name if is_resource(name) else self.name("resource", name)
 
-    def _remember(self, name: str, word: str) -> str:
-        self.replaced[name] = word
-        return word
+    def path(self, path: str) -> str:
+        """A path, with words for those of its parts that are neither the system's nor an installer's."""
+        place, colon, line = path.rpartition(":")
+        if line.isdigit():
+            return f"{self.path(place)}{colon}{line}"
+        return "/".join(part if is_path_part(part) else self._part(part) for part in path.split("/"))
+
+    def _part(self, part: str) -> str:
+        found = SUFFIX.fullmatch(part)
+        return f"{self.name('path', found[1])}{found[2] or ''}" if found else self.name("path", part)
+
+    def _uuid(self, kind: str, text: str, first: str) -> str:
+        """A UUID in the place of another; ``first``: its first group, if it is to be a certain one."""
+        digest = self._digest(kind, text)
+        if first:
+            digest = first + digest
+        return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
 
     def _digest(self, kind: str, name: str) -> str:
         assert self.key is not None
         return hmac.digest(self.key, f"{kind}\0{name}".encode(errors="replace"), hashlib.sha256).hex()
+
+
+def _usual(device: str) -> bool:
+    return is_device_id(UUID.sub("U", device))
 
 
 # --------------------------------------------------------------------------------------------------

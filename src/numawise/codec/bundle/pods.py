@@ -4,19 +4,31 @@ Rules kept here:
 
 1. What is kept is listed; whatever else a pod may hold, now or in later releases, is left out: labels,
    annotations, commands, probes, volumes, environment, service accounts, node selectors.
-2. Of the environment those variables stay that choose GPUs, CPUs or numbers of threads, when their value has
+2. What is kept is checked as well: an amount is an amount, a time a time, a word one that is listed.  A pod
+   with another amount is left out as a whole, because without it another pod would remain.
+3. Of the environment those variables stay that choose GPUs, CPUs or numbers of threads, when their value has
    nothing but numbers, device ids and the words that such variables take.
-3. A static pod goes by the uid that its kubelet knows it by, not by that of its mirror at the API server.
-4. What the kubelet said when it refused a pod stays, to the letter except for names.
-5. Workloads keep what makes pods: their number and the template.
+4. A static pod goes by the uid that its kubelet knows it by, not by that of its mirror at the API server.
+5. What the kubelet said when it refused a pod stays when it is one of its own sentences; else it goes.
+6. Workloads keep what makes pods: their number and the template.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from numawise.codec.bundle.allowed import (
+    is_amount,
+    is_device_file,
+    is_resource,
+    is_time,
+    is_value,
+    kubelet_sentence,
+    words,
+)
 from numawise.codec.bundle.manifest import UUID, Names
 from numawise.codec.document import Document, Part
+from numawise.codec.kubeletlog.hints import OUT_OF, reason_of
 from numawise.codec.workload import NATIVE
 from numawise.errors import InputError
 
@@ -25,35 +37,17 @@ Data = dict[str, Any]
 MIRROR, HASH, SOURCE = (f"kubernetes.io/config.{word}" for word in ("mirror", "hash", "source"))
 COUNTS = ("replicas", "parallelism", "completions")
 RESOURCES = ("requests", "limits")
-VARIABLES = re.compile(
-    r"[A-Z_]*VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK|[A-Z_]*_NUM_THREADS|VECLIB_MAXIMUM_THREADS"
-    r"|GOMAXPROCS|[A-Z]+_CPU_AFFINITY|KMP_AFFINITY|OMP_[A-Z_]+|I_MPI_PIN[A-Z_]*|MV2_CPU_MAPPING|SLURM_CPU_BIND"
-    r"|VLLM_CPU_OMP_THREADS_BIND|CUDA_DEVICE_ORDER",
-    re.ASCII,
+REFUSALS = ("Admission", "AppArmor", "SysctlForbidden", "PodFeatureUnsupported")
+"""Reasons of the kubelet for a refusal that have nothing to do with resources, beside those of its log."""
+DEVICES = re.compile(r"/dev(/[^/]+)*/?")
+GROUPS = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1", "PodTemplate": "v1"}
+"""Versions of the API; of any other workload ``apps/v1``."""
+PHASES, CLASSES = (
+    ("Pending", "Running", "Succeeded", "Failed", "Unknown"),
+    ("Guaranteed", "Burstable", "BestEffort"),
 )
-MEANT = frozenset(
-    re.findall(
-        r"\S+",
-        """
-        GPU MIG all none void nobind auto true false close spread master primary cores threads sockets
-        numa_domains ll_caches granularity fine core thread compact scatter balanced explicit proclist verbose
-        noverbose map_cpu mask_cpu PCI_BUS_ID FASTEST_FIRST NoDevFiles
-        """,
-    )
-)
-"""Words that the values of these variables are made of."""
-WORD, SIGNS = re.compile(r"[A-Za-z_][A-Za-z_0-9]*"), re.compile(r"[\w\s,:;{}()\[\]=+*./-]*", re.ASCII)
-NVIDIA_RUNTIME = re.compile(r"nvidia(-[a-z]+)*")
-LONGEST_VALUE = 400
-REFUSALS = frozenset({
-    "TopologyAffinityError", "UnexpectedAdmissionError", "SMTAlignmentError", "InvalidNodeInfo", "Admission",
-    "NodeAffinity", "NodeName", "NodePorts", "TaintToleration", "PodFeatureUnsupported", "AppArmor",
-    "SysctlForbidden", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch",
-})  # fmt: skip
-"""Reasons that the kubelet gives for a refusal; ``OutOf…`` of other resources count as well."""
-DEVICES = re.compile(r"/dev(/[a-zA-Z0-9_/-]*)?", re.ASCII)
+RESTARTS = ("Always", "Never", "OnFailure")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a place in a container
-OUT_OF = "OutOf"
 
 
 def pods_of(documents: Iterable[Document]) -> Iterator[Part]:
@@ -86,53 +80,85 @@ def reduced(part: Part, names: Names) -> Data:
     kind = str(value.get("kind") or "Pod")
     try:
         return _pod(value, names) if kind == "Pod" else _workload(kind, value, names)
-    except (TypeError, AttributeError, KeyError, ValueError) as problem:
+    except _NotOne as problem:
         raise InputError(
             f"is not a {kind}: {problem}", file=part.document.file, line=part.document.line(part.steps)
         ) from None
 
 
 def kubelet_uid(pod: Mapping[str, Any]) -> str:
-    """The uid by which the kubelet knows a pod (rule 3)."""
-    metadata = pod.get("metadata") or {}
-    annotations = metadata.get("annotations") or {}
-    return str(annotations.get(MIRROR) or metadata.get("uid") or "")
+    """The uid by which the kubelet knows a pod (rule 4)."""
+    metadata = mapping(pod.get("metadata"))
+    return str(mapping(metadata.get("annotations")).get(MIRROR) or metadata.get("uid") or "")
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """A mapping as it is; nothing else has members."""
+    return value if isinstance(value, Mapping) else {}
+
+
+class _NotOne(Exception):
+    """What should be a pod is none; says why, in words of ours."""
+
+
+def _fields(value: object, name: str) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise _NotOne(f"{name} is not a mapping")
+    return mapping(value)
+
+
+def _members(value: object, name: str) -> list[Mapping[str, Any]]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
+        raise _NotOne(f"{name} is not a list of mappings")
+    return value
 
 
 def is_refusal(reason: str) -> bool:
     """Whether the kubelet gives this reason when it does not let a pod in."""
-    return reason in REFUSALS or reason.startswith(OUT_OF)
+    return reason in REFUSALS or bool(reason_of(reason))
 
 
 def _pod(value: Mapping[str, Any], names: Names) -> Data:
+    spec = _fields(value.get("spec"), "spec")
     found: Data = {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(value, names)}
-    found["spec"] = _spec(value.get("spec") or {}, names)
-    if status := _status(value.get("status") or {}, names):
+    found["spec"] = _spec(spec, names)
+    if status := _status(_fields(value.get("status"), "status"), _asked(found["spec"])):
         found["status"] = status
     return found
 
 
+def _asked(spec: Data) -> frozenset[str]:
+    """The resources that a reduced pod names."""
+    owners = (spec, *spec.get("initContainers", ()), *spec.get("containers", ()))
+    sides = [one.get("resources", {}).get(side, {}) for one in owners for side in RESOURCES]
+    return frozenset(name for side in sides for name in side)
+
+
 def _workload(kind: str, value: Mapping[str, Any], names: Names) -> Data:
     steps, _ = NATIVE[kind]
-    found: Data = {"apiVersion": value.get("apiVersion", "apps/v1"), "kind": kind}
+    found: Data = {"apiVersion": GROUPS.get(kind, "apps/v1"), "kind": kind}
     found["metadata"] = _metadata(value, names)
     inner: Mapping[str, Any] = value
     below = found
     for step in steps:
-        inner = inner.get(step) or {}
+        inner = _fields(inner.get(step), step)
         below[step] = {}
         below = below[step]
     for count in COUNTS:
         if isinstance(inner.get(count), int):
             below[count] = inner[count]
-    if isinstance(inner.get("ordinals"), Mapping):
-        below["ordinals"] = {"start": int(inner["ordinals"].get("start", 0))}
-    below["template"] = {"spec": _spec((inner.get("template") or {}).get("spec") or {}, names)}
+    start = mapping(inner.get("ordinals")).get("start", 0)
+    if "ordinals" in inner and isinstance(start, int):
+        below["ordinals"] = {"start": start}
+    template = _fields(inner.get("template"), "template")
+    below["template"] = {"spec": _spec(_fields(template.get("spec"), "spec"), names)}
     return found
 
 
 def _metadata(value: Mapping[str, Any], names: Names) -> Data:
-    metadata = value.get("metadata") or {}
+    metadata = _fields(value.get("metadata"), "metadata")
     found: Data = {}
     if metadata.get("name"):
         found["name"] = names.name("pod", str(metadata["name"]))
@@ -143,15 +169,15 @@ def _metadata(value: Mapping[str, Any], names: Names) -> Data:
     if uid := kubelet_uid(value):
         found["uid"] = names.uid(uid)
     for field in ("creationTimestamp", "deletionTimestamp"):
-        if _is_time(metadata.get(field)):
+        if is_time(metadata.get(field)):
             found[field] = metadata[field]
-    annotations = metadata.get("annotations") or {}
+    annotations = _fields(metadata.get("annotations"), "metadata.annotations")
     if annotations.get(HASH):
         found["annotations"] = {HASH: names.uid(str(annotations[HASH]))}
-    owners = [one for one in metadata.get("ownerReferences") or () if isinstance(one, Mapping)]
+    owners = _members(metadata.get("ownerReferences"), "metadata.ownerReferences")
     if owners:
         found["ownerReferences"] = [
-            {"kind": _word(one.get("kind")), "name": names.name("owner", str(one.get("name", "")))}
+            {"kind": _listed("owner", one.get("kind")), "name": names.name("owner", str(one.get("name", "")))}
             for one in owners
         ]
     return found
@@ -160,48 +186,48 @@ def _metadata(value: Mapping[str, Any], names: Names) -> Data:
 def _spec(spec: Mapping[str, Any], names: Names) -> Data:
     found: Data = {}
     for group in ("initContainers", "containers"):
-        if spec.get(group):
-            found[group] = [_container(one, names) for one in spec[group]]
-    if isinstance(spec.get("resources"), Mapping):
-        found["resources"] = _resources(spec["resources"], names)
-    if isinstance(spec.get("overhead"), Mapping):
-        found["overhead"] = dict(spec["overhead"])
+        if containers := _members(spec.get(group), group):
+            found[group] = [_container(one, names) for one in containers]
+    if resources := _fields(spec.get("resources"), "resources"):
+        found["resources"] = _resources(resources, names)
+    if overhead := _amounts(spec.get("overhead"), "overhead"):
+        found["overhead"] = overhead
     if spec.get("nodeName"):
         found["nodeName"] = names.name("node", str(spec["nodeName"]))
     for field in ("hostPID", "hostNetwork"):
         if spec.get(field) is True:
             found[field] = True
-    if spec.get("restartPolicy") in ("Always", "Never", "OnFailure"):
+    if spec.get("restartPolicy") in RESTARTS:
         found["restartPolicy"] = spec["restartPolicy"]
-    if NVIDIA_RUNTIME.fullmatch(str(spec.get("runtimeClassName") or "")):
+    runtime = str(spec.get("runtimeClassName") or "").split("-")
+    if runtime[0] == "nvidia" and words("runtime").issuperset(runtime):
         found["runtimeClassName"] = spec["runtimeClassName"]
     if isinstance(spec.get("priority"), int):
         found["priority"] = spec["priority"]
-    if spec.get("resourceClaims"):
-        found["resourceClaims"] = [
-            {"name": names.name("claim", str(one["name"]))} for one in spec["resourceClaims"]
-        ]
-    if volumes := [volume for one in spec.get("volumes") or () if (volume := _volume(one, names))]:
-        found["volumes"] = volumes
+    if claims := _members(spec.get("resourceClaims"), "resourceClaims"):
+        found["resourceClaims"] = [_claim(one, names) for one in claims]
+    volumes = (_volume(one, names) for one in _members(spec.get("volumes"), "volumes"))
+    if kept := [volume for volume in volumes if volume]:
+        found["volumes"] = kept
     return found
 
 
 def _container(container: Mapping[str, Any], names: Names) -> Data:
-    found: Data = {"name": names.name("container", str(container["name"]))}
+    found: Data = {"name": names.name("container", str(container.get("name") or ""))}
     if container.get("image"):
         found["image"] = names.name("image", str(container["image"]))
-    if isinstance(container.get("resources"), Mapping):
-        found["resources"] = _resources(container["resources"], names)
+    if resources := _fields(container.get("resources"), "resources"):
+        found["resources"] = _resources(resources, names)
     if container.get("restartPolicy") == "Always":
         found["restartPolicy"] = "Always"
-    security = container.get("securityContext")
-    if isinstance(security, Mapping) and security.get("privileged") is True:
+    if mapping(container.get("securityContext")).get("privileged") is True:
         found["securityContext"] = {"privileged": True}
-    if environment := [one for each in container.get("env") or () if (one := _variable(each, names))]:
+    variables = (_variable(one, names) for one in _members(container.get("env"), "env"))
+    if environment := [variable for variable in variables if variable]:
         found["env"] = environment
     mounts = [
         {"name": names.name("volume", str(one.get("name", ""))), "mountPath": SHARED_MEMORY}
-        for one in container.get("volumeMounts") or ()
+        for one in _members(container.get("volumeMounts"), "volumeMounts")
         if one.get("mountPath") == SHARED_MEMORY
     ]
     if mounts:
@@ -210,59 +236,67 @@ def _container(container: Mapping[str, Any], names: Names) -> Data:
 
 
 def _resources(resources: Mapping[str, Any], names: Names) -> Data:
-    found: Data = {}
-    for side in RESOURCES:
-        if resources.get(side):
-            found[side] = {str(name): amount for name, amount in resources[side].items()}
-    if resources.get("claims"):
-        found["claims"] = [{"name": names.name("claim", str(one["name"]))} for one in resources["claims"]]
+    found: Data = {side: amounts for side in RESOURCES if (amounts := _amounts(resources.get(side), side))}
+    if claims := _members(resources.get("claims"), "claims"):
+        found["claims"] = [_claim(one, names) for one in claims]
     return found
 
 
+def _amounts(value: object, name: str) -> Data:
+    """Amounts by resource (rule 2)."""
+    amounts = _fields(value, name)
+    for resource, amount in amounts.items():
+        if not is_resource(resource):
+            raise _NotOne(f"{name} has a key that is not the name of a resource")
+        if not is_amount(amount):
+            raise _NotOne(f"{name} has a value that is not an amount")
+    return dict(amounts)
+
+
+def _claim(claim: Mapping[str, Any], names: Names) -> Data:
+    return {"name": names.name("claim", str(claim.get("name") or ""))}
+
+
 def _variable(variable: Mapping[str, Any], names: Names) -> Data | None:
-    """A variable that affects placement (rule 2); None for any other."""
+    """A variable that affects placement (rule 3); None for any other."""
     name, value = variable.get("name"), variable.get("value", "")
-    if not isinstance(name, str) or not VARIABLES.fullmatch(name) or "valueFrom" in variable:
+    if not isinstance(name, str) or not isinstance(value, str) or "valueFrom" in variable:
         return None
-    if not isinstance(value, str) or len(value) > LONGEST_VALUE or not SIGNS.fullmatch(value):
+    if name not in words("variable"):
         return None
-    if not MEANT.issuperset(WORD.findall(UUID.sub("", value))):
-        return None
-    return {"name": name, "value": names.device(value)}
+    return {"name": name, "value": names.uuids(value)} if is_value(UUID.sub("0", value)) else None
 
 
 def _volume(volume: Mapping[str, Any], names: Names) -> Data | None:
     """Memory shared between processes, and device files of the host; None for any other volume."""
     name = names.name("volume", str(volume.get("name", "")))
-    empty, host = volume.get("emptyDir"), volume.get("hostPath")
-    if isinstance(empty, Mapping) and empty.get("medium") == "Memory":
-        kept = {field: empty[field] for field in ("medium", "sizeLimit") if field in empty}
-        return {"name": name, "emptyDir": kept}
-    if isinstance(host, Mapping) and DEVICES.fullmatch(str(host.get("path", ""))):
-        return {"name": name, "hostPath": {"path": host["path"]}}
+    empty, path = mapping(volume.get("emptyDir")), mapping(volume.get("hostPath")).get("path")
+    if empty.get("medium") == "Memory":
+        limit = {"sizeLimit": empty["sizeLimit"]} if is_amount(empty.get("sizeLimit")) else {}
+        return {"name": name, "emptyDir": {"medium": "Memory", **limit}}
+    if isinstance(path, str) and DEVICES.fullmatch(path):
+        shown = path if is_device_file(path) else f"/dev/{names.name('device', path.removeprefix('/dev/'))}"
+        return {"name": name, "hostPath": {"path": shown}}
     return None
 
 
-def _status(status: Mapping[str, Any], names: Names) -> Data:
+def _status(status: Mapping[str, Any], resources: frozenset[str]) -> Data:
     found: Data = {}
-    for field in ("phase", "qosClass"):
-        if isinstance(status.get(field), str):
-            found[field] = _word(status[field])
-    if _is_time(status.get("startTime")):
+    for field, known in (("phase", PHASES), ("qosClass", CLASSES)):
+        if status.get(field) in known:
+            found[field] = status[field]
+    if is_time(status.get("startTime")):
         found["startTime"] = status["startTime"]
     reason = str(status.get("reason") or "")
-    if reason:
-        found["reason"] = _word(reason)
-    if is_refusal(reason) and status.get("message"):
-        found["message"] = names.cleaned(str(status["message"]))
+    if is_refusal(reason) if not reason.startswith(OUT_OF) else is_resource(reason.removeprefix(OUT_OF)):
+        found["reason"] = reason
+        if message := kubelet_sentence(str(status.get("message") or ""), resources):
+            found["message"] = message
+    elif reason := _listed("reason", reason):
+        found["reason"] = reason
     return found
 
 
-def _word(value: object) -> str:
-    """A word of Kubernetes itself; anything else is left out."""
-    text = str(value or "")
-    return text if re.fullmatch(r"[A-Za-z][A-Za-z0-9./-]{0,80}", text, re.ASCII) else ""
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[0-9]{4}-[0-9T:.+Z-]{5,40}", value, re.ASCII) is not None
+def _listed(kind: str, value: object) -> str:
+    """A word that is listed; '' for any other."""
+    return str(value) if isinstance(value, str) and value in words(kind) else ""

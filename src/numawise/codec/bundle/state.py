@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from numawise.codec import gojson
+from numawise.codec.bundle.allowed import is_resource, words
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.device import simulated_response
 from numawise.codec.checkpoint.look import DATA_CHECKSUM, look
@@ -43,11 +44,10 @@ WORDS = frozenset(
     )
 )
 PIECE = re.compile(r'"((?:[^"\\]|\\.)*)("?)|[^"]', re.DOTALL)
-PLAIN = re.compile(r"[0-9,-]*|hugepages-[0-9]+[KMGT]i|[a-z0-9.-]+/[a-z0-9._-]+", re.ASCII)
-HARMLESS = re.compile(r"[A-Za-z-]{0,24}|[0-9,. -]*", re.ASCII)
-"""Policies, and lists of CPUs, also misspelt ones."""
-OUTSIDE = frozenset("{}[]:,.+-0123456789 \t\r\n\0")
-LITERAL = re.compile(r"true|false|null")
+PLAIN = re.compile(r"[0-9]{0,5}(?:[,-][0-9]{0,5})*|hugepages-[0-9]{1,9}[KMGT]i", re.ASCII)
+"""Lists of CPUs, also misspelt ones, and pages."""
+OUTSIDE = frozenset("{}[]:,.+- \t\r\n\0")
+LITERAL = re.compile(r"true|false|null|(?<![\d.])-?\d{1,20}(?![\d.])", re.ASCII)
 
 
 class Renaming(Protocol):
@@ -63,6 +63,10 @@ class Renaming(Protocol):
 
     def device(self, text: str) -> str:
         """Of a device."""
+        ...
+
+    def resource(self, name: str) -> str:
+        """Of a resource."""
         ...
 
 
@@ -132,8 +136,6 @@ def _managers(raw: Mapping[str, Data], names: Renaming) -> dict[str, Data]:
                 found[member] = {names.uid(uid): _plain(below, names) for uid, below in value.items()}
             case "data" if isinstance(value, str) and value:
                 found[member] = _inner(value, names)
-            case "policyname" | "defaultcpuset" if isinstance(value, str):
-                found[member] = value if HARMLESS.fullmatch(value) else names.uid(value)
             case _:
                 found[member] = _plain(value, names)
     return found
@@ -177,7 +179,7 @@ def _devices(raw: Mapping[str, Data], names: Renaming) -> dict[str, Data]:
                 inner[name] = [_device_entry(one, names) for one in below]
             elif name.lower() == "registereddevices" and isinstance(below, dict):
                 inner[name] = {
-                    resource: None if ids is None else [names.device(one) for one in ids]
+                    names.resource(resource): None if ids is None else [names.device(one) for one in ids]
                     for resource, ids in below.items()
                 }
             elif name.lower() in STRUCTS:
@@ -196,10 +198,11 @@ def _device_entry(entry: Mapping[str, Data], names: Renaming) -> dict[str, Data]
             case "containername":
                 found[member] = names.name("container", value)
             case "resourcename":
-                found[member] = resource = value
+                found[member] = resource = names.resource(value)
             case "deviceids" if isinstance(value, dict):
                 found[member] = {
-                    numa: [names.device(one) for one in some or ()] for numa, some in value.items()
+                    _word(numa, names): [names.device(one) for one in some or ()]
+                    for numa, some in value.items()
                 }
                 ids = [one for some in found[member].values() for one in some]
             case "deviceids" if isinstance(value, list):
@@ -253,8 +256,13 @@ def _scrambled(text: str, names: Renaming) -> str:
         at = found.end()
         if found[1] is None:
             out.append(found[0] if found[0] in OUTSIDE else "x")
-        elif found[1] in WORDS or PLAIN.fullmatch(found[1]):
+        elif found[1] in WORDS or PLAIN.fullmatch(found[1]) or _is_vendors(found[1]):
             out.append(found[0])
         else:
             out.append(f'"{names.uid(found[1])}{found[2]}')
     return "".join(out)
+
+
+def _is_vendors(text: str) -> bool:
+    """Whether a text is a resource of a maker of devices."""
+    return is_resource(text) and text.partition("/")[0] in words("vendor")

@@ -74,7 +74,7 @@ FAILED = "failed to parse kubelet flag: "
 ASSIGNED = re.compile(r"[A-Z_][A-Z0-9_]*=")
 SECTION = re.compile(r"^(\[[A-Z]\w*\]\s*$|\s*(Environment|ExecStart)=)", re.MULTILINE)
 UNIT = re.compile(r"(Environment|ExecStart)=")
-PROGRAM = re.compile(r"(.*/)?(hyper)?kubelet")
+PROGRAM = re.compile(r"(?!-)(.*/)?(hyper)?kubelet")
 WHOLE = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|[0-9]+)", re.ASCII)
 FIELD_GATES = ("featureGates",)
 SHORT = {"-v": "v", "-h": "help"}
@@ -195,7 +195,12 @@ def _of_kubelet(text: str) -> Iterator[Word]:
         if any(one.text.startswith("--") for one in inside):
             assigned += inside
             unquoted = word.line
-    programs = [at for at, word in enumerate(bare) if PROGRAM.fullmatch(word.text)]
+    before = ("", *(word.text for word in bare))
+    programs = [
+        at
+        for at, word in enumerate(bare)  # --root-dir /data/kubelet names no program
+        if PROGRAM.fullmatch(word.text) and not (before[at].startswith("--") and "=" not in before[at])
+    ]
     if programs:
         bare = bare[programs[0] + 1 :]
     elif assigned:
