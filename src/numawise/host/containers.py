@@ -120,7 +120,7 @@ def inspect(engine: Engine, ids: tuple[str, ...]) -> Mapping[str, Container] | S
         return said
     try:
         found = {container.id: container for container in map(_container, _array(said.out))}
-    except (ValueError, TypeError, KeyError) as problem:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
         return Silent(f"{engine.name} did not answer with a list of containers ({problem})")
     if len(found) + len(GONE.findall(said.error)) < len(set(ids)):
         return Silent(said.error or f"{engine.name} left out containers it had named before")
@@ -377,7 +377,8 @@ def cdi_devices(root: Path = Path("/")) -> dict[str, frozenset[str]]:
 def _cdi_files(root: Path) -> Iterator[Path]:
     for folder in CDI_FOLDERS:
         try:
-            yield from sorted(path for path in (root / folder).iterdir() if path.suffix in CDI_FILES)
+            named = (path for path in (root / folder).iterdir() if path.suffix in CDI_FILES)
+            yield from sorted(path for path in named if path.is_file())  # a pipe would be waited for
         except OSError:
             continue
 

@@ -30,6 +30,8 @@ from numawise.values import dataclass, field, replace
 
 FLAGS = "--kubelet-flags"
 DROP_IN = ".conf"
+MOST_DROP_INS = 1000
+SNIFFED = 1 << 20
 TWICE = re.compile(r"the key (.*) appears twice")
 FIELD = re.compile(r"Go struct field KubeletConfiguration\.([\w.]+)")
 STRICT = frozenset({"NW103", "NW104", "NW105"})
@@ -299,7 +301,10 @@ def _drop_ins(directory: str, texts: dict[str, str], report: Report) -> Iterator
     if not folder.is_dir():
         what = "is not a directory" if folder.exists() else "does not exist"
         raise InputError(what, file=directory, advice="give the directory of --config-dir")
-    for path in _walk(folder):
+    for number, path in enumerate(_walk(folder)):
+        if number == MOST_DROP_INS:
+            what = f"has more than {MOST_DROP_INS} files"
+            raise InputError(what, file=directory, advice="give the directory of --config-dir")
         name = str(path)
         if path.suffix != DROP_IN:
             if _is_configuration(path):
@@ -321,16 +326,23 @@ def _drop_ins(directory: str, texts: dict[str, str], report: Report) -> Iterator
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Files in the order of their names, folders where their name comes."""
-    for path in sorted(folder.iterdir(), key=lambda one: one.name.encode(errors="surrogateescape")):
-        if path.is_dir():
+    """Files in the order of their names, folders where their name comes; links to folders are not followed."""
+    try:
+        paths = sorted(folder.iterdir(), key=lambda one: one.name.encode(errors="surrogateescape"))
+    except OSError as problem:
+        raise InputError(f"cannot be read: {problem.strerror}", file=str(folder)) from None
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
             yield from _walk(path)
-        else:
+        elif not path.is_dir():
             yield path
 
 
 def _is_configuration(path: Path) -> bool:
     try:
-        return KIND in path.read_text(encoding="utf-8", errors="replace")
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return KIND.encode() in file.read(SNIFFED)
     except OSError:
         return False

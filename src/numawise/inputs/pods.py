@@ -13,6 +13,7 @@ Rules kept here:
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 ENDED = ("Succeeded", "Failed")
 ENDINGS = (".yaml", ".yml", ".json")
+MOST_FILES = 20_000
 PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\{\{.*\}\}|\{%.*%\}|<[A-Za-z_-]+>")
 MISTYPED = re.compile(r"is not a quantity|must be an integer")
 KUBELET = ("KubeletConfiguration", "KubeletConfig")
@@ -115,7 +117,11 @@ def manifests(words: Iterable[str]) -> Iterator[str]:
         if word == "-" or not Path(word).is_dir():
             yield word
             continue
-        inside = sorted(one for one in Path(word).rglob("*") if one.suffix in ENDINGS and one.is_file())
+        below = list(islice(Path(word).rglob("*"), MOST_FILES + 1))
+        if len(below) > MOST_FILES:
+            what = f"has more than {MOST_FILES} files"
+            raise InputError(what, file=word, advice="give a folder with pods alone")
+        inside = sorted(one for one in below if one.suffix in ENDINGS and one.is_file())
         if not inside:
             what = f"no file in it ends in {', '.join(ENDINGS)}"
             raise InputError(what, file=word, advice="give files or folders with pods")

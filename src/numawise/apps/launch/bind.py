@@ -128,6 +128,9 @@ def prepare(options: BindOptions, environment: Mapping[str, str], *, all_ranks: 
     hardware = _other(options.machine) if options.machine else read_live()
     seen = visible_gpus(hardware, environment)
     room = cpus_on(hardware) if options.machine else cpus_here(hardware, environment, found, os.getpid())
+    if not room.cpus:
+        advice = "add a print that lists them, such as lscpu -e"
+        raise InputError("the machine's CPUs are not known", field="--machine", advice=advice)
     if options.cpus is not None:
         room = within(room, options.cpus)
     size = ranks_meant(found, options.size, seen, len(cpus_by_numa(hardware)))
