@@ -1,4 +1,4 @@
-.PHONY: setup demo test check format bench fidelity vm fresh
+.PHONY: setup demo test check format bench fidelity fuzz vm fresh
 
 setup:
 	@scripts/setup
@@ -26,6 +26,12 @@ bench: setup
 # Compare with the recorded kubelet: make fidelity TRACES=path/to/traces
 fidelity: setup
 	.venv/bin/python -m tests.fidelity $(TRACES)
+
+# Damaged inputs for every reader: make fuzz RUNS=500000 SEED=2 FUZZ="--reader pods --jobs 4"
+RUNS = 20000
+SEED = 1
+fuzz: setup
+	nice -n 19 .venv/bin/python -m tests.fuzz --runs $(RUNS) --seed $(SEED) $(FUZZ)
 
 # Bind jobs on virtual machines with several NUMA nodes: make vm NUMAWISE_VM=path/to/numa-vm MACHINES="2s cxl"
 vm: setup

@@ -21,6 +21,7 @@ TIERS = {
     "cli": "fast",
     "unit": "fast",
     "property": "property",
+    "fuzz": "property",
     "machines": "recorded",
     "recorded": "recorded",
     "host": "host",

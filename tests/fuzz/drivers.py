@@ -215,7 +215,7 @@ def host(line: list[str], _: Path) -> None:
     systemd.problem(root)
     cgroup.found_groups(root)
     confine.modes(root)
-    for function in (confine.allowed, kubelet.running_kubelets):
+    for function in (confine.allowed, kubelet.node_kubelets):
         with contextlib.suppress(NumawiseError):
             function(root)
 
@@ -247,8 +247,9 @@ def processes(line: list[str], _: Path) -> None:
         with contextlib.suppress(NumawiseError):
             job_data(JobHost(hardware, root=root, glance=0).check_pid(pid))
     placed.read_free(root, (0, 1))
-    for running in kubelet.running_kubelets(root):
+    for running in kubelet.node_kubelets(root):
         kubelet.command_line(running, root)
+        kubelet.program_version(running, root)
 
 
 def maps(_: list[str], case: Path) -> None:

@@ -326,7 +326,7 @@ def _drop_ins(directory: str, texts: dict[str, str], report: Report) -> Iterator
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Files in the order of their names, folders where their name comes; links to folders are not followed."""
+    """Files in the order of their names, folders where their name comes; links to folders are left out."""
     try:
         paths = sorted(folder.iterdir(), key=lambda one: one.name.encode(errors="surrogateescape"))
     except OSError as problem:
