@@ -50,6 +50,9 @@ def main() -> int:
     parser.add_argument("--repeat", nargs="+", type=Path, metavar="FILE", help="run findings again")
     parser.add_argument("--block", nargs=3, metavar=("READER", "FIRST", "COUNT"), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    options.out = options.out.resolve()
+    if not options.repeat:
+        options.out.mkdir(parents=True, exist_ok=True)
     if options.block:
         return _block(options)
     if options.repeat:
@@ -142,7 +145,6 @@ def _blocks(options: argparse.Namespace) -> Iterator[tuple[str, int, int]]:
 
 
 def _all(options: argparse.Namespace) -> int:
-    options.out.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     total = Total()
     waiting = _blocks(options)
@@ -170,7 +172,7 @@ class Worker:
     def __init__(self, options: argparse.Namespace, reader: str, first: int, count: int) -> None:
         self.options, self.reader, self.first, self.count = options, reader, first, count
         own = ["--own"] if options.own else []
-        words = ["--seed", str(options.seed), "--out", str(options.out.resolve()), *own]
+        words = ["--seed", str(options.seed), "--out", str(options.out), *own]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz", "--block", reader, str(first), str(count), *words],
             stdout=subprocess.PIPE,

@@ -233,7 +233,7 @@ def _of(problem: BaseException) -> Finding:
         where = f"{frames[-1].filename.rpartition(OURS)[2].removesuffix('.py')}.{frames[-1].name}"
     name = type(problem).__name__
     if isinstance(problem, TooLong | Waits | MemoryError | RecursionError):
-        return Finding(f"{name} in {where.rpartition('.')[0]}", f"in {where}, {_path(frames)}")
+        return Finding(f"{name} in {where.partition('.')[0]}", f"in {where}, {_path(frames)}")
     return Finding(f"{name} in {where}", f"{problem!s:.300} {_path(frames)}")
 
 
