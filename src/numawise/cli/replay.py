@@ -53,12 +53,13 @@ def _results(lines: Iterator[tuple[str, bytes]], jobs: int) -> Iterator[tuple[st
 
 def _result(line: tuple[str, bytes]) -> tuple[str, bool, str]:
     """A line of results, whether it went well, and what is to be said about the release."""
-    from numawise.codec.tracefile import encode_line, scenario_of  # noqa: PLC0415
+    from numawise.codec.tracefile import check_scenario, encode_line, scenario_of  # noqa: PLC0415
     from numawise.errors import NumawiseError  # noqa: PLC0415
     from numawise.node.replay import release_of, replay  # noqa: PLC0415
 
     scenario = scenario_of(*line)
     try:
+        check_scenario(scenario)
         profile = release_of(scenario)
         result = replay(scenario, profile.version)
         return encode_line({"id": scenario["id"], "result": result}), True, profile.remark

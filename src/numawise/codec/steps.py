@@ -50,6 +50,7 @@ STATE_FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
 MOST_COPIES = 100_000
 DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+", re.ASCII)
 PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+LONGEST = 100 * 366 * 86400.0
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -108,7 +109,10 @@ def parse_duration(text: str) -> float:
     """``1h30m`` in seconds; raise ``ValueError`` when it is not a duration."""
     if not DURATION.fullmatch(text):
         raise ValueError(f"{quoted(text)} is not a duration")
-    return sum(float(size) * SECONDS[unit] for size, unit in PIECE.findall(text))
+    seconds = sum(float(size) * SECONDS[unit] for size, unit in PIECE.findall(text))
+    if seconds > LONGEST:
+        raise ValueError(f"{quoted(text)} is longer than 100 years")
+    return seconds
 
 
 def duration_text(seconds: float) -> str:
@@ -161,7 +165,7 @@ def _time(part: Part, now: float | None) -> float | None:
 
 def _seconds(part: Part) -> float:
     value = part.value
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LONGEST:
         return float(value)
     try:
         return parse_duration(value if isinstance(value, str) else "")

@@ -54,6 +54,95 @@ def scenario_of(place: str, line: bytes) -> dict[str, Any]:
     return scenario
 
 
+# --- the form of a scenario -----------------------------------------------------------------
+
+Amounts = dict[str, str | int | float] | None
+
+
+class TraceResources(msgspec.Struct):
+    """What a container or a pod asks for."""
+
+    requests: Amounts = None
+    limits: Amounts = None
+
+
+class TraceContainer(msgspec.Struct):
+    """A container of a recorded pod."""
+
+    name: str
+    resources: TraceResources | None = None
+    restartPolicy: str | None = None  # noqa: N815 - as Kubernetes writes it
+
+
+class TracePodSpec(msgspec.Struct):
+    """The specification of a recorded pod."""
+
+    containers: list[TraceContainer]
+    initContainers: list[TraceContainer] | None = None  # noqa: N815 - likewise
+    resources: TraceResources | None = None
+    overhead: Amounts = None
+
+
+class TraceMetadata(msgspec.Struct):
+    """The names of a recorded pod."""
+
+    name: str
+    namespace: str | None = None
+    uid: str | None = None
+
+
+class TraceStatus(msgspec.Struct):
+    """What a cluster says about a recorded pod."""
+
+    qosClass: str | None = None  # noqa: N815 - likewise
+
+
+class TracePod(msgspec.Struct):
+    """A recorded pod."""
+
+    metadata: TraceMetadata
+    spec: TracePodSpec
+    status: TraceStatus | None = None
+
+
+class TraceRestart(msgspec.Struct):
+    """How a kubelet is restarted."""
+
+    machine: dict[str, Any] = {}
+    kubelet: dict[str, Any] = {}
+    plugins: str = ""
+
+
+class TraceStep(msgspec.Struct, forbid_unknown_fields=True):
+    """One step: exactly one of these."""
+
+    add: TracePod | msgspec.UnsetType = msgspec.UNSET
+    remove: str | msgspec.UnsetType = msgspec.UNSET
+    reconcile: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    restart: TraceRestart | msgspec.UnsetType = msgspec.UNSET
+    devices: dict[str, list[Any]] | msgspec.UnsetType = msgspec.UNSET
+
+
+class TraceScenario(msgspec.Struct):
+    """What is run of a line."""
+
+    machine: dict[str, Any]
+    kubelet: dict[str, Any] | None = None
+    kubernetes: str | None = None
+    steps: list[TraceStep] | None = None
+
+
+def check_scenario(scenario: dict[str, Any]) -> None:
+    """Refuse what has not the form of a scenario."""
+    try:
+        msgspec.convert(scenario, TraceScenario)
+    except msgspec.ValidationError as problem:
+        raise InputError(f"is not a scenario: {problem}") from None
+    for number, step in enumerate(scenario.get("steps") or ()):
+        if len(step) != 1:
+            raise InputError("must have exactly one step", field=f"steps[{number}]")
+
+
 def encode_line(value: object) -> str:
     """One line of results."""
     text = msgspec.json.encode(value).decode()

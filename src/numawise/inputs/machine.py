@@ -166,7 +166,7 @@ def _words(words: tuple[str, ...], node: str) -> MachineInput:
         if _in_catalogue(word) or (word not in files and word not in folders):
             if not _in_catalogue(word) and word != THIS and not is_bundle(word):
                 raise _unknown(word)
-            other = next(one for one in words if one != word)
+            other = next((one for one in words if one != word), word)
             raise InputError(
                 f"{quoted(word)} and {quoted(other)} name two machines", advice="give one of them"
             )
