@@ -48,7 +48,7 @@ def cores_in(hardware: Hardware, cpus: int) -> tuple[int, ...]:
     found: dict[int, tuple[int, int]] = {}
     for thread in hardware.threads:
         if cpus >> thread.cpu & 1:
-            bits = (thread.siblings or 1 << thread.cpu) & cpus
+            bits = (thread.siblings | 1 << thread.cpu) & cpus
             group = thread.l3.cpus & -thread.l3.cpus if thread.l3 else 0
             found.setdefault(bits, (group, bits & -bits))
     return tuple(sorted(found, key=found.__getitem__))
