@@ -74,6 +74,7 @@ def command(
         raise InputError("a bundle is not for a terminal", advice="redirect it to a file")
     from numawise.apps.bundle.gather import collect, written  # noqa: PLC0415
     from numawise.apps.bundle.model import BundleRequest  # noqa: PLC0415 - keeps --help quick
+    from numawise.codec.outfile import check_place  # noqa: PLC0415
     from numawise.render.bundle import notes_lines  # noqa: PLC0415
     from numawise.render.terminal import Printer  # noqa: PLC0415
 
@@ -89,6 +90,8 @@ def command(
         kube=kube or "",
         keep_names=keep_names,
     )
+    if out is not None and out != STDOUT:
+        check_place(out)
     packed = collect(wanted)
     if out == STDOUT:
         assert isinstance(sys.stdout, Printer)

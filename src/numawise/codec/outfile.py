@@ -6,7 +6,8 @@ Rules kept here:
 2. What is not a regular file (a device, a pipe, ``/dev/stdout``, ``/dev/fd/3``) is written to, not replaced.
 3. A regular file is there whole, old or new: the content goes into a file beside it, reaches the disk and
    then takes over the name, with mode, owner, group, access list and label of the old file.  A new file has
-   the mode that the umask leaves.  Whatever goes wrong, the file beside it is removed.
+   the mode that the umask leaves.  Whatever goes wrong, the file beside it is removed; signals that would end
+   us wait until then.
 4. Where rule 3 cannot be kept, the file is written in place, its room on the disk reserved first: where
    owner, group or access list cannot be given to another file, where the folder takes no new files, where the
    name cannot be taken over (a file mounted into a container), and where the file has other names.
@@ -19,8 +20,10 @@ import contextlib
 import errno
 import os
 import re
+import signal
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from numawise.errors import InputError
@@ -30,6 +33,7 @@ NEW, EXECUTABLE, PRIVATE = 0o666, 0o777, 0o600
 MOST_LINKS = 40
 """As the kernel has it."""
 SHARED = stat.S_ISVTX | stat.S_IWOTH
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WRITE = os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC
 DESCRIPTOR = re.compile(r"/proc/(?:self|thread-self|(\d+))/fd/(\d{1,9})", re.ASCII)
 MADE_UP = "/proc/"
@@ -81,13 +85,14 @@ def replace_content(path: str | Path, content: str | bytes, mode: int = NEW) -> 
     try:
         handle = os.open(target, WRITE if made_up else WRITE | os.O_NOFOLLOW)
     except FileNotFoundError:
-        _exchange(target, data, mode)
+        with _undisturbed():
+            _exchange(target, data, mode)
         return
     about = os.fstat(handle)
     if not stat.S_ISREG(about.st_mode):
         _pour(handle, data)
         return
-    with os.fdopen(handle, "wb", buffering=0) as old:
+    with os.fdopen(handle, "wb", buffering=0) as old, _undisturbed():
         if made_up or about.st_nlink > 1 or not _replaced(target, data, old.fileno(), about):
             _overwrite(old.fileno(), data, about.st_size)
 
@@ -155,6 +160,16 @@ def _own_descriptor(path: str) -> int | None:
 
 
 # --- ways to write --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let signals that would end us wait, so that nothing is left half done."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _pour(handle: int, data: bytes) -> None:

@@ -247,11 +247,13 @@ def command_line(kubelet: Running, root: Path = ROOT) -> str:
     return " ".join(passed)
 
 
-def read_seen(path: str, kubelet: Running | None, root: Path = ROOT) -> HostFile:
-    """A file by the path that a kubelet knows it by (rule 1)."""
+def read_seen(
+    path: str, kubelet: Running | None, root: Path = ROOT, *, written_by_it: bool = False
+) -> HostFile:
+    """A file by the path that a kubelet knows it by (rule 1); ``written_by_it``: it is not a link then."""
     file = HostFile(path, problem=ABSENT)
     for place in _seen(path, kubelet, root):
-        here = read_whole(place, path)
+        here = read_whole(place, path, follow=not written_by_it)
         if not here.problem:
             return here
         file = here if file.problem == ABSENT else file
@@ -263,11 +265,11 @@ def folder_seen(path: str, kubelet: Running | None, root: Path = ROOT) -> Path |
     return next((place for place in _seen(path, kubelet, root) if os.path.isdir(place)), None)  # noqa: PTH112
 
 
-def read_whole(place: Path, path: str = "") -> HostFile:
-    """The content of a plain file; ``path``: what to call it."""
-    name = path or str(place)
+def read_whole(place: Path, path: str = "", *, follow: bool = True) -> HostFile:
+    """The content of a plain file; ``path``: what to call it, ``follow``: also where its name is a link."""
+    name, flags = path or str(place), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     try:
-        with os.fdopen(os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as stream:
+        with os.fdopen(os.open(place, flags if follow else flags | os.O_NOFOLLOW), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 return HostFile(name, problem="is not a regular file")
             data = stream.read(LARGEST_FILE + 1)
@@ -276,6 +278,8 @@ def read_whole(place: Path, path: str = "") -> HostFile:
     except (FileNotFoundError, NotADirectoryError):
         return HostFile(name, problem="is a link that leads nowhere" if place.is_symlink() else ABSENT)
     except (OSError, ValueError) as problem:
+        if not follow and place.is_symlink():
+            return HostFile(name, problem="is a link, which no kubelet makes")
         return HostFile(name, problem=f"cannot be read: {getattr(problem, 'strerror', None) or problem}")
     if len(data) > LARGEST_FILE:
         return HostFile(name, problem=f"is larger than {LARGEST_FILE >> 20} MiB")

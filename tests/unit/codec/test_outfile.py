@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -315,6 +316,30 @@ def test_nothing_is_left_behind(
         write_whole(tmp_path / "out", "new")
     monkeypatch.undo()
     assert (tmp_path / "out").read_text() == "old"
+    assert os.listdir(tmp_path) == ["out"]  # noqa: PTH208
+
+
+ENDED = """
+import os, signal, sys
+from numawise.codec import outfile
+real = os.fsync
+def fsync(handle):
+    real(handle)
+    os.kill(os.getpid(), getattr(signal, sys.argv[2]))
+outfile.os.fsync = fsync
+outfile.write_whole(sys.argv[1], "new")
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+@pytest.mark.parametrize("old", [True, False])
+def test_a_signal_waits_until_the_file_is_there(tmp_path: Path, name: str, *, old: bool) -> None:
+    path = tmp_path / "out"
+    if old:
+        path.write_text("old")
+    done = subprocess.run([sys.executable, "-c", ENDED, str(path), name], capture_output=True, check=False)
+    assert done.returncode == -getattr(signal, name)
+    assert path.read_text() == "new"
     assert os.listdir(tmp_path) == ["out"]  # noqa: PTH208
 
 

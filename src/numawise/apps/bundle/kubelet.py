@@ -60,7 +60,8 @@ def state_texts(parts: KubeletParts, wanted: BundleRequest, notes: Notes) -> dic
     for name, places in PLACES.items():
         problems = []
         for place in places:
-            file = read_seen(f"{parts.directory.rstrip('/')}/{place}", parts.running, wanted.top)
+            path = f"{parts.directory.rstrip('/')}/{place}"
+            file = read_seen(path, parts.running, wanted.top, written_by_it=True)
             if not file.problem:
                 found[name] = file.data.decode("utf-8", errors="replace")
                 notes.found(STATE, path=file.path)
@@ -296,7 +297,8 @@ def _allotted(
     wanted: BundleRequest, parts: KubeletParts, known: Names, every: _Every, notes: Notes
 ) -> Iterator[Document]:
     """Pods out of the kubelet's record of what was allotted (rule 2)."""
-    file = read_seen(f"{parts.directory.rstrip('/')}/{ALLOCATED_FILE}", parts.running, wanted.top)
+    path = f"{parts.directory.rstrip('/')}/{ALLOCATED_FILE}"
+    file = read_seen(path, parts.running, wanted.top, written_by_it=True)
     if file.problem:
         return
     try:

@@ -38,7 +38,7 @@ RELEASE = re.compile(
     r"v?[0-9]{1,9}[a-z]?|[0-9a-f]{7,12}|(?:el|fc|rke2r|k3s|r|rc|deb|u)[0-9]{1,4}(?:_[0-9]{1,3})?", re.ASCII
 )
 LONGEST_VERSION, LONGEST_VALUE, MISSPELT, LARGEST_AMOUNT = 80, 400, 0.85, 10**20
-LONGEST_NUMBER, VERSION_SIGNS = 5, frozenset("()+~:/_.-")
+LONGEST_SENTENCE, LONGEST_NUMBER, VERSION_SIGNS = 2000, 5, frozenset("()+~:/_.-")
 VALUE, NUMBER = re.compile(r"[\w\s,:;{}()\[\]=+*/-]*", re.ASCII), re.compile(r"[0-9]+")
 WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*", re.ASCII)
 MAC = re.compile(r"(?:[0-9A-Fa-f]{2}[:-]){5}", re.ASCII)
@@ -157,6 +157,8 @@ def kubelet_sentence(message: str, resources: Collection[str]) -> str:
     ``resources``: those that the pod asks for.  Of an error that something else reported its code remains.
     """
     text = message.strip()
+    if len(text) > LONGEST_SENTENCE:
+        return ""
     prefix = next((one for one in REJECTED_PREFIXES if text.startswith(one)), "")
     if _stands(text, resources):
         prefix = ""

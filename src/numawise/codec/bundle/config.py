@@ -39,6 +39,8 @@ OWN_FLAGS = frozenset({
     "really-crash-for-testing", "seccomp-default", "config", "config-dir",
 })  # fmt: skip
 TAKEN_OUT = "x"
+MOST_MISSPELT = 100
+"""Unknown names that are compared with known ones; that takes time."""
 SIGNS, PIECES = frozenset("=,<;:"), re.compile(r"([=,<;:])")
 KINDS = ("apiVersion", "kind")
 
@@ -87,6 +89,7 @@ class _Reduction:
         self.names, self.keeps = names, names.key is None
         self.private = SECRET if self.keeps else PRIVATE
         self.gone: list[str] = []
+        self.unknown = 0
 
     def kept(self, value: object, place: str) -> object:
         """A value in a known field (rule 2)."""
@@ -125,8 +128,11 @@ class _Reduction:
 
     def known(self, name: str, kind: str, known: Collection[str]) -> str:
         """A name (rule 3)."""
-        stays = self.keeps or is_like(name, known) or ("/" not in name and is_resource(name))
-        return name if stays else self.names.name(kind, name)
+        if self.keeps or name in known or ("/" not in name and is_resource(name)):
+            return name
+        self.unknown += 1
+        is_misspelt = self.unknown <= MOST_MISSPELT and is_like(name, known)
+        return name if is_misspelt else self.names.name(kind, name)
 
 
 @cache
