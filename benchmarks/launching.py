@@ -61,7 +61,7 @@ def starts() -> Iterator[tuple[str, float, float | None, str]]:
             command = [sys.executable, "-m", "numawise", *words]
             spent = _children_of(command, environment) or 0.0
             yield f"numawise {' '.join(words)[:30]}", spent, goal, f"{spent / python:.1f} x python -c pass"
-        with Ledger.open(Path(folder) / "commits.db", MACHINE) as ledger:
+        with Ledger.open(Path(folder) / "commits", MACHINE) as ledger:
 
             def add(count: int) -> None:
                 with ledger.change() as change:

@@ -54,12 +54,12 @@ def wall_ms(work: Callable[[int], object], rounds: int = ROUNDS) -> tuple[float,
 
 def measure(folder: Path) -> Iterator[tuple[str, float, float, float | None]]:
     """What, its middle and slow milliseconds, and the goal."""
-    path = folder / "ledger.db"
+    path = folder / "ledger"
 
     def make(count: int) -> None:
-        Ledger.open(folder / f"{count}.db", MACHINE).close()
+        Ledger.open(folder / str(count), MACHINE).close()
 
-    yield "make a ledger", *wall_ms(make, 20), None
+    yield "open a ledger", *wall_ms(make, 20), None
     with Ledger.open(path, MACHINE) as ledger:
 
         def add(count: int) -> None:
@@ -68,7 +68,7 @@ def measure(folder: Path) -> Iterator[tuple[str, float, float, float | None]]:
 
         def remove(count: int) -> None:
             with ledger.change() as change:
-                change.remove(f"k{count}", by=0)
+                change.remove(hold(count))
 
         def alone(count: int) -> None:
             with Ledger.open(path, MACHINE) as own, own.change() as change:

@@ -185,7 +185,7 @@ def test_the_holds_of_this_host(
     monkeypatch.setenv("NUMAWISE_LEDGER", str(tmp_path / "ledger"))
     cpu = min(os.sched_getaffinity(0))
     owner = Owner(os.getuid(), "me", boot_id(), os.getpid(), start_time(os.getpid()) or 0)
-    gone = replace(owner, pid=2**22 + 1, start=5)
+    gone = replace(owner, pid=2**22, start=5)
     with Ledger.open(tmp_path / "ledger", machine_id()) as opened, opened.change() as change:
         change.add(Hold("b2345", "train", owner, Grant(1 << cpu)))
         change.add(Hold("b2346", "dead", gone, Grant(0)))

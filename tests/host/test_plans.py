@@ -22,7 +22,6 @@ V1 = [
 ]
 ALL = "cpuset cpu io memory pids"
 LIVED_IN = "processes live in /box itself, so it cannot hand out the cpuset controller"
-AS_USER = "setpriv --reuid=4242 --regid=4242 --clear-groups env XDG_RUNTIME_DIR=/run/user/4242"
 
 
 def host(root: Path, mounts: list[str], groups: list[str], files: dict[str, str]) -> Path:
@@ -260,7 +259,7 @@ def test_where_scopes_lie(tmp_path: Path, first: str, partition: str, group: str
     ("/numawise.slice/numawise-ab12.scope",
      "systemctl --system set-property --runtime numawise-ab12.scope AllowedCPUs=0-1,4"),
     ("/user.slice/user-4242.slice/user@4242.service/numawise.slice/numawise-ab12.scope",
-     f"{AS_USER} systemctl --user set-property --runtime numawise-ab12.scope AllowedCPUs=0-1,4"),
+     "systemctl --user set-property --runtime numawise-ab12.scope AllowedCPUs=0-1,4"),
     ("/user.slice/user-4242.slice/user@4242.service/box.scope/numawise.slice/numawise-ab12.scope",
      "systemctl --system set-property --runtime numawise-ab12.scope AllowedCPUs=0-1,4"),
 ])  # fmt: skip

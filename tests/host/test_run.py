@@ -234,8 +234,8 @@ def test_names_are_unique(host: Host) -> None:
 def test_another_user_cannot_release(host: Host, tmp_path: Path) -> None:
     host.start("run", "-q", "--cpus", "1", "--name", "job", "--", "sleep", "3600")
     host.hold("job")
-    for path in (tmp_path, *tmp_path.iterdir()):
-        path.chmod(0o777)
+    tmp_path.chmod(0o755)
+    host.ledger.chmod(0o1777)
     try:
         done = host.run("release", "--force", "job", user=65534, cwd="/")
     except PermissionError:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from numawise.errors import LedgerError
+from numawise.ledger.file import user_name
 from numawise.results.placement import Grant, Hold, Owner
 from tests.ledger.jobs import opened
 
@@ -31,13 +32,15 @@ def say(text: str) -> None:
 
 def new(count: int, cpus: int = 0x3) -> Hold:
     grant = Grant(cpus=cpus << 2 * count, devices=(("made/up", (f"{count}",)),))
-    return Hold(f"k{count}", "job", Owner(0, "", ""), grant, since=float(count))
+    owner = Owner(os.getuid(), user_name(os.getuid()), "", 7)
+    command = ("python", "x" * 3000)  # so that a file is not written in one page
+    return Hold(f"k{count}", "job", owner, grant, since=float(count), command=command)
 
 
 def attempt(path: Path, expected: list[Hold], counted: Outcome) -> None:
     """Add a hold and remove another in one change; count what became of it."""
     hold = new(int(expected[-1].id[1:]) + 1)
-    problem = tried(path, expected[0].id, hold)
+    problem = tried(path, expected[0], hold)
     if problem is None:
         expected[:] = [*expected[1:], hold]
     else:
@@ -45,10 +48,10 @@ def attempt(path: Path, expected: list[Hold], counted: Outcome) -> None:
     counted["recorded" if problem is None else "refused"] += 1
 
 
-def tried(path: Path, old: str, hold: Hold) -> LedgerError | None:
+def tried(path: Path, old: Hold, hold: Hold) -> LedgerError | None:
     try:
         with opened(path) as ledger, ledger.change() as change:
-            change.remove(old, by=0)
+            change.remove(old)
             change.add(hold)
     except LedgerError as error:
         return error
@@ -70,11 +73,12 @@ def fill(folder: Path, spare: int) -> Path:
 
 
 def on_tmpfs(folder: Path) -> Outcome:
-    path = folder / "ledger.db"
-    fill(folder, PAGE)
-    with pytest.raises(LedgerError, match="no space left"):
-        opened(path)
-    assert [one.name for one in folder.iterdir()] == ["ballast"], "half a ledger is left"
+    path = folder / "ledger"
+    path.mkdir(0o700)
+    fill(folder, 0)
+    with pytest.raises(LedgerError, match="no space left"), opened(path) as ledger, ledger.change() as change:
+        change.add(new(0))
+    assert list(path.iterdir()) == [], "half a ledger is left"
     (folder / "ballast").unlink()
     expected = [new(0), new(1), new(2)]
     with opened(path) as ledger, ledger.change() as change:
@@ -83,7 +87,7 @@ def on_tmpfs(folder: Path) -> Outcome:
     counted = {"refused": 0, "recorded": 0}
     for watched in (False, True):
         for spare in range(0, 40 * PAGE, PAGE):
-            watcher = opened(path) if watched else None  # then log and its index are there before the ballast
+            watcher = opened(path) if watched else None
             ballast = fill(folder, spare)
             attempt(path, expected, counted)
             ballast.unlink()
@@ -93,13 +97,17 @@ def on_tmpfs(folder: Path) -> Outcome:
             assert agrees(path, expected), "something else is recorded than was told"
     read_only = subprocess.run(["mount", "-o", "remount,ro", folder], check=False, capture_output=True)
     if read_only.returncode == 0:
-        with pytest.raises(LedgerError, match="read-only file system"):
-            opened(path)
+        with (
+            pytest.raises(LedgerError, match="read-only file system"),
+            opened(path) as ledger,
+            ledger.change() as change,
+        ):
+            change.add(new(99))
     return counted
 
 
 def under_a_limit(folder: Path) -> Outcome:
-    path = folder / "ledger.db"
+    path = folder / "ledger"
     expected = [new(0), new(1), new(2)]
     with opened(path) as ledger, ledger.change() as change:
         for hold in expected:

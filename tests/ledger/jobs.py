@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from numawise.ledger.place import boot_id
-from numawise.ledger.reap import alive_by, dead
+from numawise.ledger.reap import dead
 from numawise.ledger.store import Ledger
 from numawise.results.placement import Grant, Hold, Owner
 from numawise.sets import bits_of, ids_of
@@ -35,7 +35,25 @@ def start_of(pid: int) -> int:
     return 0 if fields[0] in "ZX" else int(fields[19])
 
 
-alive = alive_by(lambda pid, start: start_of(pid) == start, lambda _: False, lambda *_: False)
+def alive(hold: Hold) -> bool:
+    return start_of(hold.owner.pid) == hold.owner.start
+
+
+USERS = (51001, 51002)
+
+
+def become(user: int) -> None:
+    """Act as one of two users, where we are root."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(USERS[user % 2], USERS[user % 2], USERS[user % 2])
+        os.setresuid(USERS[user % 2], USERS[user % 2], USERS[user % 2])
+
+
+def make_place(path: Path) -> None:
+    """A folder for the ledgers of all, as ``/var/tmp`` is."""
+    path.mkdir()
+    path.chmod(0o1777)
 
 
 def opened(path: Path) -> Ledger:
@@ -68,13 +86,13 @@ def use(hold: Hold, locks: Path, seconds: float) -> None:
     handles = []
     try:
         for name in names:
-            handles.append(os.open(locks / name, os.O_RDWR | os.O_CREAT))
+            handles.append(os.open(locks / name, os.O_RDWR | os.O_CREAT, 0o666))
             try:
                 fcntl.flock(handles[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise GrantedTwice(f"{name} of hold {hold.id}") from error
         time.sleep(seconds)
-        handles.append(os.open(locks / "used", os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+        handles.append(os.open(locks / "used", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666))
         os.write(handles[-1], b".")
     finally:
         for handle in handles:
@@ -82,7 +100,7 @@ def use(hold: Hold, locks: Path, seconds: float) -> None:
 
 
 def work(path: Path, locks: Path, chance: random.Random) -> None:
-    """Hold and release, for ever."""
+    """Hold and release until killed."""
     while True:
         with opened(path) as ledger:
             for _ in range(chance.randint(1, 4)):
@@ -92,5 +110,5 @@ def work(path: Path, locks: Path, chance: random.Random) -> None:
                     continue
                 use(hold, locks, chance.uniform(0, 0.004))
                 with ledger.change() as change:
-                    if not change.remove(hold.id, by=os.getuid()):
+                    if not change.remove(hold):
                         raise GrantedTwice(f"hold {hold.id} of a living process was reaped")

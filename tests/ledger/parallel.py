@@ -1,6 +1,7 @@
 """Many processes change a ledger at once: ``python -m tests.ledger.parallel [--processes 20] [--changes 10]``.
 
-All begin together, before there is a ledger, and each adds holds one by one, every time the lowest free CPU.
+All begin together, before there is a ledger, as root as two users, and each adds holds one by one, every time
+the lowest free CPU.
 At the end all are recorded exactly once and the CPUs are granted without a gap.  Exit status: 0 when that is so.
 """
 
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from numawise.results.placement import Grant, Hold, Owner
 from numawise.sets import bits_of
-from tests.ledger.jobs import opened
+from tests.ledger.jobs import become, make_place, opened
 
 
 def add(path: Path, who: int, changes: int) -> None:
@@ -22,7 +23,8 @@ def add(path: Path, who: int, changes: int) -> None:
             held = sum(one.grant.cpus for one in change.holds)
             lowest = ~held & (held + 1)
             grant = Grant(cpus=lowest, devices=(("made/up", (f"{who}-{count}",)),))
-            change.add(Hold(change.new_id(), f"{who}-{count}", Owner(0, "", ""), grant))
+            owner = Owner(os.getuid(), "", "", os.getpid())
+            change.add(Hold(change.new_id(), f"{who}-{count}", owner, grant))
 
 
 def parallel(path: Path, processes: int, changes: int) -> None:
@@ -34,6 +36,7 @@ def parallel(path: Path, processes: int, changes: int) -> None:
             os.close(go)
             os.read(ready, 1)  # ends when the parent closes its side
             try:
+                become(who)
                 add(path, who, changes)
             except BaseException as error:  # noqa: BLE001 - told by the exit status
                 os.write(2, f"{error}\n".encode())
@@ -58,7 +61,9 @@ def main() -> int:
     told = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         begin = time.monotonic()
-        parallel(Path(name) / "state" / "ledger.db", told.processes, told.changes)
+        Path(name).chmod(0o755)
+        make_place(Path(name) / "state")
+        parallel(Path(name) / "state", told.processes, told.changes)
         seconds = time.monotonic() - begin
     sys.stdout.write(
         f"{told.processes} processes, {told.changes} changes each: all recorded once, in {seconds:.1f} s\n"

@@ -6,7 +6,7 @@ Rules kept here:
 2. Version 1: each controller has its own hierarchy, and groups can be made below our own group in each.
 3. Version 2: a group that hands controllers to groups below it may have no processes of its own, except the
    root of all.  So groups are made in the nearest one, from our own upwards, that has or can have none and is
-   ours to write.  We climb past no group that limits memory or CPU time or has its CPUs alone: a job never
+   ours to write.  We climb past no group that limits anything (``LIMITS``) or has its CPUs alone: a job never
    escapes a limit of its launcher.
 4. Where systemd is in charge, root keeps to what it has delegated; it would undo the rest.
 5. Groups that have CPUs alone (*partitions*) lie directly below the root of all, since kernels before 6.7
@@ -43,7 +43,12 @@ FOLDER = "numawise"
 WHOLE, STILL = "root", "isolated"
 PARTITIONS = (WHOLE, STILL)
 """With load balancing among its CPUs, and without."""
-LIMITS = ("memory.max", "memory.high", "cpu.max")
+LIMITS = (
+    *("memory.max", "memory.high", "memory.swap.max", "memory.swap.high", "memory.zswap.max", "cpu.max"),
+    *("pids.max", "io.max", "rdma.max", "misc.max"),
+)
+HUGE_PAGES = "hugetlb."
+"""Begins the limit of each size of huge pages: ``hugetlb.2MB.max``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ def _base_v2(home: Home, root: Path) -> Base:
         if not why_not:
             return Base("", home, folder.removesuffix(f"/{FOLDER}"))
         problem = problem or why_not
-        limit = _limit_of(folder)
+        limit = limit_of(folder)
         if limit:
             return Base(f"{problem}, and a job may not leave it because {limit}", home)
     return Base(problem, home)
@@ -140,14 +145,32 @@ def _unsuitable(folder: str, *, managed: bool) -> str:
     return ""
 
 
-def _limit_of(folder: str) -> str:
-    for file in LIMITS:
+def limit_of(folder: str) -> str:
+    """What a group limits, as a clause; '' when nothing is kept from what runs in it."""
+    for file in (*LIMITS, *_huge_page_limits(folder)):
         value = read(f"{folder}/{file}")
-        if value and not value.startswith("max"):
-            return f"{folder}/{file} is {value}"
+        # A number or 'max', with a period or devices beside it in some: '8:0 rbps=1048576 wbps=max'.
+        if any(word.rpartition("=")[2].isdigit() for word in _limits_in(file, value)):
+            return f"{folder}/{file} is {value.splitlines()[0]}"
     if read(f"{folder}/cpuset.cpus.partition") in PARTITIONS:
         return f"{folder} has exclusive CPUs"
     return ""
+
+
+def _huge_page_limits(folder: str) -> tuple[str, ...]:
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - a path of text
+    except OSError:
+        return ()
+    return tuple(sorted(name for name in names if name.startswith(HUGE_PAGES) and name.endswith(".max")))
+
+
+def _limits_in(file: str, value: str) -> list[str]:
+    """The words of a limit that say how much: ``cpu.max`` has its period second, others a device first."""
+    lines = [line.split() for line in value.splitlines()]
+    if file == "cpu.max":
+        return [line[0] for line in lines if line]
+    return [word for line in lines for word in (line[1:] if len(line) > 1 else line)]
 
 
 def partition_problem(home: Home | None) -> str:
@@ -395,6 +418,15 @@ def _settings_v1(controller: str, group: str, limits: Limits) -> Iterator[Step]:
         quota, period = quota_of(limits.cpu_limit)
         yield Write(f"{group}/cpu.cfs_period_us", str(period))
         yield Write(f"{group}/cpu.cfs_quota_us", str(quota))
+
+
+def is_genuine(group: str, root: Path = ROOT) -> bool:
+    """Whether all folders of a group lie on a control group file system, where nobody can make links."""
+    points = [f"{root / mount.point.strip('/')}/" for mount in cgroup_mounts(Tree(root))]
+    return all(
+        ".." not in folder.split("/") and any(folder.startswith(point) for point in points)
+        for folder in folders_of(group)
+    )
 
 
 def folders_of(group: str) -> tuple[str, ...]:

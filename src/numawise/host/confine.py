@@ -251,6 +251,8 @@ def change_cpus(
     Where the processes are given by a function, it is asked again until it returns no new ones: a process
     born meanwhile of one that still had the old mask has the old one too.
     """
+    if mode != AFFINITY and not _folder(mode, group, root):
+        raise HostError(f"{group!r} is not a control group", "its job has ended; run numawise reap")
     if mode == SYSTEMD:
         systemd.change_cpus(group, cpus, root)
     elif mode in {CGROUP_V2, CGROUP_V1}:
@@ -289,10 +291,13 @@ def tear_down(mode: str, group: str, root: Path = ROOT) -> bool:
 
     A scope that has become empty is removed by systemd itself.
     """
+    folder = _folder(mode, group, root)
+    if not folder:
+        return True
     if mode == SYSTEMD:
-        groups.give_back(systemd.folder_of(group, root))
+        groups.give_back(folder)
         return not populated(mode, group, root)
-    return mode == AFFINITY or not group or groups.tear_down(group)
+    return groups.tear_down(folder)
 
 
 def kill(mode: str, group: str, root: Path = ROOT) -> bool:
@@ -309,10 +314,8 @@ def kill(mode: str, group: str, root: Path = ROOT) -> bool:
         if not left:
             return True
         for pid in left:
-            try:
+            with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
         time.sleep(effects.PAUSE)
     return False
 
@@ -329,6 +332,8 @@ def stale(in_use: Iterable[str], root: Path = ROOT) -> tuple[str, ...]:
 
 
 def _folder(mode: str, group: str, root: Path) -> str:
-    if not group or mode == AFFINITY:
+    """Where the files of a job's group are; '' when it has none, or what it names is something else."""
+    if not group or mode not in {SYSTEMD, CGROUP_V2, CGROUP_V1}:
         return ""
-    return systemd.folder_of(group, root) if mode == SYSTEMD else group
+    folder = systemd.folder_of(group, root) if mode == SYSTEMD else group
+    return folder if groups.is_genuine(folder, root) else ""

@@ -20,6 +20,7 @@ from pathlib import Path
 from numawise.errors import HostError, InputError
 from numawise.host.placed import in_container, in_group, read_groups
 from numawise.host.processes import processes
+from numawise.host.rights import environment_of
 from numawise.sets import format_ids
 from numawise.values import dataclass
 
@@ -197,6 +198,7 @@ def ask(engine: Engine, *words: str) -> Said | Silent:
             user=None if owner is None else owner.pw_uid,
             group=None if owner is None else owner.pw_gid,
             extra_groups=None if owner is None else os.getgrouplist(owner.pw_name, owner.pw_gid),
+            start_new_session=owner is not None,  # what acts as another user has no terminal of ours
         )
     except OSError as error:
         return Silent(f"{engine.name}: {error.strerror}")
@@ -226,13 +228,7 @@ def _owner(engine: Engine) -> pwd.struct_passwd | Silent | None:
 
 def _environment(engine: Engine, owner: pwd.struct_passwd | None) -> dict[str, str]:
     if owner is not None:
-        return {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "LC_ALL": "C",
-            "HOME": owner.pw_dir,
-            "USER": owner.pw_name,
-            "XDG_RUNTIME_DIR": f"/run/user/{owner.pw_uid}",
-        }
+        return environment_of(owner.pw_uid)
     chosen = ("DOCKER_HOST", "DOCKER_CONTEXT") if engine.options else ()
     return {name: value for name, value in os.environ.items() if name not in chosen} | {"LC_ALL": "C"}
 

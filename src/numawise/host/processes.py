@@ -6,6 +6,7 @@ Rules kept here:
    distinguishes boots.
 2. A process whose threads have all ended is dead, even while its parent has not asked for the exit code.
 3. What vanishes while it is looked at was not there.  ``None`` or an empty tuple says so; nothing raises.
+   But ``/proc`` may hide processes of others (``hidepid``), so a signal is asked before one is called ended.
 4. A mask is set on every thread, and again on those born meanwhile, until a look finds no new one.
 """
 
@@ -24,6 +25,7 @@ DEAD = ("Z", "X", "x")
 ROUNDS = 50
 """So often are new threads looked for; a program that makes threads faster than this is reported."""
 ALLOWED = re.compile(r"^(Cpus|Mems)_allowed_list:\s*([0-9,-]*)$", re.ASCII | re.MULTILINE)
+HIDDEN = re.compile(r"(?:^|,)hidepid=(?!0|off)", re.ASCII)
 UID = re.compile(r"^Uid:\s*([0-9]+)", re.ASCII | re.MULTILINE)
 
 
@@ -70,11 +72,32 @@ def start_time(pid: int, root: Path = ROOT) -> int | None:
 def alive(pid: int, start: int, root: Path = ROOT) -> bool:
     """Whether the process that began then still runs, in any of its threads."""
     found = read_process(pid, root)
-    if found is None or found.start != start:
+    if found is None:
+        return root == ROOT and _is_hidden(pid)
+    if found.start != start:
         return False
     return found.state not in DEAD or any(
         thread and thread.state not in DEAD
         for thread in (parse_stat(_text(root, f"{pid}/task/{tid}/stat")) for tid in threads(pid, root))
+    )
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether there is a process of this number that ``/proc`` does not show; which, is not known."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return read_process(pid) is None  # not one that came to be meanwhile
+
+
+def hides_others(root: Path = ROOT) -> bool:
+    """Whether ``/proc`` keeps the command lines of a user's processes from other users."""
+    mounts = (line.split(" ") for line in (Tree(root).text("proc/self/mounts") or "").splitlines())
+    return any(
+        len(words) > 3 and words[1:3] == ["/proc", "proc"] and HIDDEN.search(words[3]) for words in mounts
     )
 
 

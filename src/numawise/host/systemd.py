@@ -7,12 +7,12 @@ Rules kept here:
 2. Scopes lie in ``numawise.slice`` of the system's manager (root) or of the user's own.  One that shall have
    its CPUs alone lies directly below the root, where every kernel can make a partition of it.
 3. A user's manager sets cpusets only if the cpuset controller is delegated to it, and is silent otherwise.
-   So it is looked at before, and what took effect is read back after.
+   So it is looked at before, and what took effect is read back after.  A job would leave the group of its
+   launcher for the scope: where that group, or one between it and the manager's, limits anything, it stays.
 4. Sets travel as byte arrays, the lowest bit of the first byte being id 0.
 """
 
 import os
-import pwd
 import re
 import time
 from pathlib import Path
@@ -20,13 +20,16 @@ from pathlib import Path
 from numawise.errors import HostError
 from numawise.host.cgroup import (
     ControlGroup,
+    Home,
     Limits,
     check_partition,
     home_of,
+    limit_of,
     number,
     partition_problem,
     partition_steps,
     quota_of,
+    upwards,
     widen,
 )
 from numawise.host.plan import (
@@ -67,9 +70,22 @@ def problem(root: Path = ROOT) -> str:
     for program in ("busctl", "systemctl"):
         if not shutil.which(program):
             return f"the program {program} is not installed"
-    if os.geteuid() == 0:
-        return "" if (root / "run/dbus/system_bus_socket").exists() else "there is no system bus"
-    return _problem_of_user(home.top, os.geteuid(), root)
+    if os.geteuid() != 0:
+        why_not = _problem_of_user(home.top, os.geteuid(), root)
+    else:
+        why_not = "" if (root / "run/dbus/system_bus_socket").exists() else "there is no system bus"
+    return why_not or _limited(home, root)
+
+
+def _limited(home: Home, root: Path) -> str:
+    """Why a job may not leave our group for a scope, as a clause."""
+    manager = f"{home.top}{_manager_group(os.geteuid(), root)}"
+    for folder in upwards(home.own, home.top):
+        if folder == home.top or f"{manager}/".startswith(f"{folder}/"):
+            return ""  # from here on the scope is in it, too
+        if limit := limit_of(folder):
+            return f"a job may not leave {folder} because {limit}"
+    return ""
 
 
 def _problem_of_user(top: str, uid: int, root: Path) -> str:
@@ -150,22 +166,8 @@ def change_argv(group: str, cpus: int) -> tuple[str, ...]:
 
 
 def _manager(group: str) -> tuple[str, ...]:
-    """How the manager that a scope belongs to is spoken to; root speaks to a user's as that user."""
-    owner = OWNER.search(group)
-    if not owner:
-        return ("systemctl", "--system")
-    uid = int(owner[1])
-    if uid == os.geteuid():
-        return ("systemctl", "--user")
-    become = ("setpriv", f"--reuid={uid}", f"--regid={_gid_of(uid)}", "--clear-groups")
-    return (*become, "env", f"XDG_RUNTIME_DIR=/run/user/{uid}", "systemctl", "--user")
-
-
-def _gid_of(uid: int) -> int:
-    try:
-        return pwd.getpwuid(uid).pw_gid
-    except KeyError:
-        return uid
+    """How the manager that a scope belongs to is spoken to: a user's by that user."""
+    return ("systemctl", "--user" if OWNER.search(group) else "--system")
 
 
 def change_cpus(group: str, cpus: int, root: Path = ROOT) -> None:

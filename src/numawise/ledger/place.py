@@ -1,32 +1,39 @@
-"""Where the ledger of this machine lies, for whom, and by what the machine and its boot are known.
+"""Where the ledger of this machine lies, and by what the machine and its boot are known.
 
 Rules kept here:
 
-1. ``NUMAWISE_LEDGER`` names the file.  Otherwise root uses the system's, ``/var/lib/numawise/ledger.db``, and
-   so does everybody who may write it: the members of the group ``numawise``, where there is one.
-2. Everybody else has a ledger of their own, in ``$XDG_STATE_HOME/numawise/<machine>/`` (``~/.local/state``):
-   homes are often shared by many machines, so each machine has its folder.
-3. A write-ahead log needs memory shared by its users, so a ledger never lies on a network file system.  The
-   system's then lies in ``/run/numawise``, a user's in ``/var/tmp/numawise-<uid>``; a file that was asked for
-   by name is refused.
-4. Environment, user and root are arguments.  Nothing is made here.
+1. ``NUMAWISE_LEDGER`` names the folder.  Otherwise all users of a machine share one truth without an
+   administrator: each has a file in ``/var/tmp``, where the sticky bit keeps everybody's from the others.
+2. An administrator may make ``/var/lib/numawise`` (``install -d -m 1777``): whoever may write there does so
+   instead, and everybody reads both.  What the administrator set is never changed.
+3. A lock that all users of a ledger meet at must not be on a network file system: there ``/dev/shm`` takes
+   the place of ``/var/tmp``, and a folder that was asked for by name is refused.
+4. Where no such place can be had, a user has a ledger alone, in ``$XDG_STATE_HOME/numawise/<machine>/``
+   (``~/.local/state``), and a remark says so.
+5. Environment, user and root are arguments.  Nothing is made here.
 """
 
 import os
 import re
-from collections.abc import Callable, Mapping
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from numawise.errors import InputError, LedgerError
-from numawise.ledger.file import AS_ITS_FOLDER, Access
+from numawise.ledger.file import unsafe
 from numawise.ledger.refusals import may_write
-from numawise.values import dataclass, replace
+from numawise.values import dataclass
 
 VARIABLE = "NUMAWISE_LEDGER"
-GROUP = "numawise"
-NAME = "ledger.db"
 ROOT = Path("/")
-SYSTEM, SYSTEM_LOCAL, USER_LOCAL = "var/lib/numawise", "run/numawise", "var/tmp/numawise-{uid}"
+SYSTEM = "var/lib/numawise"
+COMMON = ("var/tmp", "dev/shm")
+"""Folders in which everybody may make files and nobody may remove those of others; the first that will do."""
+EARLIER = "ledger.db"
+"""What numawise 0.1 called its ledger."""
+ADMINISTRATORS = frozenset({0})
+PRIVATE_TMP = re.compile(r"/systemd-private-|\.inst$|/tmp-inst/")
+"""In the root of a mount: made for a service or a session alone (PrivateTmp, pam_namespace)."""
 NETWORK = frozenset((
     *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "fhgfs", "gfs", "gfs2", "glusterfs", "gpfs", "lustre"),
     *("mmfs", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "wekafs"),
@@ -43,11 +50,10 @@ ESCAPE = re.compile(r"\\([0-7]{3})", re.ASCII)
 class LedgerPlace:
     """Where a ledger lies."""
 
-    path: Path
-    access: Access = AS_ITS_FOLDER
-    """For whom it is made, when it is not there yet."""
+    folders: tuple[Path, ...]
+    """The first is where this user's holds are recorded; all are read."""
     shared: bool = False
-    """It is the system's ledger, not one of this user alone."""
+    """All users of the machine see it."""
     remarks: tuple[str, ...] = ()
     """What the user should know, a sentence each."""
 
@@ -57,49 +63,82 @@ def find_ledger(
     uid: int,
     *,
     root: Path = ROOT,
-    gid: int | None = None,
+    trusted: Collection[int] = ADMINISTRATORS,
     writable: Callable[[Path], bool] = may_write,
 ) -> LedgerPlace:
-    """Where this user's ledger lies; ``gid`` is the group that shares the system's (see ``shared_group``)."""
+    """Where this user's ledger lies; folders for all must belong to one of the users ``trusted``."""
     asked = environ.get(VARIABLE, "")
     if asked:
         return _named(asked, root)
-    system = system_ledger(root)
-    if uid == 0:
-        return LedgerPlace(system.path, Access(gid=gid), shared=True, remarks=system.remarks)
+    remarks: list[str] = []
+    folders = [*_system(root, trusted, remarks), *_common(root, trusted, remarks)]
+    usable = [folder for folder in folders if writable(folder)]
+    if usable:
+        first = usable[0]
+        if _reached(earlier := root / SYSTEM / EARLIER):
+            remarks.append(
+                f"jobs that an earlier numawise recorded in {earlier} are not seen here; "
+                "remove it when they have ended"
+            )
+        return LedgerPlace((first, *(f for f in folders if f != first)), shared=True, remarks=tuple(remarks))
     own = _own(environ, uid, root, writable)
-    folder = system.path.parent
-    if not _reached(folder):
-        return own
-    if writable(folder) and (writable(system.path) or not _reached(system.path)):
-        return _joined(system, own.path)
-    unseen = (
-        f"jobs of root and of the group '{GROUP}' are recorded in {system.path}, which user {uid} may not "
-        "write: what they hold is not visible here; ask to be added to that group"
+    alone = (
+        f"user {uid} has a ledger alone ({own}): jobs of other users are not respected, nor yours by them; "
+        f"an administrator can make one for all with 'install -d -m 1777 /{SYSTEM}'"
     )
-    return replace(own, remarks=(unseen, *own.remarks))
+    return LedgerPlace((own, *folders), remarks=(alone, *remarks))
 
 
-def system_ledger(root: Path = ROOT) -> LedgerPlace:
-    """The ledger of root and the group, whether or not it exists."""
-    path = root / SYSTEM / NAME
-    kind = network_file_system(path, root)
-    if not kind:
-        return LedgerPlace(path, shared=True)
-    local = root / SYSTEM_LOCAL / NAME
-    return LedgerPlace(
-        local, shared=True, remarks=(f"the ledger is {local}, because {path.parent} is on {kind}",)
-    )
-
-
-def shared_group() -> int | None:
-    """The group that shares the system's ledger; None where there is no such group."""
-    import grp  # noqa: PLC0415 - asked by root alone
-
+def _system(root: Path, trusted: Collection[int], remarks: list[str]) -> Iterator[Path]:
+    """The administrator's folder, where there is one that can be read."""
+    folder = root / SYSTEM
     try:
-        return grp.getgrnam(GROUP).gr_gid
-    except KeyError:
-        return None
+        status = folder.lstat()
+    except OSError:
+        return
+    problem = _not_for_all(status, trusted) or unsafe(status)
+    if not problem and not os.access(folder, os.R_OK | os.X_OK, effective_ids=True):
+        problem = "it may not be read, so holds recorded there are not seen"
+    if not problem and (kind := network_file_system(folder, root)):
+        problem = f"it is on {kind}"
+    if problem:
+        remarks.append(f"the ledger's folder {folder} is not used: {problem}")
+    else:
+        yield folder
+
+
+def _common(root: Path, trusted: Collection[int], remarks: list[str]) -> Iterator[Path]:
+    """The folder in which everybody may have a file."""
+    for name in COMMON:
+        folder = root / name
+        try:
+            status = folder.stat()
+        except OSError:
+            continue
+        open_to_all = status.st_mode & 0o1003 == 0o1003
+        if open_to_all and not _not_for_all(status, trusted) and not network_file_system(folder, root):
+            if _is_private(folder, root):
+                remarks.append(
+                    f"{folder} is private to this service or session, so jobs outside of it are not seen"
+                )
+            yield folder
+            return
+
+
+def _not_for_all(status: os.stat_result, trusted: Collection[int]) -> str:
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is not a folder"
+    return "" if status.st_uid in trusted else f"it belongs to uid {status.st_uid}, not to root"
+
+
+def _is_private(folder: Path, root: Path) -> bool:
+    """Whether what lies there is another folder than what other processes see under that name."""
+    point = _below(folder, root)
+    for line in _text(root / "proc/self/mountinfo").splitlines():
+        words = line.split(" ")
+        if len(words) > 4 and words[4] == point and PRIVATE_TMP.search(words[3]):
+            return True
+    return False
 
 
 def machine_id(root: Path = ROOT) -> str:
@@ -159,41 +198,31 @@ def _named(text: str, root: Path) -> LedgerPlace:
         raise InputError(
             f"{text!r} is not an absolute path",
             field=VARIABLE,
-            advice="write one, such as /srv/numawise/ledger.db",
+            advice="write one, such as /srv/numawise",
         )
     kind = network_file_system(path, root)
     if kind:
         raise LedgerError(
-            f"the ledger {path} would be on a network file system ({kind}), where its log is not safe",
-            f"set {VARIABLE} to a file on a local disk",
+            f"the ledger {path} would be on a network file system ({kind}), where its lock is not safe",
+            f"set {VARIABLE} to a folder on a local disk",
         )
-    return LedgerPlace(path)
+    return LedgerPlace((path,))
 
 
-def _joined(system: LedgerPlace, own: Path) -> LedgerPlace:
-    if not _reached(own):
-        return system
-    left = (
-        f"jobs started before the ledger {system.path} could be used are in {own}; see them with "
-        f"'{VARIABLE}={own} numawise ps', and remove the file when none is left"
-    )
-    return replace(system, remarks=(*system.remarks, left))
-
-
-def _own(environ: Mapping[str, str], uid: int, root: Path, writable: Callable[[Path], bool]) -> LedgerPlace:
-    machine = machine_id(root)
+def _own(environ: Mapping[str, str], uid: int, root: Path, writable: Callable[[Path], bool]) -> Path:
+    """A folder for this user alone; homes are often shared by machines, so each machine has its own."""
     state = _state_folder(environ, uid)
-    if state is None:
-        why = f"user {uid} has no home"
-    else:
-        path = state / "numawise" / machine / NAME
-        there = _nearest(path, root)
-        kind = network_file_system(path, root)
-        if not kind and writable(there):
-            return LedgerPlace(path)
-        why = f"{there} is on {kind}" if kind else f"user {uid} may not write {there}"
-    local = root / USER_LOCAL.format(uid=uid) / machine / NAME
-    return LedgerPlace(local, Access(guarded=True), remarks=(f"the ledger is {local}, because {why}",))
+    folder = (state or root / "run/user" / str(uid)) / "numawise" / machine_id(root)
+    nearest = _nearest(folder, root)
+    kind = network_file_system(folder, root)
+    if kind or not writable(nearest):
+        why = f"{nearest} is on {kind}" if kind else f"user {uid} may not write {nearest}"
+        raise LedgerError(
+            f"there is no folder for a ledger: {' and '.join(f'/{name}' for name in COMMON)} cannot be used "
+            f"by everybody, and {why}",
+            f"set {VARIABLE} to a folder on a local file system",
+        )
+    return folder
 
 
 def _state_folder(environ: Mapping[str, str], uid: int) -> Path | None:

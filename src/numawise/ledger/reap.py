@@ -6,8 +6,8 @@ Rules kept here:
 2. A process of this boot is dead when it has ended, or its number belongs to one that began at another time;
    but what it left running in its control group keeps the hold.
 3. A container is dead when its engine says so.  While it is being made, the process that makes it counts.
-4. What cannot be judged is alive: a process of another pid namespace, an engine that does not answer.  Of two
-   mistakes, giving CPUs to two jobs is the worse one.
+4. What cannot be judged is alive: a process of another pid namespace or one that is hidden from us, an engine
+   that does not answer.  Of two mistakes, giving CPUs to two jobs is the worse one.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,25 +36,6 @@ def left_line(
         for waiter in waiters
         if not _lives(waiter.owner, boot, namespace, partial(alive, waiter.owner))
     )
-
-
-def alive_by(
-    process_lives: Callable[[int, int], bool],
-    group_has_processes: Callable[[str], bool],
-    container_lives: Callable[[str, str], bool],
-) -> Callable[[Hold], bool]:
-    """The question ``alive`` of ``dead``, made of three plain ones.
-
-    They are asked with a process number and start time, a control group, and an engine with a container id.
-    """
-
-    def alive(hold: Hold) -> bool:
-        owner = hold.owner
-        if owner.container:
-            return container_lives(owner.engine, owner.container)
-        return process_lives(owner.pid, owner.start) or (bool(hold.group) and group_has_processes(hold.group))
-
-    return alive
 
 
 def _lives(owner: Owner, boot: str, namespace: int, asked: Callable[[], bool]) -> bool:

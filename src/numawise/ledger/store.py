@@ -2,75 +2,96 @@
 
 Rules kept here:
 
-1. A change is one transaction under one lock.  It sees all holds as they are, and what it does is on the disk
-   when it is left; an exception, a kill or a full disk leaves everything as it was.
-2. No CPU and no device is in two holds.
-3. A user removes or replaces only holds of the same user, root any.  The dead are for everyone to reap.
+1. A change is made under one lock.  It sees all holds as they are, and what it does is on the disk when it is
+   left; an exception, a kill or a full disk leaves everything as it was.
+2. No CPU and no device goes to a hold while another has it.
+3. Each user's holds stand in a file of that user's own (``file``), so a user adds, changes and removes only
+   holds of that user, and root any.  The dead of others are disregarded; their owner or root removes them.
 4. Those who wait for room are served in the order in which they came.
 
 How a change is made::
 
-    with Ledger.open(place.path, machine, access=place.access) as ledger:
+    with Ledger.open(place.folders, machine) as ledger:
         with ledger.change() as change:
             change.reap(dead(change.holds, boot, alive))
             change.add(Hold(change.new_id(), ...))
 """
 
 import os
-import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
 from numawise.errors import LedgerError
-from numawise.ledger import rows
-from numawise.ledger.file import AS_ITS_FOLDER, Access, connect, identity
-from numawise.ledger.refusals import FAILURES, damaged, refusal
-from numawise.ledger.turn import PATIENCE, beside, patiently, turn
+from numawise.ledger import record
+from numawise.ledger.file import (
+    LedgerFolder,
+    UserFile,
+    clear_left_overs,
+    free_name,
+    open_folder,
+    read_folder,
+    write_file,
+)
+from numawise.ledger.refusals import refusal
+from numawise.ledger.turn import PATIENCE, turn
 from numawise.results.placement import Hold, Waiter
 
-LARGEST_LOG = 1 << 20
-"""Bytes; then the log is moved into the file."""
 GLANCE = 0.05
 """Seconds between two looks for changes by others."""
+LOOKS = 5
+"""So often is a ledger read again that changes while it is read."""
 LETTERS, SIGNS = "bcdfghjkmnpqrstvwxyz", "bcdfghjkmnpqrstvwxyz23456789"
 ROOT = 0
 
-Answer = TypeVar("Answer")
+Row = TypeVar("Row", Hold, Waiter)
+LedgerVersion = tuple[tuple[tuple[str, int, int], ...], ...]
 
 
 class Ledger:
     """An open ledger; belongs to the thread and the process that opened it."""
 
-    __slots__ = ("_changing", "_connection", "_file", "_patience", "_process", "path")
+    __slots__ = ("_change", "_folders", "_machine", "_paths", "_patience", "_process", "problems", "uid")
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, patience: float) -> None:
-        self.path = path
-        self._connection = connection
+    def __init__(self, paths: tuple[Path, ...], machine: str, patience: float, uid: int) -> None:
+        self.uid = uid
+        """Who acts."""
+        self.problems: tuple[str, ...] = ()
+        """What was passed over when the ledger was read last, a sentence each."""
+        self._paths = paths
+        self._machine = machine
         self._patience = patience
-        self._file = identity(path)
         self._process = os.getpid()
-        self._changing = False
+        self._change: LedgerChange | None = None
+        self._folders: tuple[LedgerFolder, ...] = ()
 
     @classmethod
     def open(
         cls,
-        path: str | os.PathLike[str],
+        folders: Path | Sequence[Path],
         machine: str,
         *,
-        access: Access = AS_ITS_FOLDER,
         patience: float = PATIENCE,
+        uid: int | None = None,
     ) -> Self:
-        """Open this machine's ledger, making it where there is none; refuse it when it cannot be trusted.
+        """Open this machine's ledger; nothing is made before the first change.
 
-        ``patience`` is how many seconds to wait for others, here and in every change.
+        It lies in the first of the folders; the others may have files of users who cannot write there.
+        ``patience`` is how many seconds to wait for others in every change.
         """
-        # Links are followed, so that all names of a ledger have one lock; but not those others may have made.
-        place = Path(path).absolute() if access.guarded else Path(path).resolve()
-        return cls(connect(place, machine, access, time.monotonic() + patience), place, patience)
+        # Links are followed, so that all names of a ledger have one lock.
+        paths = tuple(path.resolve() for path in ((folders,) if isinstance(folders, Path) else folders))
+        ledger = cls(paths, machine, patience, os.geteuid() if uid is None else uid)
+        ledger._open(make=False)
+        return ledger
+
+    @property
+    def path(self) -> Path:
+        """The folder in which new holds of this user are recorded."""
+        return self._paths[0]
 
     def __enter__(self) -> Self:
         return self
@@ -81,118 +102,135 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        with suppress(sqlite3.Error):
-            self._connection.close()
+        for folder in self._folders:
+            folder.close()
+        self._folders = ()
 
     def holds(self) -> tuple[Hold, ...]:
         """All holds, the oldest first."""
-        return self._read(rows.read_holds)
+        return self._change.holds if self._change else _oldest_first(f.holds for f in self._read())
 
     def waiters(self) -> tuple[Waiter, ...]:
         """Who waits for room, the first in line first."""
-        return self._read(rows.read_waiters)
+        return self._change.waiters if self._change else _oldest_first(f.waiters for f in self._read())
 
-    def version(self) -> int:
-        """A number that is another after somebody else's change; it means something to this object only."""
-        return self._read(lambda connection: int(connection.execute("PRAGMA data_version").fetchone()[0]))
+    def version(self) -> LedgerVersion:
+        """Something that is another after each change."""
+        self._open(make=False)
+        self._check()
+        try:
+            return tuple(folder.version() for folder in self._folders)
+        except OSError as error:
+            raise refusal(error, self.path) from error
 
-    def wait_for_change(self, version: int, seconds: float) -> int:
+    def wait_for_change(self, version: LedgerVersion, seconds: float) -> LedgerVersion:
         """Wait until the version is another, or the time is over; the version then.
 
         Owners that die change nothing here: look for them from time to time.
         """
         until = time.monotonic() + seconds
-        while (found := self.version()) == version and (left := until - time.monotonic()) > 0:
+        while (now := self.version()) == version and (left := until - time.monotonic()) > 0:
             time.sleep(min(GLANCE, left))
-        return found
+        return now
 
     @contextmanager
     def change(self) -> "Iterator[LedgerChange]":
         """Change the ledger; what is done inside is recorded together when it is left, or not at all."""
-        if self._changing:
+        if self._change:
             raise RuntimeError("a change of this ledger is under way already")
-        until = time.monotonic() + self._patience
-        self._changing = True
+        self._open(make=True)
+        in_order = sorted(self._folders, key=lambda folder: folder.path)  # the same for everybody
+        with turn(in_order, time.monotonic() + self._patience):
+            self._change = LedgerChange(self._read_once(), self.uid)
+            try:
+                yield self._change
+                self._record(self._change)
+            finally:
+                self._change.over = True
+                self._change = None
+
+    def _open(self, *, make: bool) -> None:
+        """Open the folders that exist and are not open yet; ``make``: the first exists then."""
+        known = {folder.path: folder for folder in self._folders}
+        if len(known) < len(self._paths):
+            opened = (
+                known.get(path) or open_folder(path, make=make and path == self.path) for path in self._paths
+            )
+            self._folders = tuple(folder for folder in opened if folder)
+
+    def _read(self) -> tuple[UserFile, ...]:
+        """All files as they were at one time, unless they change faster than they can be read."""
+        before = self.version()
+        for _ in range(LOOKS):
+            files = self._read_once()
+            after = self.version()
+            if after == before:
+                break
+            before = after
+        return files
+
+    def _read_once(self) -> tuple[UserFile, ...]:
+        self._check()
         try:
-            with turn(self.path, until):
-                self._begin(until)
-                try:
-                    with self._as_refusals():
-                        change = LedgerChange(self._connection, self.path)
-                    yield change
-                    with self._as_refusals():
-                        change.finish()
-                except BaseException:
-                    self._undo()
-                    raise
-                self._shorten_log()
-        finally:
-            self._changing = False
-
-    def _begin(self, until: float) -> None:
-        self._same_file()
-        with self._as_refusals():
-            patiently(lambda: self._connection.execute("BEGIN IMMEDIATE"), self.path, until)
-
-    def _undo(self) -> None:
-        with suppress(sqlite3.Error):  # SQLite has undone it already when the disk is full
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-
-    def _shorten_log(self) -> None:
-        """Move a long log into the file, while nobody else writes; if it fails, the next one does it."""
-        with suppress(sqlite3.Error, OSError):
-            if beside(self.path, "-wal").stat().st_size > LARGEST_LOG:
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-    def _read(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        self._same_file()
-        with self._as_refusals():
-            if self._changing:
-                return work(self._connection)
-            return patiently(lambda: self._in_one_look(work), self.path, time.monotonic() + self._patience)
-
-    def _in_one_look(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        self._connection.execute("BEGIN")
-        try:
-            return work(self._connection)
-        finally:
-            self._undo()
-
-    @contextmanager
-    def _as_refusals(self) -> Iterator[None]:
-        """Failures of SQLite and rows that make no sense, as refusals."""
-        try:
-            yield
-        except FAILURES as error:
+            files = tuple(
+                file
+                for number, folder in enumerate(self._folders)
+                for file in read_folder(folder, number, self._machine, self.uid)
+            )
+        except OSError as error:
             raise refusal(error, self.path) from error
-        except rows.Damaged as error:
-            raise damaged(self.path, str(error)) from error
+        self.problems = tuple(problem for file in files for problem in file.problems)
+        return files
 
-    def _same_file(self) -> None:
+    def _record(self, change: "LedgerChange") -> None:
+        """Write what has changed: files of others first, since of those only what is dead goes by the way."""
+        self._check()
+        for uid in sorted(change.changed, key=lambda uid: uid == self.uid):
+            try:
+                self._record_user(change, uid)
+            except OSError as error:
+                raise refusal(error, self.path) from error
+
+    def _record_user(self, change: "LedgerChange", uid: int) -> None:
+        """Put all that a user has into one file, and drop that user's others."""
+        folder = self._folders[0]
+        names = [(file.folder, file.name) for file in change.files if file.uid == uid and file.is_ledger]
+        content = record.data_of(*change.rows_of(uid))
+        clear_left_overs(folder, uid)
+        name = next((name for number, name in names if number == 0), "") or free_name(folder, uid)
+        write_file(folder, name, uid, content, self._machine)
+        for number, other in names:
+            if (number, other) != (0, name):
+                write_file(self._folders[number], other, uid, {}, self._machine)
+
+    def _check(self) -> None:
         if os.getpid() != self._process:
             raise RuntimeError("a ledger does not outlive a fork; open it in the new process")
-        if identity(self.path) != self._file:
-            raise LedgerError(
-                f"the ledger {self.path} was moved or removed while it was in use", "start the command again"
-            )
+        for folder in self._folders:
+            if not folder.is_in_place():
+                raise LedgerError(
+                    f"the ledger {folder.path} was moved or removed while it was in use",
+                    "start the command again",
+                )
 
 
 class LedgerChange:
-    """What may be done in one change."""
+    """What may be done in one change; nothing is written before it is left."""
 
-    __slots__ = ("_broken", "_connection", "_holds", "_path", "_waiters")
+    __slots__ = ("_holds", "_uid", "_waiters", "changed", "files", "over")
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection = connection
-        self._path = path
-        self._broken = False
-        self._holds = {hold.id: hold for hold in rows.read_holds(connection)}
-        self._waiters = {waiter.id: waiter for waiter in rows.read_waiters(connection)}
+    def __init__(self, files: tuple[UserFile, ...], uid: int) -> None:
+        self.files = files
+        self.changed: set[int] = set()
+        """Users whose file is to be written."""
+        self.over = False
+        self._uid = uid
+        self._holds = {_key(hold): hold for hold in _oldest_first(file.holds for file in files)}
+        self._waiters = {_key(waiter): waiter for waiter in _oldest_first(file.waiters for file in files)}
 
     @property
     def holds(self) -> tuple[Hold, ...]:
-        """All holds, this change's own included."""
+        """All holds, this change's own included, without the dead that were reaped."""
         return tuple(self._holds.values())
 
     @property
@@ -200,134 +238,122 @@ class LedgerChange:
         """Who waits for room, the first in line first."""
         return tuple(self._waiters.values())
 
+    def rows_of(self, uid: int) -> tuple[list[Hold], list[Waiter]]:
+        """What a user's file is to say."""
+        return (
+            [hold for hold in self._holds.values() if hold.owner.uid == uid],
+            [waiter for waiter in self._waiters.values() if waiter.owner.uid == uid],
+        )
+
     def new_id(self) -> str:
         """A short id that no hold and no waiter has; it begins with a letter, unlike a process number."""
+        known = {id_ for _, id_ in (*self._holds, *self._waiters)}
         while True:
             first, *others = os.urandom(5)
             made = LETTERS[first % len(LETTERS)] + "".join(SIGNS[byte % len(SIGNS)] for byte in others)
-            if made not in self._holds and made not in self._waiters:
+            if made not in known:
                 return made
 
     def add(self, hold: Hold) -> None:
         """Record a new hold."""
-        if hold.id in self._holds:
+        if any(hold.id == other.id for other in self.holds):
             raise LedgerError(f"there is a hold {hold.id} already", "give the new one another id")
-        self._fits(hold, self._holds.values())
-        with self._writing():
-            rows.add_hold(self._connection, hold)
-        self._holds[hold.id] = hold
+        self._allow(hold)
+        self._fits(hold, self.holds)
+        self._holds[_key(hold)] = hold
 
-    def remove(self, id_: str, *, by: int) -> bool:
-        """End a hold for the user ``by``; False when there is none, because it was ended before."""
-        hold = self._holds.get(id_)
-        if hold is None:
+    def remove(self, hold: Hold) -> bool:
+        """End a hold; False when there is none, because it was ended before."""
+        if _key(hold) not in self._holds:
             return False
-        self._allowed(hold, by)
-        self._remove(hold)
+        self._allow(hold)
+        del self._holds[_key(hold)]
         return True
 
-    def replace(self, hold: Hold, *, by: int) -> None:
-        """Change a hold for the user ``by``, keeping its id."""
-        old = self._holds.get(hold.id)
-        if old is None:
+    def replace(self, hold: Hold) -> None:
+        """Change a hold, keeping its id and its user."""
+        if _key(hold) not in self._holds:
             raise LedgerError(
-                f"hold {hold.id} is no longer in the ledger {self._path}",
+                f"hold {hold.id} is no longer in the ledger",
                 "it was released or reaped meanwhile; start the job again",
             )
-        self._allowed(old, by)
-        if by not in (ROOT, hold.owner.uid):
-            raise LedgerError(f"hold {hold.id} cannot be given to {_user(hold)}", "only root can do that")
-        self._fits(hold, (other for other in self._holds.values() if other.id != hold.id))
-        with self._writing():
-            self._connection.execute("DELETE FROM hold WHERE id = ?", (hold.id,))
-            rows.add_hold(self._connection, hold)
-        self._holds[hold.id] = hold
+        self._allow(hold)
+        self._fits(hold, (other for other in self.holds if _key(other) != _key(hold)))
+        self._holds[_key(hold)] = hold
 
     def reap(self, dead: Iterable[Hold]) -> tuple[Hold, ...]:
-        """Remove holds whose owners are dead, whoever they were; those that were still there.
+        """Disregard holds whose owners are dead, and remove those that we may; the removed ones.
 
         A hold that got another owner since it was judged (a container in place of the process that made it)
         stays.
         """
-        gone = tuple(
-            hold for hold in dead if hold.id in self._holds and self._holds[hold.id].owner == hold.owner
-        )
+        gone = [hold for hold in dead if _key(hold) in self._holds]
+        gone = [hold for hold in gone if self._holds[_key(hold)].owner == hold.owner]
         for hold in gone:
-            self._remove(hold)
-        return gone
+            del self._holds[_key(hold)]
+        ours = tuple(hold for hold in gone if self._uid in (ROOT, hold.owner.uid))
+        self.changed.update(hold.owner.uid for hold in ours)
+        return ours
 
     def wait_in_line(self, waiter: Waiter) -> None:
         """Take a place at the end of the line; who is in it already keeps the place."""
-        if waiter.id in self._waiters:
+        if _key(waiter) in self._waiters:
             return
-        if wrong := rows.not_text([waiter.id, waiter.owner.user, waiter.owner.boot, waiter.request]):
+        self._allow(waiter)
+        if wrong := record.unfit(waiter):
             raise LedgerError(f"nobody can wait in line as {waiter.id!r}: {wrong}", "use plain text")
-        with self._writing():
-            rows.add_waiter(self._connection, waiter)
-        self._waiters[waiter.id] = waiter
+        self._waiters[_key(waiter)] = waiter
 
     def first_in_line(self, id_: str) -> bool:
         """Whether nobody came before: it is first, or it is not in line and nobody else is."""
-        return next(iter(self._waiters), id_) == id_
+        return next((waiter.id for waiter in self.waiters), id_) == id_
 
-    def leave_line(self, id_: str) -> None:
-        """Wait no longer; nothing happens when it was not in line."""
-        if self._waiters.pop(id_, None) is not None:
-            with self._writing():
-                self._connection.execute("DELETE FROM waiter WHERE id = ?", (id_,))
+    def leave_line(self, waiter: Waiter) -> None:
+        """Wait no longer, or disregard somebody else who does; nothing happens when it was not in line."""
+        if self._waiters.pop(_key(waiter), None) is not None and self._uid in (ROOT, waiter.owner.uid):
+            self.changed.add(waiter.owner.uid)
 
-    def finish(self) -> None:
-        """Record all of it; the ledger calls this when the change is left."""
-        self._sound()
-        self._connection.execute("COMMIT")
-
-    def _sound(self) -> None:
-        if self._broken:
-            raise LedgerError(
-                f"a step of the change of the ledger {self._path} failed; nothing was recorded", "try again"
-            )
-        if not self._connection.in_transaction:
+    def _allow(self, row: Hold | Waiter) -> None:
+        if self.over:
             raise RuntimeError("this change is over; begin another")
-
-    def _remove(self, hold: Hold) -> None:
-        with self._writing():
-            self._connection.execute("DELETE FROM hold WHERE id = ?", (hold.id,))
-        del self._holds[hold.id]
-
-    def _allowed(self, hold: Hold, by: int) -> None:
-        if by not in (ROOT, hold.owner.uid):
+        if self._uid not in (ROOT, row.owner.uid):
             raise LedgerError(
-                f"hold {_title(hold)} belongs to {_user(hold)}, not to uid {by}",
-                f"ask {hold.owner.user or 'its owner'} to release it, or do this as root",
+                f"hold {_title(row)} belongs to {_user(row)}, not to uid {self._uid}",
+                f"ask {row.owner.user or 'its owner'} to release it, or do this as root",
             )
+        self.changed.add(row.owner.uid)
 
     def _fits(self, hold: Hold, others: Iterable[Hold]) -> None:
-        if wrong := rows.unfit(hold):
-            raise LedgerError(f"hold {hold.id!r} cannot be recorded: {wrong}", "use text, and each name once")
-        if found := rows.taken_by(others, hold.grant):
+        if wrong := record.unfit(hold):
+            raise LedgerError(
+                f"hold {hold.id!r} cannot be recorded: {wrong}", "use plain text, and each name once"
+            )
+        if found := record.taken_by(others, hold.grant):
             what, other = found
             raise LedgerError(
                 f"{what} cannot go to hold {_title(hold)}: hold {_title(other)} of {_user(other)} has it",
                 "ask for something else, or wait until it is released",
             )
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """A step that fails half-way spoils the whole change, even when the caller goes on."""
-        self._sound()
-        try:
-            yield
-        except FAILURES as error:
-            self._broken = True
-            raise refusal(error, self._path) from error
-        except BaseException:
-            self._broken = True
-            raise
+
+def _key(row: Hold | Waiter) -> tuple[int, str]:
+    """By what a row is known: two users may have written the same id."""
+    return row.owner.uid, row.id
 
 
-def _title(hold: Hold) -> str:
-    return f"{hold.id} ({hold.name})" if hold.name else hold.id
+def _oldest_first(rows: Iterable[Iterable[Row]]) -> tuple[Row, ...]:
+    """Rows of several files in their order, each once."""
+    known: dict[tuple[int, str], Row] = {}
+    for some in rows:
+        for row in some:
+            known.setdefault(_key(row), row)
+    return tuple(sorted(known.values(), key=lambda row: (row.since, row.id)))
 
 
-def _user(hold: Hold) -> str:
-    return f"{hold.owner.user} (uid {hold.owner.uid})" if hold.owner.user else f"uid {hold.owner.uid}"
+def _title(row: Hold | Waiter) -> str:
+    name = row.name if isinstance(row, Hold) else ""
+    return f"{row.id} ({name})" if name else row.id
+
+
+def _user(row: Hold | Waiter) -> str:
+    return f"{row.owner.user} (uid {row.owner.uid})" if row.owner.user else f"uid {row.owner.uid}"

@@ -1,354 +1,387 @@
-"""The ledger's file: made whole, shared as its folder is, refused unless it is this machine's own."""
+"""The users' files of a ledger: whose they are, what is refused, what is passed over and named."""
 
+import json
 import os
 import random
-import shutil
-import sqlite3
 import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from numawise.errors import LedgerError
-from numawise.ledger.file import SUFFIXES, Access
-from numawise.ledger.rows import VERSION
+from numawise.ledger.file import LARGEST, MOST_OF_ONE
 from numawise.sets import ids_of
-from tests.unit.ledger.make import MACHINE, hold, opened, record, recorded
+from tests import needs
+from tests.unit.ledger.make import ALICE, BOB, MACHINE, hold, opened, record, recorded
 
-GROUP, MEMBER, STRANGER = 54321, 51001, 51002
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
-
-
-def sql(*statements: str) -> Callable[[Path], None]:
-    """Do something to a ledger behind our back."""
-
-    def work(path: Path) -> None:
-        record(path, hold("a", "0-3", "g"))
-        connection = sqlite3.connect(path, isolation_level=None)
-        for statement in statements:
-            connection.execute(statement)
-        connection.close()
-
-    return work
+GROUP = 54321
+DEEP = "[" * 200_000
 
 
-def other_program(path: Path) -> None:
-    path.parent.mkdir()
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE bookmarks (url)")
-    connection.close()
+def own(path: Path) -> Path:
+    return path / f"numawise-{ALICE}.json"
 
 
-def overwritten(at: int, what: bytes) -> Callable[[Path], None]:
-    def work(path: Path) -> None:
-        record(path, hold("a", "0-3", "g"))
-        data = bytearray(path.read_bytes())
-        data[at : at + len(what)] = what
-        path.write_bytes(data)
+def edited(**fields: Any) -> Callable[[Path], None]:
+    """Change fields of the only hold."""
+
+    def work(file: Path) -> None:
+        data = json.loads(file.read_text())
+        data["holds"][0] |= fields
+        file.write_text(json.dumps(data))
 
     return work
 
 
-def text(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_text("holds:\n- 0-3\n" * 100)
+def headed(**fields: Any) -> Callable[[Path], None]:
+    """Change fields of the file."""
+
+    def work(file: Path) -> None:
+        file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+    return work
 
 
-def cut(path: Path) -> None:
-    record(path, *(hold(f"k{n}", str(n)) for n in range(100)))
-    os.truncate(path, path.stat().st_size // 2)
+def written(text: str | bytes) -> Callable[[Path], None]:
+    def work(file: Path) -> None:
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    return work
 
 
-def folder(path: Path) -> None:
-    path.mkdir(parents=True)
+BAD_FILES = [
+    pytest.param(written("holds:\n- 0-3\n"),              "it is not JSON",                     id="not JSON"),
+    pytest.param(written(b"\xff\xfe{}"),                  "it is not JSON",                     id="not UTF-8"),
+    pytest.param(written(""),                             "it is not JSON",                     id="empty"),
+    pytest.param(written('{"apiVersion": "numawise'),     "it is not JSON",                     id="cut short"),
+    pytest.param(written(DEEP),                           "it is not JSON",                     id="too deep"),
+    pytest.param(written('{"a": ' + "9" * 9000 + "}"),    "it is not JSON",                     id="a number of 9,000 digits"),
+    pytest.param(written("[]"),                           "it is not an object",                id="a list"),
+    pytest.param(headed(kind="Pod"),                      "kind is 'Pod', not Ledger",          id="another kind"),
+    pytest.param(headed(apiVersion="numawise.dev/v9"),    "apiVersion is 'numawise.dev/v9'",    id="a later version"),
+    pytest.param(headed(machine="f" * 32),                "it is of another machine",           id="another machine's"),
+]  # fmt: skip
+BAD_ROWS = [
+    pytest.param(headed(holds={}),                        "holds is not a list",                id="holds that are no list"),
+    pytest.param(headed(holds=[[]]),                      "holds[0]: it is not an object",      id="a hold that is no object"),
+    pytest.param(headed(waiters=[{"id": "w"}]),           "waiters[0]: pid is 0",               id="a waiter without a process"),
+    pytest.param(edited(id="../../x"),                    "id is '../../x'",                    id="an id that is a path"),
+    pytest.param(edited(id=""),                           "id is ''",                           id="no id"),
+    pytest.param(edited(name="a\x1b]0;x"),                "name 'a\\x1b]0;x' has characters",   id="a name with an escape"),
+    pytest.param(edited(name="\u202eabc"),                "name '\\u202eabc' has characters",   id="a name that turns the line around"),
+    pytest.param(edited(kind="daemon"),                   "kind is 'daemon'",                   id="an unknown kind"),
+    pytest.param(edited(pid=1),                           "pid is 1",                           id="init as a job"),
+    pytest.param(edited(pid=0),                           "pid is 0",                           id="no process"),
+    pytest.param(edited(pid=-1),                          "pid is -1",                          id="every process"),
+    pytest.param(edited(pid=True),                        "pid is True",                        id="a truth as a process"),
+    pytest.param(edited(pid=1 << 40),                     "pid is",                             id="no kernel has it"),
+    pytest.param(edited(boot="../boot"),                  "boot is '../boot'",                  id="a boot that is a path"),
+    pytest.param(edited(engine="/tmp/evil"),              "engine is '/tmp/evil'",              id="a program as the engine"),
+    pytest.param(edited(engine="docker", container="-v"), "container is '-v'",                  id="an option as the container"),
+    pytest.param(edited(mode="sh"),                       "mode is 'sh'",                       id="an unknown mode"),
+    pytest.param(edited(mode="cgroup v2", cgroup="/etc"), "cgroup '/etc' is not a group of hold a", id="a group that is not its own"),
+    pytest.param(edited(mode="cgroup v2", cgroup="/x/numawise/b"), "is not a group of hold a",  id="the group of another hold"),
+    pytest.param(edited(mode="cgroup v2", cgroup="/x/../numawise/a"), "is not a group of hold a", id="a group that climbs"),
+    pytest.param(edited(mode="cgroup v2", cgroup="numawise/a"), "is not a group of hold a",     id="a group by a relative path"),
+    pytest.param(edited(mode="affinity", cgroup="/x/numawise/a"), "is not a group of hold a",   id="a group in a mode without one"),
+    pytest.param(edited(cpus="0-4000000000"),             "cpus is '0-4000000000'",             id="CPUs without an end"),
+    pytest.param(edited(cpus="99999"),                    "cpus is '99999'",                    id="a CPU no machine has"),
+    pytest.param(edited(cpus="3-1"),                      "cpus is '3-1'",                      id="a range that goes back"),
+    pytest.param(edited(mems=[0]),                        "mems is list",                       id="no text"),
+    pytest.param(edited(memory=[["0", 5]]),               "memory has a member",                id="memory in an old form"),
+    pytest.param(edited(memory=[{"numa": "0", "bytes": -5}]), "bytes is -5",                    id="negative memory"),
+    pytest.param(edited(devices={"a/b": ["d", "d"]}),     "a device of 'a/b' is named twice",   id="a device twice"),
+    pytest.param(edited(devices={"a/b": ["d\n"]}),        "a device id 'd\\n' has characters",  id="a device with a line break"),
+    pytest.param(edited(command="rm"),                    "command is not a list",              id="a command that is no list"),
+    pytest.param(edited(command=[1]),                     "command is not a list of words",     id="no words"),
+    pytest.param(edited(labels={"x": 1}),                 "label 'x' is not a text",            id="a label that is no text"),
+    pytest.param(edited(since=float("nan")),              "since is nan",                       id="no time"),
+    pytest.param(edited(since=-1),                        "since is -1",                        id="before time"),
+]  # fmt: skip
 
 
-def pipe(path: Path) -> None:
-    path.parent.mkdir()
-    os.mkfifo(path)
+@pytest.mark.parametrize(("spoil", "words"), BAD_FILES + BAD_ROWS)
+def test_ones_own_file_is_refused_and_left_alone(
+    tmp_path: Path, spoil: Callable[[Path], None], words: str
+) -> None:
+    path = tmp_path / "state"
+    record(path, hold("a", "0-3", "g"))
+    spoil(own(path))
+    before = own(path).read_bytes()
+    for _ in range(2):
+        with opened(path, uid=ALICE) as ledger:
+            with pytest.raises(LedgerError) as caught:
+                ledger.holds()
+            assert str(own(path)) in str(caught.value)
+            assert words in str(caught.value)
+            assert caught.value.advice
+            with pytest.raises(LedgerError), ledger.change():
+                pass
+    assert own(path).read_bytes() == before
 
 
-def log_alone(path: Path) -> None:
-    with opened(path) as ledger:
-        with ledger.change() as change:
-            change.add(hold("a"))
-        shutil.copy(f"{path}-wal", f"{path}-kept")
-    Path(f"{path}-kept").rename(f"{path}-wal")
-    path.unlink()
+@pytest.mark.parametrize(("spoil", "words"), BAD_FILES + BAD_ROWS)
+def test_somebody_elses_is_passed_over_and_named(
+    tmp_path: Path, spoil: Callable[[Path], None], words: str
+) -> None:
+    """Nobody can stop the others by what they write down."""
+    path = tmp_path / "state"
+    record(path, hold("a", "0-3", "g"))
+    spoil(own(path))
+    with opened(path, uid=BOB) as ledger:
+        assert [one.id for one in ledger.holds() if one.grant.cpus] in ([], ["a"])
+        (problem,) = ledger.problems
+        assert problem.startswith(f"{own(path)} (uid {ALICE})")
+        assert words in problem
+        assert len(problem) < 400
 
 
-def another_machine(path: Path) -> None:
-    with opened(path, "f" * 32):
-        pass
+def test_one_bad_row_hides_no_other(tmp_path: Path) -> None:
+    record(tmp_path, hold("a", "0"), hold("b", "1"))
+    edited(pid=1)(own(tmp_path))
+    with opened(tmp_path, uid=BOB) as ledger:
+        assert [one.id for one in ledger.holds()] == ["b"]
+
+
+def test_what_a_later_program_added_is_passed_over(tmp_path: Path) -> None:
+    record(tmp_path, hold("a", "0"))
+    edited(colour="blue")(own(tmp_path))
+    headed(quota=7)(own(tmp_path))
+    assert recorded(tmp_path) == (hold("a", "0"),)
+
+
+def replaced(make: Callable[[Path, Path], object]) -> Callable[[Path], None]:
+    """Put something else in the place of a file; it gets a folder to play with."""
+
+    def work(file: Path) -> None:
+        aside = file.with_name("aside")
+        file.rename(aside)
+        make(file, aside)
+
+    return work
 
 
 @pytest.mark.parametrize(("spoil", "words"), [
-    pytest.param(text,                                                       ["is not a SQLite database", "move"],          id="text"),
-    pytest.param(other_program,                                              ["another program", "NUMAWISE_LEDGER"],     id="another program's"),
-    pytest.param(another_machine,                                            ["of another machine", "f" * 32, MACHINE, "move"], id="another machine's"),
-    pytest.param(sql(f"PRAGMA user_version = {VERSION + 1}"),                ["newer numawise", "update"],               id="newer"),
-    pytest.param(sql("PRAGMA user_version = 0"),                             ["damaged", "move"],                        id="no version"),
-    pytest.param(sql("DROP TABLE waiter"),                                   ["damaged", "tables"],                      id="a table is missing"),
-    pytest.param(sql("CREATE TRIGGER t AFTER INSERT ON hold BEGIN DELETE FROM cpu; END"), ["damaged", "tables"],          id="a foreign trigger"),
-    pytest.param(sql("DELETE FROM cpu WHERE cpu = 2"),                       ["damaged", "CPU 2 is in hold a"],          id="tables that differ"),
-    pytest.param(sql("INSERT INTO device VALUES ('x/y', 'd', 'a')"),         ["damaged", "device d of x/y"],             id="devices that differ"),
-    pytest.param(sql("UPDATE hold SET cpus = '0-x'"),                        ["damaged", "hold 'a'"],                    id="no list of CPUs"),
-    pytest.param(sql("UPDATE hold SET command = '{}'"),                      ["damaged", "'{}' is not a list"],             id="no list of words"),
-    pytest.param(sql("UPDATE hold SET command = '[1]'"),                     ["damaged", "1 is not text"],                id="no words"),
-    pytest.param(sql("UPDATE hold SET labels = '['"),                        ["damaged", "hold 'a'"],                    id="broken JSON"),
-    pytest.param(sql("UPDATE hold SET memory = '[[0]]'"),                    ["damaged", "hold 'a'"],                    id="half a pair"),
-    pytest.param(sql("UPDATE hold SET name = CAST(x'ff' AS TEXT)"),          ["damaged", "move"],                        id="no UTF-8"),
-    pytest.param(overwritten(0, b"\0" * 100),                                ["is not a SQLite database"],                  id="header lost"),
-    pytest.param(overwritten(100, b"\xff" * 3000),                           ["damaged"],                                id="first page lost"),
-    pytest.param(overwritten(4096, b"\0" * 4096),                            ["damaged"],                                id="second page lost"),
-    pytest.param(cut,                                                        ["damaged", "move"],                        id="cut short"),
-    pytest.param(folder,                                                     ["is not a file", "NUMAWISE_LEDGER"],       id="a folder"),
-    pytest.param(pipe,                                                       ["is not a file"],                          id="a pipe"),
-    pytest.param(log_alone,                                                  ["is gone, but its log ledger.db-wal"],     id="a log without its ledger"),
+    pytest.param(replaced(lambda file, aside: file.symlink_to(aside)),       "it is a link",                id="a link"),
+    pytest.param(replaced(lambda file, _: file.symlink_to("/dev/zero")),     "it is a link",                id="a link to a device"),
+    pytest.param(replaced(lambda file, _: file.symlink_to("missing")),       "it is a link",                id="a link to nothing"),
+    pytest.param(replaced(lambda file, aside: file.hardlink_to(aside)),      "it has several names",        id="a second name"),
+    pytest.param(replaced(lambda file, _: os.mkfifo(file)),                  "it is not a regular file",    id="a FIFO"),
+    pytest.param(replaced(lambda file, _: file.mkdir()),                     "it is not a regular file",    id="a folder"),
+    pytest.param(lambda file: os.truncate(file, LARGEST + 1),                "it is larger than",           id="too large"),
+    pytest.param(lambda file: os.truncate(file, 1 << 40),                    "it is larger than",           id="much too large"),
+    pytest.param(lambda file: file.chmod(0o666),                             "others may write it",         id="for everybody to write"),
 ])  # fmt: skip
-def test_refused_and_left_alone(tmp_path: Path, spoil: Callable[[Path], None], words: list[str]) -> None:
-    path = tmp_path / "state" / "ledger.db"
-    spoil(path)
-    before = path.read_bytes() if path.is_file() else None
-    for _ in range(2):
-        with pytest.raises(LedgerError) as caught:
-            recorded(path)
-        assert all(word in str(caught.value) for word in [str(path.parent), *words])
-        assert caught.value.advice
-    assert (path.read_bytes() if path.is_file() else None) == before
+def test_only_a_plain_file_is_read(tmp_path: Path, spoil: Callable[[Path], None], words: str) -> None:
+    """Nothing is followed, waited for or read to its end; and its owner goes on under another name."""
+    path = tmp_path / "state"
+    record(path, hold("a", "0"))
+    spoil(own(path))
+    with opened(path) as ledger:
+        assert ledger.holds() == ()
+        assert words in ledger.problems[0]
+        with ledger.change() as change:
+            change.add(hold("b", "0"))
+        assert [one.id for one in ledger.holds()] == ["b"]
+    assert os.path.lexists(own(path))
+
+
+def test_a_user_has_a_bounded_number_of_files(tmp_path: Path) -> None:
+    record(tmp_path, hold("a", "0"))
+    for count in range(MOST_OF_ONE + 3):
+        copy = tmp_path / f"numawise-{ALICE}-{count:08x}.json"
+        copy.write_text(own(tmp_path).read_text().replace('"id": "a"', f'"id": "k{count}"'))
+        os.chown(copy, ALICE, -1)
+    with opened(tmp_path, uid=BOB) as ledger:
+        assert len(ledger.holds()) == MOST_OF_ONE
+        assert sum("one too many" in problem for problem in ledger.problems) == 4
 
 
 def test_damage_anywhere_is_an_answer(tmp_path: Path) -> None:
-    """Whichever bytes are lost, the ledger is refused or says of each CPU at most one holder."""
-    whole = tmp_path / "ledger.db"
-    record(whole, *(hold(f"k{n}", f"{4 * n}-{4 * n + 3}", f"g{n}") for n in range(8)))
-    data = whole.read_bytes()
+    """Whichever byte is lost, the file is refused or says of each CPU at most one holder."""
+    record(tmp_path, *(hold(f"k{n}", f"{4 * n}-{4 * n + 3}", f"g{n}") for n in range(8)))
+    file = own(tmp_path)
+    data = file.read_bytes()
     chance = random.Random(1)
     refused = 0
-    for count in range(150):
-        path = tmp_path / f"{count}.db"
+    for _ in range(300):
         spoiled = bytearray(data)
-        at = chance.randrange(len(data)) if count % 2 else data.index(b'["g3"]') - chance.randrange(100)
+        at = chance.randrange(len(data))
         spoiled[at : at + 1] = chance.randbytes(1)
-        path.write_bytes(spoiled)
+        file.write_bytes(spoiled)
         try:
-            held = [cpu for one in recorded(path) for cpu in ids_of(one.grant.cpus)]
+            with opened(tmp_path, uid=ALICE) as ledger:
+                holds = ledger.holds()
         except LedgerError:
             refused += 1
         else:
-            assert len(held) == len(set(held))
+            assert len(holds) <= 8
+            assert all(list(ids_of(one.grant.cpus)) for one in holds if one.grant.cpus)
     assert refused > 10
 
 
-def test_a_torn_log_gives_back_a_state_that_was(tmp_path: Path) -> None:
-    """What a power cut leaves of the log is never half a change."""
-    path = tmp_path / "ledger.db"
-    states = [()]
-    with opened(path) as ledger:
-        for count in range(6):
-            with ledger.change() as change:
-                if count:
-                    change.remove(f"k{count - 1}", by=0)
-                change.add(hold(f"k{count}", "0-99", "g1 g2"))
-                change.add(hold(f"z{count}", str(100 + count)))
-            states.append(ledger.holds())
-        kept, log = path.read_bytes(), Path(f"{path}-wal").read_bytes()
-    chance = random.Random(2)
-    seen = set()
-    for count in range(100):
-        torn = tmp_path / f"{count}.db"
-        torn.write_bytes(kept)
-        left = bytearray(log[: chance.randrange(len(log))] if count % 2 else log)
-        if not count % 2:
-            at = chance.randrange(len(log))
-            left[at : at + 512] = bytes(len(left[at : at + 512]))
-        Path(f"{torn}-wal").write_bytes(left)
-        seen.add(states.index(recorded(torn)))
-    assert len(seen) > 3
-
-
-@pytest.mark.parametrize(
-    "before", ["nothing", "an empty file", "somebody who did not finish", "an empty log"]
-)
-def test_made_where_there_is_nothing(tmp_path: Path, before: str) -> None:
-    path = tmp_path / "odd ?name#%41" / "deep" / "ledger.db"
-    if before != "nothing":
-        path.parent.mkdir(parents=True)
-    if before == "an empty file":
-        path.touch()
-    if before == "somebody who did not finish":
-        for suffix in ("", *SUFFIXES):
-            Path(f"{path}.new{suffix}").write_text("half")
-    if before == "an empty log":
-        Path(f"{path}-wal").touch()
-    record(path, hold("a", "0"))
-    assert recorded(path) == (hold("a", "0"),)
-    assert [one.name for one in path.parent.iterdir()] == ["ledger.db"]
-
-
-def test_back_to_the_log_when_somebody_switched_it_off(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    sql("PRAGMA journal_mode = DELETE")(path)
-    with opened(path) as ledger:
-        assert len(ledger.holds()) == 1
-        assert Path(f"{path}-wal").exists()
-
-
-def modes(path: Path) -> list[str]:
-    return [
-        oct(stat.S_IMODE(place.stat().st_mode)) for place in (path, Path(f"{path}-wal"), Path(f"{path}-shm"))
-    ]
-
-
-@pytest.mark.parametrize(("mode", "expected"), [
-    (0o700,  "0o600"),
-    (0o755,  "0o600"),
-    (0o770,  "0o660"),
-    (0o2775, "0o660"),
-    (0o1777, "0o600"),
-])  # fmt: skip
 @pytest.mark.parametrize("mask", [0o022, 0o077])
-def test_shared_as_its_folder_is(tmp_path: Path, mode: int, mask: int, expected: str) -> None:
-    place = tmp_path / "state"
-    place.mkdir()
-    place.chmod(mode)
-    old = os.umask(mask)
+def test_everybody_may_read_and_nobody_else_write(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
     try:
-        with opened(place / "ledger.db") as ledger, ledger.change() as change:
-            change.add(hold("a"))
-            assert modes(place / "ledger.db") == [expected] * 3
+        record(tmp_path, hold("a"))
     finally:
-        os.umask(old)
+        os.umask(before)
+    status = own(tmp_path).stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_uid) == (0o1644, ALICE)
 
 
 def test_new_folders_are_private(tmp_path: Path) -> None:
-    record(tmp_path / "a" / "b" / "ledger.db", hold("a"))
-    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b")] == [0o700, 0o700]
+    record(tmp_path / "a" / "b", hold("a"))
+    assert stat.S_IMODE((tmp_path / "a/b").stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("spoil", ["mode", "link"])
-def test_a_guarded_folder_must_be_ours_alone(tmp_path: Path, spoil: str) -> None:
-    path = tmp_path / "numawise-7" / "machine" / "ledger.db"
-    with opened(path, access=Access(guarded=True)):
-        pass
-    if spoil == "mode":
-        path.parent.parent.chmod(0o777)
-    else:
-        path.parent.parent.rename(tmp_path / "elsewhere")
-        path.parent.parent.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LedgerError, match=f"numawise-7 is not a folder of user {os.geteuid()} alone"):
-        opened(path, access=Access(guarded=True))
+@pytest.mark.parametrize(("mode", "refused"), [
+    (0o700, ""), (0o755, ""), (0o1777, ""), (0o3775, ""),
+    (0o777, "everybody may write it"), (0o2770, "may write it, and without the sticky bit"),
+])  # fmt: skip
+def test_a_folder_in_which_others_can_remove_files(tmp_path: Path, mode: int, refused: str) -> None:
+    place = tmp_path / "state"
+    place.mkdir()
+    place.chmod(mode)
+    if not refused:
+        record(place, hold("a"))
+        return
+    with pytest.raises(LedgerError, match=refused) as caught:
+        record(place, hold("a"))
+    assert caught.value.advice == f"chmod +t {place}"
+    assert (list(place.iterdir()), stat.S_IMODE(place.stat().st_mode)) == ([], mode)
 
 
-ADD = f"""
-import grp, os, pwd, sys  # all that is needed, while we may read it
+def test_what_a_killed_writer_left_is_cleared(tmp_path: Path) -> None:
+    half = tmp_path / f".numawise-{ALICE}.0123abcd.new"
+    half.write_text("{")
+    other = tmp_path / ".numawise-77.0123abcd.new"
+    other.write_text("{")
+    record(tmp_path, hold("a"))
+    assert (half.exists(), other.exists()) == (False, True)
+
+
+@pytest.mark.parametrize("name", ["ledger.db", "state/ledger.db"])
+def test_a_file_in_place_of_the_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / name.split("/", maxsplit=1)[0]).touch()
+    with pytest.raises(LedgerError, match="is not a folder; the ledger is a folder") as caught:
+        record(tmp_path / name, hold("a"))
+    assert "earlier numawise" in caught.value.advice
+
+
+# --- two real users ------------------------------------------------------------------------------
+
+
+ACT = f"""
+import grp, json, os, pathlib, pwd, sys  # all that is needed, while we may read it
 from numawise.errors import LedgerError
 from numawise.results.placement import Grant, Hold, Owner
 from numawise.ledger.store import Ledger
-uid, *groups = map(int, sys.argv[3:])
-os.setgroups(groups)
+uid, path, how, name, cpus = int(sys.argv[1]), pathlib.Path(sys.argv[2]), *sys.argv[3:]
+os.setgroups([])
 os.setresgid(uid, uid, uid)
 os.setresuid(uid, uid, uid)
 os.umask(0o077)
 try:
-    with Ledger.open(sys.argv[1], {MACHINE!r}) as ledger:
+    with Ledger.open(path, {MACHINE!r}) as ledger:
         with ledger.change() as change:
-            change.add(Hold(sys.argv[2], "", Owner(0, "", ""), Grant()))
+            if how == "add":
+                change.add(Hold(name, "", Owner(uid, "", "", 7), Grant(int(cpus))))
+            else:
+                change.remove(next(one for one in change.holds if one.id == name))
         print(*(one.id for one in ledger.holds()))
-        sys.stdout.flush()
-        if sys.argv[2] == "die":
-            os._exit(0)
 except LedgerError as error:
     print(error)
 """
 
 
-def as_user(uid: int, path: Path, name: str, groups: tuple[int, ...] = ()) -> str:
-    """What another user gets who adds a hold of that name."""
-    told = [str(path), name, str(uid), *map(str, groups)]
-    done = subprocess.run([sys.executable, "-c", ADD, *told], capture_output=True, text=True, check=False)
+def as_user(uid: int, path: Path, how: str, name: str, cpus: int = 0) -> str:
+    """What another user gets who adds or removes a hold of that name."""
+    words = [str(uid), str(path), how, name, str(cpus)]
+    done = subprocess.run([sys.executable, "-c", ACT, *words], capture_output=True, text=True, check=False)
     assert not done.stderr
     return done.stdout.strip()
 
 
 @pytest.fixture
 def public() -> Iterator[Path]:
-    """A folder that everybody can reach, as the tests' own is for its owner alone."""
+    """A folder as ``/var/tmp`` is: root's, for everybody to make files in."""
     with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
+        Path(name).chmod(0o1777)
         yield Path(name)
 
 
-@AS_ROOT
-def test_a_group_shares_the_ledger_of_root(public: Path) -> None:
-    path = public / "numawise" / "ledger.db"
-    shared = Access(gid=GROUP)
-    with opened(path, access=shared) as ledger, ledger.change() as change:
-        change.add(hold("a"))
-        assert modes(path) == ["0o660"] * 3
-        assert {place.stat().st_gid for place in path.parent.iterdir()} == {GROUP}
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o2770
-    assert as_user(MEMBER, path, "die", (GROUP,)) == "a die"  # its log stays
-    assert {stat.S_IMODE(place.stat().st_mode) for place in path.parent.iterdir()} == {0o660}
-    assert as_user(MEMBER + 5, path, "b", (GROUP,)) == "a b die"
-    assert "may not read and write" in as_user(STRANGER, path, "c")
-    with opened(path, access=shared) as ledger:
-        assert len(ledger.holds()) == 3
+@needs.ROOT
+def test_users_share_one_truth(public: Path) -> None:
+    assert as_user(ALICE, public, "add", "a", 0b11) == "a"
+    assert "CPU 1 cannot go to hold b: hold a of" in as_user(BOB, public, "add", "b", 0b10)
+    assert as_user(BOB, public, "add", "b", 0b100) == "a b"
+    assert "hold a belongs to" in as_user(BOB, public, "remove", "a")
+    assert [(one.id, one.owner.uid) for one in recorded(public)] == [("a", ALICE), ("b", BOB)]
+    with opened(public) as ledger, ledger.change() as change:  # root
+        change.remove(next(one for one in change.holds if one.id == "b"))
+    assert [one.name for one in public.iterdir()] == [f"numawise-{ALICE}.json"]
+    assert as_user(ALICE, public, "remove", "a") == ""
+    assert list(public.iterdir()) == []
 
 
-@AS_ROOT
-def test_root_opens_its_ledger_when_the_group_comes_to_be(public: Path) -> None:
-    path = public / "numawise" / "ledger.db"
-    record(path, hold("a"))
-    told = as_user(MEMBER, path, "b", (GROUP,))
-    assert f"user {MEMBER} may not read and write" in told
-    assert "ask to be added to the group" in told
-    with opened(path) as long, opened(path, access=Access(gid=GROUP)):
-        long.holds()
-        assert as_user(MEMBER, path, "b", (GROUP,)) == "a b"
-    path.parent.chmod(0o700)  # the administrator has second thoughts
-    with opened(path, access=Access(gid=GROUP)):
-        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+@needs.ROOT
+def test_nobody_writes_for_somebody_else(public: Path) -> None:
+    """A file under Alice's name that is Bob's is Bob's, and keeps Alice from nothing."""
+    assert as_user(BOB, public, "add", "b", 0b100) == "b"
+    bobs = public / f"numawise-{BOB}.json"
+    bobs.rename(public / f"numawise-{ALICE}.json")
+    assert as_user(ALICE, public, "add", "a", 0b1) == "a b"
+    assert sorted((one.id, one.owner.uid) for one in recorded(public)) == [("a", ALICE), ("b", BOB)]
+    assert "hold b belongs to" in as_user(ALICE, public, "remove", "b")
+    assert as_user(ALICE, public, "remove", "a") == "b"
 
 
-@AS_ROOT
-def test_root_changes_nothing_in_a_folder_that_others_write(public: Path) -> None:
-    """A link in the place of a log must not let the group into something else."""
-    path = public / "numawise" / "ledger.db"
+@needs.ROOT
+def test_root_gives_a_users_file_back_to_the_user(public: Path) -> None:
+    assert as_user(ALICE, public, "add", "a", 0b1) == "a"
+    assert as_user(ALICE, public, "add", "b", 0b10) == "a b"
+    with opened(public) as ledger, ledger.change() as change:
+        change.remove(next(one for one in change.holds if one.id == "a"))
+    assert own(public).stat().st_uid == ALICE
+    assert as_user(ALICE, public, "add", "c", 0b1) == "b c"
+
+
+@needs.ROOT
+def test_root_changes_no_mode_and_no_group_of_a_folder(public: Path) -> None:
+    place = public / "numawise"
+    place.mkdir()
+    os.chown(place, 0, GROUP)
+    place.chmod(0o1770)
+    record(place, hold("a"), hold("b", uid=BOB))
+    status = place.stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_gid) == (0o1770, GROUP)
+
+
+@needs.ROOT
+def test_root_follows_no_link_that_somebody_laid(public: Path) -> None:
     secret = public / "secret"
     secret.write_text("x")
     secret.chmod(0o600)
-    with opened(path, access=Access(gid=GROUP)):
-        pass
-    Path(f"{path}-wal").symlink_to(secret)
-    with pytest.raises(LedgerError):
-        record(path, hold("a"))
-    assert (stat.S_IMODE(secret.stat().st_mode), secret.stat().st_gid, secret.read_text()) == (0o600, 0, "x")
+    for name in (f"numawise-{ALICE}.json", "numawise-0.json", ".numawise-0.00000000.new"):
+        (public / name).symlink_to(secret)
+    with opened(public) as ledger, ledger.change() as change:
+        change.add(hold("a", uid=0))
+        change.add(hold("b"))
+    assert (secret.read_text(), stat.S_IMODE(secret.stat().st_mode), secret.stat().st_uid) == ("x", 0o600, 0)
+    assert len(recorded(public)) == 2
 
 
-@AS_ROOT
-def test_a_folder_of_somebody_elses_group(public: Path) -> None:
-    place = public / "all"
+@needs.ROOT
+def test_a_folder_that_may_not_be_written(public: Path) -> None:
+    place = public / "closed"
     place.mkdir()
-    place.chmod(0o777)
-    assert as_user(MEMBER, place / "ledger.db", "a") == "a"
-    assert stat.S_IMODE((place / "ledger.db").stat().st_mode) == 0o600
-
-
-@AS_ROOT
-def test_folders_that_may_not_be_made(public: Path) -> None:
-    told = as_user(STRANGER, public / "new" / "ledger.db", "a")
-    assert (
-        f"user {STRANGER} may not read and write {public}, which the ledger {public}/new/ledger.db needs"
-        in told
-    )
-
-
-def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "state").touch()
-    with pytest.raises(LedgerError, match="cannot be made or reached"):
-        opened(tmp_path / "state" / "ledger.db")
+    answer = as_user(ALICE, place, "add", "a")
+    assert f"user {ALICE} may not write the ledger {place}" in answer
+    assert "NUMAWISE_LEDGER" in answer

@@ -1,20 +1,21 @@
 """Where the ledger lies, and by what machine and boot are known."""
 
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from numawise.errors import InputError, LedgerError
-from numawise.ledger.file import Access
 from numawise.ledger.place import (
+    COMMON,
     LedgerPlace,
     boot_id,
     file_system,
     find_ledger,
     machine_id,
     network_file_system,
-    system_ledger,
 )
 from tests import needs
 
@@ -24,12 +25,13 @@ NFS_HOME = LOCAL + "server:/home /home nfs4 rw 0 0\n"
 NFS_ROOT = "server:/image / nfs rw 0 0\ntmpfs /run tmpfs rw 0 0\n"
 
 
-def host(
-    root: Path, *, mounts: str = LOCAL, folders: str = "home/alice var/lib var/tmp run", **files: str
-) -> Path:
+def host(root: Path, *, mounts: str = LOCAL, folders: str = "home/alice var/lib run", **files: str) -> Path:
     """A small file system; files are named with ``__`` for a slash and ``_`` for a dash."""
     for folder in folders.split():
         (root / folder).mkdir(parents=True, exist_ok=True)
+    for folder in COMMON:
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / folder).chmod(0o1777)
     told = {"etc__machine_id": ID + "\n", "proc__self__mounts": mounts} | files
     for name, text in told.items():
         place = root / name.replace("__", "/").replace("boot_id", "boot%id").replace("_", "-").replace(
@@ -46,105 +48,130 @@ def only(*allowed: str) -> Callable[[Path], bool]:
 
 
 def found(
-    root: Path, uid: int, environ: dict[str, str] | None = None, **more: object
-) -> tuple[str, LedgerPlace]:
+    root: Path, environ: dict[str, str] | None = None, uid: int = 1001, **more: object
+) -> tuple[list[str], LedgerPlace]:
     environ = {"HOME": str(root / "home/alice")} if environ is None else environ
-    place = find_ledger(environ, uid, root=root, **more)  # type: ignore[arg-type]
-    return str(place.path.relative_to(root)), place
+    place = find_ledger(environ, uid, root=root, **({"trusted": {os.geteuid()}} | more))  # type: ignore[arg-type]
+    return [str(folder.relative_to(root)) for folder in place.folders], place
 
 
-def test_root_has_the_systems(tmp_path: Path) -> None:
-    path, place = found(host(tmp_path), 0, gid=977)
-    assert (path, place.access, place.shared, place.remarks) == (
-        "var/lib/numawise/ledger.db",
-        Access(gid=977),
-        True,
-        (),
-    )
-    assert found(tmp_path, 0)[1].access == Access()
+@pytest.mark.parametrize("uid", [0, 1001])
+def test_everybody_shares_without_an_administrator(tmp_path: Path, uid: int) -> None:
+    folders, place = found(host(tmp_path), uid=uid)
+    assert (folders, place.shared, place.remarks) == (["var/tmp"], True, ())
 
 
-def test_who_may_write_the_systems_uses_it(tmp_path: Path) -> None:
-    host(tmp_path, folders="home/alice var/lib/numawise")
-    member = only("home/alice", "var/lib/numawise")
-    assert found(tmp_path, 1001, writable=member)[0] == "var/lib/numawise/ledger.db"
-    (tmp_path / "var/lib/numawise/ledger.db").touch()
-    path, place = found(tmp_path, 1001, writable=member)
-    assert (path, place.access, place.shared, place.remarks) == (
-        "var/lib/numawise/ledger.db",
-        Access(),
-        True,
-        (),
-    )
+@pytest.mark.parametrize(("mode", "member", "expected", "remark"), [
+    (0o1777, True,  ["var/lib/numawise", "var/tmp"], ""),
+    (0o1775, False, ["var/tmp", "var/lib/numawise"], ""),
+    (0o0755, False, ["var/tmp", "var/lib/numawise"], ""),
+    (0o2770, True,  ["var/tmp"],                     "without the sticky bit may remove the files of others"),
+    (0o0777, True,  ["var/tmp"],                     "everybody may write it"),
+])  # fmt: skip
+def test_an_administrators_folder_is_used_as_it_is(
+    tmp_path: Path, mode: int, *, member: bool, expected: list[str], remark: str
+) -> None:
+    """All see all of it; who may write there does."""
+    root = host(tmp_path, folders="home/alice var/lib/numawise")
+    (root / "var/lib/numawise").chmod(mode)
+    writable = only("var/lib/numawise", "var/tmp") if member else only("var/tmp")
+    folders, place = found(root, writable=writable)
+    assert (folders, place.shared) == (expected, True)
+    assert [remark in text for text in place.remarks] == ([True] if remark else [])
+    assert stat.S_IMODE((root / "var/lib/numawise").stat().st_mode) == mode
 
 
-def test_jobs_of_before_are_told_of(tmp_path: Path) -> None:
-    own = f"home/alice/.local/state/numawise/{ID}"
-    host(tmp_path, folders=f"{own} var/lib/numawise")
-    (tmp_path / own / "ledger.db").touch()
-    path, place = found(tmp_path, 1001, writable=lambda _: True)
-    assert path == "var/lib/numawise/ledger.db"
-    assert f"NUMAWISE_LEDGER={tmp_path / own}/ledger.db numawise ps" in place.remarks[0]
+@needs.ROOT
+def test_an_administrators_folder_that_is_not_the_administrators(tmp_path: Path) -> None:
+    root = host(tmp_path, folders="home/alice var/lib/numawise")
+    os.chown(root / "var/lib/numawise", 1002, 1002)
+    folders, place = found(root)
+    assert folders == ["var/tmp"]
+    assert "it belongs to uid 1002, not to root" in place.remarks[0]
 
 
-def test_others_have_their_own_for_each_machine(tmp_path: Path) -> None:
-    path, place = found(host(tmp_path), 1001, writable=only("home/alice"))
-    assert path == f"home/alice/.local/state/numawise/{ID}/ledger.db"
-    assert (place.access, place.shared, place.remarks) == (Access(), False, ())
+def test_an_administrators_folder_that_is_a_link(tmp_path: Path) -> None:
+    root = host(tmp_path)
+    (root / "var/lib/numawise").symlink_to(root / "home/alice")
+    folders, place = found(root)
+    assert (folders, "it is not a folder" in place.remarks[0]) == (["var/tmp"], True)
 
 
-@pytest.mark.parametrize("file", [True, False])
-def test_a_systems_ledger_that_may_not_be_written_is_told_of(tmp_path: Path, *, file: bool) -> None:
-    """Also where its folder may not even be looked into."""
-    host(tmp_path, folders="home/alice var/lib/numawise")
-    if file:
-        (tmp_path / "var/lib/numawise/ledger.db").touch()
-    path, place = found(tmp_path, 1001, writable=only("home/alice"))
-    assert path.startswith("home/alice/")
-    assert "which user 1001 may not write" in place.remarks[0]
+def test_what_an_earlier_numawise_recorded_is_named(tmp_path: Path) -> None:
+    root = host(tmp_path, folders="home/alice var/lib/numawise")
+    (root / "var/lib/numawise/ledger.db").touch()
+    assert "an earlier numawise recorded" in " ".join(found(root)[1].remarks)
+
+
+@pytest.mark.parametrize(("mode", "folder"), [
+    (0o1777, "var/tmp"), (0o777, "dev/shm"), (0o755, "dev/shm"), (0o1770, "dev/shm"),
+])  # fmt: skip
+def test_a_place_for_all_has_the_sticky_bit(tmp_path: Path, mode: int, folder: str) -> None:
+    root = host(tmp_path)
+    (root / "var/tmp").chmod(mode)
+    assert found(root)[0] == [folder]
+
+
+@needs.ROOT
+def test_a_place_for_all_is_roots(tmp_path: Path) -> None:
+    root = host(tmp_path)
+    os.chown(root / "var/tmp", 1002, 1002)
+    assert found(root)[0] == ["dev/shm"]
+
+
+@pytest.mark.parametrize(
+    "where", ["/tmp/systemd-private-1f-job.service-x/tmp", "/tmp-inst/alice", "/tmp.inst"]
+)
+def test_a_place_that_is_not_what_others_see_is_named(tmp_path: Path, where: str) -> None:
+    mounts = f"36 25 8:1 / / rw - ext4 /dev/sda rw\n37 36 8:1 {where} /var/tmp rw - ext4 /dev/sda rw\n"
+    root = host(tmp_path, proc__self__mountinfo=mounts)
+    assert "private to this service or session" in found(root)[1].remarks[0]
+    (root / "proc/self/mountinfo").write_text(mounts.replace(where, "/data"))
+    assert found(root)[1].remarks == ()
 
 
 @pytest.mark.parametrize(("environ", "expected"), [
     ({"XDG_STATE_HOME": "/{root}/home/state"},                      "home/state/numawise"),
     ({"XDG_STATE_HOME": "state", "HOME": "/{root}/home/alice"},     "home/alice/.local/state/numawise"),
     ({"XDG_STATE_HOME": "", "HOME": "/{root}/home/alice"},          "home/alice/.local/state/numawise"),
-    ({"HOME": "nowhere"},                                           "var/tmp/numawise-4000000001"),
-    ({},                                                            "var/tmp/numawise-4000000001"),
 ])  # fmt: skip
-def test_whose_home(tmp_path: Path, environ: dict[str, str], expected: str) -> None:
-    told = {key: value.replace("/{root}", str(tmp_path)) for key, value in environ.items()}
-    path, place = found(host(tmp_path), 4000000001, told, writable=only("home"))
-    assert path == f"{expected}/{ID}/ledger.db"
-    assert place.access.guarded is bool(place.remarks) is expected.startswith("var")
-
-
-@pytest.mark.parametrize(("mounts", "writable", "uid", "expected", "why"), [
-    (LOCAL,    "home", 1001, f"home/alice/.local/state/numawise/{ID}", ""),
-    (NFS_HOME, "home", 1001, f"var/tmp/numawise-1001/{ID}",            "is on nfs4"),
-    (LOCAL,    "tmp",  1001, f"var/tmp/numawise-1001/{ID}",            "user 1001 may not write"),
-    (NFS_HOME, "home", 0,    "var/lib/numawise",                       ""),
-    (NFS_ROOT, "home", 0,    "run/numawise",                           "is on nfs"),
-])  # fmt: skip
-def test_never_on_a_network(
-    tmp_path: Path, mounts: str, writable: str, uid: int, expected: str, why: str
+def test_alone_where_nothing_can_be_shared_and_loudly(
+    tmp_path: Path, environ: dict[str, str], expected: str
 ) -> None:
-    root = host(tmp_path / "root", mounts=mounts)
-    path, place = found(root, uid, writable=lambda p: p.exists() and f"/root/{writable}" in str(p))
-    assert path == f"{expected}/ledger.db"
-    assert why in " ".join(place.remarks)
-    assert bool(why) == bool(place.remarks)
+    variables = {key: value.replace("/{root}", str(tmp_path)) for key, value in environ.items()}
+    folders, place = found(host(tmp_path), variables, 4000000001, writable=only("home"))
+    assert folders == [f"{expected}/{ID}", "var/tmp"]
+    assert not place.shared
+    assert "has a ledger alone" in place.remarks[0]
+    assert "install -d -m 1777 /var/lib/numawise" in place.remarks[0]
+
+
+def test_nowhere(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="there is no folder for a ledger") as caught:
+        found(host(tmp_path), {"HOME": "nowhere"}, 4000000001, writable=lambda _: False)
+    assert "NUMAWISE_LEDGER" in caught.value.advice
+
+
+@pytest.mark.parametrize(("mounts", "expected"), [
+    (LOCAL,                                            "var/tmp"),
+    (NFS_HOME,                                         "var/tmp"),
+    (LOCAL + "server:/vt /var/tmp nfs4 rw 0 0\n",      "dev/shm"),
+    (NFS_ROOT + "tmpfs /dev/shm tmpfs rw 0 0\n",       "dev/shm"),
+])  # fmt: skip
+def test_never_on_a_network(tmp_path: Path, mounts: str, expected: str) -> None:
+    assert found(host(tmp_path, mounts=mounts))[0] == [expected]
 
 
 def test_by_name(tmp_path: Path) -> None:
     root = host(tmp_path, mounts=NFS_HOME)
     for uid in (0, 1001):
-        asked = {"NUMAWISE_LEDGER": str(root / "srv/job.db"), "HOME": "/home/alice"}
-        assert found(root, uid, asked)[1] == LedgerPlace(root / "srv/job.db")
+        asked = {"NUMAWISE_LEDGER": str(root / "srv/jobs"), "HOME": "/home/alice"}
+        assert found(root, asked, uid)[1] == LedgerPlace((root / "srv/jobs",))
     with pytest.raises(LedgerError, match=r"network file system \(nfs4\).*local disk"):
-        found(root, 0, {"NUMAWISE_LEDGER": str(root / "home/new/ledger.db")})
-    with pytest.raises(InputError, match=r"NUMAWISE_LEDGER: 'ledger\.db' is not an absolute path"):
-        found(root, 0, {"NUMAWISE_LEDGER": "ledger.db"})
-    assert found(root, 0, {"NUMAWISE_LEDGER": ""})[0] == "var/lib/numawise/ledger.db"
+        found(root, {"NUMAWISE_LEDGER": str(root / "home/new/ledger")})
+    with pytest.raises(InputError, match=r"NUMAWISE_LEDGER: 'ledger' is not an absolute path"):
+        found(root, {"NUMAWISE_LEDGER": "ledger"})
+    assert found(root, {"NUMAWISE_LEDGER": ""})[0] == ["var/tmp"]
 
 
 @pytest.mark.parametrize(("path", "kind"), [
@@ -188,7 +215,6 @@ def test_network_file_systems(tmp_path: Path, *, kind: str, remote: bool) -> Non
 
 def test_mounts_that_cannot_be_read_are_taken_for_local(tmp_path: Path) -> None:
     assert network_file_system(tmp_path / "x", tmp_path) == ""
-    assert system_ledger(tmp_path).path == tmp_path / "var/lib/numawise/ledger.db"
 
 
 def test_links_are_followed(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from numawise.ledger.reap import alive_by, dead, left_line
+from numawise.ledger.reap import dead, left_line
 from numawise.results.placement import Hold, Owner
 from tests.unit.ledger.make import hold, owner, waiter
 
@@ -17,11 +17,10 @@ CONTAINERS = {("docker", "f00")}
 
 def alive(one: Hold) -> bool:
     """A host with two processes, one control group in use and one container."""
-    return alive_by(
-        lambda pid, start: (pid, start) in PROCESSES,
-        lambda group: group in BUSY_GROUPS,
-        lambda engine, container: (engine, container) in CONTAINERS,
-    )(one)
+    owner = one.owner
+    if owner.container:
+        return (owner.engine, owner.container) in CONTAINERS
+    return (owner.pid, owner.start) in PROCESSES or one.group in BUSY_GROUPS
 
 
 def who(text: str) -> Owner:
@@ -71,14 +70,6 @@ def test_a_boot_that_is_not_known_condemns_nobody() -> None:
 def test_a_namespace_that_is_not_known_is_not_judged_by() -> None:
     one = hold("k", owner=owner(boot=HERE, pid=300, namespace=OTHER))
     assert dead([one], HERE, alive) == (one,)
-
-
-def test_engines_are_asked_about_containers_only() -> None:
-    def refuse(*_: object) -> bool:
-        raise AssertionError
-
-    judge = alive_by(lambda *_: True, refuse, refuse)
-    assert dead([hold("k", owner=owner(boot=HERE))], HERE, judge) == ()
 
 
 def test_left_line() -> None:

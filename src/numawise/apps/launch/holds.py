@@ -10,12 +10,18 @@ Rules kept here:
 3. An engine of containers is asked before the change, since it may be slow; while it does not answer, its
    holds stay.
 4. With others in line for room, a newcomer is served after them.
+5. What other users recorded is read and counted, never acted on.  Root acts for a user with the rights of
+   that user (``host.rights``), so a hold that lies does no more than its author could.
+6. A hold of another user is dead only if everybody can see that: its process has ended and its control group
+   is empty.  What a job left running without a group only its owner and root can see.
 """
 
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -24,6 +30,7 @@ from numawise.apps.launch.environment import HOLD
 from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, InputError, LedgerError, quoted
 from numawise.host import confine, processes
+from numawise.host.rights import as_user
 from numawise.ledger.reap import dead, left_line
 from numawise.ledger.store import Ledger, LedgerChange
 from numawise.machine.hardware import Hardware
@@ -42,6 +49,8 @@ from numawise.results.placement import (
 )
 from numawise.sets import format_ids
 from numawise.values import dataclass, replace
+
+ROOT = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,7 @@ class Holdings:
     """Us: user, boot and pid namespace; the pid is filled in for each hold."""
     root: Path = Path("/")
     silent: tuple[str, ...] = ()
-    """Engines of containers that do not answer, a sentence each."""
+    """Engines of containers that do not answer, and files that were passed over, a sentence each."""
 
     def __enter__(self) -> Self:
         return self
@@ -89,7 +98,9 @@ class Holdings:
         """Make a hold for a process, or say why there is no room.  ``ticket``: our place in the line."""
         gone = self.dead_containers()
         with self.ledger.change() as change:
-            reaped = self._reap(change, gone)
+            before = len(change.holds)
+            self._reap(change, gone)
+            reaped = len(change.holds) < before
             hold_id = change.new_id()
             if not change.first_in_line(ticket or "-"):
                 found: Placement | NoRoom = self._behind(change, request)
@@ -106,15 +117,16 @@ class Holdings:
                 grant=found.grant,
                 kind=kind,
                 policy=request.policy,
-                command=tuple(command),
+                command=tuple(command[:1] if processes.hides_others(self.root) else command),
                 since=time.time(),
                 labels=labels,
             )
             if planned is not None:
                 hold = planned(hold, found)
             change.add(hold)
-            if ticket:
-                change.leave_line(ticket)
+            for waiter in change.waiters:
+                if waiter.id == ticket and waiter.owner.uid == self.who.uid:
+                    change.leave_line(waiter)
             if reaped or hold.grant.cpus:
                 self._settle(change.holds, but=hold.id)
         return Taken(hold, found, self.capacity.hardware)
@@ -137,12 +149,14 @@ class Holdings:
     def leave_queue(self, ticket: str) -> None:
         """Give a place in the line back."""
         with self.ledger.change() as change:
-            change.leave_line(ticket)
+            for waiter in change.waiters:
+                if waiter.id == ticket and waiter.owner.uid == self.who.uid:
+                    change.leave_line(waiter)
 
     def rebind(self, hold: Hold) -> None:
         """Record that a job is kept to its grant in another way than planned."""
         with self.ledger.change() as change:
-            change.replace(hold, by=self.who.uid)
+            change.replace(hold)
 
     def end(self, hold: Hold, *, even_alive: bool = False) -> bool:
         """Give a hold back; False when something of the job still runs, so that it stays held."""
@@ -150,7 +164,7 @@ class Holdings:
             return False
         with self.ledger.change() as change:
             self._clear((hold,))
-            change.remove(hold.id, by=self.who.uid)
+            change.remove(hold)
             self._settle(change.holds)
         return True
 
@@ -166,16 +180,19 @@ class Holdings:
     def live(self) -> tuple[Hold, ...]:
         """The holds whose owners live, as they are now; nothing is changed."""
         holds = self.ledger.holds()
-        gone = {hold.id for hold in (*self.dead_containers(holds), *self._dead_processes(holds))}
-        return tuple(hold for hold in holds if hold.id not in gone)
+        gone = (*self.dead_containers(holds), *self._dead_processes(holds))
+        self.silent = (*self.silent, *self.ledger.problems, *self._undecided(holds))
+        return tuple(hold for hold in holds if hold not in gone)
 
     def find(self, name: str) -> Hold:
         """The hold of this id or name."""
         holds = self.ledger.holds()
         found = [hold for hold in holds if hold.id == name] or [hold for hold in holds if hold.name == name]
+        if len(found) > 1:  # another user may have written down the same id or name
+            found = [hold for hold in found if hold.owner.uid == self.who.uid] or found
         if len(found) == 1:
             return found[0]
-        known = ", ".join(f"{hold.id} ({hold.name})" for hold in found or holds) or "none at all"
+        known = ", ".join(f"{hold.id} ({hold.name}, {hold.owner.user})" for hold in found or holds) or "none"
         what = "matches several holds" if found else "is not a hold"
         raise InputError(
             f"{quoted(name)} {what}", field="HOLD", advice=f"there are {known}; see 'numawise ps'"
@@ -184,7 +201,8 @@ class Holdings:
     def move(self, hold: Hold) -> None:
         """Give one hold in the shared pool the CPUs that the pool has now, while nobody changes it."""
         with self.ledger.change() as change:
-            if any(other.id == hold.id for other in change.holds):
+            self._reap(change, ())
+            if any(_same(hold, other) for other in change.holds):
                 self._give(
                     hold, pool_cpus(self.capacity, pool_of(self.capacity, change.holds), hold.grant.near)
                 )
@@ -201,9 +219,25 @@ class Holdings:
         owner = hold.owner
         if processes.alive(owner.pid, owner.start, self.root):
             return True
-        if hold.group and confine.populated(hold.mode, hold.group, self.root):
-            return True
-        return hold.mode == confine.AFFINITY and bool(self.family(hold))
+        if hold.group:
+            return confine.populated(hold.mode, hold.group, self.root)
+        return not self.acts_for(hold) or bool(self.family(hold))
+
+    def acts_for(self, hold: Hold) -> bool:
+        """Whether we see all of a job and may change it: it is ours, or we are root."""
+        return self.who.uid in (ROOT, hold.owner.uid)
+
+    def _undecided(self, holds: Iterable[Hold]) -> Iterator[str]:
+        """A sentence on each hold of which we cannot say whether anything of its job still runs."""
+        for hold in holds:
+            owner = hold.owner
+            ours = self.acts_for(hold) or hold.group or owner.engine
+            here = owner.boot == self.who.boot and owner.namespace in (0, self.who.namespace)
+            if not ours and here and not processes.alive(owner.pid, owner.start, self.root):
+                yield (
+                    f"{hold.name} ({hold.id}): its process has ended; only {owner.user} or root can see "
+                    "whether it left others, and free what it holds with 'numawise reap'"
+                )
 
     def is_alive(self, hold: Hold) -> bool:
         """Whether the owner of a hold lives, be it a process or a container."""
@@ -219,7 +253,7 @@ class Holdings:
             return ()
         from numawise.apps.launch.containers.life import ended  # noqa: PLC0415 - asks engines, which few hosts have
 
-        gone, self.silent = ended(contained)
+        gone, self.silent = ended(contained, self.who.uid)
         return gone
 
     # --- inside a change ----------------------------------------------------------------------
@@ -231,7 +265,7 @@ class Holdings:
             self._process_lives,
             self.who.namespace,
         ):
-            change.leave_line(waiter.id)
+            change.leave_line(waiter)
         reaped = change.reap((*containers, *self._dead_processes(change.holds)))
         self._clear(reaped)
         return reaped
@@ -253,7 +287,8 @@ class Holdings:
         """Give everybody in the shared pool its CPUs (rule 2); ``but`` is bound elsewhere."""
         pool = pool_of(self.capacity, holds)
         for hold in holds:
-            if not hold.grant.cpus and hold.mode and hold.id != but:
+            ours = self.acts_for(hold) and hold.id != but
+            if ours and not hold.grant.cpus and hold.mode:
                 self._give(hold, pool_cpus(self.capacity, pool, hold.grant.near))
 
     def _give(self, hold: Hold, cpus: int) -> None:
@@ -262,8 +297,14 @@ class Holdings:
         if hold.owner.engine:
             self._give_container(hold, cpus)
             return
+        others = self.ledger.holds()
+
+        def change() -> str:
+            confine.change_cpus(hold.mode, hold.group, lambda: self.family(hold, others), cpus, self.root)
+            return ""
+
         try:
-            confine.change_cpus(hold.mode, hold.group, lambda: self.family(hold), cpus, self.root)
+            as_user(hold.owner.uid, change)
         except (HostError, OSError) as problem:
             # A job that is still being bound looks for itself afterwards; another user's is watched over.
             if hold.owner.uid == self.who.uid and confine.populated(hold.mode, hold.group, self.root):
@@ -273,17 +314,26 @@ class Holdings:
     def _give_container(self, hold: Hold, cpus: int) -> None:
         from numawise.apps.launch.containers.life import move_container  # noqa: PLC0415 - few holds are containers'
 
-        problem = move_container(hold, cpus) if hold.owner.container else ""
+        problem = move_container(hold, cpus, self.who.uid) if hold.owner.container else ""
         if problem:
             self.silent = (*self.silent, problem)
 
-    def family(self, hold: Hold) -> tuple[int, ...]:
-        """The processes of a job, by descent and by the mark they carry."""
+    def family(self, hold: Hold, others: Sequence[Hold] | None = None) -> tuple[int, ...]:
+        """The processes of a job, by descent and by the mark they carry; ``others``: all holds there are.
+
+        Of another user's job only what runs as that user counts: marks can be forged.
+        """
         alive = processes.alive(hold.owner.pid, hold.owner.start, self.root)
-        others = frozenset(other.owner.pid for other in self.ledger.holds() if other.id != hold.id)
-        return processes.family(
-            hold.owner.pid if alive else -1, f"{HOLD}={hold.id}", self.root, without=others - {hold.owner.pid}
+        apart = self.ledger.holds() if others is None else others
+        pids = frozenset(
+            other.owner.pid for other in apart if other.owner.uid == hold.owner.uid and other.id != hold.id
         )
+        family = processes.family(
+            hold.owner.pid if alive else -1, f"{HOLD}={hold.id}", self.root, without=pids - {hold.owner.pid}
+        )
+        if hold.owner.uid == self.who.uid:
+            return family
+        return tuple(pid for pid in family if processes.uid_of(pid, self.root) == hold.owner.uid)
 
     def _clear(self, holds: Iterable[Hold]) -> None:
         """Remove the control groups of holds that go, before that is on the disk: a crash leaves none behind.
@@ -291,11 +341,18 @@ class Holdings:
         What is still busy stays for ``numawise reap``.
         """
         for hold in holds:
-            if hold.group:
-                try:
-                    confine.tear_down(hold.mode, hold.group, self.root)
-                except HostError:
-                    continue
+            if hold.group and self.acts_for(hold):
+                with suppress(HostError):
+                    as_user(hold.owner.uid, partial(_tear_down, hold, self.root))
+
+
+def _tear_down(hold: Hold, root: Path) -> str:
+    confine.tear_down(hold.mode, hold.group, root)
+    return ""
+
+
+def _same(hold: Hold, other: Hold) -> bool:
+    return (hold.id, hold.owner.uid) == (other.id, other.owner.uid)
 
 
 def request_text(request: JobRequest) -> str:
@@ -336,18 +393,17 @@ def _name(request: JobRequest, command: Sequence[str], holds: Iterable[Hold]) ->
 #
 # 1. A hold whose job runs is given back only when the job is ended, or when the user insists.
 # 2. Only processes that belong to the job are ended: those of its control group, or those that carry its
-#    mark.
+#    mark; with the rights of its user alone, so that a hold that names other processes ends none of them.
 # 3. A control group that no hold names is removed only while nobody can make a new one, and only when empty.
 
 
-ROOT = 0
 PATIENCE = 5.0
 PAUSE = 0.02
 
 
 def release(holdings: Holdings, hold: Hold, *, kill: bool = False, force: bool = False) -> str:
     """Give a hold back; why not, as a sentence, or ''."""
-    if holdings.who.uid not in (ROOT, hold.owner.uid):
+    if not holdings.acts_for(hold):
         raise LedgerError(
             f"{hold.name} ({hold.id}) belongs to {hold.owner.user}",
             f"ask {hold.owner.user}, or do it as root",
@@ -359,7 +415,8 @@ def release(holdings: Holdings, hold: Hold, *, kill: bool = False, force: bool =
             return f"{hold.name} is a container: end it with '{engine} rm -f {hold.owner.container[:12]}'"
         if hold.kind == PYTHON:
             return f"{hold.name} belongs to the Python program {hold.owner.pid}: end that"
-        _kill(holdings, hold)
+        others = holdings.ledger.holds()
+        as_user(hold.owner.uid, lambda: _kill(holdings, hold, others))
         alive = False
     if alive and not force:
         return f"{hold.name} ({hold.id}) still runs: end it with --kill, or free it anyway with --force"
@@ -367,20 +424,21 @@ def release(holdings: Holdings, hold: Hold, *, kill: bool = False, force: bool =
     return ""
 
 
-def _kill(holdings: Holdings, hold: Hold) -> None:
+def _kill(holdings: Holdings, hold: Hold, others: Sequence[Hold]) -> str:
     until = time.monotonic() + PATIENCE
     while True:
         if hold.group:
             confine.kill(hold.mode, hold.group, holdings.root)
-        for pid in holdings.family(hold):
+        family = holdings.family(hold, others)
+        for pid in family:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
             except PermissionError:
                 raise HostError(f"process {pid} of {hold.name} may not be ended", "do it as root") from None
-        if not holdings.lives(hold):
-            return
+        if not family and not (hold.group and confine.populated(hold.mode, hold.group, holdings.root)):
+            return ""
         if time.monotonic() > until:
             raise HostError(f"{hold.name} ({hold.id}) does not end", "it may hang in the kernel: see 'ps -l'")
         time.sleep(PAUSE)

@@ -10,7 +10,6 @@ Rules kept here:
 """
 
 import os
-import pwd
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -36,7 +35,8 @@ from numawise.host.child import (
 from numawise.host.discover import read_live
 from numawise.host.plan import Itself, Plan, describe
 from numawise.host.settings import HostSettings
-from numawise.ledger.place import boot_id, find_ledger, machine_id, shared_group
+from numawise.ledger.file import user_name
+from numawise.ledger.place import boot_id, find_ledger, machine_id
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import Hardware
 from numawise.results.placement import RUN, Capacity, Hold, JobStarted, NoRoom, Owner, Placement, Preview
@@ -216,17 +216,13 @@ def open_holdings(capacity: Capacity, environment: Mapping[str, str], ledger: st
     """This host's holds; ``ledger`` is a path that was asked for."""
     uid = os.geteuid()
     where = {**environment, "NUMAWISE_LEDGER": ledger} if ledger else environment
-    found = find_ledger(where, uid, gid=shared_group() if uid == 0 else None)
-    try:
-        user = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        user = str(uid)
+    found = find_ledger(where, uid)
     try:
         namespace = NAMESPACE.stat().st_ino
     except OSError:
         namespace = 0
-    who = Owner(uid=uid, user=user, boot=boot_id(), namespace=namespace)
-    opened = Ledger.open(found.path, machine_id(), access=found.access)
+    who = Owner(uid=uid, user=user_name(uid), boot=boot_id(), namespace=namespace)
+    opened = Ledger.open(found.folders, machine_id())
     return Holdings(opened, replace(capacity, remarks=(*capacity.remarks, *found.remarks)), who)
 
 

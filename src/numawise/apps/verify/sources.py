@@ -10,7 +10,7 @@ from numawise.errors import HostError, LedgerError
 from numawise.host.files import Tree
 from numawise.host.nvml import GpuUse
 from numawise.host.placed import Placed, read_tasks
-from numawise.ledger.place import VARIABLE, find_ledger, machine_id, shared_group
+from numawise.ledger.place import VARIABLE, find_ledger, machine_id
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import Hardware
 from numawise.results.finding import Finding, Severity
@@ -87,11 +87,10 @@ def read_ledger(
     uid = os.geteuid()
     where = {**environment, VARIABLE: ledger} if ledger else environment
     try:
-        place = find_ledger(where, uid, gid=shared_group() if uid == 0 else None)
-        if not place.path.exists():
-            return (), place.remarks
-        with Ledger.open(place.path, machine_id(), access=place.access) as opened_ledger:
-            return opened_ledger.holds(), place.remarks
+        place = find_ledger(where, uid)
+        with Ledger.open(place.folders, machine_id()) as opened_ledger:
+            holds = opened_ledger.holds()
+            return holds, (*place.remarks, *opened_ledger.problems)
     except LedgerError as problem:
         if needed:
             raise

@@ -20,11 +20,12 @@ from numawise.errors import HostError
 from numawise.host import cgroup, confine, plan
 from numawise.host.child import NOT_FOUND, CannotStart
 from numawise.host.plan import Itself
+from numawise.ledger.file import user_name
 from numawise.ledger.store import Ledger
 from numawise.machine.synthetic import synthetic
 from numawise.results.placement import Hold, JobStarted, NoRoom, Owner
 
-PID, OTHER = 1 << 23, (1 << 23) + 1  # above every process number
+PID, OTHER = 4_000_001, 4_000_002
 MACHINE = "2s 2n 8c 1t 64g"
 TOP = "sys/fs/cgroup"
 GIB = 1 << 30
@@ -142,7 +143,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
 def holdings(kernel: Kernel, tmp_path: Path) -> Iterator[Holdings]:
     capacity = capacity_of(synthetic(MACHINE), "none")
     with Ledger.open(tmp_path / "ledger.db", "m" * 32) as ledger:
-        yield Holdings(ledger, capacity, Owner(0, "root", "boot"), kernel.root)
+        yield Holdings(ledger, capacity, Owner(os.geteuid(), user_name(os.geteuid()), "boot"), kernel.root)
 
 
 class Child:

@@ -2,7 +2,9 @@
 
 Rules kept here:
 
-1. A hold names its engine and how that is asked, so that a later call by somebody else asks the same one.
+1. A hold names its engine and how that is asked, so that a later call asks the same one.  The words are those
+   of its author, so they are used by its author, or by root with the author's rights.  Anybody else may ask
+   the docker daemon of the system, with words of our own, and changes nothing.
 2. It lives while the client that makes the container does, while the container's first process does, or while
    the engine says that the container keeps it (``host.containers.keeps_hold``).  The engine is asked last,
    once for all of its holds: the first two cost nothing.
@@ -17,29 +19,45 @@ from pathlib import Path
 
 from numawise.errors import HostError
 from numawise.host import processes
-from numawise.host.containers import Container, Engine, Silent, change_cpus, keeps_hold, labelled
+from numawise.host.containers import (
+    DOCKER,
+    SYSTEM_SOCKET,
+    Container,
+    Engine,
+    Silent,
+    change_cpus,
+    keeps_hold,
+    labelled,
+)
 from numawise.host.placed import in_container, read_groups
 from numawise.results.placement import Hold
 from numawise.values import replace
 
-OPTIONS, ASKED_BY, VERB, FIRST = "engine-options", "engine-user", "verb", "first-process"
+OPTIONS, VERB, FIRST = "engine-options", "verb", "first-process"
+SYSTEM_DOCKER = Engine(DOCKER, ("--host", SYSTEM_SOCKET))
 CREATE = "create"
+ROOT_USER = 0
 ROOT = Path("/")
 NAMESPACE = Path("/proc/self/ns/pid")
 
 
 def engine_labels(engine: Engine, verb: str) -> tuple[tuple[str, str], ...]:
     """What a hold remembers of its engine (rule 1)."""
-    asked_by = "" if engine.uid is None else str(engine.uid)
-    return ((OPTIONS, shlex.join(engine.options)), (ASKED_BY, asked_by), (VERB, verb))
+    return ((OPTIONS, shlex.join(engine.options)), (VERB, verb))
 
 
-def engine_of(hold: Hold) -> Engine:
-    """The engine of a hold's container."""
-    labels = dict(hold.labels)
-    asked_by = labels.get(ASKED_BY, "")
-    options = tuple(shlex.split(labels.get(OPTIONS, "")))
-    return Engine(hold.owner.engine, options, int(asked_by) if asked_by.isdigit() else None)
+def engine_of(hold: Hold, uid: int, *, to_change: bool = False) -> Engine | Silent:
+    """The engine of a hold's container, as the user ``uid`` may ask it (rule 1)."""
+    name, owner = hold.owner.engine, hold.owner.uid
+    try:
+        options = tuple(shlex.split(dict(hold.labels).get(OPTIONS, "")))
+    except ValueError:
+        return Silent("its options make no sense")
+    if name == DOCKER and options in ((), SYSTEM_DOCKER.options) and not to_change:
+        return SYSTEM_DOCKER
+    if uid not in (ROOT_USER, owner):
+        return Silent(f"only {hold.owner.user} or root can ask it")
+    return Engine(name, options, owner)
 
 
 def made_only(hold: Hold) -> bool:
@@ -64,20 +82,21 @@ def _first_process(container: Container) -> str:
     return "" if start is None else f"{container.pid}:{start}"
 
 
-def ended(holds: Sequence[Hold]) -> tuple[tuple[Hold, ...], tuple[str, ...]]:
+def ended(holds: Sequence[Hold], uid: int) -> tuple[tuple[Hold, ...], tuple[str, ...]]:
     """Those holds that their container no longer keeps, and a sentence for each engine that is silent."""
     boot, namespace = processes.boot_id(), _own_namespace()
-    doubtful: dict[Engine, list[Hold]] = {}
+    doubtful: dict[Engine | Silent, list[Hold]] = {}
     for hold in holds:
         if not _process_lives(hold, boot, namespace):
-            doubtful.setdefault(engine_of(hold), []).append(hold)
+            doubtful.setdefault(engine_of(hold, uid), []).append(hold)
     gone: list[Hold] = []
     silent: list[str] = []
     for engine, some in doubtful.items():
-        found = labelled(engine)
+        found = engine if isinstance(engine, Silent) else labelled(engine)
         if isinstance(found, Silent):
             names = ", ".join(hold.name or hold.id for hold in some)
-            silent.append(f"{engine.name} does not answer, so these stay held: {names} ({found.reason})")
+            name = some[0].owner.engine
+            silent.append(f"{name} does not answer, so these stay held: {names} ({found.reason})")
         else:
             gone += _given_up(some, found, namespace)
     return tuple(gone), tuple(silent)
@@ -133,15 +152,19 @@ def unheld(engine: Engine, holds: Iterable[Hold]) -> tuple[Container, ...] | Sil
     return tuple(one for one in found.values() if one.pid and one.hold not in known)
 
 
-def move_container(hold: Hold, cpus: int) -> str:
+def move_container(hold: Hold, cpus: int, uid: int) -> str:
     """Give a container in the shared pool other CPUs; '' or a sentence on why that failed."""
     pid, start = first_process(hold)
     if pid and processes.alive(pid, start):
         allowed = processes.allowed_of(pid)
         if allowed is not None and allowed[0] == cpus:
             return ""
-    try:
-        change_cpus(engine_of(hold), hold.owner.container, cpus)
-    except HostError as problem:
-        return f"{hold.name or hold.id} stays on its CPUs, though the shared pool has changed: {problem}"
-    return ""
+    engine = engine_of(hold, uid, to_change=True)
+    problem = engine.reason if isinstance(engine, Silent) else ""
+    if isinstance(engine, Engine):
+        try:
+            change_cpus(engine, hold.owner.container, cpus)
+        except HostError as refused:
+            problem = str(refused)
+    stays = f"{hold.name or hold.id} stays on its CPUs, though the shared pool has changed"
+    return f"{stays}: {problem}" if problem else ""

@@ -291,7 +291,7 @@ class _ContainerStart:
         holds, capacity = self.holdings.ledger.holds(), self.holdings.capacity
         cpus = pool_cpus(capacity, pool_of(capacity, holds), hold.grant.near)
         if cpus != self.placement.cpus:
-            problem = move_container(hold, cpus)
+            problem = move_container(hold, cpus, hold.owner.uid)
             if problem:
                 self.report(problem)
 
