@@ -58,7 +58,15 @@ class Host:
 
     def hold(self, name: str) -> dict[str, Any]:
         """One hold, once it is there and bound."""
-        self.until(lambda: any(one["name"] == name for one in self.holds()), f"no hold {name}")
+
+        def there() -> bool:
+            if any(one["name"] == name for one in self.holds()):
+                return True
+            last = self.started[-1] if self.started else None
+            assert last is None or last.poll() is None, f"it ended: {last.communicate()}"
+            return False
+
+        self.until(there, f"no hold {name}")
         return next(one for one in self.holds() if one["name"] == name)
 
     def until(self, true: Callable[[], bool], otherwise: str) -> None:

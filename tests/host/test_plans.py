@@ -137,7 +137,14 @@ def test_version_2(
      f"{LIVED_IN}, and a job may not leave it because /box/cpu.max is 5000 100000"),
     ("/box",   node(f"{TOP}/box", procs="7", cpuset__cpus__partition="isolated"),
      f"{LIVED_IN}, and a job may not leave it because /box has exclusive CPUs"),
-    ("/box",   node(f"{TOP}/box", procs="7", memory__max="max", cpu__max="max 100000"), ""),
+    ("/box",   node(f"{TOP}/box", procs="7", memory__max="max", cpu__max="max 100000", pids__max="max",
+                    memory__swap__max="max", io__max="", rdma__max="mlx5_0 hca_handle=max hca_object=max",
+                    hugetlb__2MB__max="max", misc__max="sev max"), ""),
+    *(("/box", node(f"{TOP}/box", procs="7", **{file.replace(".", "__"): value}),
+       f"{LIVED_IN}, and a job may not leave it because /box/{file} is {value}")
+      for file, value in (("pids.max", "512"), ("io.max", "8:0 rbps=1048576 wbps=max riops=max wiops=max"),
+                          ("memory.swap.max", "0"), ("memory.swap.high", "1024"), ("hugetlb.1GB.max", "0"),
+                          ("rdma.max", "mlx5_0 hca_handle=2 hca_object=max"), ("misc.max", "sev 4"))),
     ("/box",   node(f"{TOP}/box", "memory"), ""),
     ("/box",   node(f"{TOP}/box"), ""),
     ("/",      {f"{TOP}/cgroup.events": "populated 1"},
@@ -277,6 +284,29 @@ def test_whether_scopes_are_open(tmp_path: Path, files: dict[str, str], problem:
 
 
 @needs.PROC
+@pytest.mark.skipif(not _is_root(), reason="scopes of root")
+@pytest.mark.parametrize(("own", "limited", "file", "value", "stays"), [
+    ("/system.slice/job.service",       "/system.slice/job.service", "pids.max",   "512",  True),
+    ("/system.slice/job.service/inner", "/system.slice/job.service", "memory.max", "4096", True),
+    ("/system.slice/job.service",       "/system.slice",             "io.max",     "8:0 rbps=1", True),
+    ("/system.slice/job.service",       "",                          "pids.max",   "512",  False),
+    ("/box/system.slice/job.service",   "/box",                      "pids.max",   "512",  False),
+])  # fmt: skip
+def test_a_scope_is_no_way_out_of_a_limit(
+    tmp_path: Path, own: str, limited: str, file: str, value: str, *, stays: bool
+) -> None:
+    """Not out of the launcher's group; what limits the manager limits the scope as well."""
+    first = "0::/box/init.scope" if own.startswith("/box") else "0::/init.scope"
+    files = top() | {
+        "proc/1/cgroup": first, "run/systemd/system": "/", "run/dbus/system_bus_socket": "",
+        f"{TOP}{limited}/{file}": value,
+    }  # fmt: skip
+    root = host(tmp_path, [V2], [f"0::{own}"], files)
+    found = systemd._limited(cgroup.home_of("cpuset", root), root)  # type: ignore[arg-type]
+    expected = f"a job may not leave {root}/{TOP}{limited} because {root}/{TOP}{limited}/{file} is {value}"
+    assert found == (expected if stays else "")
+
+
 def test_affinity() -> None:
     cpus, mems = confine.allowed()
     one = cpus & -cpus

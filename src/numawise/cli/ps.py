@@ -94,5 +94,5 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
     click.echo(words.free_text(holdings.capacity, every))
     for waiter in holdings.ledger.waiters():
         click.echo(f"waiting: {waiter.owner.user} (pid {waiter.owner.pid}) for {waiter.request}")
-    for sentence in holdings.silent:
+    for sentence in (*holdings.capacity.remarks, *holdings.silent):
         say(sentence)

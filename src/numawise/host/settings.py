@@ -2,7 +2,8 @@
 
 Rules kept here:
 
-1. The environment (``NUMAWISE_…``) wins over the user's file, and that over the system's.
+1. The environment (``NUMAWISE_…``) wins over the user's file, and that over the system's.  But CPUs that the
+   administrator keeps for the system stay kept: of a user's variable only root's would count against that.
 2. A file is TOML; a key that is not known, or a value of the wrong kind, is refused with its file and key.
 3. CPUs kept for the system are the machine's affair, so a user's file may not set them.
 """
@@ -31,6 +32,8 @@ class HostSettings:
     ledger: str = ""
     origins: tuple[tuple[str, str], ...] = ()
     """Setting → the file or variable it comes from."""
+    remarks: tuple[str, ...] = ()
+    """What was passed over, a sentence each."""
 
 
 def read_settings(environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> HostSettings:
@@ -41,11 +44,22 @@ def read_settings(environment: Mapping[str, str] = os.environ, root: Path = Path
     for file, keys in ((system, tuple(VARIABLES)), (_user_file(environment), _user_keys())):
         for key, value in (_read(file, keys) if file else {}).items():
             found[key], origins[key] = value, str(file)
+    remarks = []
     for key, variable in VARIABLES.items():
-        if environment.get(variable):
-            found[key], origins[key] = environment[variable], variable
+        asked = environment.get(variable)
+        if asked and key in SYSTEM_ONLY and key in found and os.geteuid() != 0:
+            if asked != found[key]:
+                remarks.append(
+                    f"{variable} is not used: {key} is {found[key]} for all users by {origins[key]}"
+                )
+        elif asked:
+            found[key], origins[key] = asked, variable
     return HostSettings(
-        found.get(RESERVED, ""), found.get(POLICY, ""), found.get(LEDGER, ""), tuple(sorted(origins.items()))
+        found.get(RESERVED, ""),
+        found.get(POLICY, ""),
+        found.get(LEDGER, ""),
+        tuple(sorted(origins.items())),
+        tuple(remarks),
     )
 
 

@@ -5,7 +5,8 @@ Rules kept here:
 1. ``NUMAWISE_LEDGER`` names the folder.  Otherwise all users of a machine share one truth without an
    administrator: each has a file in ``/var/tmp``, where the sticky bit keeps everybody's from the others.
 2. An administrator may make ``/var/lib/numawise`` (``install -d -m 1777``): whoever may write there does so
-   instead, and everybody reads both.  What the administrator set is never changed.
+   instead, and everybody reads both.  One that not everybody may read is not used: what is recorded there
+   would be granted again.  What the administrator set is never changed.
 3. A lock that all users of a ledger meet at must not be on a network file system: there ``/dev/shm`` takes
    the place of ``/var/tmp``, and a folder that was asked for by name is refused.
 4. Where no such place can be had, a user has a ledger alone, in ``$XDG_STATE_HOME/numawise/<machine>/``
@@ -96,9 +97,12 @@ def _system(root: Path, trusted: Collection[int], remarks: list[str]) -> Iterato
         status = folder.lstat()
     except OSError:
         return
-    problem = _not_for_all(status, trusted) or unsafe(status)
-    if not problem and not os.access(folder, os.R_OK | os.X_OK, effective_ids=True):
-        problem = "it may not be read, so holds recorded there are not seen"
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & 0o005 != 0o005:
+        problem = "not everybody may read it (chmod o+rx)"
+        if not os.access(folder, os.W_OK, effective_ids=True):
+            return  # nobody records anything there, and it is not this user's to change
+    else:
+        problem = _not_for_all(status, trusted) or unsafe(status)
     if not problem and (kind := network_file_system(folder, root)):
         problem = f"it is on {kind}"
     if problem:

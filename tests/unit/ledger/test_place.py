@@ -65,7 +65,9 @@ def test_everybody_shares_without_an_administrator(tmp_path: Path, uid: int) -> 
     (0o1777, True,  ["var/lib/numawise", "var/tmp"], ""),
     (0o1775, False, ["var/tmp", "var/lib/numawise"], ""),
     (0o0755, False, ["var/tmp", "var/lib/numawise"], ""),
-    (0o2770, True,  ["var/tmp"],                     "without the sticky bit may remove the files of others"),
+    (0o2775, True,  ["var/tmp"],                     "without the sticky bit may remove the files of others"),
+    (0o1770, True,  ["var/tmp"],                     "not everybody may read it (chmod o+rx)"),
+    (0o0700, True,  ["var/tmp"],                     "not everybody may read it (chmod o+rx)"),
     (0o0777, True,  ["var/tmp"],                     "everybody may write it"),
 ])  # fmt: skip
 def test_an_administrators_folder_is_used_as_it_is(
@@ -99,6 +101,7 @@ def test_an_administrators_folder_that_is_a_link(tmp_path: Path) -> None:
 
 def test_what_an_earlier_numawise_recorded_is_named(tmp_path: Path) -> None:
     root = host(tmp_path, folders="home/alice var/lib/numawise")
+    (root / "var/lib/numawise").chmod(0o755)
     (root / "var/lib/numawise/ledger.db").touch()
     assert "an earlier numawise recorded" in " ".join(found(root)[1].remarks)
 

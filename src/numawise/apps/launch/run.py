@@ -209,7 +209,8 @@ def run(
 
 def capacity_here(settings: HostSettings, root: Path | None = None) -> Capacity:
     """The machine we are on, as far as it can be given to jobs."""
-    return capacity_of(read_live(root), settings.reserved_cpus)
+    capacity = capacity_of(read_live(root), settings.reserved_cpus)
+    return replace(capacity, remarks=(*capacity.remarks, *settings.remarks))
 
 
 def open_holdings(capacity: Capacity, environment: Mapping[str, str], ledger: str = "") -> Holdings:
