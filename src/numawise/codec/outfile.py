@@ -14,6 +14,8 @@ Rules kept here:
 5. A file that may not be written is not replaced either, though its folder would allow it.
 6. In a folder where everybody may write and nobody may remove (``/tmp``), whatever is there and belongs
    neither to us nor to the owner of the folder is refused, links on the way included: it may be a trap.
+7. Root follows a link of another user only to what belongs to that user.
+8. The way is walked name by name with a handle of each folder, so that nobody can turn it meanwhile.
 """
 
 import contextlib
@@ -27,6 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from numawise.errors import InputError
+from numawise.values import dataclass
 
 NEW, EXECUTABLE, PRIVATE = 0o666, 0o777, 0o600
 """Modes of new files, before the umask."""
@@ -34,6 +37,8 @@ MOST_LINKS = 40
 """As the kernel has it."""
 SHARED = stat.S_ISVTX | stat.S_IWOTH
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HANDLE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
+FOLDER = HANDLE | os.O_DIRECTORY
 WRITE = os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC
 DESCRIPTOR = re.compile(r"/proc/(?:self|thread-self|(\d+))/fd/(\d{1,9})", re.ASCII)
 MADE_UP = "/proc/"
@@ -63,11 +68,10 @@ def write_whole(path: str | Path, content: str | bytes, mode: int = NEW) -> None
 
 
 def check_place(path: str | Path) -> None:
-    """Raise the error that ``write_whole`` would end with, as far as that shows without writing."""
+    """Raise the error that ``write_whole`` would end with, as far as the way there shows it."""
     try:
-        target = _target(os.fspath(path))
-        if not os.path.lexists(target):
-            os.stat(os.path.dirname(target))  # noqa: PTH116, PTH120 - paths are text here
+        with _target(os.fspath(path)):
+            pass
     except (OSError, ValueError) as problem:
         raise _cannot(path, problem) from None
 
@@ -75,32 +79,32 @@ def check_place(path: str | Path) -> None:
 def replace_content(path: str | Path, content: str | bytes, mode: int = NEW) -> None:
     """As ``write_whole`` does it; raise ``OSError``."""
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
-    target = _target(os.fspath(path))
-    if (number := _own_descriptor(target)) is not None:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        _pour(os.dup(number), data)
-        return
-    made_up = target.startswith(MADE_UP)
-    try:
-        handle = os.open(target, WRITE if made_up else WRITE | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        with _undisturbed():
-            _exchange(target, data, mode)
-        return
-    about = os.fstat(handle)
-    if not stat.S_ISREG(about.st_mode):
-        _pour(handle, data)
-        return
-    with os.fdopen(handle, "wb", buffering=0) as old, _undisturbed():
-        if made_up or about.st_nlink > 1 or not _replaced(target, data, old.fileno(), about):
-            _overwrite(old.fileno(), data, about.st_size)
+    with _target(os.fspath(path)) as target:
+        if (number := _own_descriptor(target.path)) is not None:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            _pour(os.dup(number), data)
+            return
+        made_up = target.path.startswith(MADE_UP)
+        try:
+            handle = os.open(target.name, WRITE if made_up else WRITE | os.O_NOFOLLOW, dir_fd=target.folder)
+        except FileNotFoundError:
+            with _undisturbed():
+                _exchange(target, data, mode)
+            return
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            _pour(handle, data)
+            return
+        with os.fdopen(handle, "wb", buffering=0) as old, _undisturbed():
+            if made_up or about.st_nlink > 1 or not _replaced(target, data, old.fileno(), about):
+                _overwrite(old.fileno(), data, about.st_size)
 
 
-def settle(folder: str | Path) -> None:
-    """Let the names in a folder reach the disk, as far as we may open it."""
+def settle(folder: str | Path, within: int | None = None) -> None:
+    """Let the names in a folder reach the disk, as far as we may open it; ``within``: a folder's handle."""
     with contextlib.suppress(PermissionError):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=within)
         try:
             os.fsync(handle)
         except OSError as problem:
@@ -113,45 +117,109 @@ def settle(folder: str | Path) -> None:
 # --- where a path leads ---------------------------------------------------------------------------
 
 
-def _target(path: str) -> str:
-    """A path without links (rule 1), except those of ``/proc``; none of them is a trap (rule 6)."""
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a path leads."""
+
+    folder: int
+    """A handle of the folder."""
+    name: str
+    """In the folder."""
+    path: str
+    """All of it, without links."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What is in a folder under a name."""
+
+    about: os.stat_result
+    handle: int
+
+
+@contextlib.contextmanager
+def _target(path: str) -> Iterator[_Target]:
+    """Walk to where a path leads (rule 8)."""
     if not path:
         raise ValueError("no file is named")
-    at, names, links = "/" if path.startswith("/") else os.getcwd(), path.split("/"), 0  # noqa: PTH109
-    while names:
-        name = names.pop(0)
-        if name in ("", "."):
-            continue
-        if name == "..":
-            at = os.path.dirname(at)  # noqa: PTH120 - it has no links, so that its text may be cut
-            continue
-        here = os.path.join(at, name)  # noqa: PTH118
-        try:
-            about = os.lstat(here)
-        except FileNotFoundError:
-            about = None
-        if about is not None and not stat.S_ISDIR(about.st_mode):
-            _no_trap(about, at, here)
-        if about is None or not stat.S_ISLNK(about.st_mode) or here.startswith(MADE_UP):
-            at = here
-            continue
-        links += 1
-        if links > MOST_LINKS:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        text = os.readlink(here)  # noqa: PTH115
-        at = "/" if text.startswith("/") else at
-        names[:0] = text.split("/")
-    if path.endswith("/") or (os.path.isdir(at) and not at.startswith(MADE_UP)):  # noqa: PTH112
+    with contextlib.ExitStack() as handles:
+        yield _Walk(handles).to(path)
+
+
+class _Walk:
+    """The folder that was reached, and whose links led there."""
+
+    def __init__(self, handles: contextlib.ExitStack) -> None:
+        self.handles = handles
+        self.folder, self.at = -1, ""
+        self.links = 0
+        self.led_by: set[int] = set()
+
+    def to(self, path: str) -> _Target:
+        is_absolute, names = path.startswith("/"), _plain(path)
+        self._enter("/" if is_absolute else ".", "/" if is_absolute else os.getcwd())  # noqa: PTH109
+        while names:
+            name = names.pop(0)
+            here = os.path.join(self.at, name)  # noqa: PTH118 - paths are text here
+            entry = self._look(name)
+            if entry and not stat.S_ISDIR(entry.about.st_mode):
+                self._no_trap(entry.about, here)
+            if entry and stat.S_ISLNK(entry.about.st_mode) and not here.startswith(MADE_UP):
+                names[:0] = self._follow(entry)
+            elif names or path.endswith("/") or (entry and stat.S_ISDIR(entry.about.st_mode)):
+                self._enter(name, os.path.dirname(self.at) if name == ".." else here)  # noqa: PTH120
+            else:
+                self._no_detour(entry.about if entry else os.fstat(self.folder))
+                return _Target(self.folder, name, here)
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    return at
+
+    def _enter(self, name: str, at: str) -> None:
+        """Go on to a folder; a link of ``/proc`` is followed, any other is not there any more."""
+        flags = FOLDER if at.startswith(MADE_UP) else FOLDER | os.O_NOFOLLOW
+        self.folder, self.at = self._kept(os.open(name, flags, dir_fd=self.folder if self.at else None)), at
+
+    def _look(self, name: str) -> _Entry | None:
+        """What a name stands for; None: nothing."""
+        try:
+            handle = self._kept(os.open(name, HANDLE | os.O_NOFOLLOW, dir_fd=self.folder))
+        except FileNotFoundError:
+            return None
+        return _Entry(os.fstat(handle), handle)
+
+    def _follow(self, link: _Entry) -> list[str]:
+        """The names that a link consists of."""
+        self.links += 1
+        if self.links > MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        self.led_by.add(link.about.st_uid)
+        text = os.readlink("", dir_fd=link.handle)  # the very link that was looked at
+        if text.startswith("/"):
+            self._enter("/", "/")
+        return _plain(text)
+
+    def _no_trap(self, about: os.stat_result, path: str) -> None:
+        around = os.fstat(self.folder)
+        if around.st_mode & SHARED == SHARED and about.st_uid not in (os.geteuid(), around.st_uid):
+            what = "a link" if stat.S_ISLNK(about.st_mode) else "what is there"
+            reason = (
+                f"{what} ({path}) belongs to user {about.st_uid}, in a folder that everybody may write to"
+            )
+            raise PermissionError(errno.EACCES, reason)
+
+    def _no_detour(self, about: os.stat_result) -> None:
+        """Refuse what a link of another user leads root to (rule 7)."""
+        strangers = self.led_by - {0, about.st_uid}
+        if os.geteuid() == 0 and strangers:
+            reason = f"a link of user {min(strangers)} leads to what belongs to user {about.st_uid}"
+            raise PermissionError(errno.EACCES, reason)
+
+    def _kept(self, handle: int) -> int:
+        self.handles.callback(os.close, handle)
+        return handle
 
 
-def _no_trap(about: os.stat_result, folder: str, path: str) -> None:
-    around = os.stat(folder)  # noqa: PTH116
-    if around.st_mode & SHARED == SHARED and about.st_uid not in (os.geteuid(), around.st_uid):
-        what = "a link" if stat.S_ISLNK(about.st_mode) else "what is there"
-        reason = f"{what} ({path}) belongs to user {about.st_uid}, in a folder that everybody may write to"
-        raise PermissionError(errno.EACCES, reason)
+def _plain(path: str) -> list[str]:
+    return [name for name in path.split("/") if name not in ("", ".")]
 
 
 def _own_descriptor(path: str) -> int | None:
@@ -177,7 +245,7 @@ def _pour(handle: int, data: bytes) -> None:
         stream.write(data)
 
 
-def _replaced(target: str, data: bytes, old: int, about: os.stat_result) -> bool:
+def _replaced(target: _Target, data: bytes, old: int, about: os.stat_result) -> bool:
     """Put a file in the place of another; False where that cannot be (rule 4)."""
     try:
         _exchange(target, data, stat.S_IMODE(about.st_mode) & 0o777, old)
@@ -188,12 +256,11 @@ def _replaced(target: str, data: bytes, old: int, about: os.stat_result) -> bool
     return True
 
 
-def _exchange(target: str, data: bytes, mode: int, old: int | None = None) -> None:
+def _exchange(target: _Target, data: bytes, mode: int, old: int | None = None) -> None:
     """Write a file beside the target and let it take over the name; ``old``: whose owner and mode it gets."""
-    folder = os.path.dirname(target)  # noqa: PTH120
-    beside = os.path.join(folder, f".numawise-{os.urandom(8).hex()}")  # noqa: PTH118
+    folder, beside = target.folder, f".numawise-{os.urandom(8).hex()}"
     create = WRITE | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    handle = os.open(beside, create, mode if old is None else PRIVATE)
+    handle = os.open(beside, create, mode if old is None else PRIVATE, dir_fd=folder)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
@@ -201,12 +268,12 @@ def _exchange(target: str, data: bytes, mode: int, old: int | None = None) -> No
             if old is not None:
                 _alike(stream.fileno(), old, mode)
             os.fsync(stream.fileno())
-        os.rename(beside, target)  # noqa: PTH104
+        os.rename(beside, target.name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(beside)  # noqa: PTH108
+            os.unlink(beside, dir_fd=folder)
         raise
-    settle(folder)
+    settle(".", folder)
 
 
 def _alike(new: int, old: int, mode: int) -> None:

@@ -69,7 +69,8 @@ class Running:
 def node_kubelets(root: Path = ROOT, note: Callable[[str], None] = ignore) -> tuple[Running, ...]:
     """The node's kubelets that run (rule 1), those of their own program first.
 
-    ``root``: where another host's root is; its first process stands for it.  ``note``: is told of others.
+    ``root``: where another host's root is; its first process stands for it.  ``note``: called with a
+    sentence about every other process of such a name.
     """
     kubelets: list[Running] = []
     for process in processes(root):
@@ -92,10 +93,10 @@ def _stranger(process: Process, root: Path) -> str:
             return "it may not be looked at; run as root"
         if ours != theirs:
             return f"it is in another {what} namespace, as in a container"
-    ours_groups, groups = _groups(reference), _groups(own)
-    if ours_groups and not groups:
+    around, groups = _groups(reference), _groups(own)
+    if around and not groups:
         return "it may not be looked at; run as root"
-    if any(_in_container(group, ours_groups.get(tree, "/")) for tree, group in groups.items()):
+    if any(_in_container(group, around.get(tree, "/")) for tree, group in groups.items()):
         return "it is in the control group of a container"
     program = _link(own / "exe").removesuffix(DELETED).rpartition("/")[2]
     if program not in PROGRAMS:

@@ -191,6 +191,24 @@ def test_a_link_stays_a_link(tmp_path: Path, *, exists: bool, absolute: bool) ->
     assert not target.is_symlink()
 
 
+def test_the_way_cannot_be_turned_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder on the way becomes a link after it was looked at."""
+    way, aside, victim = tmp_path / "way", tmp_path / "aside", tmp_path / "victim"
+    way.mkdir()
+    victim.mkdir()
+    real = os.urandom
+
+    def turning(count: int) -> bytes:
+        way.rename(aside)
+        way.symlink_to(victim)
+        return real(count)
+
+    monkeypatch.setattr(outfile.os, "urandom", turning)
+    write_whole(way / "out", "new")
+    assert os.listdir(victim) == []  # noqa: PTH208
+    assert (aside / "out").read_text() == "new"
+
+
 def test_links_that_lead_to_each_other(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
@@ -305,7 +323,7 @@ def test_nothing_is_left_behind(
 ) -> None:
     (tmp_path / "out").write_text("old")
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise failure
 
     if when == "write":
@@ -346,7 +364,9 @@ def test_a_signal_waits_until_the_file_is_there(tmp_path: Path, name: str, *, ol
 @pytest.mark.parametrize(("path", "message"), [
     ("",               ": no file is named"),
     ("{}",             "Is a directory; name a file in it"),
-    ("{}/new/",        "Is a directory; name a file in it"),
+    ("{}/new/",        "No such file or directory; make the folder first"),
+    ("{}/..",          "Is a directory; name a file in it"),
+    ("{}/file/",       "Not a directory; make the folder first"),
     ("{}/no/out",      "No such file or directory; make the folder first"),
     ("{}/file/out",    "Not a directory; make the folder first"),
     ("{}/" + "x" * 256, "File name too long; choose a shorter name"),
@@ -407,6 +427,37 @@ def test_what_somebody_else_left_in_a_folder_for_everybody_is_not_touched(
     assert [(path.name, path.read_text()) for path in victim.iterdir()] == [("passwd", "root")]
     if kind == "file":
         assert trap.read_text() == "mine"
+
+
+@needs.ROOT
+@pytest.mark.parametrize("exists", [True, False])
+def test_root_follows_a_users_link_to_what_is_the_users(shared: Path, *, exists: bool) -> None:
+    home, system = shared / "home", shared / "etc"
+    for folder in (home, system):
+        folder.mkdir()
+    os.chown(home, ALICE, ALICE)
+    if exists:
+        (system / "out").write_text("old")
+    with acting_as(ALICE):
+        (home / "own").mkdir()
+        (home / "good").symlink_to("own/out")
+        (home / "bad").symlink_to(system / "out")
+        (home / "way").symlink_to(system)
+        if exists:
+            (home / "own" / "out").write_text("old")
+    write_whole(home / "good", "new")
+    assert (home / "own" / "out").read_text() == "new"
+    for path in (home / "bad", home / "way" / "out"):
+        with pytest.raises(InputError, match=f"a link of user {ALICE} leads to what belongs to user 0"):
+            write_whole(path, "new")
+    assert (system / "out").exists() == exists
+    if exists:
+        assert (system / "out").read_text() == "old"
+        os.chown(system / "out", MALLORY, MALLORY)
+        (system / "out").chmod(0o666)
+        with acting_as(MALLORY):  # only root has more to lose than the file
+            write_whole(home / "bad", "new")
+        assert (system / "out").read_text() == "new"
 
 
 @needs.ROOT

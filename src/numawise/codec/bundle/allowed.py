@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-1. What may stand is listed, or has a form in which nothing can be told but a number, an amount or a time.
+1. What may stand is listed, or has a form that holds nothing but a number, an amount or a time.
    Whoever asks gets a yes or the harmless part; what became of the rest is the caller's affair.
 2. Words are those of Kubernetes, of installers, of kernels and of device makers: ``data/words.txt``.
 3. A kubelet's sentence stands when it is one of ``data/sentences.txt`` and every variable in it has its form.
@@ -78,7 +78,7 @@ def _table() -> Mapping[str, frozenset[str]]:
 def is_amount(value: object) -> bool:
     """Whether a value is an amount of a resource."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return abs(value) < LARGEST_AMOUNT  # so is nothing that is no number
+        return abs(value) < LARGEST_AMOUNT  # false for a float that is not a number
     return isinstance(value, str) and QUANTITY.fullmatch(value) is not None
 
 

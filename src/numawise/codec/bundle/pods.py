@@ -80,7 +80,7 @@ def reduced(part: Part, names: Names) -> Data:
     kind = str(value.get("kind") or "Pod")
     try:
         return _pod(value, names) if kind == "Pod" else _workload(kind, value, names)
-    except _NotOne as problem:
+    except _NotAPod as problem:
         raise InputError(
             f"is not a {kind}: {problem}", file=part.document.file, line=part.document.line(part.steps)
         ) from None
@@ -97,13 +97,13 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-class _NotOne(Exception):
+class _NotAPod(Exception):
     """What should be a pod is none; says why, in words of ours."""
 
 
 def _fields(value: object, name: str) -> Mapping[str, Any]:
     if value is not None and not isinstance(value, Mapping):
-        raise _NotOne(f"{name} is not a mapping")
+        raise _NotAPod(f"{name} is not a mapping")
     return mapping(value)
 
 
@@ -111,7 +111,7 @@ def _members(value: object, name: str) -> list[Mapping[str, Any]]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
-        raise _NotOne(f"{name} is not a list of mappings")
+        raise _NotAPod(f"{name} is not a list of mappings")
     return value
 
 
@@ -247,9 +247,9 @@ def _amounts(value: object, name: str) -> Data:
     amounts = _fields(value, name)
     for resource, amount in amounts.items():
         if not is_resource(resource):
-            raise _NotOne(f"{name} has a key that is not the name of a resource")
+            raise _NotAPod(f"{name} has a key that is not the name of a resource")
         if not is_amount(amount):
-            raise _NotOne(f"{name} has a value that is not an amount")
+            raise _NotAPod(f"{name} has a value that is not an amount")
     return dict(amounts)
 
 
