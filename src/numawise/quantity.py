@@ -15,6 +15,7 @@ import re
 from functools import lru_cache
 
 from numawise.errors import InputError, quoted
+from numawise.strconv import MOST_DIGITS, whole_number
 from numawise.values import dataclass
 
 NANO = 10**9
@@ -26,6 +27,7 @@ DECIMAL_SUFFIX = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T":
 BINARY_SUFFIX = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 DECIMAL_TEXT = {power: suffix for suffix, power in DECIMAL_SUFFIX.items()}
 LARGEST = 2**63 - 1
+LONGEST = 1000
 FAST_DIGITS = 18  # what surely fits into 64 bits
 
 BAD_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -44,10 +46,10 @@ def parse_size(text: str, field: str = "--memory") -> int:
     number = word.rstrip("abcdefghijklmnopqrstuvwxyz")
     shift = SIZE_UNITS.get(word[len(number) :])
     whole, _, fraction = number.strip().partition(".")
-    digits = whole + fraction
+    digits = whole + (fraction := fraction.rstrip("0")[:MOST_DIGITS])
     if shift is None or not whole or not (digits.isascii() and digits.isdecimal()):
         raise InputError(f"{quoted(text)} is not a size", field=field, advice=SIZE_ADVICE)
-    size: int = (int(digits) << shift) // 10 ** len(fraction)
+    size: int = (whole_number(digits) << shift) // 10 ** len(fraction)
     if not 0 < size <= LARGEST_SIZE:
         raise InputError(
             f"{quoted(text)} is out of range",
@@ -130,6 +132,8 @@ class Quantity:
 def _parse(text: str) -> Quantity:
     if text == "0":
         return Quantity()
+    if len(text) > LONGEST:
+        raise ValueError(f"it has {len(text)} characters, and no amount needs more than {LONGEST}")
     found = GRAMMAR.fullmatch(text)
     if not found or not text:
         raise ValueError(BAD_FORM)
@@ -167,7 +171,7 @@ def _suffix(text: str) -> tuple[str, int]:
     found = EXPONENT.fullmatch(text)
     if not found:
         raise ValueError(BAD_SUFFIX)
-    return SCIENTIFIC, int(found[1])
+    return SCIENTIFIC, whole_number(found[1])
 
 
 def _away(number: int, unit: int) -> int:

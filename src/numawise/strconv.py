@@ -7,6 +7,7 @@ import re
 
 INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 LARGEST = 2**63 - 1
+MOST_DIGITS, HUGE = 30, 10**30
 TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
@@ -19,6 +20,18 @@ def parse_int(text: str) -> int:
     if not -LARGEST - 1 <= value <= LARGEST:
         raise ValueError(f"strconv.Atoi: parsing {quote(text)}: value out of range")
     return value
+
+
+def whole_number(text: str) -> int:
+    """A decimal number of any length; one of more than 30 digits is taken for ``HUGE``, above every bound.
+
+    Python refuses to convert thousands of digits, and takes long for them.
+    """
+    if len(text) <= MOST_DIGITS:
+        return int(text)
+    sign = -1 if text[0] == "-" else 1
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    return sign * (int(digits) if len(digits) <= MOST_DIGITS else HUGE)
 
 
 def parse_bool(text: str) -> bool:

@@ -10,6 +10,7 @@ import click
 from numawise.cli.options import output_option, say
 from numawise.errors import InputError, quoted
 from numawise.render.terminal import DIM, GREEN, RED, YELLOW, styled
+from numawise.strconv import whole_number
 
 if TYPE_CHECKING:
     from numawise.apps.verify.look import JobHost
@@ -62,7 +63,7 @@ def command(context: click.Context, subject: str | None, measuring: bool, output
     if measuring and subject is None:
         raise InputError("measures one job", field="--measure", advice="name a hold or a process")
     hardware = read_live()
-    holds, remarks = read_ledger(os.environ, read_settings().ledger, needed=not (subject or "").isdigit())
+    holds, remarks = read_ledger(os.environ, read_settings().ledger, needed=not (subject or "").isdecimal())
     host = JobHost(hardware, holds, nvml=load_nvml(hardware), namespace=pid_namespace())
     checks = _checks(host, subject)
     overlaps = twice_granted(holds) if subject is None else ()
@@ -99,8 +100,8 @@ def _checks(host: "JobHost", subject: str | None) -> "list[CheckedJob]":
     hold = host.find(subject)
     if hold is not None:
         return [host.check_hold(hold)]
-    if subject.isascii() and subject.isdigit():
-        return [host.check_pid(int(subject))]
+    if subject.isascii() and subject.isdecimal():
+        return [host.check_pid(whole_number(subject))]
     known = ", ".join(f"{hold.id} ({hold.name})" for hold in host.holds) or "none at all"
     raise InputError(f"{quoted(subject)} is neither a hold nor a process number", advice=f"there are {known}")
 

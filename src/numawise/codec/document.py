@@ -459,7 +459,7 @@ def _number(text: str) -> object:
     plain = text.replace("_", "") if text[0] != "." or DOTTED.fullmatch(text) else text
     if len(plain) < 70 and INTEGER.fullmatch(plain):
         sign, digits = ("", plain) if plain[0] not in "+-" else (plain[0], plain[1:])
-        value = int(digits, 8 if digits.isdigit() and digits[0] == "0" else 0) * (-1 if sign == "-" else 1)
+        value = int(digits, 8 if digits.isdecimal() and digits[0] == "0" else 0) * (-1 if sign == "-" else 1)
         if -LARGEST_INT - 1 <= value <= (LARGEST_INT if sign else 2 * LARGEST_INT + 1):
             return value
     if DECIMAL.fullmatch(plain):

@@ -18,6 +18,7 @@ from numawise.machine.hardware import Gpu, Hardware
 from numawise.machine.locality import DIRECT, NODE, SELF, SYS
 from numawise.machine.nearest import GpuPlace, chip_of, gpu_links, placed_gpus
 from numawise.sets import ids_of
+from numawise.strconv import whole_number
 from numawise.values import dataclass, field, replace
 
 POINTS = {"PSB": 60, "PIX": 50, "PXB": 40, "PHB": 30, "NODE": 20, "SYS": 10, "SOC": 10}
@@ -122,5 +123,5 @@ def _points(text: str, beside: str) -> int:
         return SAME_GPU
     if not text.startswith(DIRECT):
         return POINTS.get(text, 0)
-    digits = "".join(c for c in text if c.isdigit())
-    return min(int(digits or 1), MOST_DIRECT) * DIRECT_POINTS + POINTS.get(beside, 0)
+    digits = "".join(c for c in text if c.isdecimal())
+    return min(whole_number(digits or "1"), MOST_DIRECT) * DIRECT_POINTS + POINTS.get(beside, 0)

@@ -17,6 +17,7 @@ import re
 from numawise.errors import quoted
 from numawise.machine.hardware import UNREADABLE, Remark
 from numawise.sets import LARGEST_ID, parse_ids
+from numawise.strconv import whole_number
 
 LARGEST_FILE = 1 << 22
 CHUNK = 1 << 16
@@ -97,7 +98,7 @@ class Tree:
         if text is None:
             return None
         if DECIMAL.fullmatch(text):
-            return int(text)
+            return whole_number(text)
         if HEXADECIMAL.fullmatch(text):
             return int(text, 16)
         self.garbled(path, text, "a number")
@@ -169,7 +170,7 @@ def _printable(text: str) -> str:
 
 def _plain(text: str) -> int | None:
     """A number as the kernel writes it into a name: no sign, no leading zero."""
-    if not text.isascii() or not text.isdigit() or (text[0] == "0" and text != "0"):
+    if not text.isascii() or not text.isdecimal() or (text[0] == "0" and text != "0"):
         return None
     number = int(text) if len(text) < 10 else LARGEST_ID + 1
     return number if number <= LARGEST_ID else None

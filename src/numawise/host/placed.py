@@ -235,7 +235,7 @@ def _numbers(folder: str) -> list[int]:
         names = os.listdir(folder)  # noqa: PTH208 - thousands of these are read
     except OSError:
         return []
-    return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+    return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
 
 
 def _brief(path: str) -> Brief | None:
@@ -247,7 +247,7 @@ def _brief(path: str) -> Brief | None:
     head, _, tail = text.rpartition(")")
     number, _, name = head.partition(" (")
     rest = tail.split()
-    if not number.isdigit() or len(rest) < 37:
+    if not number.isdecimal() or len(rest) < 37:
         return None
     try:
         flags, user, system, start, cpu = (int(rest[at]) for at in (6, 11, 12, 19, 36))

@@ -234,7 +234,7 @@ def _numbers(folder: Path) -> tuple[int, ...]:
         names = os.listdir(folder)  # noqa: PTH208 - thousands of processes are walked through
     except OSError:
         return ()
-    return tuple(sorted(int(name) for name in names if name.isascii() and name.isdigit()))
+    return tuple(sorted(int(name) for name in names if name.isascii() and name.isdecimal()))
 
 
 # --------------------------------------------------------------------------------------------------

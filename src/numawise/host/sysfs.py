@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from numawise.host.files import Tree
 from numawise.machine.hardware import DIFFERS, ODD, UNKNOWN, UNREADABLE, Cache, MemoryNode, Thread
 from numawise.sets import bits_of, format_ids, ids_of
+from numawise.strconv import whole_number
 
 CPUS = "sys/devices/system/cpu"
 NODES = "sys/devices/system/node"
@@ -81,7 +82,7 @@ def read_memory(tree: Tree, path: str) -> int | None:
         return None
     found = TOTAL.search(text)
     if found:
-        return int(found[1]) * 1024
+        return whole_number(found[1]) * 1024
     tree.remark(UNREADABLE, path, "does not say MemTotal")
     return None
 
@@ -163,7 +164,7 @@ def _cache_size(tree: Tree, path: str) -> int | None:
     if not found:
         tree.garbled(path, text, "a size")
         return None
-    return int(found[1]) * UNITS[found[2]]
+    return whole_number(found[1]) * UNITS[found[2]]
 
 
 def _cpus_of_node(tree: Tree, node: int) -> int:
@@ -185,7 +186,7 @@ def _huge_pages(tree: Tree, folder: str) -> tuple[tuple[str, int], ...]:
         size = HUGE_PAGES.fullmatch(name)
         pages = tree.number(f"{folder}/{name}/nr_hugepages") if size else None
         if size and pages is not None:
-            found.append((int(size[1]), pages))
+            found.append((whole_number(size[1]), pages))
     return tuple((page_size(kib), pages) for kib, pages in sorted(found))
 
 
@@ -195,10 +196,10 @@ def _distances(tree: Tree, node: int, ids: list[int]) -> tuple[tuple[int, int], 
     if text is None:
         return ()
     parts = text.split()
-    if not parts or not all(p.isascii() and p.isdigit() and len(p) < 10 for p in parts):
+    if not parts or not all(p.isascii() and p.isdecimal() and len(p) < 10 for p in parts):
         tree.garbled(path, text, "a row of distances")
         return ()
-    row = [int(part) for part in parts]
+    row = [whole_number(part) for part in parts]
     if len(row) != len(ids):
         # Not a kernel's own tree: a copy that left nodes out.  The lists of nodes may show which.
         lists = (tree.ids(f"{NODES}/{name}") for name in ("online", "possible"))
@@ -215,7 +216,7 @@ def _gpu_nodes(tree: Tree) -> set[int]:
     for address in tree.names(NVIDIA):
         text = tree.text(f"{NVIDIA}/{address}/numa_status")
         if text:
-            found.update(int(node) for node in GPU_NODE.findall(text))
+            found.update(whole_number(node) for node in GPU_NODE.findall(text))
     return found
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from numawise.host.files import Tree
 from numawise.machine.hardware import ASSUMED, UNKNOWN, UNREADABLE, Host
 from numawise.sets import LARGEST_ID, parse_ids
+from numawise.strconv import whole_number
 from numawise.values import dataclass
 
 PROC = "proc/self"
@@ -195,8 +196,8 @@ def parse_isolation(text: str, last: int | None) -> int | None:
         found = ISOLATED_PART.fullmatch(part)
         if not found or ("N" in part and last is None):
             return None
-        first, end = (last or 0 if at == "N" else int(at) for at in (found[1], found[2] or found[1]))
-        used, group = int(found[3] or 1), int(found[4] or 1)
+        first, end = (last or 0 if at == "N" else whole_number(at) for at in (found[1], found[2] or found[1]))
+        used, group = whole_number(found[3] or "1"), whole_number(found[4] or "1")
         if end < first or end > LARGEST_ID or not 0 < used <= group:
             return None
         for start in range(first, end + 1, group):

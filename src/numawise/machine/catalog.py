@@ -15,6 +15,7 @@ from numawise.errors import InputError, meant, quoted
 from numawise.machine.build import NOT_GIVEN, MachinePlan, Slot, build, with_distances
 from numawise.machine.hardware import GPU, NIC, NVME, Hardware
 from numawise.quantity import Quantity
+from numawise.strconv import whole_number
 from numawise.values import dataclass, replace
 
 MIB = 1 << 20
@@ -45,8 +46,8 @@ def slots(text: str, model: str = "", memory: int | None = None) -> tuple[Slot, 
 
 
 def _number(name: str) -> int:
-    digits = "".join(c for c in name.rpartition("_")[2] if c.isdigit())
-    return int(digits or 0)
+    digits = "".join(c for c in name.rpartition("_")[2] if c.isdecimal())
+    return whole_number(digits or "0")
 
 
 def _gpu_memory(hardware: Hardware, first: Mapping[int, int], sizes: Mapping[int, int]) -> Hardware:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from numawise.machine.hardware import Gpu, Hardware, MemoryNode, PciDevice
 from numawise.sets import bits_of, ids_of
+from numawise.strconv import whole_number
 from numawise.values import dataclass
 
 SELF, PIX, PXB, PHB, NODE, SYS = "X", "PIX", "PXB", "PHB", "NODE", "SYS"
@@ -158,8 +159,8 @@ def pcie_link(one: tuple[str, ...], other: tuple[str, ...]) -> str:
 def link_rank(text: str) -> tuple[int, int]:
     """Sort key, the best link first: most NVLinks, then PIX, PXB, PHB, NODE, SYS."""
     if text.startswith(DIRECT):
-        digits = "".join(c for c in text if c.isdigit())
-        return 0, -int(digits or 1)
+        digits = "".join(c for c in text if c.isdecimal())
+        return 0, -whole_number(digits or "1")
     return PCIE_RANK.get(text, UNKNOWN_RANK), 0
 
 

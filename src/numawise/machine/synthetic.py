@@ -17,6 +17,7 @@ from types import MappingProxyType
 from numawise.errors import InputError, quoted
 from numawise.machine.build import ADJACENT, INTERLEAVED, SPLIT, MachinePlan, Slot, build
 from numawise.machine.hardware import GPU, NIC, NVME, Hardware
+from numawise.strconv import whole_number
 
 EXAMPLE = "2s 4n 64c 2t 8gpu nvlink 512g"
 WORDS: Mapping[str, str] = MappingProxyType(
@@ -82,7 +83,7 @@ def plan_of(text: str) -> MachinePlan:
         key = word
         if found := COUNT.fullmatch(word):
             key = found[2]
-            counts[key] = _counted(word, int(found[1]), key)
+            counts[key] = _counted(word, whole_number(found[1]), key)
         elif MEMORY.fullmatch(word):
             key, memory = "g", word
         elif found := SETTING.fullmatch(word):
@@ -179,7 +180,7 @@ def _whole(settings: Mapping[str, str], key: str, default: int, most: int, lowes
     value = settings.get(key, "")
     if not value and (key not in settings or key in FLAGS):
         return default
-    if not (value.isascii() and value.isdigit() and len(value) < 10 and lowest <= int(value) <= most):
+    if not (value.isascii() and value.isdecimal() and len(value) < 10 and lowest <= int(value) <= most):
         shown = key.replace("distance", "numa-distance")
         raise InputError(
             f"'{shown}={value}': it is a number from {lowest} to {most}",
@@ -194,7 +195,7 @@ def _memory(word: str, nodes: int) -> int:
         return DEFAULT_MEMORY
     found = MEMORY.fullmatch(word)
     assert found
-    amount = int(found[1]) * SIZES[found[2] or found[3]]
+    amount = whole_number(found[1]) * SIZES[found[2] or found[3]]
     if not amount or amount >= 1 << 62:
         raise InputError(
             f"{quoted(word)} is not a valid amount of memory for a machine", advice="write 512g or 128g/n"
@@ -213,14 +214,14 @@ def _hugepages(settings: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
         raise InputError(
             f"'hugepages={value}' is not understood", advice="write hugepages=2Mi:1024 or 1Gi:16"
         )
-    return (("1Gi" if found[1] == "1gi" else "2Mi", int(found[2])),)
+    return (("1Gi" if found[1] == "1gi" else "2Mi", whole_number(found[2])),)
 
 
 def _l3(settings: Mapping[str, str], per_socket: int) -> int | None:
     if "l3" not in settings:
         return None
     value = settings["l3"].removesuffix("c")
-    number = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0
+    number = int(value) if value.isascii() and value.isdecimal() and len(value) < 10 else 0
     if not number or per_socket % number:
         fitting = next(size for size in (8, 4, 2, 1) if not per_socket % size)
         raise InputError(

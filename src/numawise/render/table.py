@@ -17,6 +17,7 @@ from numawise.errors import one_line
 from numawise.render.terminal import BOLD, styled
 from numawise.render.words import columns as columns_of
 from numawise.render.words import pieces, wrap
+from numawise.strconv import whole_number
 
 GAP = 2
 USUAL_WIDTH = 80
@@ -44,8 +45,8 @@ def colors_wanted() -> bool:
 def terminal_width(file: IO[str]) -> int:
     """How many columns a terminal has."""
     given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given):
-        return int(given)
+    if given.isdecimal() and whole_number(given):
+        return whole_number(given)
     try:
         return os.get_terminal_size(file.fileno()).columns or USUAL_WIDTH
     except (OSError, ValueError):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from numawise.quantity import BINARY, Quantity
 from numawise.rules.versions import REFERENCE, Dated, Version, at, manners_of
-from numawise.strconv import quote
+from numawise.strconv import quote, whole_number
 
 UNITS = {
     "ns": 1,
@@ -50,7 +50,7 @@ class Duration(int):
                 raise ValueError(f"time: missing unit in duration {_quoted(text)}")
             if unit not in UNITS:
                 raise ValueError(f"time: unknown unit {_quoted(unit)} in duration {_quoted(text)}")
-            total += int(whole or "0") * UNITS[unit]
+            total += whole_number(whole or "0") * UNITS[unit]
             if fraction:
                 fraction = fraction[:18]  # what fits into 64 bits; the rest cannot be seen
                 total += int(int(fraction) * (UNITS[unit] / 10 ** len(fraction)))

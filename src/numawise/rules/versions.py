@@ -14,6 +14,7 @@ from functools import cache
 from typing import Generic, TypeVar
 
 from numawise.errors import quoted
+from numawise.strconv import whole_number
 from numawise.values import dataclass
 
 Version = tuple[int, int]
@@ -366,7 +367,7 @@ def parse_version(text: str) -> Version:
     found = VERSION.fullmatch(text)
     if not found:
         raise ValueError(f"{quoted(text)} is not a Kubernetes version such as {shown(REFERENCE)}")
-    return int(found[1]), int(found[2])
+    return whole_number(found[1]), whole_number(found[2])
 
 
 def profile_of(text: str) -> Profile:

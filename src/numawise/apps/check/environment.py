@@ -23,6 +23,7 @@ from numawise.request.defaults import RawContainer
 from numawise.request.model import CPU
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.sets import bits_of, format_ids
+from numawise.strconv import whole_number
 from numawise.values import dataclass
 
 BY_NUMBER = (
@@ -156,7 +157,7 @@ def _numbered(variable: Variable, count: int, *, asks: bool) -> Iterator[Finding
         why = "which GPU the pod is given is decided when it starts; if it is another one, it cannot be used"
         yield found("NW501", variable.place, f"{setting} names one card", why=why)
         return
-    if not all(word.isdigit() for word in numbers):
+    if not all(word.isdecimal() for word in numbers):
         return
     if not count:
         what = "no GPU is asked for" if not asks else "no whole GPU is asked for"
@@ -227,12 +228,14 @@ def _cpus(variable: Variable) -> int:
     if variable.name == "OMP_PLACES" and "{" not in value:
         return 0
     if variable.name == "OMP_PLACES":
-        value = re.sub(r"\{(\d+):(\d+)\}", lambda m: f"{m[1]}-{int(m[1]) + int(m[2]) - 1}", value)
+        value = re.sub(
+            r"\{(\d+):(\d+)\}", lambda m: f"{m[1]}-{whole_number(m[1]) + whole_number(m[2]) - 1}", value
+        )
     cpus = 0
     for first, last, step in ID.findall(value):
-        end = int(last or first)
-        if int(first) <= end < 1 << 16:
-            cpus |= bits_of(range(int(first), end + 1, max(1, int(step or 1))))
+        end = whole_number(last or first)
+        if whole_number(first) <= end < 1 << 16:
+            cpus |= bits_of(range(whole_number(first), end + 1, max(1, whole_number(step or "1"))))
     return cpus
 
 
@@ -255,7 +258,7 @@ def _threads(
     for name in THREADS:
         variable = variables.get(name)
         first = variable.value.split(",")[0].strip() if variable is not None else ""
-        if variable is not None and first.isdigit() and int(first) * 1000 > limit.milli:
+        if variable is not None and first.isdecimal() and whole_number(first) * 1000 > limit.milli:
             message = f"{name}={variable.value}, and the container has {limit} CPUs"
             yield found("NW504", variable.place, message)
 

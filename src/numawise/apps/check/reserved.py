@@ -20,6 +20,7 @@ from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.check import NOTHING, Refusal, Settings, check
 from numawise.rules.model import KubeletConfig, ReservedMemory
 from numawise.sets import CpuSet, bits_of, format_ids
+from numawise.strconv import whole_number
 from numawise.values import replace
 
 MEBI = 1 << 20
@@ -310,7 +311,7 @@ def not_online(context: Context, refused: StartRefusal) -> Finding:
 def _ids(text: str) -> Iterator[int]:
     for part in text.split(","):
         first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
+        yield from range(whole_number(first), whole_number(last or first) + 1)
 
 
 def cpu_findings(context: Context) -> Iterator[Finding]:

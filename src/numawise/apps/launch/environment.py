@@ -28,6 +28,7 @@ from numawise.machine.locality import cores_in, pci_by_address, short_address, w
 from numawise.machine.nearest import gpus_of
 from numawise.results.placement import HOLD_VARIABLE
 from numawise.sets import format_ids, ids_of
+from numawise.strconv import whole_number
 from numawise.values import dataclass
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def gpu_index(hardware: Hardware, gpu: Gpu) -> int:
     if gpu.name in names:
         return names.index(gpu.name)
     digits = gpu.name.removeprefix("GPU")
-    return int(digits) if digits.isdecimal() else 0
+    return whole_number(digits) if digits.isdecimal() else 0
 
 
 def _ids(hardware: Hardware, gpus: Iterable[Gpu], *prefixes: str) -> list[str]:

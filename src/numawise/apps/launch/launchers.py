@@ -21,6 +21,7 @@ from numawise.errors import HostError, InputError, quoted
 from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import short_address, whole_gpus
 from numawise.machine.nearest import gpus_of
+from numawise.strconv import whole_number
 from numawise.values import dataclass
 
 MOST_RANKS = 1 << 16
@@ -158,18 +159,18 @@ def tasks_on(text: str, host: int, name: str) -> int | None:
             raise InputError(
                 f"{quoted(text)} is not a list of tasks per host", field=name, advice="write 4(x2),3"
             )
-        at += int(found[2] or 1)
+        at += whole_number(found[2] or "1")
         if host < at:
-            return int(found[1])
-    return int(text) if text.isdecimal() else None  # SLURM_NTASKS_PER_NODE is one number for all
+            return whole_number(found[1])
+    return whole_number(text) if text.isdecimal() else None  # SLURM_NTASKS_PER_NODE is one number for all
 
 
 def _number(text: str, name: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) >= MOST_RANKS:
+    if not (text.isascii() and text.isdecimal()) or whole_number(text) >= MOST_RANKS:
         raise InputError(
             f"{quoted(text)} is not a rank or a number of ranks", field=name, advice="give a whole number"
         )
-    return int(text)
+    return whole_number(text)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -240,9 +241,9 @@ def _amd(hardware: Hardware, alike: Sequence[Gpu], environment: Mapping[str, str
         return first
     gpus = []
     for entry in environment[inner].split(","):
-        if not entry.strip().isdecimal() or int(entry) >= len(first.gpus):
+        if not entry.strip().isdecimal() or whole_number(entry) >= len(first.gpus):
             break
-        gpus.append(first.gpus[int(entry)])
+        gpus.append(first.gpus[whole_number(entry)])
     return Visible(tuple(gpus), inner, first.remarks)
 
 
@@ -272,7 +273,7 @@ def _one(hardware: Hardware, gpus: Sequence[Gpu], entry: str) -> Gpu | None:
     every = [*gpus, *(gpu for gpu in whole if gpu not in gpus)]
     if entry.isascii() and entry.isdecimal():
         alike = [gpu for gpu in whole if gpus and gpu.maker == gpus[0].maker]
-        return next((gpu for gpu in alike if gpu_index(hardware, gpu) == int(entry)), None)
+        return next((gpu for gpu in alike if gpu_index(hardware, gpu) == whole_number(entry)), None)
     if entry.startswith("MIG-GPU-"):  # MIG-<UUID of the GPU>/<GPU instance>/<compute instance>
         entry = entry.removeprefix("MIG-").partition("/")[0]
     if entry.startswith(("GPU-", "MIG-")):

@@ -14,6 +14,7 @@ from numawise.errors import InputError, quoted
 from numawise.quantity import parse_size
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.sets import LARGEST_ID
+from numawise.strconv import whole_number
 from numawise.values import dataclass
 
 POLICIES = (NONE, BEST_EFFORT, RESTRICTED, SINGLE)
@@ -89,7 +90,7 @@ def parse_cpus(text: str, field: str = "--cpus") -> int:
     """Thousandths of a CPU: ``8``, ``0.5`` or ``1500m``."""
     milli = MILLI_CPUS.fullmatch(text)
     if milli:
-        found = int(milli[1])
+        found = whole_number(milli[1])
     elif CPUS.fullmatch(text):
         found = round(float(text) * 1000)
     else:
@@ -114,11 +115,16 @@ def _list(text: str) -> tuple[str, ...]:
 
 def _device(text: str) -> tuple[str, int]:
     resource, equals, count = text.partition("=")
-    if not resource or not equals or not (count.isascii() and count.isdigit()) or not 0 < int(count) <= 1000:
+    if (
+        not resource
+        or not equals
+        or not (count.isascii() and count.isdecimal())
+        or not 0 < whole_number(count) <= 1000
+    ):
         raise InputError(
             f"{quoted(text)} is not RESOURCE=N", field="--device", advice="write nvme=1, for example"
         )
-    return resource, int(count)
+    return resource, whole_number(count)
 
 
 def _name(text: str) -> str:

@@ -34,6 +34,7 @@ from numawise.results.log import UNFINISHED, Kubelet, LoggedAdmission, LoggedRou
 from numawise.rules.model import BEST_EFFORT, NONE
 from numawise.rules.versions import ENDLESS, NEWEST, Version
 from numawise.sets import ids_of
+from numawise.strconv import whole_number
 from numawise.values import dataclass, replace
 
 EQUAL_MASKS = (1, 24)
@@ -308,8 +309,8 @@ def _free(count: int) -> str:
 
 
 def _cpus(found: re.Match[str]) -> tuple[str, str]:
-    asked = int(found[1])
-    return CPU, f"cpu: {counted(asked, 'CPU')} {_are(asked)} asked for and {_free(int(found[2]))}"
+    asked = whole_number(found[1])
+    return CPU, f"cpu: {counted(asked, 'CPU')} {_are(asked)} asked for and {_free(whole_number(found[2]))}"
 
 
 def _some_cpus(_found: re.Match[str]) -> tuple[str, str]:
@@ -317,7 +318,7 @@ def _some_cpus(_found: re.Match[str]) -> tuple[str, str]:
 
 
 def _odd(found: re.Match[str]) -> tuple[str, str]:
-    asked, threads = int(found[1]), int(found[2])
+    asked, threads = whole_number(found[1]), whole_number(found[2])
     return CPU, (
         f"cpu: {counted(asked, 'CPU')} {_are(asked)} asked for, which is not a multiple of the "
         f"{number(threads)} threads of a core, and full-pcpus-only hands out whole cores"
@@ -325,7 +326,7 @@ def _odd(found: re.Match[str]) -> tuple[str, str]:
 
 
 def _cores(found: re.Match[str]) -> tuple[str, str]:
-    free, asked = int(found[1]), int(found[2])
+    free, asked = whole_number(found[1]), whole_number(found[2])
     return CPU, (
         f"cpu: {counted(asked, 'CPU')} {_are(asked)} asked for and {_free(free)} in whole cores, "
         "which full-pcpus-only demands"
@@ -333,8 +334,8 @@ def _cores(found: re.Match[str]) -> tuple[str, str]:
 
 
 def _devices(found: re.Match[str]) -> tuple[str, str]:
-    asked = int(found[2])
-    return found[1], f"{found[1]}: {asked} {_are(asked)} asked for and {_free(int(found[3]))}"
+    asked = whole_number(found[2])
+    return found[1], f"{found[1]}: {asked} {_are(asked)} asked for and {_free(whole_number(found[3]))}"
 
 
 def _unhealthy(found: re.Match[str]) -> tuple[str, str]:
@@ -361,7 +362,12 @@ def _grouped(_found: re.Match[str]) -> tuple[str, str]:
 
 
 def _capacity(found: re.Match[str]) -> tuple[str, str]:
-    resource, asked, used, capacity = found[1], int(found[2]), int(found[3]), int(found[4])
+    resource, asked, used, capacity = (
+        found[1],
+        whole_number(found[2]),
+        whole_number(found[3]),
+        whole_number(found[4]),
+    )
     shown: Callable[[int], str] = str
     if resource == CPU:
         shown = _milli

@@ -27,6 +27,7 @@ from numawise.errors import InputError, quoted
 from numawise.render.words import counted
 from numawise.results.explanation import ADMITTED, REJECTED
 from numawise.results.log import UNFINISHED, YEARLESS, ExplainedAdmission, LogReading, LogReport
+from numawise.strconv import whole_number
 from numawise.values import dataclass
 
 BLOCK = 1 << 20
@@ -189,7 +190,10 @@ def parse_since(text: str, now: datetime) -> datetime:
     text = text.strip().replace("T", " ").removesuffix("Z")
     ago = AGO.fullmatch(text)
     if ago:
-        return now - timedelta(**{UNITS[ago[2]]: int(ago[1])})
+        try:
+            return now - timedelta(**{UNITS[ago[2]]: whole_number(ago[1])})
+        except OverflowError:
+            raise InputError(f"{quoted(text)} is before all times", field="--since", advice=ADVICE) from None
     for form in FORMS:
         found = _parsed(text, form)
         if found is not None:

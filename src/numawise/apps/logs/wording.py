@@ -44,7 +44,7 @@ def owner_of(pod: str) -> PodOwner:
     made = MADE.fullmatch(pod)
     if made:
         hashed, timed = HASHED.fullmatch(made[1]), TIMED.fullmatch(made[1])
-        if hashed and any(letter.isdigit() for letter in made[1][len(hashed[1]) :]):
+        if hashed and any(letter.isdecimal() for letter in made[1][len(hashed[1]) :]):
             return PodOwner(made[1], REPLICA, hashed[1], made=True)
         if timed:
             return PodOwner(made[1], JOB, timed[1], made=True)

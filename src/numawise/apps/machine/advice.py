@@ -343,7 +343,7 @@ def _without_gpus(hardware: Hardware) -> list[str]:
 def meaning(link: str) -> str:
     """What a link means."""
     if link.startswith("NV"):
-        return MEANINGS["NV#"].replace("#", "".join(c for c in link if c.isdigit()))
+        return MEANINGS["NV#"].replace("#", "".join(c for c in link if c.isdecimal()))
     return MEANINGS.get(link, "not explained")
 
 

@@ -10,6 +10,7 @@ from numawise.errors import InputError
 from numawise.machine.hardware import GPU_RESOURCE
 from numawise.quantity import BINARY, DECIMAL, Quantity
 from numawise.results.plan import Manifest, ManifestChange
+from numawise.strconv import whole_number
 from numawise.values import dataclass, field
 
 CPU, MEMORY = "cpu", "memory"
@@ -163,7 +164,13 @@ def environment(container: Manifest) -> Iterator[ManifestChange]:
             continue
         kept.append(entry)
         cpus = amount(container, "limits", CPU)
-        if name in THREADS and value.isdecimal() and cpus and gpus(container) and int(value) > cpus.value:
+        if (
+            name in THREADS
+            and value.isdecimal()
+            and cpus
+            and gpus(container)
+            and whole_number(value) > cpus.value
+        ):
             yield ManifestChange(
                 container["name"], f"{name}={cpus.value} instead of {value}: there are no more CPUs"
             )

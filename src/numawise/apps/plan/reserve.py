@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from numawise.errors import InputError, quoted
 from numawise.machine.model import CpuLayout, Machine, Numa
 from numawise.quantity import Quantity, parse_size
+from numawise.strconv import whole_number
 from numawise.values import dataclass
 
 MEBI, GIBI = 1 << 20, 1 << 30
@@ -229,11 +230,11 @@ def pages_given(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
     found: dict[str, int] = {}
     for text in texts:
         size, _, count = text.partition("=")
-        if not count.isascii() or not count.isdecimal() or not int(count):
+        if not count.isascii() or not count.isdecimal() or not whole_number(count):
             raise InputError(
                 f"{quoted(text)} is not a page size and a number of pages",
                 field="--hugepages",
                 advice="write it like 1Gi=16",
             )
-        found[str(Quantity.of(parse_size(size, "--hugepages")))] = int(count)
+        found[str(Quantity.of(parse_size(size, "--hugepages")))] = whole_number(count)
     return tuple(found.items())

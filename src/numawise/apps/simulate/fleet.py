@@ -31,6 +31,7 @@ from numawise.node.node import SimulatedNode
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY, PodRequest
 from numawise.results.simulation import NOWHERE, PLACED, REJECTED, FleetNode, FleetRun, Sent, Simulated
+from numawise.strconv import whole_number
 from numawise.values import dataclass, field, replace
 
 FIRST, SPREAD, SUMS = "first", "spread", "sums"
@@ -370,7 +371,7 @@ def _groups(text: str, given: NodeSpec) -> Iterator[Group]:
 
 def _counted(text: str, given: NodeSpec) -> Group:
     found = COUNTED.fullmatch(text) if not Path(text).exists() else None
-    machine, count = (found[1], int(found[2])) if found else (text, 1)
+    machine, count = (found[1], whole_number(found[2])) if found else (text, 1)
     if not count:
         raise InputError(f"{quoted(text)} gives no nodes", field="--nodes", advice="count at least one")
     path = Path(machine)

@@ -121,7 +121,7 @@ def boot_time(root: Path) -> float:
     """When the machine was started, in seconds since the epoch; 0 when it is not known."""
     for line in (Tree(root).text("proc/stat") or "").splitlines():
         name, _, value = line.partition(" ")
-        if name == "btime" and value.strip().isdigit():
+        if name == "btime" and value.strip().isdecimal():
             return float(value)
     return 0.0
 

@@ -24,6 +24,7 @@ from numawise.engine.state import Block, MemoryState, MemoryTable, NumaMemory
 from numawise.rules.check import Refusal
 from numawise.rules.model import Rules
 from numawise.sets import bits_of, ids_of
+from numawise.strconv import whole_number
 
 MEMORY_FILE = "memory_manager_state"
 WORD = 2**64
@@ -180,7 +181,7 @@ def memory_content(raw: Mapping[str, Any], struct: str) -> MemoryState:
                 *(_count(members, column, "MemoryTable", "uint64") for column in COLUMNS)
             )
         users = _count(node, "numberOfAssignments", "NUMANodeState", "int")
-        numa[int(key)] = NumaMemory(users, tables, _id_list(node, "cells", "NUMANodeState"))
+        numa[whole_number(key)] = NumaMemory(users, tables, _id_list(node, "cells", "NUMANodeState"))
     entries: dict[str, dict[str, tuple[Block, ...]]] = {}
     found = typed(raw, "entries", dict, struct, "state.ContainerMemoryAssignments")
     for uid, containers in (found or {}).items():

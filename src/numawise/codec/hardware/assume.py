@@ -21,6 +21,7 @@ from operator import or_
 
 from numawise.machine.hardware import ASSUMED, Hardware, MemoryNode, Remark, Thread
 from numawise.sets import bits_of, format_ids, ids_of
+from numawise.strconv import whole_number
 from numawise.values import replace
 
 MEMORY = 64 << 30
@@ -50,8 +51,8 @@ def counted(hardware: Hardware, what: re.Pattern[str]) -> int | None:
     """A count that ``lscpu`` printed, out of the remark that keeps it."""
     for remark in hardware.remarks:
         found = what.search(remark.text)
-        if found and int(found[1] or found[2]):
-            return int(found[1] or found[2])
+        if found and whole_number(found[1] or found[2]):
+            return whole_number(found[1] or found[2])
     return None
 
 
@@ -121,7 +122,7 @@ def _runs(hardware: Hardware) -> int:
     sizes = set()
     for node in hardware.numa:
         runs = [part.split("-") for part in format_ids(node.cpus).split(",")] if node.cpus else []
-        lengths = {int(run[-1]) - int(run[0]) for run in runs}
+        lengths = {whole_number(run[-1]) - whole_number(run[0]) for run in runs}
         if runs:
             sizes.add(len(runs) if len(lengths) == 1 and (len(runs) == 1 or 0 not in lengths) else 1)
     return sizes.pop() if len(sizes) == 1 else 1

@@ -45,6 +45,7 @@ from numawise.machine.hardware import (
 from numawise.machine.pci import pci_kind
 from numawise.quantity import Quantity
 from numawise.sets import LARGEST_ID, format_ids, ids_of
+from numawise.strconv import whole_number
 from numawise.values import dataclass, replace
 
 SOURCE = "hwloc"
@@ -440,7 +441,7 @@ def _maker(place: str, infos: Mapping[str, str], pci: Sequence[PciDevice]) -> in
 def _gpu_number(found: Iterable[HwlocItem]) -> tuple[int, int]:
     """Which library identifies it best, and its number there."""
     names = [COMPUTE.match(item.element.attributes["name"]) for item in found]
-    return min((LIBRARIES.index(one[1]), int(one[2])) for one in names if one)
+    return min((LIBRARIES.index(one[1]), whole_number(one[2])) for one in names if one)
 
 
 def _matrix(

@@ -20,6 +20,7 @@ from numawise.codec.hardware import lscpu_table, pasted
 from numawise.errors import InputError, quoted
 from numawise.machine.hardware import ASSUMED, ODD, UNKNOWN, UNREADABLE, Hardware, MemoryNode, Remark, Thread
 from numawise.sets import LARGEST_ID, format_ids, ids_of, parse_ids
+from numawise.strconv import whole_number
 from numawise.values import dataclass, field
 
 SOURCE = "lscpu"
@@ -197,7 +198,7 @@ def _numa(found: LscpuSummary, label: str, value: str) -> None:
     numbered = NUMA_LABEL.fullmatch(label)
     if numbered:
         cpus = _ids(value)
-        number = int(numbered[1])
+        number = whole_number(numbered[1])
         if cpus is None or number > LARGEST_ID:
             found.remarks.append(Remark(UNREADABLE, label, f"{quoted(value)} is not a list of CPUs"))
         else:

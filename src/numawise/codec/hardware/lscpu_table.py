@@ -17,6 +17,7 @@ from numawise.codec.hardware import pasted
 from numawise.errors import InputError
 from numawise.machine.hardware import ASSUMED, ODD, UNREADABLE, Cache, Hardware, MemoryNode, Remark, Thread
 from numawise.sets import LARGEST_ID
+from numawise.strconv import whole_number
 from numawise.values import dataclass
 
 SOURCE = "lscpu"
@@ -125,7 +126,7 @@ def _line(cells: Mapping[str, str], remarks: list[Remark]) -> Iterator[LscpuLine
     numbers: dict[str, int] = {}
     for name, cell in cells.items():
         if re.fullmatch(r"-?[0-9]{1,9}", cell):
-            numbers[name] = int(cell)
+            numbers[name] = whole_number(cell)
     is_off = cells.get("online", "").lower() in OFF or ("core" in cells and cells["core"] in ("-", ""))
     yield LscpuLine(int(cpu), numbers, is_online=not is_off)
 

@@ -26,6 +26,7 @@ from numawise.machine.hardware import (
     Remark,
 )
 from numawise.machine.pci import pci_kind
+from numawise.strconv import whole_number
 from numawise.values import dataclass, field
 
 SOURCE = "lspci"
@@ -144,7 +145,7 @@ def _device(entry: LspciEntry) -> PciDevice | None:
         device=device,
         class_code=class_code,
         kind=pci_kind(class_code, OTHER_MAKER if vendor is None and model else vendor),
-        numa=int(numa[1]) if numa else None,
+        numa=whole_number(numa[1]) if numa else None,
         driver=driver[1] if driver else "",
         model=model,
     )

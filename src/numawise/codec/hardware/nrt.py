@@ -18,6 +18,7 @@ from numawise.machine.hardware import ASSUMED, Hardware, Remark, hardware_of
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.quantity import NANO, Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
+from numawise.strconv import whole_number
 from numawise.values import dataclass
 
 GROUP, KIND = "topology.node.k8s.io", "NodeResourceTopology"
@@ -65,9 +66,9 @@ def read_topology(root: Part, node: str = "") -> NodeTopology:
         number = ZONE.fullmatch(name)
         if zone.at("type").value != "Node" or not number:
             continue
-        if int(number[1]) in zones or int(number[1]) >= MOST_NUMA:
+        if whole_number(number[1]) in zones or whole_number(number[1]) >= MOST_NUMA:
             raise zone.at("name").error(f"zone {quoted(name)} is listed twice or above node-{MOST_NUMA - 1}")
-        zones[int(number[1])] = zone
+        zones[whole_number(number[1])] = zone
     if not zones:
         raise root.at("zones").error(
             "has no zone of type Node", "NUMA nodes are zones named node-0, node-1 and so on"
@@ -168,5 +169,5 @@ def _distances(zone: Part, order: list[int]) -> tuple[int, ...]:
     for cost in zone.at("costs").items("a list of costs"):
         number = ZONE.fullmatch(cost.at("name").text())
         if number:
-            costs[int(number[1])] = cost.at("value").integer(0, 1 << 31)
+            costs[whole_number(number[1])] = cost.at("value").integer(0, 1 << 31)
     return tuple(costs[i] for i in order) if costs.keys() >= set(order) else ()

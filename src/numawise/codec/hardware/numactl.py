@@ -17,6 +17,7 @@ from numawise.codec.hardware import pasted
 from numawise.errors import InputError, quoted
 from numawise.machine.hardware import ODD, UNKNOWN, UNREADABLE, Hardware, Host, MemoryNode, Remark, Thread
 from numawise.sets import LARGEST_ID, ids_of, parse_ids
+from numawise.strconv import whole_number
 from numawise.values import dataclass, field
 
 SOURCE = "numactl"
@@ -95,7 +96,7 @@ def listing(text: str) -> Listing:
         fields = list(FIELD.finditer(line))
         for at, one in enumerate(fields):
             end = fields[at + 1].start() if at + 1 < len(fields) else len(line)
-            wrapped = _field(found, int(one[1]), one[2].lower(), line[one.end() : end], lists)
+            wrapped = _field(found, whole_number(one[1]), one[2].lower(), line[one.end() : end], lists)
             matched, in_table = True, False
         if not matched and DISTANCES.search(line):
             in_table, matched = True, True
@@ -159,7 +160,7 @@ def _is_rising(words: Sequence[str]) -> bool:
     texts = [number for word in words for number in word.split("-")]
     if not all(text.isdecimal() and len(text) < 9 for text in texts):
         return False
-    numbers = list(map(int, texts))
+    numbers = list(map(whole_number, texts))
     return all(one < two for one, two in pairwise(numbers))
 
 

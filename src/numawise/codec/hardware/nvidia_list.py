@@ -14,6 +14,7 @@ from collections import Counter
 from numawise.codec.hardware import pasted
 from numawise.errors import InputError
 from numawise.machine.hardware import NVIDIA, ODD, UNKNOWN, UNREADABLE, Gpu, Hardware, Remark
+from numawise.strconv import whole_number
 from numawise.values import replace
 
 SOURCE = "nvidia-list"
@@ -38,19 +39,21 @@ def read(text: str, file: str = "") -> Hardware:
             continue
         for several in SEVERAL.finditer(line):  # GPU 0,1,2,3: NVIDIA A100-SXM4-80GB
             if not NO_MODEL.match(several[2]):
-                names = [f"GPU{int(number)}" for number in several[1].split(",")]
+                names = [f"GPU{whole_number(number)}" for number in several[1].split(",")]
                 gpus += [Gpu(name, model=several[2].strip(), maker=NVIDIA) for name in names]
         for found in sorted([*CARD.finditer(line), *PART.finditer(line)], key=lambda found: found.start()):
             if found.re is CARD:
                 if not NO_MODEL.match(found[2]) and (found[2].strip() or found[3]):
                     model = found[2].strip()
-                    gpus.append(Gpu(f"GPU{int(found[1])}", uuid=found[3] or "", model=model, maker=NVIDIA))
+                    gpus.append(
+                        Gpu(f"GPU{whole_number(found[1])}", uuid=found[3] or "", model=model, maker=NVIDIA)
+                    )
                 continue
             parent = next((gpu.name for gpu in reversed(gpus) if not gpu.parent), "")
             if not parent:
                 remarks.append(Remark(UNREADABLE, f"MIG {found[1]}", "comes before any GPU"))
                 continue
-            name = f"{parent}:{int(found[2])}"
+            name = f"{parent}:{whole_number(found[2])}"
             model = f"MIG {found[1]}"
             gpus.append(Gpu(name, uuid=found[3] or "", model=model, parent=parent, maker=NVIDIA))
     if not gpus:

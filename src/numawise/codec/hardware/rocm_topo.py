@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from numawise.codec.hardware import pasted
 from numawise.errors import InputError
 from numawise.machine.hardware import AMD, DIFFERS, ODD, UNKNOWN, UNREADABLE, Gpu, Hardware, Matrix, Remark
+from numawise.strconv import whole_number
 from numawise.values import dataclass, field
 
 SOURCE = "rocm-smi"
@@ -56,7 +57,7 @@ def read(text: str, file: str = "") -> Hardware:
     for square in found.squares.values():
         names += list(square)
         names += [column for row in square.values() for column in row]
-    gpus = tuple(sorted(set(names), key=lambda name: int(name[3:])))
+    gpus = tuple(sorted(set(names), key=lambda name: whole_number(name[3:])))
     if not gpus:
         raise InputError("has neither links nor NUMA nodes of AMD GPUs", file=file, advice=ADVICE)
     remarks = list(found.remarks)
@@ -84,7 +85,7 @@ def tables(text: str) -> Tables:
         if title and (RULED.search(line) or not ROW.search(line)):
             section, columns = TITLES.get(title[1].lower(), ""), ()
         for numa in NUMA.finditer(line):
-            found.numa.setdefault(f"GPU{int(numa[1])}", {})[numa[2].title()] = numa[3]
+            found.numa.setdefault(f"GPU{whole_number(numa[1])}", {})[numa[2].title()] = numa[3]
         if not section or title:
             continue
         header = HEADER.search(line)

@@ -108,7 +108,7 @@ def words(text: str | None) -> int | None:
 
 def number(text: str | None) -> int | None:
     """A whole number, None where there is none."""
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 20 else None
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= 20 else None
 
 
 def decimal(text: str | None) -> float:

@@ -45,7 +45,7 @@ from numawise.rules.eviction import Duration
 from numawise.rules.model import KubeletConfig, ReservedMemory
 from numawise.rules.validate import managers as validate
 from numawise.rules.versions import REFERENCE, Dated, Version, at
-from numawise.strconv import quote
+from numawise.strconv import quote, whole_number
 from numawise.values import replace
 
 STAGE = "decode-config"
@@ -306,7 +306,7 @@ def _word(value: object) -> str:
 
 
 def _is_whole(text: str, lowest: int, highest: int) -> bool:
-    return INTEGER.fullmatch(text) is not None and lowest <= int(text) <= highest
+    return INTEGER.fullmatch(text) is not None and lowest <= whole_number(text) <= highest
 
 
 def _number_text(value: float) -> str:

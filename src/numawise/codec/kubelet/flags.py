@@ -16,7 +16,7 @@ from numawise.quantity import Quantity
 from numawise.request.model import HUGEPAGES, MEMORY
 from numawise.rules.eviction import Duration
 from numawise.rules.versions import NEWEST, OLDEST, REFERENCE, Version
-from numawise.strconv import parse_bool, parse_int, quote
+from numawise.strconv import HUGE, parse_bool, parse_int, quote
 from numawise.values import dataclass, field
 
 
@@ -324,8 +324,9 @@ def _integer(text: str, bits: int) -> int:
     if not WHOLE.fullmatch(text):
         raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
     digits = text.lstrip("+-")
-    octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
-    number = int(digits, 8 if octal else 0) * (-1 if text[0] == "-" else 1)
+    octal = len(digits) > 1 and digits[0] == "0" and digits.isdecimal()
+    size = int(digits, 8 if octal else 0) if len(digits.lstrip("0")) < 100 else HUGE
+    number = -size if text[0] == "-" else size
     if not -(2**bits) <= number < 2**bits:
         raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
     return number

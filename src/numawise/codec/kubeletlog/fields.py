@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 
 from numawise.results.log import NOBODY, PodRef
+from numawise.strconv import whole_number
 from numawise.values import dataclass, field
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
@@ -60,8 +61,8 @@ class Fields:
             if isinstance(value, int) and not isinstance(value, bool):
                 return value
             shown = self.text(key)
-            if shown.isascii() and shown.isdigit():
-                return int(shown)
+            if shown.isascii() and shown.isdecimal():
+                return whole_number(shown)
         return None
 
     def value(self, key: str) -> object:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 
 from numawise.codec.kubeletlog.fields import Fields, parse_message
 from numawise.results.log import NOWHERE_TOLD, YEARLESS, Origin
+from numawise.strconv import whole_number
 from numawise.values import dataclass, field
 
 HEAD = re.compile(
@@ -107,14 +108,14 @@ def _frame(prefix: str) -> Framed:
     if not prefix:
         return Framed()
     year = YEAR.search(prefix)
-    year_number = int(year[1]) if year else None
+    year_number = whole_number(year[1]) if year else None
     runtime = RUNTIME.search(prefix)
     if runtime:
         return Framed(host=_label(prefix[: runtime.start()]), year=year_number, part=runtime["tag"] == "P")
     program = PROGRAM.search(prefix)
     if program and (program["pid"] or program["host"]):
         host = program["host"] or ""
-        if TIME.fullmatch(host) or (host.isdigit() and len(host) < 3) or ZONE.fullmatch(host):
+        if TIME.fullmatch(host) or (host.isdecimal() and len(host) < 3) or ZONE.fullmatch(host):
             host = ""
         return Framed(host=host or _label(prefix[: program.start()]), year=year_number)
     return Framed(host=_label(prefix), year=year_number)
@@ -126,8 +127,8 @@ def _label(prefix: str) -> str:
     for word in re.split(r"[\s|]+", TIME.sub(" ", prefix)):
         word = re.sub(r"^<\d+>", "", word).strip("[](){}<>:,;\"'=")
         name, colon, number = word.rpartition(":")
-        word = name if colon and number.isdigit() else word
-        if word and not word.isdigit() and word not in ("MESSAGE", "data") and not _is_date(word):
+        word = name if colon and number.isdecimal() else word
+        if word and not word.isdecimal() and word not in ("MESSAGE", "data") and not _is_date(word):
             words.append(word)
     return " ".join(words)
 
@@ -211,13 +212,13 @@ def _host(data: Mapping[str, object], outer: Mapping[str, object]) -> str:
 
 def _year(data: Mapping[str, object], outer: Mapping[str, object]) -> int | None:
     micro = data.get("__REALTIME_TIMESTAMP") or data.get("_SOURCE_REALTIME_TIMESTAMP")
-    if isinstance(micro, str) and micro.isdigit() and len(micro) < 18:
-        return datetime.fromtimestamp(int(micro) / 1e6, UTC).year
+    if isinstance(micro, str) and micro.isdecimal() and len(micro) < 18:
+        return datetime.fromtimestamp(whole_number(micro) / 1e6, UTC).year
     for where in (data, outer):
         for key in ("time", "@timestamp", "timestamp"):
             found = YEAR.search(str(where.get(key, "")))
             if found:
-                return int(found[1])
+                return whole_number(found[1])
     return None
 
 

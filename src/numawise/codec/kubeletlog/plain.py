@@ -42,6 +42,7 @@ from numawise.results.log import (
     PodRef,
 )
 from numawise.results.log import EVENT_REJECTED as REJECTED
+from numawise.strconv import whole_number
 from numawise.values import replace
 
 Reading = Callable[[re.Match[str]], Event | None]
@@ -150,7 +151,7 @@ def _allocating(found: re.Match[str]) -> Event:
 
 
 def _cpus_wanted(found: re.Match[str]) -> Event:
-    return replace(_event(CPUS_WANTED), resource=CPU, asked=int(found[1]))
+    return replace(_event(CPUS_WANTED), resource=CPU, asked=whole_number(found[1]))
 
 
 def _cpus(found: re.Match[str]) -> Event:
@@ -159,7 +160,7 @@ def _cpus(found: re.Match[str]) -> Event:
 
 def _no_cpus(found: re.Match[str]) -> Event:
     event = _event(FAILED, found[2], found[3])
-    return replace(event, provider=CPU, message=found[4], asked=int(found[1]))
+    return replace(event, provider=CPU, message=found[4], asked=whole_number(found[1]))
 
 
 def _failed(found: re.Match[str]) -> Event:
@@ -167,17 +168,23 @@ def _failed(found: re.Match[str]) -> Event:
 
 
 def _short(found: re.Match[str]) -> Event:
-    return replace(_event(SHORT), resource=found[1], asked=int(found[2]), available=int(found[3]))
+    return replace(
+        _event(SHORT), resource=found[1], asked=whole_number(found[2]), available=whole_number(found[3])
+    )
 
 
 def _held_devices(found: re.Match[str]) -> Event:
     event = _event(SHORT, found[2], found[3])
-    return replace(event, resource=found[1], asked=int(found[4]), available=int(found[5]), text="held")
+    return replace(
+        event, resource=found[1], asked=whole_number(found[4]), available=whole_number(found[5]), text="held"
+    )
 
 
 def _held_cpus(found: re.Match[str]) -> Event:
     event = _event(SHORT, found[1], found[2])
-    return replace(event, resource=CPU, asked=int(found[3]), available=int(found[4]), text="held")
+    return replace(
+        event, resource=CPU, asked=whole_number(found[3]), available=whole_number(found[4]), text="held"
+    )
 
 
 def _devices(found: re.Match[str]) -> Event:

@@ -47,6 +47,7 @@ from numawise.results.log import (
 )
 from numawise.results.log import EVENT_REJECTED as REJECTED
 from numawise.rules.versions import ENDLESS, Version
+from numawise.strconv import whole_number
 from numawise.values import replace
 
 Reading = Callable[[Headed, Fields], Event | None]
@@ -298,7 +299,7 @@ def numas_in(text: str) -> int:
     """The NUMA nodes that a print of the CPU topology names, packed."""
     found = 0
     for numa in NUMA_NODE.findall(text):
-        found |= 1 << int(numa) if int(numa) < 64 else 0
+        found |= 1 << whole_number(numa) if whole_number(numa) < 64 else 0
     return found
 
 

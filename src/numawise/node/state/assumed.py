@@ -13,6 +13,7 @@ from numawise.machine.model import Cpu, Machine, Numa
 from numawise.quantity import Quantity
 from numawise.request.model import HUGEPAGES, MEMORY
 from numawise.sets import ids_of, parse_ids
+from numawise.strconv import whole_number
 
 PLENTY_OF_CPUS, PLENTY_OF_MEMORY = 256, 1 << 42
 MOST_NUMA = 64
@@ -71,7 +72,10 @@ def _recorded_numa(text: str) -> Iterator[tuple[int, Numa]]:
     state = _parsed(text).get("machineState")
     for key, node in state.items() if isinstance(state, Mapping) else ():
         if not (
-            isinstance(key, str) and key.isdecimal() and int(key) < MOST_NUMA and isinstance(node, Mapping)
+            isinstance(key, str)
+            and key.isdecimal()
+            and whole_number(key) < MOST_NUMA
+            and isinstance(node, Mapping)
         ):
             continue
         tables = node.get("memoryMap")
@@ -81,7 +85,7 @@ def _recorded_numa(text: str) -> Iterator[tuple[int, Numa]]:
             for name, table in sorted(tables.items())
             if (size := _page(name))
         )
-        yield int(key), Numa(int(key), _total(tables.get(MEMORY)), pages)
+        yield whole_number(key), Numa(whole_number(key), _total(tables.get(MEMORY)), pages)
 
 
 def _total(table: object) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from numawise.machine.hardware import GPU, Hardware
 from numawise.machine.locality import DIRECT, SELF, Links, whole_gpus
 from numawise.render.words import runs
+from numawise.strconv import whole_number
 from numawise.values import dataclass, replace
 
 if TYPE_CHECKING:
@@ -151,11 +152,11 @@ def _in_words(groups: Sequence[Sequence[int]], away: dict[int, dict[int, int]]) 
 def _distance_shades(rows: Sequence[TableRow]) -> tuple[tuple[str, str], ...]:
     """The nearest, the farthest, and what lies between."""
     words = {cell for row in rows for cell in row.cells}
-    values = [int(part) for word in words for part in word.split("/") if part.isdigit()]
+    values = [whole_number(part) for word in words for part in word.split("/") if part.isdecimal()]
     shades = []
     for word in sorted(words):
         first = word.partition("/")[0]
-        number = int(first) if first.isdigit() else max(values, default=0)
+        number = whole_number(first) if first.isdecimal() else max(values, default=0)
         shade = "near" if number == min(values) else "far" if number == max(values) else "middle"
         shades.append((word, shade))
     return tuple(shades)
@@ -238,4 +239,4 @@ def meanings(table: Table | None) -> list[tuple[str, str]]:
 
 
 def _digits(word: str) -> int:
-    return int("".join(c for c in word if c.isdigit()) or 0)
+    return whole_number("".join(c for c in word if c.isdecimal()) or "0")

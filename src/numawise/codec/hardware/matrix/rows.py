@@ -28,6 +28,7 @@ from numawise.codec.hardware.matrix.links import (
 from numawise.codec.hardware.matrix.table import ANY_NAME, GPU_NAME, RULE, Grid, doubtful_names, some
 from numawise.errors import quoted
 from numawise.machine.hardware import ODD, UNKNOWN, UNREADABLE, Remark
+from numawise.strconv import whole_number
 from numawise.values import dataclass, field, replace
 
 NO_CELL = re.compile(r"[:=]")
@@ -276,8 +277,8 @@ def _is_sure(names: Sequence[str], at: int, labels: Container[str]) -> bool:
         return False
     before = names[at - 1] if at else ""
     if before[:3] != name[:3] or not ANY_NAME.fullmatch(before):
-        return int(name[3:]) == 0
-    return int(name[3:]) == int(before[3:9]) + 1
+        return whole_number(name[3:]) == 0
+    return whole_number(name[3:]) == whole_number(before[3:9]) + 1
 
 
 def _is_cut_name(names: Sequence[str], labels: Sequence[str]) -> bool:
