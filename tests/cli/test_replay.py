@@ -144,7 +144,11 @@ def test_an_older_result_survives_a_failure(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    refused(numawise(capsys, "replay", "--jobs", 1, tmp_path / "none.jsonl"), "none.jsonl", "No such file")
+    refused(
+        numawise(capsys, "replay", "--jobs", 1, tmp_path / "none.jsonl"),
+        "none.jsonl",
+        "there is no such file",
+    )
 
 
 def test_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,7 +127,7 @@ def test_what_is_no_log(
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (["--log", "/nowhere"],                             ["/nowhere", "No such file"]),
+    (["--log", "/nowhere"],                             ["/nowhere", "there is no such file"]),
     (["--log", "/tmp"],                                 ["/tmp", "is a directory"]),
     (["--log", "-", "--log", "-"],                      ["standard input"]),
     (["--log", INCIDENT, "--since", "soon"],            ["--since", "'soon' is not a time"]),

@@ -118,7 +118,7 @@ def _command(arguments: list[str] | None) -> Any:  # noqa: ANN401 - what a comma
 def _status(act: Callable[[], Any]) -> int:
     """The exit status of an act; what goes wrong is said."""
     from numawise.cli.options import say  # noqa: PLC0415
-    from numawise.errors import HostError, NumawiseError  # noqa: PLC0415
+    from numawise.errors import LONGEST_MESSAGE, HostError, NumawiseError, cut  # noqa: PLC0415
 
     try:
         status = act()
@@ -126,6 +126,7 @@ def _status(act: Callable[[], Any]) -> int:
         say(str(error))
         return error.exit_code
     except click.ClickException as error:
+        error.message = cut(error.message, LONGEST_MESSAGE)  # type: ignore[misc]
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from numawise.errors import InputError, quoted
+from numawise.errors import LONGEST_MESSAGE, InputError, cut, quoted
 
 if TYPE_CHECKING:
     from numawise.inputs.spec import NodeSpec
@@ -165,7 +165,7 @@ def required_command(context: click.Context) -> tuple[str, ...]:
 
 def say(text: str) -> None:
     """One line on standard error, at once."""
-    print("numawise:", text.replace("\n", " "), file=sys.stderr, flush=True)  # noqa: T201 - quicker than click.echo
+    print("numawise:", cut(text.replace("\n", " "), 2 * LONGEST_MESSAGE), file=sys.stderr, flush=True)  # noqa: T201 - quicker than click.echo
 
 
 class Teller:

@@ -148,13 +148,12 @@ def _explained(
     spec: "NodeSpec", pods: Sequence[str], nodes: Sequence[str], access: ClusterOptions
 ) -> "Explained":
     """Explain pods of a cluster, or on the node that was named."""
-    from pathlib import Path  # noqa: PLC0415 - keeps --help quick
-
-    from numawise.apps.why.live import live_name  # noqa: PLC0415
+    from numawise.apps.why.live import live_name  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.why.nodes import explain_on  # noqa: PLC0415
+    from numawise.codec.infile import is_there  # noqa: PLC0415
     from numawise.inputs.spec import read_node  # noqa: PLC0415
 
-    live = [word for word in pods if live_name(word) and not Path(word).exists()]
+    live = [word for word in pods if live_name(word) and not is_there(word)]
     if live and len(live) != len(pods):
         other = next(word for word in pods if word not in live)
         raise InputError(

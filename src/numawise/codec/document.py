@@ -17,7 +17,6 @@ Rules kept here:
 import json
 import math
 import re
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from decimal import Decimal
 from functools import cache
@@ -27,6 +26,7 @@ from typing import Any
 
 import yaml
 
+from numawise.codec.infile import SPLIT, read_raw
 from numawise.codec.lines import LineIndex, Steps, json_lines
 from numawise.errors import InputError, cut, one_line, quoted, suggestion
 from numawise.values import dataclass, field
@@ -36,15 +36,10 @@ Twice = Callable[[InputError], None]
 Done = Callable[[int], None]
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-STDIN, LARGEST_FILE, LARGEST_INT = "<stdin>", 64 << 20, 2**63 - 1
+LARGEST_INT = 2**63 - 1
 MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 3_000_000, 400_000, 100_000, 500
 KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are not fields
-UNREADABLE: Mapping[type, tuple[str, str]] = {
-    FileNotFoundError: ("there is no such file", "check the path"),
-    IsADirectoryError: ("is a directory", "name the files inside it"),
-    PermissionError: ("may not be read", "check its permissions"),
-}
-TOO_MANY, SPLIT = f"holds more than {MOST_NODES:,} values", "split it into smaller files"
+TOO_MANY = f"holds more than {MOST_NODES:,} values"
 TOO_MANY_DOCUMENTS = f"holds more than {MOST_DOCUMENTS:,} documents"
 BAD_MERGE = "map merge requires map or sequence of maps as the value"
 TOO_DEEP, ORDINARY = f"is nested more than {DEEPEST} levels deep", "give an ordinary YAML or JSON file"
@@ -158,24 +153,6 @@ class Part:
         if self.value is None:
             raise self.error("is missing")
         raise self.error(f"must be text, not {shown(self.value)}", "put it in quotes")
-
-
-def read_raw(path: Path | str) -> tuple[bytes, str]:
-    """The content of a file and what to call it in messages; ``-`` is standard input."""
-    name = STDIN if str(path) == "-" else str(path)
-    try:
-        if name is STDIN:
-            raw = sys.stdin.buffer.read(LARGEST_FILE + 1)
-        else:
-            with Path(path).open("rb") as stream:
-                raw = stream.read(LARGEST_FILE + 1)
-    except (OSError, ValueError, AttributeError) as problem:  # standard input may be closed, thus None
-        reason = getattr(problem, "strerror", None) or str(problem)
-        what, advice = UNREADABLE.get(type(problem), (f"cannot be read: {reason}", "check the path"))
-        raise InputError(what, file=name, advice=advice) from None
-    if len(raw) > LARGEST_FILE:
-        raise InputError(f"is larger than {LARGEST_FILE >> 20} MiB", file=name, advice=SPLIT)
-    return raw, name
 
 
 def read_file(path: Path | str) -> tuple[Document, ...]:

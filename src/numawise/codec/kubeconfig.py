@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from numawise.codec.document import Document, read_file
+from numawise.codec.infile import is_there
 from numawise.errors import InputError, quoted, suggestion
 from numawise.values import dataclass, field
 
@@ -54,7 +55,7 @@ def read_access(files: Sequence[str], context: str = "", *, must_exist: bool = F
     merged: dict[str, dict[str, Mapping[str, Any]]] = {section: {} for section in SECTIONS}
     current, first = "", ""
     for file in files:
-        if not must_exist and not Path(file).exists():
+        if not must_exist and not is_there(file):
             continue
         document = _document(file)
         first = first or file

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.document import Document, Part, read_file, shown
+from numawise.codec.infile import is_there
 from numawise.codec.workload import pods_in
 from numawise.errors import quoted, suggestion
 from numawise.request.defaults import RawPod
@@ -234,8 +235,8 @@ def _file(part: Part, folder: Path) -> tuple[RawPod, ...]:
 def _path(part: Part, folder: Path) -> str:
     text = part.text()
     path = folder / text
-    if not path.exists():
-        raise part.error(f"there is no file {path}", "paths are relative to the scenario")
+    if not is_there(path):
+        raise part.error(f"there is no file {quoted(str(path))}", "paths are relative to the scenario")
     return str(path)
 
 

@@ -3,39 +3,35 @@
 import gzip
 import io
 import sys
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import IO, Any, cast
 
 import msgspec
 
+from numawise.codec.infile import name_of, opened, unreadable
 from numawise.codec.outfile import check_place, write_whole
 from numawise.errors import STEERING, InputError
 
-STDIN = "-"
 EXAMPLE = 'a line looks like {"scenario": {"id": …, "machine": …, "kubelet": …, "steps": […]}}'
 
 
 def read_lines(path: str) -> Iterator[tuple[str, bytes]]:
     """Walk the non-empty lines of a file as (place, text)."""
-    name = "<stdin>" if path == STDIN else path
-    try:
-        with _opened(path) as file:
+    with opened(path) as raw, _unpacked(raw, path) as file:
+        try:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    yield f"{name}:{number}", line
-    except (OSError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot be read: {reason}", file=name) from error
+                    yield f"{name_of(path)}:{number}", line
+        except zlib.error as error:
+            raise unreadable(error, path) from None
 
 
-def _opened(path: str) -> IO[bytes]:
-    if path == STDIN:
-        return sys.stdin.buffer
+def _unpacked(raw: IO[bytes], path: str) -> AbstractContextManager[IO[bytes]]:
     if path.endswith(".gz"):
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    return Path(path).open("rb")
+        return cast("AbstractContextManager[IO[bytes]]", gzip.GzipFile(fileobj=raw))
+    return nullcontext(raw)
 
 
 def scenario_of(place: str, line: bytes) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.document import Document, Part, read_documents
 from numawise.codec.hardware import encode
+from numawise.codec.infile import is_folder
 from numawise.codec.kubelet.flags import read_flags
 from numawise.codec.kubelet.forms import Found
 from numawise.codec.machine import decode_machine
@@ -223,7 +224,7 @@ ADVICE = {
 def open_bundle(path: str) -> Bundle:
     """Open a bundle, packed or unpacked; errors name the member."""
     members = read_members(path)
-    manifest = read_manifest(members, path, sealed=not Path(path).is_dir())
+    manifest = read_manifest(members, path, sealed=not is_folder(path))
     return Bundle(path, manifest, members)
 
 

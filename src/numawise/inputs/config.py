@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from numawise.codec.bundle.archive import is_bundle
-from numawise.codec.document import Document, Part, read_documents, read_raw
+from numawise.codec.document import Document, Part, read_documents
+from numawise.codec.infile import is_file, is_folder, is_there, members, opened, read_raw
 from numawise.codec.kubelet.config import KIND, decode_kubelet_config
 from numawise.codec.kubelet.effective import Configuration, configured, directory_finding, drop_in_refusal
 from numawise.codec.kubelet.flags import Flag, is_flags, read_flags
@@ -283,7 +284,7 @@ def _flags(given: str, texts: dict[str, str], report: Report) -> tuple[tuple[Fla
     """Flags, and where they stand (rule 2)."""
     if not given:
         return (), ""
-    if is_flags(given) and not Path(given).is_file():
+    if is_flags(given) and not is_file(given):
         return read_flags(given), FLAGS
     text, name = _text(given, texts)
     flags = read_flags(text)
@@ -297,11 +298,10 @@ def _drop_ins(directory: str, texts: dict[str, str], report: Report) -> Iterator
     """The drop-in files in the kubelet's order; what it ignores or refuses is reported."""
     if not directory:
         return
-    folder = Path(directory)
-    if not folder.is_dir():
-        what = "is not a directory" if folder.exists() else "does not exist"
+    if not is_folder(directory):
+        what = "is not a directory" if is_there(directory) else "does not exist"
         raise InputError(what, file=directory, advice="give the directory of --config-dir")
-    for number, path in enumerate(_walk(folder)):
+    for number, path in enumerate(_walk(Path(directory))):
         if number == MOST_DROP_INS:
             what = f"has more than {MOST_DROP_INS} files"
             raise InputError(what, file=directory, advice="give the directory of --config-dir")
@@ -327,22 +327,18 @@ def _drop_ins(directory: str, texts: dict[str, str], report: Report) -> Iterator
 
 def _walk(folder: Path) -> Iterator[Path]:
     """Files in the order of their names, folders where their name comes; links to folders are left out."""
-    try:
-        paths = sorted(folder.iterdir(), key=lambda one: one.name.encode(errors="surrogateescape"))
-    except OSError as problem:
-        raise InputError(f"cannot be read: {problem.strerror}", file=str(folder)) from None
-    for path in paths:
-        if path.is_dir() and not path.is_symlink():
+    for path in members(folder):
+        if is_folder(path) and not path.is_symlink():
             yield from _walk(path)
-        elif not path.is_dir():
+        elif not is_folder(path):
             yield path
 
 
 def _is_configuration(path: Path) -> bool:
     try:
-        if not path.is_file():
+        if not is_file(path):
             return False
-        with path.open("rb") as file:
+        with opened(path) as file:
             return KIND.encode() in file.read(SNIFFED)
-    except OSError:
+    except InputError:
         return False

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from numawise.codec.bundle.archive import is_bundle
-from numawise.codec.document import STDIN, Document, read_documents, read_raw
+from numawise.codec.document import Document, read_documents
+from numawise.codec.infile import is_file, is_folder, is_there, name_of, read_raw
 from numawise.codec.machine import decode_machine, encode_machine
 from numawise.errors import InputError, meant, quoted
 from numawise.machine.hardware import ASSUMED, Hardware, MemoryNode, Remark, hardware_of
@@ -158,10 +159,10 @@ def _words(words: tuple[str, ...], node: str) -> MachineInput:
         return _titled(discover(), "this machine", THIS)
     if len(words) == 1:
         return _one(words[0], node)
-    if _is_described(words[0]) and not Path(words[0]).exists():
+    if _is_described(words[0]) and not is_there(words[0]):
         return _described(" ".join(words))
-    folders = [word for word in words if word != "-" and Path(word).is_dir() and not is_bundle(word)]
-    files = [word for word in words if word == "-" or (Path(word).is_file() and not is_bundle(word))]
+    folders = [word for word in words if word != "-" and is_folder(word) and not is_bundle(word)]
+    files = [word for word in words if word == "-" or (is_file(word) and not is_bundle(word))]
     for word in words:
         if _in_catalogue(word) or (word not in files and word not in folders):
             if not _in_catalogue(word) and word != THIS and not is_bundle(word):
@@ -176,7 +177,7 @@ def _words(words: tuple[str, ...], node: str) -> MachineInput:
         )
     first = words[0]
     title = _title(first) if first in files else Path(first).resolve().name
-    return _titled(discover(Path(folders[0]) if folders else None, files), title, _called(first))
+    return _titled(discover(Path(folders[0]) if folders else None, files), title, name_of(first))
 
 
 def _one(word: str, node: str) -> MachineInput:
@@ -191,20 +192,16 @@ def _one(word: str, node: str) -> MachineInput:
         return open_bundle(word).machine_input()
     if word == "-":
         return _file(word, node)
-    try:
+    if is_folder(word):
         path = Path(word)
-        folder, file = path.is_dir(), path.exists()
-    except (OSError, ValueError):
-        folder = file = False
-    if folder:
         for name in MACHINE_FILES:
-            if (path / name).is_file() and not (path / "sys").is_dir():
+            if is_file(path / name) and not is_folder(path / "sys"):
                 return _file(str(path / name), node)
-        if not (path / "sys").is_dir() and not (path / "proc").is_dir():
+        if not is_folder(path / "sys") and not is_folder(path / "proc"):
             advice = "give a copy of a machine's /sys and /proc, or a folder with machine.yaml"
             raise InputError("has neither sys nor proc nor machine.yaml", file=word, advice=advice)
         return _titled(discover(path), path.resolve().name, word)
-    if file:
+    if is_there(word):
         return _file(word, node)
     if _is_described(word):
         return _described(word)
@@ -230,15 +227,11 @@ def _title(path: str) -> str:
     return "" if path == "-" else file.resolve().parent.name if file.stem == "machine" else file.stem
 
 
-def _called(word: str) -> str:
-    return STDIN if word == "-" else word
-
-
 def _host(root: Path) -> Hardware:
     from numawise.host.discover import read_live  # noqa: PLC0415 - only this needs it
 
-    if not root.is_dir():
-        what = "is not a folder" if root.exists() else "does not exist"
+    if not is_folder(root):
+        what = "is not a folder" if is_there(root) else "does not exist"
         raise InputError(what, file=str(root), advice="give the folder that stands for /")
     return read_live(None if root == LIVE else root)
 

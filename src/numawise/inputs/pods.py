@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from numawise.codec.document import Document, Part, read_file
+from numawise.codec.infile import is_file, is_folder, is_there, reading
 from numawise.codec.pod import pod_in, unique_uids
 from numawise.codec.workload import (
     NATIVE,
@@ -105,23 +106,21 @@ def _documents(word: str | Path | Mapping[str, object]) -> Iterator[tuple[Docume
 
 def is_path(word: str) -> bool:
     """Whether a word is a file or a folder that is there, or standard input."""
-    try:
-        return word == "-" or Path(word).exists()
-    except (OSError, ValueError):
-        return False
+    return word == "-" or is_there(word)
 
 
 def manifests(words: Iterable[str]) -> Iterator[str]:
     """Files with pods; a folder stands for all YAML and JSON below it."""
     for word in words:
-        if word == "-" or not Path(word).is_dir():
+        if word == "-" or not is_folder(word):
             yield word
             continue
-        below = list(islice(Path(word).rglob("*"), MOST_FILES + 1))
+        with reading(word):
+            below = list(islice(Path(word).rglob("*"), MOST_FILES + 1))
         if len(below) > MOST_FILES:
             what = f"has more than {MOST_FILES} files"
             raise InputError(what, file=word, advice="give a folder with pods alone")
-        inside = sorted(one for one in below if one.suffix in ENDINGS and one.is_file())
+        inside = sorted(one for one in below if one.suffix in ENDINGS and is_file(one))
         if not inside:
             what = f"no file in it ends in {', '.join(ENDINGS)}"
             raise InputError(what, file=word, advice="give files or folders with pods")

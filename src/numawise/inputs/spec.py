@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from numawise.codec.bundle.archive import is_bundle
+from numawise.codec.infile import is_file, is_folder, is_there
 from numawise.errors import InputError
 from numawise.inputs.config import ConfigInput, read_config
 from numawise.inputs.machine import MACHINE_FILES, MachineInput, Named, read_machine
@@ -214,7 +215,7 @@ def folder_spec(folder: str, given: NodeSpec | None = None) -> NodeSpec:
     if is_bundle(folder):
         return replace(given, machine=(), bundle=folder)
     root = Path(folder)
-    if not root.is_dir():
+    if not is_folder(root):
         raise InputError("is not a directory", file=folder, advice="give a folder with machine.yaml")
     machine = _first(root, MACHINE_FILES)
     config: tuple[str, ...] | Mapping[str, object] | ConfigInput
@@ -225,7 +226,7 @@ def folder_spec(folder: str, given: NodeSpec | None = None) -> NodeSpec:
             raise
         config = given.kubelet_config
     places = (root, root / "state")
-    state = next((str(one) for one in places if any((one / name).exists() for name in STATE_FILES)), "")
+    state = next((str(one) for one in places if any(is_there(one / name) for name in STATE_FILES)), "")
     return replace(
         given,
         machine=(machine,),
@@ -236,7 +237,7 @@ def folder_spec(folder: str, given: NodeSpec | None = None) -> NodeSpec:
 
 def _first(root: Path, names: Sequence[str]) -> str:
     for name in names:
-        if (root / name).is_file():
+        if is_file(root / name):
             return str(root / name)
     raise InputError(f"has no {names[0]}", file=str(root), advice=f"expected one of {', '.join(names)}")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.checkpoint import LARGEST_STATE, PLACES
 from numawise.codec.checkpoint.look import kind_of_state, look
+from numawise.codec.infile import is_file, is_folder, is_there, members, read_raw
 from numawise.errors import InputError
 from numawise.node.state.folder import StateFile, StateFolder
 
@@ -26,7 +27,7 @@ def read_state(words: str | Sequence[str]) -> StateFolder:
             from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - few ask for it
 
             return open_bundle(words[0]).state()
-        if Path(words[0]).is_dir():
+        if is_folder(words[0]):
             return _folder(words[0])
     files: dict[str, StateFile] = {}
     for word in words:
@@ -39,8 +40,8 @@ def read_state(words: str | Sequence[str]) -> StateFolder:
 
 def _file(word: str) -> StateFile:
     path = Path(word)
-    if not _is_file(path):
-        what = "is a directory; give it alone" if path.is_dir() else "there is no such file or folder"
+    if not is_file(path):
+        what = "is a directory; give it alone" if is_folder(path) else "there is no such file or folder"
         raise InputError(what, file=word, advice=ADVICE)
     raw = _bytes(path)
     text = raw.decode("utf-8", errors="replace")
@@ -53,27 +54,17 @@ def _file(word: str) -> StateFile:
 def _folder(word: str) -> StateFolder:
     files = []
     for name, places in PLACES.items():
-        path = next((Path(word) / inner for inner in places if _is_file(Path(word) / inner)), None)
+        path = next((Path(word) / inner for inner in places if is_there(Path(word) / inner)), None)
         if path is not None:
             raw = _bytes(path)
             files.append(StateFile(name, path, raw, look(name, raw.decode("utf-8", errors="replace"))))
     if not files:
+        members(word)  # it may be that nothing in it can be seen
         raise InputError("has no kubelet state files", file=word, advice=f"expected {', '.join(PLACES)}")
     return StateFolder(Path(word), tuple(files))
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
-
-
 def _bytes(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > LARGEST_STATE:
-            raise InputError("is too large for a kubelet state file", file=str(path))
-        return path.read_bytes()
-    except OSError as error:
-        advice = "do this as root" if isinstance(error, PermissionError) else ""
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path), advice=advice) from error
+    if not is_file(path):
+        raise InputError("is not a regular file", file=str(path), advice=ADVICE)
+    return read_raw(path, LARGEST_STATE)[0]

@@ -196,5 +196,5 @@ def test_links_in_a_folder(tmp_path: Path, target: str) -> None:
 
 
 def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="there is no such file"):
         read_members(str(tmp_path / "x.tar.gz"))

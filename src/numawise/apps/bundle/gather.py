@@ -7,7 +7,6 @@ Rules kept here:
 2. What cannot be read is reported with the reason, and the rest is gathered all the same.
 """
 
-import os
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -29,6 +28,7 @@ from numawise.codec.bundle.config import QUOTED
 from numawise.codec.checkpoint import DEVICE_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.document import read_documents, read_file
+from numawise.codec.infile import is_folder
 from numawise.codec.kubelet import effective
 from numawise.codec.outfile import PRIVATE, write_whole
 from numawise.engine.state import DeviceFile
@@ -65,7 +65,7 @@ class FromCluster:
 def gather(wanted: BundleRequest) -> Collected:
     """Everything about a node that can be had."""
     notes = Notes()
-    if not os.path.isdir(wanted.top):  # noqa: PTH112 - False where we may not look
+    if not is_folder(wanted.top):
         raise InputError("is not a folder", file=str(wanted.top), advice="give the folder that stands for /")
     tree = Tree(wanted.top)
     hardware = read_live(wanted.root)

@@ -28,7 +28,7 @@ from numawise.codec.machine import encode_machine
 from numawise.codec.output import to_json, to_yaml
 from numawise.codec.workload import decode_pods
 from numawise.engine.state import DeviceFile
-from numawise.errors import InputError
+from numawise.errors import InputError, visible
 from numawise.inputs.bundle import Bundle
 from numawise.machine.model import Machine
 from numawise.results.bundle import AbsentPart, BundledState, BundleSummary
@@ -95,7 +95,7 @@ def packed(collected: Collected, *, keep_names: bool, when: datetime) -> Packed:
         remarks=tuple(remark.packed(names) for remark in notes.remarks),
         removed=removed,
     )
-    members[parts.README] = readme(manifest, members).encode()
+    members[parts.README] = visible(readme(manifest, members)).encode()
     members[MANIFEST] = manifest_text(manifest, members).encode()
     absent = tuple(AbsentPart(what, why.said) for what, why in notes.absent)
     remarks = tuple(remark.said for remark in notes.remarks)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import IO, TypeVar
 
 from numawise.codec.bundle.manifest import STATE as STATE_MEMBERS
-from numawise.codec.document import Document, read_documents, read_raw
+from numawise.codec.document import Document, read_documents
+from numawise.codec.infile import read_raw
 from numawise.codec.kubelet.effective import Configuration, directory_finding
 from numawise.errors import InputError
 from numawise.inputs.bundle import Bundle, open_bundle

@@ -11,10 +11,8 @@ import bz2
 import gzip
 import lzma
 import re
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, cast
@@ -22,6 +20,7 @@ from typing import IO, cast
 from numawise.apps.logs.admissions import Admissions
 from numawise.apps.logs.explain import LogEvidence, explain_admission
 from numawise.apps.logs.groups import Groups, LogFilter
+from numawise.codec.infile import DASH, is_file, is_folder, name_of, opened, reading
 from numawise.codec.kubeletlog.reader import Tally, events_in
 from numawise.errors import InputError, quoted
 from numawise.render.words import counted
@@ -32,7 +31,6 @@ from numawise.values import dataclass
 
 BLOCK = 1 << 20
 GZIP, BZIP, XZ = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"
-STDIN = "-"
 
 Progress = Callable[[int], None]
 """Called with the number of bytes that were read of the file itself."""
@@ -50,17 +48,19 @@ class Source:
         """Bytes of all files; None when one is a pipe."""
         total = 0
         for path in self.paths:
-            if path == STDIN or not Path(path).is_file():
+            if path == DASH or not is_file(path):
                 return None
-            total += Path(path).stat().st_size
+            with reading(path):
+                total += Path(path).stat().st_size
         return total
 
     def blocks(self) -> Iterator[bytes]:
         """All bytes, unpacked."""
         before = 0
         for path in self.paths:
-            with ExitStack() as stack:
-                raw = _opened(path, stack)
+            if is_folder(path):
+                raise InputError("is a directory", file=path, advice="give the log file itself")
+            with opened(path) as raw:
                 reader = _unpacked(raw)
                 position = 0
                 ended = True
@@ -72,17 +72,6 @@ class Source:
                 before += position
             if not ended:
                 yield b"\n"  # a file that ends within a line does not run into the next
-
-
-def _opened(path: str, stack: ExitStack) -> IO[bytes]:
-    if path == STDIN:
-        return sys.stdin.buffer
-    if Path(path).is_dir():
-        raise InputError("is a directory", file=path, advice="give the log file itself")
-    try:
-        return stack.enter_context(Path(path).open("rb"))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=path) from error
 
 
 def _unpacked(raw: IO[bytes]) -> IO[bytes]:
@@ -98,14 +87,11 @@ def _unpacked(raw: IO[bytes]) -> IO[bytes]:
 
 
 def _read(reader: IO[bytes], path: str) -> bytes:
-    shown = "standard input" if path == STDIN else path
     try:
         read1 = getattr(reader, "read1", None)
-        return bytes(read1(BLOCK)) if read1 is not None and path == STDIN else reader.read(BLOCK)
+        return bytes(read1(BLOCK)) if read1 is not None and path == DASH else reader.read(BLOCK)
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise InputError(f"is damaged: {error}", file=shown, advice="copy it again") from error
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", file=shown) from error
+        raise InputError(f"is damaged: {error}", file=name_of(path), advice="copy it again") from error
 
 
 def _position(raw: IO[bytes], fallback: int) -> int:
@@ -159,7 +145,7 @@ def _check(source: Source, tally: Tally) -> None:
     """Refuse what is not a kubelet log (rule 3)."""
     if tally.kubelet and tally.known:
         return
-    file = ", ".join("standard input" if path == STDIN else path for path in source.paths)
+    file = ", ".join(map(name_of, source.paths))
     if not tally.start:
         raise InputError("is empty", file=file, advice="give a kubelet's log, such as journalctl -u kubelet")
     start = tally.start if len(tally.start) <= 60 else tally.start[:60] + "…"

@@ -19,6 +19,7 @@ from pathlib import Path
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import look
+from numawise.codec.infile import read_raw
 from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.codec.output import to_yaml
 from numawise.compare.releases import Case, Facts, Run, run
@@ -369,5 +370,5 @@ def _text(config: ConfigInput, path: str, version: Version) -> str:
     """The file as it is, when it is a KubeletConfiguration; else what it amounts to."""
     plain = config.base is not None and config.base.part is not None and not config.base.part.steps
     if plain and not is_bundle(path):
-        return Path(path).read_text(encoding="utf-8-sig")
+        return read_raw(path)[0].decode("utf-8-sig", errors="replace")
     return to_yaml(dict(config.raw(version)))

@@ -20,6 +20,7 @@ from pathlib import Path
 from numawise.apps.simulate.scenario import Progress
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.document import Part, read_file
+from numawise.codec.infile import is_file, is_folder, is_there, members
 from numawise.engine.admit import Crashed, Rejected, admit
 from numawise.engine.lifecycle import start_containers
 from numawise.engine.predicates import Insufficient, Sums, add, asked, insufficient, used
@@ -359,35 +360,37 @@ def _names(group: Group, taken: set[str]) -> tuple[str, ...]:
 
 def _groups(text: str, given: NodeSpec) -> Iterator[Group]:
     path = Path(text)
-    if not path.exists():
+    if not is_there(path):
         yield _counted(text, given)
     elif is_bundle(text):
         yield Group(_plain(path), folder_spec(text, given))
-    elif path.is_dir():
+    elif is_folder(path):
         yield from _folder(path, given)
     else:
         yield from _file(text, given)
 
 
 def _counted(text: str, given: NodeSpec) -> Group:
-    found = COUNTED.fullmatch(text) if not Path(text).exists() else None
+    found = COUNTED.fullmatch(text) if not is_there(text) else None
     machine, count = (found[1], whole_number(found[2])) if found else (text, 1)
     if not count:
         raise InputError(f"{quoted(text)} gives no nodes", field="--nodes", advice="count at least one")
     path = Path(machine)
-    name = (path.resolve().parent.name if path.stem == "machine" else path.stem) if path.exists() else machine
+    name = (
+        (path.resolve().parent.name if path.stem == "machine" else path.stem) if is_there(path) else machine
+    )
     return Group(NOT_A_NAME.sub("-", name), replace(given, machine=(machine,)), count, numbered=True)
 
 
 def _folder(path: Path, given: NodeSpec) -> Iterator[Group]:
     """Rule 2."""
-    if any((path / name).is_file() for name in MACHINE_FILES):
+    if any(is_file(path / name) for name in MACHINE_FILES):
         yield _node_folder(path, given)
         return
-    if (path / "sys").is_dir():
+    if is_folder(path / "sys"):
         yield _counted(str(path), given)
         return
-    inside = sorted(one for one in path.iterdir() if _is_node(one))
+    inside = [one for one in members(path) if _is_node(one)]
     if not inside:
         advice = "expected folders with machine.yaml and kubelet.yaml, or bundles"
         raise InputError("has no nodes", file=str(path), advice=advice)
@@ -399,7 +402,7 @@ def _folder(path: Path, given: NodeSpec) -> Iterator[Group]:
 
 
 def _is_node(path: Path) -> bool:
-    return is_bundle(str(path)) or (path.is_dir() and any((path / name).is_file() for name in MACHINE_FILES))
+    return is_bundle(str(path)) or (is_folder(path) and any(is_file(path / name) for name in MACHINE_FILES))
 
 
 def _node_folder(path: Path, given: NodeSpec) -> Group:
@@ -443,9 +446,9 @@ def _listed(part: Part, number: int, folder: Path, given: NodeSpec) -> Group:
             continue
         path = folder / one.text()
         known = key == "machine" and is_name(one.text())
-        if not path.exists() and not known:
-            raise one.error(f"there is no {path}", "paths are relative to this file")
-        value = one.text() if known and not path.exists() else str(path)
+        if not is_there(path) and not known:
+            raise one.error(f"there is no file {quoted(str(path))}", "paths are relative to this file")
+        value = one.text() if known and not is_there(path) else str(path)
         named = _with(named, key, value)
     if not named.bundle and not named.machine:
         raise part.at("machine").error("is missing", "give the node a machine, or a bundle")

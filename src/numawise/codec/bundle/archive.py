@@ -16,6 +16,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from numawise.codec.infile import is_file, is_folder, opened, read_raw, reading
 from numawise.errors import InputError, quoted
 
 FOLDER = "numawise-bundle"
@@ -42,11 +43,7 @@ Members = Mapping[str, bytes]
 
 def is_bundle(path: str) -> bool:
     """Whether a path leads to something that is meant as a bundle."""
-    place = Path(path)
-    try:
-        return (place / MANIFEST).is_file() or (path.endswith((".tar.gz", ".tgz")) and place.is_file())
-    except (OSError, ValueError):
-        return False
+    return is_file(f"{path}/{MANIFEST}") or (path.endswith((".tar.gz", ".tgz")) and is_file(path))
 
 
 def pack(members: Members, when: int) -> bytes:
@@ -68,16 +65,11 @@ def pack(members: Members, when: int) -> bytes:
 
 def read_members(path: str) -> dict[str, bytes]:
     """The members of an archive, or of a folder with the same content, by name."""
-    place = Path(path)
-    try:
-        if place.is_dir():
-            return dict(_folder(place))
-        with place.open("rb") as stream:
-            raw = stream.read(LARGEST_ARCHIVE + 1)
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or str(problem)
-        raise InputError(f"cannot be read: {reason}", file=path, advice="check the path") from None
-    return unpack(raw, path)
+    if is_folder(path):
+        with reading(path):
+            return dict(_folder(Path(path)))
+    with opened(path) as stream:
+        return unpack(stream.read(LARGEST_ARCHIVE + 1), path)
 
 
 def unpack(raw: bytes, file: str) -> dict[str, bytes]:
@@ -197,7 +189,7 @@ def _folder(place: Path) -> Iterator[tuple[str, bytes]]:
             size, count = size + found.st_size, count + 1
             if size > LARGEST or count > MOST:
                 raise _bad(str(place), name, f"exceeds {MOST} files or {LARGEST >> 20} MiB")
-            yield name, path.read_bytes()
+            yield name, read_raw(path, LARGEST)[0]
 
 
 def _bad(file: str, name: str, what: str, advice: str = MAKE_ONE) -> InputError:

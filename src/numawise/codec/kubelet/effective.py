@@ -28,6 +28,7 @@ from numawise.rules import eviction
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version, profile_of, shown
+from numawise.strconv import whole_number
 from numawise.values import dataclass, field
 
 Raw = Mapping[str, Any]
@@ -218,9 +219,10 @@ def _unknown(part: Part, name: str, version: Version) -> Finding:
 
 def _steps(name: str) -> Iterator[str | int]:
     for piece in name.split("."):
-        head, *numbers = piece.replace("]", "").split("[")
+        head, *inside = piece.replace("]", "").split("[")
         yield head
-        yield from map(int, numbers)
+        for step in inside:  # a position, or part of a key that has brackets of its own
+            yield whole_number(step) if step.isascii() and step.isdecimal() else step
 
 
 def _at(part: Part, steps: Steps) -> Place:
