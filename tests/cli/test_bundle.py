@@ -128,7 +128,7 @@ def test_bundles_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixtu
     refused(
         numawise(capsys, "bundle", "show", "/proc/self/mem"), "/proc/self/mem: cannot be read: Input/output"
     )
-    refused(numawise(capsys, "bundle", "show", tmp_path / "gone.tar.gz"), "cannot be read: No such file")
+    refused(numawise(capsys, "bundle", "show", tmp_path / "gone.tar.gz"), "there is no such file")
 
 
 @pytest.mark.parametrize(
