@@ -1,6 +1,7 @@
 """The API server as numawise asks it: what comes back, and one sentence for all that can go wrong."""
 
 import base64
+import os
 import shutil
 import socket
 import sys
@@ -12,6 +13,8 @@ import pytest
 
 from numawise.errors import ClusterError
 from numawise.kube.client import ApiRefused, Cluster, access_to
+from numawise.kube.credentials import issued
+from tests import needs
 from tests.kube.server import TOKEN, Server, State, kubeconfig, make_certificate, serving
 
 openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
@@ -170,6 +173,30 @@ def test_a_program_that_issues_tokens(server: Server, tmp_path: Path, version: s
     }
     with cluster(server, tmp_path, user=user) as found:
         assert found.pod("ns", "a") is not None
+
+
+@needs.ROOT
+@pytest.mark.parametrize(("owner", "mode", "sudo", "runs"), [
+    pytest.param(0,    0o600, "",     True,  id="root's own"),
+    pytest.param(4242, 0o600, "4242", True,  id="of who called sudo"),
+    pytest.param(4242, 0o600, "",     False, id="another user's"),
+    pytest.param(4242, 0o600, "4343", False, id="neither's"),
+    pytest.param(0,    0o666, "",     False, id="everybody's"),
+])  # fmt: skip
+def test_root_runs_no_program_that_others_name(
+    tmp_path: Path, owner: int, mode: int, sudo: str, *, runs: bool
+) -> None:
+    file, proof = tmp_path / "config", tmp_path / "was-run"
+    file.write_text("")
+    os.chown(file, owner, owner)
+    file.chmod(mode)
+    user = {
+        "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [str(proof)]}
+    }
+    message = "answers with no credentials" if runs else "others may change that file; do this as its owner"
+    with pytest.raises(ClusterError, match=message):
+        issued(user, file, {**os.environ, **({"SUDO_UID": sudo} if sudo else {})})
+    assert proof.exists() == runs
 
 
 @pytest.mark.parametrize(("change", "words"), [

@@ -173,8 +173,7 @@ def _client(access: ClusterAccess) -> "Client":
         from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415
     except ImportError:
         raise _missing() from None
-    folder = Path(access.file or ".").resolve()
-    user = issued(access.user, folder.parent if folder.is_file() else folder, os.environ)
+    user = issued(access.user, Path(access.file or ".").resolve(), os.environ)
     if "auth-provider" in user:
         raise ClusterError(
             "the kubeconfig logs in with auth-provider, which is no longer supported", "use exec instead"

@@ -4,12 +4,15 @@ Rules kept here:
 
 1. A program (``exec``) is run as kubectl runs it: given what is wanted in ``KUBERNETES_EXEC_INFO``, free to
    talk to the user, its answer read from standard output.
-2. Without a kubeconfig, inside a pod, the pod's service account is who we are.
+2. Root runs no program that another user's kubeconfig names, nor one that everybody may change; that of the
+   user who called sudo is their own.
+3. Without a kubeconfig, inside a pod, the pod's service account is who we are.
 """
 
 import base64
 import json
 import os
+import stat
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,11 +28,13 @@ PATIENCE = 120
 """Seconds; a person may have to log in."""
 
 
-def issued(user: Mapping[str, Any], folder: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The user with what its program issued in place of the program (rule 1)."""
+def issued(user: Mapping[str, Any], file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The user of a kubeconfig with what its program issued in place of the program (rule 1)."""
     wanted = user.get("exec")
     if not isinstance(wanted, Mapping):
         return dict(user)
+    _check_owner(file, environment)
+    folder = file.parent if file.is_file() else file
     version, command = str(wanted.get("apiVersion") or ""), str(wanted.get("command") or "")
     if version not in KNOWN:
         raise ClusterError(f"the kubeconfig's exec has apiVersion {quoted(version)}, which is not known")
@@ -48,6 +53,21 @@ def issued(user: Mapping[str, Any], folder: Path, environment: Mapping[str, str]
         ):
             found[name] = base64.b64encode(str(status[part]).encode()).decode()
     return found
+
+
+def _check_owner(file: Path, environment: Mapping[str, str]) -> None:
+    """Refuse what others may make root run (rule 2)."""
+    if os.geteuid() != 0:
+        return
+    try:
+        about = file.stat()
+    except OSError:
+        return
+    if str(about.st_uid) not in ("0", environment.get("SUDO_UID", "0")) or about.st_mode & stat.S_IWOTH:
+        raise ClusterError(
+            f"{file} names a program that logs in, and others may change that file",
+            "do this as its owner, or give root a copy of its own",
+        )
 
 
 def _environment(wanted: Mapping[str, Any], version: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -91,7 +111,7 @@ def _answer(words: list[str], environment: Mapping[str, str], hint: str) -> Mapp
 
 
 def in_cluster(environment: Mapping[str, str], account: str = ACCOUNT) -> ClusterAccess | None:
-    """The access that a pod has (rule 2); None when we are in none."""
+    """The access that a pod has (rule 3); None when we are in none."""
     host, port = (
         environment.get("KUBERNETES_SERVICE_HOST", ""),
         environment.get("KUBERNETES_SERVICE_PORT", ""),
