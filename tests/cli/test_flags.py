@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from numawise.apps.launch.flags import _unit_text
 from numawise.cli.flags import FORMATS
 from numawise.host import mempolicy
 from tests import needs
@@ -215,3 +216,35 @@ def test_a_bad_size_is_refused_in_the_same_words(capsys: pytest.CaptureFixture[s
     told = "--memory: '64x' is not a size; write it like 64g, 64Gi or 512m"
     refused(numawise(capsys, "run", "--memory", "64x", "--", "true"), told)
     refused(numawise(capsys, "plan", "pod", "--machine", "dgx-h100", "--image", "x", "--memory", "64x"), told)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("flags", "--format", "systemd"), ("run", "--dry-run"), ("docker", "--print"), ("flags", "-o", "json")],
+    ids=" ".join,
+)
+@pytest.mark.parametrize(("field", "value"), [
+    pytest.param("uuid",     "GPU-1\nExecStart=/bin/sh -c evil",  id="a line of a unit"),
+    pytest.param("uuid",     'GPU-1" --privileged "',             id="quotes"),
+    pytest.param("uuid",     "GPU-1,GPU-2",                       id="two in one"),
+    pytest.param("uuid",     "GPU-1 %n",                          id="a specifier"),
+    pytest.param("uuid",     "GPU-\x1b[31m",                      id="an escape"),
+    pytest.param("name",     "GPU0\n",                            id="a name"),
+    pytest.param("resource", 'x.io/gpu: "1"\n    evil',           id="a resource"),
+])  # fmt: skip
+def test_a_device_that_is_no_plain_word_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: tuple[str, ...], field: str, value: str
+) -> None:
+    hardware = json.loads(numawise(capsys, "show", "1s 2n 4c 1gpu", "-o", "json").out)
+    hardware["gpu_devices"][0][field] = value
+    file = tmp_path / "hardware.json"
+    file.write_text(json.dumps(hardware))
+    after = {"run": ("--", "true"), "docker": ("--", "run", "image")}.get(command[0], ())
+    ran = numawise(capsys, *command, "--machine", file, "--cpus", 1, "--gpus", 1, *after)
+    refused(
+        ran, "cannot be the name of a device; in the machine's file, use letters, digits and . _ : / - alone"
+    )
+
+
+def test_values_in_a_unit_file_stay_on_their_line() -> None:
+    assert _unit_text('A=a\nb"c\\d%e\x1b') == r'"A=a\nb\"c\\d%%e\x1b"'

@@ -252,7 +252,7 @@ def change_cpus(
     born meanwhile of one that still had the old mask has the old one too.
     """
     if mode != AFFINITY and not _folder(mode, group, root):
-        raise HostError(f"{group!r} is not a control group", "its job has ended; run numawise reap")
+        raise HostError(f"{quoted(group)} is not a control group", "its job has ended; run numawise reap")
     if mode == SYSTEMD:
         systemd.change_cpus(group, cpus, root)
     elif mode in {CGROUP_V2, CGROUP_V1}:

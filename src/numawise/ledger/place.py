@@ -20,7 +20,7 @@ import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from numawise.errors import InputError, LedgerError
+from numawise.errors import InputError, LedgerError, quoted
 from numawise.ledger.file import unsafe
 from numawise.ledger.refusals import may_write
 from numawise.values import dataclass
@@ -200,7 +200,7 @@ def _named(text: str, root: Path) -> LedgerPlace:
     path = Path(text)
     if not path.is_absolute() or "\0" in text:
         raise InputError(
-            f"{text!r} is not an absolute path",
+            f"{quoted(text)} is not an absolute path",
             field=VARIABLE,
             advice="write one, such as /srv/numawise",
         )

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from numawise.errors import LedgerError
+from numawise.errors import LedgerError, quoted
 from numawise.ledger import record
 from numawise.ledger.file import (
     LedgerFolder,
@@ -301,7 +301,7 @@ class LedgerChange:
             return
         self._allow(waiter)
         if wrong := record.unfit(waiter):
-            raise LedgerError(f"nobody can wait in line as {waiter.id!r}: {wrong}", "use plain text")
+            raise LedgerError(f"nobody can wait in line as {quoted(waiter.id)}: {wrong}", "use plain text")
         self._waiters[_key(waiter)] = waiter
 
     def first_in_line(self, id_: str) -> bool:
@@ -326,7 +326,7 @@ class LedgerChange:
     def _fits(self, hold: Hold, others: Iterable[Hold]) -> None:
         if wrong := record.unfit(hold):
             raise LedgerError(
-                f"hold {hold.id!r} cannot be recorded: {wrong}", "use plain text, and each name once"
+                f"hold {quoted(hold.id)} cannot be recorded: {wrong}", "use plain text, and each name once"
             )
         if found := record.taken_by(others, hold.grant):
             what, other = found

@@ -7,8 +7,12 @@ Rules kept here:
 2. On machines with more than four CPUs the lowest core stays with the system, on smaller ones none;
    ``reserved-cpus`` says otherwise.  What is kept back is never given alone but is part of the shared pool.
 3. GPUs go by UUID, else by PCI address, else by name.
+4. Ids and names of devices end up in command lines, variables and unit files: one that would not be a plain
+   word there is refused, whoever wrote it.
 """
 
+import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from numawise.apps.launch.request import JobRequest
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 NIC_RESOURCE, NVME_RESOURCE, OTHER_GPU = "numawise/nic", "numawise/nvme", "numawise/gpu"
 WORDS = {"nic": NIC_RESOURCE, "nvme": NVME_RESOURCE}
 """Short words for ``--device``."""
+PLAIN_WORD = re.compile(r"[^\s\"'`\\$%;,]{1,253}")
 SMALL = 4
 """CPUs up to which nothing is kept for the system."""
 
@@ -49,6 +54,8 @@ def capacity_of(hardware: Hardware, reserved: str = "") -> Capacity:
         if disk.kind == NVME:
             name = next((n for n in disk.names if n.startswith("nvme")), disk.address)
             plugins.setdefault(NVME_RESOURCE, []).append(Device(name, _numa(disk)))
+    _check_words((*plugins, *(gpu.name for gpu in gpus), *(nic.hca for nic in nics.values() if nic.hca)))
+    _check_words(device.id for devices in plugins.values() for device in devices)
     offers = tuple(DevicePlugin(resource, tuple(devices)) for resource, devices in plugins.items())
     seen = kubelet_view(hardware, offers)
     if not isinstance(seen, Machine):
@@ -70,6 +77,16 @@ def capacity_of(hardware: Hardware, reserved: str = "") -> Capacity:
         cpus={numa: cpus & machine.layout.all for numa, cpus in cpus_by_numa(hardware).items()},
         remarks=(*remarks, *(place.remark for place in placed if place.remark)),
     )
+
+
+def _check_words(words: Iterable[str]) -> None:
+    """Refuse what is not a plain word (rule 4)."""
+    for word in words:
+        if not (word.isascii() and word.isprintable() and PLAIN_WORD.fullmatch(word)):
+            raise InputError(
+                f"{quoted(word)} cannot be the name of a device",
+                advice="in the machine's file, use letters, digits and . _ : / - alone",
+            )
 
 
 def _links(hardware: Hardware, gpus: tuple[Gpu, ...]) -> "GpuLinks | None":

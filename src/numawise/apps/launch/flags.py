@@ -22,7 +22,8 @@ from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import cores_of, job_environment
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.run import capacity_here, open_holdings
-from numawise.errors import HostError
+from numawise.codec.output import scalar
+from numawise.errors import HostError, one_line
 from numawise.host import containers as engines
 from numawise.host.containers import DOCKER, PODMAN
 from numawise.host.settings import HostSettings
@@ -181,7 +182,7 @@ def kubernetes(asked: PlacedJob) -> Text:
     lines = ["resources:"]
     for word in ("requests", "limits"):
         lines.append(f"  {word}:")
-        lines += [f'    {name}: "{amount}"' for name, amount in amounts.items()]
+        lines += [f'    {scalar(name)}: "{amount}"' for name, amount in amounts.items()]
     missing = [name for name in ("cpu", "memory") if name not in amounts]
     if missing:
         remarks.insert(
@@ -290,8 +291,8 @@ def _set_anew(setting: str) -> Iterator[str]:
 
 
 def _unit_text(text: str) -> str:
-    """A value in a unit file: quoted, with specifiers and quotes escaped."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
+    """A value in a unit file: quoted, with specifiers, quotes, line ends and the like escaped."""
+    return '"' + one_line(text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")) + '"'
 
 
 def _slurm_size(size: int) -> str:
