@@ -34,7 +34,7 @@ NAME = re.compile(r"numawise-(?:0|[1-9][0-9]{0,9})(?:-[0-9a-f]{8})?\.json", re.A
 LEFT_OVER = re.compile(r"\.numawise-([0-9]{1,10})\.[0-9a-f]{8}\.new", re.ASCII)
 LARGEST = 1 << 20
 """Bytes of a file; a thousand holds take half of it."""
-MOST_FILES, MOST_OF_ONE = 4096, 4
+MOST_FILES, MOST_OF_ONE = 4096, 2
 """In a folder, and of one user in it; more are passed over."""
 PRIVATE_FOLDER, FILE = 0o700, 0o1644
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -237,8 +237,8 @@ def write_file(folder: LedgerFolder, name: str, uid: int, content: dict[str, Any
         os.fsync(folder.handle)
         return
     head = {"apiVersion": API_VERSION, "kind": KIND, "machine": machine, "host": os.uname().nodename}
-    data = (record.text_of(head | content) + "\n").encode()
-    if len(data) > LARGEST:
+    data = record.text_of(head | content).encode()
+    if len(data) > LARGEST or any(len(rows) > record.MOST_ROWS for rows in content.values()):
         raise OSError(errno.EFBIG, "its owner holds too many things")
     new = f".numawise-{uid}.{os.urandom(4).hex()}.new"
     handle = os.open(new, NEW, 0o600, dir_fd=folder.handle)

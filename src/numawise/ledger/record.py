@@ -26,7 +26,9 @@ MODES = ("systemd", "cgroup v2", "cgroup v1", "affinity", *ENGINES)
 LARGEST_PID = 1 << 22
 """The kernel gives no larger numbers; 1 is the init process and nobody's job."""
 LARGEST_NUMBER = (1 << 63) - 1
-MOST_CPUS, MOST_NODES, MOST_DEVICES, MOST_WORDS = 1 << 16, 1 << 10, 4096, 4096
+MOST_ROWS, MOST_NODES, MOST_DEVICES, MOST_WORDS = 1024, 1024, 1024, 4096
+"""Of holds and of waiters in a file; NUMA nodes; devices of a hold; words of a command."""
+MOST_CPUS = 1 << 14
 LONGEST, LONGEST_PATH, LONGEST_COMMAND = 256, 4096, 1 << 16
 ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,31}", re.ASCII)
 BOOT = re.compile(r"[A-Za-z0-9-]{0,64}", re.ASCII)
@@ -59,8 +61,8 @@ def read_rows(data: Mapping[str, Any], uid: int, user: str) -> Rows:
     problems: list[str] = []
     for what, read in (("holds", _hold), ("waiters", _waiter)):
         rows = data.get(what, [])
-        if not isinstance(rows, list):
-            problems.append(f"{what} is not a list")
+        if not isinstance(rows, list) or len(rows) > MOST_ROWS:
+            problems.append(f"{what} is not a list of at most {MOST_ROWS}")
             continue
         for number, row in enumerate(rows):
             try:
@@ -316,19 +318,29 @@ def unfit(row: Hold | Waiter) -> str:
     data = _hold_data(row) if isinstance(row, Hold) else _waiter_data(row)
     read = _hold if isinstance(row, Hold) else _waiter
     try:
-        read(json.loads(text_of(data)), row.owner.uid, row.owner.user)
+        read(json.loads(_json(data)), row.owner.uid, row.owner.user)
     except ValueError as error:
         return str(error)
     return ""
 
 
-def text_of(data: object) -> str:
-    """Plain data as JSON that is UTF-8: words of a command may be bytes that are not text."""
-    text = json.dumps(data, indent=1, ensure_ascii=False)
+def text_of(data: Mapping[str, Any]) -> str:
+    """Plain data as JSON, a line for each row."""
+    lines = []
+    for key, value in data.items():
+        many = isinstance(value, list) and value
+        text = "[\n  " + ",\n  ".join(map(_json, value)) + "\n]" if many else _json(value)
+        lines.append(f"{_json(key)}: {text}")
+    return "{" + ",\n".join(lines) + "}\n"
+
+
+def _json(value: object) -> str:
+    """JSON that is UTF-8: words of a command may be bytes that are not text."""
+    text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(data, indent=1)
+        return json.dumps(value)
     return text
 
 

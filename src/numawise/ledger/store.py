@@ -281,17 +281,18 @@ class LedgerChange:
         self._fits(hold, (other for other in self.holds if _key(other) != _key(hold)))
         self._holds[_key(hold)] = hold
 
-    def reap(self, dead: Iterable[Hold]) -> tuple[Hold, ...]:
-        """Disregard holds whose owners are dead, and remove those that we may; the removed ones.
+    def reap(self, dead: Iterable[Hold], *, everybodys: bool = False) -> tuple[Hold, ...]:
+        """Disregard holds whose owners are dead, and remove our own; the removed ones.
 
-        A hold that got another owner since it was judged (a container in place of the process that made it)
-        stays.
+        ``everybodys``: root removes those of all users.  A hold that got another owner since it was judged (a
+        container in place of the process that made it) stays.
         """
         gone = [hold for hold in dead if _key(hold) in self._holds]
         gone = [hold for hold in gone if self._holds[_key(hold)].owner == hold.owner]
         for hold in gone:
             del self._holds[_key(hold)]
-        ours = tuple(hold for hold in gone if self._uid in (ROOT, hold.owner.uid))
+        every = everybodys and self._uid == ROOT
+        ours = tuple(hold for hold in gone if every or hold.owner.uid == self._uid)
         self.changed.update(hold.owner.uid for hold in ours)
         return ours
 
@@ -310,7 +311,7 @@ class LedgerChange:
 
     def leave_line(self, waiter: Waiter) -> None:
         """Wait no longer, or disregard somebody else who does; nothing happens when it was not in line."""
-        if self._waiters.pop(_key(waiter), None) is not None and self._uid in (ROOT, waiter.owner.uid):
+        if self._waiters.pop(_key(waiter), None) is not None and self._uid == waiter.owner.uid:
             self.changed.add(waiter.owner.uid)
 
     def _allow(self, row: Hold | Waiter) -> None:

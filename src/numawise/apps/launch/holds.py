@@ -10,8 +10,9 @@ Rules kept here:
 3. An engine of containers is asked before the change, since it may be slow; while it does not answer, its
    holds stay.
 4. With others in line for room, a newcomer is served after them.
-5. What other users recorded is read and counted, never acted on.  Root acts for a user with the rights of
-   that user (``host.rights``), so a hold that lies does no more than its author could.
+5. What other users recorded is read and counted, never acted on.  Only where root asks for it (``reap``,
+   ``release``) it acts for a user, with the rights of that user (``host.rights``), so that a hold that lies
+   does no more than its author could; and never while others wait for the ledger.
 6. A hold of another user is dead only if everybody can see that: its process has ended and its control group
    is empty.  What a job left running without a group only its owner and root can see.
 """
@@ -162,8 +163,9 @@ class Holdings:
         """Give a hold back; False when something of the job still runs, so that it stays held."""
         if not even_alive and self.lives(hold):
             return False
+        self._clear((hold,) if hold.owner.uid != self.who.uid else ())
         with self.ledger.change() as change:
-            self._clear((hold,))
+            self._clear((hold,) if hold.owner.uid == self.who.uid else ())
             change.remove(hold)
             self._settle(change.holds)
         return True
@@ -171,8 +173,11 @@ class Holdings:
     def reap(self) -> tuple[Hold, ...]:
         """Free what the dead held; those holds."""
         gone = self.dead_containers()
+        if self.who.uid == ROOT:
+            others = (hold for hold in self.ledger.holds() if hold.owner.uid != ROOT)
+            self._clear(self._dead_processes(others))
         with self.ledger.change() as change:
-            reaped = self._reap(change, gone)
+            reaped = self._reap(change, gone, everybodys=True)
             if reaped:
                 self._settle(change.holds)
         return reaped
@@ -258,7 +263,9 @@ class Holdings:
 
     # --- inside a change ----------------------------------------------------------------------
 
-    def _reap(self, change: LedgerChange, containers: Iterable[Hold]) -> tuple[Hold, ...]:
+    def _reap(
+        self, change: LedgerChange, containers: Iterable[Hold], *, everybodys: bool = False
+    ) -> tuple[Hold, ...]:
         for waiter in left_line(
             change.waiters,
             self.who.boot,
@@ -266,8 +273,9 @@ class Holdings:
             self.who.namespace,
         ):
             change.leave_line(waiter)
-        reaped = change.reap((*containers, *self._dead_processes(change.holds)))
-        self._clear(reaped)
+        dead_holds = (*containers, *self._dead_processes(change.holds))
+        reaped = change.reap(dead_holds, everybodys=everybodys)
+        self._clear(hold for hold in reaped if hold.owner.uid == self.who.uid)
         return reaped
 
     def _process_lives(self, owner: Owner) -> bool:
@@ -287,7 +295,7 @@ class Holdings:
         """Give everybody in the shared pool its CPUs (rule 2); ``but`` is bound elsewhere."""
         pool = pool_of(self.capacity, holds)
         for hold in holds:
-            ours = self.acts_for(hold) and hold.id != but
+            ours = hold.owner.uid == self.who.uid and hold.id != but
             if ours and not hold.grant.cpus and hold.mode:
                 self._give(hold, pool_cpus(self.capacity, pool, hold.grant.near))
 
@@ -297,17 +305,11 @@ class Holdings:
         if hold.owner.engine:
             self._give_container(hold, cpus)
             return
-        others = self.ledger.holds()
-
-        def change() -> str:
-            confine.change_cpus(hold.mode, hold.group, lambda: self.family(hold, others), cpus, self.root)
-            return ""
-
         try:
-            as_user(hold.owner.uid, change)
+            confine.change_cpus(hold.mode, hold.group, lambda: self.family(hold), cpus, self.root)
         except (HostError, OSError) as problem:
-            # A job that is still being bound looks for itself afterwards; another user's is watched over.
-            if hold.owner.uid == self.who.uid and confine.populated(hold.mode, hold.group, self.root):
+            # A job that is still being bound looks for itself afterwards.
+            if confine.populated(hold.mode, hold.group, self.root):
                 remark = f"{hold.name} ({hold.id}) could not be moved to CPUs {format_ids(cpus)}: {problem}"
                 self.silent = (*self.silent, remark)
 

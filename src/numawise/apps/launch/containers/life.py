@@ -91,8 +91,13 @@ def ended(holds: Sequence[Hold], uid: int) -> tuple[tuple[Hold, ...], tuple[str,
             doubtful.setdefault(engine_of(hold, uid), []).append(hold)
     gone: list[Hold] = []
     silent: list[str] = []
+    waited_for: set[int | None] = set()
     for engine, some in doubtful.items():
+        if isinstance(engine, Engine) and engine.uid in waited_for and engine.uid != uid:
+            engine = Silent("other engines of this user did not answer")
         found = engine if isinstance(engine, Silent) else labelled(engine)
+        if isinstance(found, Silent) and isinstance(engine, Engine):
+            waited_for.add(engine.uid)
         if isinstance(found, Silent):
             names = ", ".join(hold.name or hold.id for hold in some)
             name = some[0].owner.engine
