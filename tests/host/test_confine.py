@@ -19,7 +19,7 @@ from tests.jobs import Job, as_user, become, in_child, without_calls
 
 from numawise.errors import HostError
 from numawise.host import cgroup, confine, mempolicy, processes
-from numawise.host import cgroup as groups
+from numawise.host import jobgroup as groups
 from numawise.host.plan import Prove, Write, remove_folder
 from numawise.sets import bits_of, format_ids
 

@@ -8,8 +8,8 @@ from tests import needs
 
 from numawise.errors import HostError
 from numawise.host import cgroup, confine, systemd
-from numawise.host import cgroup as groups
-from numawise.host.cgroup import Limits
+from numawise.host import jobgroup as groups
+from numawise.host.jobgroup import Limits
 from numawise.host.plan import Itself, Plan, SetMask, describe
 
 GIB = 1 << 30

@@ -26,10 +26,10 @@ from pathlib import Path
 
 from numawise.errors import HostError, quoted
 from numawise.host import cgroup, mempolicy, processes, systemd
-from numawise.host import cgroup as groups
+from numawise.host import jobgroup as groups
 from numawise.host import plan as effects
-from numawise.host.cgroup import Limits
 from numawise.host.files import Tree
+from numawise.host.jobgroup import Limits
 from numawise.host.plan import Itself, Plan, Prove, SetMask
 from numawise.host.system import read_host
 from numawise.sets import format_ids

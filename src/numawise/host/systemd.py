@@ -18,18 +18,14 @@ import time
 from pathlib import Path
 
 from numawise.errors import HostError
-from numawise.host.cgroup import (
+from numawise.host.cgroup import Home, home_of, limit_of, partition_problem, upwards
+from numawise.host.jobgroup import (
     ControlGroup,
-    Home,
     Limits,
     check_partition,
-    home_of,
-    limit_of,
     number,
-    partition_problem,
     partition_steps,
     quota_of,
-    upwards,
     widen,
 )
 from numawise.host.plan import (

@@ -8,7 +8,7 @@ import pytest
 from numawise.machine.catalog import CATALOG, machine_named
 from numawise.machine.hardware import Gpu, Hardware, Matrix, MemoryNode, PciDevice, Remark, Thread
 from numawise.machine.synthetic import synthetic
-from numawise.render.picture.arrange import Label, PlacedBox
+from numawise.render.picture.placed import Label, PlacedBox
 
 LONG = "a name that is longer than any device has ever been called, and then some"
 WORDS = (

@@ -13,6 +13,7 @@ Rules kept here:
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from numawise.codec.hardware.hwloc_items import HwlocItem, items_of, kibibytes, type_of
 from numawise.codec.hardware.xmltree import (
     Element,
     decimal,
@@ -46,16 +47,11 @@ from numawise.machine.pci import pci_kind
 from numawise.quantity import Quantity
 from numawise.sets import LARGEST_ID, format_ids, ids_of
 from numawise.strconv import whole_number
-from numawise.values import dataclass, replace
+from numawise.values import replace
 
 SOURCE = "hwloc"
 NEWEST = 3
 
-TYPES = {
-    "system": "Machine", "node": "NUMANode", "numanode": "NUMANode", "numa": "NUMANode",
-    "socket": "Package", "proc": "PU", "pu": "PU",
-}  # fmt: skip
-DIE_GROUP = "104"
 ORDINARY = frozenset({"", "DRAM"})
 LATENCY = 4
 COMPUTE = re.compile(r"(nvml|cuda|rsmi|ze|opencl)(\d+)")
@@ -67,41 +63,6 @@ PCI_TYPE = re.compile(r"([0-9a-fA-F]+) \[([0-9a-fA-F]+):([0-9a-fA-F]+)\](?: \[\S
 BRIDGE_PCI = re.compile(r"([0-9a-fA-F]+):\[([0-9a-fA-F]+)-([0-9a-fA-F]+)\]")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HwlocItem:
-    """An object of the topology, with those around it."""
-
-    element: Element
-    type: str
-    above: tuple["HwlocItem", ...] = ()
-    """From the root down to its parent."""
-
-    @property
-    def index(self) -> int | None:
-        return number(self.element.attributes.get("os_index"))
-
-    @property
-    def cpus(self) -> int:
-        """CPUs of it, or of the nearest object around it that has any said."""
-        for item in (self, *reversed(self.above)):
-            found = words(item.element.attributes.get("cpuset"))
-            if found is not None:
-                return found
-        return 0
-
-    @property
-    def infos(self) -> dict[str, str]:
-        return {e.attributes.get("name", ""): e.attributes.get("value", "") for e in self.element.all("info")}
-
-    @property
-    def subtype(self) -> str:
-        return self.element.attributes.get("subtype") or self.infos.get("Type", "")
-
-    def nearest(self, kind: str) -> "HwlocItem | None":
-        """The closest object around it of one type."""
-        return next((item for item in reversed(self.above) if item.type == kind), None)
-
-
 def read(text: str, file: str = "") -> Hardware:
     """Read an hwloc XML text."""
     root = xml_tree(text, file)
@@ -110,7 +71,7 @@ def read(text: str, file: str = "") -> Hardware:
         advice = "export it with lstopo --of xml"
         raise InputError("is not an hwloc topology", file=file, line=root.line, advice=advice)
     version = number(root.attributes.get("version", "1").partition(".")[0]) or 1
-    items = tuple(_items(top))
+    items = tuple(items_of(top))
     remarks: list[Remark] = []
     if version > NEWEST:
         remarks.append(Remark(ODD, file, f"format {root.attributes['version']} is newer than this reader"))
@@ -138,35 +99,6 @@ def read(text: str, file: str = "") -> Hardware:
         sources=(SOURCE,),
         remarks=tuple(remarks),
     )
-
-
-def kibibytes(text: str | None) -> int | None:
-    """Bytes of a size in KiB, with or without its unit."""
-    amount = number((text or "").removesuffix("KiB").removesuffix("kB").strip())
-    return None if amount is None else amount << 10
-
-
-def _items(top: Element) -> Iterator[HwlocItem]:
-    """All objects, each after the one around it, in the order of the file."""
-    waiting = [HwlocItem(top, _type(top))]
-    while waiting:
-        item = waiting.pop()
-        yield item
-        above = (*item.above, item)
-        inner = [HwlocItem(e, _type(e), above) for e in item.element.all("object")]
-        waiting += reversed(inner)
-
-
-def _type(element: Element) -> str:
-    given = element.attributes.get("type", "")
-    if given == "Cache":
-        kind = "i" if element.attributes.get("cache_type") == "2" else ""
-        return f"L{element.attributes.get('depth', '?')}{kind}Cache"
-    if given == "Group" and (
-        element.attributes.get("kind") == DIE_GROUP or element.attributes.get("subtype") == "Die"
-    ):
-        return "Die"
-    return TYPES.get(given.lower(), given)
 
 
 def _numa_nodes(
@@ -222,7 +154,7 @@ def _cpus_before_2(item: HwlocItem) -> int:
     if cpus or item.subtype != "MCDRAM" or not item.above:
         return cpus
     around = item.above[-1]
-    beside = [e for e in around.element.all("object") if _type(e) == "NUMANode" and e is not item.element]
+    beside = [e for e in around.element.all("object") if type_of(e) == "NUMANode" and e is not item.element]
     near = [one for e in beside if (one := HwlocItem(e, "NUMANode", item.above)).cpus == around.cpus]
     return around.cpus if len(near) == 1 and not near[0].subtype else 0
 

@@ -1,6 +1,6 @@
 """Where everything of a picture goes: boxes, labels and lines, each with its place worked out."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, pairwise
 
 from numawise.render.picture.layout import (
@@ -18,100 +18,11 @@ from numawise.render.picture.layout import (
     TABLE,
     UNPLACED,
     Box,
-    Cell,
 )
+from numawise.render.picture.placed import BORDER, RUNNING, Connector, Frame, Label, Metrics, PlacedBox
 from numawise.render.picture.tables import Table, TableRow
 from numawise.render.words import wrap
-from numawise.values import dataclass, field, replace
-
-BORDER, INSIDE, RUNNING = "border", "inside", "running"
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Room that a box keeps between its edge and what is inside, and where its title goes."""
-
-    left: int
-    top: int
-    right: int
-    bottom: int
-    title: str = INSIDE
-    drawn: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """How a writer measures."""
-
-    measure: Callable[[str, str], int]
-    """Width of a text in a style."""
-    line: int
-    """Height of a line."""
-    gap: tuple[int, int]
-    """Room between two boxes, across and down."""
-    frames: Mapping[str, Frame]
-    """By kind; '' for all others."""
-    cell: Callable[[Cell], tuple[int, int]]
-    """Size of a cell; (0, 0): cells are not drawn."""
-    cell_gap: int
-    table_cell: tuple[int, int]
-    """Room added to a word in a table, across and down."""
-    indent: int
-    """Where the text of a legend's entry begins."""
-    table_gap: int
-    """Room between two tables."""
-    needs: Mapping[str, int] = field(default_factory=dict)
-    """Narrowest width by kind over the whole picture, so that like boxes stand in like columns."""
-
-    def frame(self, kind: str) -> Frame:
-        """The frame of a kind of box."""
-        return self.frames.get(kind, self.frames[""])
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A text and its place: left, top, width."""
-
-    x: int
-    y: int
-    width: int
-    text: str
-    style: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedBox:
-    """A box and its place."""
-
-    kind: str
-    x: int
-    y: int
-    width: int
-    height: int
-    box: Box
-    labels: tuple[Label, ...] = ()
-    boxes: tuple["PlacedBox", ...] = ()
-    cell: Cell | None = None
-    shade: str = ""
-    """How good a cell of a table is, as ``tables`` rates it."""
-
-    def every(self) -> Iterator["PlacedBox"]:
-        """This box and all inside it, outer ones first."""
-        yield self
-        for box in self.boxes:
-            yield from box.every()
-
-
-@dataclass(frozen=True, slots=True)
-class TextLine:
-    """A line between two boxes."""
-
-    x1: int
-    y1: int
-    x2: int
-    y2: int
-    kind: str
-
+from numawise.values import replace
 
 # --------------------------------------------------------------------------------------------------
 # Where everything of a picture goes, in whatever units the writer measures.
@@ -136,7 +47,7 @@ ROOMY = 8  # rows of a table, from which on the space beside it is worth filling
 COMFORT = 30  # characters of a line that a box keeps unbroken where it can
 
 
-def arrange(box: Box, metrics: Metrics, width: int) -> tuple[PlacedBox, tuple[TextLine, ...]]:
+def arrange(box: Box, metrics: Metrics, width: int) -> tuple[PlacedBox, tuple[Connector, ...]]:
     """Place a picture's box in at most ``width``."""
     metrics = replace(metrics, needs=_needs(box, metrics))
     placed = place(
@@ -484,13 +395,13 @@ def _cut(text: str, room: int, style: str, metrics: Metrics) -> str:
     return text[:1]
 
 
-def _lines(placed: PlacedBox) -> Iterator[TextLine]:
+def _lines(placed: PlacedBox) -> Iterator[Connector]:
     """From neighbouring sockets to each other, and from what holds GPUs down to the fabric."""
     tops = [box for box in placed.boxes if box.kind in (SOCKET, NUMA)]
     for one, other in pairwise(tops) if len(tops) <= 4 else ():
         if one.y == other.y:
             middle = one.y + min(one.height, other.height) // 2
-            yield TextLine(one.x + one.width, middle, other.x, middle, "interconnect")
+            yield Connector(one.x + one.width, middle, other.x, middle, "interconnect")
     fabric = next((box for box in placed.boxes if box.kind == FABRIC), None)
     if fabric is None:
         return
@@ -498,4 +409,4 @@ def _lines(placed: PlacedBox) -> Iterator[TextLine]:
     for box in tops:
         if box.y == lowest and any(inner.kind == "gpu" for inner in box.every()):
             middle = box.x + box.width // 2
-            yield TextLine(middle, box.y + box.height, middle, fabric.y, FABRIC)
+            yield Connector(middle, box.y + box.height, middle, fabric.y, FABRIC)

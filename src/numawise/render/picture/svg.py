@@ -11,7 +11,7 @@ Rules kept here:
 from functools import lru_cache
 from html import escape
 
-from numawise.render.picture.arrange import Frame, Label, Metrics, PlacedBox, TextLine, arrange
+from numawise.render.picture.arrange import arrange
 from numawise.render.picture.layout import (
     EMPTY,
     ENTRY,
@@ -31,6 +31,7 @@ from numawise.render.picture.layout import (
     Cell,
     Picture,
 )
+from numawise.render.picture.placed import Connector, Frame, Label, Metrics, PlacedBox
 from numawise.render.picture.tables import link_shade
 
 WIDEST = 1240
@@ -281,6 +282,6 @@ def _text(label: Label, placed: PlacedBox) -> str:
     return f'<text class="t-{style}{extra}" x="{x}" y="{base}"{anchor}>{escape(label.text)}</text>'
 
 
-def _line(line: TextLine) -> str:
+def _line(line: Connector) -> str:
     name = "fabric-line" if line.kind == FABRIC else line.kind
     return f'<line class="{name}" x1="{line.x1}" y1="{line.y1}" x2="{line.x2}" y2="{line.y2}"/>'

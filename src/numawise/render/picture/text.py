@@ -9,7 +9,7 @@ Rules kept here:
 
 from collections.abc import Mapping
 
-from numawise.render.picture.arrange import BORDER, RUNNING, Frame, Label, Metrics, PlacedBox, arrange
+from numawise.render.picture.arrange import arrange
 from numawise.render.picture.layout import (
     EMPTY,
     ENTRY,
@@ -26,6 +26,7 @@ from numawise.render.picture.layout import (
     Cell,
     Picture,
 )
+from numawise.render.picture.placed import BORDER, RUNNING, Frame, Label, Metrics, PlacedBox
 from numawise.render.picture.tables import link_shade
 from numawise.render.terminal import BOLD, CYAN, DIM, GREEN, MAGENTA, RED, RESET, YELLOW, start
 from numawise.render.words import columns

@@ -17,7 +17,7 @@ from numawise.apps.launch.holds import Holdings, Taken
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.run import Job, _start, take_patiently
 from numawise.errors import HostError
-from numawise.host import cgroup, confine, plan
+from numawise.host import confine, jobgroup, plan
 from numawise.host.child import NOT_FOUND, CannotStart
 from numawise.host.plan import Itself
 from numawise.ledger.file import user_name
@@ -130,7 +130,7 @@ os_mkdir, os_rmdir = os.mkdir, os.rmdir
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     made = Kernel(tmp_path / "root")
-    for module in (plan, cgroup):
+    for module in (plan, jobgroup):
         monkeypatch.setattr(module, "write", made.write)
     for call in ("mkdir", "rmdir", "sched_setaffinity"):
         monkeypatch.setattr(os, call, getattr(made, call))
