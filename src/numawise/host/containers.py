@@ -13,14 +13,16 @@ import json
 import os
 import pwd
 import re
+import selectors
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from numawise.errors import HostError, InputError
 from numawise.host.placed import in_container, in_group, read_groups
 from numawise.host.processes import processes
-from numawise.host.rights import environment_of
+from numawise.host.rights import environment_of, plain_environment
 from numawise.sets import format_ids
 from numawise.values import dataclass
 
@@ -34,6 +36,7 @@ READY = frozenset({"created", "configured"})
 COMES_BACK = "always"
 GONE = re.compile(r"no such (?:container|object)", re.IGNORECASE)
 LONGEST_ERROR = 4000
+LARGEST_ANSWER, PIECE = 64 << 20, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +207,41 @@ def ask(engine: Engine, *words: str) -> Said | Silent:
         return Silent(f"{engine.name}: {error.strerror}")
     with process:
         try:
-            out, errors = process.communicate(timeout=PATIENCE)
-        except BaseException as problem:
+            said = _read_all(process)
+        except BaseException:
             process.kill()
-            if isinstance(problem, subprocess.TimeoutExpired):
-                return Silent(f"{engine.name} gave no answer within {PATIENCE:.0f} s")
             raise
-    told = " ".join(errors.decode(errors="replace").split())
-    return Said(process.returncode, out.decode(errors="replace"), told[:LONGEST_ERROR])
+        if isinstance(said, str):
+            process.kill()
+            return Silent(f"{engine.name} {said}")
+    out, errors = (data.decode(errors="replace") for data in said)
+    return Said(process.returncode, out, " ".join(errors.split())[:LONGEST_ERROR])
+
+
+def _read_all(process: "subprocess.Popen[bytes]") -> list[bytes] | str:
+    """What a client writes to its output and its errors until it ends; or why nobody waits any longer."""
+    until = time.monotonic() + PATIENCE
+    data = {pipe: b"" for pipe in (process.stdout, process.stderr) if pipe}
+    with selectors.DefaultSelector() as waiting:
+        for pipe in data:
+            waiting.register(pipe, selectors.EVENT_READ)
+        while waiting.get_map():
+            ready = waiting.select(until - time.monotonic())
+            if time.monotonic() >= until:
+                return f"gave no answer within {PATIENCE:.0f} s"
+            for key, _ in ready:
+                pipe = next(pipe for pipe in data if pipe is key.fileobj)
+                piece = os.read(pipe.fileno(), PIECE)
+                data[pipe] += piece
+                if not piece:
+                    waiting.unregister(pipe)
+            if sum(map(len, data.values())) > LARGEST_ANSWER:
+                return f"wrote more than {LARGEST_ANSWER >> 20} MiB"
+    try:
+        process.wait(max(until - time.monotonic(), 0))
+    except subprocess.TimeoutExpired:
+        return f"gave no answer within {PATIENCE:.0f} s"
+    return list(data.values())
 
 
 def _owner(engine: Engine) -> pwd.struct_passwd | Silent | None:
@@ -230,7 +260,7 @@ def _environment(engine: Engine, owner: pwd.struct_passwd | None) -> dict[str, s
     if owner is not None:
         return environment_of(owner.pw_uid)
     chosen = ("DOCKER_HOST", "DOCKER_CONTEXT") if engine.options else ()
-    return {name: value for name, value in os.environ.items() if name not in chosen} | {"LC_ALL": "C"}
+    return {name: value for name, value in plain_environment().items() if name not in chosen}
 
 
 # --------------------------------------------------------------------------------------------------

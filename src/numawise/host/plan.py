@@ -20,6 +20,7 @@ from pathlib import Path
 from numawise.errors import HostError, quoted
 from numawise.host import mempolicy
 from numawise.host.processes import allowed_of, group_of, set_affinity
+from numawise.host.rights import plain_environment
 from numawise.sets import format_ids
 from numawise.values import dataclass
 
@@ -294,7 +295,14 @@ def answer_of(argv: tuple[str, ...]) -> tuple[int, str]:
 
     try:
         done = subprocess.run(  # noqa: S603 - the words come from this package
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+            check=False,
+            env=plain_environment(),
         )
     except OSError as error:
         return 127, error.strerror or ""

@@ -63,6 +63,16 @@ def environment_of(uid: int) -> dict[str, str]:
     return found
 
 
+def plain_environment() -> dict[str, str]:
+    """Our own environment for a program that is asked something.
+
+    It is looked for in absolute folders alone: what lies in the working folder is anybody's.
+    """
+    path = os.environ.get("PATH", os.defpath).split(":")
+    absolute = ":".join(folder for folder in path if folder.startswith("/"))
+    return {**os.environ, "PATH": absolute or SAFE_PATH, "LC_ALL": "C"}
+
+
 def groups_of(uid: int) -> tuple[int, list[int]]:
     """A user's group and all groups; those of a user that the system does not know are none."""
     try:

@@ -39,6 +39,7 @@ from numawise.host.plan import (
     read,
 )
 from numawise.host.processes import group_of
+from numawise.host.rights import plain_environment
 from numawise.sets import format_ids, parse_ids
 
 ROOT = Path("/")
@@ -64,7 +65,7 @@ def problem(root: Path = ROOT) -> str:
     import shutil  # noqa: PLC0415 - costs time, and most hosts were decided by now
 
     for program in ("busctl", "systemctl"):
-        if not shutil.which(program):
+        if not shutil.which(program, path=plain_environment()["PATH"]):
             return f"the program {program} is not installed"
     if os.geteuid() != 0:
         why_not = _problem_of_user(home.top, os.geteuid(), root)
