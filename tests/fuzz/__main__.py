@@ -27,7 +27,7 @@ from tests.fuzz.readers import READERS, case_of
 from tests.fuzz.reduce import reduced
 from tests.fuzz.sandbox import Sandbox
 
-BLOCK = 500
+BLOCK = 2000
 MOST_WAITS = 3
 """Of a block; each costs its time."""
 HERE = Path(__file__).parent

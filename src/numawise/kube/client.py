@@ -194,11 +194,18 @@ def _client(access: ClusterAccess) -> "Client":
             config,
             timeout=httpx2.Timeout(PATIENCE),
             transport=_named_transport(config, access.cluster.get("tls-server-name")),
-            proxy=access.cluster.get("proxy-url"),
+            proxy=_proxy(access),
         )
     except (MALFORMED, OSError, ValueError, TypeError, httpx2.InvalidURL) as problem:
         sentence = f"{access.file}: cannot be used: {_plainly(problem)}"
         raise ClusterError(sentence, "check certificates and keys of the kubeconfig") from None
+
+
+def _proxy(access: ClusterAccess) -> str | None:
+    proxy = access.cluster.get("proxy-url")
+    if proxy is None or isinstance(proxy, str):
+        return proxy or None
+    raise ValueError("proxy-url is not text")
 
 
 def _named_transport(config: Any, name: object) -> Any:  # noqa: ANN401 - of an extra

@@ -271,7 +271,7 @@ def read_manifest(members: Members, file: str, *, sealed: bool) -> Manifest:
     if not isinstance(value, Mapping) or value.get("kind") != KIND:
         raise document.error((), f"is not the manifest of a {KIND}", MAKE_ONE)
     version = value.get("apiVersion")
-    if version not in READ_VERSIONS:
+    if not isinstance(version, str) or version not in READ_VERSIONS:
         raise document.error(
             ("apiVersion",), f"is {quoted(version)}, and {API_VERSION} is known", "upgrade numawise"
         )
