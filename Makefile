@@ -1,4 +1,4 @@
-.PHONY: setup demo test check format bench fidelity fuzz vm fresh
+.PHONY: setup demo test check format bench fidelity fuzz bounds audit vm fresh
 
 setup:
 	@scripts/setup
@@ -32,6 +32,18 @@ RUNS = 20000
 SEED = 1
 fuzz: setup
 	nice -n 19 .venv/bin/python -m tests.fuzz --runs $(RUNS) --seed $(SEED) $(FUZZ)
+
+# All dependencies at the lower and at the upper end of their ranges, a folder each; what is run goes to pytest.
+BOUNDED = -m "fast or property or recorded or kube"
+bounds:
+	scripts/test --lowest $(BOUNDED)
+	scripts/test --newest $(BOUNDED)
+
+# Known vulnerabilities of everything that is installed; asks a public service, so it needs a network.
+audit: setup
+	.venv/bin/python -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	.venv-audit/bin/pip-audit --path $$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 
 # Bind jobs on virtual machines with several NUMA nodes: make vm NUMAWISE_VM=path/to/numa-vm MACHINES="2s cxl"
 vm: setup

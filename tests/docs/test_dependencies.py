@@ -1,0 +1,83 @@
+"""The page about dependencies says what ``pyproject.toml`` and the installed packages say."""
+
+import re
+import runpy
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/reference/dependencies.md").read_text()
+ROW = re.compile(r"^\| ([\w.-]+) \| .* \| ([\w. -]+?) \|(?: ≥ ([\d.]+), < ([\d.]+) \|)?$", re.MULTILINE)
+LICENCES = {row[0].lower(): row[1] for row in ROW.findall(PAGE)}
+RANGES = {row[0]: (row[2], row[3]) for row in ROW.findall(PAGE) if row[2]}
+SPDX = (
+    (r"MIT\b|The MIT License|MIT License", "MIT"),
+    (r"(BSD 2-Clause|BSD-2-Clause)", "BSD-2-Clause"),
+    (r"Apache(-| |-Software | Software License)*2?", "Apache-2.0"),
+    (r"(MPL|Mozilla Public License)", "MPL-2.0"),
+    (r"(BSD|BSD License|BSD-3-Clause)", "BSD-3-Clause"),
+)
+"""How packages write it where they do not use the standard's names."""
+
+
+def licence(package: Distribution) -> str:
+    data = package.metadata
+    if expression := data.get("License-Expression"):
+        return expression
+    kinds = [
+        one.rpartition(" :: ")[2] for one in data.get_all("Classifier") or [] if one.startswith("License")
+    ]
+    for text in filter(None, (data.get("License"), *kinds)):
+        for pattern, name in SPDX:
+            if re.match(pattern, text):
+                return name
+    return "unknown"
+
+
+def needed(name: str, extras: frozenset[str], seen: dict[str, Distribution]) -> None:
+    """Everything installed that a package needs, in turn."""
+    try:
+        package = distribution(name)
+    except PackageNotFoundError:
+        return  # of another system or another Python, or an extra that is not installed
+    if name != "numawise":
+        seen[package.metadata["Name"].lower()] = package
+    for requirement in package.requires or ():
+        word, _, condition = requirement.partition(";")
+        wanted = re.search(r"""extra == ['"]([\w-]+)['"]""", condition)
+        other = re.match(r"[\w.-]+", word)
+        assert other
+        known = re.sub(r"[-_.]+", "-", other[0].lower()) in {re.sub(r"[-_.]+", "-", one) for one in seen}
+        if (wanted and wanted[1] not in extras) or known or "win32" in condition:
+            continue
+        inner = re.search(r"\[([\w, -]+)\]", word)
+        needed(other[0], frozenset(inner[1].replace(" ", "").split(",")) if inner else frozenset(), seen)
+
+
+def test_ranges_are_those_of_the_project() -> None:
+    ranges = runpy.run_path(str(ROOT / "scripts/lowest.py"))["ranges"]
+    assert ranges((ROOT / "pyproject.toml").read_text()) == RANGES
+
+
+def test_every_package_is_listed_with_its_licence() -> None:
+    installed: dict[str, Distribution] = {}
+    needed("numawise", frozenset({"all", "kube", "nvidia", "dev"}), installed)
+    assert {"click", "msgspec", "pyyaml"} <= set(installed)
+    told = {name: licence(package) for name, package in installed.items()}
+    assert told == {name: LICENCES.get(name, "not listed") for name in told}
+
+
+@pytest.mark.parametrize("name", sorted(RANGES))
+def test_what_is_installed_is_within_its_range(name: str) -> None:
+    try:
+        version = distribution(name).version
+    except PackageNotFoundError:
+        pytest.skip(f"{name} is not installed")
+    low, high = RANGES[name]
+    assert numbers(low) <= numbers(version) < numbers(high)
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version.partition("+")[0])))
