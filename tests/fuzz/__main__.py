@@ -60,6 +60,12 @@ def main() -> int:
     return _all(options)
 
 
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder in memory, where there is such a thing."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="numawise-fuzz-", dir=memory, ignore_cleanup_errors=True)
+
+
 def _say(text: object) -> None:
     print(text, flush=True)  # noqa: T201 - a program
 
@@ -74,7 +80,7 @@ def _block(options: argparse.Namespace) -> int:
     case_of(
         reader, first, options.seed, shared=not options.own
     )  # good inputs are made before anything is watched
-    with tempfile.TemporaryDirectory(prefix="numawise-fuzz-", ignore_cleanup_errors=True) as folder:
+    with _scratch() as folder:
         sandbox = Sandbox(Path(folder), DRIVERS)
         for number in range(first, first + count):
             _say(number)  # so that a worker that dies is known by its last run
@@ -109,7 +115,7 @@ def _is_known(folder: Path, what: str) -> bool:
 def _repeat(paths: Sequence[Path]) -> int:
     """Cases of files once more; 1 when one of them still breaks something."""
     failed = 0
-    with tempfile.TemporaryDirectory(prefix="numawise-fuzz-", ignore_cleanup_errors=True) as folder:
+    with _scratch() as folder:
         cases = [(path, *load(path.resolve())) for path in paths]
         sandbox = Sandbox(Path(folder), DRIVERS)
         for path, name, case in cases:

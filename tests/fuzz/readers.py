@@ -226,7 +226,7 @@ READERS: dict[str, Reader] = {
             ("bundle", "--root", "{case}/root", "-o", "{work}/b.tgz", "--keep-names", "--pods", "{case}/pods.json"),
         )),
         Reader("settings", seeds.settings, (("@settings", "{case}"),), share=0.5),
-        Reader("kubeconfig", seeds.kubeconfigs, (("@kubeconfig", "{case}/config"),), acts=True, share=0.5),
+        Reader("kubeconfig", seeds.kubeconfigs, (("@kubeconfig", "{case}/config"),), acts=True, share=0.2),
         Reader("api-answers", seeds.api_answers, (("@api", "{case}"), ("@api", "{case}", "-o", "json"))),
         Reader("container-engine", seeds.engines, (("@engine", "{case}/inspect"),), share=0.5),
         Reader("cdi", seeds.cdi, (("@cdi", "{case}"),), share=0.3),

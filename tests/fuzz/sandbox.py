@@ -107,8 +107,10 @@ class Sandbox:
         """Run a case; None when all is well."""
         self.folder.lay(case)
         os.chdir(self.folder.work)
-        os.environ.clear()
-        os.environ.update(self.environment | case.variables())
+        wanted = self.environment | case.variables()
+        if wanted != dict(os.environ):
+            os.environ.clear()
+            os.environ.update(wanted)
         self.stopped = ""
         line = case.line(self.folder.case, self.folder.work)
         begin = time.process_time()
