@@ -323,11 +323,35 @@ def kubeconfig(line: list[str], _: Path) -> None:
         client._client(access).close()
 
 
-def api(line: list[str], case: Path) -> None:
-    """What an API server answers; each file of ``answers`` is the next one, over and over."""
+Answer = Callable[[Any], Any]
+ANSWERING: list[Answer] = []
+"""What answers for the API server now."""
+
+
+@cache
+def _asking() -> Any:
+    """A client whose answers come from here; it is slow to make."""
     import httpx2  # noqa: PLC0415 - an extra
     from lightkube import Client  # noqa: PLC0415
     from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415
+
+    this = {"name": "this"}
+    config = KubeConfig.from_dict(
+        {
+            "current-context": "this",
+            "clusters": [this | {"cluster": {"server": "http://127.0.0.1:1"}}],
+            "users": [this | {"user": {}}],
+            "contexts": [this | {"context": {"cluster": "this", "user": "this"}}],
+        }
+    ).get()
+    asking = Client(config, transport=httpx2.MockTransport(lambda request: ANSWERING[-1](request)))  # noqa: PLW0108
+    asking.close = lambda: None
+    return asking
+
+
+def api(line: list[str], case: Path) -> None:
+    """What an API server answers: a file of ``answers`` for each part of a path, its status in the first line."""
+    import httpx2  # noqa: PLC0415 - an extra
 
     from numawise.kube import client  # noqa: PLC0415
 
@@ -339,25 +363,16 @@ def api(line: list[str], case: Path) -> None:
     def answer(request: httpx2.Request) -> httpx2.Response:
         name = next((name for name in answers if name in request.url.path.split("/")), "")
         status, _newline, body = answers.get(name, b"404\n{}").partition(b"\n")
-        code = int(status) if status.isdigit() and 200 <= int(status) < 600 else 200
+        code = int(status) if status.isdigit() and 200 <= int(status[:9]) < 600 else 200
         if next(count) > 50:
             code, body = 500, b"{}"
         return httpx2.Response(
             code, content=body, headers={"content-type": "application/json"}, request=request
         )
 
-    def made(_: object) -> Client:
-        this = {"name": "this"}
-        config = KubeConfig.from_dict({
-            "current-context": "this",
-            "clusters": [this | {"cluster": {"server": "http://127.0.0.1:1"}}],
-            "users": [this | {"user": {}}],
-            "contexts": [this | {"context": {"cluster": "this", "user": "this"}}],
-        }).get()  # fmt: skip
-        return Client(config, transport=httpx2.MockTransport(answer))
-
     before = client._client
-    client._client = made
+    client._client = lambda _access: _asking()
+    ANSWERING[:] = [answer]
     try:
         name = str(case / "config")
         _command("why", "pod/train-c-n1", "-n", "acme", "--kubeconfig", name, *line[1:])

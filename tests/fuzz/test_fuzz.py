@@ -1,0 +1,90 @@
+"""A minute of the fuzz harness: the same runs each time, and every finding of the past."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.case import Case, load, save
+from tests.fuzz.readers import READERS, case_of
+
+ROOT = Path(__file__).parents[2]
+REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
+RUNS = 80
+"""Of a reader with share 1."""
+
+
+def fuzz(*words: object) -> subprocess.CompletedProcess[str]:
+    """The harness as a program: it limits memory, and stops what it may not do, in its own process."""
+    command = [sys.executable, "-m", "tests.fuzz", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_no_input_breaks_a_reader(name: str, tmp_path: Path) -> None:
+    count = round(RUNS * READERS[name].share)
+    ran = fuzz("--block", name, 0, count, "--own", "--seed", 7, "--out", tmp_path)
+    numbers = [line for line in ran.stdout.splitlines() if line.isdigit()]
+    findings = [line for line in ran.stdout.splitlines() if line.startswith("[")]
+    assert not findings, [path.read_text() for path in tmp_path.iterdir()]
+    assert ran.stdout.endswith("done\n"), (numbers[-1:], ran.stderr[-2000:])
+    assert len(numbers) == count
+
+
+@pytest.mark.skipif(not REGRESSIONS, reason="nothing was found yet")
+def test_no_finding_comes_back() -> None:
+    ran = fuzz("--repeat", *REGRESSIONS)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.count(": well\n") == len(REGRESSIONS)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_run_is_made_of_its_number(name: str) -> None:
+    reader = READERS[name]
+    assert case_of(reader, 5, 7, shared=False) == case_of(reader, 5, 7, shared=False)
+    assert any(
+        case_of(reader, 5, 7, shared=False) != case_of(reader, 5, seed, shared=False) for seed in range(8, 12)
+    )
+
+
+# --- what the harness would notice ------------------------------------------------------------
+
+BREAKS = {
+    "an exception": ("raise KeyError('x')", "KeyError in outside"),
+    "a loop": ("while True: pass", "TooLong in outside"),
+    "memory": ("x = bytearray(2 << 30)", "MemoryError in outside"),
+    "a file elsewhere": ("open('/tmp/../numawise-fuzz-was-here', 'w')", "forbidden: open /tmp/../numawise-fuzz-was-here"),
+    "a process": ("import os; os.fork()", "forbidden: os.fork"),
+    "a connection": ("import socket; socket.create_connection(('127.0.0.1', 9))", "forbidden: socket.getaddrinfo"),
+    "a nap": ("import time; time.sleep(1)", "forbidden: time.sleep 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "finding"), BREAKS.values(), ids=BREAKS)
+def test_what_a_run_may_not_do(code: str, finding: str, tmp_path: Path) -> None:
+    script = f"""
+import sys
+from pathlib import Path
+from tests.fuzz.case import Case
+from tests.fuzz.sandbox import Sandbox
+
+def bad(words, case):
+    {code}
+
+sandbox = Sandbox(Path(sys.argv[1]), {{"bad": bad, "good": lambda words, case: None}})
+assert sandbox.run(Case(("@good",))) is None
+sys.stdout.write(sandbox.run(Case(("@bad",))).what)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout == finding, ran.stderr
+
+
+def test_a_case_is_kept_as_it_is(tmp_path: Path) -> None:
+    case = Case(("show", "{case}/a"), {"a": b"\xff\0\n", "b": b"one\r\ntwo\n" * 30, "c": b""})
+    save(case, "words", "x", tmp_path / "x.json")
+    assert load(tmp_path / "x.json") == ("words", case)
+    assert json.loads((tmp_path / "x.json").read_text())["found"] == "x"
