@@ -173,6 +173,19 @@ def settings(_: list[str], case: Path) -> None:
     read_settings({"HOME": str(case / "home")}, case / "root")
 
 
+def ledger(line: list[str], _: Path) -> None:
+    """Rows of a ledger, as another user may have written them."""
+    from numawise.ledger.record import data_of, read_rows, text_of  # noqa: PLC0415
+
+    for path in sorted(Path(line[0]).glob("*.json")):
+        if path.is_file() and not path.is_symlink():
+            with contextlib.suppress(json.JSONDecodeError, UnicodeDecodeError):
+                value = json.loads(path.read_bytes())
+                if isinstance(value, dict):
+                    rows = read_rows(value, 65534, "nobody")
+                    text_of(data_of(rows.holds, rows.waiters))
+
+
 def cdi(_: list[str], case: Path) -> None:
     """Descriptions of devices for containers."""
     from numawise.host.containers import cdi_devices, variables_in  # noqa: PLC0415
@@ -383,6 +396,6 @@ def api(line: list[str], case: Path) -> None:
 DRIVERS: dict[str, Driver] = {
     function.__name__: function
     for function in (
-        api, archive, bundle, cdi, check, described, engine, flags, host, kubeconfig, log, maps, nvml, processes, settings, words,
+        api, archive, bundle, cdi, check, described, engine, flags, host, kubeconfig, ledger, log, maps, nvml, processes, settings, words,
     )
 }  # fmt: skip

@@ -237,6 +237,11 @@ READERS: dict[str, Reader] = {
             ("bind", "--dry-run"), ("bind", "--dry-run", "-o", "json"), ("bind", "--dry-run", "--by", "core-complex"),
             ("run", "--dry-run", "--cpus", "1", "-o", "json", "--", "true"), ("docker", "--print", "--cpus", "1", "run", "x"),
         ), damaged=("environment",)),
+        Reader("ledger", seeds.ledgers, (
+            ("ps",), ("ps", "-o", "json"), ("ps", "-o", "name"), ("verify",), ("verify", "bcd23", "-o", "json"), ("reap",),
+            ("release", "bcd23"), ("release", "train", "--kill", "--force"), ("run", "--dry-run", "--cpus", "1", "--", "true"),
+            ("show", "this", "--holds"), ("flags", "--hold", "train"), ("run", "--cpus", "1", "--", "true"), ("@ledger", "{case}/ledger"),
+        ), damaged=("ledger/",), acts=True, share=1.5),
         Reader("words", seeds.words, (("@words", "{case}/words"),), share=2.0),
         Reader("descriptions", seeds.descriptions, (("@described", "{case}/words"),)),
         Reader("command-lines", seeds.whole_nodes, made=seeds.command_line, acts=True, share=3.0),

@@ -23,6 +23,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ FORBIDDEN = frozenset({
     "signal.pthread_kill", "socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyname",
     "socket.sendmsg", "socket.sendto", "subprocess.Popen", "syslog.openlog",
 })  # fmt: skip
+UNHEARD = ((os, "sched_setaffinity"), (signal, "pidfd_send_signal"))
+"""Functions that act upon processes without an audit event."""
 HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 OURS = f"{os.sep}numawise{os.sep}"
 
@@ -87,6 +90,8 @@ class Sandbox:
         signal.signal(signal.SIGPROF, self._late)
         signal.signal(signal.SIGALRM, self._late)
         time.sleep = self._sleep
+        for module, name in UNHEARD:
+            setattr(module, name, partial(self._refuse, name))
         sys.addaudithook(self._audit)
         os.chdir(self.folder.work)
         for name in [
@@ -107,7 +112,10 @@ class Sandbox:
         """Run a case; None when all is well."""
         self.folder.lay(case)
         os.chdir(self.folder.work)
-        wanted = self.environment | case.variables()
+        place = str(self.folder.case)
+        wanted = self.environment | {
+            name: word.replace("{case}", place) for name, word in case.variables().items()
+        }
         if wanted != dict(os.environ):
             os.environ.clear()
             os.environ.update(wanted)
@@ -165,6 +173,9 @@ class Sandbox:
 
     def _sleep(self, seconds: float) -> None:
         self._stop(f"time.sleep {seconds}")
+
+    def _refuse(self, name: str, *_: object) -> None:
+        self._stop(name)
 
     def _stop(self, what: str) -> None:
         self.stopped = what

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import shlex
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -706,6 +707,57 @@ def ranks(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
         "RAY_JOB_ID=01\nRAY_NODE_ID=2\nHOROVOD_LOCAL_RANK=0\nMV2_COMM_WORLD_LOCAL_RANK=0\nMPI_LOCALRANKID=0\nMPI_LOCALNRANKS=2\n",
     )  # fmt: skip
     return [{"environment": text.encode()} for text in texts]
+
+
+def ledgers(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
+    from numawise.ledger.place import boot_id, machine_id  # noqa: PLC0415
+
+    hold = {
+        "id": "bcd23", "name": "train", "kind": "run", "boot": boot_id(), "pid": 4000000, "start": 7, "namespace": 0, "cpus": "0-1",
+        "mems": "0", "memory": [{"numa": "0", "bytes": 1 << 30}], "devices": {"nvidia.com/gpu": ["GPU-1"]}, "mode": "cgroup",
+        "cgroup": "/numawise/bcd23", "policy": "restricted", "command": ["python", "train.py"], "labels": {"a": "b"}, "since": 1.7e9,
+    }  # fmt: skip
+    other = {
+        **hold,
+        "id": "fgh45",
+        "name": "serve",
+        "kind": "container",
+        "pid": 0,
+        "engine": "docker",
+        "container": "a" * 64,
+        "cpus": "2",
+    }
+    shared = {
+        "id": "jkm67",
+        "name": "",
+        "kind": "python",
+        "boot": boot_id(),
+        "pid": 4000001,
+        "start": 8,
+        "near": "0",
+        "cpuLimit": 500,
+    }
+    waiter = {
+        "id": "npq89",
+        "boot": boot_id(),
+        "pid": 4000002,
+        "start": 9,
+        "namespace": 0,
+        "request": "2 CPUs",
+        "since": 1.7e9,
+    }
+    head = {"apiVersion": "numawise.dev/v1", "kind": "Ledger", "machine": machine_id(), "host": "n1"}
+    value = {**head, "holds": [hold, {**other, "mode": "", "cgroup": ""}, shared], "waiters": [waiter]}
+    own = {f"ledger/numawise-{os.geteuid()}.json": json.dumps(value).encode()}
+    strange = {
+        "ledger/numawise-65534.json": json.dumps(value).encode(),
+        "ledger/numawise-7.json": PIPE,
+        "ledger/numawise-8.json": LINK + b"/dev/zero",
+    }
+    return [
+        {**files, "environment": b"NUMAWISE_LEDGER={case}/ledger\n"}
+        for files in (own, {**own, **strange}, strange)
+    ]
 
 
 def words(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
