@@ -122,6 +122,14 @@ def described(line: list[str], _: Path) -> None:
         _command("machine", "new", "--", *word.replace("\0", "").split(" "))
 
 
+def hints(line: list[str], _: Path) -> None:
+    """Hints given as words."""
+    options = [
+        word for hint in _text(line[0]).replace("\0", "").split("\n")[:4] for word in ("--hints", hint)
+    ]
+    _command("why", *options, "--policy", "restricted", "--numa", "2", "-o", "json")
+
+
 def flags(line: list[str], _: Path) -> None:
     """Flags of a kubelet, given as text."""
     text = _text(line[0]).replace("\0", " ")
@@ -179,11 +187,13 @@ def ledger(line: list[str], _: Path) -> None:
 
     for path in sorted(Path(line[0]).glob("*.json")):
         if path.is_file() and not path.is_symlink():
-            with contextlib.suppress(json.JSONDecodeError, UnicodeDecodeError):
+            try:
                 value = json.loads(path.read_bytes())
-                if isinstance(value, dict):
-                    rows = read_rows(value, 65534, "nobody")
-                    text_of(data_of(rows.holds, rows.waiters))
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                rows = read_rows(value, 65534, "nobody")
+                text_of(data_of(rows.holds, rows.waiters))
 
 
 def cdi(_: list[str], case: Path) -> None:
@@ -213,7 +223,7 @@ def engine(line: list[str], _: Path) -> None:
 
 def host(line: list[str], _: Path) -> None:
     """What launchers look at before they start anything."""
-    from numawise.host import cgroup, confine, discover, kubelet, nvml, readiness, system, systemd  # noqa: PLC0415
+    from numawise.host import confine, discover, jobgroup, kubelet, nvml, readiness, system, systemd  # noqa: PLC0415
     from numawise.host.files import Tree  # noqa: PLC0415
 
     root = Path(line[0])
@@ -226,7 +236,7 @@ def host(line: list[str], _: Path) -> None:
     system.cgroup_mounts(tree)
     system.own_groups(tree)
     systemd.problem(root)
-    cgroup.found_groups(root)
+    jobgroup.found_groups(root)
     confine.modes(root)
     for function in (confine.allowed, kubelet.node_kubelets):
         with contextlib.suppress(NumawiseError):
@@ -277,10 +287,13 @@ def nvml(line: list[str], _: Path) -> None:
     """GPUs as a recording of NVML has them."""
     from numawise.host.nvml import nvml_users, read_gpus  # noqa: PLC0415
 
-    with contextlib.suppress(json.JSONDecodeError):
-        library = _replayed(json.loads(_text(line[0])))
-        _shown(read_gpus(library))
-        nvml_users(library)
+    try:
+        recording = json.loads(_text(line[0]))
+    except ValueError:
+        return
+    library = _replayed(recording)
+    _shown(read_gpus(library))
+    nvml_users(library)
 
 
 def _replayed(recording: Any) -> Any:
@@ -374,7 +387,7 @@ def api(line: list[str], case: Path) -> None:
     count = itertools.count()
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        name = next((name for name in answers if name in request.url.path.split("/")), "")
+        name = next((part for part in reversed(request.url.path.split("/")) if part in answers), "")
         status, _newline, body = answers.get(name, b"404\n{}").partition(b"\n")
         code = int(status) if status.isdigit() and 200 <= int(status[:9]) < 600 else 200
         if next(count) > 50:
@@ -396,6 +409,6 @@ def api(line: list[str], case: Path) -> None:
 DRIVERS: dict[str, Driver] = {
     function.__name__: function
     for function in (
-        api, archive, bundle, cdi, check, described, engine, flags, host, kubeconfig, ledger, log, maps, nvml, processes, settings, words,
+        api, archive, bundle, cdi, check, described, engine, flags, hints, host, kubeconfig, ledger, log, maps, nvml, processes, settings, words,
     )
 }  # fmt: skip

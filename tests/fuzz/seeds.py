@@ -384,6 +384,7 @@ def pods(shared: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
 
     texts = [path.read_bytes() for path in sorted(EXAMPLES.glob("*/pods/*.yaml"))]
     texts += [pod_list().encode(), json.dumps(pod("a")).encode(), small_node()["pods.yaml"]]
+    node = {**small_node(), "machine": small_node()["machine"].replace(b"x/gpu", b"nvidia.com/gpu")}
     texts += found(("../shared/data/gpu-pods/*.yaml",), shared=shared)
     rich = yaml.safe_load(small_node()["pods.yaml"])
     rich["spec"] |= {
@@ -403,7 +404,10 @@ def pods(shared: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
         "securityContext": {"privileged": True},
     }  # fmt: skip
-    return [{**small_node(), "pods.yaml": text} for text in [*texts, yaml.safe_dump(rich).encode()]]
+    return [
+        {**(node if b"nvidia" in text else small_node()), "pods.yaml": text}
+        for text in [*texts, yaml.safe_dump(rich).encode()]
+    ]
 
 
 def workloads(shared: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
@@ -460,7 +464,7 @@ def check_examples(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
 def scenarios(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     steps = [
         {"add": "pods.yaml", "at": "1m"}, "reconcile", {"start": "train", "after": "5s"}, {"remove": "train"},
-        {"restart": {"kubelet": "kubelet.yaml", "delete": ["cpu_manager_state"], "plugins": "after-pods"}},
+        {"restart": {"config": "kubelet.yaml", "delete": ["cpu_manager_state"], "plugins": "after-pods"}},
         {"devices": {"x/gpu": {"gone": ["a"], "unhealthy": "all"}}}, {"fill": "pods.yaml"}, {"restart": None},
     ]  # fmt: skip
     day = (EXAMPLES / "8gpu-server/day.yaml").read_bytes()
@@ -483,7 +487,7 @@ def hints(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
         "0! 1! 0-1", "cpu: 10! 01! 11\nx/gpu: 01! 11", "map[cpu:[{01 true} {10 true} {11 false}]]",
         'hints={"cpu":[{"NUMANodeAffinity":1,"Preferred":true}]}', "*", "[{1 true}]",
     )  # fmt: skip
-    return [{"hints": text.encode()} for text in texts]
+    return [{"hints": text.encode()} for text in (*texts, "cpu=0! 1! 0-1", "memory=*\ncpu=1!")]
 
 
 def traces(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
@@ -714,7 +718,7 @@ def ledgers(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
 
     hold = {
         "id": "bcd23", "name": "train", "kind": "run", "boot": boot_id(), "pid": 4000000, "start": 7, "namespace": 0, "cpus": "0-1",
-        "mems": "0", "memory": [{"numa": "0", "bytes": 1 << 30}], "devices": {"nvidia.com/gpu": ["GPU-1"]}, "mode": "cgroup",
+        "mems": "0", "memory": [{"numa": "0", "bytes": 1 << 30}], "devices": {"nvidia.com/gpu": ["GPU-1"]}, "mode": "cgroup v2",
         "cgroup": "/numawise/bcd23", "policy": "restricted", "command": ["python", "train.py"], "labels": {"a": "b"}, "since": 1.7e9,
     }  # fmt: skip
     other = {
@@ -803,8 +807,8 @@ PLACES = {
     "--out": ("{work}/out", "-", "{case}"),
     "--script": ("{work}/script",),
     "--kube": ("1.36", "1.20", "v1.37.0"),
-    "--compare-kube": ("1.30",),
-    "--upgrade": ("1.37",),
+    "--compare-kube": ("1.30,1.36",),
+    "--upgrade": ("1.34:1.37",),
     "--to": ("1.37", "1.20"),
     "--kubeconfig": ("{case}/config",),
     "--kubelet-dir": ("{case}/root/var/lib/kubelet",),

@@ -17,11 +17,16 @@ def counted(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
+MOST_BYTES = 1_000_000 << 40
+
+
 def bytes_text(amount: int) -> str:
     """An amount of memory in the largest unit that keeps it readable."""
     for unit, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         whole = amount >= size and (unit != "TiB" or amount % size == 0 or amount >= 10 * size)
         if whole:
+            if amount >= MOST_BYTES:
+                return "more than 1,000,000 TiB"
             return f"{amount / size:.1f}".removesuffix(".0") + f" {unit}"
     return f"{amount} bytes"
 

@@ -30,8 +30,8 @@ MACHINES = "x86_64|i[3-6]86|aarch64|armv[5-8]\\w*|ppc64(?:le)?|s390x|riscv64|loo
 MARKS: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...] = (
     (
         ROCM_TOPO,
-        re.compile(r"={3,}.*ROCm System Management"),
-        re.compile(r"={3,}.*(?:(?:Weight|Hops|Link Type) between|Numa Nodes)|\(Topology\) Numa"),
+        re.compile(r"^(?>.*?={3}).*ROCm System Management"),
+        re.compile(r"^(?>.*?={3}).*(?:(?:Weight|Hops|Link Type) between|Numa Nodes)|\(Topology\) Numa"),
     ),
     (
         NVIDIA_TOPO,
@@ -53,7 +53,8 @@ MARKS: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...] = (
     (
         LSCPU_TABLE,
         re.compile(
-            r"^\s*CPU\s(?:.*\s)?(?:NODE|SOCKET|CORE|ONLINE)\b[A-Z0-9%: di]*$|^\s*CPU,(?:Core|Socket|Node)\b"
+            r"^\s*CPU\s(?>(?:.*\s)?(?:NODE|SOCKET|CORE|ONLINE)\b)[A-Z0-9%: di]*$"
+            r"|^\s*CPU,(?:Core|Socket|Node)\b"
         ),
         re.compile(r"^\s*[0-9]+,[0-9]*,[0-9]*,[0-9]*,,(?:[0-9]*,)*[0-9]*$"),
     ),
@@ -112,7 +113,7 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
 
 def _prints(text: str) -> Iterator[tuple[str, str]]:
     """The prints in lines."""
-    lines = pasted.plain(text).split("\n")
+    lines = [line[: pasted.LONGEST] for line in pasted.plain(text).split("\n")]
     current, first, began = "", 0, False
     for at, line in enumerate(lines):
         name, begins = _mark(line)

@@ -68,3 +68,8 @@ def test_every_format_has_a_reader() -> None:
         assert name is not None
         assert READERS[name](text, "file").sources
     assert set(READERS) >= {"hwloc-xml", "nccl-xml", "cadvisor-json"}
+
+
+def test_a_line_of_megabytes_is_looked_at_once() -> None:
+    for word in ("=== Link Type between ", "=== x ", "CPU NODE ", "GPU0 ", "0,", " "):
+        assert split("CPU " + word * (1_000_000 // len(word)) + "!") is not None
