@@ -64,7 +64,7 @@ def _old(found: re.Match[str]) -> tuple[int | None, bool]:
 def _newer(text: str) -> list[tuple[int | None, bool]]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(f"{quoted(text)} is not JSON as the kubelet logs it; {FORMS}") from None
     found: list[tuple[int | None, bool]] = []
     for one in value if isinstance(value, list) else [value]:

@@ -38,7 +38,7 @@ def scenario_of(place: str, line: bytes) -> dict[str, Any]:
     """The scenario of one line; a line may also be a scenario itself."""
     try:
         value = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"is not JSON ({error})", file=place, advice=EXAMPLE) from None
     scenario = value.get("scenario", value) if isinstance(value, dict) else None
     if (

@@ -350,7 +350,7 @@ def _podman(
 def _current_context(folder: str) -> str:
     try:
         data = json.loads((Path(folder) / "config.json").read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return ""
     found = data.get("currentContext", "") if isinstance(data, dict) else ""
     return found if isinstance(found, str) else ""

@@ -86,7 +86,7 @@ def _read(file: Path, keys: tuple[str, ...]) -> dict[str, str]:
 
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as problem:
         raise InputError(f"is not valid TOML: {problem}", file=str(file), advice="fix or remove it") from None
     for key, value in data.items():
         if key not in keys:

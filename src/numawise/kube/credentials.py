@@ -101,7 +101,7 @@ def _answer(words: list[str], environment: Mapping[str, str], hint: str) -> Mapp
         )
     try:
         status = json.loads(done.stdout)["status"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         status = None
     if not isinstance(status, Mapping):
         raise ClusterError(

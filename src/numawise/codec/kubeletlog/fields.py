@@ -71,7 +71,7 @@ class Fields:
         if isinstance(found, PrintedField):
             try:
                 return json.loads(found.text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return found
         return found
 

@@ -80,7 +80,7 @@ def continuation(text: str) -> Framed:
     if text.startswith("{"):
         try:
             data = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return Framed(text)
         log = str(data.get("log") or data.get("MESSAGE") or "") if isinstance(data, dict) else ""
         return Framed(log.rstrip("\n"), part=not log.endswith("\n"))

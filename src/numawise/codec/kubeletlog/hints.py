@@ -85,7 +85,7 @@ def patched_status(patch: str) -> object:
     """The status that a patch sets."""
     try:
         data = json.loads(patch)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return data.get("status") if isinstance(data, dict) else None
 
@@ -169,7 +169,7 @@ def _cut_json(text: str) -> LoggedHints:
     for found in re.finditer(r'"([^"\\]+)":(?=\[|null)', text):
         try:
             value, _ = decoder.raw_decode(text, found.end())
-        except ValueError:
+        except (ValueError, RecursionError):
             break
         hints[found[1]] = json_family(value)
     return LoggedHints(hints, cut=True)
