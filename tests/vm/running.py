@@ -97,7 +97,7 @@ def gpus_and_their_node(guest: Guest) -> str:
     with ledger() as environment:
         words = ("--gpus", "2", "--cpus", "2", "--dry-run", "-o", "json", "--", "true")
         done = numawise(environment, "run", *words)
-        if "no GPUs" in done.stderr:
+        if "no usable GPU was found" in done.stderr:
             raise Skip("no GPUs")
         preview = json.loads(done.stdout)
         addresses = [gpu["address"] for gpu in preview["gpus"]]
