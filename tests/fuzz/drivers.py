@@ -186,7 +186,7 @@ def ledger(line: list[str], _: Path) -> None:
     from numawise.ledger.record import data_of, read_rows, text_of  # noqa: PLC0415
 
     for path in sorted(Path(line[0]).glob("*.json")):
-        if path.is_file() and not path.is_symlink():
+        if not path.is_symlink() and path.is_file():
             try:
                 value = json.loads(path.read_bytes())
             except ValueError:

@@ -2,8 +2,8 @@
 
 Rules kept here:
 
-1. A command ends with status 0 to 5, what it prints as JSON is JSON, and a function raises nothing but what it
-   promises.  Anything else is a finding, and so are more than 5 s of CPU time, 20 s of waiting, and more
+1. A command ends with status 0 to 5, prints nothing that steers a terminal, what it prints as JSON is JSON, and a
+   function raises nothing but what it promises.  Anything else is a finding, and so are more than 5 s of CPU time, 20 s of waiting, and more
    than 1 GiB of memory.
 2. Nothing is written outside the folder of the run, no process is started or killed, nobody is talked to, and
    nobody sleeps.  Python's audit events tell; what would do it is stopped.  For commands that exist to do it
@@ -15,6 +15,7 @@ Rules kept here:
 import io
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -47,6 +48,10 @@ FORBIDDEN = frozenset({
 })  # fmt: skip
 UNHEARD = ((os, "sched_setaffinity"), (signal, "pidfd_send_signal"))
 """Functions that act upon processes without an audit event."""
+STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What moves a cursor, changes colours or turns text around."""
+GZIP = b"\x1f\x8b"
+"""A bundle that is written to a pipe."""
 HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 OURS = f"{os.sep}numawise{os.sep}"
 
@@ -145,6 +150,9 @@ class Sandbox:
 
                 status = main(line)
         printed, said = out.getvalue(), err.getvalue().decode(errors="replace")
+        shown = "" if printed.startswith(GZIP) else printed.decode(errors="replace")
+        if steering := STEERING.search(shown + said):
+            return Finding("a terminal is steered", f"{steering[0]!r} in {printed[-300:]!r} {said[-300:]!r}")
         if "Traceback (most" in said or "internal error" in said or b"internal error" in printed:
             return Finding("internal error", said[-400:] + printed[-400:].decode(errors="replace"))
         if status not in (JOB_STATUSES if acts else STATUSES):
