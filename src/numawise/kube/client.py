@@ -147,7 +147,7 @@ class Cluster:
             raise ClusterError(f"{server} cannot be reached: {reason}", advice) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError, OSError, binascii.Error) as problem:
             raise ClusterError(f"{server} cannot be asked: {_plainly(problem)}") from None
-        except (ValueError, KeyError, TypeError, AttributeError, MALFORMED):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MALFORMED):
             raise ClusterError(f"{server} does not answer as an API server does", REACH) from None
 
     def _judged(self, code: int, message: str, what: str) -> None:
