@@ -12,10 +12,15 @@ INTRO = """# Command line
 
 Made from the commands by `python docs/reference/make_cli.py`.
 
-Exit status: 0 yes · 1 no (some pod was not admitted, a scenario could not be run) · 2 bad input, with one
-sentence on standard error that names file, line and field · 70 an error in numawise itself · 130
-interrupted. `NO_COLOR` switches
-colours off; `NUMAWISE_DEBUG=1` shows a traceback for errors in numawise itself.
+Exit status: 0 yes · 1 no (some pod was not admitted, a scenario could not be run), also where standard
+output is full or closed · 2 bad input, with one sentence on standard error that names file, line and field ·
+3 this host · 4 the ledger · 5 the cluster · 70 an error in numawise itself · 130 interrupted · 141 the reader
+has gone. `NO_COLOR` switches colours off; `NUMAWISE_DEBUG=1` shows a traceback for errors in numawise itself.
+
+Text that comes from elsewhere (names, ids, lines of logs, file names) is printed with escapes such as
+`\\x1b` in the place of control characters, marks of direction and bytes that are not UTF-8. JSON and YAML
+have the escapes of their formats, so the data are the same. Values in errors are cut after 120 characters;
+how long they are is said.
 """
 
 

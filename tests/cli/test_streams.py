@@ -1,5 +1,6 @@
 """Standard output and standard error that are full, closed or left by their reader."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,38 @@ def test_a_job_runs_whatever_becomes_of_our_words(command: str, redirection: str
     done = shell(f"{command} -- sh -c 'touch {ran}; exit 7'", redirection, tmp_path)
     assert done.returncode == 7, done
     assert ran.exists()
+
+
+def test_a_real_terminal_gets_our_styles_and_no_others(tmp_path: Path) -> None:
+    machine = tmp_path / "machine.yaml"
+    text = (ROOT / "examples/3gpu-server/machine.yaml").read_text()
+    machine.write_text(text.replace("id: gpu0", 'id: "gpu0\\e[35m\\e]0;title\\a\\x9b2J"'))
+    assert machine.read_text() != text
+    master, terminal = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "numawise", "show", str(machine)],
+        stdout=terminal,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm", "NO_COLOR": ""},
+        cwd=ROOT,
+    ) as running:
+        os.close(terminal)
+        printed = b""
+        while True:
+            try:
+                block = os.read(master, 1 << 16)
+            except OSError:  # the other end is closed
+                break
+            if not block:
+                break
+            printed += block
+    os.close(master)
+    assert running.returncode == 0, printed
+    shown = printed.decode()
+    assert "\x1b[32m" in shown  # GPUs are green
+    assert r"\x1b[35m" in shown
+    for sequence in ("\x1b[35mGPU", "\x1b]", "\x9b", "\a"):
+        assert sequence not in shown
 
 
 def test_a_job_finds_a_closed_stream_closed(tmp_path: Path) -> None:
