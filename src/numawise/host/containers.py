@@ -124,7 +124,7 @@ def inspect(engine: Engine, ids: tuple[str, ...]) -> Mapping[str, Container] | S
         return said
     try:
         found = {container.id: container for container in map(_container, _array(said.out))}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as problem:
         return Silent(f"{engine.name} did not answer with a list of containers ({problem})")
     if len(found) + len(GONE.findall(said.error)) < len(set(ids)):
         return Silent(said.error or f"{engine.name} left out containers it had named before")

@@ -29,6 +29,7 @@ WORDS = 32
 """CPU masks of up to 2,048 CPUs."""
 NODE_WORDS = 16
 ANCESTORS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
+MOST_GPUS, MOST_INSTANCES = 1024, 64
 MOST_LINKS = 18
 TO_GPU, TO_SWITCH = 0, 2
 
@@ -54,7 +55,7 @@ def read_gpus(nvml: Any) -> Hardware:  # noqa: ANN401
     """All GPUs that NVML shows, as the part of a machine that it knows."""
     asker = _Asker(nvml)
     count = asker.ask("nvmlDeviceGetCount") or 0
-    handles = [asker.ask("nvmlDeviceGetHandleByIndex", i) for i in range(count)]
+    handles = [asker.ask("nvmlDeviceGetHandleByIndex", i) for i in range(min(count, MOST_GPUS))]
     found = [(f"GPU{i}", handle) for i, handle in enumerate(handles) if handle is not None]
     gpus: list[Gpu] = []
     for name, handle in found:
@@ -123,7 +124,7 @@ def _mig_instances(asker: _Asker, gpu: Gpu, handle: Any) -> list[Gpu]:  # noqa: 
     if not mode or not mode[0]:
         return []
     found = []
-    for at in range(asker.ask("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
+    for at in range(min(asker.ask("nvmlDeviceGetMaxMigDeviceCount", handle) or 0, MOST_INSTANCES)):
         instance = asker.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, at, quiet=True)
         if instance is None:
             continue

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from numawise.host.numamaps import ANONYMOUS, FILE, HUGE, SHARED, Pages, gather, parse_keys
-from numawise.sets import parse_ids
+from numawise.sets import LARGEST_ID, parse_ids
 from numawise.values import dataclass
 
 ROOT = Path("/")
@@ -253,6 +253,8 @@ def _brief(path: str) -> Brief | None:
         flags, user, system, start, cpu = (int(rest[at]) for at in (6, 11, 12, 19, 36))
         parent = int(rest[1])
     except ValueError:
+        return None
+    if cpu > LARGEST_ID:
         return None
     return Brief(
         tid=int(number),
