@@ -168,7 +168,10 @@ def _module_texts(name: str) -> Mapping[str, Mapping[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for node in ast.parse(inspect.getsource(importlib.import_module(name))).body:
         if isinstance(node, ast.ClassDef):
-            found[node.name] = texts = {}
+            texts: dict[str, str] = {}
+            for base in node.bases:  # Python 3.11 forgets what a TypedDict was made from
+                texts |= found.get(base.id, {}) if isinstance(base, ast.Name) else {}
+            found[node.name] = texts
             for before, after in zip(node.body, node.body[1:], strict=False):
                 named = isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name)
                 if named and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
