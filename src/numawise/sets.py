@@ -10,7 +10,8 @@ from typing import Self
 from numawise.strconv import parse_int, quote
 from numawise.values import dataclass
 
-LARGEST_ID = 1 << 16  # far beyond any machine; keeps a mistyped range from filling the memory
+LARGEST_ID, LONGEST_LIST = 1 << 16, 1 << 20
+"""Far beyond any machine; they keep a mistyped range from filling the memory."""
 
 
 def bits_of(ids: Iterable[int]) -> int:
@@ -46,6 +47,8 @@ def format_ids(bits: int) -> str:
 
 def parse_ids(text: str) -> int:
     """Read the kernel's list format; raise ``ValueError`` in the kubelet's words."""
+    if len(text) > LONGEST_LIST:
+        raise ValueError(f"a list of {len(text):,} characters is too long (at most {LONGEST_LIST:,})")
     bits = 0
     for part in text.split(",") if text else ():
         first_text, dash, last_text = part.partition("-")
@@ -54,7 +57,7 @@ def parse_ids(text: str) -> int:
         if first > last:
             raise ValueError(f"invalid range {quote(part)} ({first} > {last})")
         if first < 0 or last > LARGEST_ID:
-            raise ValueError(f"id {last if last > LARGEST_ID else first} is out of range")
+            raise ValueError(f"id {last if last > LARGEST_ID else first} is out of range (0 to {LARGEST_ID})")
         bits |= (1 << (last + 1)) - (1 << first)
     return bits
 

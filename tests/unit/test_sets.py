@@ -40,7 +40,7 @@ def test_lists_in_other_spellings(text: str, canonical: str) -> None:
     ("1-2-3",   'strconv.Atoi: parsing "2-3": invalid syntax'),
     ("1.2",     'strconv.Atoi: parsing "1.2": invalid syntax'),
     ("9" * 30,  f'strconv.Atoi: parsing "{"9" * 30}": value out of range'),
-    ("0-9999999999", "id 9999999999 is out of range"),
+    ("0-9999999999", "id 9999999999 is out of range (0 to 65536)"),
 ])  # fmt: skip
 def test_what_is_no_list_is_refused_in_the_kubelets_words(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=exactly(words)):

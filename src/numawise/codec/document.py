@@ -38,6 +38,7 @@ Done = Callable[[int], None]
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 LARGEST_INT = 2**63 - 1
 MOST_NODES, MOST_ALIASED, MOST_DOCUMENTS, DEEPEST = 3_000_000, 400_000, 100_000, 500
+MOST_REPEATED, MOST_TAGS = 1000, 100
 KEYED = frozenset({"requests", "limits", "devices", "hugepages"})  # mappings whose keys are not fields
 TOO_MANY = f"holds more than {MOST_NODES:,} values"
 TOO_MANY_DOCUMENTS = f"holds more than {MOST_DOCUMENTS:,} documents"
@@ -288,6 +289,8 @@ class _Open:
 def _yaml_documents(text: str, file: str, twice: Twice | None, done: Done | None) -> tuple[Document, ...]:
     found: list[Document] = []
     lines = LineIndex()
+    if text.count("\n%TAG") > MOST_TAGS:  # the parser compares each with all before it
+        raise InputError(f"has more than {MOST_TAGS:,} %TAG directives", file=file, advice=ORDINARY)
     try:
         for index, value in enumerate(_yaml_values(text, file, lines, twice, done)):
             if index == MOST_DOCUMENTS:
@@ -318,7 +321,7 @@ def _yaml_values(
     stack: list[_Open] = []
     anchors: dict[str, tuple[object, int]] = {}
     root: object = None
-    nodes = aliased = 0
+    nodes = aliased = repeated = 0
     for event in yaml.parse(text, Loader=LOADER):
         kind = type(event)
         if nodes > MOST_NODES:
@@ -391,7 +394,8 @@ def _yaml_values(
             key = value if type(value) is str else _key(value, event, file)
             if key in items and key not in parent.merged:
                 again = _at(event, file, f"the key {shown(key)} appears twice", "remove one of them")
-                if twice is None:
+                repeated += 1
+                if twice is None or repeated > MOST_REPEATED:
                     raise again
                 twice(again)
             parent.key = key

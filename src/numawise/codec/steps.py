@@ -16,7 +16,7 @@ from pathlib import Path
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.document import Document, Part, read_file, shown
 from numawise.codec.infile import is_there
-from numawise.codec.workload import pods_in
+from numawise.codec.workload import MOST_PODS, objects_in, pods_in, pods_of_all
 from numawise.errors import quoted, suggestion
 from numawise.request.defaults import RawPod
 from numawise.results.simulation import (
@@ -30,7 +30,7 @@ from numawise.results.simulation import (
     ScenarioStep,
     StartStep,
 )
-from numawise.values import dataclass, replace
+from numawise.values import dataclass, field, replace
 
 ADD, START, REMOVE, RESTART, RECONCILE, DEVICES, FILL = (
     "add",
@@ -48,7 +48,7 @@ GONE, UNHEALTHY, BACK, ALL = "gone", "unhealthy", "back", "all"
 HEALTH = (GONE, UNHEALTHY, BACK)
 EARLY, LATE = "before-pods", "after-pods"
 STATE_FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
-MOST_COPIES = 100_000
+MOST_COPIES, MOST_STEPS = MOST_PODS, 100_000
 DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+", re.ASCII)
 PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 LONGEST = 100 * 366 * 86400.0
@@ -61,6 +61,14 @@ class Timed(ScenarioStep):
 
     part: Part | None = None
     """Where it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Files beside a scenario, each read once."""
+
+    folder: Path
+    pods: dict[str, tuple[RawPod, ...]] = field(default_factory=dict)
 
 
 def read_steps(path: str) -> tuple[Timed, ...]:
@@ -81,20 +89,27 @@ def decode_steps(document: Document, folder: Path = Path()) -> tuple[Timed, ...]
     parts = root.items("a list of steps")
     if not parts:
         raise root.error("has no steps", f"list some; known are {', '.join(WORDS)}")
+    if len(parts) > MOST_STEPS:
+        raise root.error(f"has more than {MOST_STEPS:,} steps", "split it into several scenarios")
     now: float | None = None
     found: list[Timed] = []
+    beside = Beside(folder)
+    arriving = 0
     for part in parts:
         word, argument = _word(part)
         now = _time(part, now)
         number = len(found) + 1
-        for act in _acts(word, argument, folder):
+        for act in _acts(word, argument, beside):
+            arriving += len(act.pods) if isinstance(act, Add) else 0
+            if arriving > MOST_PODS:
+                raise part.error(f"with it more than {MOST_PODS:,} pods have come", "let fewer come")
             found.append(Timed(number, word, act, now, part))
     return tuple(found)
 
 
 def pods_of(path: str) -> tuple[RawPod, ...]:
     """The pods of one file."""
-    return tuple(pod for document in read_file(path) for pod in pods_in(document.root))
+    return tuple(pods_of_all([one for document in read_file(path) for one in objects_in(document.root)]))
 
 
 def template_of(pods: Sequence[RawPod]) -> RawPod | None:
@@ -174,17 +189,17 @@ def _seconds(part: Part) -> float:
         raise part.error(f"{shown(value)} is not a time", "write it as 30s, 5m or 1h30m") from None
 
 
-def _acts(word: str, part: Part, folder: Path) -> list[Act]:
+def _acts(word: str, part: Part, beside: Beside) -> list[Act]:
     if word == ADD:
-        return [_add(part, folder)]
+        return [_add(part, beside)]
     if word == START:
         return [StartStep(_names(part))]
     if word == REMOVE:
         return [Remove(_names(part))]
     if word == RESTART:
-        return [_restart(part, folder)]
+        return [_restart(part, beside)]
     if word == FILL:
-        return [_fill(part, folder)]
+        return [_fill(part, beside)]
     if word == RECONCILE:
         if part.value not in (None, True, {}):
             raise part.error(f"takes nothing, not {shown(part.value)}")
@@ -195,13 +210,13 @@ def _acts(word: str, part: Part, folder: Path) -> list[Act]:
     return [_devices(part.at(resource), resource) for resource in resources]
 
 
-def _add(part: Part, folder: Path) -> Add:
+def _add(part: Part, beside: Beside) -> Add:
     """A file, several, an object, or a mapping with file or pod, count and start."""
     value = part.value
     if isinstance(value, str):
-        return Add(_file(part, folder))
+        return Add(_file(part, beside))
     if isinstance(value, list):
-        return Add(tuple(pod for item in part.items() for pod in _file(item, folder)))
+        return Add(tuple(pod for item in part.items() for pod in _file(item, beside)))
     given = part.mapping(what="a file, a list of files, or a pod")
     if not given:
         raise part.error("is missing", "give a file with pods, or a pod")
@@ -210,9 +225,9 @@ def _add(part: Part, folder: Path) -> Add:
     part.mapping(("file", "pod", "count", "start"))
     if ("file" in given) == ("pod" in given):
         raise part.error("needs either file or pod", "give one of them")
-    pods = _file(part.at("file"), folder) if "file" in given else pods_in(part.at("pod"))
+    pods = _file(part.at("file"), beside) if "file" in given else pods_in(part.at("pod"))
     if "count" in given:
-        count = part.at("count").integer(1, MOST_COPIES)
+        count = part.at("count").integer(1, MOST_COPIES // max(1, len(pods)))
         pods = tuple(_numbered(pod, number) for pod in pods for number in range(count))
     start = part.at("start")
     if start.value not in (None, True, False):
@@ -225,8 +240,10 @@ def _numbered(pod: RawPod, number: int) -> RawPod:
     return replace(pod, name=name, uid=f"{pod.namespace}/{name}", owner=pod.owner or f"Pod {pod.name}")
 
 
-def _file(part: Part, folder: Path) -> tuple[RawPod, ...]:
-    pods = pods_of(_path(part, folder))
+def _file(part: Part, beside: Beside) -> tuple[RawPod, ...]:
+    path = _path(part, beside.folder)
+    pods = beside.pods.get(path) or pods_of(path)
+    beside.pods[path] = pods
     if not pods:
         raise part.error(f"{part.value} has no pods", "give a Pod, Deployment, StatefulSet, Job or List")
     return pods
@@ -251,12 +268,12 @@ def _names(part: Part) -> tuple[str, ...]:
     return names
 
 
-def _restart(part: Part, folder: Path) -> Restart:
+def _restart(part: Part, beside: Beside) -> Restart:
     given = part.mapping(("config", "plugins", "delete"))
     plugins = part.at("plugins")
     if plugins.value not in (None, EARLY, LATE):
         raise plugins.error(f"must be {EARLY} or {LATE}, not {shown(plugins.value)}")
-    config = _path(part.at("config"), folder) if "config" in given else ""
+    config = _path(part.at("config"), beside.folder) if "config" in given else ""
     return Restart(config, late=plugins.value == LATE, delete=_deleted(part.at("delete")))
 
 
@@ -288,7 +305,7 @@ def _devices(part: Part, resource: str) -> Devices:
     return Devices(resource, tuple(changes))
 
 
-def _fill(part: Part, folder: Path) -> Fill:
+def _fill(part: Part, beside: Beside) -> Fill:
     most = None
     source = part
     if isinstance(part.value, dict) and not {"spec", "kind", "metadata"} & set(part.value):
@@ -297,7 +314,7 @@ def _fill(part: Part, folder: Path) -> Fill:
             raise part.error("needs either file or pod", "give one of them")
         most = part.at("most").integer(1, MOST_COPIES) if "most" in given else None
         source = part.at("file") if "file" in given else part.at("pod")
-    pods = _file(source, folder) if isinstance(source.value, str) else pods_in(source)
+    pods = _file(source, beside) if isinstance(source.value, str) else pods_in(source)
     pod = template_of(pods)
     if pod is None:
         raise source.error("holds pods that differ", "give one pod to make copies of")

@@ -14,6 +14,7 @@ from numawise.codec.infile import name_of, opened, unreadable
 from numawise.codec.outfile import check_place, write_whole
 from numawise.errors import STEERING, InputError
 
+LONGEST_LINE = 16 << 20
 EXAMPLE = 'a line looks like {"scenario": {"id": …, "machine": …, "kubelet": …, "steps": […]}}'
 
 
@@ -21,7 +22,10 @@ def read_lines(path: str) -> Iterator[tuple[str, bytes]]:
     """Walk the non-empty lines of a file as (place, text)."""
     with opened(path) as raw, _unpacked(raw, path) as file:
         try:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
+                if len(line) > LONGEST_LINE:
+                    what = f"is longer than {LONGEST_LINE >> 20} MiB"
+                    raise InputError(what, file=f"{name_of(path)}:{number}", advice=EXAMPLE)
                 if line.strip():
                     yield f"{name_of(path)}:{number}", line
         except zlib.error as error:

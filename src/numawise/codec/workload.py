@@ -9,6 +9,7 @@ Rules kept here:
    refused, and so is one whose name looks misspelt.
 3. A TrainJob takes its templates from the training runtime that it names, which must be among the objects; a
    runtime that no TrainJob names is read by itself.
+4. More than ``MOST_OBJECTS`` objects in a document, or ``MOST_PODS`` pods, are refused before they are made.
 """
 
 from collections import deque
@@ -29,7 +30,8 @@ from numawise.errors import InputError, meant
 from numawise.request.defaults import RawPod
 from numawise.values import dataclass, replace
 
-MOST_REPLICAS = 100_000
+MOST_REPLICAS = MOST_PODS = MOST_OBJECTS = 100_000
+FEWER = "split it into smaller files, or ask for fewer replicas"
 OWN_GROUPS = frozenset({"apps", "batch", "autoscaling", "policy", "extensions"})
 PODLESS = words("""
     Binding ConfigMap ControllerRevision Endpoints Event HorizontalPodAutoscaler Ingress LimitRange Namespace
@@ -126,6 +128,8 @@ def objects_in(part: Part, kind: str = "") -> Iterator[Object]:
     """The objects of a document or a part of one, lists opened; ``kind``: where it does not say."""
     waiting: list[tuple[Part, str, bool]] = [(part, kind, False)]
     while waiting:
+        if len(waiting) > MOST_OBJECTS:
+            raise part.error(f"lists more than {MOST_OBJECTS:,} objects", FEWER)
         part, inherited, listed = waiting.pop()
         value = part.mapping(what="a Kubernetes object")
         kind = part.at("kind").text() if value.get("kind") is not None else inherited
@@ -145,9 +149,16 @@ def decode_pods(document: Document) -> tuple[RawPod, ...]:
 
 def pods_in(part: Part, kind: str = "") -> tuple[RawPod, ...]:
     """Likewise of a part of a document; ``kind``: what it is where it does not say."""
-    every = list(objects_in(part, kind))
-    runtimes = runtimes_of(every)
-    return tuple(pod for one in every for pod in pods_of(one, runtimes))
+    return tuple(pods_of_all(list(objects_in(part, kind))))
+
+
+def pods_of_all(objects: Sequence[Object], most: int = MOST_PODS) -> list[RawPod]:
+    """The pods of several objects, at most so many (rule 4)."""
+    runtimes = runtimes_of(objects)
+    pods: list[RawPod] = []
+    for one in objects:
+        pods += pods_of(one, runtimes, most - len(pods))
+    return pods
 
 
 def runtimes_of(objects: Sequence[Object]) -> Runtimes:
@@ -160,9 +171,10 @@ def runtimes_of(objects: Sequence[Object]) -> Runtimes:
     }
 
 
-def pods_of(one: Object, runtimes: Runtimes | None = None) -> list[RawPod]:
-    """The pods that an object makes."""
+def pods_of(one: Object, runtimes: Runtimes | None = None, most: int = MOST_PODS) -> list[RawPod]:
+    """The pods that an object makes, at most so many (rule 4)."""
     if one.kind == "Pod":
+        _check_count(one, 1, most)
         return [pod_object(one.part)]
     if (one.kind, one.name) in (runtimes or {}):
         return []
@@ -171,10 +183,16 @@ def pods_of(one: Object, runtimes: Runtimes | None = None) -> list[RawPod]:
     namespace = namespace if isinstance(namespace, str) and namespace else "default"
     for template in templates_of(one, runtimes or {}):
         pod = pod_in(template.spec, template.name, f"{one.kind} {one.name}".strip(), namespace)
+        _check_count(one, len(found) + template.count, most)
         numbers = range(template.first, template.first + template.count)
         names = [f"{template.name}-{i}" for i in numbers]
         found += [replace(pod, uid=f"{namespace}/{name}", name=name) for name in names]
     return found
+
+
+def _check_count(one: Object, count: int, most: int) -> None:
+    if count > most:
+        raise one.part.error(f"{count:,} pods of it make more than {MOST_PODS:,} in all", FEWER)
 
 
 def templates_of(one: Object, runtimes: Runtimes) -> tuple[Template, ...]:

@@ -21,6 +21,7 @@ from numawise.codec.document import Document, Part, read_file
 from numawise.codec.infile import is_file, is_folder, is_there, reading
 from numawise.codec.pod import pod_in, unique_uids
 from numawise.codec.workload import (
+    MOST_PODS,
     NATIVE,
     READERS,
     SUPPORTED_WORDS,
@@ -29,6 +30,7 @@ from numawise.codec.workload import (
     metadata_of,
     objects_in,
     pods_of,
+    pods_of_all,
     runtimes_of,
     searched,
     templates_of,
@@ -81,8 +83,7 @@ def read_pods(
             continue
         for documents in _documents(word):
             objects = [one for document in documents for one in objects_in(document.root)]
-            runtimes = runtimes_of(objects)
-            every = [pod for one in objects if sorting.kept(one) for pod in pods_of(one, runtimes)]
+            every = pods_of_all([one for one in objects if sorting.kept(one)], MOST_PODS - len(pods))
             if not every and not sorting.left:
                 raise InputError("has no pods", file=documents[0].file, advice=GIVE_PODS)
             pods += every

@@ -163,8 +163,10 @@ def _numbered(variable: Variable, count: int, *, asks: bool) -> Iterator[Finding
         what = "no GPU is asked for" if not asks else "no whole GPU is asked for"
         yield found("NW501", variable.place, f"{setting}, and {what}")
         return
-    own = set(map(str, range(count)))
-    if set(numbers) == own:
+    named = set(map(whole_number, numbers))
+    beyond = sorted({word for word in numbers if whole_number(word) >= count})
+    beyond.sort(key=len)
+    if len(named) == count and not beyond:
         why = (
             "the container sees just these; the line does nothing, and breaks when the number of GPUs changes"
         )
@@ -172,12 +174,11 @@ def _numbered(variable: Variable, count: int, *, asks: bool) -> Iterator[Finding
             f"{setting} names the {'GPU' if count == 1 else f'{count} GPUs'} that the container sees anyway"
         )
         yield found("NW501", variable.place, message, why=why)
-    elif set(numbers) - own:
-        beyond = ", ".join(sorted(set(numbers) - own, key=int))
-        message = f"{setting}: the container sees GPUs 0 to {count - 1} and no {beyond}"
+    elif beyond:
+        message = f"{setting}: the container sees GPUs 0 to {count - 1} and no {', '.join(beyond)}"
         yield found("NW501", variable.place, message)
     else:
-        message = f"{setting} leaves {count - len(set(numbers))} of the {count} GPUs unused"
+        message = f"{setting} leaves {count - len(named)} of the {count} GPUs unused"
         yield found("NW501", variable.place, message)
 
 

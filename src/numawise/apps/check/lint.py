@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -205,8 +206,10 @@ def _willing(read: Sources) -> Context:
 
 
 COMMENT = re.compile(r"(?:^|\s)#\s*numawise:\s*ignore\b[:\s]*(.*)$", re.IGNORECASE)
-WORD = re.compile(r"[\s,]+")
+WORD = re.compile(r"[^\s,]+")
 CODE = re.compile(r"NW\d+", re.IGNORECASE)
+MOST_UNKNOWN = 100
+"""How many codes that do not exist are reported of one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +232,8 @@ def ignored_in(text: str) -> Ignored:
     if "numawise:" not in text.lower():
         return Ignored()
     everywhere: set[str] = set()
-    lines: dict[int, set[str]] = {}
+    lines: dict[int, frozenset[str]] = {}
+    shared: dict[frozenset[str], frozenset[str]] = {}
     unknown: list[tuple[int, str]] = []
     waiting: set[str] = set()
     head = True
@@ -238,19 +242,18 @@ def ignored_in(text: str) -> Ignored:
         alone = bare.startswith("#")
         head = head and (alone or not bare or bare.startswith(("---", "%")))
         codes, strangers = _codes(line)
-        unknown += [(number, word) for word in strangers]
+        if len(unknown) < MOST_UNKNOWN:
+            unknown += [(number, word) for word in strangers]
         if alone and head:
             everywhere |= codes
         elif alone:
             waiting |= codes
         elif bare:
-            lines[number] = codes | waiting
+            if codes or waiting:
+                own = frozenset(codes | waiting)
+                lines[number] = shared.setdefault(own, own)
             waiting = set()
-    return Ignored(
-        frozenset(everywhere),
-        {number: frozenset(codes) for number, codes in lines.items() if codes},
-        tuple(unknown),
-    )
+    return Ignored(frozenset(everywhere), lines, tuple(unknown[:MOST_UNKNOWN]))
 
 
 def _codes(line: str) -> tuple[set[str], list[str]]:
@@ -259,7 +262,8 @@ def _codes(line: str) -> tuple[set[str], list[str]]:
         return set(), []
     known: set[str] = set()
     strangers: list[str] = []
-    for word in filter(None, WORD.split(found_comment[1].strip())):
+    for match in islice(WORD.finditer(found_comment[1]), MOST_UNKNOWN):
+        word = match[0]
         if word.upper() in codes():
             known.add(word.upper())
         elif CODE.fullmatch(word) or not (known or strangers):

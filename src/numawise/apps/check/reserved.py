@@ -19,8 +19,7 @@ from numawise.request.model import HUGEPAGES, MEMORY
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.check import NOTHING, Refusal, Settings, check
 from numawise.rules.model import KubeletConfig, ReservedMemory
-from numawise.sets import CpuSet, bits_of, format_ids
-from numawise.strconv import whole_number
+from numawise.sets import CpuSet, bits_of, format_ids, parse_ids
 from numawise.values import replace
 
 MEBI = 1 << 20
@@ -296,7 +295,7 @@ def not_online(context: Context, refused: StartRefusal) -> Finding:
     why = ""
     hardware = context.hardware
     try:
-        wanted = bits_of(_ids(config.reserved_system_cpus))
+        wanted = parse_ids(config.reserved_system_cpus)
     except ValueError:
         wanted = 0
     missing = wanted & ~context.machine.layout.all
@@ -306,12 +305,6 @@ def not_online(context: Context, refused: StartRefusal) -> Finding:
         parts += [f"{cpus_are(off)} offline"] if off else []
         why = " and ".join(parts)
     return found("NW203", place, refused.message, why=why, stage=refused.stage)
-
-
-def _ids(text: str) -> Iterator[int]:
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        yield from range(whole_number(first), whole_number(last or first) + 1)
 
 
 def cpu_findings(context: Context) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from numawise.codec.bundle.manifest import STATE as STATE_MEMBERS
 from numawise.codec.document import Document, read_documents
 from numawise.codec.infile import read_raw
 from numawise.codec.kubelet.effective import Configuration, directory_finding
+from numawise.codec.workload import FEWER, MOST_OBJECTS
 from numawise.errors import InputError
 from numawise.inputs.bundle import Bundle, open_bundle
 from numawise.inputs.config import ConfigInput, already_set, read_config, read_configs
@@ -134,6 +135,8 @@ def _pods(words: tuple[str, ...], bundle: Bundle | None, node: str, read: Source
                     read.findings.append(one)
                 else:
                     read.pods.append(one)
+            if len(read.pods) + len(read.findings) > MOST_OBJECTS:
+                raise InputError(f"more than {MOST_OBJECTS:,} objects are too many", file=path, advice=FEWER)
     read.remarks += sorting.remarks
     if listed:
         read.known_pods = frozenset(pod.uid for pod in read.pods if pod.uid)
@@ -142,16 +145,17 @@ def _pods(words: tuple[str, ...], bundle: Bundle | None, node: str, read: Source
 def _documents(path: str, read: Sources) -> tuple[Document, ...]:
     """The documents of a file with pods (rule 1)."""
     raw, name = read_raw(path)
-    text = read.texts[name] = raw.decode("utf-8-sig", errors="surrogateescape")
+    commented = b"numawise:" in raw.lower()
+    read.texts[name] = raw.decode("utf-8-sig", errors="surrogateescape") if commented else ""
     twice: list[InputError] = []
     try:
         with progress_bar(
-            read.terminal, "reading", len(text), amount=lambda size: bytes_text(int(size))
+            read.terminal, "reading", len(raw), amount=lambda size: bytes_text(int(size))
         ) as done:
             documents = read_documents(raw, name, twice.append, done)
     except InputError as problem:
         place = Place(name, problem.line or 1, problem.field)
-        if "{{" in text:
+        if b"{{" in raw:
             read.findings.append(found("NW402", place, "is a template, and not YAML before it is filled in"))
         else:
             read.findings.append(found("NW002", place, problem.message, fix=problem.advice))

@@ -26,7 +26,7 @@ from numawise.apps.plan.manifest import (
 from numawise.apps.plan.proof import Stage, prove, share_of
 from numawise.codec.document import Document, read_file
 from numawise.codec.pod import pod_in
-from numawise.codec.workload import objects_in, pod_fields, pods_of, runtimes_of
+from numawise.codec.workload import objects_in, pod_fields, pods_of_all
 from numawise.errors import InputError
 from numawise.inputs.pods import manifests
 from numawise.inputs.spec import NodeInput
@@ -127,9 +127,7 @@ def plan_pods(
 def check_objects(documents: Sequence[Document]) -> None:
     """Refuse what the API server would refuse, in its words, and objects without pods."""
     objects = [one for document in documents for one in objects_in(document.root)]
-    runtimes = runtimes_of(objects)
-    for one in objects:
-        pods_of(one, runtimes)
+    pods_of_all(objects)
 
 
 def _planned(

@@ -27,6 +27,8 @@ from numawise.sets import format_ids, ids_of, parse_ids
 from numawise.values import dataclass
 
 CPU_FILE = "cpu_manager_state"
+MOST_REACHED, MOST_PRINTED = 1 << 28, 1 << 22
+"""The highest ids of all lists of a file together, as sets and written out; far beyond any node."""
 
 
 class NotMigratable(ValueError):
@@ -46,17 +48,30 @@ class CpuContent:
         """Go's print of it as a struct of this name."""
         pods_print = ""
         if pods:
-            told = None if self.pods is None else (_pod_cpus_print(uid, c) for uid, c in by_bytes(self.pods))
-            pods_print = f" PodEntries:(state.PodCPUAssignments){map_print(told)}"
+            lists = None if self.pods is None else by_bytes(_cpu_sets(self.pods, MOST_PRINTED))
+            rows = None if lists is None else (_pod_cpus_print(uid, cpus) for uid, cpus in lists)
+            pods_print = f" PodEntries:(state.PodCPUAssignments){map_print(rows)}"
         return (
             f"(*state.{name}){{PolicyName:(string){self.policy} DefaultCPUSet:(string){self.shared} "
             f"Entries:({nested}){nested_print(self.entries)}{pods_print} Checksum:(checksum.Checksum)0}}"
         )
 
 
-def _pod_cpus_print(uid: str, cpus: str) -> str:
-    elements = " ".join(f"{cpu}:{{}}" for cpu in ids_of(parse_ids(cpus)))
+def _pod_cpus_print(uid: str, cpus: int) -> str:
+    elements = " ".join(f"{cpu}:{{}}" for cpu in ids_of(cpus))
     return f"{uid}:{{CPUSet:(cpuset.CPUSet){{elems:(map[int]struct {{}})map[{elements}]}}}}"
+
+
+def _cpu_sets(lists: Mapping[str, str], most: int) -> dict[str, int]:
+    """CPU lists as sets; together they may reach so many ids, which is far beyond any node."""
+    sets: dict[str, int] = {}
+    reached = 0
+    for name, text in lists.items():
+        sets[name] = parse_ids(text)
+        reached += sets[name].bit_length()
+        if reached > most:
+            raise ValueError(f"the CPU lists up to that of {name!r} reach more than {most:,} ids in all")
+    return sets
 
 
 V1_MAP, V2_MAP = "map[string]string", "map[string]map[string]string"
@@ -123,15 +138,20 @@ def cpu_state(content: CpuContent) -> CpuState:
     except ValueError as error:
         raise ValueError(f'could not parse default cpu set "{content.shared}": {error}') from None
     assignments: dict[str, dict[str, int]] = {}
+    reached = 0
     for uid, containers in (content.entries or {}).items():
         for container, cpus in (containers or {}).items():
             try:
-                assignments.setdefault(uid, {})[container] = parse_ids(cpus)
+                own = assignments.setdefault(uid, {})[container] = parse_ids(cpus)
             except ValueError as error:
                 where = f'could not parse cpuset "{cpus}" for container "{container}" in pod "{uid}"'
                 raise ValueError(f"{where}: {error}") from None
-    pods = {uid: parse_ids(cpus) for uid, cpus in (content.pods or {}).items()}
-    return CpuState(shared, assignments, pods)
+            reached += own.bit_length()
+            if reached > MOST_REACHED:
+                raise ValueError(
+                    f"the CPU lists up to pod {uid!r} reach more than {MOST_REACHED:,} ids in all"
+                )
+    return CpuState(shared, assignments, _cpu_sets(content.pods or {}, MOST_REACHED))
 
 
 def _verified_cpu(raw: Mapping[str, Any], rules: Rules) -> CpuContent:
