@@ -4,7 +4,8 @@ A *no* is an answer (``Rejected``, ``Refusal``) and never an exception::
 
     NumawiseError            .advice: what to do next
     ├─ InputError       2    bad flag, YAML, machine file; knows file, line, field
-    │  └─ KubeletRefused     a kubelet that would not start with what it is given; knows the stage
+    │  ├─ KubeletRefused     a kubelet that would not start with what it is given; knows the stage
+    │  └─ SearchEnded        a search that would take too many steps
     ├─ HostError        3    /sys, cgroup, NVML or permission
     ├─ LedgerError      4    locked, damaged, of another boot
     └─ ClusterError     5    API server, kubelet socket
@@ -63,6 +64,10 @@ class KubeletRefused(InputError):
         super().__init__(message, file=file, field=field, advice=advice)
         self.stage = stage
         self.reason = reason
+
+
+class SearchEnded(InputError):
+    """No answer was found within the steps that a search may take; a wrong one is never given."""
 
 
 class HostError(NumawiseError):

@@ -12,16 +12,25 @@ Rules kept here:
    from the same nodes.  Where that does not hold, masks are listed.
 2. Walking a family gives the kubelet's list in the kubelet's order: by size, then by the
    positions of the nodes.
-3. There are three kinds of nothing: ``NO_PREFERENCE`` (anything will do, harmless), ``NOWHERE`` (placement is
+3. A search among masks ends with ``SearchEnded`` after ``MOST_STEPS``; 16 NUMA nodes need fewer.
+4. There are three kinds of nothing: ``NO_PREFERENCE`` (anything will do, harmless), ``NOWHERE`` (placement is
    wanted and none is possible) and ``ANY`` (the merged hint names no NUMA nodes).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from contextlib import suppress
+from itertools import combinations, islice
 from typing import Final, Protocol
 
+from numawise.errors import SearchEnded
 from numawise.sets import NumaSet, ids_of
 from numawise.values import dataclass, field
+
+MOST_STEPS = 500_000
+ENDED_ADVICE = (
+    "ask for what fewer NUMA nodes have, or turn off the option that compares them all "
+    "(prefer-closest-numa-nodes, distribute-cpus-across-numa); the kubelet itself compares more"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +223,10 @@ class HintRule:
     def __iter__(self) -> Iterator[tuple[int, bool]]:
         order = ids_of(self.reach) if self.order is None else self.order
         nodes = [1 << numa for numa in order if self.reach >> numa & 1]
+        limit = SearchLimit()
         for size in range(1, len(nodes) + 1):
             for chosen in combinations(nodes, size):
+                limit.step()
                 mask = sum(chosen)
                 if self.offers(mask):
                     yield mask, self.likes(mask)
@@ -236,6 +247,22 @@ class HintRule:
         return max(most, self.nodes.bit_count()) if self.possible else most
 
 
+class SearchLimit:
+    """Counts the steps of one search, and ends it with ``SearchEnded`` when these are too many."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MOST_STEPS
+
+    def step(self) -> None:
+        """One more set of NUMA nodes, or part of one, is looked at."""
+        self.left -= 1
+        if self.left < 0:
+            what = f"not known: the search among sets of NUMA nodes was ended after {MOST_STEPS:,} steps"
+            raise SearchEnded(what, advice=ENDED_ADVICE)
+
+
 def fewest_nodes(nodes: int, needs: Sequence[Need], touch: Sequence[int] = (), smallest: int = 1) -> int:
     """Size of the smallest mask that meets all needs; 0 when there is none."""
     if nodes.bit_count() < smallest or next(masks_of(nodes.bit_count(), nodes, needs, touch), 0) == 0:
@@ -246,7 +273,13 @@ def fewest_nodes(nodes: int, needs: Sequence[Need], touch: Sequence[int] = (), s
     return size
 
 
-def masks_of(size: int, nodes: int, needs: Sequence[Need] = (), touch: Sequence[int] = ()) -> Iterator[int]:
+def masks_of(
+    size: int,
+    nodes: int,
+    needs: Sequence[Need] = (),
+    touch: Sequence[int] = (),
+    limit: SearchLimit | None = None,
+) -> Iterator[int]:
     """Walk the masks of so many nodes that meet all needs, by ascending value.
 
     The highest node is chosen first and as low as can be; branches that cannot reach a need
@@ -261,8 +294,11 @@ def masks_of(size: int, nodes: int, needs: Sequence[Need] = (), touch: Sequence[
     for bit in bits:
         below.append(below[-1] | bit)
 
+    steps = limit or SearchLimit()
+
     def walk(end: int, left: int, mask: int) -> Iterator[int]:
         for at in range(left - 1, end):
+            steps.step()
             found = mask | bits[at]
             if left > 1:
                 if promising(at, left - 1, found):
@@ -279,6 +315,15 @@ def masks_of(size: int, nodes: int, needs: Sequence[Need] = (), touch: Sequence[
         return all(t & reachable for t in touch)
 
     yield from walk(len(ids), size, 0)
+
+
+def some_masks(most: int, size: int, nodes: int, needs: Sequence[Need], touch: Sequence[int]) -> list[int]:
+    """The first of these masks, to be shown: fewer where the search takes too long."""
+    masks: list[int] = []
+    with suppress(SearchEnded):
+        for mask in islice(masks_of(size, nodes, needs, touch), most):
+            masks.append(mask)  # noqa: PERF402 - what was found before the end is kept
+    return masks
 
 
 def _riches(ids: Sequence[int], need: Need) -> list[int]:

@@ -13,6 +13,7 @@ from numawise.engine.lifecycle import plugins_spoke, remove
 from numawise.engine.start import Records, start
 from numawise.engine.state import NodeState
 from numawise.engine.trace import Note, ignore
+from numawise.errors import SearchEnded
 from numawise.machine.model import DevicePlugin, Machine
 from numawise.node.node import Files, SimulatedNode
 from numawise.request.defaults import RawPod
@@ -76,8 +77,11 @@ def decided(case: ExplainCase, note: Note = ignore) -> Decision:
 
 
 def admitted(case: ExplainCase) -> bool:
-    """True when the pod is admitted and all its containers start."""
-    return case.node.would_run(case.pod)
+    """True when the pod is known to be admitted and all its containers to start."""
+    try:
+        return case.node.would_run(case.pod)
+    except SearchEnded:
+        return False
 
 
 def acceptable(pod: PodRequest) -> bool:

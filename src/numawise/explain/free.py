@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from numawise.engine.hint import Family, HintList, HintRule, masks_of
+from numawise.engine.hint import Family, HintList, HintRule, masks_of, some_masks
 from numawise.engine.state import NodeState
 from numawise.engine.trace import HintsFound
 from numawise.explain.case import ExplainCase
@@ -344,7 +344,7 @@ def preferred_masks(family: Family, most: int) -> tuple[int, ...]:
         return tuple(sorted((mask for mask, liked in family if liked), key=_order)[:most])
     masks = {mask for mask in family.extra_masks if family.likes(mask)}
     if family.possible and family.width >= family.smallest:
-        masks.update(islice(masks_of(family.width, family.nodes, family.needs, family.touch), most))
+        masks.update(some_masks(most, family.width, family.nodes, family.needs, family.touch))
     return tuple(sorted(masks, key=_order)[:most])
 
 

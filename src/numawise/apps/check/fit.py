@@ -9,7 +9,7 @@ from numawise.apps.check.reserved import cpus_are, first_cores, numa_text
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.engine.topology.why import NOTICEABLE, PER_COMBINATION, PER_MASK
 from numawise.engine.trace import Step, TooManyCombinations
-from numawise.errors import meant
+from numawise.errors import SearchEnded, meant
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.gpus.choose import advice
@@ -228,6 +228,12 @@ class Fitting:
 
     def findings(self, source: PodSource) -> Iterator[Finding]:
         """All that there is to say about a pod."""
+        try:
+            yield from self._findings(source)
+        except SearchEnded as ended:
+            yield found("NW436", source.place(source.spec), f"{source.title}: {ended.message}")
+
+    def _findings(self, source: PodSource) -> Iterator[Finding]:
         if source.raw is None:
             return
         context = self.context

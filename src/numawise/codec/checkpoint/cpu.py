@@ -27,8 +27,8 @@ from numawise.sets import format_ids, ids_of, parse_ids
 from numawise.values import dataclass
 
 CPU_FILE = "cpu_manager_state"
-MOST_REACHED, MOST_PRINTED = 1 << 28, 1 << 22
-"""The highest ids of all lists of a file together, as sets and written out; far beyond any node."""
+MOST_LISTED, MOST_REACHED, MOST_PRINTED = 20_000, 1 << 28, 1 << 22
+"""Pods and containers; the highest ids of all lists together, as sets and written out: beyond any node."""
 
 
 class NotMigratable(ValueError):
@@ -218,15 +218,19 @@ _CPU_FORMATS = {"v1": _cpu_v1, "v2": _cpu_v2, "v3": _cpu_v3}
 def cpu_content(raw: Mapping[str, Any], struct: str, *, nested: bool) -> CpuContent:
     """The members of a file, pod entries left out; ``nested``: by pod and container, not by container id."""
     entries = typed(raw, "entries", dict, struct, V2_MAP if nested else V1_MAP)
+    listed = len(entries or {})
     for value in (entries or {}).values():
         if nested:
             if value is not None and not isinstance(value, dict):
                 raise mismatch(value, struct, "entries", V1_MAP)
+            listed += len(value or {})
             for cpus in (value or {}).values():
                 if not isinstance(cpus, str):
                     raise mismatch(cpus, struct, "entries", "string")
         elif not isinstance(value, str):
             raise mismatch(value, struct, "entries", "string")
+    if listed > MOST_LISTED:
+        raise ValueError(f"lists {listed:,} pods and containers, more than {MOST_LISTED:,}")
     return CpuContent(
         typed(raw, "policyName", str, struct, "string") or "",
         typed(raw, "defaultCpuSet", str, struct, "string") or "",

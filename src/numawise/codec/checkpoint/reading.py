@@ -1,11 +1,13 @@
 """What the readers of state files share: Go's print of values, members in any case, wrong types."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from numawise.codec import gojson
 
 
+@lru_cache(maxsize=8)
 def fnv1a(data: str) -> int:
     """FNV-1a of 32 bits."""
     value = 2166136261

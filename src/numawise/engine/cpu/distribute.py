@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from numawise.engine.cpu.take import PACKED, NotEnough, Style, not_enough, numa_order, take
+from numawise.engine.hint import SearchLimit
 from numawise.engine.trace import BufferReused, CpusTaken, Note, ignore
 from numawise.machine.model import CpuLayout
 from numawise.values import dataclass
@@ -50,10 +51,14 @@ class Window:
         return self.buffer[: self.length]
 
 
-def each_subset(elements: Sequence[int], size: int, visit: Callable[[Window], bool]) -> None:
+def each_subset(
+    elements: Sequence[int], size: int, visit: Callable[[Window], bool], limit: SearchLimit | None = None
+) -> None:
     """Show every subset of one size, in order of positions, until ``visit`` returns False."""
+    limit = limit or SearchLimit()
 
     def walk(left: int, start: int, chosen: Window) -> bool:
+        limit.step()
         if left == 0:
             return visit(chosen)
         for at in range(start, len(elements) - left + 1):
@@ -113,7 +118,7 @@ def take_distributed(
 def _most_balanced(
     nodes: Sequence[int], has: dict[int, int], count: int, size: int, group: int, sockets: CpuLayout | None
 ) -> _Best:
-    best = _Best()
+    best, limit = _Best(), SearchLimit()
     even_share = count // size // group * group
 
     def visit(subset: Window) -> bool:
@@ -135,7 +140,9 @@ def _most_balanced(
             left[n] -= share
         remainder: Window | None = Window([], 0)
         if rest:
-            score, remainder = _best_remainder([n for n in chosen if left[n] >= group], left, rest, group)
+            score, remainder = _best_remainder(
+                [n for n in chosen if left[n] >= group], left, rest, group, limit
+            )
         else:
             score = deviation(list(left.values()))
         together = sockets is not None and _in_one_socket(sockets, chosen)
@@ -145,12 +152,12 @@ def _most_balanced(
             best.chosen, best.one_socket = tuple(chosen), together
         return True
 
-    each_subset(nodes, size, visit)
+    each_subset(nodes, size, visit, limit)
     return best
 
 
 def _best_remainder(
-    nodes: Sequence[int], left: dict[int, int], rest: int, group: int
+    nodes: Sequence[int], left: dict[int, int], rest: int, group: int, limit: SearchLimit
 ) -> tuple[float, Window | None]:
     """The subset of nodes that should carry the rest, and how balanced that leaves the machine."""
     best: Window | None = None
@@ -170,7 +177,7 @@ def _best_remainder(
         return True
 
     for size in range(len(nodes), 0, -1):
-        each_subset(nodes, size, visit)
+        each_subset(nodes, size, visit, limit)
     return best_score, best
 
 

@@ -17,7 +17,7 @@ a combination is preferred when all its hints are preferred *and* have equal mas
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 
-from numawise.engine.hint import Family, HintList, HintRule, masks_of
+from numawise.engine.hint import Family, HintList, HintRule, SearchLimit, masks_of
 from numawise.sets import ids_of
 from numawise.values import dataclass
 
@@ -165,17 +165,18 @@ def _shared(voters: Sequence[Family], distance: Distance, width: int) -> int:
     for voter in voters:
         common &= voter.reach
     most = min(common.bit_count(), *(voter.widest for voter in voters))
+    limit = SearchLimit()
     for size in sizes_by_rank(width, most):
-        masks: Iterable[int] = masks_of(size, common)
+        masks: Iterable[int] = masks_of(size, common, limit=limit)
         if distance is not nearby:
             masks = sorted(masks, key=distance)
         for mask in masks:
-            if _is_shared(mask, voters):
+            if _is_shared(mask, voters, limit):
                 return mask
     return 0
 
 
-def _is_shared(mask: int, voters: Sequence[Family]) -> bool:
+def _is_shared(mask: int, voters: Sequence[Family], limit: SearchLimit) -> bool:
     """True when hints that contain the mask, one of each voter, have nothing else in common."""
     exact = False
     ways: list[list[tuple[int, HintRule | None]]] = []
@@ -190,7 +191,7 @@ def _is_shared(mask: int, voters: Sequence[Family]) -> bool:
         ways.append(found)
     if exact:
         return True
-    return any(_only_common(mask, chosen) for chosen in product(*ways))
+    return any(_only_common(mask, chosen, limit) for chosen in product(*ways))
 
 
 def _ways_to_cover(mask: int, voter: Family) -> Iterator[tuple[int, HintRule | None]]:
@@ -211,7 +212,7 @@ def _ways_to_cover(mask: int, voter: Family) -> Iterator[tuple[int, HintRule | N
             yield hint, None
 
 
-def _only_common(mask: int, chosen: Sequence[tuple[int, HintRule | None]]) -> bool:
+def _only_common(mask: int, chosen: Sequence[tuple[int, HintRule | None]], limit: SearchLimit) -> bool:
     """True when the chosen hints can have just the mask in common.
 
     HintList hints are fixed.  A rule is upward closed, so it may as well take all its nodes but
@@ -228,6 +229,7 @@ def _only_common(mask: int, chosen: Sequence[tuple[int, HintRule | None]]) -> bo
     common = list(ids_of(surplus))
 
     def place(at: int) -> bool:
+        limit.step()
         if at == len(common):
             return True
         bit = 1 << common[at]
@@ -251,7 +253,9 @@ def merge_literally(every: int, families: Sequence[Family], distance: Distance) 
     """Merge by comparing all combinations; what ``distance`` raises passes through."""
     width = width_wanted(families)
     best: Merged | None = None
+    limit = SearchLimit()
     for merged in _combinations(every, families):
+        limit.step()
         if best is None or _better(merged, best, width, distance):
             best = merged
     return best or Merged(every, preferred=False)

@@ -6,7 +6,7 @@ Counterpart: none; the kubelet keeps its reasons to itself.
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from numawise.engine.hint import Family, Hint, HintList, HintRule, masks_of
+from numawise.engine.hint import Family, Hint, HintList, HintRule, some_masks
 from numawise.engine.topology.merge import width_wanted
 from numawise.engine.trace import (
     CHOSEN,
@@ -81,8 +81,8 @@ def _masks(every: int, voters: Mapping[str, Family], chosen: int) -> list[int]:
         elif isinstance(family, HintRule) and family.width > 1:
             masks.update(dict.fromkeys(m for m in family.extra_masks if family.prefers(m)))
             if family.possible and family.width >= family.smallest:
-                by_rule = masks_of(family.width, family.nodes, family.needs, family.touch)
-                masks.update(dict.fromkeys(islice(by_rule, SHOWN)))
+                by_rule = some_masks(SHOWN, family.width, family.nodes, family.needs, family.touch)
+                masks.update(dict.fromkeys(by_rule))
     masks[chosen] = None
     ordered = sorted(masks, key=lambda mask: (mask.bit_count(), mask))
     return [m for at, m in enumerate(ordered) if at < SHOWN or m == chosen]
