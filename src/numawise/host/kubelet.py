@@ -281,7 +281,8 @@ def read_whole(place: Path, path: str = "", *, follow: bool = True) -> HostFile:
     except (OSError, ValueError) as problem:
         if not follow and place.is_symlink():
             return HostFile(name, problem="is a link, which no kubelet makes")
-        return HostFile(name, problem=f"cannot be read: {getattr(problem, 'strerror', None) or problem}")
+        reason = getattr(problem, "strerror", None) or "its name has a zero byte"
+        return HostFile(name, problem=f"cannot be read: {reason}")
     if len(data) > LARGEST_FILE:
         return HostFile(name, problem=f"is larger than {LARGEST_FILE >> 20} MiB")
     return HostFile(name, data)

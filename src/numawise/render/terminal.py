@@ -62,7 +62,7 @@ class Printer(io.TextIOBase):
 
     def flush(self) -> None:
         """Write what is still waiting."""
-        if self.stream is not None and not self.stream.closed:
+        if self.stream is not None and not self.stream.closed and not self.broken:
             self._try(lambda stream: stream.flush())
 
     def _try(self, act: Callable[[IO[str]], object]) -> None:

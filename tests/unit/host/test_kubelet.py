@@ -148,7 +148,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     grow(tmp_path, {"etc/link": "-> /no/such/place", "etc/broken": "-> /proc/self/mem"})
     assert read_whole(tmp_path / "etc/link").problem == "is a link that leads nowhere"
     assert read_whole(tmp_path / "etc/broken").problem == "cannot be read: Input/output error"
-    assert read_whole(tmp_path / "etc/a\0b").problem == "cannot be read: embedded null byte"
+    assert read_whole(tmp_path / "etc/a\0b").problem == "cannot be read: its name has a zero byte"
 
 
 def test_installers(tmp_path: Path) -> None:
