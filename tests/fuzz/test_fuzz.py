@@ -12,7 +12,7 @@ from tests.fuzz.readers import READERS, case_of
 
 ROOT = Path(__file__).parents[2]
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
-RUNS = 80
+RUNS = 60
 """Of a reader with share 1."""
 
 
