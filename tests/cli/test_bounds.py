@@ -167,7 +167,7 @@ def states() -> Iterator[tuple[str, str, str]]:
     yield "cpu_manager_state", json.dumps({**content, "entries": wide}), "reach more than 268,435,456 ids"
     pods = {name: {"cpuSet": cpus["c"]} for name, cpus in wide.items()}
     yield "cpu_manager_state", json.dumps({**content, "podEntries": pods}), "reach more than 4,194,304 ids"
-    yield "cpu_manager_state", json.dumps({**content, "x": "x" * 9 * MIB}), "is larger than 8 MiB"
+    yield "cpu_manager_state", json.dumps({**content, "x": "x" * 17 * MIB}), "is larger than 16 MiB"
 
 
 @pytest.mark.parametrize(

@@ -35,4 +35,4 @@ PLACES = {
     DEVICE_FILE: (f"device-plugins/{DEVICE_FILE}", DEVICE_FILE),
 }
 """State file → where it may lie below the kubelet's directory."""
-LARGEST_STATE = 8 << 20
+LARGEST_STATE = 16 << 20
