@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -154,20 +155,23 @@ def _all(options: argparse.Namespace) -> int:
     begin = time.monotonic()
     total = Total()
     waiting = _blocks(options)
-    workers: list[Worker] = []
-    while True:
+    turn = threading.Lock()
+
+    def next_block() -> tuple[str, int, int] | None:
         late = options.seconds and time.monotonic() - begin > options.seconds
-        while len(workers) < options.jobs and not late:
-            block = next(waiting, None)
-            if block is None:
-                break
-            workers.append(Worker(options, *block))
-        if not workers:
-            break
-        worker = workers.pop(0)
-        again = worker.end(total)
-        if again is not None:
-            workers.append(Worker(options, *again))
+        with turn:
+            return None if late else next(waiting, None)
+
+    def work() -> None:
+        while (block := next_block()) is not None:
+            while block is not None:
+                block = Worker(options, *block).end(total, turn)
+
+    threads = [threading.Thread(target=work) for _ in range(options.jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     _report(total, time.monotonic() - begin, options.out)
     return 1 if total.findings else 0
 
@@ -187,9 +191,13 @@ class Worker:
             cwd=ROOT,
         )
 
-    def end(self, total: Total) -> tuple[str, int, int] | None:
+    def end(self, total: Total, turn: threading.Lock) -> tuple[str, int, int] | None:
         """Wait for it; what is left to run when it died."""
         out, err = self.process.communicate()
+        with turn:
+            return self._count(total, out, err)
+
+    def _count(self, total: Total, out: str, err: str) -> tuple[str, int, int] | None:
         last, whole = self.first - 1, False
         for line in out.splitlines():
             if line.startswith("["):
