@@ -49,7 +49,7 @@ def check(path: Path) -> int:
     """Open the ledger as the next call would; the number of holds that the dead had left."""
     with opened(path) as ledger:
         with ledger.change() as change:
-            left = len(change.reap(dead(change.holds, BOOT, alive)))
+            left = len(change.reap(dead(change.holds, BOOT, alive), everybodys=True))
         assert ledger.holds() == (), "something stays held by the dead"
     files = [file.name for file in path.iterdir()]
     assert not [name for name in files if name.endswith(".json")], "a file without a hold is left"
