@@ -149,6 +149,11 @@ def test_more_gpus_than_can_be_counted(tmp_path: Path) -> None:
 # --- traces, state files --------------------------------------------------------------------
 
 
+def test_a_log_without_end() -> None:
+    refused("/dev/zero: 64 MiB have no line end", "why", "--log", "/dev/zero")
+    refused("-: 64 MiB have no line end", "why", "--log", "-", stdin="/dev/zero")
+
+
 def test_a_trace_line_without_end(tmp_path: Path) -> None:
     refused("/dev/zero:1: is longer than 16 MiB", "replay", "/dev/zero")
     refused("<stdin>:1: is longer than 16 MiB", "replay", "-", stdin="/dev/zero")

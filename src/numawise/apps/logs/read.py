@@ -106,8 +106,12 @@ def read_log(source: Source, wanted: LogFilter, given: LogEvidence | None = None
     tally = Tally()
     groups = Groups(wanted)
     admissions = Admissions(groups.add, groups.life)
-    for event in events_in(source.blocks(), tally):
-        admissions.hear(event)
+    try:
+        for event in events_in(source.blocks(), tally):
+            admissions.hear(event)
+    except InputError as problem:
+        problem.file = problem.file or ", ".join(source.paths)
+        raise
     admissions.finish(tally.lines)
     _check(source, tally)
     findings = []

@@ -16,6 +16,7 @@ from datetime import datetime
 from numawise.codec.kubeletlog.framing import Framed, Headed, continuation, export_entry, headed, unframe
 from numawise.codec.kubeletlog.plain import plain_event
 from numawise.codec.kubeletlog.structured import READINGS, structured_event
+from numawise.errors import InputError
 from numawise.results.log import Event
 from numawise.values import dataclass, field, replace
 
@@ -62,8 +63,10 @@ KUBELET = (
     b"cpu_manager.go",
 )
 EXPORT = b"__CURSOR="
-LONGEST = 1 << 23
+LONGEST = 1 << 22
 """Bytes that one line may have; longer ones are cut."""
+WITHOUT_LINES, WITHOUT_KUBELET = 1 << 26, 1 << 30
+"""Bytes after which an input without a line end, or without a line of Kubernetes, is no log."""
 
 
 @dataclass(slots=True)
@@ -95,12 +98,14 @@ class _Reader:
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
         self.export = False
+        self.since_line = 0
 
     def read(self, blocks: Iterable[bytes]) -> Iterator[Event]:
         rest = b""
         begun = False
         for block in blocks:
             self.tally.size += len(block)
+            self._check(block)
             rest += block
             if not begun:
                 begun = self._begins(rest)
@@ -115,6 +120,19 @@ class _Reader:
                 rest = b""
         if rest:
             yield from self._whole(rest if rest.endswith(b"\n") else rest + b"\n", last=True)
+
+    def _check(self, block: bytes) -> None:
+        """Refuse what goes on and on and is no log: a device, a pipe of something else."""
+        self.since_line = 0 if b"\n" in block else self.since_line + len(block)
+        if self.since_line > WITHOUT_LINES:
+            raise InputError(
+                f"{WITHOUT_LINES >> 20} MiB have no line end", advice="give a log of the kubelet"
+            )
+        if self.tally.size > WITHOUT_KUBELET and not self.tally.known:
+            raise InputError(
+                f"the first {WITHOUT_KUBELET >> 30} GiB have no line of a kubelet",
+                advice="give a log of the kubelet, such as 'journalctl -u kubelet'",
+            )
 
     def _begins(self, data: bytes) -> bool:
         """Look at how the input begins, once there is enough of it."""
