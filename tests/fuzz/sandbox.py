@@ -230,7 +230,9 @@ def _streams(stdin: bytes) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
 
 
 def _json_wanted(line: list[str]) -> bool:
-    if "--out" in line or "--help" in line or "-h" in line or any(word.startswith("--out") for word in line):
+    if any(
+        word.startswith(("--out=", "--help", "-h", "--explain")) or word == "--out" for word in line
+    ):  # text, or a file
         return False
     asked = [(name, value) for name, value in pairwise(line) if name in ("-o", "--output")]
     return bool(asked) and asked[-1][1] == "json"

@@ -21,6 +21,7 @@ from numawise.codec.checkpoint.reading import (
 )
 from numawise.engine.start import CPU_START
 from numawise.engine.state import CpuState
+from numawise.errors import quoted
 from numawise.rules.check import Refusal
 from numawise.rules.model import Rules
 from numawise.sets import format_ids, ids_of, parse_ids
@@ -70,7 +71,9 @@ def _cpu_sets(lists: Mapping[str, str], most: int) -> dict[str, int]:
         sets[name] = parse_ids(text)
         reached += sets[name].bit_length()
         if reached > most:
-            raise ValueError(f"the CPU lists up to that of {name!r} reach more than {most:,} ids in all")
+            raise ValueError(
+                f"the CPU lists up to that of {quoted(name)} reach more than {most:,} ids in all"
+            )
     return sets
 
 
@@ -149,7 +152,7 @@ def cpu_state(content: CpuContent) -> CpuState:
             reached += own.bit_length()
             if reached > MOST_REACHED:
                 raise ValueError(
-                    f"the CPU lists up to pod {uid!r} reach more than {MOST_REACHED:,} ids in all"
+                    f"the CPU lists up to pod {quoted(uid)} reach more than {MOST_REACHED:,} ids in all"
                 )
     return CpuState(shared, assignments, _cpu_sets(content.pods or {}, MOST_REACHED))
 

@@ -389,8 +389,10 @@ def _matrix(
         if item.type == "OSDev" and item.above and _is_fabric(item, root)
     }
     by_address = {device.address: device for device in pci}
-    ends = {gpu.name: by_address[gpu.address] for gpu in gpus if gpu.address}
-    nics = {f"NIC{at}": name for at, name in enumerate(sorted(fabric)) if pci_address(fabric[name])}
+    ends = {gpu.name: by_address[gpu.address] for gpu in gpus if gpu.address in by_address}
+    nics = {
+        f"NIC{at}": name for at, name in enumerate(sorted(fabric)) if pci_address(fabric[name]) in by_address
+    }
     ends |= {nic: by_address[pci_address(fabric[name]) or ""] for nic, name in nics.items()}
     if not gpus:
         return None
