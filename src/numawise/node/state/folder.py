@@ -208,15 +208,21 @@ def memory_text(blocks: Iterable[Block]) -> str:
 
 def has_ended(value: Mapping[str, Any]) -> bool:
     """Whether a pod has ended."""
-    return (value.get("status") or {}).get("phase") in ENDED
+    return _mapping(value, "status").get("phase") in ENDED
+
+
+def _mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A member that should be a mapping; nothing where it is anything else."""
+    inner = value.get(name)
+    return inner if isinstance(inner, Mapping) else {}
 
 
 def live_pod(value: Mapping[str, Any], raw: RawPod) -> LivePod:
     """A pod as the API server has it."""
-    metadata = value.get("metadata") or {}
-    status = value.get("status") or {}
-    known = (metadata.get("uid"), (metadata.get("annotations") or {}).get(HASH))
-    statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    metadata, status = _mapping(value, "metadata"), _mapping(value, "status")
+    known = (metadata.get("uid"), _mapping(metadata, "annotations").get(HASH))
+    lists = (status.get(name) for name in ("initContainerStatuses", "containerStatuses"))
+    statuses = [one for each in lists if isinstance(each, list | tuple) for one in each]
     containers = {
         str(one.get("containerID", "")).rpartition("//")[2]: str(one.get("name", ""))
         for one in statuses
