@@ -12,6 +12,7 @@ import yaml
 from numawise.codec.bundle.manifest import Names, key_of
 from numawise.codec.checkpoint import encode_devices
 from numawise.engine.state import DeviceFile
+from tests import needs
 from tests.cli.run import Ran, numawise, program, refused
 from tests.kube.server import Server, State, kubeconfig, serving
 from tests.nodetree import CONFIG, MACHINE_ID, grow_node, pod, pod_list
@@ -93,6 +94,7 @@ def test_nobody_at_an_address(root: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "http://127.0.0.1:1/pods cannot be reached" in ran.err
 
 
+@needs.PROC
 @pytest.mark.parametrize(("path", "reason"), [
     ("etc/kubelet.yaml",                               "configuration: /etc/kubelet.yaml cannot be read: Input/output error"),
     ("var/lib/kubelet/cpu_manager_state",              "cpu_manager_state: /var/lib/kubelet/cpu_manager_state is a link, which no kubelet makes"),
@@ -117,6 +119,7 @@ def test_files_that_cannot_be_read(
     assert numawise(capsys, "bundle", "show", root / "b.tar.gz").status == 0
 
 
+@needs.PROC
 @pytest.mark.parametrize("option", ["--pods", "--configz", "--kubelet-config"])
 def test_named_files_that_cannot_be_read(root: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
     refused(
@@ -124,6 +127,7 @@ def test_named_files_that_cannot_be_read(root: Path, capsys: pytest.CaptureFixtu
     )
 
 
+@needs.PROC
 def test_bundles_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused(
         numawise(capsys, "bundle", "show", "/proc/self/mem"), "/proc/self/mem: cannot be read: Input/output"

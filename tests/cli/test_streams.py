@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.cli.run import ROOT
 
 LIST = "machine list"
@@ -51,6 +52,8 @@ def test_output_that_cannot_be_written(
     assert len(done.stderr.splitlines()) == bool(said)
 
 
+@needs.PROC
+@needs.SYS
 @pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-", ">/dev/full", "2>/dev/full", ">/dev/full 2>&-"])
 @pytest.mark.parametrize("command", ["run --cpus 1 --mode affinity", "bind -v --local-rank 0 --local-size 1"])
 def test_a_job_runs_whatever_becomes_of_our_words(command: str, redirection: str, tmp_path: Path) -> None:
@@ -60,6 +63,7 @@ def test_a_job_runs_whatever_becomes_of_our_words(command: str, redirection: str
     assert ran.exists()
 
 
+@needs.TERMINALS
 def test_a_real_terminal_gets_our_styles_and_no_others(tmp_path: Path) -> None:
     machine = tmp_path / "machine.yaml"
     text = (ROOT / "examples/3gpu-server/machine.yaml").read_text()
@@ -92,6 +96,8 @@ def test_a_real_terminal_gets_our_styles_and_no_others(tmp_path: Path) -> None:
         assert sequence not in shown
 
 
+@needs.PROC
+@needs.SYS
 def test_a_job_finds_a_closed_stream_closed(tmp_path: Path) -> None:
     done = shell("run --cpus 1 --mode affinity -- sh -c 'test ! -e /proc/self/fd/1'", ">&-", tmp_path)
     assert done.returncode == 0, done

@@ -29,6 +29,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numawise
 from numawise.errors import NumawiseError
 from tests.fuzz.case import STDIN, Case, Folder
 
@@ -53,7 +54,7 @@ STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 GZIP = b"\x1f\x8b"
 """A bundle that is written to a pipe."""
 HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
-OURS = f"{os.sep}numawise{os.sep}"
+OURS = f"{Path(numawise.__file__).parent}{os.sep}"
 
 
 class Stopped(BaseException):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.fuzz.case import Case, load, save
 from tests.fuzz.readers import READERS, case_of
 
@@ -22,7 +23,11 @@ def fuzz(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("name", READERS)
+EACH = [pytest.param(name, marks=needs.PROC if name == "ledger" else ()) for name in READERS]
+"""A ledger is of a boot, which /proc names."""
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_no_input_breaks_a_reader(name: str, tmp_path: Path) -> None:
     count = round(RUNS * READERS[name].share)
     ran = fuzz("--block", name, 0, count, "--own", "--seed", 7, "--out", tmp_path)
@@ -40,7 +45,7 @@ def test_no_finding_comes_back() -> None:
     assert ran.stdout.count(": well\n") == len(REGRESSIONS)
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", EACH)
 def test_a_run_is_made_of_its_number(name: str) -> None:
     reader = READERS[name]
     assert case_of(reader, 5, 7, shared=False) == case_of(reader, 5, 7, shared=False)

@@ -283,7 +283,6 @@ def test_whether_scopes_are_open(tmp_path: Path, files: dict[str, str], problem:
     assert systemd.problem(host(tmp_path, [V2], ["0::/"], top() | files)) == problem
 
 
-@needs.PROC
 @pytest.mark.skipif(not _is_root(), reason="scopes of root")
 @pytest.mark.parametrize(("own", "limited", "file", "value", "stays"), [
     ("/system.slice/job.service",       "/system.slice/job.service", "pids.max",   "512",  True),
@@ -307,6 +306,7 @@ def test_a_scope_is_no_way_out_of_a_limit(
     assert found == (expected if stays else "")
 
 
+@needs.PROC
 def test_affinity() -> None:
     cpus, mems = confine.allowed()
     one = cpus & -cpus

@@ -259,6 +259,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
+@needs.PROC
 @pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}", "/proc/{pid}/fd/{}"])
 def test_a_descriptor_is_written_where_it_stands(tmp_path: Path, name: str) -> None:
     log = tmp_path / "log"
@@ -270,6 +271,7 @@ def test_a_descriptor_is_written_where_it_stands(tmp_path: Path, name: str) -> N
     assert log.read_text() == "before\nnew\nafter\n"
 
 
+@needs.PROC
 def test_a_descriptor_that_is_a_pipe_and_one_that_is_closed() -> None:
     reading, writing = os.pipe()
     write_whole(f"/dev/fd/{writing}", b"new")

@@ -140,6 +140,7 @@ def test_paths_are_those_of_the_process(tmp_path: Path) -> None:
     assert folder_seen("/etc/k.d", None, root) is None
 
 
+@needs.PROC
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     pipe(tmp_path, "etc/pipe")
     assert read_whole(tmp_path / "etc/pipe").problem == "is not a regular file"

@@ -9,6 +9,7 @@ import pytest
 
 from numawise.errors import NumawiseError
 from numawise.render.terminal import BOLD, Printer, cleaned, printing, styled
+from tests import needs
 
 
 # fmt: off
@@ -66,6 +67,7 @@ def test_both_streams_are_replaced_and_restored(monkeypatch: pytest.MonkeyPatch)
     assert (sys.stdout, sys.stderr) == (out, err)
 
 
+@needs.PROC
 def test_a_closed_stream_leaves_its_number_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
     saved = os.dup(2)
