@@ -1,7 +1,8 @@
 """``numawise`` as other users: a server that has imported everything forks a process for each command.
 
-The interpreter may lie where others cannot reach it, so nothing can be imported after the rights are dropped; and
-importing everything takes seconds, so that is done once.  Requests and answers are lines of JSON:
+Interpreter and checkout may lie where others cannot reach them.  So nothing can be imported after the rights are
+dropped, and the package with its data is copied to where everybody can read it; importing everything takes seconds,
+so that is done once.  Requests and answers are lines of JSON:
 ``{"do": "start", ...}`` → process number, ``{"do": "poll", "pid": 7}`` → exit status or null, ``"wait"`` likewise.
 """
 
@@ -10,6 +11,7 @@ import ctypes
 import importlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -103,13 +105,16 @@ class Server:
 
     def __init__(self, *mount: str) -> None:
         root = Path(__file__).parents[2]
+        self.folder = tempfile.TemporaryDirectory()
+        Path(self.folder.name).chmod(0o755)
+        shutil.copytree(numawise.__path__[0], Path(self.folder.name, "numawise"))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.host.as_user", *mount],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=root,
-            env={**os.environ, "PYTHONPATH": f"{root}:{root / 'src'}"},
+            env={**os.environ, "PYTHONPATH": f"{self.folder.name}:{root}", "PYTHONDONTWRITEBYTECODE": "1"},
         )
         assert self.process.stdout
         if self.process.stdout.readline() != "ready\n":
@@ -129,6 +134,7 @@ class Server:
 
     def close(self) -> None:
         self.process.communicate()
+        self.folder.cleanup()
 
 
 class Started:
