@@ -1,5 +1,6 @@
 """Real processes to bind: born waiting, bound, then let go, as ``numawise run`` does it."""
 
+import codecs
 import ctypes
 import os
 import pickle
@@ -185,6 +186,9 @@ def in_child(function: Callable[[], Any], before: Callable[[], None] = lambda: N
     if not worked:
         raise found
     return found
+
+
+codecs.lookup("ascii")  # loaded while we may read the interpreter's files: another user may not
 
 
 def become(uid: int) -> None:

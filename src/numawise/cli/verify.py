@@ -53,9 +53,10 @@ def command(context: click.Context, subject: str | None, measuring: bool, output
     """
     from numawise.apps.verify.look import JobHost, twice_granted  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.verify.measure import measured_data  # noqa: PLC0415
-    from numawise.apps.verify.sources import load_nvml, pid_namespace, read_ledger  # noqa: PLC0415
+    from numawise.apps.verify.sources import load_nvml, read_ledger  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415
     from numawise.host.discover import read_live  # noqa: PLC0415
+    from numawise.host.processes import pid_namespace  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
     from numawise.render.verify import job_data, together  # noqa: PLC0415
     from numawise.results.plain import API_VERSION  # noqa: PLC0415

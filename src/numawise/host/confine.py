@@ -32,13 +32,11 @@ from numawise.host.files import Tree
 from numawise.host.jobgroup import Limits
 from numawise.host.plan import Itself, Plan, Prove, SetMask
 from numawise.host.system import read_host
+from numawise.results.placement import AFFINITY, CGROUP_V1, CGROUP_V2, MODES, SYSTEMD
 from numawise.sets import format_ids
 from numawise.values import dataclass, replace
 
 ROOT = Path("/")
-SYSTEMD, CGROUP_V2, CGROUP_V1, AFFINITY = "systemd", "cgroup v2", "cgroup v1", "affinity"
-MODES = (SYSTEMD, CGROUP_V2, CGROUP_V1, AFFINITY)
-"""Best first."""
 WORDS = {"systemd": (SYSTEMD,), "cgroup": (CGROUP_V2, CGROUP_V1), "affinity": (AFFINITY,)}
 """What a user may ask for, and the modes that are meant."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*", re.ASCII)

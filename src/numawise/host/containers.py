@@ -23,10 +23,10 @@ from numawise.errors import HostError, InputError
 from numawise.host.placed import in_container, in_group, read_groups
 from numawise.host.processes import processes
 from numawise.host.rights import environment_of, plain_environment
+from numawise.results.placement import DOCKER, NERDCTL, PODMAN
 from numawise.sets import format_ids
 from numawise.values import dataclass
 
-DOCKER, PODMAN, NERDCTL = "docker", "podman", "nerdctl"
 LABEL = "numawise.hold"
 PATIENCE = 10.0
 """Seconds that a client is given for an answer."""

@@ -47,6 +47,14 @@ def boot_id(root: Path = ROOT) -> str:
     return Tree(root).text("proc/sys/kernel/random/boot_id") or ""
 
 
+def pid_namespace() -> int:
+    """Number of the pid namespace we are in; 0 when the kernel does not say."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
+
+
 def read_process(pid: int, root: Path = ROOT) -> Process | None:
     """The process, or a thread by its own number; None when there is none."""
     return parse_stat(_text(root, f"{pid}/stat"))

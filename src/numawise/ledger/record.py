@@ -14,14 +14,23 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from numawise.results.placement import CONTAINER, PYTHON, RUN, Grant, Hold, MemoryPart, Owner, Waiter
+from numawise.results.placement import (
+    AFFINITY,
+    CONTAINER,
+    ENGINES,
+    MODES,
+    PYTHON,
+    RUN,
+    Grant,
+    Hold,
+    MemoryPart,
+    Owner,
+    Waiter,
+)
 from numawise.sets import format_ids, parse_ids
 from numawise.values import dataclass
 
 KINDS = (RUN, CONTAINER, PYTHON)
-ENGINES = ("", "docker", "podman", "nerdctl")
-MODES = ("systemd", "cgroup v2", "cgroup v1", "affinity", *ENGINES)
-"""How a job is kept to its grant; a container by its engine."""
 LARGEST_PID = 1 << 22
 """The kernel gives no larger numbers; 1 is the init process and nobody's job."""
 LARGEST_NUMBER = (1 << 63) - 1
@@ -83,8 +92,8 @@ def _row(row: object) -> Mapping[str, Any]:
 
 
 def _hold(row: Mapping[str, Any], uid: int, user: str) -> Hold:
-    engine = _chosen(row, "engine", ENGINES)
-    mode, id_ = _chosen(row, "mode", MODES), _matching(row, "id", ID)
+    engine = _chosen(row, "engine", ("", *ENGINES))
+    mode, id_ = _chosen(row, "mode", ("", *MODES, *ENGINES)), _matching(row, "id", ID)
     return Hold(
         id=id_,
         name=_text(row, "name"),
@@ -140,7 +149,7 @@ def _group(row: Mapping[str, Any], mode: str, hold: str) -> str:
         own = name in (f"numawise-{hold}", f"numawise-{hold}.scope") or (
             name == hold and above.endswith("/numawise")
         )
-        if not own or not GROUP.fullmatch(folder) or ".." in folder.split("/") or mode in ("", "affinity"):
+        if not own or not GROUP.fullmatch(folder) or ".." in folder.split("/") or mode in ("", AFFINITY):
             raise Bad(f"cgroup {short(value)} is not a group of hold {hold}")
     return value
 

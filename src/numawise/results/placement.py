@@ -18,6 +18,11 @@ from numawise.sets import bits_of, ids_of
 from numawise.values import dataclass, field
 
 RUN, CONTAINER, PYTHON = "run", "container", "python"
+SYSTEMD, CGROUP_V2, CGROUP_V1, AFFINITY = "systemd", "cgroup v2", "cgroup v1", "affinity"
+MODES = (SYSTEMD, CGROUP_V2, CGROUP_V1, AFFINITY)
+"""How a job is kept to its grant, the best first; a container is kept by its engine."""
+DOCKER, PODMAN, NERDCTL = "docker", "podman", "nerdctl"
+ENGINES = (DOCKER, PODMAN, NERDCTL)
 HOLD_VARIABLE = "NUMAWISE_HOLD"
 """Variable by which every process of a job names its hold."""
 

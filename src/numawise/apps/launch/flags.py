@@ -25,13 +25,22 @@ from numawise.apps.launch.run import capacity_here, open_holdings
 from numawise.codec.output import scalar
 from numawise.errors import HostError, one_line
 from numawise.host import containers as engines
-from numawise.host.containers import DOCKER, PODMAN
 from numawise.host.settings import HostSettings
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import threads_per_core
 from numawise.machine.nearest import near_nics
 from numawise.render.holds import placement_data
-from numawise.results.placement import Capacity, Hold, Nic, NoRoom, Placement, pool_cpus, pool_of
+from numawise.results.placement import (
+    DOCKER,
+    PODMAN,
+    Capacity,
+    Hold,
+    Nic,
+    NoRoom,
+    Placement,
+    pool_cpus,
+    pool_of,
+)
 from numawise.results.plain import API_VERSION
 from numawise.sets import format_ids
 from numawise.values import dataclass, field, replace

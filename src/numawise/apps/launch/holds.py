@@ -37,6 +37,7 @@ from numawise.ledger.store import Ledger, LedgerChange
 from numawise.machine.hardware import Hardware
 from numawise.render.words import bytes_text
 from numawise.results.placement import (
+    CGROUP_V2,
     PYTHON,
     RUN,
     Capacity,
@@ -125,9 +126,7 @@ class Holdings:
             if planned is not None:
                 hold = planned(hold, found)
             change.add(hold)
-            for waiter in change.waiters:
-                if waiter.id == ticket and waiter.owner.uid == self.who.uid:
-                    change.leave_line(waiter)
+            self._leave_line(change, ticket)
             if reaped or hold.grant.cpus:
                 self._settle(change.holds, but=hold.id)
         return Taken(hold, found, self.capacity.hardware)
@@ -150,9 +149,7 @@ class Holdings:
     def leave_queue(self, ticket: str) -> None:
         """Give a place in the line back."""
         with self.ledger.change() as change:
-            for waiter in change.waiters:
-                if waiter.id == ticket and waiter.owner.uid == self.who.uid:
-                    change.leave_line(waiter)
+            self._leave_line(change, ticket)
 
     def rebind(self, hold: Hold) -> None:
         """Record that a job is kept to its grant in another way than planned."""
@@ -277,6 +274,11 @@ class Holdings:
         reaped = change.reap(dead_holds, everybodys=everybodys)
         self._clear(hold for hold in reaped if hold.owner.uid == self.who.uid)
         return reaped
+
+    def _leave_line(self, change: LedgerChange, ticket: str) -> None:
+        for waiter in change.waiters:
+            if waiter.id == ticket and waiter.owner.uid == self.who.uid:
+                change.leave_line(waiter)
 
     def _process_lives(self, owner: Owner) -> bool:
         return processes.alive(owner.pid, owner.start, self.root)
@@ -453,7 +455,7 @@ def remove_stale(holdings: Holdings) -> tuple[str, ...]:
         found = []
         for group in confine.stale(named, holdings.root):
             try:
-                if confine.tear_down(confine.CGROUP_V2, group, holdings.root):
+                if confine.tear_down(CGROUP_V2, group, holdings.root):
                     found.append(group)
             except HostError:
                 continue

@@ -23,7 +23,7 @@ from numawise.apps.launch.run import Job, capacity_here, imagined, open_holdings
 from numawise.errors import NumawiseError
 from numawise.host import confine, mempolicy
 from numawise.host.settings import read_settings
-from numawise.results.placement import PYTHON, Held, JobPlacement, NoRoom, Placement
+from numawise.results.placement import AFFINITY, PYTHON, Held, JobPlacement, NoRoom, Placement
 from numawise.rules.model import BEST_EFFORT
 from numawise.sets import ids_of
 from numawise.values import replace
@@ -123,7 +123,7 @@ def hold(
         name=name,
     )
     environment = dict(os.environ)
-    job = Job(request, (sys.argv[0] or "python",), wait, confine.AFFINITY, "", environment, PYTHON)
+    job = Job(request, (sys.argv[0] or "python",), wait, AFFINITY, "", environment, PYTHON)
     capacity = with_gpu_users(capacity_here(settings), request)
     with open_holdings(capacity, environment, settings.ledger) as holdings:
         taken = take_patiently(holdings, job, os.getpid(), lambda _: None)
@@ -144,7 +144,7 @@ def _bound(taken: Taken, *, bind: bool) -> Iterator[Held]:
         yield held
         return
     ours = dict(os.environ)
-    plan = confine.plan(confine.AFFINITY, held.id, os.getpid(), placement.cpus, placement.mems)
+    plan = confine.plan(AFFINITY, held.id, os.getpid(), placement.cpus, placement.mems)
     confine.carry_out(plan)
     policy = confine.settle(plan.itself)
     os.environ.update(_variables(taken, ours))
@@ -161,5 +161,5 @@ def _bound(taken: Taken, *, bind: bool) -> Iterator[Held]:
 def _variables(taken: Taken, environment: Mapping[str, str]) -> dict[str, str]:
     hold = taken.hold
     wanted = job_environment(taken.placement, hold.id, hold.name, taken.hardware)
-    found = joined(environment, (*wanted, (MODE, confine.AFFINITY))).environment
+    found = joined(environment, (*wanted, (MODE, AFFINITY))).environment
     return {key: value for key, value in found.items() if environment.get(key) != value}

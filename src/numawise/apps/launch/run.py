@@ -34,6 +34,7 @@ from numawise.host.child import (
 )
 from numawise.host.discover import read_live
 from numawise.host.plan import Itself, Plan, describe
+from numawise.host.processes import pid_namespace
 from numawise.host.settings import HostSettings
 from numawise.ledger.file import user_name
 from numawise.ledger.place import boot_id, find_ledger, machine_id
@@ -44,7 +45,6 @@ from numawise.values import dataclass, field, replace
 
 LOOK_AGAIN = 1.0
 """Seconds after which one who waits for room looks for owners that died, and the shared pool is followed."""
-NAMESPACE = Path("/proc/self/ns/pid")
 
 OnStarted = Callable[[JobStarted], None]
 OnWaiting = Callable[[NoRoom], None]
@@ -218,11 +218,7 @@ def open_holdings(capacity: Capacity, environment: Mapping[str, str], ledger: st
     uid = os.geteuid()
     where = {**environment, "NUMAWISE_LEDGER": ledger} if ledger else environment
     found = find_ledger(where, uid)
-    try:
-        namespace = NAMESPACE.stat().st_ino
-    except OSError:
-        namespace = 0
-    who = Owner(uid=uid, user=user_name(uid), boot=boot_id(), namespace=namespace)
+    who = Owner(uid=uid, user=user_name(uid), boot=boot_id(), namespace=pid_namespace())
     opened = Ledger.open(found.folders, machine_id())
     return Holdings(opened, replace(capacity, remarks=(*capacity.remarks, *found.remarks)), who)
 

@@ -109,14 +109,6 @@ def load_nvml(hardware: Hardware) -> Any:  # noqa: ANN401 - a module without typ
         return None
 
 
-def pid_namespace() -> int:
-    """Number of the pid namespace we are in; 0 when the kernel does not say."""
-    try:
-        return Path("/proc/self/ns/pid").stat().st_ino
-    except OSError:
-        return 0
-
-
 def boot_time(root: Path) -> float:
     """When the machine was started, in seconds since the epoch; 0 when it is not known."""
     for line in (Tree(root).text("proc/stat") or "").splitlines():

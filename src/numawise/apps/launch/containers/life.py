@@ -20,7 +20,6 @@ from pathlib import Path
 from numawise.errors import HostError
 from numawise.host import processes
 from numawise.host.containers import (
-    DOCKER,
     SYSTEM_SOCKET,
     Container,
     Engine,
@@ -30,7 +29,7 @@ from numawise.host.containers import (
     labelled,
 )
 from numawise.host.placed import in_container, read_groups
-from numawise.results.placement import Hold
+from numawise.results.placement import DOCKER, Hold
 from numawise.values import replace
 
 OPTIONS, VERB, FIRST = "engine-options", "verb", "first-process"
@@ -38,7 +37,6 @@ SYSTEM_DOCKER = Engine(DOCKER, ("--host", SYSTEM_SOCKET))
 CREATE = "create"
 ROOT_USER = 0
 ROOT = Path("/")
-NAMESPACE = Path("/proc/self/ns/pid")
 
 
 def engine_labels(engine: Engine, verb: str) -> tuple[tuple[str, str], ...]:
@@ -84,7 +82,7 @@ def _first_process(container: Container) -> str:
 
 def ended(holds: Sequence[Hold], uid: int) -> tuple[tuple[Hold, ...], tuple[str, ...]]:
     """Those holds that their container no longer keeps, and a sentence for each engine that is silent."""
-    boot, namespace = processes.boot_id(), _own_namespace()
+    boot, namespace = processes.boot_id(), processes.pid_namespace()
     doubtful: dict[Engine | Silent, list[Hold]] = {}
     for hold in holds:
         if not _process_lives(hold, boot, namespace):
@@ -127,14 +125,6 @@ def _process_lives(hold: Hold, boot: str, namespace: int) -> bool:
         return True
     pid, start = first_process(hold)
     return bool(pid) and processes.alive(pid, start)
-
-
-def _own_namespace() -> int:
-    """Number of our pid namespace; 0 when it is not known."""
-    try:
-        return NAMESPACE.stat().st_ino
-    except OSError:
-        return 0
 
 
 def _elsewhere(hold: Hold, namespace: int) -> bool:

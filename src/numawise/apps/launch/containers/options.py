@@ -17,11 +17,8 @@ docker, podman and nerdctl of summer 2026 name, hidden and outdated ones include
 
 from collections.abc import Mapping
 
-from numawise.host import containers
+from numawise.results.placement import DOCKER, NERDCTL, PODMAN
 from numawise.values import dataclass, field
-
-DOCKER, PODMAN, NERDCTL = containers.DOCKER, containers.PODMAN, containers.NERDCTL
-ENGINES = (DOCKER, PODMAN, NERDCTL)
 
 
 @dataclass(frozen=True, slots=True)

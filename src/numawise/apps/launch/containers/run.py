@@ -18,7 +18,6 @@ from pathlib import Path
 
 from numawise.apps.launch.containers.command import ContainerCommand, refuse_conflicts
 from numawise.apps.launch.containers.life import engine_labels, made_only, move_container, owned_by
-from numawise.apps.launch.containers.options import DOCKER, PODMAN
 from numawise.apps.launch.containers.setup import ContainerGpuSetup, Shell, compose
 from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import job_environment
@@ -34,7 +33,17 @@ from numawise.host.processes import allowed_of
 from numawise.host.settings import HostSettings
 from numawise.machine.hardware import Hardware
 from numawise.quantity import parse_size
-from numawise.results.placement import CONTAINER, Capacity, Hold, NoRoom, Placement, pool_cpus, pool_of
+from numawise.results.placement import (
+    CONTAINER,
+    DOCKER,
+    PODMAN,
+    Capacity,
+    Hold,
+    NoRoom,
+    Placement,
+    pool_cpus,
+    pool_of,
+)
 from numawise.sets import format_ids
 from numawise.values import dataclass, field, replace
 

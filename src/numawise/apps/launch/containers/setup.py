@@ -17,7 +17,6 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from numawise.apps.launch.containers.command import ContainerCommand
-from numawise.apps.launch.containers.options import PODMAN
 from numawise.apps.launch.environment import (
     BOUND_BY,
     CUDA,
@@ -34,7 +33,7 @@ from numawise.errors import HostError
 from numawise.host.containers import LABEL
 from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import pci_by_address, short_address
-from numawise.results.placement import Placement
+from numawise.results.placement import PODMAN, Placement
 from numawise.sets import format_ids
 from numawise.values import dataclass, field
 

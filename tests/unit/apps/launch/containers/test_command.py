@@ -8,8 +8,9 @@ import subprocess
 import pytest
 
 from numawise.apps.launch.containers.command import ContainerCommand, read_command, refuse_conflicts
-from numawise.apps.launch.containers.options import DOCKER, ENGINES, GLOBAL, NERDCTL, PODMAN, RUN
+from numawise.apps.launch.containers.options import GLOBAL, RUN
 from numawise.errors import InputError
+from numawise.results.placement import DOCKER, ENGINES, NERDCTL, PODMAN
 
 OPTION = re.compile(r"^\s+(?:-(\w), |    )--([a-z0-9-]+)(?: ([^\s]+))?(?:  .*|$)", re.MULTILINE)
 

@@ -6,13 +6,12 @@ from dataclasses import replace
 import pytest
 
 from numawise.apps.launch.containers.command import read_command
-from numawise.apps.launch.containers.options import DOCKER, NERDCTL, PODMAN
 from numawise.apps.launch.containers.setup import ContainerGpuSetup, Shell, compose, size
 from numawise.apps.launch.environment import job_environment
 from numawise.errors import HostError
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import AMD, GPU, INTEL, NVIDIA, Gpu, Hardware, PciDevice
-from numawise.results.placement import Grant, Placement
+from numawise.results.placement import DOCKER, NERDCTL, PODMAN, Grant, Placement
 from numawise.sets import parse_ids
 
 GI = 1 << 30
