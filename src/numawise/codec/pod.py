@@ -71,6 +71,7 @@ FOR_QUOTAS = words("""
 DEVICE_NAMES, LONGEST_DOMAIN, LONGEST_LABEL = "name devices like nvidia.com/gpu", 253, 63
 NOTHING = Quantity()
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
+RESTART = "RestartContainer"
 STANDARD = (CPU, MEMORY, "ephemeral-storage")
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -144,11 +145,15 @@ def pod_from(value: Mapping[str, Any]) -> RawPod:
 
 
 def _plain_container(value: Mapping[str, Any], role: Role) -> RawContainer:
-    resources = value.get("resources")
-    if not resources:
-        return RawContainer(value["name"], role)
+    resources = value.get("resources") or {}
     requests, limits = _plain_amounts(resources.get("requests")), _plain_amounts(resources.get("limits"))
-    return RawContainer(value["name"], role, requests, limits)
+    return RawContainer(value["name"], role, requests, limits, _restarts_for(value.get("resizePolicy")))
+
+
+def _restarts_for(policies: object) -> frozenset[str]:
+    """The resources whose change restarts a container."""
+    rows = [row for row in policies if isinstance(row, Mapping)] if isinstance(policies, list) else []
+    return frozenset(str(row.get("resourceName")) for row in rows if row.get("restartPolicy") == RESTART)
 
 
 def _plain_amounts(value: Mapping[str, object] | None) -> dict[str, Quantity]:
@@ -272,7 +277,7 @@ def _container(part: Part, role: Role, names: set[str]) -> RawContainer:
     if role is Role.INIT and policy.value == "Always":
         role = Role.SIDECAR
     requests, limits = _resources(part.at("resources"))
-    return RawContainer(text, role, requests, limits)
+    return RawContainer(text, role, requests, limits, _restarts_for(part.at("resizePolicy").value))
 
 
 def _resources(part: Part) -> tuple[dict[str, Quantity], dict[str, Quantity]]:

@@ -66,6 +66,8 @@ class RawContainer:
     role: Role
     requests: Amounts = field(default_factory=dict)
     limits: Amounts = field(default_factory=dict)
+    restarts_for: frozenset[str] = frozenset()
+    """Resources whose change restarts the container (``resizePolicy``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ def _container(raw: RawContainer, *, sidecars: bool) -> ContainerRequest:
     for name, amount in limits.items():
         requests.setdefault(name, amount)
     role = Role.INIT if raw.role is Role.SIDECAR and not sidecars else raw.role
-    return ContainerRequest(raw.name, role, requests, limits)
+    return ContainerRequest(raw.name, role, requests, limits, raw.restarts_for)
 
 
 def _pod_limits(

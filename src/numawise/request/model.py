@@ -38,6 +38,8 @@ class ContainerRequest:
     role: Role
     requests: Amounts
     limits: Amounts
+    restarts_for: frozenset[str] = frozenset()
+    """Resources whose change restarts the container (``resizePolicy``)."""
     whole_cpus: int = field(init=False)
     """CPUs to have alone; 0 when the request is fractional or absent."""
     memory: tuple[tuple[str, int], ...] | None = field(init=False)
