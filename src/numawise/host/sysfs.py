@@ -242,6 +242,10 @@ def _numa_of(tree: Tree, nodes: tuple[MemoryNode, ...], online: int) -> dict[int
                     linked[cpu] = node.id
                     break
     _report_contradictions(tree, listed, linked)
+    for node in nodes:
+        if node.cpus & ~online:
+            text = f"lists CPUs {format_ids(node.cpus & ~online)}, which are not online"
+            tree.remark(DIFFERS, f"{NODES}/node{node.id}/cpulist", text)
     return {cpu: ids[0] for cpu, ids in listed.items()} | linked
 
 

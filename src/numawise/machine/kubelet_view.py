@@ -16,7 +16,7 @@ Rules kept here (cAdvisor's, defects included):
    whose firmware does not say has no topology.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from numawise.machine.hardware import (
     AMD,
@@ -60,7 +60,7 @@ def kubelet_view(hardware: Hardware, plugins: tuple[DevicePlugin, ...] = ()) -> 
     named = {plugin.resource for plugin in plugins}
     return Machine(
         cpus=tuple(sorted(cpus, key=lambda cpu: cpu.cpu)),
-        numa=tuple(_numa(hardware, node) for node in order),
+        numa=tuple(_numa(hardware, node, order) for node in order),
         plugins=plugins + tuple(p for p in _gpu_plugins(hardware) if p.resource not in named),
         memory_capacity=hardware.memory_capacity,
     )
@@ -127,10 +127,11 @@ def _counted(hardware: Hardware) -> dict[int, int] | None:
     return {cpus: number for number, cpus in enumerate(sorted(found, key=lambda bits: bits & -bits))}
 
 
-def _numa(hardware: Hardware, node: int) -> Numa:
+def _numa(hardware: Hardware, node: int, order: Collection[int]) -> Numa:
+    """One NUMA node; the distances to nodes that are offline do not count."""
     for memory in hardware.numa:
         if memory.id == node:
-            row = tuple(distance for _, distance in sorted(memory.distances))
+            row = tuple(distance for to, distance in sorted(memory.distances) if to in order)
             return Numa(node, memory.memory or 0, memory.hugepages, row)
     return Numa(node)
 

@@ -3,7 +3,7 @@
 from numawise.machine.hardware import GPU, NIC, Hardware, PciDevice, Remark
 from numawise.machine.locality import gpu_numa, whole_gpus
 from numawise.quantity import Quantity
-from numawise.sets import format_ids
+from numawise.sets import bits_of, format_ids
 from numawise.values import dataclass
 
 
@@ -34,10 +34,11 @@ def summary(hardware: Hardware) -> Summary:
         _count(len(gpus), "GPU"),
         _count(len(nics) or len(hardware.matrix.nics if hardware.matrix else ()), "NIC"),
     ]
+    online = bits_of(thread.cpu for thread in hardware.threads)
     rows = [
         (
             str(node.id),
-            format_ids(node.cpus) or "-",
+            format_ids(node.cpus & online) or "-",
             _size(node.memory),
             " ".join(f"{pages}x{size}" for size, pages in node.hugepages if pages) or "-",
             " ".join(name for name, near in gpus.items() if node.id in near) or "-",

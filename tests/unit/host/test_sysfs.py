@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from numawise.codec.hardware.combine import combine
 from numawise.host.sysfs import page_size
 from numawise.machine.hardware import Cache, Hardware, MemoryNode, Thread
+from numawise.render.hardware import summary
 from numawise.sets import format_ids
 from tests.unit.host.trees import CPU, NODE, read, remarks, two_cpus
 
@@ -155,7 +157,7 @@ def test_the_cache_that_holds_data(tmp_path: Path) -> None:
     ({0: "", 1: ""},       {0: 0, 1: 1},     [0, 1],    ["differs node/node0/cpulist", "differs node/node1/cpulist"]),
     ({0: "0", 1: ""},      {},               [0, None], ["unknown node/node*/cpulist"]),
     ({7: "0", 255: "1"},   {},               [7, 255],  []),
-    ({0: "0", 1: "1-9"},   {},               [0, 1],    []),
+    ({0: "0", 1: "1-9"},   {},               [0, 1],    ["differs node/node1/cpulist"]),
 ])  # fmt: skip
 def test_numa_of_a_cpu(
     tmp_path: Path, lists: dict[int, str], links: dict[int, int], numa: list[int], expected: list[str]
@@ -212,3 +214,11 @@ def test_memory_of_gpus(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_page_size(kib: int, name: str) -> None:
     assert page_size(kib) == name
+
+
+def test_a_node_that_lists_cpus_that_are_not_online(tmp_path: Path) -> None:
+    found = read(tmp_path, two_cpus() | {f"{NODE}/node0/cpulist": "0-7", f"{NODE}/node0/cpumap": "ff"})
+    assert remarks(found) == ["differs node/node0/cpulist"]
+    whole = combine([found], assume=True)
+    assert [thread.cpu for thread in whole.threads] == [0, 1]
+    assert summary(whole).rows[0][:2] == ("0", "0-1")

@@ -36,6 +36,11 @@ def uncores(hardware: Hardware) -> list[int | None]:
     return [cpu.uncore_cache for cpu in view(hardware).cpus]
 
 
+def test_distances_to_nodes_that_are_offline_are_left_out() -> None:
+    nodes = (MemoryNode(id=1, memory=MIB, distances=((0, 21), (1, 10))),)
+    assert view(Hardware(threads=threads("4:1.0.0"), numa=nodes)).numa == (Numa(1, MIB, distances=(10,)),)
+
+
 def test_nodes_in_text_order() -> None:
     nodes = tuple(MemoryNode(id=i, memory=i, distances=((10, 3), (2, 2), (1, 1))) for i in (1, 2, 10))
     machine = view(Hardware(threads=threads("0:1.0.0 1:2.0.1 2:10.0.2"), numa=nodes))

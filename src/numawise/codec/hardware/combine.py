@@ -10,7 +10,7 @@ Rules kept here:
 3. A source may see less than all: a job's CPUs, a container's GPUs.  Sources that share no CPU, or that deal
    the same CPUs out to other NUMA nodes, are not of one machine: that is an error.
 4. What follows is filled in: the node of a CPU that one node lists, the threads of a core that has a number,
-   the CPUs near to a GPU on a known node.
+   the CPUs near to a GPU on a known node.  A node's list adds no CPU to those that the kernel calls online.
 5. What nobody knows is said once, at the end; guesses are made only where they are asked for.
 """
 
@@ -57,7 +57,6 @@ MAKERS = ("nvml", "nvidia", "rocm")
 ROUNDING = 2 << 20  # numactl counts in MiB
 SAME_LINKS = frozenset({frozenset({"SYS", "SOC"}), frozenset({"PHB", "NODE"})})  # old words; NCCL's view
 SHOWN = 4
-ONE_MACHINE = "give readings of one and the same machine"
 
 LabelledReading = tuple[str, Hardware]
 T = TypeVar("T")
@@ -72,7 +71,9 @@ def combine(parts: Sequence[Hardware], *, assume: bool = False) -> Hardware:
     remarks = [remark for _, part in readings for remark in part.remarks]
     threads, offline = _threads(readings, remarks)
     numa = _numa(readings, remarks)
-    threads = _grouped(_placed(threads, numa, offline))
+    counted = any(part.threads and "sysfs" in part.sources for _, part in readings)
+    absent = ~bits_of(thread.cpu for thread in threads) if counted else offline
+    threads = _grouped(_placed(threads, numa, absent))
     named = {thread.numa for thread in threads if thread.numa is not None} - {node.id for node in numa}
     numa = tuple(_with_cpus(node, threads) for node in (*numa, *map(MemoryNode, sorted(named))))
     combined = Hardware(
@@ -91,8 +92,7 @@ def combine(parts: Sequence[Hardware], *, assume: bool = False) -> Hardware:
     combined = replace(combined, remarks=tuple(dict.fromkeys(remarks)))
     if not assume:
         return combined
-    whole = assumed(combined)
-    doubts: list[Remark] = []
+    whole, doubts = assumed(combined), list[Remark]()
     gpus = _near_all(whole.gpus, whole.numa, doubts)
     return replace(whole, gpus=gpus, remarks=tuple(dict.fromkeys((*whole.remarks, *doubts))))
 
@@ -138,9 +138,8 @@ def _check_one_machine(readings: Sequence[LabelledReading]) -> None:
         for second, other in readings[at + 1 :]:
             problem = _contradiction((first, one), (second, other))
             if problem:
-                raise InputError(
-                    f"{first} and {second} are not of one machine: {problem}", advice=ONE_MACHINE
-                )
+                text = f"{first} and {second} are not of one machine: {problem}"
+                raise InputError(text, advice="give readings of one and the same machine")
 
 
 def _contradiction(one: LabelledReading, other: LabelledReading) -> str:
@@ -249,12 +248,12 @@ def _some(texts: Sequence[str]) -> str:
     return shown if len(texts) <= SHOWN else f"{shown}; and {len(texts) - SHOWN} more"
 
 
-def _placed(threads: Sequence[Thread], numa: Sequence[MemoryNode], offline: int) -> tuple[Thread, ...]:
-    """All CPUs that a NUMA node lists, each on its node (rule 4)."""
+def _placed(threads: Sequence[Thread], numa: Sequence[MemoryNode], absent: int) -> tuple[Thread, ...]:
+    """All CPUs that a NUMA node lists, each on its node, without those that are absent (rule 4)."""
     found = {thread.cpu: thread for thread in threads}
     listed: dict[int, list[int]] = {}
     for node in numa:
-        for cpu in ids_of(node.cpus & ~offline):
+        for cpu in ids_of(node.cpus & ~absent):
             listed.setdefault(cpu, []).append(node.id)
     for cpu, ids in listed.items():
         thread = found.get(cpu, Thread(cpu))

@@ -52,6 +52,15 @@ GPU1→NV1→ X →4-7→1→→N/A
     pytest.param("\n".join(" ".join(line.split()) for line in PRINTED.split("\n")),  id="blanks squeezed"),
     pytest.param(PRINTED.replace("\tGPU0\tGPU1\t", "\t   GPU0GPU1", 1),              id="names run together"),
     pytest.param(PRINTED.replace("NV1\t", "NV1", 1).replace("1\t0-3", "10-3"),       id="link and CPUs run together"),
+    pytest.param("    " + PRINTED,                                                   id="header indented"),
+    pytest.param(tabs("""\
+→GPU0→GPU1→CPU Affinity
+NUMA Affinity→GPU NUMA ID
+GPU0→ X →NV1→0-3
+0→→N/A
+GPU1→NV1→ X →4-7
+1→→N/A
+"""),                                                                                id="last columns wrapped"),
     pytest.param("""
         |      | GPU0 | GPU1 | CPU Affinity | NUMA Affinity | GPU NUMA ID |
         |:-----|:----:|------|--------------|---------------|-------------|

@@ -153,9 +153,9 @@ def _rows(lines: Sequence[str], first: int, header: Header, words: Vocabulary) -
                 break
     full = [part for row in rows for part in row.parts[:-1]]
     width = max((len(part) for row in rows for part in row.parts), default=0) if full else 0
-    by_words = any(len(part) < width for part in full) and not any(
-        part[0].isspace() for row in rows for part in row.parts[1:]
-    )
+    *over, last = (line for line in lines[header.line : first] if not RULE.fullmatch(line))
+    by_screen = len(last) <= width and not any("\t" in p or len(p) != width for p in (*full, *over))
+    by_words = not by_screen and not any(part[0].isspace() for row in rows for part in row.parts[1:])
     for row in rows:
         _parse(row, header, words, width, by_words=by_words)
     return rows
