@@ -19,6 +19,7 @@ from numawise.engine.trace import (
     DevicesChosen,
     HintsFound,
     HintsMerged,
+    PodsPreempted,
     RoundBegan,
     Step,
     TooManyCombinations,
@@ -99,7 +100,9 @@ def decision_data(decision: Decision, steps: Iterable[Step]) -> Data:
                 "provider": decision.provider,
                 "error": decision.error,
             }
-    elif decision.affinity:
+    if decision.preempted:
+        found["preempted"] = list(decision.preempted)
+    if isinstance(decision, Admitted) and decision.affinity:
         found["affinity"] = {name: hint_data(hint) for name, hint in decision.affinity.items()}
     return found
 
@@ -307,6 +310,10 @@ def findings(steps: Sequence[Step]) -> list[tuple[str, str]]:
                 detail = f"{resource} of container {container} could be any of {', '.join(open_to)}"
                 text = f"The kubelet leaves this choice to chance: {detail}."
                 found["device-choice-left-to-chance", text] = None
+            case PodsPreempted(open_to=open_to) if open_to:
+                detail = f"of the pods {', '.join(open_to)} it may end others first"
+                text = f"The kubelet leaves this choice to chance: {detail}."
+                found["preemption-left-to-chance", text] = None
             case TooManyCombinations(combinations=count, masks=masks, seconds=seconds):
                 found["too-many-combinations", _blow_up(count, masks, seconds)] = None
     return list(found)

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
+from numawise.codec.constraints import constraints_from, read_constraints
 from numawise.codec.document import Document, Part, number_text, shown
 from numawise.errors import InputError, meant, suggestion
 from numawise.quantity import Quantity
@@ -23,6 +24,7 @@ from numawise.request.model import (
     BEST_EFFORT,
     BURSTABLE,
     CPU,
+    EPHEMERAL,
     GUARANTEED,
     HUGEPAGES,
     MEMORY,
@@ -72,7 +74,7 @@ DEVICE_NAMES, LONGEST_DOMAIN, LONGEST_LABEL = "name devices like nvidia.com/gpu"
 NOTHING = Quantity()
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 RESTART = "RestartContainer"
-STANDARD = (CPU, MEMORY, "ephemeral-storage")
+STANDARD = (CPU, MEMORY, EPHEMERAL)
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN = re.compile(rf"{LABEL.pattern}(\.{LABEL.pattern})*")
@@ -94,9 +96,12 @@ SUBDOMAIN_RULE = (
 WITH_PREFIX = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 
 
-def pod_in(spec: Part, name: str, owner: str = "", namespace: str = "default") -> RawPod:
-    """Read a pod out of a pod spec, wherever that stands."""
-    return _filled(RawPod(f"{namespace}/{name}", name, (), namespace=namespace, owner=owner), spec)
+def pod_in(
+    spec: Part, name: str, owner: str = "", namespace: str = "default", metadata: Part | None = None
+) -> RawPod:
+    """Read a pod out of a pod spec, wherever that stands; ``metadata``: the template's own."""
+    pod = RawPod(f"{namespace}/{name}", name, (), namespace=namespace, owner=owner)
+    return _filled(pod, spec, metadata or Part(spec.document, spec.steps, None))
 
 
 def unique_uids(pods: Iterable[RawPod]) -> tuple[RawPod, ...]:
@@ -138,6 +143,7 @@ def pod_from(value: Mapping[str, Any]) -> RawPod:
             namespace=namespace,
             overhead=_plain_amounts(spec.get("overhead")),
             qos=(value.get("status") or {}).get("qosClass") or "",
+            constraints=constraints_from(value),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as problem:
         pod_object(Document(value).root)  # mostly finds the better words
@@ -186,7 +192,7 @@ def pod_object(part: Part) -> RawPod:
     parts = [owner.at(key).value for key in ("kind", "name")]
     told = " ".join(one for one in parts if isinstance(one, str))
     pod = RawPod(uid, name, (), namespace=namespace, qos=qos.text() if qos.value else "", owner=told)
-    return _filled(pod, part.at("spec"))
+    return _filled(pod, part.at("spec"), part.at("metadata"))
 
 
 def object_names(part: Part, fallback: str = "") -> tuple[str, str, str]:
@@ -233,7 +239,7 @@ def misspelt(part: Part, known: frozenset[str], read: frozenset[str]) -> None:
 # --- containers ---------------------------------------------------------------------------
 
 
-def _filled(pod: RawPod, spec: Part) -> RawPod:
+def _filled(pod: RawPod, spec: Part, metadata: Part) -> RawPod:
     """The pod with what its spec asks for, checked as the API server does it (rule 3)."""
     spec.mapping(SPEC_FIELDS, "a pod spec: a mapping with containers")
     names: set[str] = set()
@@ -247,7 +253,14 @@ def _filled(pod: RawPod, spec: Part) -> RawPod:
     if spec.at("resources").value is not None:
         requests, limits = _resources(spec.at("resources"))
     overhead = _amounts(spec.at("overhead"))
-    pod = replace(pod, containers=(*inits, *apps), requests=requests, limits=limits, overhead=overhead)
+    pod = replace(
+        pod,
+        containers=(*inits, *apps),
+        requests=requests,
+        limits=limits,
+        overhead=overhead,
+        constraints=read_constraints(spec, metadata),
+    )
     _check(defaulted(pod), spec, [*init, *app])
     return pod
 

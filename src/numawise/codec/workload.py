@@ -27,6 +27,7 @@ from numawise.codec.pod import (
     words,
 )
 from numawise.errors import InputError, meant
+from numawise.request.constraints import DAEMONS_TOLERATE, PodConstraints
 from numawise.request.defaults import RawPod
 from numawise.values import dataclass, replace
 
@@ -182,12 +183,20 @@ def pods_of(one: Object, runtimes: Runtimes | None = None, most: int = MOST_PODS
     namespace = one.part.at("metadata", "namespace").value
     namespace = namespace if isinstance(namespace, str) and namespace else "default"
     for template in templates_of(one, runtimes or {}):
-        pod = pod_in(template.spec, template.name, f"{one.kind} {one.name}".strip(), namespace)
+        owner = f"{one.kind} {one.name}".strip()
+        pod = pod_in(template.spec, template.name, owner, namespace, template.metadata)
+        if one.kind == "DaemonSet":
+            pod = replace(pod, constraints=_daemon(pod.constraints))
         _check_count(one, len(found) + template.count, most)
         numbers = range(template.first, template.first + template.count)
         names = [f"{template.name}-{i}" for i in numbers]
         found += [replace(pod, uid=f"{namespace}/{name}", name=name) for name in names]
     return found
+
+
+def _daemon(constraints: PodConstraints) -> PodConstraints:
+    """What the controller of a DaemonSet adds."""
+    return replace(constraints, tolerations=(*constraints.tolerations, *DAEMONS_TOLERATE))
 
 
 def _check_count(one: Object, count: int, most: int) -> None:

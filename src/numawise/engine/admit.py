@@ -1,25 +1,38 @@
 """The one call: what the kubelet does, given a machine, rules, the present state and a pod.
 
-Counterpart: ``canAdmitPod`` of pkg/kubelet/allocation/allocation_manager.go, with its handlers for resources
-and predicates.
+Counterpart: ``canAdmitPod`` of pkg/kubelet/allocation/allocation_manager.go, with its handlers in the order
+of pkg/kubelet/kubelet.go, and ``Admit`` of pkg/kubelet/lifecycle/predicate.go.
 
 Rules kept here:
 
-1. The managers allocate first, and the predicates judge the sums afterwards.  Either may refuse the pod; what
-   it was given by then stays until it is collected.
-2. Without sums the managers alone decide, as in recordings of these.
+1. In this order: pressure on the node and kernel parameters; the managers, who allocate; operating system and
+   groups; the sums, labels, ports and taints; a node that shuts down.  The first that refuses ends it; what
+   the pod was given by then stays until it is collected.
+2. Where sums alone stand against a critical pod, other pods are ended, and it is admitted.  Their CPUs,
+   memory and devices are collected later: the managers have allocated already.
+3. Without sums the managers alone decide, as in recordings of these.
 """
 
 from collections.abc import Mapping
 
 from numawise.engine.draft import Draft
-from numawise.engine.failure import Crash
+from numawise.engine.failure import UNEXPECTED, Crash
 from numawise.engine.hint import Hint
-from numawise.engine.predicates import Insufficient, Sums, asked, fits
+from numawise.engine.matching import (
+    NODE_AFFINITY,
+    Unmet,
+    mismatches,
+    other_system,
+    shutting_down,
+    turned_away,
+    unsupported_groups,
+)
+from numawise.engine.predicates import Insufficient, Sums, others, shortages
+from numawise.engine.preemption import Victims, victims
 from numawise.engine.provider import Admission, Pick, lowest
 from numawise.engine.state import NodeState
 from numawise.engine.topology.scope import Refused, run
-from numawise.engine.trace import Defect, Note, ignore
+from numawise.engine.trace import Defect, Note, PodsPreempted, ignore
 from numawise.machine.model import Machine
 from numawise.request.model import PodRequest
 from numawise.rules.model import Rules
@@ -33,6 +46,8 @@ class Admitted:
     state: NodeState
     affinity: Mapping[str, Hint]
     """The stored affinity by container."""
+    preempted: tuple[str, ...] = ()
+    """Uids of the pods that were ended for it, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +65,11 @@ class Rejected:
     by_chance: bool = False
     """Several device resources were asked for: which of them is complained about is chance."""
     insufficient: Insufficient | None = None
-    """What the sums had too little of; None: the managers refused."""
+    """What the sums had too little of; None: something else refused."""
+    unmet: Unmet | None = None
+    """What the node is not, or the pod may not; None: something else refused."""
+    preempted: tuple[str, ...] = ()
+    """Uids of the pods that were ended for it all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +92,11 @@ def admit(
     sums: Sums | None = None,
 ) -> Decision:
     """Decide on one pod, exactly as the kubelet's admission does; without ``sums``: as its managers do."""
+    early = turned_away(rules, sums.node, pod) if sums is not None else None
+    if early is not None:
+        draft = Draft(state)
+        draft.goes(pod.uid)
+        return Rejected(draft.freeze(), early.reason, early.message, unmet=early)
     if note is not ignore and state.reusable.by(pod.uid):
         note(Defect("reuse-outlives-pod", pod.uid))
     draft = Draft(state, pod)
@@ -84,11 +108,6 @@ def admit(
     except Crash as crash:
         note(Defect("crash", str(crash)))
         return Crashed(str(crash))
-    short = None
-    if sums is not None and not isinstance(outcome, Refused):
-        short = fits(rules, sums, asked(pod), draft.devices.allocated.rows)
-        if short is not None:
-            outcome = Refused(short.reason, short.message)
     if isinstance(outcome, Refused):
         draft.goes(pod.uid)
         return Rejected(
@@ -99,7 +118,66 @@ def admit(
             outcome.provider,
             outcome.error,
             outcome.by_chance,
-            short,
+        )
+    judged = _judge(rules, sums, draft, pod) if sums is not None else Judged()
+    if judged.preempted.uids:
+        note(PodsPreempted(judged.preempted.uids, judged.preempted.open_to))
+        for uid in judged.preempted.uids:
+            draft.goes(uid)
+    if judged.reason:
+        draft.goes(pod.uid)
+        return Rejected(
+            draft.freeze(),
+            judged.reason,
+            judged.message,
+            insufficient=judged.insufficient,
+            unmet=judged.unmet,
+            preempted=judged.preempted.uids,
         )
     draft.active.put(pod.uid, pod)
-    return Admitted(draft.freeze(), outcome)
+    return Admitted(draft.freeze(), outcome, judged.preempted.uids)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the predicates said; without a reason: yes."""
+
+    reason: str = ""
+    message: str = ""
+    insufficient: Insufficient | None = None
+    unmet: Unmet | None = None
+    preempted: Victims = Victims(())
+
+
+def _judge(rules: Rules, sums: Sums, draft: Draft, pod: PodRequest) -> Judged:
+    """The predicates, and what follows them (rule 1)."""
+    node, first = sums.node, rules.behaviour.pod_system_judged_first
+    unmet = (other_system(rules, pod) if first else None) or unsupported_groups(rules, node, pod)
+    if unmet is not None:
+        return Judged(unmet.reason, unmet.message, unmet=unmet)
+    judged = _predicates(rules, sums, draft, pod)
+    if judged.reason:
+        return judged
+    unmet = (None if first else other_system(rules, pod)) or shutting_down(node)
+    if unmet is not None:
+        return Judged(unmet.reason, unmet.message, unmet=unmet, preempted=judged.preempted)
+    return judged
+
+
+def _predicates(rules: Rules, sums: Sums, draft: Draft, pod: PodRequest) -> Judged:
+    allocated = draft.devices.allocated.rows if pod.uid in draft.devices.rows else {}
+    short = shortages(rules, sums, pod, allocated)
+    unmet = mismatches(rules, sums.node, pod, others(draft.state, pod.uid))
+    again = rules.behaviour.node_read_again and [one.reason for one in unmet] == [NODE_AFFINITY]
+    if again and not short:
+        short = shortages(rules, sums, pod, allocated, again=True)
+    if not short and not unmet:
+        return Judged()
+    if not pod.constraints.critical or unmet:
+        if short and not pod.constraints.critical:
+            return Judged(short[0].reason, short[0].message, short[0])
+        return Judged(unmet[0].reason, unmet[0].message, unmet=unmet[0])
+    ended = victims(rules, draft.state, pod, others(draft.state, pod.uid), short)
+    if isinstance(ended, str):
+        return Judged(UNEXPECTED, ended, short[0])
+    return Judged(preempted=ended)

@@ -3,40 +3,55 @@
 Counterpart: pkg/kubelet/lifecycle/predicate.go, and ``fitsRequest`` of
 pkg/scheduler/framework/plugins/noderesources/fit.go.
 
-The scheduler looks at nothing else.  The kubelet looks at it *after* its managers have allocated; what a pod
-was given that is refused here stays with it until it is collected.  NUMA nodes play no part.
+The kubelet looks at it *after* its managers have allocated; what a pod was given that is refused here stays
+with it until it is collected.  NUMA nodes play no part.
 
 Rules kept here:
 
-1. Allocatable is capacity less the reservation; huge pages are taken off the memory.  Of a device resource it
-   is the healthy devices, or those that are allocated where these are more.
+1. Allocatable is what the Node object says.  What it does not list is capacity less the reservation; huge
+   pages are taken off the memory, and of a device resource it is the healthy devices.  Of a pod that has
+   devices, as many devices are allocatable as are allocated, where these are more.
 2. A pod asks for the most it needs at one time, or for what its own resources say, and for its overhead.
 3. Of a pod that only state files mention, what it holds is what it asked for.
-4. Pods are counted first, then CPU and memory are compared, then everything else; the first that is
-   insufficient is the reason.  The others come out of a Go map, so that which of them is named is chance;
-   here they come by name.
+4. Pods are counted first, then CPU, memory and ephemeral storage are compared, then everything else; the
+   first that is insufficient is the reason.  The others come out of a Go map, so that which of them is named
+   is chance; here they come by name.
 5. An extended resource that the node does not have is dropped from the request.
 6. CPUs count in thousandths, memory in bytes, everything else by number.
 7. While a kubelet that restarts hears of its pods again, those that come later do not count yet.
 
-What is not known of a machine is not compared: never ephemeral storage, and memory only where described.
+What is not known of a node is not compared: ephemeral storage without a Node object, and memory only where
+the machine's is known.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
 from numawise.engine.state import NodeState, held_by
+from numawise.machine.description import NodeDescription
 from numawise.machine.model import Machine
 from numawise.quantity import Quantity
-from numawise.request.model import CPU, HUGEPAGES, MEMORY, ContainerRequest, PodRequest, most_at_once
+from numawise.request.model import (
+    CPU,
+    EPHEMERAL,
+    HUGEPAGES,
+    MEMORY,
+    ContainerRequest,
+    PodRequest,
+    Role,
+    most_at_once,
+)
 from numawise.rules.model import KubeletConfig, Rules
 from numawise.values import dataclass
 
 PODS = "pods"
 MOST_PODS = 110
 """How many pods a kubelet takes unless its configuration says otherwise."""
+WHOLE = (CPU, MEMORY, PODS)
+"""A Node object that lists these lists everything."""
 
 Amounts = Mapping[str, int]
+Others = Iterable[tuple[str, PodRequest | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,52 +76,68 @@ class Insufficient:
             f"used: {self.used}, capacity: {self.capacity}"
         )
 
-    @property
-    def text(self) -> str:
-        """In a sentence for people."""
-        requested, total = (amount_text(self.resource, size) for size in (self.requested, self.capacity))
-        left = amount_text(self.resource, max(0, self.capacity - self.used))
-        return f"{requested} asked for, {left} of {total} not requested yet"
-
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What a node has for all pods together, and what the other pods ask for."""
+    """What a node has for all pods together, what the other pods ask for, and what else is known of it."""
 
     allocatable: Amounts
     used: Amounts
+    node: NodeDescription | None = None
 
 
-def fits(
-    rules: Rules, sums: Sums, asked: Amounts, allocated: Mapping[str, Collection[str]]
-) -> Insufficient | None:
-    """The resource that the kubelet refuses a pod for; None: it fits.
+def shortages(
+    rules: Rules,
+    sums: Sums,
+    pod: PodRequest,
+    allocated: Mapping[str, Collection[str]],
+    *,
+    again: bool = False,
+) -> list[Insufficient]:
+    """The resources that the kubelet refuses a pod for; none: it fits.
 
-    ``allocated``: the devices that count as taken, those of the pod among them.
+    ``allocated``: the devices that count as taken, where the pod has some (rule 1); ``again``: the node was
+    read again, after which these no longer count.
     """
     limits = sums.allocatable
     more = {name: len(taken) for name, taken in allocated.items() if len(taken) > limits.get(name, -1)}
     if more:
         limits = {**limits, **more}
-    wanted = {name: size for name, size in asked.items() if name in limits or not _extended(name)}
-    return insufficient(rules, Sums(limits, sums.used), wanted)
+    wanted = present(rules, pod, limits)
+    return insufficient(rules, sums if again else Sums(limits, sums.used), wanted)
 
 
-def insufficient(rules: Rules, sums: Sums, wanted: Amounts) -> Insufficient | None:
-    """The first resource of which there is too little (rule 4), as the scheduler sees it, too."""
+def present(rules: Rules, pod: PodRequest, limits: Amounts) -> dict[str, int]:
+    """What a pod asks for of what a node has (rule 5)."""
+    wanted = asked(pod)
+    for name in [name for name in wanted if _extended(name) and name not in limits]:
+        kept = 0
+        if not rules.behaviour.missing_init_resources_dropped:
+            inits = [one for one in pod.containers if one.role is not Role.APP]
+            kept = most_at_once(inits, partial(_requested, name))
+        if kept:
+            wanted[name] = kept
+        else:
+            del wanted[name]
+    return wanted
+
+
+def insufficient(rules: Rules, sums: Sums, wanted: Amounts) -> list[Insufficient]:
+    """All resources of which there is too little, in order (rule 4), as the scheduler sees it, too."""
     behaviour, limits, used = rules.behaviour, sums.allocatable, sums.used
+    found = []
     if used.get(PODS, 0) + 1 > limits.get(PODS, MOST_PODS):
-        return Insufficient(PODS, 1, used.get(PODS, 0), limits.get(PODS, MOST_PODS))
-    if not any(wanted.get(name) for name in (CPU, MEMORY)) and not any(map(_scalar, wanted)):
-        return None
-    for name in (CPU, MEMORY, *sorted(filter(_scalar, wanted))):
+        found.append(Insufficient(PODS, 1, used.get(PODS, 0), limits.get(PODS, MOST_PODS)))
+    if not any(wanted.get(name) for name in (CPU, MEMORY, EPHEMERAL)) and not any(map(_scalar, wanted)):
+        return found
+    for name in (CPU, MEMORY, EPHEMERAL, *sorted(filter(_scalar, wanted))):
         size = wanted.get(name, 0)
         skipped = behaviour.zero_scalars_fit if _scalar(name) else behaviour.zero_requests_fit
-        if (not size and skipped) or (name == MEMORY and name not in limits):
+        if (not size and skipped) or (name in (MEMORY, EPHEMERAL) and name not in limits):
             continue
         if size > limits.get(name, 0) - used.get(name, 0):
-            return Insufficient(name, size, used.get(name, 0), limits.get(name, 0))
-    return None
+            found.append(Insufficient(name, size, used.get(name, 0), limits.get(name, 0)))
+    return found
 
 
 def _scalar(name: str) -> bool:
@@ -119,9 +150,13 @@ def _extended(name: str) -> bool:
 
 
 def allocatable(
-    machine: Machine, reservation: Mapping[str, Quantity], config: KubeletConfig, state: NodeState
+    machine: Machine,
+    reservation: Mapping[str, Quantity],
+    config: KubeletConfig,
+    state: NodeState,
+    described: Amounts | None = None,
 ) -> dict[str, int]:
-    """What all pods together may ask for (rule 1)."""
+    """What all pods together may ask for (rule 1); ``described``: what the Node object lists."""
     amounts = {
         CPU: 1000 * len(machine.cpus) - _reserved(reservation, CPU, milli=True),
         PODS: _most_pods(machine, config),
@@ -136,33 +171,36 @@ def allocatable(
         amounts[MEMORY] = machine.capacity - _reserved(reservation, MEMORY) - pages
     for resource, plugin in state.devices.plugins.items():
         amounts[resource] = len(plugin.healthy)
-    return {name: max(0, size) for name, size in amounts.items()}
+    if described and all(name in described for name in WHOLE):
+        amounts[EPHEMERAL] = 0
+    return {**{name: max(0, size) for name, size in amounts.items()}, **(described or {})}
 
 
 def asked(pod: PodRequest) -> dict[str, int]:
     """What a pod asks for (rule 2)."""
     amounts = {PODS: 1}
-    for name in dict.fromkeys(name for one in pod.containers for name in one.requests):
+    for name in dict.fromkeys(name for container in pod.containers for name in container.requests):
         amounts[name] = most_at_once(pod.containers, partial(_requested, name))
     for name, amount in (pod.requests or {}).items():
-        amounts[name] = _size(name, amount)
-    add(amounts, {name: _size(name, amount) for name, amount in pod.overhead.items()})
+        amounts[name] = size_of(name, amount)
+    add(amounts, {name: size_of(name, amount) for name, amount in pod.overhead.items()})
     return amounts
 
 
 def _requested(name: str, container: ContainerRequest) -> int:
-    return _size(name, container.requests.get(name))
+    return size_of(name, container.requests.get(name))
 
 
 def used(state: NodeState, uid: str = "") -> dict[str, int]:
     """What all live pods together asked for, without the pod of the uid (rules 3 and 7)."""
     amounts: dict[str, int] = {}
-    for other, pod in _others(state, uid):
-        add(amounts, asked(pod) if pod is not None else _held(state, other))
+    for other, pod in others(state, uid):
+        add(amounts, asked(pod) if pod is not None else held(state, other))
     return amounts
 
 
-def _others(state: NodeState, uid: str) -> Iterator[tuple[str, PodRequest | None]]:
+def others(state: NodeState, uid: str) -> Iterator[tuple[str, PodRequest | None]]:
+    """The live pods besides the one of the uid, as far as they count (rule 7)."""
     for other, pod in state.active.items():
         if other != uid:
             yield other, pod
@@ -176,13 +214,6 @@ def add(sums: dict[str, int], more: Amounts) -> None:
         sums[name] = sums.get(name, 0) + size
 
 
-def amount_text(resource: str, size: int) -> str:
-    """An amount as manifests write it."""
-    if resource == CPU:
-        return str(Quantity(size * 10**6))
-    return str(Quantity.of(size)) if resource == MEMORY or resource.startswith(HUGEPAGES) else str(size)
-
-
 def _most_pods(machine: Machine, config: KubeletConfig) -> int:
     other = config.other
     most = int(other.get("maxPods") or MOST_PODS)
@@ -190,7 +221,8 @@ def _most_pods(machine: Machine, config: KubeletConfig) -> int:
     return min(most, per_core * len(machine.cpus)) if per_core else most
 
 
-def _held(state: NodeState, uid: str) -> dict[str, int]:
+def held(state: NodeState, uid: str) -> dict[str, int]:
+    """What a pod holds, as if it had asked for that (rule 3)."""
     holding = held_by(state, uid)
     return {
         PODS: 1,
@@ -200,7 +232,8 @@ def _held(state: NodeState, uid: str) -> dict[str, int]:
     }
 
 
-def _size(name: str, amount: Quantity | None) -> int:
+def size_of(name: str, amount: Quantity | None) -> int:
+    """An amount as it is summed up (rule 6)."""
     if amount is None:
         return 0
     return amount.milli if name == CPU else amount.value

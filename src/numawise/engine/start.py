@@ -23,6 +23,7 @@ from numawise.request.model import CPU, HUGEPAGES, MEMORY
 from numawise.rules.check import Refusal, Settings
 from numawise.rules.model import NONE, SINGLE, CpuOptions, KubeletConfig, Rules
 from numawise.rules.options import BY_SOCKET, TopologyOptions, as_map, cpu_options, topology_options
+from numawise.rules.sysctls import safe_sysctls
 from numawise.rules.versions import Behaviour, Version, behaviour_of, manners_of
 from numawise.sets import format_ids
 from numawise.strconv import quote
@@ -36,6 +37,7 @@ MANAGER_GATES = (
     "SidecarContainers",
     "PodLevelResources",
     "PodLevelResourceManagers",
+    "TaintTolerationComparisonOperators",
 )
 """The gates that decisions depend on; a release that lacks one has a fixed behaviour."""
 TOPOLOGY, CPU_STAGE, MEMORY_STAGE = "topology-manager", "cpu-manager", "memory-manager"
@@ -78,6 +80,9 @@ def build(
         sidecars=gates.get("SidecarContainers", behaviour.sidecars_keep_their_share),
         pod_level_resources=gates.get("PodLevelResources", False),
         pod_level_managers=gates.get("PodLevelResourceManagers", False),
+        numeric_tolerations=gates.get("TaintTolerationComparisonOperators", False),
+        safe_sysctls=safe_sysctls(version),
+        unsafe_sysctls=tuple(config.other.get("allowedUnsafeSysctls") or ()),
         behaviour=behaviour,
     )
     looked_at = policy != NONE or manners_of(version).none_reads_topology_options

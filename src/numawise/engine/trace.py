@@ -197,6 +197,16 @@ DEFECTS = {
     "crash": "The kubelet crashes here.",
 }
 
+
+@dataclass(frozen=True, slots=True)
+class PodsPreempted:
+    """Pods were ended to make room for a critical one."""
+
+    uids: tuple[str, ...]
+    open_to: tuple[str, ...]
+    """Equal pods, of which the kubelet takes any."""
+
+
 Step = (
     RoundBegan
     | HintsFound
@@ -209,6 +219,7 @@ Step = (
     | DevicesChosen
     | AllocationFailed
     | StaleRemoved
+    | PodsPreempted
     | Defect
 )
 Note = Callable[[Step], None]

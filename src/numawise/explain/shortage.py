@@ -12,14 +12,14 @@ from numawise.engine.admit import Rejected
 from numawise.engine.failure import EMPTY_SHARED_POOL, SMT_ALIGNMENT
 from numawise.engine.memory.allocate import BREAKS_GROUP
 from numawise.engine.memory.hints import INEXACT
-from numawise.engine.predicates import PODS, Insufficient, amount_text
+from numawise.engine.predicates import PODS, Insufficient
 from numawise.engine.state import NodeState, NumaMemory
 from numawise.engine.trace import HintsMerged, Step
 from numawise.explain.case import ExplainCase
 from numawise.explain.free import amount_of, asked_of, is_memory, stock_of
 from numawise.explain.merge import Cause
 from numawise.explain.words import amount, asked, both, free_by_numa_text, free_text, nodes_text, numa_text
-from numawise.render.words import counted
+from numawise.render.words import amount_text, counted
 from numawise.request.model import CPU, MEMORY, Amounts, ContainerRequest, Role
 from numawise.results.explanation import BYTES, CPUS, DEVICES, NumaFree
 from numawise.sets import format_ids, ids_of

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from numawise.engine import predicates
-from numawise.engine.predicates import PODS, amount_text
+from numawise.engine.predicates import PODS
 from numawise.engine.state import Holding
 from numawise.explain.case import ExplainCase
 from numawise.explain.change import SetAmount, place_of, sides_of
 from numawise.quantity import Quantity
-from numawise.render.words import bytes_text, counted
+from numawise.render.words import amount_text, bytes_text, counted
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY
 from numawise.results.explanation import BYTES, CPUS, NumaFree, Patch, ResourceHints

@@ -24,15 +24,16 @@ from numawise.engine.lifecycle import (
     remove,
     start_containers,
 )
-from numawise.engine.predicates import Sums, add, allocatable, asked, used
+from numawise.engine.predicates import WHOLE, Sums, add, allocatable, asked, used
 from numawise.engine.provider import Pick, lowest
 from numawise.engine.start import Records, build, start
 from numawise.engine.state import NodeState
 from numawise.engine.trace import Note, Step, ignore
 from numawise.errors import KubeletRefused
+from numawise.machine.description import NodeDescription
 from numawise.machine.model import Device, DevicePlugin, Machine
 from numawise.request.defaults import RawPod, defaulted
-from numawise.request.model import PodRequest, Role
+from numawise.request.model import HUGEPAGES, PodRequest, Role
 from numawise.results.simulation import Simulated
 from numawise.rules.check import Refusal, Settings, check
 from numawise.rules.model import KubeletConfig, Rules
@@ -119,7 +120,9 @@ class SimulatedNode:
     version: Version = DEFAULT
     write_files: bool = True
     predicates: bool = True
-    """The sums of all requests are judged, too (``OutOfcpu`` …); False: the managers alone decide."""
+    """Sums, labels, taints … are judged, too (``OutOfcpu`` …); False: the managers alone decide."""
+    description: NodeDescription | None = None
+    """What its Node object says; None: that is not known, and not judged."""
     _counted: tuple[object, dict[str, int]] = (None, {})
     """Live pods as they were counted last, and what they ask for together."""
     _limits: tuple[object, dict[str, int]] = (None, {})
@@ -129,7 +132,8 @@ class SimulatedNode:
         """What all pods together may ask for."""
         plugins = self.state.devices.plugins
         if self._limits[0] is not plugins:
-            limits = allocatable(self.machine, self.settings.reservation, self.config, self.state)
+            described = self.description.allocatable if self.description is not None else None
+            limits = allocatable(self.machine, self.settings.reservation, self.config, self.state, described)
             self._limits = (plugins, limits)
         return self._limits[1]
 
@@ -148,8 +152,11 @@ class SimulatedNode:
 
     def ask(self, pod: PodRequest, note: Note = ignore, pick: Pick = lowest) -> Decision:
         """What the kubelet would decide on a pod; nothing is kept."""
-        sums = Sums(self.allocatable(), self.used(pod.uid)) if self.predicates else None
-        return admit(self.machine, self.rules, self.state, pod, note, pick, sums)
+        return admit(self.machine, self.rules, self.state, pod, note, pick, self.sums(self.used(pod.uid)))
+
+    def sums(self, requested: Mapping[str, int]) -> Sums | None:
+        """What the predicates compare and look at beside what live pods requested; None: none of it."""
+        return Sums(self.allocatable(), requested, self.description) if self.predicates else None
 
     def admit(self, pod: PodRequest, note: Note = ignore, pick: Pick = lowest) -> Decision:
         """Admit one pod, and keep what came of it."""
@@ -158,7 +165,7 @@ class SimulatedNode:
         if isinstance(decision, Admitted | Rejected):
             counted = self._counted[0] is self.state.active
             self.keep(decision.state)
-            if counted and not known and isinstance(decision, Admitted):
+            if counted and not known and isinstance(decision, Admitted) and not decision.preempted:
                 sums = dict(self._counted[1])
                 add(sums, asked(pod))
                 self._counted = (self.state.active, sums)
@@ -198,6 +205,7 @@ class SimulatedNode:
         """A device plugin sent a new list."""
         if not self.rules.device_manager:
             return
+        self._redescribe(resource)
         self.keep(devices_changed(self.state, resource, devices))
 
     def plugins_registered(self, plugins: Iterable[DevicePlugin]) -> None:
@@ -214,7 +222,31 @@ class SimulatedNode:
         rules = build(self.machine, config, settings, self.version, self.rules.behaviour)
         if isinstance(rules, Refusal):
             return rules
-        return replace(self, config=config, settings=settings, rules=rules)
+        node = replace(self, config=config, settings=settings, rules=rules, _limits=(None, {}))
+        node.settle(self)
+        return node
+
+    def describe(self, description: NodeDescription | None) -> None:
+        """Take over what a Node object says."""
+        self.description = description
+        self._limits = (None, {})
+
+    def settle(self, before: "SimulatedNode") -> None:
+        """Go on with what is known of a node whose kubelet was another one before."""
+        self.write_files, self.predicates = before.write_files, before.predicates
+        self.describe(before.description)
+        if self.config != before.config and self.description is not None:
+            own = [
+                name for name in self.description.allocatable if name in WHOLE or name.startswith(HUGEPAGES)
+            ]
+            self._redescribe(*own)
+
+    def _redescribe(self, *resources: str) -> None:
+        """What the Node object says of these is no longer so; the kubelet reports its own figures."""
+        described = self.description
+        if described is not None:
+            kept = {name: size for name, size in described.allocatable.items() if name not in resources}
+            self.describe(replace(described, allocatable=kept))
 
     def run_already(self, pods: Iterable[RawPod]) -> None:
         """Pods that are known to run here: what they request counts, also without a state file."""
@@ -372,7 +404,7 @@ def restart(
     again = boot(node.machine, config, files, node.state, version=node.version)
     if isinstance(again, Refusal):
         return again
-    again.write_files, again.predicates = node.write_files, node.predicates
+    again.settle(node)
     every = plugins if plugins is not None else node.machine.plugins
     if not late:
         again.plugins_registered(every)

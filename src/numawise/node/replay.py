@@ -9,10 +9,12 @@ from typing import Any
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.decision import Data, decision_data, started_data, state_data
 from numawise.codec.machine import devices_from, machine_from
+from numawise.codec.node import node_from
 from numawise.codec.pod import pod_from
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.trace import Step
 from numawise.errors import InputError, quoted
+from numawise.machine.description import NodeDescription
 from numawise.machine.model import DevicePlugin
 from numawise.node.node import Files, Tune, boot
 from numawise.request.defaults import defaulted
@@ -38,6 +40,18 @@ def release_of(scenario: Mapping[str, Any]) -> Profile:
         raise InputError(str(error), field="kubernetes") from None
 
 
+def node_of(value: Mapping[str, Any]) -> NodeDescription:
+    """The node of a scenario: what its predicates saw."""
+    true = [{"type": name, "status": "True"} for name in value.get("conditions") or ()]
+    return node_from(
+        {
+            "metadata": {"name": "node", "labels": value.get("labels")},
+            "spec": {"taints": value.get("taints"), "unschedulable": value.get("unschedulable")},
+            "status": {"allocatable": value.get("allocatable"), "conditions": true},
+        }
+    )
+
+
 class _Replay:
     def __init__(self, scenario: Mapping[str, Any], version: Version | None, tune: Tune | None) -> None:
         self.machine = machine_from(scenario["machine"])
@@ -49,13 +63,17 @@ class _Replay:
         self.ended = False
         self.version = release_of(scenario).version if version is None else version
         self.tune = tune
+        self.whole = scenario.get("admission") == "all"
+        """All handlers of the kubelet decided; else the managers alone."""
+        self.described = node_of(scenario.get("node") or {}) if self.whole else None
 
     def run(self) -> Data:
         node = boot(self.machine, self.kubelet, self.files, version=self.version, tune=self.tune)
         if isinstance(node, Refusal):
             return {"error": _refusal_data(node)}
         self.node = node
-        node.predicates = False  # the managers alone were recorded
+        node.predicates = self.whole
+        node.describe(self.described)
         node.plugins_registered(self.plugins.values())
         rules = node.rules
         start = {
@@ -135,7 +153,8 @@ class _Replay:
             self.ended = True
             return {"op": "restart", "error": _refusal_data(node)}
         self.node = node
-        node.predicates = False
+        node.predicates = self.whole
+        node.describe(self.described)
         late = argument.get("plugins") == "after-pods"
         if not late:
             node.plugins_registered(self.plugins.values())

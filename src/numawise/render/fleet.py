@@ -6,10 +6,10 @@ from itertools import groupby
 from typing import Any
 
 from numawise.codec.decision import container_rows
-from numawise.engine.predicates import PODS, amount_text
+from numawise.engine.predicates import PODS
 from numawise.render.simulation import Row
 from numawise.render.terminal import GREEN, RED, YELLOW
-from numawise.render.words import counted
+from numawise.render.words import amount_text, counted
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY
 from numawise.results.plain import API_VERSION

@@ -3,11 +3,16 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from numawise.errors import visible
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cores_in, first_cpus
+from numawise.quantity import Quantity
 from numawise.sets import format_ids, ids_of
+
+if TYPE_CHECKING:
+    from numawise.engine.predicates import Insufficient
 
 LONGEST_RANGES = 30
 
@@ -29,6 +34,21 @@ def bytes_text(amount: int) -> str:
                 return "more than 1,000,000 TiB"
             return f"{amount / size:.1f}".removesuffix(".0") + f" {unit}"
     return f"{amount} bytes"
+
+
+def amount_text(resource: str, size: int) -> str:
+    """An amount as manifests write it, CPUs given in thousandths."""
+    if resource == "cpu":
+        return str(Quantity(size * 10**6))
+    in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    return str(Quantity.of(size)) if in_bytes else str(size)
+
+
+def insufficient_text(short: "Insufficient") -> str:
+    """``2 asked for, 1 of 8 not requested yet``."""
+    requested, total = (amount_text(short.resource, size) for size in (short.requested, short.capacity))
+    left = amount_text(short.resource, max(0, short.capacity - short.used))
+    return f"{requested} asked for, {left} of {total} not requested yet"
 
 
 def ranges(bits: int) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from numawise.quantity import Quantity
+from numawise.request.constraints import NO_CONSTRAINTS, NODE_IS_NOT_READY, PodConstraints
 from numawise.request.model import (
     BEST_EFFORT,
     BURSTABLE,
@@ -16,7 +17,7 @@ from numawise.request.model import (
     Role,
     most_at_once,
 )
-from numawise.values import dataclass, field
+from numawise.values import dataclass, field, replace
 
 COUNTED = (CPU, MEMORY)
 
@@ -56,6 +57,7 @@ def _nano(amount: Quantity | None) -> int:
 #    limited to together, unless there is a pod-level request for it.
 # 4. With pod-level limits, a missing pod-level request of CPU or memory is what the containers ask for
 #    together when they ask for any, else the pod-level limit.
+# 5. A pod tolerates for some minutes that its node is not ready; a static pod never passes the API server.
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class RawPod:
     """``status.qosClass`` when the manifest carries it."""
     owner: str = ""
     """Who makes it anew when it fails, such as ``StatefulSet db``; '' when nobody is known."""
+    constraints: PodConstraints = NO_CONSTRAINTS
 
 
 def defaulted(raw: RawPod, *, pod_level: bool = True, sidecars: bool = True) -> PodRequest:
@@ -112,7 +115,21 @@ def defaulted(raw: RawPod, *, pod_level: bool = True, sidecars: bool = True) -> 
         requests=requests if present else None,
         limits=limits if present else None,
         overhead={name: amount.ceil_milli() for name, amount in raw.overhead.items()},
+        constraints=_constraints(raw.constraints),
     )
+
+
+ORDINARY = replace(NO_CONSTRAINTS, tolerations=NODE_IS_NOT_READY)
+
+
+def _constraints(raw: PodConstraints) -> PodConstraints:
+    """Rule 5."""
+    if raw is NO_CONSTRAINTS:
+        return ORDINARY
+    if raw.static:
+        return raw
+    missing = tuple(one for one in NODE_IS_NOT_READY if one not in raw.tolerations)
+    return replace(raw, tolerations=(*raw.tolerations, *missing)) if missing else raw
 
 
 def _container(raw: RawContainer, *, sidecars: bool) -> ContainerRequest:

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
 from numawise.quantity import Quantity
+from numawise.request.constraints import NO_CONSTRAINTS, PodConstraints
 from numawise.values import dataclass, field
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
-CPU, MEMORY, HUGEPAGES = "cpu", "memory", "hugepages-"
+CPU, MEMORY, HUGEPAGES, EPHEMERAL = "cpu", "memory", "hugepages-", "ephemeral-storage"
 
 Amounts = Mapping[str, Quantity]
 
@@ -76,6 +77,8 @@ class PodRequest:
     namespace: str = "default"
     overhead: Amounts = field(default_factory=dict)
     """What its runtime takes beside the containers; only the sums count it."""
+    constraints: PodConstraints = NO_CONSTRAINTS
+    """What it demands of a node besides resources."""
     pod_level: bool = field(init=False)
     """Pod-level resources are set: at least one of CPU, memory or huge pages."""
     whole_cpus: int = field(init=False)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from numawise.quantity import Quantity
+from numawise.rules.sysctls import SafeSysctl
 from numawise.rules.versions import Behaviour
 from numawise.values import dataclass, field
 
@@ -95,4 +96,9 @@ class Rules:
     """Gate PodLevelResources."""
     pod_level_managers: bool = False
     """Gate PodLevelResourceManagers."""
+    numeric_tolerations: bool = False
+    """Gate TaintTolerationComparisonOperators."""
+    safe_sysctls: tuple[SafeSysctl, ...] = ()
+    unsafe_sysctls: tuple[str, ...] = ()
+    """``allowedUnsafeSysctls``."""
     behaviour: Behaviour = field(default_factory=Behaviour)

@@ -102,6 +102,18 @@ class Behaviour:
     files_carry_data: bool = False
     zero_requests_fit: bool = True
     zero_scalars_fit: bool = True
+    predicates_say_why: bool = True
+    missing_init_resources_dropped: bool = True
+    taints_judged: bool = True
+    pod_system_judged: bool = True
+    pod_system_judged_first: bool = True
+    group_policy_judged: bool = True
+    sidecar_ports_count: bool = True
+    victims_counted_at_once: bool = True
+    node_read_again: bool = True
+    sysctls_allowlisted: bool = True
+    namespaces_in_capitals: bool = True
+    user_sysctls_judged: bool = False
 
 
 WAYS = (
@@ -259,6 +271,62 @@ WAYS = (
         "zero_scalars_fit",
         "Likewise for huge pages and devices of which it asks for zero.",
         since=(1, 26),
+    ),
+    Way(
+        "predicates_say_why",
+        "The refusal by a predicate gives the predicate's own words after its name.",
+        since=(1, 31),
+    ),
+    Way(
+        "missing_init_resources_dropped",
+        "Extended resources that a node lacks are dropped from init containers too, not only from others.",
+        since=(1, 31),
+    ),
+    Way(
+        "taints_judged",
+        "The kubelet refuses pods that do not tolerate a taint with effect `NoExecute`.",
+        since=(1, 24),
+    ),
+    Way(
+        "pod_system_judged",
+        "The kubelet refuses pods of another operating system.",
+        since=(1, 23),
+    ),
+    Way(
+        "pod_system_judged_first",
+        "The operating system is judged before the predicates; before, after them, and after a preemption.",
+        since=(1, 29),
+    ),
+    Way(
+        "group_policy_judged",
+        "The kubelet refuses `supplementalGroupsPolicy: Strict` where the container runtime lacks it.",
+        since=(1, 33),
+    ),
+    Way("sidecar_ports_count", "Host ports of sidecars are taken, too.", since=(1, 33)),
+    Way(
+        "victims_counted_at_once",
+        "A pod that may be preempted counts by the most it needs at one time, and by its pod-level requests "
+        "alone where it has any; before, by its app containers or its largest init container.",
+        since=(1, 34),
+    ),
+    Way(
+        "node_read_again",
+        "Where labels alone stand against a pod, the node is read again and everything is judged once more, "
+        "without counting allocated devices as allocatable.",
+        since=(1, 35),
+    ),
+    Way(
+        "sysctls_allowlisted", "A refused sysctl is `not allowlisted`, not `not whitelisted`.", since=(1, 23)
+    ),
+    Way(
+        "namespaces_in_capitals",
+        "The refusal of a sysctl of the node's own namespace names it `Net` or `IPC`, not in small letters.",
+        since=(1, 29),
+    ),
+    Way(
+        "user_sysctls_judged",
+        "Sysctls below `user.` are refused to pods without a user namespace of their own.",
+        since=(1, 37),
     ),
 )
 

@@ -12,6 +12,7 @@ from numawise.codec.pod import pod_from, quantity, unique_uids
 from numawise.codec.workload import decode_pods
 from numawise.errors import InputError
 from numawise.quantity import Quantity
+from numawise.request.constraints import PodConstraints
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import Role
 
@@ -90,6 +91,7 @@ def test_a_pod() -> None:
         ),
         requests={},
         limits=amounts("cpu=4"),
+        constraints=PodConstraints(node_selector={"a": "b"}),
     )
 
 

@@ -8,9 +8,12 @@ import pytest
 from numawise.codec.document import Document
 from numawise.codec.pod import pod_from, pod_object
 from numawise.engine.admit import Admitted, Rejected
-from numawise.engine.predicates import Insufficient, Sums, asked, fits
+from numawise.engine.predicates import Insufficient, Sums, asked, insufficient, shortages
 from numawise.node.node import SimulatedNode, boot
-from numawise.request.defaults import defaulted
+from numawise.quantity import Quantity
+from numawise.render.words import insufficient_text
+from numawise.request.defaults import RawContainer, RawPod, defaulted
+from numawise.request.model import Role
 from numawise.rules.versions import Version, behaviour_of
 from tests.unit.build import GI, GPU, STATIC, T3, devices_of, kubelet, machine, pod, three_gpu_server
 
@@ -23,7 +26,11 @@ def short(
     """``resource requested used capacity`` of what is insufficient; '' when it fits."""
     rules = replace(kubelet(machine(T3)).rules, behaviour=behaviour_of(release))
     devices = {"x/gpu": frozenset(f"g{i}" for i in range(allocated))} if allocated else {}
-    found = fits(rules, Sums(NODE, used), {"pods": 1, **wanted}, devices)
+    amounts = {
+        name: Quantity(size * 10**6) if name == "cpu" else Quantity.of(size) for name, size in wanted.items()
+    }
+    wanting = defaulted(RawPod("p", "p", (RawContainer("c", Role.APP, amounts, {}),)))
+    found = next(iter(shortages(rules, Sums(NODE, used), wanting, devices)), None)
     return f"{found.resource} {found.requested} {found.used} {found.capacity}" if found else ""
 
 
@@ -68,8 +75,22 @@ def test_the_kubelets_words() -> None:
     assert (
         found.message == "Node didn't have enough resource: cpu, requested: 6000, used: 4500, capacity: 10000"
     )
-    assert found.text == "6 asked for, 5500m of 10 not requested yet"
-    assert Insufficient("memory", 9 * GI, 0, 8 * GI).text == "9Gi asked for, 8Gi of 8Gi not requested yet"
+    assert insufficient_text(found) == "6 asked for, 5500m of 10 not requested yet"
+    memory = Insufficient("memory", 9 * GI, 0, 8 * GI)
+    assert insufficient_text(memory) == "9Gi asked for, 8Gi of 8Gi not requested yet"
+
+
+def test_all_that_is_insufficient_is_known_in_order() -> None:
+    rules = kubelet(machine(T3)).rules
+    node = {**NODE, "ephemeral-storage": 10}
+    wanted = {"x/gpu": 3, "ephemeral-storage": 11, "memory": 9 * GI, "cpu": 11000, "hugepages-2Mi": 1}
+    found = insufficient(rules, Sums(node, {"pods": 3}), wanted)
+    expected = ["pods", "cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "x/gpu"]
+    assert [one.resource for one in found] == expected
+
+
+def test_ephemeral_storage_that_is_not_known_is_not_compared() -> None:
+    assert short({"ephemeral-storage": 1 << 60}, {}) == ""
 
 
 def test_a_pod_asks_for_the_most_it_needs_at_one_time() -> None:

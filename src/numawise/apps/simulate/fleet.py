@@ -23,6 +23,7 @@ from numawise.codec.document import Part, read_file
 from numawise.codec.infile import is_file, is_folder, is_there, members
 from numawise.engine.admit import Crashed, Rejected, admit
 from numawise.engine.lifecycle import start_containers
+from numawise.engine.matching import Unmet, kept_away
 from numawise.engine.predicates import Insufficient, Sums, add, asked, insufficient, used
 from numawise.engine.state import NodeState
 from numawise.errors import InputError, quoted
@@ -164,10 +165,10 @@ class _Desk:
             containers = tuple(
                 (one.name, one.role, _key(one.requests), _key(one.limits)) for one in raw.containers
             )
-            found = (containers, _key(raw.requests), _key(raw.limits), raw.qos)
+            found = (containers, _key(raw.requests), _key(raw.limits), raw.qos, repr(raw.constraints))
             self.shapes[id(raw.containers)] = found
             self.kept.append(raw.containers)  # as long as it lives, nothing else has its id
-        return found if found[3] == raw.qos else (*found[:3], raw.qos)
+        return found if found[3] == raw.qos else (*found[:3], raw.qos, found[4])
 
     def by_asking(self, raw: RawPod, known: _Asked) -> Sent:
         """The first node that admits it (rule 2)."""
@@ -192,7 +193,7 @@ class _Desk:
         lacks: Counter[str] = Counter()
         for member in self.in_order():
             pod, want = self.want(member, raw)
-            short = _lack(member, want)
+            short = _lack(member, pod, want)
             if short is not None:
                 lacks[short.reason] += 1
                 continue
@@ -228,10 +229,11 @@ class _Desk:
         """What a kubelet would do with a pod, or why it would not; nothing is kept (rules 1 and 3)."""
         node = member.node
         pod, want = self.want(member, raw)
-        short = _lack(member, want)
+        short = _lack(member, pod, want)
         if short is not None:
             return short.reason
-        decision = admit(node.machine, node.rules, node.state, pod)
+        sums = Sums(member.allocatable, member.used, node.description)
+        decision = admit(node.machine, node.rules, node.state, pod, sums=sums)
         if isinstance(decision, Rejected):
             return decision.reason
         if isinstance(decision, Crashed):
@@ -261,8 +263,11 @@ class _Desk:
         return ""
 
 
-def _lack(member: Member, want: dict[str, int]) -> Insufficient | None:
-    return insufficient(member.node.rules, Sums(member.allocatable, member.used), want)
+def _lack(member: Member, pod: PodRequest, want: dict[str, int]) -> Insufficient | Unmet | None:
+    """Why a scheduler would not send a pod to a node (rule 1)."""
+    node = member.node
+    short = insufficient(node.rules, Sums(member.allocatable, member.used), want)
+    return short[0] if short else kept_away(node.rules, node.description, pod, node.state.active.items())
 
 
 def _why(member: Member, raw: RawPod) -> str:

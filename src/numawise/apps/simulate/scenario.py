@@ -27,6 +27,7 @@ from numawise.errors import InputError, meant, quoted
 from numawise.inputs.config import read_config
 from numawise.machine.model import Device
 from numawise.node.node import SimulatedNode, restart, simulate, with_devices
+from numawise.render.words import insufficient_text
 from numawise.request.defaults import RawPod
 from numawise.results.simulation import (
     CRASHED,
@@ -283,9 +284,9 @@ def fill(
     while found.count < most:
         raw = copy_of(found.pod, found.count)
         pod = node.requested(raw)
-        short = insufficient(node.rules, Sums(limit, node.used()), asked(pod))
+        short = next(iter(insufficient(node.rules, Sums(limit, node.used()), asked(pod))), None)
         if short is not None:
-            found.stop = FillEnd(SUMS, short.reason, short.message, short.text)
+            found.stop = FillEnd(SUMS, short.reason, short.message, insufficient_text(short))
             return
         decision = node.ask(pod)
         if isinstance(decision, Crashed):

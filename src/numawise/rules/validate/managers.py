@@ -27,9 +27,9 @@ from numawise.values import dataclass
 LOOKED_AT = validate_general.LOOKED_AT | validate_rest.LOOKED_AT | frozenset({
     "cgroupsPerQOS", "hairpinMode", "memorySwap", "crashLoopBackOff", "shutdownGracePeriod",
     "shutdownGracePeriodByPodPriority", "shutdownGracePeriodCriticalPods",
-    "imagePullCredentialsVerificationPolicy", "preloadedImagesVerificationAllowlist",
+    "imagePullCredentialsVerificationPolicy", "preloadedImagesVerificationAllowlist", "allowedUnsafeSysctls",
 })  # fmt: skip
-"""Fields that ``KubeletConfig.other`` has to hold for these checks."""
+"""Fields that ``KubeletConfig.other`` has to hold for these checks and for admission."""
 
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 TOPOLOGY_SCOPES = ("container", "pod")
