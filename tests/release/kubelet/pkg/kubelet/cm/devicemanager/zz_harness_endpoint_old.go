@@ -1,0 +1,15 @@
+//go:build endpoint_without_context
+
+package devicemanager
+
+import pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+func (p *inProcessPlugin) getPreferredAllocation(available, mustInclude []string, size int) (*pluginapi.PreferredAllocationResponse, error) {
+	return p.prefer(available, mustInclude, size), nil
+}
+func (p *inProcessPlugin) allocate(ids []string) (*pluginapi.AllocateResponse, error) {
+	return p.answer(ids), nil
+}
+func (p *inProcessPlugin) preStartContainer([]string) (*pluginapi.PreStartContainerResponse, error) {
+	return &pluginapi.PreStartContainerResponse{}, nil
+}
