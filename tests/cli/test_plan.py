@@ -45,6 +45,49 @@ def test_kubelet_is_checked_and_used(capsys: Capture, tmp_path: Path, goal: str)
     assert ran.status == 0
 
 
+OWN = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication: {anonymous: {enabled: false}}
+clusterDNS: [10.96.0.10]
+cgroupDriver: systemd
+staticPodPath: /etc/kubernetes/manifests
+topologyManagerPolicy: single-numa-node
+topologyManagerPolicyOptions: {prefer-closest-numa-nodes: "true"}
+memoryManagerPolicy: None
+kubeReserved: {cpu: 500m, memory: 1Gi, ephemeral-storage: 2Gi}
+evictionHard: {memory.available: 500Mi, nodefs.available: 15%}
+featureGates: {KubeletInUserNamespace: false}
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.yaml"
+    path.write_text(OWN)
+    return path
+
+
+def test_kubelet_keeps_the_nodes_own_fields(capsys: Capture, own: Path) -> None:
+    text = numawise(capsys, "plan", "kubelet", *MACHINE, "--kubelet-config", own).out
+    planned, before = yaml.safe_load(text), yaml.safe_load(OWN)
+    for name in ("authentication", "clusterDNS", "cgroupDriver", "staticPodPath", "featureGates"):
+        assert planned[name] == before[name]
+    assert planned["kubeReserved"] == {"cpu": "500m", "memory": "7680Mi", "ephemeral-storage": "2Gi"}
+    assert planned["evictionHard"] == {"memory.available": "1Gi", "nodefs.available": "15%"}
+    assert planned["topologyManagerPolicy"] == "restricted"
+    assert "topologyManagerPolicyOptions" not in planned
+    own.write_text(text)
+    checked = numawise(capsys, "check", "--kubelet-config", own, *MACHINE)
+    assert checked.status == 0, checked
+
+
+def test_kubelet_over_a_configuration_that_it_cannot_be_laid_over(capsys: Capture, own: Path) -> None:
+    own.write_text(OWN + "kubeReservedCgroup: /kube\nenforceNodeAllocatable: [pods, kube-reserved]\n")
+    ran = numawise(capsys, "plan", "kubelet", *MACHINE, "--kubelet-config", own)
+    refused(ran, "no configuration was found that starts on this machine", "kubeReservedCgroup")
+
+
 def test_kubelet_has_a_reason_for_every_line(capsys: Capture) -> None:
     text = numawise(capsys, "plan", "kubelet", *MACHINE).out
     assert text.startswith("# 8gpu-server: 2 sockets, 2 NUMA nodes, 64 cores, 128 CPUs, 1 TiB, 8 GPUs\n")
@@ -108,9 +151,31 @@ def test_switch_writes_a_script(capsys: Capture, new: Path, tmp_path: Path) -> N
     assert numawise(capsys, "plan", "switch", *words, "--script", "-").out == script.read_text()
 
 
+def test_switch_drops_no_field(capsys: Capture, own: Path, new: Path, tmp_path: Path) -> None:
+    merged, words = tmp_path / "merged.yaml", ("plan", "switch", own, new, *MACHINE)
+    ran = numawise(capsys, *words, "--config-out", merged)
+    assert ran.status == 0
+    assert f"cp {merged} /var/lib/kubelet/config.yaml" in ran.out
+    assert "clusterDNS" in ran.err
+    written, before = yaml.safe_load(merged.read_text()), yaml.safe_load(OWN)
+    assert {*before, "cpuManagerPolicy", "systemReserved"} - {*written} == {"topologyManagerPolicyOptions"}
+    assert written["kubeReserved"] == {"cpu": "100m", "memory": "1Gi", "ephemeral-storage": "2Gi"}
+    script = numawise(capsys, *words, "--script", "-").out
+    assert merged.read_text() in script
+
+
+def test_switch_drops_fields_on_demand(capsys: Capture, own: Path, new: Path) -> None:
+    ran = numawise(capsys, "plan", "switch", own, new, *MACHINE, "--replace", "-o", "json")
+    data = json.loads(ran.out)
+    assert (data["kept"], data["changes"]["clusterDNS"]) == ([], {"old": ["10.96.0.10"], "new": None})
+    assert "clusterDNS" in ran.err
+    assert "will be dropped" in ran.err
+
+
 def test_switch_to_what_does_not_start(capsys: Capture, new: Path) -> None:
     new.write_text("cpuManagerPolicy: static\n")
-    ran = numawise(capsys, "plan", "switch", SMALL / "kubelet.yaml", new, "--machine", SMALL / "machine.yaml")
+    words = ("plan", "switch", SMALL / "kubelet.yaml", new, "--machine", SMALL / "machine.yaml", "--replace")
+    ran = numawise(capsys, *words)
     assert ran.status == 1
     assert "[cpumanager] unable to determine reserved CPU resources for static policy" in ran.out
     assert "1. " not in ran.out

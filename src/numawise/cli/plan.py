@@ -25,6 +25,7 @@ def command() -> None:
     epilog="""\b
 Examples:
   numawise plan kubelet --machine this --goal training > kubelet.yaml
+  numawise plan kubelet --machine this --kubelet-config /var/lib/kubelet/config.yaml --out new.yaml
   numawise plan kubelet --machine machine.yaml --goal latency --kube 1.31
   numawise plan kubelet --machine dgx-h100 --goal inference --reserve-cpus 8 --reserve-memory 32Gi
   numawise plan kubelet --machine '2s 4n 64c 2t 8gpu' --goal training --hugepages 1Gi=16 -o json
@@ -32,7 +33,7 @@ Examples:
 \b
 Exit status: 0; 2 bad input.""",
 )
-@node_options("kubelet_config", "config_dir", "kubelet_flags", "state", "node_name")
+@node_options("config_dir", "kubelet_flags", "state", "node_name")
 @click.option(
     "--goal", type=click.Choice(GOALS), default="training", show_default=True, help="What the node is for."
 )
@@ -71,7 +72,8 @@ def kubelet(
     """Print a KubeletConfiguration for a machine, each line with its reason.
 
     The reservations add up as the kubelet demands it, the options are those that the release has, and the
-    simulated kubelet has started with it.
+    simulated kubelet has started with it.  With --kubelet-config, the node's own configuration, every other
+    field of it is kept.
     """
     from numawise.apps.plan.kubelet import plan_kubelet  # noqa: PLC0415
     from numawise.apps.plan.reserve import pages_given  # noqa: PLC0415
@@ -89,7 +91,8 @@ def kubelet(
         alpha=alpha,
         hugepages=pages_given(hugepages),
     )
-    plan = plan_kubelet(node.machine, plan_goal, node.hardware)
+    own = node.configuration.raw(node.version) if node.spec.has_config else None
+    plan = plan_kubelet(node.machine, plan_goal, node.hardware, own)
     if output == "yaml":
         _print(kubelet_plan_yaml(plan, node.hardware), out)
     else:
@@ -153,6 +156,14 @@ Exit status: 0; 1 a pod would be refused afterwards, or the kubelet does not sta
 @click.option(
     "--script", metavar="FILE", help="Write the steps as a shell script; - prints it, and nothing else."
 )
+@click.option(
+    "--config-out", metavar="FILE", help="Write the configuration that the node gets, NEW laid over OLD."
+)
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Take NEW as the whole configuration, and drop what OLD has besides.",
+)
 @output_option("text", "json", "yaml")
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
@@ -165,6 +176,8 @@ def switch(
     config_path: str,
     service: str,
     script: str | None,
+    config_out: str | None,
+    replace: bool,
     output: str,
     old: str,
     new: str,
@@ -175,6 +188,8 @@ def switch(
 
     Which state files must be removed is asked of the simulated kubelet; so is which of the PODS would be
     refused afterwards.  OLD and NEW are configurations in any form; OLD may be a bundle of the node.
+
+    NEW is laid over OLD: what it does not name stays as it is, but for options of a policy that it names.
 
     PODS are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates, such as
     those of Ray, Kubeflow and Volcano, or names of pods of the bundle; - reads standard input.
@@ -189,17 +204,22 @@ def switch(
         named["bundle"] = old
     given = _node(node_spec(named, *pods))
     place = KubeletPlace(given.name, kubelet_dir.rstrip("/") or "/", config_path, service)
-    loaded = load_switch(old, new, given, pods)
+    loaded = load_switch(old, new, given, pods, whole=replace)
     say_remarks(loaded.remarks)
     plan = loaded.switch
+    from numawise.codec.outfile import EXECUTABLE, write_whole  # noqa: PLC0415
+
+    if (script is not None or config_out is not None) and not plan.refusal:
+        loaded.check_whole()
+    if config_out is not None and not plan.refusal:
+        write_whole(config_out, loaded.new_text)
+    new = config_out or ("new.yaml" if plan.kept else new)
     bad = bool(plan.refusal) or any(one.refused for one in plan.pods)
     if script is not None and not plan.refusal:
         text = switch_script(plan, place, loaded.new_text, loaded.old_text)
         if script == "-":
             click.echo(text, nl=False)
             return 1 if bad else 0
-        from numawise.codec.outfile import EXECUTABLE, write_whole  # noqa: PLC0415
-
         write_whole(script, text, EXECUTABLE)
     if output != "text":
         data = switch_plan_data(plan, place, new)

@@ -25,7 +25,10 @@ FEW = 16
 
 def kubelet_plan_yaml(plan: KubeletPlan, hardware: Hardware) -> str:
     """The configuration, ready to be used, with its reasons as comments."""
-    return annotated_yaml(plan.entries, tuple(_header(plan, hardware)))
+    text = annotated_yaml(plan.entries, tuple(_header(plan, hardware)))
+    if not plan.kept:
+        return text
+    return f"{text}\n{comment_lines(['Kept as it was.'])}{manifest_yaml(dict(plan.kept))}"
 
 
 def _header(plan: KubeletPlan, hardware: Hardware) -> Iterator[str]:
@@ -33,7 +36,11 @@ def _header(plan: KubeletPlan, hardware: Hardware) -> Iterator[str]:
     name = clean(hardware.name) or "this machine"
     yield f"{name}: {summary(hardware)}"
     yield f"For {goal.goal}, Kubernetes {shown(goal.version)}. Tried by simulation: {plan.trial}."
-    yield "It says what the managers need; keep the other fields of your configuration beside it."
+    if not plan.kept:
+        yield (
+            "It says what the managers need, and is not a whole configuration: keep the other fields of the "
+            "node beside it (--kubelet-config FILE lays it over them)."
+        )
     rooms = [one for one in plan.capacities if one.cpus or one.memory or one.devices]
     if len(rooms) <= FEW:
         for one in rooms:
@@ -203,7 +210,8 @@ def _steps(switch: SwitchPlan, place: KubeletPlace, new: str) -> Iterator[Step]:
         if verdict.remove:
             path = shlex.quote(f"{place.directory}/{verdict.name}")
             yield Step(f"Remove {verdict.name}", (f"rm -f {path}",), brief(verdict.why))
-    yield Step("Write the new configuration", (f"cp {shlex.quote(new)} {config}",))
+    over = "the new one over the old one, as --config-out writes it" if switch.kept else ""
+    yield Step("Write the new configuration", (f"cp {shlex.quote(new)} {config}",), over)
     yield Step("Start the kubelet", (f"systemctl start {service}",))
     checks = [f"systemctl is-active {service}"]
     for name, policy in switch.policies:
@@ -252,6 +260,7 @@ def switch_plan_data(switch: SwitchPlan, place: KubeletPlace, new: str) -> Data:
         "kubernetes": shown(switch.version),
         "node": place.node or None,
         "refusal": switch.refusal or None,
+        "kept": list(switch.kept),
         "changes": {one.name: {"old": one.old, "new": one.new} for one in switch.fields},
         "stateFiles": [{"file": one.name, "remove": one.remove, "why": one.why} for one in switch.files],
         "drain": switch.drain or None,

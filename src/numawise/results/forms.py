@@ -388,6 +388,7 @@ class SwitchPlanForm(TypedDict):
     kubernetes: str
     node: str | None
     refusal: str | None
+    kept: list[str]
     changes: dict[str, FieldChangeForm]
     stateFiles: list[StateFileStepForm]
     drain: str | None

@@ -1,11 +1,11 @@
 """Plans as values: a kubelet configuration with its reasons, pods made ready, a switch of configurations."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
 from numawise.machine.model import Machine
 from numawise.rules.versions import DEFAULT, Version
-from numawise.values import dataclass
+from numawise.values import dataclass, field
 
 TRAINING, INFERENCE, LATENCY = "training", "inference", "latency"
 GOALS = (TRAINING, INFERENCE, LATENCY)
@@ -81,11 +81,13 @@ class KubeletPlan:
     trial: str
     """What was tried on it, and what came of it."""
     remarks: tuple[str, ...] = ()
+    kept: Mapping[str, object] = field(default_factory=dict)
+    """Fields of the node's own configuration that are not the managers'."""
 
     @property
     def config(self) -> dict[str, object]:
         """The configuration as plain values."""
-        return plain(self.entries)
+        return {**plain(self.entries), **self.kept}
 
 
 # --- pods -------------------------------------------------------------------------------------
@@ -221,6 +223,8 @@ class SwitchPlan:
     refusal: str = ""
     """Why the kubelet does not start with the new configuration at all."""
     remarks: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    """Fields of the old configuration that the new one does not have, and that stay."""
 
     @property
     def removed(self) -> tuple[str, ...]:

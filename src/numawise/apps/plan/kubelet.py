@@ -9,9 +9,12 @@ Rules kept here:
 3. Nothing is set that decides nothing: on one NUMA node there is nothing to align.
 4. CPUs are not given exclusively where cores differ in their threads: the kubelet judges them by the average,
    and hands out CPUs that are reserved or taken.
+5. Laid over a node's own configuration, the planned fields replace those of the same name, a planned policy
+   also the options that go with it.  Of reservations, thresholds and gates the members that the plan does
+   not name stay, and so does every other field.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from numawise.apps.plan.options import Options, options_for
 from numawise.apps.plan.reserve import (
@@ -57,6 +60,13 @@ from numawise.rules.versions import Version, behaviour_of, shown
 from numawise.sets import bits_of, format_ids
 from numawise.values import dataclass, field, replace
 
+GOVERNED = {
+    "cpuManagerPolicy": ("cpuManagerPolicyOptions",),
+    "topologyManagerPolicy": ("topologyManagerScope", "topologyManagerPolicyOptions"),
+    "memoryManagerPolicy": ("reservedMemory",),
+}
+"""Policy → the fields that belong to it, and do not outlive it."""
+_OPTIONS = frozenset(name for names in GOVERNED.values() for name in names)
 PATIENCE = 10.0
 """Seconds of CPU time that an admission may take the kubelet."""
 MEMORY_GATE = "MemoryManager"
@@ -96,8 +106,13 @@ class _Reasons:
     remarks: list[str] = field(default_factory=list)
 
 
-def plan_kubelet(machine: Machine, goal: PlanGoal, hardware: Hardware | None = None) -> KubeletPlan:
-    """A configuration for the machine; ``hardware``: what more is known of it."""
+def plan_kubelet(
+    machine: Machine,
+    goal: PlanGoal,
+    hardware: Hardware | None = None,
+    own: Mapping[str, object] | None = None,
+) -> KubeletPlan:
+    """A configuration for the machine; ``hardware``: what more is known of it; ``own``: the node's today."""
     machine = with_pages(machine, goal.hugepages)
     reasons = _Reasons()
     isolated = hardware.host.isolated or 0 if hardware is not None and hardware.host else 0
@@ -113,8 +128,9 @@ def plan_kubelet(machine: Machine, goal: PlanGoal, hardware: Hardware | None = N
             alpha=goal.alpha,
         )
         memory = reserve_memory(machine, goal.memory, pinned=choice.pinned)
-        entries = tuple(_entries(goal, choice, options, cpus, memory, reasons))
-        node = boot(machine, plain(entries), Files(), version=goal.version)
+        entries = tuple(_with_own(_entries(goal, choice, options, cpus, memory, reasons), own or {}))
+        kept = _kept({entry.name for entry in entries}, own or {})
+        node = boot(machine, {**plain(entries), **kept}, Files(), version=goal.version)
         if isinstance(node, Refusal):
             refused = refused or node.message
             _give_up(reasons, choice, f"this kubelet refuses it here: {node.message}")
@@ -129,8 +145,43 @@ def plan_kubelet(machine: Machine, goal: PlanGoal, hardware: Hardware | None = N
                 "CPU time for an admission; each further kind of device multiplies that."
             )
         remarks = (*options.remarks, *reasons.remarks)
-        return KubeletPlan(goal, machine, entries, capacities_of(node), trial.text, remarks)
+        return KubeletPlan(goal, machine, entries, capacities_of(node), trial.text, remarks, kept)
     raise InputError(f"no configuration was found that starts on this machine: {refused}")
+
+
+def laid_over(own: Mapping[str, object], planned: Mapping[str, object]) -> dict[str, object]:
+    """A node's own configuration with planned fields over it (rule 5)."""
+    fields = {name: planned[name] for name in ("apiVersion", "kind") if name in planned}
+    fields |= _kept(planned, own)
+    for name, value in planned.items():
+        before = own.get(name)
+        together = isinstance(value, Mapping) and isinstance(before, Mapping) and name not in _OPTIONS
+        fields[name] = {**before, **value} if together else value  # type: ignore[dict-item]
+    return fields
+
+
+def _kept(planned: Collection[str], own: Mapping[str, object]) -> dict[str, object]:
+    gone = {*planned, *(name for policy, names in GOVERNED.items() if policy in planned for name in names)}
+    return {name: value for name, value in own.items() if name not in gone}
+
+
+def _with_own(entries: Iterable[Entry], own: Mapping[str, object]) -> Iterator[Entry]:
+    """The planned fields, and in those that are mappings what the node has there besides."""
+    for entry in entries:
+        before = own.get(entry.name)
+        if not isinstance(before, Mapping) or entry.name in _OPTIONS:
+            yield entry
+            continue
+        value = plain((entry,))[entry.name]
+        assert isinstance(value, Mapping)
+        why = {one.name: one.why for one in entry.value if isinstance(one, Entry)}  # type: ignore[union-attr]
+        if entry.name == "evictionHard":
+            value = {"memory.available": value["memory.available"]}
+            entry = replace(entry, why="The memory threshold is planned; the others are the node's own.")
+        members = {**before, **value}
+        yield replace(
+            entry, value=tuple(Entry(name, member, why.get(name, "")) for name, member in members.items())
+        )
 
 
 def with_pages(machine: Machine, pages: Sequence[tuple[str, int]]) -> Machine:

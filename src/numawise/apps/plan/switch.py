@@ -16,12 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from numawise.apps.plan.kubelet import laid_over
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.infile import read_raw
 from numawise.codec.kubelet.config import decode_kubelet_config
-from numawise.codec.output import to_yaml
+from numawise.codec.output import comment_lines, manifest_yaml, to_yaml
 from numawise.compare.releases import Case, Facts, Run, run
 from numawise.errors import InputError
 from numawise.inputs.config import ConfigInput, read_config
@@ -44,7 +45,7 @@ from numawise.rules.check import Refusal
 from numawise.rules.gates import resolve_gates
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version, behaviour_of, shown
-from numawise.values import dataclass
+from numawise.values import dataclass, replace
 
 Raw = Mapping[str, object]
 KINDS = {CPU_FILE: "CPU", MEMORY_FILE: "memory"}
@@ -339,11 +340,25 @@ class LoadedSwitch:
     old_text: str
     new_text: str
     remarks: tuple[str, ...] = ()
-    """What was left out of a list of pods."""
+    """What was left out of a list of pods, and which fields of the old configuration stay."""
+    bundle: str = ""
+    """The bundle that the old configuration came from, which does not have all of it."""
+
+    def check_whole(self) -> None:
+        """Raise ``InputError`` where the configuration that the node gets is not known whole."""
+        if self.bundle:
+            raise InputError(
+                "a bundle does not have all of the node's configuration, so what must stay is not known",
+                file=self.bundle,
+                advice="give the node's own configuration file as OLD (and the bundle with --bundle), or a "
+                "whole one as NEW with --replace",
+            )
 
 
-def load_switch(old: str, new: str, node: NodeInput, pods: Sequence[str]) -> LoadedSwitch:
-    """Read all files, and think the switch out."""
+def load_switch(
+    old: str, new: str, node: NodeInput, pods: Sequence[str], *, whole: bool = False
+) -> LoadedSwitch:
+    """Read all files, and think the switch out; ``whole``: nothing of the old stays."""
     if "-" in (old, new):
         raise InputError("the two configurations must be files", advice="save them first")
     if is_bundle(new):
@@ -354,16 +369,27 @@ def load_switch(old: str, new: str, node: NodeInput, pods: Sequence[str]) -> Loa
     for config in configs:
         config.config(version)  # what the kubelet would refuse is refused here
     read = node.pods(pods) if pods else PodsInput(node.running)
+    before, given = (config.raw(version) for config in configs)
+    after = given if whole else laid_over(before, given)
     request = Request(
-        old=configs[0].raw(version),
-        new=configs[1].raw(version),
+        old=before,
+        new=after,
         version=version,
         machine=node.machine if node.machine_input is not None else None,
         state=node.state,
         pods=read.pods,
     )
     texts = [_text(config, path, version) for config, path in zip(configs, (old, new), strict=True)]
-    return LoadedSwitch(plan_switch(request), texts[0], texts[1], read.remarks)
+    kept = tuple(name for name in after if after[name] != given.get(name))
+    remarks = [*read.remarks]
+    if kept:
+        texts[1] = comment_lines([f"Kept from {Path(old).name}: {', '.join(kept)}."]) + manifest_yaml(after)
+        remarks.append(f"{new} does not have {', '.join(kept)} of {old}: kept; --replace drops them")
+    elif whole and (dropped := [name for name in before if name not in given]):
+        remarks.append(f"{', '.join(dropped)} of {old} will be dropped, as --replace says")
+    partial = old if is_bundle(old) and not whole else ""
+    switch = replace(plan_switch(request), kept=kept)
+    return LoadedSwitch(switch, texts[0], texts[1], tuple(remarks), partial)
 
 
 def _text(config: ConfigInput, path: str, version: Version) -> str:
