@@ -46,7 +46,7 @@ def limits(cpu: str = "", memory: str = "", gpu: str = "", **more: str) -> str:
     pytest.param(FIXED, "initContainers: [{name: i, image: i, resources: {limits: {cpu: 100m, memory: 1Gi}}}]", set(), id="an init container with limits"),
     pytest.param(FIXED, 'initContainers: [{name: i, image: i, resources: {limits: {cpu: "16", memory: 1Gi}}}]', {"NW424"}, id="a greedy init container"),
     pytest.param(FIXED,                                                                         "nodeName: node7", {"NW434"}, id="past the scheduler"),
-    pytest.param(FIXED,                                                                         "resourceClaims: [{name: g}]", {"NW433"}, id="a claim"),
+    pytest.param(FIXED,                                                                         "resourceClaims: [{name: g, resourceClaimName: g}]", {"NW433"}, id="a claim"),
 ])
 def test_manifests_alone(resources: str, spec: str, expected: set[str], tmp_path: Path) -> None:
     assert codes(check(tmp_path, {"pod.yaml": pod(resources, spec=spec)})) == expected
@@ -218,7 +218,7 @@ def test_device_files_and_runtimes(tmp_path: Path) -> None:
 
 
 def test_severity_of_claims_hangs_on_the_kubelet(tmp_path: Path) -> None:
-    text = pod(FIXED, spec="resourceClaims: [{name: g}]")
+    text = pod(FIXED, spec="resourceClaims: [{name: g, resourceClaimName: g}]")
     assert one(check(tmp_path, {"pod.yaml": text}), "NW433").severity is Severity.INFO
     managed = check(tmp_path, {"kubelet.yaml": ALIGNED, "pod.yaml": text})
     assert one(managed, "NW433").severity is Severity.WARNING

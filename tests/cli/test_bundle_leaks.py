@@ -120,7 +120,7 @@ def noisy_pod(letter: str, **status: Any) -> dict[str, Any]:
         "finalizers": [mark()],
         "selfLink": mark("/api/{}"),
     }
-    container = noisy["spec"]["containers"][0]
+    container, claim = noisy["spec"]["containers"][0], mark()
     container |= {
         "name": "c",
         "image": mark("registry.{}.io/x:s3cr3t"),
@@ -147,7 +147,7 @@ def noisy_pod(letter: str, **status: Any) -> dict[str, Any]:
         ],
         "volumeDevices": [{"name": mark(), "devicePath": mark("/dev/{}")}],
         "restartPolicy": mark(),
-        "resources": container["resources"] | {"claims": [{"name": mark(), "request": mark()}]},
+        "resources": container["resources"] | {"claims": [{"name": claim, "request": mark()}]},
     }
     noisy["spec"] |= {
         "nodeName": mark(),
@@ -165,7 +165,7 @@ def noisy_pod(letter: str, **status: Any) -> dict[str, Any]:
         "priorityClassName": mark(),
         "runtimeClassName": mark("nvidia-{}"),
         "restartPolicy": mark(),
-        "resourceClaims": [{"name": mark(), "resourceClaimName": mark()}],
+        "resourceClaims": [{"name": claim, "resourceClaimName": mark()}],
         "overhead": {"cpu": "250m"},
         "securityContext": {"sysctls": [{"name": mark(), "value": mark()}]},
         "ephemeralContainers": [{"name": mark(), "image": mark()}],
@@ -186,6 +186,14 @@ def noisy_pod(letter: str, **status: Any) -> dict[str, Any]:
         "hostIP": "fd00:aa:bb::7",
         "startTime": mark("2026-{}"),
         "nominatedNodeName": mark(),
+        "resourceClaimStatuses": [{"name": mark(), "resourceClaimName": mark()}],
+        "extendedResourceClaimStatus": {
+            "resourceClaimName": mark(),
+            "requestMappings": [
+                {"containerName": mark(), "resourceName": name, "requestName": mark()}
+                for name in (*container["resources"].get("limits", {}), mark("{}.io/gpu"))
+            ],
+        },
         "conditions": [{"type": mark(), "message": mark(), "reason": mark()}],
         "containerStatuses": [
             {"name": mark(), "containerID": mark(), "state": {"waiting": {"message": mark()}}}

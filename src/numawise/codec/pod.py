@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
+from numawise.codec.claims import pod_claims, with_claim_status, with_plain_status
 from numawise.codec.constraints import constraints_from, read_constraints
 from numawise.codec.document import Document, Part, number_text, shown
 from numawise.errors import InputError, meant, suggestion
@@ -134,7 +135,8 @@ def pod_from(value: Mapping[str, Any]) -> RawPod:
             requests = _plain_amounts(resources.get("requests"))
             limits = _plain_amounts(resources.get("limits"))
         name, namespace = metadata["name"], metadata.get("namespace") or "default"
-        return RawPod(
+        status = value.get("status") or {}
+        pod = RawPod(
             uid=metadata.get("uid") or f"{namespace}/{name}",
             name=name,
             containers=tuple(containers),
@@ -142,12 +144,15 @@ def pod_from(value: Mapping[str, Any]) -> RawPod:
             limits=limits,
             namespace=namespace,
             overhead=_plain_amounts(spec.get("overhead")),
-            qos=(value.get("status") or {}).get("qosClass") or "",
+            qos=status.get("qosClass") or "",
             constraints=constraints_from(value),
         )
+        if spec.get("resourceClaims") or status.get("extendedResourceClaimStatus"):
+            pod = with_plain_status(pod, spec, status)
     except (KeyError, TypeError, AttributeError, ValueError) as problem:
         pod_object(Document(value).root)  # mostly finds the better words
         raise InputError(f"is not a pod: {type(problem).__name__}: {problem}") from None
+    return pod
 
 
 def _plain_container(value: Mapping[str, Any], role: Role) -> RawContainer:
@@ -192,7 +197,8 @@ def pod_object(part: Part) -> RawPod:
     parts = [owner.at(key).value for key in ("kind", "name")]
     told = " ".join(one for one in parts if isinstance(one, str))
     pod = RawPod(uid, name, (), namespace=namespace, qos=qos.text() if qos.value else "", owner=told)
-    return _filled(pod, part.at("spec"), part.at("metadata"))
+    filled = _filled(pod, part.at("spec"), part.at("metadata"))
+    return with_claim_status(filled, part.at("status"))
 
 
 def object_names(part: Part, fallback: str = "") -> tuple[str, str, str]:
@@ -253,6 +259,7 @@ def _filled(pod: RawPod, spec: Part, metadata: Part) -> RawPod:
     if spec.at("resources").value is not None:
         requests, limits = _resources(spec.at("resources"))
     overhead = _amounts(spec.at("overhead"))
+    claims = pod_claims(spec, [*init, *app])
     pod = replace(
         pod,
         containers=(*inits, *apps),
@@ -260,6 +267,7 @@ def _filled(pod: RawPod, spec: Part, metadata: Part) -> RawPod:
         limits=limits,
         overhead=overhead,
         constraints=read_constraints(spec, metadata),
+        claims=claims,
     )
     _check(defaulted(pod), spec, [*init, *app])
     return pod

@@ -15,6 +15,7 @@ Rules kept here:
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from numawise.codec.claims import claim_objects, resolved
 from numawise.codec.document import Document, Part, shown
 from numawise.codec.pod import (
     TOP_FIELDS,
@@ -35,9 +36,9 @@ MOST_REPLICAS = MOST_PODS = MOST_OBJECTS = 100_000
 FEWER = "split it into smaller files, or ask for fewer replicas"
 OWN_GROUPS = frozenset({"apps", "batch", "autoscaling", "policy", "extensions"})
 PODLESS = words("""
-    Binding ConfigMap ControllerRevision Endpoints Event HorizontalPodAutoscaler Ingress LimitRange Namespace
-    Node PersistentVolume PersistentVolumeClaim PodDisruptionBudget PodSecurityPolicy ResourceQuota Secret
-    Service ServiceAccount
+    Binding ConfigMap ControllerRevision DeviceClass Endpoints Event HorizontalPodAutoscaler Ingress
+    LimitRange Namespace Node PersistentVolume PersistentVolumeClaim PodDisruptionBudget PodSecurityPolicy
+    ResourceClaim ResourceClaimTemplate ResourceQuota ResourceSlice Secret Service ServiceAccount
 """)
 OWNER_READ = words("replicas parallelism completions template jobTemplate ordinals")
 OWNER_FIELDS = OWNER_READ | words("""
@@ -150,7 +151,8 @@ def decode_pods(document: Document) -> tuple[RawPod, ...]:
 
 def pods_in(part: Part, kind: str = "") -> tuple[RawPod, ...]:
     """Likewise of a part of a document; ``kind``: what it is where it does not say."""
-    return tuple(pods_of_all(list(objects_in(part, kind))))
+    objects = list(objects_in(part, kind))
+    return resolved(pods_of_all(objects), claim_objects(objects))
 
 
 def pods_of_all(objects: Sequence[Object], most: int = MOST_PODS) -> list[RawPod]:

@@ -25,7 +25,7 @@ from numawise.codec.kubelet.config import decode_kubelet_config, unknown_fields
 from numawise.codec.kubelet.fields import field_since
 from numawise.compare.attribution import Blend, Pair, Raw, Search, change_text, json_name, switches
 from numawise.compare.releases import Case, compare, reason_of, run
-from numawise.engine.start import MANAGER_GATES, build
+from numawise.engine.start import CLAIMS_GATE, MANAGER_GATES, build
 from numawise.machine.model import Machine
 from numawise.node.node import Tune
 from numawise.request.defaults import RawPod
@@ -85,6 +85,8 @@ def _gates(pair: Pair) -> Iterator[UpgradeEffect]:
         yield UpgradeEffect(GATE_NEEDS, "featureGates", settled, stops=fine_before)
     for name in MANAGER_GATES:
         one, other = before.get(name), after.get(name)
+        if name == CLAIMS_GATE:
+            continue  # only pods with claims notice, and for these it is named where they fare otherwise
         if name not in given and one and other and one.default != other.default:
             text = f"is {_on(one)} in {shown(pair.old)} and {_on(other)} in {shown(pair.new)}, if not set"
             yield UpgradeEffect(GATE_DEFAULT, name, text)

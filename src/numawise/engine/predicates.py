@@ -16,7 +16,8 @@ Rules kept here:
 4. Pods are counted first, then CPU, memory and ephemeral storage are compared, then everything else; the
    first that is insufficient is the reason.  The others come out of a Go map, so that which of them is named
    is chance; here they come by name.
-5. An extended resource that the node does not have is dropped from the request.
+5. An extended resource that the node does not have is dropped from the request, and so is one that a claim
+   backs; before 1.36 whatever the node does not have was left to claims where the gate for them is on.
 6. CPUs count in thousandths, memory in bytes, everything else by number.
 7. While a kubelet that restarts hears of its pods again, those that come later do not count yet.
 
@@ -31,6 +32,7 @@ from numawise.engine.state import NodeState, held_by
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Machine
 from numawise.quantity import Quantity
+from numawise.request.claims import CLASS_RESOURCE
 from numawise.request.model import (
     CPU,
     EPHEMERAL,
@@ -42,7 +44,7 @@ from numawise.request.model import (
     most_at_once,
 )
 from numawise.rules.model import KubeletConfig, Rules
-from numawise.values import dataclass
+from numawise.values import dataclass, replace
 
 PODS = "pods"
 MOST_PODS = 110
@@ -109,7 +111,7 @@ def shortages(
 
 def present(rules: Rules, pod: PodRequest, limits: Amounts) -> dict[str, int]:
     """What a pod asks for of what a node has (rule 5)."""
-    wanted = asked(pod)
+    wanted = judged(rules, pod)
     for name in [name for name in wanted if _extended(name) and name not in limits]:
         kept = 0
         if not rules.behaviour.missing_init_resources_dropped:
@@ -132,6 +134,8 @@ def insufficient(rules: Rules, sums: Sums, wanted: Amounts) -> list[Insufficient
         return found
     for name in (CPU, MEMORY, EPHEMERAL, *sorted(filter(_scalar, wanted))):
         size = wanted.get(name, 0)
+        if _scalar(name) and _left_to_claims(rules, limits, name):
+            continue
         skipped = behaviour.zero_scalars_fit if _scalar(name) else behaviour.zero_requests_fit
         if (not size and skipped) or (name in (MEMORY, EPHEMERAL) and name not in limits):
             continue
@@ -140,8 +144,16 @@ def insufficient(rules: Rules, sums: Sums, wanted: Amounts) -> list[Insufficient
     return found
 
 
+def _left_to_claims(rules: Rules, limits: Amounts, name: str) -> bool:
+    """True when the release takes a resource for one that claims provide (rule 5)."""
+    behaviour = rules.behaviour
+    if not rules.claims_back_resources or not behaviour.missing_scalars_left_to_claims:
+        return False
+    return limits.get(name, 0) <= 0 if behaviour.zero_scalars_left_to_claims else name not in limits
+
+
 def _scalar(name: str) -> bool:
-    return name.startswith(HUGEPAGES) or _extended(name)
+    return name.startswith((HUGEPAGES, CLASS_RESOURCE)) or _extended(name)
 
 
 def _extended(name: str) -> bool:
@@ -176,11 +188,25 @@ def allocatable(
     return {**{name: max(0, size) for name, size in amounts.items()}, **(described or {})}
 
 
-def asked(pod: PodRequest) -> dict[str, int]:
-    """What a pod asks for (rule 2)."""
+def judged(rules: Rules, pod: PodRequest) -> dict[str, int]:
+    """What a pod asks for, without what comes with a claim (rule 5)."""
+    dropped = rules.claims_back_resources and rules.behaviour.claimed_resources_not_counted
+    return asked(pod, claimed=not dropped)
+
+
+def asked(pod: PodRequest, *, claimed: bool = True) -> dict[str, int]:
+    """What a pod asks for (rule 2); ``claimed``: also what a claim backs."""
     amounts = {PODS: 1}
-    for name in dict.fromkeys(name for container in pod.containers for name in container.requests):
-        amounts[name] = most_at_once(pod.containers, partial(_requested, name))
+    containers = pod.containers
+    if not claimed and any(one.claimed for one in containers):
+        containers = tuple(
+            replace(
+                one, requests={name: one.requests[name] for name in one.requests if name not in one.claimed}
+            )
+            for one in containers
+        )
+    for name in dict.fromkeys(name for one in containers for name in one.requests):
+        amounts[name] = most_at_once(containers, partial(_requested, name))
     for name, amount in (pod.requests or {}).items():
         amounts[name] = size_of(name, amount)
     add(amounts, {name: size_of(name, amount) for name, amount in pod.overhead.items()})

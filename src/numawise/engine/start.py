@@ -29,6 +29,7 @@ from numawise.sets import format_ids
 from numawise.strconv import quote
 from numawise.values import dataclass, replace
 
+CLAIMS_GATE = "DRAExtendedResource"
 MANAGER_GATES = (
     "TopologyManager",
     "CPUManager",
@@ -38,6 +39,7 @@ MANAGER_GATES = (
     "PodLevelResources",
     "PodLevelResourceManagers",
     "TaintTolerationComparisonOperators",
+    CLAIMS_GATE,
 )
 """The gates that decisions depend on; a release that lacks one has a fixed behaviour."""
 TOPOLOGY, CPU_STAGE, MEMORY_STAGE = "topology-manager", "cpu-manager", "memory-manager"
@@ -83,6 +85,7 @@ def build(
         numeric_tolerations=gates.get("TaintTolerationComparisonOperators", False),
         safe_sysctls=safe_sysctls(version),
         unsafe_sysctls=tuple(config.other.get("allowedUnsafeSysctls") or ()),
+        claims_back_resources=gates.get(CLAIMS_GATE, False),
         behaviour=behaviour,
     )
     looked_at = policy != NONE or manners_of(version).none_reads_topology_options

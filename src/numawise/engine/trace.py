@@ -189,6 +189,9 @@ DEFECTS = {
     "another pod reaches the allocation, not until the pod goes: when it comes back under the "
     "same uid, it may use again what it no longer has, is charged too little memory, and the kubelet may "
     "refuse its next start.",
+    "claimed-resource-hinted": "The Device Manager makes hints for an extended resource that a claim backs, "
+    "because a device plugin has registered it too: devices that the pod does not get decide about its NUMA "
+    "nodes, or refuse it.",
     "cpus-counted-twice": "distribute-cpus-across-cores walks a socket that reaches into two NUMA nodes "
     "twice and counts its CPUs both times, so that fewer CPUs are handed out than were asked for.",
     "socket-order-by-chance": "Sockets are compared in a way that contradicts itself, starting from the "

@@ -23,7 +23,7 @@ from numawise.explain.case import ExplainCase, admitted, created_again, decided
 from numawise.explain.free import Voter, pasted, voters_of
 from numawise.explain.merge import Cause, Merging, merge_cause, narrowings
 from numawise.explain.node_changes import Elsewhere, node_changes
-from numawise.explain.outcome import admitted_answer, remarks_of
+from numawise.explain.outcome import admitted_answer, claim_manifests, claim_remarks, remarks_of
 from numawise.explain.pod_changes import last_resorts, pod_changes
 from numawise.explain.search import ChangeSearch
 from numawise.explain.shortage import crash_cause, failure_cause
@@ -116,6 +116,9 @@ def _explained(case: ExplainCase, decision: Decision, steps: Sequence[Step]) -> 
         if decisive is not None and not decisive.merged.best.preferred:
             lost = merge_cause(_only_voters(voters), merging)
         answer, resources = admitted_answer(case, decision, lost)
+        if pod.claims:
+            remarks, manifests = claim_remarks(case, decision), claim_manifests(case, decision)
+            base = replace(base, remarks=remarks, manifests=manifests)
         return replace(base, answer=answer, resources=resources)
     if isinstance(decision, Crashed):
         cause = crash_cause(case, decision.message)

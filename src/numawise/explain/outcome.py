@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from numawise.codec.claim_manifest import UNKNOWN_CLASS, aligning_attribute, aligning_claim
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.lifecycle import start_containers
 from numawise.engine.state import NodeState, held_by
@@ -10,7 +11,9 @@ from numawise.explain.merge import Cause
 from numawise.explain.words import both, nodes_text, numa_text
 from numawise.machine.model import CpuLayout
 from numawise.render.words import bytes_text, counted
+from numawise.request.claims import DeviceRequest
 from numawise.request.model import MEMORY, ContainerRequest
+from numawise.results.claims import ClaimOutcome, claim_outcomes
 from numawise.rules.model import NONE
 from numawise.sets import format_ids
 
@@ -42,7 +45,8 @@ def admitted_answer(case: ExplainCase, decision: Admitted, lost: Cause | None) -
     for mask in masks.values():
         together |= mask
     if together.bit_count() == 1:
-        return f"Admitted: everything on {numa_text(together)}: {_together(parts)}", ()
+        what = "what the kubelet aligns is" if case.pod.claims else "everything"
+        return f"Admitted: {what} on {numa_text(together)}: {_together(parts)}", ()
     where = "; ".join(
         _container_text(name, found, len(placed)) for name, found in list(parts.items())[:MOST_CONTAINERS]
     )
@@ -133,9 +137,39 @@ def _why_nothing(case: ExplainCase) -> str:
 # --- remarks --------------------------------------------------------------------------------
 
 
+def claim_remarks(case: ExplainCase, decision: Admitted | None) -> tuple[str, ...]:
+    """What the pod has by claim, which the kubelet does not align."""
+    if not case.pod.claims:
+        return ()
+    return tuple(one.text[:1].upper() + one.text[1:] for one in _claims(case, decision))
+
+
+def claim_manifests(case: ExplainCase, decision: Admitted) -> tuple[str, ...]:
+    """Claims that would keep devices together which the pod's own do not."""
+    manifests = []
+    for claim, outcome in zip(case.pod.claims, _claims(case, decision), strict=True):
+        if not outcome.beside or outcome.aligned or claim.together or not claim.name:
+            continue
+        users = [one for one in case.pod.containers if one.name in claim.containers]
+        requests = claim.requests or (DeviceRequest("devices", UNKNOWN_CLASS),)
+        name = f"{claim.template or claim.claim or claim.name}-together"
+        attribute = aligning_attribute(claim, case.version)
+        cpus = max((one.whole_cpus for one in users if case.pod.guaranteed), default=0)
+        manifests.append(aligning_claim(name, requests, attribute, case.version, cpus))
+    return tuple(manifests)
+
+
+def _claims(case: ExplainCase, decision: Admitted | None) -> tuple[ClaimOutcome, ...]:
+    state = case.state
+    if decision is not None:
+        devices, _ = start_containers(case.machine, case.rules, decision.state, case.pod, decision.affinity)
+        state = NodeState(decision.state.cpu, decision.state.memory, devices.devices)
+    return claim_outcomes(case.pod, state, case.machine, admitted=decision is not None)
+
+
 def remarks_of(case: ExplainCase, decision: Rejected | None) -> tuple[str, ...]:
     """What else there is to know about a refusal."""
-    found = []
+    found = [*claim_remarks(case, None)]
     controller = recreation(case.raw.owner)
     if decision is not None and controller:
         found.append(controller)

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from numawise.codec.claims import ClaimObjects, is_claim_object, resolved
 from numawise.codec.document import Document, Part, read_file
 from numawise.codec.infile import is_file, is_folder, is_there, reading
 from numawise.codec.pod import pod_in, unique_uids
@@ -73,6 +74,7 @@ def read_pods(
     """The pods that are meant; ``refused``: also those that a kubelet refused."""
     pods: list[RawPod] = []
     sorting = Sorting(node, refused=refused)
+    claims = ClaimObjects()
     for word in named:
         if isinstance(word, RawPod):
             pods.append(word)
@@ -84,12 +86,16 @@ def read_pods(
         for documents in _documents(word):
             objects = [one for document in documents for one in objects_in(document.root)]
             every = pods_of_all([one for one in objects if sorting.kept(one)], MOST_PODS - len(pods))
-            if not every and not sorting.left:
+            about_claims = [one for one in objects if is_claim_object(one)]
+            for one in about_claims:
+                claims.add(one)
+            if not every and not sorting.left and not about_claims:
                 raise InputError("has no pods", file=documents[0].file, advice=GIVE_PODS)
             pods += every
     if named and not pods:
-        raise InputError(f"no pod is left: {sorting.said}", file=str(named[0]), advice=GIVE_PODS)
-    return PodsInput(unique_uids(pods), sorting.remarks)
+        what = f"no pod is left: {sorting.said}" if sorting.left else "has claims and no pods"
+        raise InputError(what, file=str(named[0]), advice=GIVE_PODS)
+    return PodsInput(unique_uids(resolved(pods, claims)), sorting.remarks)
 
 
 def _is_name(word: PodNamed) -> TypeGuard[str]:
@@ -254,8 +260,13 @@ class PodSource:
         return f"{self.kind} {self.name}".strip()
 
 
-def read_manifest(document: Document, sorting: Sorting | None = None) -> Iterator[PodSource | Finding]:
-    """The pods of one document, and what is wrong with it (rule 3); ``sorting``: which of a list count."""
+def read_manifest(
+    document: Document, sorting: Sorting | None = None, claims: ClaimObjects | None = None
+) -> Iterator[PodSource | Finding]:
+    """The pods of one document, and what is wrong with it (rule 3).
+
+    ``sorting``: which of a list count; ``claims``: where objects about claims are kept.
+    """
     from numawise.codec.kubelet.forms import kubelet_configurations  # noqa: PLC0415 - check alone asks
 
     try:
@@ -276,6 +287,11 @@ def read_manifest(document: Document, sorting: Sorting | None = None) -> Iterato
             yield from _pod(one)
         elif (one.kind, one.name) in runtimes:
             continue
+        elif is_claim_object(one):
+            try:
+                (claims if claims is not None else ClaimObjects()).add(one)
+            except InputError as problem:
+                yield _refused(one.part, problem)
         else:
             yield from _workload(one, runtimes)
 

@@ -34,6 +34,7 @@ from numawise.machine.description import NodeDescription
 from numawise.machine.model import Device, DevicePlugin, Machine
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import HUGEPAGES, PodRequest, Role
+from numawise.results.claims import claim_outcomes
 from numawise.results.simulation import Simulated
 from numawise.rules.check import Refusal, Settings, check
 from numawise.rules.model import KubeletConfig, Rules
@@ -148,7 +149,18 @@ class SimulatedNode:
 
     def requested(self, raw: RawPod) -> PodRequest:
         """What reaches this kubelet of a pod: with defaults, and without what the release does not know."""
-        return defaulted(raw, pod_level=self.rules.pod_level_resources, sidecars=self.rules.sidecars)
+        rules = self.rules
+        return defaulted(
+            raw, pod_level=rules.pod_level_resources, sidecars=rules.sidecars, claimed=self.claimed(raw)
+        )
+
+    def claimed(self, raw: RawPod) -> frozenset[str]:
+        """The extended resources of a pod that the scheduler would give by claim here."""
+        backed = frozenset(name for one in raw.containers for name in one.backed - one.claimed)
+        if not backed or not self.rules.claims_back_resources:
+            return frozenset()
+        limits = self.allocatable()
+        return frozenset(name for name in backed if not limits.get(name))
 
     def ask(self, pod: PodRequest, note: Note = ignore, pick: Pick = lowest) -> Decision:
         """What the kubelet would decide on a pod; nothing is kept."""
@@ -373,7 +385,9 @@ def simulate(node: SimulatedNode, pods: Iterable[PodRequest], *, start: bool = T
             started = node.start(pod, decision, steps.append)
             if any(container.devices for container in pod.containers):
                 granted = with_devices(granted, node.state)
-        outcomes.append(Simulated(pod, decision, tuple(steps), started, granted))
+        admitted = isinstance(decision, Admitted)
+        claims = claim_outcomes(pod, granted, node.machine, admitted=admitted) if pod.claims else ()
+        outcomes.append(Simulated(pod, decision, tuple(steps), started, granted, claims))
         if isinstance(decision, Crashed):
             break
     return tuple(outcomes)

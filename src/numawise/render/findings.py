@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from numawise.errors import InputError, meant, quoted
 from numawise.render.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled
-from numawise.render.words import clean, columns, counted, wrap
+from numawise.render.words import clean, columns, counted, manifest_lines, wrap
 from numawise.results.finding import Code, Finding, Severity, codes
 from numawise.results.plain import Data
 
@@ -79,6 +79,7 @@ def _finding(finding: Finding, numbers: int, words: int, width: int, paint: Pain
             parts = _broken(clean(text), start + LABELS, width)
             yield f"{'':{start}}{paint(f'{name} ', DIM)}{parts[0]}"
             yield from (f"{'':{start + LABELS}}{part}" for part in parts[1:])
+    yield from (f"{'':{start + LABELS}}{paint(line, DIM)}" for line in manifest_lines(finding.manifest))
 
 
 def _adds(finding: Finding) -> bool:
@@ -199,6 +200,8 @@ def _sentences(finding: Finding, why: str = "") -> Iterable[str]:
         yield f"{why}{finding.why}"
     if finding.fix:
         yield f"Fix: {finding.fix}"
+    if finding.manifest:
+        yield finding.manifest.rstrip()
 
 
 def _uri(file: str) -> str:

@@ -9,7 +9,7 @@ from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.machine.model import Machine
 from numawise.render.terminal import DIM, GREEN, RED, YELLOW
 from numawise.render.words import counted
-from numawise.results.plain import API_VERSION
+from numawise.results.plain import API_VERSION, plain
 from numawise.results.simulation import (
     LIMIT,
     REJECTED,
@@ -157,6 +157,7 @@ def pod_notes(one: Simulated) -> list[str]:
     for started in one.started:
         if started.error:
             found.append(f"{name}: container {started.container} cannot start: {started.error}")
+    found += [f"{name}: {claim.text}" for claim in one.claims]
     return found + [f"{name}: {code}: {text}" for code, text in findings(one.steps)]
 
 
@@ -251,7 +252,8 @@ def simulation_data(run: ScenarioRun, machine: Machine, *, steps: bool) -> Data:
 
 def whole_data(one: Simulated) -> Data:
     """Everything about one pod."""
-    return pod_data(one.pod, one.decision, one.steps, one.started, one.granted)
+    data = pod_data(one.pod, one.decision, one.steps, one.started, one.granted)
+    return {**data, "claims": plain(one.claims)} if one.claims else data
 
 
 def _step_data(one: StepResult, run: ScenarioRun) -> Data:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from numawise.render.picture.text import plain
 from numawise.render.terminal import BOLD, DIM, GREEN, RED, YELLOW, styled
-from numawise.render.words import bytes_text, clean, columns, wrap
+from numawise.render.words import bytes_text, clean, columns, manifest_lines, wrap
 from numawise.results.explanation import (
     ADMITTED,
     BYTES,
@@ -82,16 +82,17 @@ class _Page:
         self.say(f"{one.answer}.")
         word, blank, rest = self.lines[first].partition(" ")
         self.lines[first] = self.paint(word, f"{BOLD};{style}") + blank + rest
-        if one.admitted and not alone and not one.findings:
-            return "\n".join(self.lines) + "\n"
         for remark in one.remarks:
             self.say(f"{remark}.")
+        if one.admitted and not alone and not one.findings:
+            return "\n".join(self.lines) + "\n"
         if one.reason and one.verdict == REJECTED:
             self.say(f"The kubelet says: {one.reason}: {one.message}", style=DIM)
         if one.round is not None and one.round.hints:
             self.hints(one.round)
             self.merge(one.round, one.rule)
         self.suggestions(one)
+        self.manifests(one.manifests)
         for code, text in one.findings:
             self.lines.append("")
             self.say(f"{code}: {text}", style=YELLOW)
@@ -165,6 +166,12 @@ class _Page:
         self.heading(f"What would help: after each of these {what}, as simulated")
         for number, each in enumerate(one.suggestions, 1):
             self.suggestion(number, each)
+
+    def manifests(self, manifests: Sequence[str]) -> None:
+        """Claims to paste."""
+        for manifest in manifests:
+            self.heading("A claim whose devices stay together")
+            self.lines += [f"  {line}" for line in manifest_lines(manifest)]
 
     def suggestion(self, number: int, one: Suggestion) -> None:
         self.say(f"{one.text}.", 2, f"{number}. ")

@@ -97,6 +97,11 @@ def clean(text: str) -> str:
     return visible(" ".join(text.split("\n"))).strip()
 
 
+def manifest_lines(text: str) -> list[str]:
+    """The lines of a manifest as they are, but for control characters."""
+    return [visible(line.rstrip()) for line in text.strip("\n").split("\n")] if text.strip() else []
+
+
 def columns(text: str) -> int:
     """Columns that a text takes on a terminal: wide characters take two, combining ones none."""
     if text.isascii():

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from numawise.quantity import Quantity
+from numawise.request.claims import PodClaim
 from numawise.request.constraints import NO_CONSTRAINTS, NODE_IS_NOT_READY, PodConstraints
 from numawise.request.model import (
     BEST_EFFORT,
@@ -47,7 +48,7 @@ def _nano(amount: Quantity | None) -> int:
 
 
 # --------------------------------------------------------------------------------------------------
-# What the API server adds to a manifest before the kubelet sees it.
+# What the API server and the scheduler add to a manifest before the kubelet sees it.
 #
 # Rules kept here:
 #
@@ -58,6 +59,8 @@ def _nano(amount: Quantity | None) -> int:
 # 4. With pod-level limits, a missing pod-level request of CPU or memory is what the containers ask for
 #    together when they ask for any, else the pod-level limit.
 # 5. A pod tolerates for some minutes that its node is not ready; a static pod never passes the API server.
+# 6. Extended resources for which a DeviceClass stands, and of which the node has none, come by a claim that
+#    the scheduler makes; it says so in the pod's status.
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,10 @@ class RawContainer:
     limits: Amounts = field(default_factory=dict)
     restarts_for: frozenset[str] = frozenset()
     """Resources whose change restarts the container (``resizePolicy``)."""
+    claimed: frozenset[str] = frozenset()
+    """Extended resources that a claim backs for it."""
+    backed: frozenset[str] = frozenset()
+    """Extended resources that a claim gives where the node has none: a known DeviceClass stands for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +96,18 @@ class RawPod:
     owner: str = ""
     """Who makes it anew when it fails, such as ``StatefulSet db``; '' when nobody is known."""
     constraints: PodConstraints = NO_CONSTRAINTS
+    claims: tuple[PodClaim, ...] = ()
+    """Claims whose devices it gets."""
 
 
-def defaulted(raw: RawPod, *, pod_level: bool = True, sidecars: bool = True) -> PodRequest:
-    """The request that reaches the kubelet; the gates PodLevelResources and SidecarContainers."""
+def defaulted(
+    raw: RawPod, *, pod_level: bool = True, sidecars: bool = True, claimed: frozenset[str] = frozenset()
+) -> PodRequest:
+    """The request that reaches the kubelet; the gates PodLevelResources and SidecarContainers.
+
+    ``claimed``: extended resources that the scheduler gives by claim on this node.
+    """
+    raw = _by_claim(raw, claimed) if claimed else raw
     containers = tuple(_container(c, sidecars=sidecars) for c in raw.containers)
     requests, limits = raw.requests, raw.limits
     if not pod_level:
@@ -116,6 +131,7 @@ def defaulted(raw: RawPod, *, pod_level: bool = True, sidecars: bool = True) -> 
         limits=limits if present else None,
         overhead={name: amount.ceil_milli() for name, amount in raw.overhead.items()},
         constraints=_constraints(raw.constraints),
+        claims=raw.claims,
     )
 
 
@@ -132,13 +148,24 @@ def _constraints(raw: PodConstraints) -> PodConstraints:
     return replace(raw, tolerations=(*raw.tolerations, *missing)) if missing else raw
 
 
+def _by_claim(raw: RawPod, claimed: frozenset[str]) -> RawPod:
+    """Rule 6."""
+    containers = tuple(
+        replace(one, claimed=one.claimed | (one.backed & claimed)) if one.backed & claimed else one
+        for one in raw.containers
+    )
+    users = tuple(one.name for one in containers if one.claimed & claimed)
+    claim = PodClaim(name="", containers=users, resources=tuple(sorted(claimed)))
+    return replace(raw, containers=containers, claims=(*raw.claims, claim))
+
+
 def _container(raw: RawContainer, *, sidecars: bool) -> ContainerRequest:
     limits = {name: amount.ceil_milli() for name, amount in raw.limits.items()}
     requests = {name: amount.ceil_milli() for name, amount in raw.requests.items()}
     for name, amount in limits.items():
         requests.setdefault(name, amount)
     role = Role.INIT if raw.role is Role.SIDECAR and not sidecars else raw.role
-    return ContainerRequest(raw.name, role, requests, limits, raw.restarts_for)
+    return ContainerRequest(raw.name, role, requests, limits, raw.restarts_for, raw.claimed)
 
 
 def _pod_limits(

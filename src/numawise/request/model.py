@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
 from numawise.quantity import Quantity
+from numawise.request.claims import PodClaim
 from numawise.request.constraints import NO_CONSTRAINTS, PodConstraints
 from numawise.values import dataclass, field
 
@@ -41,6 +42,8 @@ class ContainerRequest:
     limits: Amounts
     restarts_for: frozenset[str] = frozenset()
     """Resources whose change restarts the container (``resizePolicy``)."""
+    claimed: frozenset[str] = frozenset()
+    """Extended resources that a claim backs for it (``status.extendedResourceClaimStatus`` of the pod)."""
     whole_cpus: int = field(init=False)
     """CPUs to have alone; 0 when the request is fractional or absent."""
     memory: tuple[tuple[str, int], ...] | None = field(init=False)
@@ -79,6 +82,8 @@ class PodRequest:
     """What its runtime takes beside the containers; only the sums count it."""
     constraints: PodConstraints = NO_CONSTRAINTS
     """What it demands of a node besides resources."""
+    claims: tuple[PodClaim, ...] = ()
+    """Claims whose devices it gets; the kubelet's managers take no notice of them."""
     pod_level: bool = field(init=False)
     """Pod-level resources are set: at least one of CPU, memory or huge pages."""
     whole_cpus: int = field(init=False)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.trace import Step
-from numawise.results.plain import hidden
+from numawise.results.claims import ClaimOutcome
+from numawise.results.plain import hidden, optional
 from numawise.results.simulation import Simulated
 from numawise.sets import CpuSet, NumaSet
 from numawise.values import dataclass, field, replace
@@ -43,6 +44,8 @@ class PodDecision:
     """The kubelet does not survive the pod."""
     containers: Mapping[str, ContainerGrant] = field(default_factory=dict)
     """By name; empty when the pod was not admitted."""
+    claims: tuple[ClaimOutcome, ...] = optional(())
+    """What it has by claim, which the kubelet does not align."""
     steps: tuple[Step, ...] = hidden(())
     """What the engine noted on the way: hints, merges, CPUs taken."""
 
@@ -50,7 +53,9 @@ class PodDecision:
 def decision_of(outcome: Simulated) -> PodDecision:
     """What became of a simulated pod."""
     pod, decision = outcome.pod, outcome.decision
-    known = PodDecision(pod.name, pod.namespace, pod.uid, outcome.admitted, steps=outcome.steps)
+    known = PodDecision(
+        pod.name, pod.namespace, pod.uid, outcome.admitted, claims=outcome.claims, steps=outcome.steps
+    )
     match decision:
         case Admitted():
             grants = {each.name: _grant(outcome, each.name, decision) for each in pod.containers}

@@ -155,6 +155,8 @@ class Explanation:
     """Changes were looked for, so that an empty list means none was found."""
     findings: tuple[tuple[str, str], ...] = ()
     """Known defects of the kubelet that had a part in it: name and text."""
+    manifests: tuple[str, ...] = ()
+    """Claims that keep devices on one NUMA node, as YAML, where the pod's own do not."""
 
     @property
     def admitted(self) -> bool:
@@ -192,6 +194,8 @@ def explanation_data(one: Explanation) -> Data:
     if one.searched:
         found["suggestions"] = [suggestion_data(each) for each in one.suggestions]
     found["findings"] = [{"code": code, "text": text} for code, text in one.findings]
+    if one.manifests:
+        found["manifests"] = list(one.manifests)
     return found
 
 

@@ -88,6 +88,8 @@ class Finding:
     """The kubelet's own words, where the message has others."""
     stage: str = optional("")
     """At which stage of its start the kubelet refuses; '' when it does not."""
+    manifest: str = optional("")
+    """An object to paste, as YAML."""
 
     @computed
     def title(self) -> str:
@@ -143,6 +145,7 @@ def found(
     severity: Severity | None = None,
     kubelet: str = "",
     stage: str = "",
+    manifest: str = "",
 ) -> Finding:
     """A finding of a code, with the code's own severity and words where nothing else is said."""
     known = codes()[code]
@@ -157,6 +160,7 @@ def found(
         fix=fix or known.fix,
         kubelet=kubelet,
         stage=stage,
+        manifest=manifest,
     )
 
 

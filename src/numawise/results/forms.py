@@ -6,6 +6,8 @@ lists as the kernel writes them, such as ``0-3,8``; sizes are bytes.
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from numawise.results.claims import ClaimOutcome
+
 Verdict = Literal["admitted", "rejected", "crashed"]
 
 
@@ -117,6 +119,7 @@ class SimulatedPodForm(TypedDict):
     failed: NotRequired[FailedForm]
     rounds: list[RoundForm]
     findings: list[DefectForm]
+    claims: NotRequired[list[ClaimOutcome]]
     step: NotRequired[int]
 
 

@@ -94,6 +94,7 @@ class ExplanationForm(TypedDict):
     round: ExplainedRoundForm | None
     suggestions: NotRequired[list[SuggestionForm]]
     findings: list[DefectForm]
+    manifests: NotRequired[list[str]]
 
 
 class ExplanationsForm(TypedDict):

@@ -9,6 +9,7 @@ from numawise.engine.trace import Step
 from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod
 from numawise.request.model import PodRequest
+from numawise.results.claims import ClaimOutcome
 from numawise.rules.check import Refusal
 from numawise.rules.model import Rules
 from numawise.rules.versions import DEFAULT, Version
@@ -101,6 +102,8 @@ class Simulated:
     started: tuple[Started, ...]
     granted: NodeState
     """The state between admission and start: what was granted to whom."""
+    claims: tuple[ClaimOutcome, ...] = ()
+    """What it has by claim, which the kubelet does not align."""
 
     @property
     def admitted(self) -> bool:

@@ -101,4 +101,6 @@ class Rules:
     safe_sysctls: tuple[SafeSysctl, ...] = ()
     unsafe_sysctls: tuple[str, ...] = ()
     """``allowedUnsafeSysctls``."""
+    claims_back_resources: bool = True
+    """Gate DRAExtendedResource: extended resources may come from a claim."""
     behaviour: Behaviour = field(default_factory=Behaviour)

@@ -96,6 +96,10 @@ class Behaviour:
     any_wanted_node_counts: bool = True
     checks_recorded_devices: bool = True
     vanished_devices_crash: bool = True
+    claimed_resources_not_allocated: bool = True
+    claimed_resources_not_counted: bool = True
+    missing_scalars_left_to_claims: bool = False
+    zero_scalars_left_to_claims: bool = False
     reads_flat_device_lists: bool = False
     cpu_file_tries_oldest_first: bool = False
     memory_file_may_lack_checksum: bool = True
@@ -245,6 +249,30 @@ WAYS = (
         "vanished_devices_crash",
         "Hints for devices that the plugin no longer lists crash the kubelet; before, these were skipped.",
         since=(1, 34),
+    ),
+    Way(
+        "claimed_resources_not_allocated",
+        "Gate `DRAExtendedResource`: the Device Manager gives no devices of an extended resource that a "
+        "claim backs. It still makes hints for it where a device plugin has registered it.",
+        since=(1, 35),
+    ),
+    Way(
+        "claimed_resources_not_counted",
+        "Gate `DRAExtendedResource`: the sums do not judge an extended resource that a claim backs.",
+        since=(1, 36),
+    ),
+    Way(
+        "missing_scalars_left_to_claims",
+        "Gate `DRAExtendedResource`: the sums pass over huge pages and other counted resources that the node "
+        "does not list.",
+        since=(1, 34),
+        until=(1, 35),
+    ),
+    Way(
+        "zero_scalars_left_to_claims",
+        "Likewise over those of which the node has none.",
+        since=(1, 35),
+        until=(1, 35),
     ),
     Way("reads_flat_device_lists", "The device file of 1.19 and before can be read.", until=(1, 30)),
     Way(

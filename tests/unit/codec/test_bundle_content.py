@@ -317,8 +317,20 @@ def test_what_bears_on_placement_stays() -> None:
             "reason": "TopologyAffinityError",
             "message": "Pod was rejected: Resources cannot be allocated with Topology locality",
             "qosClass": "Guaranteed",
+            "extendedResourceClaimStatus": {
+                "resourceClaimName": "acme-extended-resources-x",
+                "requestMappings": [
+                    {
+                        "containerName": "main",
+                        "resourceName": "nvidia.com/gpu",
+                        "requestName": "container-0-request-0",
+                    },
+                    {"containerName": "main", "resourceName": "acme.com/hunter2", "requestName": "x"},
+                ],
+            },
         },
     )
+    value["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1}}
     value["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "web", "controller": True}]
     value["spec"] |= {
         "initContainers": [{"name": "side", "restartPolicy": "Always"}],
@@ -336,6 +348,16 @@ def test_what_bears_on_placement_stays() -> None:
         ],
     }
     found = kept(value)
+    backed = found["status"].pop("extendedResourceClaimStatus")
+    assert backed["requestMappings"] == [
+        {
+            "containerName": NAMES.name("container", "main"),
+            "resourceName": "nvidia.com/gpu",
+            "requestName": NAMES.name("claim", "container-0-request-0"),
+        }
+    ]
+    assert backed["resourceClaimName"] == NAMES.name("claim", "acme-extended-resources-x")
+    del value["status"]["extendedResourceClaimStatus"]
     assert found["status"] == value["status"]
     assert found["metadata"]["ownerReferences"] == [
         {"kind": "StatefulSet", "name": NAMES.name("owner", "web")}
@@ -346,7 +368,9 @@ def test_what_bears_on_placement_stays() -> None:
     assert spec["overhead"] == {"cpu": "250m"}
     assert spec["hostPID"] is True
     assert spec["runtimeClassName"] == "nvidia"
-    assert spec["resourceClaims"] == [{"name": NAMES.name("claim", "gpu")}]
+    assert spec["resourceClaims"] == [
+        {"name": NAMES.name("claim", "gpu"), "resourceClaimName": NAMES.name("claim", "acme-gpu")}
+    ]
     assert [one.get("emptyDir") or one["hostPath"] for one in spec["volumes"]] == [
         {"medium": "Memory", "sizeLimit": "8Gi"},
         {"path": "/dev/nvidia0"},

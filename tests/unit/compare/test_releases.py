@@ -145,6 +145,10 @@ def test_switches_are_what_two_releases_do_differently() -> None:
         "cpu_file_tries_oldest_first",
         "memory_file_may_lack_checksum",
         "PodLevelResourceManagers",
+        "DRAExtendedResource",
+        "claimed_resources_not_allocated",
+        "claimed_resources_not_counted",
+        "missing_scalars_left_to_claims",
     }
     assert switches(Pair((1, 36), (1, 36), STATIC, STATIC)) == ()
 

@@ -362,6 +362,7 @@ def test_a_crash() -> None:
 def test_every_defect_has_its_sentence() -> None:
     assert set(DEFECTS) == {
         "memory-nowhere-is-no-preference",
+        "claimed-resource-hinted",
         "running-pod-refused-for-free-cores",
         "cpus-not-free",
         "split-core",

@@ -102,7 +102,7 @@ def _findings(read: Sources, upgrade: Upgrade | None, terminal: IO[str] | None) 
         for number, pod in enumerate(read.pods):
             done(number)
             for kubelet in kubelets:
-                yield from pod_findings(pod, kubelet)
+                yield from pod_findings(pod, kubelet, read.claims)
                 yield from environment_findings(pod, kubelet)
             for fitting in fittings:
                 yield from fitting.findings(pod)

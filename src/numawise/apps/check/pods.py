@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
+from numawise.apps.check.claims import claim_findings
 from numawise.apps.check.context import Context
+from numawise.codec.claims import ClaimObjects
 from numawise.codec.document import Part
 from numawise.inputs.pods import PodSource, gpus_of, has_accelerators, has_devices
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, defaulted
 from numawise.request.model import CPU, MEMORY, ContainerRequest, PodRequest, Role
-from numawise.results.finding import Finding, Severity, found
+from numawise.results.finding import Finding, found
 from numawise.rules.versions import DEFAULT, shown
 
 NOTHING = Quantity()
@@ -22,9 +24,14 @@ INJECTED = {
 Row = tuple[RawContainer, ContainerRequest, Part]
 
 
-def pod_findings(source: PodSource, context: Context | None) -> Iterator[Finding]:
-    """What can be said about a pod from its manifest alone, for the kubelet it is meant for."""
-    yield from _spec(source, context)
+def pod_findings(
+    source: PodSource, context: Context | None, claims: ClaimObjects | None = None
+) -> Iterator[Finding]:
+    """What can be said about a pod from its manifest alone, for the kubelet it is meant for.
+
+    ``claims``: the objects of claims that were given beside it.
+    """
+    yield from _spec(source)
     if source.raw is None:
         return
     pod = requested(source, context)
@@ -38,6 +45,7 @@ def pod_findings(source: PodSource, context: Context | None) -> Iterator[Finding
         yield from _fractions(source, pod, rows)
         yield from _injected(source, pod, rows)
         yield from _init(source, pod, rows)
+    yield from claim_findings(source, pod, context, claims or ClaimObjects())
     yield from _gpus_alone(source, rows)
     yield from _shared_memory(source, rows)
     if context is not None:
@@ -230,15 +238,8 @@ def _policy(source: PodSource, context: Context, rows: Sequence[Row]) -> Iterato
             yield found("NW426", source.place(part, "resources"), message)
 
 
-def _spec(source: PodSource, context: Context | None) -> Iterator[Finding]:
+def _spec(source: PodSource) -> Iterator[Finding]:
     """Fields of the pod that go past the managers."""
-    claims = source.spec.at("resourceClaims")
-    managed = context is None or context.static_cpus or context.static_memory
-    if isinstance(claims.value, list) and claims.value and managed:
-        names = [str(one.get("name", "")) for one in claims.value if isinstance(one, dict)]
-        message = f"{'claim' if len(names) == 1 else 'claims'} {', '.join(names)}"
-        severity = None if context is not None else Severity.INFO
-        yield found("NW433", source.place(claims), f"{message}: no hints for the kubelet", severity=severity)
     node = source.spec.at("nodeName")
     if node.value and not source.uid:
         yield found("NW434", source.place(node), f"nodeName is {node.value}")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import IO, TypeVar
 
 from numawise.codec.bundle.manifest import STATE as STATE_MEMBERS
+from numawise.codec.claims import ClaimObjects, resolved
 from numawise.codec.document import Document, read_documents
 from numawise.codec.infile import read_raw
 from numawise.codec.kubelet.effective import Configuration, directory_finding
@@ -28,7 +29,7 @@ from numawise.render.progress import progress_bar
 from numawise.render.words import bytes_text
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.versions import DEFAULT, Version
-from numawise.values import dataclass, field
+from numawise.values import dataclass, field, replace
 
 T = TypeVar("T")
 
@@ -47,6 +48,8 @@ class Sources:
     pods: list[PodSource] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     """File → text, of those that may have comments."""
+    claims: ClaimObjects = field(default_factory=ClaimObjects)
+    """Claims, device classes and slices beside the pods."""
     findings: list[Finding] = field(default_factory=list)
     known_pods: frozenset[str] = frozenset()
     """Uids of all pods of the node, when a list of them was given."""
@@ -130,13 +133,17 @@ def _pods(words: tuple[str, ...], bundle: Bundle | None, node: str, read: Source
         for document in _documents(path, read):
             value = document.value
             listed = listed or (isinstance(value, Mapping) and str(value.get("kind", "")).endswith("List"))
-            for one in read_manifest(document, sorting):
+            for one in read_manifest(document, sorting, read.claims):
                 if isinstance(one, Finding):
                     read.findings.append(one)
                 else:
                     read.pods.append(one)
             if len(read.pods) + len(read.findings) > MOST_OBJECTS:
                 raise InputError(f"more than {MOST_OBJECTS:,} objects are too many", file=path, advice=FEWER)
+    for at, source in enumerate(read.pods):
+        if source.raw is not None and source.raw.claims:
+            (raw,) = resolved((source.raw,), read.claims)
+            read.pods[at] = replace(source, raw=raw)
     read.remarks += sorting.remarks
     if listed:
         read.known_pods = frozenset(pod.uid for pod in read.pods if pod.uid)

@@ -24,7 +24,7 @@ from numawise.codec.infile import is_file, is_folder, is_there, members
 from numawise.engine.admit import Crashed, Rejected, admit
 from numawise.engine.lifecycle import start_containers
 from numawise.engine.matching import Unmet, kept_away
-from numawise.engine.predicates import Insufficient, Sums, add, asked, insufficient, used
+from numawise.engine.predicates import Insufficient, Sums, add, asked, insufficient, judged, used
 from numawise.engine.state import NodeState
 from numawise.errors import InputError, quoted
 from numawise.inputs.machine import MACHINE_FILES, is_name
@@ -149,7 +149,7 @@ class _Desk:
         self.known: dict[Shape, _Asked] = {}
         self.shapes: dict[int, Shape] = {}
         self.kept: list[object] = []
-        self.wanted: dict[int, tuple[PodRequest, dict[str, int]]] = {}
+        self.wanted: dict[tuple[int, frozenset[str]], tuple[PodRequest, dict[str, int]]] = {}
 
     def send(self, raw: RawPod) -> Sent:
         self.wanted.clear()
@@ -214,10 +214,11 @@ class _Desk:
     def want(self, member: Member, raw: RawPod) -> tuple[PodRequest, dict[str, int]]:
         """What reaches a kubelet of these rules, and its sums; worked out once for each pod."""
         rules = member.node.rules
-        found = self.wanted.get(id(rules))
+        key = id(rules), member.node.claimed(raw)
+        found = self.wanted.get(key)
         if found is None:
             pod = member.node.requested(raw)
-            found = self.wanted[id(rules)] = pod, asked(pod)
+            found = self.wanted[key] = pod, judged(rules, pod)
         return found
 
     def in_order(self) -> Iterable[Member]:

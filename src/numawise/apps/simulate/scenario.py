@@ -21,7 +21,7 @@ from numawise.codec.steps import (
 )
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.lifecycle import start_containers
-from numawise.engine.predicates import Sums, asked, insufficient
+from numawise.engine.predicates import Sums, insufficient, judged
 from numawise.engine.state import NodeState
 from numawise.errors import InputError, meant, quoted
 from numawise.inputs.config import read_config
@@ -284,7 +284,7 @@ def fill(
     while found.count < most:
         raw = copy_of(found.pod, found.count)
         pod = node.requested(raw)
-        short = next(iter(insufficient(node.rules, Sums(limit, node.used()), asked(pod))), None)
+        short = next(iter(insufficient(node.rules, Sums(limit, node.used()), judged(node.rules, pod))), None)
         if short is not None:
             found.stop = FillEnd(SUMS, short.reason, short.message, insufficient_text(short))
             return

@@ -124,7 +124,11 @@ def _pod(value: Mapping[str, Any], names: Names) -> Data:
     spec = _fields(value.get("spec"), "spec")
     found: Data = {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(value, names)}
     found["spec"] = _spec(spec, names)
-    if status := _status(_fields(value.get("status"), "status"), _asked(found["spec"])):
+    given, resources = _fields(value.get("status"), "status"), _asked(found["spec"])
+    status = _status(given, resources)
+    if backed := _backed(given, resources, names):
+        status["extendedResourceClaimStatus"] = backed
+    if status:
         found["status"] = status
     return found
 
@@ -205,7 +209,7 @@ def _spec(spec: Mapping[str, Any], names: Names) -> Data:
     if isinstance(spec.get("priority"), int):
         found["priority"] = spec["priority"]
     if claims := _members(spec.get("resourceClaims"), "resourceClaims"):
-        found["resourceClaims"] = [_claim(one, names) for one in claims]
+        found["resourceClaims"] = [{**_claim(one, names), **_claimed(one, names)} for one in claims]
     volumes = (_volume(one, names) for one in _members(spec.get("volumes"), "volumes"))
     if kept := [volume for volume in volumes if volume]:
         found["volumes"] = kept
@@ -255,6 +259,29 @@ def _amounts(value: object, name: str) -> Data:
 
 def _claim(claim: Mapping[str, Any], names: Names) -> Data:
     return {"name": names.name("claim", str(claim.get("name") or ""))}
+
+
+def _claimed(claim: Mapping[str, Any], names: Names) -> Data:
+    """The claim that is meant, or the template that it is made of."""
+    source = claim if "source" not in claim else mapping(claim["source"])
+    fields = ("resourceClaimName", "resourceClaimTemplateName")
+    return {field: names.name("claim", str(source[field])) for field in fields if source.get(field)}
+
+
+def _backed(status: Mapping[str, Any], resources: frozenset[str], names: Names) -> Data:
+    """Which extended resources a claim backs."""
+    backing = mapping(status.get("extendedResourceClaimStatus"))
+    rows = [
+        {
+            "containerName": names.name("container", str(one.get("containerName") or "")),
+            "resourceName": one["resourceName"],
+            "requestName": names.name("claim", str(one.get("requestName") or "")),
+        }
+        for one in _members(backing.get("requestMappings"), "requestMappings")
+        if one.get("resourceName") in resources
+    ]
+    name = names.name("claim", str(backing.get("resourceClaimName") or ""))
+    return {"resourceClaimName": name, "requestMappings": rows} if rows else {}
 
 
 def _variable(variable: Mapping[str, Any], names: Names) -> Data | None:

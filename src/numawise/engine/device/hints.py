@@ -7,6 +7,8 @@ Rules kept here:
 1. A device without NUMA nodes never helps a hint; one with several counts for each of them.
 2. How many nodes are needed at best is judged by all devices, healthy and free or not.
 3. Limits are what is asked; a name that no plugin has registered is ignored.
+4. A resource that a claim backs is not left out: where a plugin has registered it too, hints are made for
+   devices that the container will not get.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,6 +18,7 @@ from numawise.engine.failure import NIL, Crash
 from numawise.engine.hint import NO_PREFERENCE, NOWHERE, Answer, Family, HintRule, Need, fewest_nodes
 from numawise.engine.provider import Admission
 from numawise.engine.state import Plugin
+from numawise.engine.trace import Defect
 from numawise.machine.model import Device, Machine
 from numawise.request.model import ContainerRequest, most_at_once
 from numawise.rules.model import Rules
@@ -33,6 +36,7 @@ def container_hints(admission: Admission, container: ContainerRequest) -> Answer
     held = draft.devices.get(uid, container.name) or {}
     for resource, count in container.devices:
         if is_device_resource(draft, resource):
+            _report_claimed(admission, container, resource)
             grant = held.get(resource)
             again = draft.devices.reusable.get(uid, {}).get(resource, frozenset[str]())
             ids = grant.ids if grant else None
@@ -47,6 +51,8 @@ def pod_hints(admission: Admission) -> Answer:
     limits = {container.name: dict(container.devices) for container in pod.containers}
     for resource in dict.fromkeys(name for amounts in limits.values() for name in amounts):
         if is_device_resource(draft, resource):
+            for container in pod.containers:
+                _report_claimed(admission, container, resource)
             count = most_at_once(pod.containers, lambda c, r=resource: limits[c.name].get(r, 0))  # type: ignore[misc]
             held: frozenset[str] = frozenset()
             for grants in draft.devices.rows.get(pod.uid, {}).values():
@@ -54,6 +60,12 @@ def pod_hints(admission: Admission) -> Answer:
                     held |= grants[resource].ids
             found[resource] = _hints(admission, resource, count, held, ())
     return found
+
+
+def _report_claimed(admission: Admission, container: ContainerRequest, resource: str) -> None:
+    """Report hints for a resource that comes with a claim (rule 4)."""
+    if resource in container.claimed and admission.rules.claims_back_resources:
+        admission.note(Defect("claimed-resource-hinted", f"{resource} of container {container.name}"))
 
 
 def _hints(

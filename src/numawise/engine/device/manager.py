@@ -8,6 +8,7 @@ Rules kept here:
 1. What the init containers of other pods had is forgotten as soon as a pod reaches the allocation.
 2. The file is written when a container was given devices, not when they are collected.
 3. A pod that is allocated for as a whole gets no devices; its containers get theirs when they start.
+4. Of an extended resource that a claim backs nothing is given: its devices come with the claim.
 """
 
 from collections.abc import Iterable, Mapping
@@ -75,17 +76,22 @@ def _allocate_resources(
 
     The kubelet takes the resources in chance order; here those of which none is wanted come first.
     """
-    draft, devices = admission.draft, admission.draft.devices
+    draft, devices, rules = admission.draft, admission.draft.devices, admission.rules
+    skipped = rules.claims_back_resources and rules.behaviour.claimed_resources_not_allocated
+    claimed = container.claimed if skipped else ()
     collected = changed = False
     for resource, count in sorted(container.devices, key=lambda wanted: (wanted[1] > 0, wanted[0])):
-        if not is_device_resource(draft, resource):
+        if resource in claimed or not is_device_resource(draft, resource):
             continue
         if not collected:
             collect(draft, admission.note)
             collected = True
         chosen = choose(admission, container, resource, count, affinity)
         if isinstance(chosen, Failure):
-            competing = sum(size > 0 and name in devices.plugins.rows for name, size in container.devices)
+            competing = sum(
+                size > 0 and name in devices.plugins.rows and name not in claimed
+                for name, size in container.devices
+            )
             return Failure(chosen.error, by_chance=competing > 1)
         if chosen:
             changed = True
