@@ -149,6 +149,8 @@ def test_switches_are_what_two_releases_do_differently() -> None:
         "claimed_resources_not_allocated",
         "claimed_resources_not_counted",
         "missing_scalars_left_to_claims",
+        "node_read_again",
+        "TaintTolerationComparisonOperators",
     }
     assert switches(Pair((1, 36), (1, 36), STATIC, STATIC)) == ()
 
