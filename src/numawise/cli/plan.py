@@ -216,7 +216,7 @@ def switch(
     new = config_out or ("new.yaml" if plan.kept else new)
     bad = bool(plan.refusal) or any(one.refused for one in plan.pods)
     if script is not None and not plan.refusal:
-        text = switch_script(plan, place, loaded.new_text, loaded.old_text)
+        text = switch_script(plan, place, loaded.new_text, loaded.old_sum)
         if script == "-":
             click.echo(text, nl=False)
             return 1 if bad else 0

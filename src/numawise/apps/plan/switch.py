@@ -11,12 +11,13 @@ Rules kept here:
 """
 
 import hashlib
+import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from numawise.apps.plan.kubelet import laid_over
+from numawise.apps.plan.kubelet import GOVERNED, laid_over
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import look
@@ -32,6 +33,7 @@ from numawise.machine.model import Machine
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.node.state.folder import Against, StateFile, StateFolder, recorded_uids
 from numawise.node.state.lint import start_message
+from numawise.quantity import Quantity
 from numawise.request.defaults import RawPod
 from numawise.results.plan import (
     KUBELET_DIRECTORY,
@@ -50,6 +52,18 @@ from numawise.values import dataclass, replace
 Raw = Mapping[str, object]
 KINDS = {CPU_FILE: "CPU", MEMORY_FILE: "memory"}
 DAEMON = "DaemonSet "
+SEEN = frozenset(
+    {
+        *GOVERNED,
+        *(name for names in GOVERNED.values() for name in names),
+        "reservedSystemCPUs",
+        "kubeReserved",
+        "systemReserved",
+        "evictionHard",
+        "featureGates",
+    }
+)
+"""Fields that decide about placement; ``configz`` writes them as the file does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,42 +253,49 @@ def _remarks(request: Request, folder: StateFolder | None, drain: str) -> Iterat
 # Rules kept here:
 #
 # 1. POSIX sh with ``set -eu``; every value that comes from outside is quoted.
-# 2. Each step looks first whether it was done: a script that was interrupted is simply run again.
-# 3. Old files are kept in one folder, whose name comes from the two configurations, so that a second run
-#    finds it.  A state file is moved there once; what a new kubelet writes is never touched.
-# 4. A node that somebody else had cordoned stays cordoned.
-# 5. Where the kubelet does not come up, nothing more is done; its last words and the way back are shown.
+# 2. Nothing is touched before the script knows that the configuration on the node is the one that was planned
+#    with, by its sum.  On a node that is switched already it ends at once.
+# 3. What was done is marked in one folder for each run, next to the old files; an interrupted run goes on,
+#    and a finished one leaves nothing that a later run would mistake for its own.
+# 4. Three parts: the cluster's (drain, uncordon) need kubectl alone, the node's needs none.  Who cordoned the
+#    node stands in an annotation; one that somebody else had cordoned stays cordoned.
+# 5. Where the kubelet does not come up, or lacks a field, nothing more is done, and the way back is shown.
 
 
 MARK = "NUMAWISE_END_OF_CONFIGURATION"
 
 
-def switch_script(switch: SwitchPlan, place: KubeletPlace, new_text: str, old_text: str) -> str:
-    """The script; ``new_text``: the new configuration, as it is to stand in its file."""
+def switch_script(switch: SwitchPlan, place: KubeletPlace, new_text: str, old_sum: str) -> str:
+    """The script; ``new_text``: what is to stand in the file, ``old_sum``: SHA-256 of what stands there."""
     mark = MARK
     while mark in new_text:
         mark += "_"
-    number = hashlib.sha256(f"{old_text}\0{new_text}".encode()).hexdigest()[:10]
-    node = shlex.quote(place.node) if place.node else "$(hostname | tr '[:upper:]' '[:lower:]')"
     body = new_text if new_text.endswith("\n") else f"{new_text}\n"
-    names = [name for name, _ in switch.policies]
+    new_sum = hashlib.sha256(body.encode()).hexdigest()
+    number = hashlib.sha256(f"{old_sum} {new_sum}".encode()).hexdigest()[:10]
+    node = shlex.quote(place.node) if place.node else "$(hostname | tr '[:upper:]' '[:lower:]')"
     whose = f" of {_one_line(place.node)}" if place.node else ""
     head = [
         "#!/bin/sh",
         f"# Another configuration for the kubelet{whose} (Kubernetes {shown(switch.version)}).",
-        "# Made by numawise plan switch. Run it on the node, as root: sh SCRIPT --dry-run, then sh SCRIPT.",
+        "# Made by numawise plan switch. sh SCRIPT --help says how to run it; try it with --dry-run first.",
         "set -eu",
         "",
+        f"NUMBER={number}",
+        f"OLD_SUM={old_sum}",
+        f"NEW_SUM={new_sum}",
         *_setting("NODE", node),
         *_setting("KUBELET_DIR", shlex.quote(place.directory)),
         *_setting("CONFIG", shlex.quote(place.config)),
         *_setting("SERVICE", shlex.quote(place.service)),
-        f"BACKUP=${{BACKUP:-$KUBELET_DIR/numawise-switch-{number}}}",
+        "BACKUP=${BACKUP:-$KUBELET_DIR/numawise-switch-$NUMBER}",
         *_setting("DRAIN_TIMEOUT", shlex.quote(place.drain_timeout)),
         "TRIES=${TRIES:-60}",
         "PAUSE=${PAUSE:-2}",
         "SETTLE=${SETTLE:-10}",
-        f"STATE_FILES={shlex.quote(' '.join(names))}",
+        f"DRAIN={'yes' if switch.drain else 'no'}",
+        f"STATE_FILES={shlex.quote(' '.join(name for name, _ in switch.policies))}",
+        f"REMOVE={shlex.quote(' '.join(switch.removed))}",
         "",
         "new_configuration() {",
         f"    cat <<'{mark}'",
@@ -284,32 +305,37 @@ def switch_script(switch: SwitchPlan, place: KubeletPlace, new_text: str, old_te
         *_policy_tests("new_policies", switch.policies),
         "",
         *_policy_tests("old_policies", switch.old_policies),
+        "",
+        "new_fields() {",
+        "    :",
+        *(f"    field {name} {shlex.quote(text)}" for name, text in _running_fields(switch)),
+        "}",
     ]
     functions = files("numawise.apps.plan").joinpath("data/switch.sh").read_text(encoding="utf-8")
-    steps = "\n".join(_script_steps(switch))
-    return "\n".join(head) + "\n\n" + functions.replace("@STEPS@", steps)
+    return "\n".join(head) + "\n\n" + functions
 
 
-def _script_steps(switch: SwitchPlan) -> Sequence[str]:
-    steps = [("cordon the node", ["cordon"])]
-    if switch.drain:
-        drain = 'kube drain "$NODE" --ignore-daemonsets --delete-emptydir-data --timeout="$DRAIN_TIMEOUT"'
-        steps.append(("drain it", [drain]))
-    steps.append(("stop the kubelet", ['run systemctl stop "$SERVICE"']))
-    steps.append(("keep the old files", ["keep"]))
-    if switch.removed:
-        steps.append(
-            (f"remove {' and '.join(switch.removed)}", [f"remove {name}" for name in switch.removed])
-        )
-    steps.append(("write the new configuration", ["install_configuration"]))
-    steps.append(("start the kubelet", ['run systemctl start "$SERVICE"']))
-    steps.append(("verify", ["verify", "ready"]))
-    steps.append(("uncordon the node", ["uncordon"]))
-    lines = []
-    for number, (title, commands) in enumerate(steps, 1):
-        lines.append(f"say {shlex.quote(f'step {number} of {len(steps)}: {title}')}")
-        lines += commands
-    return lines
+def _running_fields(switch: SwitchPlan) -> Iterator[tuple[str, str]]:
+    """Each new field of the managers as ``configz`` writes it."""
+    for change in switch.fields:
+        if change.new and change.name in SEEN:
+            value = _canonical(change.new) if change.name == "reservedMemory" else change.new
+            text = json.dumps(value, separators=(",", ":"), sort_keys=isinstance(value, Mapping))
+            yield change.name, f'"{change.name}":{text}'
+
+
+def _canonical(reserved: object) -> list[dict[str, object]]:
+    assert isinstance(reserved, list)
+    return [
+        {
+            "numaNode": one["numaNode"],
+            "limits": {
+                kind: str(Quantity.parse(str(size)))
+                for kind, size in sorted(one["limits"].items())
+            },
+        }
+        for one in reserved
+    ]
 
 
 def _policy_tests(function: str, policies: Sequence[tuple[str, str]]) -> list[str]:
@@ -334,10 +360,11 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSwitch:
-    """A switch, and the texts of the two configurations."""
+    """A switch, and what the script needs of the two configurations."""
 
     switch: SwitchPlan
-    old_text: str
+    old_sum: str
+    """SHA-256 of the old configuration's file; '' where it is not the node's own file."""
     new_text: str
     remarks: tuple[str, ...] = ()
     """What was left out of a list of pods, and which fields of the old configuration stay."""
@@ -379,22 +406,28 @@ def load_switch(
         state=node.state,
         pods=read.pods,
     )
-    texts = [_text(config, path, version) for config, path in zip(configs, (old, new), strict=True)]
+    old_sum = hashlib.sha256(read_raw(old)[0]).hexdigest() if _is_whole(configs[0], old) else ""
+    new_text = _text(configs[1], new, version)
     kept = tuple(name for name in after if after[name] != given.get(name))
     remarks = [*read.remarks]
     if kept:
-        texts[1] = comment_lines([f"Kept from {Path(old).name}: {', '.join(kept)}."]) + manifest_yaml(after)
+        new_text = comment_lines([f"Kept from {Path(old).name}: {', '.join(kept)}."]) + manifest_yaml(after)
         remarks.append(f"{new} does not have {', '.join(kept)} of {old}: kept; --replace drops them")
     elif whole and (dropped := [name for name in before if name not in given]):
         remarks.append(f"{', '.join(dropped)} of {old} will be dropped, as --replace says")
     partial = old if is_bundle(old) and not whole else ""
     switch = replace(plan_switch(request), kept=kept)
-    return LoadedSwitch(switch, texts[0], texts[1], tuple(remarks), partial)
+    return LoadedSwitch(switch, old_sum, new_text, tuple(remarks), partial)
+
+
+def _is_whole(config: ConfigInput, path: str) -> bool:
+    """Whether the file is a KubeletConfiguration as it stands on a node."""
+    plain = config.base is not None and config.base.part is not None and not config.base.part.steps
+    return plain and not is_bundle(path)
 
 
 def _text(config: ConfigInput, path: str, version: Version) -> str:
     """The file as it is, when it is a KubeletConfiguration; else what it amounts to."""
-    plain = config.base is not None and config.base.part is not None and not config.base.part.steps
-    if plain and not is_bundle(path):
+    if _is_whole(config, path):
         return read_raw(path)[0].decode("utf-8-sig", errors="replace")
     return to_yaml(dict(config.raw(version)))

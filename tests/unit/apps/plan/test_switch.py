@@ -1,7 +1,8 @@
 """A switch of policies: which files go, who is refused, and a script that is run for real."""
 
+import hashlib
 import json
-import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -163,7 +164,23 @@ def test_steps_are_in_order(tmp_path: Path) -> None:
 
 KUBECTL = """#!/bin/sh
 echo "kubectl $*" >>"$LOG"
-if [ "$1" = get ]; then cat "$STUB/unschedulable" 2>/dev/null || true; fi
+case $1 in
+cordon) echo true >"$STUB/unschedulable" ;;
+uncordon) rm -f "$STUB/unschedulable" ;;
+annotate)
+    case $* in
+    *numawise.dev/cordoned-by=*) printf %s "${*##*=}" >"$STUB/by" ;;
+    *) rm -f "$STUB/by" ;;
+    esac
+    ;;
+get)
+    case $* in
+    *--raw*) test -e "$STUB/active" && cat "$STUB/configz" ;;
+    *unschedulable*) echo "$(cat "$STUB/unschedulable" 2>/dev/null) $(cat "$STUB/by" 2>/dev/null)" ;;
+    *) cat "$STUB/by" 2>/dev/null || true ;;
+    esac
+    ;;
+esac
 """
 SYSTEMCTL = """#!/bin/sh
 echo "systemctl $*" >>"$LOG"
@@ -188,9 +205,34 @@ for pair in "cpu_manager_state:${policy:-none}" "memory_manager_state:${memory:-
         printf '{"policyName":"%s"}' "${pair#*:}" >"$file"
     fi
 done
+case $policy in
+static) cp "$STUB/new.json" "$STUB/configz" ;;
+*) cp "$STUB/old.json" "$STUB/configz" ;;
+esac
 """
 OLD_TEXT = "kind: KubeletConfiguration\n"
 NEW_TEXT = 'kind: KubeletConfiguration\ncpuManagerPolicy: static\nmemoryManagerPolicy: Static\n# it\'s "quoted" $HOME `id`\n'
+
+
+TOOLS = (
+    "sh",
+    "cat",
+    "cp",
+    "mv",
+    "rm",
+    "touch",
+    "mkdir",
+    "grep",
+    "sed",
+    "cut",
+    "sha256sum",
+    "cmp",
+    "date",
+    "sleep",
+    "tr",
+    "hostname",
+)
+"""All that the script may use besides the programs of the node."""
 
 
 class Host:
@@ -207,6 +249,11 @@ class Host:
         ):
             self.program(folder / "bin" / name, text)
         self.program(folder / "stub" / "start", START)
+        for name in TOOLS:
+            (folder / "bin" / name).symlink_to(shutil.which(name) or "/nowhere")
+        for name, config in (("old", NONE), ("configz", NONE), ("new", CONFIG)):
+            text = json.dumps({"kubeletconfig": config}, separators=(",", ":"))
+            (folder / "stub" / ("configz" if name == "configz" else f"{name}.json")).write_text(text)
         self.program(folder / "switch.sh", script)
         written(self.kubelet, at_work(kubelet=NONE).files.texts)
         (self.kubelet / "config.yaml").write_text(OLD_TEXT)
@@ -221,14 +268,15 @@ class Host:
 
     def run(self, shell: str, *words: str) -> subprocess.CompletedProcess[str]:
         self.log.write_text("")
-        command = [shell, "sh"] if shell == "busybox" else [shell]
+        program = shutil.which(shell) or shell
+        command = [program, "sh"] if shell == "busybox" else [program]
         return subprocess.run(
             [*command, str(self.folder / "switch.sh"), *words],
             capture_output=True,
             text=True,
             check=False,
             env={
-                "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+                "PATH": str(self.folder / "bin"),
                 "LOG": str(self.log),
                 "STUB": str(self.folder / "stub"),
                 "KUBELET_DIR": str(self.kubelet),
@@ -241,7 +289,9 @@ class Host:
 
     @property
     def calls(self) -> list[str]:
-        return [line for line in self.log.read_text().splitlines() if "is-active" not in line]
+        """What was called, questions left out."""
+        lines = self.log.read_text().splitlines()
+        return [line for line in lines if "is-active" not in line and not line.startswith("kubectl get")]
 
     def policy(self, name: str) -> str:
         found: str = json.loads((self.kubelet / name).read_text())["policyName"]
@@ -250,9 +300,8 @@ class Host:
 
 def script_of(tmp_path: Path, node: str = "gpu 7's", new: str = NEW_TEXT) -> str:
     found = switched(tmp_path / "state", NONE, CONFIG)
-    return switch_script(
-        found, KubeletPlace(node, "/var/lib/kubelet", "/etc/k.yaml", "kubelet"), new, OLD_TEXT
-    )
+    old = hashlib.sha256(OLD_TEXT.encode()).hexdigest()
+    return switch_script(found, KubeletPlace(node, "/var/lib/kubelet", "/etc/k.yaml", "kubelet"), new, old)
 
 
 @pytest.fixture
@@ -260,19 +309,33 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path, script_of(tmp_path))
 
 
+DRAINED = [
+    "kubectl annotate node gpu 7's --overwrite numawise.dev/cordoned-by=NUMBER",
+    "kubectl cordon gpu 7's",
+    "kubectl drain gpu 7's --ignore-daemonsets --delete-emptydir-data --timeout=15m",
+]
+RESTARTED = ["systemctl stop kubelet", "systemctl start kubelet"]
+UNCORDONED = [
+    "kubectl wait --for=condition=Ready node/gpu 7's --timeout=180s",
+    "kubectl uncordon gpu 7's",
+    "kubectl annotate node gpu 7's numawise.dev/cordoned-by-",
+]
+
+
+def numberless(calls: list[str]) -> list[str]:
+    return [re.sub(r"by=[0-9a-f]{10}$", "by=NUMBER", call) for call in calls]
+
+
+def left(host: Host) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in host.kubelet.rglob("*") if path.is_file()}
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_switches(host: Host, shell: str) -> None:
     done = host.run(shell)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert host.calls == [
-        "kubectl get node gpu 7's -o jsonpath={.spec.unschedulable}",
-        "kubectl cordon gpu 7's",
-        "kubectl drain gpu 7's --ignore-daemonsets --delete-emptydir-data --timeout=15m",
-        "systemctl stop kubelet",
-        "systemctl start kubelet",
-        "kubectl wait --for=condition=Ready node/gpu 7's --timeout=180s",
-        "kubectl uncordon gpu 7's",
-    ]
+    assert numberless(host.calls) == DRAINED + RESTARTED + UNCORDONED
+    assert "the kubelet has every new field" in done.stdout
     config = host.kubelet / "config.yaml"
     assert config.read_text() == NEW_TEXT
     assert config.stat().st_mode & 0o777 == 0o640
@@ -283,26 +346,72 @@ def test_the_script_switches(host: Host, shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_second_run_leaves_the_new_state_alone(host: Host, shell: str) -> None:
-    assert host.run(shell).returncode == 0
-    state = host.kubelet / CPU_FILE
-    state.write_text('{"policyName":"static","mine":true}')
-    done = host.run(shell)
-    assert done.returncode == 0
-    assert state.read_text() == '{"policyName":"static","mine":true}'
-    assert "is the new configuration already" in done.stdout
-    assert len(list(host.kubelet.glob("numawise-switch-*"))) == 1
+def test_the_parts_one_after_the_other(host: Host, shell: str) -> None:
+    for part, calls in (("drain", DRAINED), ("switch", RESTARTED), ("uncordon", UNCORDONED)):
+        done = host.run(shell, part)
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        assert numberless(host.calls) == calls
+    assert host.policy(CPU_FILE) == "static"
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_dry_run_touches_nothing(host: Host, shell: str) -> None:
-    before = {path: path.read_bytes() for path in host.kubelet.rglob("*") if path.is_file()}
-    done = host.run(shell, "--dry-run")
+def test_the_nodes_part_needs_no_kubectl(host: Host, shell: str) -> None:
+    (host.folder / "bin" / "kubectl").unlink()
+    done = host.run(shell)
+    assert done.returncode == 1
+    assert "kubectl is needed and not found; without it run the part" in done.stderr
+    assert host.run(shell, "switch").returncode == 0
+    assert host.calls == RESTARTED
+
+
+@pytest.mark.parametrize("part", ["", "drain", "switch"])
+def test_a_node_that_is_switched_is_left_alone(host: Host, part: str) -> None:
+    assert host.run("sh").returncode == 0
+    before = left(host)
+    done = host.run("sh", *filter(None, [part]))
+    assert (done.returncode, host.calls) == (0, [])
+    assert "already; nothing is done" in done.stdout
+    assert left(host) == before
+
+
+def test_another_configuration_on_the_node_ends_it(host: Host) -> None:
+    (host.kubelet / "config.yaml").write_text(OLD_TEXT + "maxPods: 250\n")
+    before = left(host)
+    for words in ((), ("switch",)):
+        done = host.run("sh", *words)
+        assert (done.returncode, host.calls, left(host)) == (1, [], before)
+        assert "is not the configuration that this was planned for" in done.stderr
+    assert host.run("sh", "--force").returncode == 0
+
+
+def test_a_wrong_node_ends_it(host: Host) -> None:
+    shutil.rmtree(host.kubelet)
+    done = host.run("sh")
+    assert (done.returncode, host.calls) == (1, [])
+    assert "does not exist; run this on the node" in done.stderr
+
+
+def test_a_second_switch_after_a_way_back_by_hand(host: Host) -> None:
+    assert host.run("sh").returncode == 0
+    (host.kubelet / "config.yaml").write_text(OLD_TEXT)
+    for name in (CPU_FILE, MEMORY_FILE):
+        (host.kubelet / name).unlink()
+    assert host.run("sh").returncode == 0
+    assert host.policy(CPU_FILE) == "static"
+    assert len(list(host.kubelet.glob("numawise-switch-*.before.*"))) == 1
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("words", [(), ("drain",), ("switch",), ("uncordon",), ("--rollback",)])
+def test_a_dry_run_touches_nothing(host: Host, shell: str, words: tuple[str, ...]) -> None:
+    before = left(host)
+    done = host.run(shell, "--dry-run", *words)
     assert (done.returncode, done.stderr) == (0, "")
-    assert host.calls == []
-    assert {path: path.read_bytes() for path in host.kubelet.rglob("*") if path.is_file()} == before
-    assert "+ kubectl drain gpu 7's" in done.stdout
-    assert f"+ rm -f {host.kubelet}/{CPU_FILE}" in done.stdout
+    assert host.log.read_text() == ""
+    assert left(host) == before
+    if not words:
+        assert "+ kubectl drain gpu 7's" in done.stdout
+        assert f"+ rm -f {host.kubelet}/{CPU_FILE}" in done.stdout
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -310,11 +419,27 @@ def test_the_way_back(host: Host, shell: str) -> None:
     assert host.run(shell).returncode == 0
     done = host.run(shell, "--rollback")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert numberless(host.calls) == DRAINED + RESTARTED + UNCORDONED
     assert (host.kubelet / "config.yaml").read_text() == OLD_TEXT
     assert (host.policy(CPU_FILE), host.policy(MEMORY_FILE)) == ("none", "None")
     assert not [path for path in host.kubelet.glob("numawise-switch-*") if ".undone." not in path.name]
+    twice = host.run(shell, "--rollback")
+    assert (twice.returncode, host.calls) == (1, [])
+    assert "nothing to bring back" in twice.stderr
     assert host.run(shell).returncode == 0  # and forth again
     assert host.policy(CPU_FILE) == "static"
+
+
+def test_the_way_back_in_parts_after_somebody_changed_the_file(host: Host) -> None:
+    assert host.run("sh").returncode == 0
+    config = host.kubelet / "config.yaml"
+    config.write_text(NEW_TEXT + "maxPods: 250\n")
+    done = host.run("sh", "--rollback", "switch")
+    assert (done.returncode, host.calls) == (1, [])
+    assert "was changed since the switch" in done.stderr
+    config.write_text(NEW_TEXT)
+    assert host.run("sh", "--rollback", "switch").returncode == 0
+    assert config.read_text() == OLD_TEXT
 
 
 def test_a_kubelet_that_does_not_come_up_ends_it(host: Host) -> None:
@@ -328,14 +453,46 @@ def test_a_kubelet_that_does_not_come_up_ends_it(host: Host) -> None:
     assert "kubectl uncordon gpu 7's" in host.calls
 
 
-def test_an_interrupted_run_is_taken_up_again(host: Host) -> None:
-    Host.program(host.folder / "bin" / "kubectl", KUBECTL + '[ "$1" != drain ] || exit 1\n')
+@pytest.mark.parametrize(
+    "missing", ["reservedMemory", "topologyManagerPolicy", "reservedSystemCPUs", "evictionHard"]
+)
+def test_a_kubelet_without_a_new_field_stays_cordoned(host: Host, missing: str) -> None:
+    without = {name: value for name, value in CONFIG.items() if name != missing}
+    (host.folder / "stub" / "new.json").write_text(
+        json.dumps({"kubeletconfig": without}, separators=(",", ":"))
+    )
+    done = host.run("sh")
+    assert done.returncode == 1
+    assert f"does not have the new {missing}; the node stays cordoned" in done.stderr
+    assert not any("uncordon" in call for call in host.calls)
+
+
+def test_a_cluster_that_does_not_show_configurations(host: Host) -> None:
+    (host.folder / "stub" / "new.json").unlink()
+    Host.program(host.folder / "bin" / "kubectl", KUBECTL.replace('cat "$STUB/configz"', "false"))
+    Host.program(host.folder / "stub" / "start", START.replace("cp ", "true "))
+    done = host.run("sh")
+    assert done.returncode == 0
+    assert "cannot be seen: configz does not answer" in done.stdout
+
+
+@pytest.mark.parametrize("at", ["drain", "stop", "start"])
+def test_an_interrupted_run_is_taken_up_again(host: Host, at: str) -> None:
+    """Ended before or behind each step that changes something."""
+    name = "kubectl" if at == "drain" else "systemctl"
+    text = KUBECTL if at == "drain" else SYSTEMCTL
+    Host.program(
+        host.folder / "bin" / name, text.replace("case $1 in", f'[ "$1" != {at} ] || exit 1\ncase $1 in', 1)
+    )
     assert host.run("sh").returncode == 1
-    assert host.policy(CPU_FILE) == "none"
-    Host.program(host.folder / "bin" / "kubectl", KUBECTL)
-    assert host.run("sh").returncode == 0
-    assert host.calls[0].startswith("kubectl drain")  # cordoned before, by the same script
-    assert host.calls[-1] == "kubectl uncordon gpu 7's"
+    Host.program(host.folder / "bin" / name, text)
+    done = host.run("sh")
+    assert done.returncode == 0, done.stderr
+    assert "kubectl cordon gpu 7's" not in host.calls  # cordoned before, by the same script
+    assert numberless(host.calls)[-2:] == UNCORDONED[1:]
+    assert host.policy(CPU_FILE) == "static"
+    (kept,) = host.kubelet.glob("numawise-switch-*")
+    assert json.loads((kept / CPU_FILE).read_text())["policyName"] == "none"
 
 
 def test_a_node_that_was_cordoned_stays_cordoned(host: Host) -> None:
@@ -344,11 +501,6 @@ def test_a_node_that_was_cordoned_stays_cordoned(host: Host) -> None:
     assert done.returncode == 0
     assert "is cordoned already, and stays so" in done.stdout
     assert not any("cordon" in call for call in host.calls if "drain" not in call)
-
-
-def test_a_node_without_a_cluster(host: Host) -> None:
-    assert host.run("sh", "--no-drain").returncode == 0
-    assert host.calls == ["systemctl stop kubelet", "systemctl start kubelet"]
 
 
 def test_wrong_words(host: Host) -> None:

@@ -1,10 +1,14 @@
 usage() {
     cat <<'END'
-usage: sh SCRIPT [--dry-run] [--no-drain] | --rollback [--dry-run]
+usage: sh SCRIPT [--rollback] [--dry-run] [--force] [drain | switch | uncordon]
 
+  drain       cordon and drain the node; needs kubectl, runs anywhere
+  switch      change configuration and state files and start the kubelet; on the node, as root
+  uncordon    look whether the kubelet has every new field, then uncordon; needs kubectl, runs anywhere
+              without a word: all three, on a node that has kubectl
+  --rollback  bring the old configuration and state files back, in the same three parts
   --dry-run   show what would be done, and do nothing
-  --no-drain  the node is empty already: neither cordon, drain nor uncordon it
-  --rollback  bring the old configuration and state files back
+  --force     go on though the configuration on the node is not the one that this was planned for
 
 Environment: NODE, KUBELET_DIR, CONFIG, SERVICE, BACKUP, DRAIN_TIMEOUT, TRIES, PAUSE, SETTLE.
 END
@@ -28,56 +32,154 @@ run() {
     fi
 }
 
-# kubectl, unless the node is somebody else's business.
-kube() {
-    if [ "$drain" = yes ]; then
-        run kubectl "$@"
-    fi
-}
-
 needs() {
-    command -v "$1" >/dev/null 2>&1 || fail "$1 is needed and not found; run this on the node, as root"
+    [ "$dry_run" = yes ] || command -v "$1" >/dev/null 2>&1 || fail "$1 is needed and not found; $2"
 }
 
-prepare() {
-    if [ "$dry_run" = yes ]; then
-        return
-    fi
-    needs systemctl
-    [ "$drain" = no ] || needs kubectl
-    [ -d "$KUBELET_DIR" ] || fail "$KUBELET_DIR does not exist; set KUBELET_DIR"
-    [ -w "$KUBELET_DIR" ] || fail "$KUBELET_DIR cannot be written; run this as root"
-    mkdir -p "$BACKUP"
+sum_of() {
+    sha256sum <"$1" | cut -d ' ' -f 1
 }
+
+# --- the cluster's part ---------------------------------------------------------------------------
+
+# Who cordoned the node stands in the cluster, so that each part knows it wherever it runs.
+MARK=numawise.dev/cordoned-by
 
 cordon() {
-    if [ "$drain" = no ] || [ -e "$BACKUP/cordoned" ]; then
-        return
-    fi
+    say "cordon $NODE"
     if [ "$dry_run" = no ]; then
-        cordoned=$(kubectl get node "$NODE" -o 'jsonpath={.spec.unschedulable}')
-        if [ "$cordoned" = true ]; then
+        cordoned=$(kubectl get node "$NODE" -o 'jsonpath={.spec.unschedulable} {.metadata.annotations.numawise\.dev/cordoned-by}')
+        case $cordoned in
+        "true $NUMBER")
+            say "$NODE was cordoned for this switch before"
+            return
+            ;;
+        true*)
             say "$NODE is cordoned already, and stays so"
             return
-        fi
+            ;;
+        esac
     fi
-    kube cordon "$NODE"
-    run touch "$BACKUP/cordoned"
+    run kubectl annotate node "$NODE" --overwrite "$MARK=$NUMBER"
+    run kubectl cordon "$NODE"
+}
+
+drain() {
+    if [ "$DRAIN" = yes ]; then
+        say "drain $NODE"
+        run kubectl drain "$NODE" --ignore-daemonsets --delete-emptydir-data --timeout="$DRAIN_TIMEOUT"
+    fi
 }
 
 uncordon() {
-    if [ "$dry_run" = yes ] || [ -e "$BACKUP/cordoned" ]; then
-        kube uncordon "$NODE"
-        run rm -f "$BACKUP/cordoned"
+    say "wait for $NODE"
+    run kubectl wait --for=condition=Ready "node/$NODE" --timeout=180s
+    if [ "$dry_run" = no ]; then
+        if [ "$action" = switch ]; then
+            if has_new_fields; then
+                say "the kubelet has every new field"
+            elif [ -n "$missing" ]; then
+                fail "the kubelet of $NODE does not have the new $missing; the node stays cordoned"
+            else
+                say "whether the kubelet has every new field cannot be seen: configz does not answer"
+            fi
+        fi
+        mine=$(kubectl get node "$NODE" -o 'jsonpath={.metadata.annotations.numawise\.dev/cordoned-by}')
+        if [ "$mine" != "$NUMBER" ]; then
+            say "$NODE was not cordoned for this switch, and stays as it is"
+            return
+        fi
+    fi
+    say "uncordon $NODE"
+    run kubectl uncordon "$NODE"
+    run kubectl annotate node "$NODE" "$MARK-"
+}
+
+# A field of the configuration that the kubelet runs with.
+field() {
+    case $configz in
+    *"$2"*) ;;
+    *) missing="${missing:+$missing, }$1" ;;
+    esac
+}
+
+has_new_fields() {
+    missing=
+    configz=$(kubectl get --raw "/api/v1/nodes/$NODE/proxy/configz" 2>/dev/null) || return 1
+    new_fields
+    [ -z "$missing" ]
+}
+
+# --- the node's part ------------------------------------------------------------------------------
+
+names_policy() {
+    grep -qF "\"policyName\":\"$2\"" "$KUBELET_DIR/$1" 2>/dev/null
+}
+
+is_up() {
+    systemctl is-active --quiet "$SERVICE" || return 1
+    if [ "$action" = rollback ]; then
+        old_policies
+    else
+        new_policies
     fi
 }
 
-# A copy of every file as it was before the first run.
+# Whether this is the right node, in the right state; nothing is touched before.
+check_node() {
+    needs systemctl "run this on the node, as root"
+    needs sha256sum "run this on the node, as root"
+    if [ "$dry_run" = no ]; then
+        [ -d "$KUBELET_DIR" ] || fail "$KUBELET_DIR does not exist; run this on the node, or set KUBELET_DIR"
+        [ -w "$KUBELET_DIR" ] || fail "$KUBELET_DIR cannot be written; run this as root"
+    fi
+    if [ "$dry_run" = yes ] && [ ! -e "$CONFIG" ]; then
+        say "+ look whether $CONFIG is the configuration that this was planned for"
+        return
+    fi
+    now=
+    [ ! -e "$CONFIG" ] || now=$(sum_of "$CONFIG")
+    if [ "$action" = rollback ]; then
+        check_rollback
+        return
+    fi
+    if [ -e "$BACKUP/undoing" ]; then
+        fail "the way back was begun and not finished: sh $0 --rollback"
+    elif [ -e "$BACKUP/begun" ] && [ ! -e "$BACKUP/done" ] && { [ "$now" = "$NEW_SUM" ] || [ "$now" = "$OLD_SUM" ]; }; then
+        say "a switch that was interrupted goes on"
+    elif [ "$now" = "$NEW_SUM" ]; then
+        [ "$dry_run" = no ] || return 0
+        is_up || fail "$CONFIG is the new configuration already, and the kubelet is not up; see: journalctl -u $SERVICE"
+        say "$NODE is switched already; nothing is done"
+        exit 0
+    elif [ "$now" = "$OLD_SUM" ] || [ "$force" = yes ]; then
+        if [ -e "$BACKUP" ]; then
+            run mv "$BACKUP" "$BACKUP.before.$(date +%s).$$"
+        fi
+    elif [ -z "$OLD_SUM" ]; then
+        fail "whether $CONFIG is the configuration that this was planned for cannot be told; plan with the node's own file as OLD, or use --force"
+    else
+        fail "$CONFIG is not the configuration that this was planned for (sha256 ${now:-none}, not $OLD_SUM); plan again with it as OLD, or use --force"
+    fi
+}
+
+check_rollback() {
+    if [ "$dry_run" = no ] && [ ! -e "$BACKUP/kept" ]; then
+        fail "there is nothing to bring back in $BACKUP"
+    fi
+    if [ "$now" != "$NEW_SUM" ] && [ "$dry_run" = no ] && ! cmp -s "$CONFIG" "$BACKUP/config.yaml" && [ "$force" = no ]; then
+        fail "$CONFIG was changed since the switch; bring it back by hand from $BACKUP, or use --force"
+    fi
+}
+
+# A copy of every file as it was before.
 keep() {
     if [ -e "$BACKUP/kept" ]; then
         say "the old files are in $BACKUP"
         return
     fi
+    run mkdir -p "$BACKUP"
+    run touch "$BACKUP/begun"
     if [ -e "$CONFIG" ] || [ "$dry_run" = yes ]; then
         run cp -p "$CONFIG" "$BACKUP/config.yaml"
     fi
@@ -119,19 +221,6 @@ install_configuration() {
     fi
 }
 
-names_policy() {
-    grep -qF "\"policyName\":\"$2\"" "$KUBELET_DIR/$1" 2>/dev/null
-}
-
-is_up() {
-    systemctl is-active --quiet "$SERVICE" || return 1
-    if [ "$action" = rollback ]; then
-        old_policies
-    else
-        new_policies
-    fi
-}
-
 verify() {
     if [ "$dry_run" = yes ]; then
         say "+ wait until $SERVICE is active and its state files name the right policies"
@@ -152,13 +241,30 @@ verify() {
     is_up || fail "the kubelet came up and went down again; see: journalctl -u $SERVICE"
 }
 
-ready() {
-    kube wait --for=condition=Ready "node/$NODE" --timeout=180s
+switch() {
+    say "stop the kubelet"
+    run systemctl stop "$SERVICE"
+    say "keep the old files"
+    keep
+    for name in $REMOVE; do
+        say "remove $name"
+        remove "$name"
+    done
+    say "write the new configuration"
+    install_configuration
+    say "start the kubelet"
+    run systemctl start "$SERVICE"
+    verify
+    run touch "$BACKUP/done"
+    say "switched; the old files are in $BACKUP"
 }
 
-restore() {
-    [ "$dry_run" = yes ] || [ -e "$BACKUP/kept" ] || fail "there is nothing to bring back in $BACKUP"
-    for name in $STATE_FILES; do
+switch_back() {
+    say "stop the kubelet"
+    run systemctl stop "$SERVICE"
+    run touch "$BACKUP/undoing"
+    say "bring the old files back"
+    for name in $REMOVE; do
         if [ -e "$BACKUP/removed.$name" ]; then
             if [ -e "$BACKUP/$name" ]; then
                 run cp -p "$BACKUP/$name" "$KUBELET_DIR/$name"
@@ -170,16 +276,31 @@ restore() {
     if [ -e "$BACKUP/config.yaml" ] || [ "$dry_run" = yes ]; then
         run cp -p "$BACKUP/config.yaml" "$CONFIG"
     fi
+    say "start the kubelet"
+    run systemctl start "$SERVICE"
+    verify
+    if [ "$dry_run" = no ]; then
+        mv "$BACKUP" "$BACKUP.undone.$$"
+        say "switched back; what was kept is in $BACKUP.undone.$$"
+    fi
 }
 
 dry_run=no
-drain=yes
+force=no
 action=switch
+part=all
 while [ $# -gt 0 ]; do
     case $1 in
     --dry-run) dry_run=yes ;;
-    --no-drain) drain=no ;;
+    --force) force=yes ;;
     --rollback) action=rollback ;;
+    drain | switch | uncordon)
+        if [ "$part" != all ]; then
+            usage >&2
+            exit 2
+        fi
+        part=$1
+        ;;
     -h | --help)
         usage
         exit 0
@@ -192,21 +313,26 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-prepare
-if [ "$action" = rollback ]; then
-    say "back to the old configuration of $NODE"
-    run systemctl stop "$SERVICE"
-    restore
-    run systemctl start "$SERVICE"
-    verify
-    ready
-    uncordon
-    if [ "$dry_run" = no ]; then
-        mv "$BACKUP" "$BACKUP.undone.$$"
-        say "done; what was kept is in $BACKUP.undone.$$"
-    fi
+if [ "$part" != switch ]; then
+    needs kubectl "without it run the part \"switch\" here, and \"drain\" and \"uncordon\" where it is"
+fi
+if [ "$part" = all ] || [ "$part" = switch ]; then
+    check_node
+elif [ "$part" = drain ] && [ "$action" = switch ] && [ "$dry_run" = no ] && has_new_fields; then
+    say "the kubelet of $NODE has every new field already; nothing is done"
     exit 0
 fi
-
-@STEPS@
-say "done; the old files are in $BACKUP"
+if [ "$part" = all ] || [ "$part" = drain ]; then
+    cordon
+    drain
+fi
+if [ "$part" = all ] || [ "$part" = switch ]; then
+    if [ "$action" = rollback ]; then
+        switch_back
+    else
+        switch
+    fi
+fi
+if [ "$part" = all ] || [ "$part" = uncordon ]; then
+    uncordon
+fi
