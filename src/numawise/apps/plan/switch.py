@@ -329,10 +329,7 @@ def _canonical(reserved: object) -> list[dict[str, object]]:
     return [
         {
             "numaNode": one["numaNode"],
-            "limits": {
-                kind: str(Quantity.parse(str(size)))
-                for kind, size in sorted(one["limits"].items())
-            },
+            "limits": {kind: str(Quantity.parse(str(size))) for kind, size in sorted(one["limits"].items())},
         }
         for one in reserved
     ]
