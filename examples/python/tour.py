@@ -38,6 +38,16 @@ except nw.KubeletRefused as refusal:
     print(refusal.stage)
     # memory-manager
 
+busy = nw.Node("8gpu-server", "examples/8gpu-server/kubelet.yaml")
+busy.admit_all("examples/resize/pods.yaml")
+for resize in busy.resize("web", cpu=40):
+    print(resize.name, resize.outcome, resize.reason, resize.cause)
+    # default/web deferred Deferred OutOfcpu
+for resize in busy.resize("batch", cpu=8):
+    print(resize.name, resize.outcome)
+    # default/batch allocated
+    # default/web allocated
+
 for pod in nw.simulate("examples/8gpu-server/pods", machine=machine, config=config):
     print(pod.name, pod.reason or "admitted")
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         LedgerError,
         NumawiseError,
     )
-    from numawise.results.decision import ContainerGrant, PodDecision
+    from numawise.results.decision import ContainerGrant, PodDecision, PodResize
     from numawise.results.explanation import Explanation, Suggestion
     from numawise.results.finding import CheckReport, Finding
     from numawise.results.placement import Held, JobPlacement, NoRoom, RankBinding
@@ -56,6 +56,7 @@ __all__ = [
     "Node",
     "NumawiseError",
     "PodDecision",
+    "PodResize",
     "RankBinding",
     "Suggestion",
     "__version__",
@@ -73,7 +74,7 @@ _HOME = {
     "apps.launch.bind": "bind",
     "apps.launch.python": "NoRoomError hold place",
     "errors": "ClusterError HostError InputError KubeletRefused LedgerError NumawiseError",
-    "results.decision": "ContainerGrant PodDecision",
+    "results.decision": "ContainerGrant PodDecision PodResize",
     "results.explanation": "Explanation Suggestion",
     "results.finding": "CheckReport Finding",
     "results.placement": "Held JobPlacement NoRoom RankBinding",

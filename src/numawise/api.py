@@ -19,7 +19,7 @@ from numawise.apps.check.lint import lint
 from numawise.apps.simulate.scenario import MOST_COPIES, fill
 from numawise.codec.hardware.encode import hardware_data
 from numawise.codec.output import to_json as json_text
-from numawise.codec.pod import unique_uids
+from numawise.codec.pod import quantity, unique_uids
 from numawise.errors import InputError, KubeletRefused, quoted
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
@@ -29,8 +29,11 @@ from numawise.inputs.pods import PodNamed, names_of
 from numawise.inputs.spec import NodeSpec, read_node, read_release, start_node
 from numawise.node.node import restart as restart_node
 from numawise.node.node import simulate as admit_pods
+from numawise.node.resizing import resize, settle
 from numawise.request.defaults import RawPod
-from numawise.results.decision import PodDecision, decision_of
+from numawise.request.model import CPU, MEMORY
+from numawise.request.resize import ResizeRequest, SizeChange
+from numawise.results.decision import PodDecision, PodResize, decision_of, resize_of
 from numawise.results.explanation import Explanation, explanations_data
 from numawise.results.finding import CheckReport
 from numawise.results.plain import API_VERSION, document, plain
@@ -39,6 +42,7 @@ from numawise.rules.check import Refusal
 from numawise.values import replace
 
 Config = str | Path | Mapping[str, object] | ConfigInput
+Size = str | int | float
 Pods = PodNamed | Sequence[PodNamed]
 """Files, folders, manifests as mappings, or pods that were read already."""
 
@@ -114,8 +118,45 @@ class Node:
         fill(replace(self._node, write_files=False), filled, most)
         return filled
 
+    def resize(
+        self, pod: str, *, container: str = "", cpu: Size | None = None, memory: Size | None = None
+    ) -> tuple[PodResize, ...]:
+        """Change the size of a live pod in place: what became of it, and of others that waited.
+
+        ``cpu``, ``memory``: what a container requests; a limit that was the same, or is below, goes along.
+        ``container`` may be left out where there is one.
+        """
+        uid, sizes = self._uid(pod), {}
+        for name, size in ((CPU, cpu), (MEMORY, memory)):
+            if size is not None:
+                try:
+                    sizes[name] = quantity(size)
+                except ValueError as problem:
+                    advice = "write it like 500m, 2 or 8Gi"
+                    raise InputError(f"{quoted(str(size))}: {problem}", field=name, advice=advice) from None
+        change = ResizeRequest({container: SizeChange(sizes=sizes)})
+        try:
+            return tuple(map(resize_of, resize(self._node, uid, change, self._names())))
+        except ValueError as problem:
+            raise InputError(str(problem), advice="name the container") from None
+
+    def retry_resizes(self) -> tuple[PodResize, ...]:
+        """Try the resizes that wait, as the kubelet does from time to time."""
+        return tuple(map(resize_of, settle(self._node, self._node.retry(), self._names())))
+
+    def _names(self) -> dict[str, str]:
+        active = self._node.state.active
+        return {uid: f"{pod.namespace}/{pod.name}" if pod else uid for uid, pod in active.items()}
+
     def remove(self, pod: str) -> None:
-        """A pod has ended, named by its uid, its name, or namespace/name; ``InputError`` when none has it."""
+        """A pod has ended, named by its uid, its name, or namespace/name; ``InputError`` when none has it.
+
+        Resizes that waited for room are tried.
+        """
+        uid, names = self._uid(pod), self._names()
+        settle(self._node, self._node.remove(uid), names)
+
+    def _uid(self, pod: str) -> str:
         active = self._node.state.active
         uids = [
             uid for uid, request in active.items() if pod == uid or (request and pod in names_of(request))
@@ -125,7 +166,7 @@ class Node:
             raise InputError(
                 f"{quoted(pod)} {problem}", advice=f"give a uid, such as {', '.join(list(active)[:3])}"
             )
-        self._node.remove(uids[0])
+        return uids[0]
 
     def restart(self, config: Config | None = None, delete: Iterable[str] = ()) -> tuple[PodDecision, ...]:
         """Restart the kubelet, perhaps with another configuration: every live pod is admitted again.
@@ -200,8 +241,8 @@ def to_json(value: object) -> str:
             return json_text(explanations_data([value]))
         case CheckReport():
             return json_text(document("Check", value))
-        case PodDecision():
-            return json_text(document("PodDecision", value))
+        case PodDecision() | PodResize():
+            return json_text(document(type(value).__name__, value))
         case tuple() | list():
             return json_text({"apiVersion": API_VERSION, "kind": "List", "items": plain(value)})
     return json_text(document(type(value).__name__, value))

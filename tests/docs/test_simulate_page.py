@@ -12,6 +12,7 @@ from numawise.codec.steps import HEALTH, STATE_FILES, WORDS
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "how-to" / "simulate-your-node.md"
+RESIZE_PAGE = ROOT / "docs" / "how-to" / "resize-a-pod.md"
 FIELDS = ROOT / "docs" / "reference" / "simulation-output.md"
 EIGHT = ROOT / "examples" / "8gpu-server"
 BLOCK = re.compile(r"```console\n\$ (numawise simulate (?:[^\n]*\\\n)*[^\n]*\n)(.*?)```", re.DOTALL)
@@ -20,7 +21,9 @@ ANYTHING = {"cpu", "memory", "device", "unhealthy", "back", "gone", "pod", "cont
 """Names of providers, devices and resources, which are values more than fields."""
 
 
-@pytest.mark.parametrize(("command", "output"), BLOCK.findall(PAGE.read_text()))
+@pytest.mark.parametrize(
+    ("command", "output"), BLOCK.findall(PAGE.read_text()) + BLOCK.findall(RESIZE_PAGE.read_text())
+)
 def test_output_is_real(command: str, output: str) -> None:
     words: list[str] = []
     for word in shlex.split(command.replace("\\\n", " "))[1:]:
@@ -72,3 +75,8 @@ def names(value: object) -> set[str]:
                 found |= names(inner)
         return found
     return {name for one in value for name in names(one)} if isinstance(value, list) else set()
+
+
+def test_the_resizes_on_the_page_are_the_example() -> None:
+    steps = (ROOT / "examples" / "resize" / "steps.yaml").read_text().partition("\n")[2]
+    assert f"```yaml\n{steps}```" in RESIZE_PAGE.read_text()

@@ -23,19 +23,28 @@ Examples:
   numawise simulate --machine m.yaml --kubelet-config k.yaml --state /var/lib/kubelet -o json pod.yaml
   numawise simulate --machine m.yaml --kubelet-config k.yaml --steps day.yaml --map
   numawise simulate --bundle node7.tar.gz --fill inference.yaml
+  numawise simulate --bundle node7.tar.gz --resize pod=train-0,cpu=16,memory=64Gi
   numawise simulate --machine m.yaml --kubelet-config k.yaml --compare new.yaml pods/*.yaml
   numawise simulate --machine m.yaml --kubelet-config k.yaml --compare-kube 1.34,1.36 pods/*.yaml
   numawise simulate --nodes dgx-h100:40 --kubelet-config k.yaml --choose spread queue.yaml
 
 \b
 Exit status: 0 all admitted (with --compare, --compare-kube: nothing changes), 1 some not (something changes;
-not even one copy of --fill), 2 bad input (also: the kubelet would not start), 130 interrupted."""
+not even one copy of --fill; a resize not carried out), 2 bad input (also: the kubelet would not start),
+130 interrupted."""
 )
 @node_options()
 @click.option(
     "--steps",
     metavar="FILE",
     help="What happens after the pods have arrived: a scenario of further pods, removals, restarts.",
+)
+@click.option(
+    "--resize",
+    "resizes",
+    multiple=True,
+    metavar="pod=NAME,…",
+    help="Then resize a running pod in place: pod=train,container=main,cpu=8,memory=16Gi.",
 )
 @click.option(
     "--fill",
@@ -87,6 +96,7 @@ def command(
     context: click.Context,
     /,
     steps: str | None,
+    resizes: Sequence[str],
     fills: Sequence[str],
     most: int,
     other: str | None,
@@ -119,6 +129,7 @@ def command(
         raise InputError(f"{modes[0]} and {modes[1]} exclude each other", advice="give one of them")
     beside = {
         "--steps": steps is not None,
+        "--resize": bool(resizes),
         "--fill": bool(fills),
         "--map": drawn,
         f"-o {output}": output in DRAWINGS,
@@ -132,10 +143,10 @@ def command(
         if beside[name]:
             advice = "give one of them; a map and steps are of one node"
             raise InputError(f"{modes[0]} and {name} exclude each other", advice=advice)
-    if not pods and (nodes or compare_kube is not None or (steps is None and not fills)):
+    if not pods and (nodes or compare_kube is not None or (steps is None and not fills and not resizes)):
         raise click.UsageError("Missing argument 'PODS...'.", context)
     asked = ways.SimulateOptions(
-        context, named, tuple(pods), steps, tuple(fills), most, output, out, quiet, drawn
+        context, named, tuple(pods), steps, tuple(resizes), tuple(fills), most, output, out, quiet, drawn
     )
     if nodes:
         return ways.simulate_nodes(asked, nodes, choose)

@@ -10,7 +10,7 @@ import click
 from numawise.apps.simulate.scenario import run_scenario, script
 from numawise.cli.options import say, say_remarks
 from numawise.codec.output import to_json, to_yaml
-from numawise.codec.steps import Timed, read_steps, template_of
+from numawise.codec.steps import Timed, read_steps, resize_text, template_of
 from numawise.errors import InputError, quoted
 from numawise.inputs.config import read_config
 from numawise.inputs.pods import PodsInput, read_pods
@@ -36,6 +36,7 @@ class SimulateOptions:
     named: NodeSpec
     pods: tuple[str, ...]
     steps: str | None
+    resizes: tuple[str, ...]
     fills: tuple[str, ...]
     most: int
     output: str
@@ -50,7 +51,7 @@ def simulate_one(asked: SimulateOptions) -> int:
     say_remarks(source.remarks)
     happening = _script(asked, source)
     run = _run(asked, source, happening)
-    steps = asked.steps is not None
+    steps = asked.steps is not None or bool(asked.resizes)
     if asked.output in ("json", "yaml"):
         _write_data(asked, simulation_words.simulation_data(run, source.machine, steps=steps))
     elif asked.output == "text":
@@ -172,7 +173,7 @@ def _script(asked: SimulateOptions, source: NodeInput) -> tuple[Timed, ...]:
         if pod is None:
             raise InputError("holds pods that differ", file=path, advice="give one pod to make copies of")
         fills.append(Fill(pod))
-    return script(pods.pods, steps, fills)
+    return script(pods.pods, steps, fills, [resize_text(text) for text in asked.resizes])
 
 
 def _run(asked: SimulateOptions, source: NodeInput, happening: Sequence[Timed]) -> ScenarioRun:

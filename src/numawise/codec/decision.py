@@ -9,6 +9,7 @@ from typing import Any
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.engine.hint import Family, Hint
 from numawise.engine.lifecycle import Started
+from numawise.engine.resize import ResizeResult
 from numawise.engine.state import NodeState
 from numawise.engine.trace import (
     DEFECTS,
@@ -24,7 +25,7 @@ from numawise.engine.trace import (
     Step,
     TooManyCombinations,
 )
-from numawise.request.model import PodRequest
+from numawise.request.model import Amounts, PodRequest
 from numawise.results.simulation import Simulated
 from numawise.rules.model import Rules
 from numawise.sets import format_ids, ids_of
@@ -216,6 +217,36 @@ def pod_data(
         data["candidates"] = [_candidate_data(one) for one in merged.candidates]
     found["findings"] = [{"code": code, "text": text} for code, text in findings(steps)]
     return found
+
+
+def resize_data(result: ResizeResult) -> Data:
+    """What became of one resize."""
+    row: Data = {"uid": result.uid, "outcome": result.outcome}
+    if result.reason:
+        row |= {"reason": result.reason, "message": result.message}
+    return row
+
+
+def size_data(before: PodRequest, now: PodRequest) -> Data:
+    """What containers are allocated that have another size than before; '': the pod itself."""
+    rows: Data = {}
+    for old, new in zip(before.containers, now.containers, strict=True):
+        sizes = amounts_data(new.requests, new.limits)
+        if sizes != amounts_data(old.requests, old.limits):
+            rows[new.name] = sizes
+    own = amounts_data(now.requests or {}, now.limits or {})
+    if own != amounts_data(before.requests or {}, before.limits or {}):
+        rows[""] = own
+    return rows
+
+
+def amounts_data(requests: Amounts, limits: Amounts) -> Data:
+    """Requests and limits as a manifest has them."""
+    return {
+        side: {name: str(amount) for name, amount in sizes.items()}
+        for side, sizes in (("limits", limits), ("requests", requests))
+        if sizes
+    }
 
 
 def verdict(decision: Decision) -> str:

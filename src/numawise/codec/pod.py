@@ -35,6 +35,7 @@ from numawise.request.model import (
     Role,
     most_at_once,
 )
+from numawise.request.resize import ResizeRequest, SizeChange
 from numawise.strconv import quote
 from numawise.values import replace
 
@@ -165,6 +166,17 @@ def _restarts_for(policies: object) -> frozenset[str]:
     """The resources whose change restarts a container."""
     rows = [row for row in policies if isinstance(row, Mapping)] if isinstance(policies, list) else []
     return frozenset(str(row.get("resourceName")) for row in rows if row.get("restartPolicy") == RESTART)
+
+
+def resize_from(value: Mapping[str, Any]) -> ResizeRequest:
+    """Read a new size out of plain values that are known to be good (rule 4)."""
+    containers = {name: _plain_size(size) for name, size in (value.get("containers") or {}).items()}
+    own = value.get("resources")
+    return ResizeRequest(containers, None if own is None else _plain_size(own))
+
+
+def _plain_size(value: Mapping[str, Any]) -> SizeChange:
+    return SizeChange(_plain_amounts(value.get("requests")), _plain_amounts(value.get("limits")))
 
 
 def _plain_amounts(value: Mapping[str, object] | None) -> dict[str, Quantity]:
@@ -312,15 +324,17 @@ def _resources(part: Part) -> tuple[dict[str, Quantity], dict[str, Quantity]]:
 
 
 def _amounts(part: Part) -> dict[str, Quantity]:
-    found = {}
-    for name, value in part.mapping(what="a mapping from resources to quantities").items():
-        try:
-            found[name] = quantity(value)
-        except ValueError as problem:
-            raise part.at(name).error(
-                f"{shown(value)} is not a quantity: {problem}", "write it like 500m, 2 or 8Gi"
-            ) from None
-    return found
+    names = part.mapping(what="a mapping from resources to quantities")
+    return {name: amount_of(part.at(name)) for name in names}
+
+
+def amount_of(part: Part) -> Quantity:
+    """A quantity out of a document."""
+    try:
+        return quantity(part.value)
+    except ValueError as problem:
+        what = f"{shown(part.value)} is not a quantity: {problem}"
+        raise part.error(what, "write it like 500m, 2 or 8Gi") from None
 
 
 # --- what the API server demands ----------------------------------------------------------

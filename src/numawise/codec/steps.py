@@ -16,9 +16,12 @@ from pathlib import Path
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.document import Document, Part, read_file, shown
 from numawise.codec.infile import is_there
+from numawise.codec.pod import amount_of, quantity
 from numawise.codec.workload import MOST_PODS, objects_in, pods_in, pods_of_all
-from numawise.errors import quoted, suggestion
+from numawise.errors import InputError, quoted, suggestion
+from numawise.quantity import Quantity
 from numawise.request.defaults import RawPod
+from numawise.request.resize import SIZES, ResizeRequest, SizeChange
 from numawise.results.simulation import (
     Act,
     Add,
@@ -26,13 +29,15 @@ from numawise.results.simulation import (
     Fill,
     Reconcile,
     Remove,
+    ResizeStep,
     Restart,
+    Retry,
     ScenarioStep,
     StartStep,
 )
 from numawise.values import dataclass, field, replace
 
-ADD, START, REMOVE, RESTART, RECONCILE, DEVICES, FILL = (
+ADD, START, REMOVE, RESTART, RECONCILE, DEVICES, FILL, RESIZE, RETRY = (
     "add",
     "start",
     "remove",
@@ -40,14 +45,19 @@ ADD, START, REMOVE, RESTART, RECONCILE, DEVICES, FILL = (
     "reconcile",
     "devices",
     "fill",
+    "resize",
+    "retry",
 )
-WORDS = (ADD, START, REMOVE, RESTART, RECONCILE, DEVICES, FILL)
+WORDS = (ADD, START, REMOVE, RESIZE, RETRY, RESTART, RECONCILE, DEVICES, FILL)
+ALONE = (RECONCILE, RESTART, RETRY)
 TIMES = ("at", "after")
 TOP = ("apiVersion", "kind", "steps")
 GONE, UNHEALTHY, BACK, ALL = "gone", "unhealthy", "back", "all"
 HEALTH = (GONE, UNHEALTHY, BACK)
 EARLY, LATE = "before-pods", "after-pods"
 STATE_FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
+RESIZE_EXAMPLE = "such as resize: {pod: train, cpu: 8, memory: 16Gi}"
+RESIZE_TEXT = "write it as pod=train,container=main,cpu=8,memory=16Gi"
 MOST_COPIES, MOST_STEPS = MOST_PODS, 100_000
 DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+", re.ASCII)
 PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
@@ -149,7 +159,7 @@ def _asks(pod: RawPod) -> tuple[object, ...]:
 def _word(part: Part) -> tuple[str, Part]:
     """The word of a step, and what comes with it."""
     if isinstance(part.value, str):
-        if part.value in (RECONCILE, RESTART):
+        if part.value in ALONE:
             return part.value, Part(part.document, part.steps, None)
         if part.value in WORDS:
             raise part.error(f"{part.value} of what?", f"write it as {part.value}: ...")
@@ -200,10 +210,12 @@ def _acts(word: str, part: Part, beside: Beside) -> list[Act]:
         return [_restart(part, beside)]
     if word == FILL:
         return [_fill(part, beside)]
-    if word == RECONCILE:
+    if word == RESIZE:
+        return [_resize(part)]
+    if word in (RECONCILE, RETRY):
         if part.value not in (None, True, {}):
             raise part.error(f"takes nothing, not {shown(part.value)}")
-        return [Reconcile()]
+        return [Reconcile() if word == RECONCILE else Retry()]
     resources = part.mapping(what="a mapping from resource to what happens")
     if not resources:
         raise part.error("is missing", "such as devices: {nvidia.com/gpu: {unhealthy: [gpu0]}}")
@@ -266,6 +278,57 @@ def _names(part: Part) -> tuple[str, ...]:
             "is missing", "name a pod: NAME, NAMESPACE/NAME, its uid, or a pattern such as web-*"
         )
     return names
+
+
+def _resize(part: Part) -> ResizeStep:
+    """A pod, and the new sizes of its containers, or of itself."""
+    given = part.mapping(("pod", "containers", "resources", *SIZES), RESIZE_EXAMPLE)
+    if "pod" not in given:
+        raise part.error("does not say which pod", RESIZE_EXAMPLE)
+    containers = {}
+    for name in part.at("containers").mapping(what="a mapping from containers to sizes"):
+        containers[name] = _size(part.at("containers", name))
+    short = {name: amount_of(part.at(name)) for name in SIZES if name in given}
+    if short:
+        containers[""] = SizeChange(sizes=short)
+    own = _size(part.at("resources")) if "resources" in given else None
+    if not containers and own is None:
+        raise part.error("changes nothing", RESIZE_EXAMPLE)
+    return ResizeStep(part.at("pod").text(), ResizeRequest(containers, own))
+
+
+def _size(part: Part) -> SizeChange:
+    given = part.mapping(("requests", "limits", *SIZES), "new sizes, such as {cpu: 8, memory: 16Gi}")
+    if not given:
+        raise part.error("changes nothing", "give new sizes, such as {cpu: 8, memory: 16Gi}")
+    requests, limits = (
+        {name: amount_of(part.at(side, name)) for name in part.at(side).mapping(SIZES)}
+        for side in ("requests", "limits")
+    )
+    return SizeChange(requests, limits, {name: amount_of(part.at(name)) for name in SIZES if name in given})
+
+
+def resize_text(text: str) -> ResizeStep:
+    """``pod=train,container=main,cpu=8,memory=16Gi``, as on the command line."""
+    given: dict[str, str] = {}
+    for piece in text.split(","):
+        key, sign, value = piece.partition("=")
+        if not sign or not value or key in given:
+            raise InputError(f"{quoted(text)} is not a resize", field="--resize", advice=RESIZE_TEXT)
+        given[key] = value
+    unknown = next((key for key in given if key not in ("pod", "container", *SIZES)), None)
+    if unknown is not None or "pod" not in given or not given.keys() & set(SIZES):
+        what = f"{quoted(text)} is not a resize" if unknown is None else f"unknown word {quoted(unknown)}"
+        raise InputError(what, field="--resize", advice=RESIZE_TEXT)
+    sizes: dict[str, Quantity] = {}
+    for name in given.keys() & set(SIZES):
+        try:
+            sizes[name] = quantity(given[name])
+        except ValueError as problem:
+            what = f"{name}: {quoted(given[name])} is not a quantity: {problem}"
+            raise InputError(what, field="--resize", advice="write it like 500m, 2 or 8Gi") from None
+    change = SizeChange(sizes=sizes)
+    return ResizeStep(given["pod"], ResizeRequest({given.get("container", ""): change}))
 
 
 def _restart(part: Part, beside: Beside) -> Restart:

@@ -113,6 +113,14 @@ class TraceRestart(msgspec.Struct):
     plugins: str = ""
 
 
+class TraceResize(msgspec.Struct):
+    """A new spec of a recorded pod."""
+
+    uid: str
+    containers: dict[str, TraceResources] = {}
+    resources: TraceResources | None = None
+
+
 class TraceStep(msgspec.Struct, forbid_unknown_fields=True):
     """One step: exactly one of these."""
 
@@ -121,6 +129,8 @@ class TraceStep(msgspec.Struct, forbid_unknown_fields=True):
     reconcile: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
     restart: TraceRestart | msgspec.UnsetType = msgspec.UNSET
     devices: dict[str, list[Any]] | msgspec.UnsetType = msgspec.UNSET
+    resize: TraceResize | msgspec.UnsetType = msgspec.UNSET
+    retry: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class TraceScenario(msgspec.Struct):
@@ -129,6 +139,7 @@ class TraceScenario(msgspec.Struct):
     machine: dict[str, Any]
     kubelet: dict[str, Any] | None = None
     kubernetes: str | None = None
+    admission: str | None = None
     steps: list[TraceStep] | None = None
 
 

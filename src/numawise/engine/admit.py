@@ -90,12 +90,18 @@ def admit(
     note: Note = ignore,
     pick: Pick = lowest,
     sums: Sums | None = None,
+    *,
+    resize: bool = False,
 ) -> Decision:
-    """Decide on one pod, exactly as the kubelet's admission does; without ``sums``: as its managers do."""
+    """Decide on one pod, exactly as the kubelet's admission does; without ``sums``: as its managers do.
+
+    ``resize``: the pod runs, and asks for another size; refused, it runs on as it is.
+    """
     early = turned_away(rules, sums.node, pod) if sums is not None else None
     if early is not None:
         draft = Draft(state)
-        draft.goes(pod.uid)
+        if not resize:
+            draft.goes(pod.uid)
         return Rejected(draft.freeze(), early.reason, early.message, unmet=early)
     if note is not ignore and state.reusable.by(pod.uid):
         note(Defect("reuse-outlives-pod", pod.uid))
@@ -104,12 +110,13 @@ def admit(
     if pod.uid in draft.departed:
         draft.departed -= {pod.uid}
     try:
-        outcome = run(Admission(machine, rules, draft, pod, note, pick))
+        outcome = run(Admission(machine, rules, draft, pod, note, pick, resize))
     except Crash as crash:
         note(Defect("crash", str(crash)))
         return Crashed(str(crash))
     if isinstance(outcome, Refused):
-        draft.goes(pod.uid)
+        if not resize:
+            draft.goes(pod.uid)
         return Rejected(
             draft.freeze(),
             outcome.reason,
@@ -119,13 +126,15 @@ def admit(
             outcome.error,
             outcome.by_chance,
         )
-    judged = _judge(rules, sums, draft, pod) if sums is not None else Judged()
+    spares = resize and rules.resize.spares_others
+    judged = _judge(rules, sums, draft, pod, spares=spares) if sums is not None else Judged()
     if judged.preempted.uids:
         note(PodsPreempted(judged.preempted.uids, judged.preempted.open_to))
         for uid in judged.preempted.uids:
             draft.goes(uid)
     if judged.reason:
-        draft.goes(pod.uid)
+        if not resize:
+            draft.goes(pod.uid)
         return Rejected(
             draft.freeze(),
             judged.reason,
@@ -149,13 +158,13 @@ class Judged:
     preempted: Victims = Victims(())
 
 
-def _judge(rules: Rules, sums: Sums, draft: Draft, pod: PodRequest) -> Judged:
+def _judge(rules: Rules, sums: Sums, draft: Draft, pod: PodRequest, *, spares: bool) -> Judged:
     """The predicates, and what follows them (rule 1)."""
     node, first = sums.node, rules.behaviour.pod_system_judged_first
     unmet = (other_system(rules, pod) if first else None) or unsupported_groups(rules, node, pod)
     if unmet is not None:
         return Judged(unmet.reason, unmet.message, unmet=unmet)
-    judged = _predicates(rules, sums, draft, pod)
+    judged = _predicates(rules, sums, draft, pod, makes_room=pod.constraints.critical and not spares)
     if judged.reason:
         return judged
     unmet = (None if first else other_system(rules, pod)) or shutting_down(node)
@@ -164,7 +173,7 @@ def _judge(rules: Rules, sums: Sums, draft: Draft, pod: PodRequest) -> Judged:
     return judged
 
 
-def _predicates(rules: Rules, sums: Sums, draft: Draft, pod: PodRequest) -> Judged:
+def _predicates(rules: Rules, sums: Sums, draft: Draft, pod: PodRequest, *, makes_room: bool) -> Judged:
     allocated = draft.devices.allocated.rows if pod.uid in draft.devices.rows else {}
     short = shortages(rules, sums, pod, allocated)
     unmet = mismatches(rules, sums.node, pod, others(draft.state, pod.uid))
@@ -173,8 +182,8 @@ def _predicates(rules: Rules, sums: Sums, draft: Draft, pod: PodRequest) -> Judg
         short = shortages(rules, sums, pod, allocated, again=True)
     if not short and not unmet:
         return Judged()
-    if not pod.constraints.critical or unmet:
-        if short and not pod.constraints.critical:
+    if not makes_room or unmet:
+        if short and not makes_room:
             return Judged(short[0].reason, short[0].message, short[0])
         return Judged(unmet[0].reason, unmet[0].message, unmet=unmet[0])
     ended = victims(rules, draft.state, pod, others(draft.state, pod.uid), short)

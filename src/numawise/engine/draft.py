@@ -239,4 +239,5 @@ class Draft:
             running=self.running,
             last_pod=self.last_pod,
             reusable=reusable,
+            resizes=old.resizes,
         )

@@ -188,6 +188,17 @@ def allocatable(
     return {**{name: max(0, size) for name, size in amounts.items()}, **(described or {})}
 
 
+def whole_node(
+    machine: Machine, kube_reserved: Mapping[str, Quantity], system_reserved: Mapping[str, Quantity]
+) -> dict[str, int]:
+    """CPU and memory of a node before eviction thresholds and huge pages are taken off."""
+    amounts = {CPU: 1000 * len(machine.cpus)} | ({MEMORY: machine.capacity} if machine.capacity else {})
+    for name in amounts:
+        for reserved in (system_reserved, kube_reserved):
+            amounts[name] -= _reserved(reserved, name, milli=name == CPU)
+    return {name: max(0, size) for name, size in amounts.items()}
+
+
 def judged(rules: Rules, pod: PodRequest) -> dict[str, int]:
     """What a pod asks for, without what comes with a claim (rule 5)."""
     dropped = rules.claims_back_resources and rules.behaviour.claimed_resources_not_counted

@@ -39,6 +39,13 @@ class Admission:
     pod: PodRequest
     note: Note = ignore
     pick: Pick = lowest
+    resize: bool = False
+    """The pod runs already, and asks for another size."""
+
+    @property
+    def skipped(self) -> bool:
+        """True when nothing is allocated, because the pod is only resized."""
+        return self.resize and self.rules.behaviour.managers_skip_resizes
 
 
 class Provider(Protocol):

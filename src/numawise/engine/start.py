@@ -21,7 +21,7 @@ from numawise.machine.model import Machine
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
 from numawise.rules.check import Refusal, Settings
-from numawise.rules.model import NONE, SINGLE, CpuOptions, KubeletConfig, Rules
+from numawise.rules.model import NONE, SINGLE, CpuOptions, KubeletConfig, ResizeRules, Rules
 from numawise.rules.options import BY_SOCKET, TopologyOptions, as_map, cpu_options, topology_options
 from numawise.rules.sysctls import safe_sysctls
 from numawise.rules.versions import Behaviour, Version, behaviour_of, manners_of
@@ -43,6 +43,7 @@ MANAGER_GATES = (
 )
 """The gates that decisions depend on; a release that lacks one has a fixed behaviour."""
 TOPOLOGY, CPU_STAGE, MEMORY_STAGE = "topology-manager", "cpu-manager", "memory-manager"
+LIMITED_SWAP = "LimitedSwap"
 CPU_START, MEMORY_START = "cpu-manager-start", "memory-manager-start"
 
 
@@ -86,6 +87,7 @@ def build(
         safe_sysctls=safe_sysctls(version),
         unsafe_sysctls=tuple(config.other.get("allowedUnsafeSysctls") or ()),
         claims_back_resources=gates.get(CLAIMS_GATE, False),
+        resize=_resize_rules(config, settings),
         behaviour=behaviour,
     )
     looked_at = policy != NONE or manners_of(version).none_reads_topology_options
@@ -102,6 +104,20 @@ def build(
     if rules.memory_manager:
         return _memory(machine, config, settings, rules, version)
     return rules
+
+
+def _resize_rules(config: KubeletConfig, settings: Settings) -> ResizeRules:
+    gates, swap = settings.gates, config.other.get("memorySwap")
+    exclusive_cpus = gates.get("InPlacePodVerticalScalingExclusiveCPUs", False)
+    return ResizeRules(
+        enabled=gates.get("InPlacePodVerticalScaling", False),
+        exclusive_cpus=exclusive_cpus,
+        exclusive_memory=gates.get("InPlacePodVerticalScalingExclusiveMemory", exclusive_cpus),
+        init_containers=gates.get("InPlacePodVerticalScalingInitContainers", False),
+        pod_level=gates.get("InPlacePodLevelResourcesVerticalScaling", False),
+        spares_others=gates.get("InPlacePodVerticalScalingSchedulerPreemption", False),
+        limited_swap=isinstance(swap, Mapping) and swap.get("swapBehavior") == LIMITED_SWAP,
+    )
 
 
 def _topology(
@@ -252,6 +268,7 @@ def start(
         departed=frozenset(recorded - before.active.keys()),
         ready=False,
         running=before.running,
+        resizes=before.resizes,
     )
 
 

@@ -142,6 +142,30 @@ class Reusable:
 
 
 @dataclass(frozen=True, slots=True)
+class ResizePending:
+    """Why a pod does not have the size that its spec asks for (condition ``PodResizePending``)."""
+
+    reason: str
+    """``Deferred`` or ``Infeasible``."""
+    message: str
+    since: int
+    """When it began to wait for this reason, by ``Resizes.moment``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resizes:
+    """What the allocation manager remembers of pods whose spec asks for another size than they have."""
+
+    desired: Mapping[str, PodRequest] = field(default_factory=dict)
+    """The spec of each of them; among the active pods they stand as they are allocated."""
+    queue: tuple[str, ...] = ()
+    """The order in which they are tried next; of those that are infeasible, none."""
+    pending: Mapping[str, ResizePending] = field(default_factory=dict)
+    moment: int = 0
+    """Counts the changes of conditions, in place of a clock."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeState:
     """Everything the kubelet remembers between two decisions."""
 
@@ -149,7 +173,7 @@ class NodeState:
     memory: MemoryState = field(default_factory=MemoryState)
     devices: DeviceState = field(default_factory=DeviceState)
     active: Mapping[str, PodRequest | None] = field(default_factory=dict)
-    """Live pods in the order they came; None: known from state files alone."""
+    """Live pods in the order they came, as they are allocated; None: known from state files alone."""
     departed: frozenset[str] = frozenset()
     """Pods that are gone while something is still recorded for them."""
     pushed: PerContainer = field(default_factory=dict)
@@ -161,6 +185,7 @@ class NodeState:
     last_pod: str = ""
     """The pod that was last considered."""
     reusable: Reusable = field(default_factory=Reusable)
+    resizes: Resizes = field(default_factory=Resizes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,18 @@ from numawise.engine.lifecycle import (
     remove,
     start_containers,
 )
-from numawise.engine.predicates import WHOLE, Sums, add, allocatable, asked, used
+from numawise.engine.predicates import WHOLE, Sums, add, allocatable, asked, used, whole_node
 from numawise.engine.provider import Pick, lowest
+from numawise.engine.resize import (
+    UNCHANGED,
+    ResizeResult,
+    allocated_part,
+    asked_again,
+    forgotten,
+    found_again,
+    retried,
+    same_size,
+)
 from numawise.engine.start import Records, build, start
 from numawise.engine.state import NodeState
 from numawise.engine.trace import Note, Step, ignore
@@ -203,9 +213,43 @@ class SimulatedNode:
         _, started = start_containers(self.machine, self.rules, decision.state, pod, decision.affinity)
         return not any(container.error for container in started)
 
-    def remove(self, uid: str) -> None:
-        """A pod has ended."""
-        self.keep(remove(self.state, uid))
+    def remove(self, uid: str, note: Note = ignore) -> tuple[ResizeResult, ...]:
+        """A pod has ended; resizes that waited for room are tried, in releases that queue them."""
+        self.keep(forgotten(remove(self.state, uid), uid))
+        return self.retry(note) if self.rules.behaviour.resizes_wait_in_a_queue else ()
+
+    def resize(self, pod: PodRequest, note: Note = ignore) -> tuple[ResizeResult, ...]:
+        """The spec of a running pod asks for another size; everything that waits is tried."""
+        before = self.desired(pod.uid)
+        if before is None or same_size(before, pod):
+            return ()
+        state, waits = asked_again(self.rules, self.state, pod)
+        self.keep(state)
+        return self.retry(note) if waits else (ResizeResult(pod.uid, UNCHANGED),)
+
+    def retry(self, note: Note = ignore) -> tuple[ResizeResult, ...]:
+        """Try the resizes that wait, as the kubelet does from time to time."""
+        if not self.state.resizes.queue:
+            return ()
+
+        def attempt(state: NodeState, pod: PodRequest) -> Decision:
+            sums = self.sums(used(state, pod.uid))
+            return admit(self.machine, self.rules, state, pod, note, sums=sums, resize=True)
+
+        state, results = retried(self.rules, self.state, self._resize_capacity(), attempt)
+        self.keep(state)
+        return results
+
+    def _resize_capacity(self) -> Mapping[str, int]:
+        """What the whole node has for a pod that is resized."""
+        if not self.rules.behaviour.resize_capacity_ignores_eviction:
+            return self.allocatable()
+        settings = self.settings
+        return whole_node(self.machine, settings.kube_reserved, settings.system_reserved)
+
+    def desired(self, uid: str) -> PodRequest | None:
+        """A live pod as its spec asks for it; None: there is none, or nothing is known of it."""
+        return self.state.resizes.desired.get(uid) or self.state.active.get(uid)
 
     def reconcile(self) -> tuple[Started, ...]:
         """One pass of the CPU Manager's loop."""
@@ -268,9 +312,21 @@ class SimulatedNode:
         active, departed = {**state.active, **known}, state.departed.difference(known)
         self.keep(replace(state, active=active, departed=departed, running=running))
 
+    def returning(self) -> tuple[PodRequest, ...]:
+        """After a restart: the live pods as they are admitted again, with what they were allocated."""
+        pods = []
+        for uid, pod in self.state.active.items():
+            desired = self.state.resizes.desired.get(uid)
+            if pod is not None and desired is not None:
+                enabled = self.rules.resize.enabled
+                pod = allocated_part(self.rules, desired, pod) if enabled else desired
+            if pod is not None:
+                pods.append(pod)
+        return tuple(pods)
+
     def sources_ready(self) -> None:
-        """All pods are known again after a restart; collecting may begin."""
-        self.keep(replace(self.state, ready=True))
+        """All pods are known again after a restart; collecting may begin, and resizes wait as before."""
+        self.keep(replace(found_again(self.rules, self.state), ready=True))
 
     def keep(self, state: NodeState) -> None:
         """Take over a new state, and write the files that changed."""
@@ -414,7 +470,6 @@ def restart(
     node.files.write(node.rules, node.state)
     gone = set(delete)
     files = Files({name: text for name, text in node.files.texts.items() if name not in gone})
-    pods = [pod for pod in node.state.active.values() if pod is not None]
     again = boot(node.machine, config, files, node.state, version=node.version)
     if isinstance(again, Refusal):
         return again
@@ -422,7 +477,7 @@ def restart(
     every = plugins if plugins is not None else node.machine.plugins
     if not late:
         again.plugins_registered(every)
-    outcomes = simulate(again, pods, start=False)
+    outcomes = simulate(again, again.returning(), start=False)
     if not outcomes or not isinstance(outcomes[-1].decision, Crashed):
         if late:
             again.plugins_registered(every)

@@ -3,15 +3,23 @@
 Only the ``scenario`` of a line is looked at, never its ``result``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
-from numawise.codec.decision import Data, decision_data, started_data, state_data
+from numawise.codec.decision import (
+    Data,
+    decision_data,
+    resize_data,
+    size_data,
+    started_data,
+    state_data,
+)
 from numawise.codec.machine import devices_from, machine_from
 from numawise.codec.node import node_from
-from numawise.codec.pod import pod_from
+from numawise.codec.pod import pod_from, resize_from
 from numawise.engine.admit import Admitted, Crashed
+from numawise.engine.resize import ResizeResult, allocated_part, same_size
 from numawise.engine.trace import Step
 from numawise.errors import InputError, quoted
 from numawise.machine.description import NodeDescription
@@ -19,6 +27,7 @@ from numawise.machine.model import DevicePlugin
 from numawise.node.node import Files, Tune, boot
 from numawise.request.defaults import defaulted
 from numawise.request.model import PodRequest
+from numawise.request.resize import resized
 from numawise.rules.check import Refusal
 from numawise.rules.versions import REFERENCE, Profile, Version, profile_of
 from numawise.sets import format_ids
@@ -66,6 +75,10 @@ class _Replay:
         self.whole = scenario.get("admission") == "all"
         """All handlers of the kubelet decided; else the managers alone."""
         self.described = node_of(scenario.get("node") or {}) if self.whole else None
+        self.added: dict[str, PodRequest] = {}
+        """Pods as they came."""
+        self.sizes: dict[str, PodRequest] = {}
+        """Pods as they were last allocated; a refused one keeps it until it is removed."""
 
     def run(self) -> Data:
         node = boot(self.machine, self.kubelet, self.files, version=self.version, tune=self.tune)
@@ -100,7 +113,16 @@ class _Replay:
         found: Data = {"op": name}
         if name == "remove":
             found["uid"] = argument
-            self.node.remove(argument)
+            self.added.pop(argument, None)
+            self.sizes.pop(argument, None)
+            self.resizes(found, self.node.remove(argument))
+        elif name == "resize":
+            uid = found["uid"] = argument["uid"]
+            pod = self.node.desired(uid)
+            if pod is not None:
+                self.resizes(found, self.node.resize(resized(pod, resize_from(argument))))
+        elif name == "retry":
+            self.resizes(found, self.node.retry())
         elif name == "reconcile":
             pushes = self.node.reconcile()
             if pushes:
@@ -115,9 +137,19 @@ class _Replay:
             raise ValueError(f"unknown step {quoted(name)}")
         return {**found, "state": self.state()}
 
+    def resizes(self, found: Data, results: Iterable[ResizeResult]) -> None:
+        """Report what became of the resizes that were tried."""
+        rows = tuple(results)
+        if rows:
+            found["resizes"] = [resize_data(result) for result in rows]
+        ended = [uid for result in rows for uid in getattr(result.decision, "preempted", ())]
+        if ended:
+            found["preempted"] = ended
+
     def add(self, value: Mapping[str, Any]) -> Data:
         rules = self.node.rules
         pod = defaulted(pod_from(value), pod_level=rules.pod_level_resources, sidecars=rules.sidecars)
+        self.added.setdefault(pod.uid, pod)
         found, admitted = self.admission("add", pod)
         if admitted is not None:
             before = self.node.state
@@ -146,7 +178,6 @@ class _Replay:
             self.machine = machine_from(argument["machine"])
             self.plugins = {plugin.resource: plugin for plugin in self.machine.plugins}
         self.kubelet = argument.get("kubelet", self.kubelet)
-        pods = [pod for pod in self.node.state.active.values() if pod is not None]
         before = self.node.state
         node = boot(self.machine, self.kubelet, self.files, before, version=self.version, tune=self.tune)
         if isinstance(node, Refusal):
@@ -159,7 +190,7 @@ class _Replay:
         if not late:
             node.plugins_registered(self.plugins.values())
         readmitted = []
-        for pod in pods:
+        for pod in node.returning():
             readmitted.append(self.admission("readmit", pod)[0])
             if self.ended:
                 return {"op": "restart", "readmitted": readmitted}
@@ -179,7 +210,23 @@ class _Replay:
             if text is not None and _content(text) != self.shown.get(name):
                 self.shown[name] = _content(text)
                 changed[name] = text
-        return state_data(self.node.rules, self.node.state, changed)
+        found = state_data(self.node.rules, self.node.state, changed)
+        if allocated := self.allocated():
+            found["allocated"] = allocated
+        return found
+
+    def allocated(self) -> Data:
+        """Pods whose allocation differs from what they came with."""
+        found: Data = {}
+        rules = self.node.rules
+        self.sizes |= {uid: pod for uid, pod in self.node.state.active.items() if pod is not None}
+        for uid, came in self.added.items() if rules.resize.enabled else ():
+            if uid not in self.sizes:
+                continue
+            now = allocated_part(rules, came, self.sizes[uid])
+            if not same_size(now, came):
+                found[uid] = size_data(came, now)
+        return found
 
 
 def _holds(state: Any) -> tuple[object, ...]:  # noqa: ANN401

@@ -7,6 +7,7 @@ from numawise.codec.decision import container_rows, findings, hint_lines, pod_da
 from numawise.codec.steps import duration_text
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.machine.model import Machine
+from numawise.render.resize import VERDICTS, resize_notes, resized_data, verdict_of
 from numawise.render.terminal import DIM, GREEN, RED, YELLOW
 from numawise.render.words import counted
 from numawise.results.plain import API_VERSION, plain
@@ -18,7 +19,9 @@ from numawise.results.simulation import (
     Devices,
     Fill,
     Filled,
+    ResizeStep,
     Restart,
+    Retry,
     ScenarioRun,
     Simulated,
     StartStep,
@@ -89,9 +92,13 @@ def _step_rows(one: StepResult) -> list[Row]:
         ]
     elif one.step.word == "reconcile":
         rows.append(_event(KUBELET, "reconciled"))
+    elif isinstance(act, ResizeStep):
+        rows += [_event(_short(name), ("not running", YELLOW)) for name, there in one.named if not there]
+    elif isinstance(act, Retry) and not one.resizes:
+        rows.append(_event(KUBELET, "no resize waits"))
     elif isinstance(act, Fill) and one.filled is not None and one.step.number:
         rows.append(_event(act.pod.name, f"{one.filled.count} more fit"))
-    return rows
+    return rows + [_event(_short(resize.name), VERDICTS[verdict_of(resize)]) for resize in one.resizes]
 
 
 def _event(what: str, verdict: Cell, devices: str = "-") -> Row:
@@ -142,6 +149,8 @@ def notes(run: ScenarioRun) -> list[str]:
         for push in one.pushes:
             name = _short(run.names.get(push.uid, push.uid))
             found.append(f"{where}container {push.container} of {name} gets CPUs {format_ids(push.cpus)}")
+        for resize in one.resizes:
+            found += [f"{'' if line.startswith(' ') else where}{line}" for line in resize_notes(resize)]
     return found
 
 
@@ -217,6 +226,8 @@ def summary(run: ScenarioRun) -> str:
     text = f"{run.admitted} of {came} pods admitted"
     if run.lost:
         text += f", {run.lost} of those that ran lost at a restart"
+    if run.unsized:
+        text += f", {counted(run.unsized, 'resize')} not carried out"
     if run.interrupted and came < run.total:
         text += f"; interrupted, {run.total - came} not tried"
     return text
@@ -283,6 +294,8 @@ def _step_data(one: StepResult, run: ScenarioRun) -> Data:
         ]
     elif one.filled is not None:
         found["count"] = one.filled.count
+    if one.resizes or isinstance(act, ResizeStep | Retry):
+        found["resizes"] = [resized_data(resize) for resize in one.resizes]
     return found
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from numawise.engine.admit import Admitted, Crashed, Rejected
+from numawise.engine.resize import ALLOCATED
 from numawise.engine.trace import Step
 from numawise.results.claims import ClaimOutcome
 from numawise.results.plain import hidden, optional
-from numawise.results.simulation import Simulated
+from numawise.results.simulation import Resized, Simulated
 from numawise.sets import CpuSet, NumaSet
 from numawise.values import dataclass, field, replace
 
@@ -48,6 +49,35 @@ class PodDecision:
     """What it has by claim, which the kubelet does not align."""
     steps: tuple[Step, ...] = hidden(())
     """What the engine noted on the way: hints, merges, CPUs taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodResize:
+    """What the kubelet did with a resize of one pod."""
+
+    name: str
+    """Namespace and name."""
+    uid: str
+    outcome: str
+    """``allocated``, ``deferred``, ``infeasible``, ``unchanged``, or ``refused`` by the API server."""
+    reason: str = ""
+    """That of the pod's condition: ``Deferred`` or ``Infeasible``."""
+    message: str = ""
+    cause: str = ""
+    """Of a deferred one: the reason of the admission that failed, such as ``OutOfcpu``."""
+
+    @property
+    def allocated(self) -> bool:
+        """True when the pod has its new size."""
+        return self.outcome == ALLOCATED
+
+
+def resize_of(resize: Resized) -> PodResize:
+    """What became of a resize."""
+    result = resize.result
+    if resize.refusal:
+        return PodResize(resize.name, result.uid, "refused", message=resize.refusal)
+    return PodResize(resize.name, result.uid, result.outcome, result.reason, result.message, result.cause)
 
 
 def decision_of(outcome: Simulated) -> PodDecision:

@@ -188,6 +188,20 @@ class StartedPodForm(TypedDict):
     containers: list[dict[str, Any]]
 
 
+class ResizedForm(TypedDict):
+    """What became of a resize when it was tried."""
+
+    pod: str
+    uid: str
+    outcome: str
+    reason: str | None
+    message: str | None
+    cause: str | None
+    resources: dict[str, dict[str, str]] | None
+    containers: dict[str, dict[str, dict[str, str]]]
+    held: dict[str, str]
+
+
 class StepForm(TypedDict):
     """One step of a scenario."""
 
@@ -202,6 +216,7 @@ class StepForm(TypedDict):
     resource: NotRequired[str]
     changes: NotRequired[dict[str, str | list[str]]]
     pushed: NotRequired[list[PushedForm]]
+    resizes: NotRequired[list[ResizedForm]]
     count: NotRequired[int]
 
 

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 from numawise.engine.admit import Admitted, Decision
 from numawise.engine.lifecycle import Started
+from numawise.engine.resize import ResizeResult
 from numawise.engine.state import NodeState, held_by
 from numawise.engine.trace import Step
 from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod
 from numawise.request.model import PodRequest
+from numawise.request.resize import ResizeRequest
 from numawise.results.claims import ClaimOutcome
 from numawise.rules.check import Refusal
 from numawise.rules.model import Rules
@@ -75,7 +77,20 @@ class Fill:
     most: int | None = None
 
 
-Act = Add | StartStep | Remove | Restart | Reconcile | Devices | Fill
+@dataclass(frozen=True, slots=True)
+class ResizeStep:
+    """The spec of a running pod asks for another size."""
+
+    name: str
+    change: ResizeRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The kubelet tries the resizes that wait, as it does from time to time."""
+
+
+Act = Add | StartStep | Remove | Restart | Reconcile | Devices | Fill | ResizeStep | Retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +143,19 @@ class Simulated:
         return mask
 
 
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """What became of one resize when it was tried."""
+
+    name: str
+    """Namespace and name of the pod."""
+    result: ResizeResult
+    held: tuple[tuple[str, int], ...] = ()
+    """Containers that keep exclusive CPUs, packed, of another number than they ask for now."""
+    refusal: str = ""
+    """Why the API server would not take it; the kubelet never hears of it."""
+
+
 # --- copies of a pod --------------------------------------------------------------------------
 
 REJECTED, CRASHED, START_ERROR, SUMS, LIMIT = "rejected", "crashed", "start-error", "sums", "limit"
@@ -175,6 +203,8 @@ class StepResult:
     """Pods that the step is about, and whether they were there."""
     pushes: tuple[Started, ...] = ()
     """Containers that got other CPUs."""
+    resizes: list[Resized] = field(default_factory=list)
+    """Resizes that were tried, in order."""
     filled: Filled | None = None
     refusal: Refusal | None = None
     """The kubelet does not start again."""
@@ -216,6 +246,12 @@ class ScenarioRun:
         return sum(not pod.admitted for result in self.results for pod in result.again)
 
     @property
+    def unsized(self) -> int:
+        """Pods that do not have the size their spec asks for, and resizes that nobody would take."""
+        refused = sum(bool(resize.refusal) for result in self.results for resize in result.resizes)
+        return refused + len(self.state.resizes.desired)
+
+    @property
     def fills(self) -> list[Filled]:
         """What came of every fill."""
         return [result.filled for result in self.results if result.filled is not None]
@@ -227,6 +263,7 @@ class ScenarioRun:
             not self.ended
             and self.admitted == self.total
             and not self.lost
+            and not self.unsized
             and all(filled.count for filled in self.fills)
         )
 

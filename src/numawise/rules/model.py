@@ -69,6 +69,26 @@ class CpuOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ResizeRules:
+    """Which resizes of running pods a kubelet carries out."""
+
+    enabled: bool = True
+    """Gate InPlacePodVerticalScaling; without it, a changed pod simply counts as changed."""
+    exclusive_cpus: bool = False
+    """Gate InPlacePodVerticalScalingExclusiveCPUs."""
+    exclusive_memory: bool = False
+    """Gate InPlacePodVerticalScalingExclusiveMemory; in releases before it, that of the CPUs."""
+    init_containers: bool = False
+    """Gate InPlacePodVerticalScalingInitContainers."""
+    pod_level: bool = False
+    """Gate InPlacePodLevelResourcesVerticalScaling."""
+    spares_others: bool = False
+    """Gate InPlacePodVerticalScalingSchedulerPreemption: a critical pod makes no room for its resize."""
+    limited_swap: bool = False
+    """Burstable containers may swap (``memorySwap.swapBehavior: LimitedSwap``)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """How one kubelet decides."""
 
@@ -103,4 +123,5 @@ class Rules:
     """``allowedUnsafeSysctls``."""
     claims_back_resources: bool = True
     """Gate DRAExtendedResource: extended resources may come from a claim."""
+    resize: ResizeRules = field(default_factory=ResizeRules)
     behaviour: Behaviour = field(default_factory=Behaviour)

@@ -118,6 +118,15 @@ class Behaviour:
     sysctls_allowlisted: bool = True
     namespaces_in_capitals: bool = True
     user_sysctls_judged: bool = False
+    resize_conditions: bool = True
+    resizes_wait_in_a_queue: bool = True
+    resizes_end_at_capacity: bool = False
+    resize_capacity_ignores_eviction: bool = False
+    resize_capacity_counts_sidecars: bool = True
+    managers_mind_their_own_resize: bool = True
+    static_pods_keep_their_size: bool = False
+    managers_skip_resizes: bool = False
+    memory_limits_shrink: bool = True
 
 
 WAYS = (
@@ -355,6 +364,54 @@ WAYS = (
         "user_sysctls_judged",
         "Sysctls below `user.` are refused to pods without a user namespace of their own.",
         since=(1, 37),
+    ),
+    Way(
+        "resize_conditions",
+        "What became of a resize stands in the pod's conditions; before, resizes are not simulated.",
+        since=(1, 33),
+    ),
+    Way(
+        "resizes_wait_in_a_queue",
+        "Resizes that wait are tried in order, when pods go or change and every three minutes; before, each "
+        "one when its pod was synced.",
+        since=(1, 34),
+    ),
+    Way(
+        "resizes_end_at_capacity",
+        "A resize beyond what the whole node has for pods is infeasible; later it is deferred.",
+        until=(1, 35),
+    ),
+    Way(
+        "resize_capacity_ignores_eviction",
+        "What the node has for pods is taken before the eviction thresholds for this.",
+        since=(1, 34),
+        until=(1, 35),
+    ),
+    Way(
+        "resize_capacity_counts_sidecars",
+        "Sidecars, and pod-level resources, count in what a resize asks for of the whole node.",
+        since=(1, 34),
+    ),
+    Way(
+        "managers_mind_their_own_resize",
+        "A static CPU or Memory Manager makes a resize of a Guaranteed pod infeasible only where it changes "
+        "the CPUs or the memory; the message names the policy in quotes.",
+        since=(1, 34),
+    ),
+    Way(
+        "static_pods_keep_their_size",
+        "Static pods cannot be resized.",
+        until=(1, 35),
+    ),
+    Way(
+        "managers_skip_resizes",
+        "CPU and Memory Manager give no hints for a resize, and no manager allocates anything.",
+        since=(1, 37),
+    ),
+    Way(
+        "memory_limits_shrink",
+        "The API server lets a memory limit shrink, or be added, without a restart of the container.",
+        since=(1, 34),
     ),
 )
 

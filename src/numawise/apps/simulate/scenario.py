@@ -17,6 +17,7 @@ from numawise.codec.steps import (
     BACK,
     FILL,
     GONE,
+    RESIZE,
     Timed,
 )
 from numawise.engine.admit import Admitted, Crashed, Rejected
@@ -27,6 +28,7 @@ from numawise.errors import InputError, meant, quoted
 from numawise.inputs.config import read_config
 from numawise.machine.model import Device
 from numawise.node.node import SimulatedNode, restart, simulate, with_devices
+from numawise.node.resizing import resize, settle
 from numawise.render.words import insufficient_text
 from numawise.request.defaults import RawPod
 from numawise.results.simulation import (
@@ -42,7 +44,10 @@ from numawise.results.simulation import (
     FillEnd,
     Reconcile,
     Remove,
+    Resized,
+    ResizeStep,
     Restart,
+    Retry,
     ScenarioRun,
     ScenarioStep,
     Simulated,
@@ -58,13 +63,21 @@ Progress = Callable[[int], None]
 """Called with the number of pods that are done."""
 
 
-def script(pods: Sequence[RawPod], steps: Sequence[Timed], fills: Sequence[Fill] = ()) -> tuple[Timed, ...]:
-    """All that is to happen: pods first (step 0), then the steps, then what is left is filled up."""
+def script(
+    pods: Sequence[RawPod],
+    steps: Sequence[Timed],
+    fills: Sequence[Fill] = (),
+    resizes: Sequence[ResizeStep] = (),
+) -> tuple[Timed, ...]:
+    """All that is to happen: pods first (step 0), the steps, resizes, and then what is left is filled up."""
     acts = [Timed(0, ADD, Add(tuple(pods)))] if pods else []
     acts += steps
     last = acts[-1] if acts else None
+    for act in resizes:
+        number = acts[-1].number + 1 if acts else 1
+        acts.append(Timed(number, RESIZE, act, last.at if last else None))
     for extra in fills:
-        number = acts[-1].number + 1 if steps else 0
+        number = acts[-1].number + 1 if steps or resizes else 0
         acts.append(Timed(number, FILL, extra, last.at if last else None))
     came = iter(unique_uids(pod for one in acts if isinstance(one.act, Add) for pod in one.act.pods))
     return tuple(
@@ -140,6 +153,10 @@ class _Stage:
             result.pushes = self.node.reconcile()
         elif isinstance(act, Devices):
             self.devices(result, act)
+        elif isinstance(act, ResizeStep):
+            self.resize(result, act)
+        elif isinstance(act, Retry):
+            self.tried(result, settle(self.node, self.node.retry(), self.run.names))
         else:
             self.fill(result, act)
 
@@ -171,9 +188,24 @@ class _Stage:
     def remove(self, result: StepResult, act: Remove) -> None:
         for uid in self.uids(result, act.names):
             there = uid in self.node.state.active
-            self.node.remove(uid)
+            self.tried(result, settle(self.node, self.node.remove(uid), self.run.names))
             self.waiting.pop(uid, None)
             result.named.append((self.run.names[uid], there))
+
+    def resize(self, result: StepResult, act: ResizeStep) -> None:
+        for uid in self.uids(result, [act.name]):
+            there = self.node.desired(uid) is not None
+            result.named.append((self.run.names[uid], there))
+            try:
+                self.tried(result, resize(self.node, uid, act.change, self.run.names))
+            except (ValueError, InputError) as problem:
+                advice = problem.advice if isinstance(problem, InputError) else "name one of them"
+                raise _error(result.step, str(problem), advice) from None
+
+    def tried(self, result: StepResult, resizes: Sequence[Resized]) -> None:
+        """Resizes were tried."""
+        result.resizes += resizes
+        self.run.ended = self.run.ended or any(isinstance(one.result.decision, Crashed) for one in resizes)
 
     def uids(self, result: StepResult, names: Iterable[str]) -> list[str]:
         """The pods that are meant; those that are there, else the last that was."""

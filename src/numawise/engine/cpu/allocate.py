@@ -59,7 +59,7 @@ def allocate(admission: Admission, container: ContainerRequest, affinity: int | 
     if not rules.cpu_static:
         return None
     collect(admission.draft, note)
-    count = exclusive_cpus(rules, pod, container)
+    count = 0 if admission.skipped else exclusive_cpus(rules, pod, container)
     if not count:
         return None
     held = cpu.get(pod.uid, container.name)

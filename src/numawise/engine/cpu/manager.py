@@ -7,7 +7,7 @@ from numawise.engine.cpu.allocate import aligned_choice, allocate, choose, colle
 from numawise.engine.cpu.hints import container_hints, empty_pool, exclusive_cpus, pod_hints
 from numawise.engine.cpu.take import NotEnough
 from numawise.engine.failure import EMPTY_SHARED_POOL, Failure
-from numawise.engine.hint import Answer, Hint
+from numawise.engine.hint import NO_PREFERENCE, Answer, Hint
 from numawise.engine.provider import Admission
 from numawise.engine.trace import Defect, Note
 from numawise.machine.model import Machine
@@ -30,6 +30,8 @@ class CpuManager:
 
     def hints(self, admission: Admission, container: ContainerRequest | None) -> Answer:
         """Hints for a container or the pod."""
+        if admission.skipped:
+            return NO_PREFERENCE
         return pod_hints(admission) if container is None else container_hints(admission, container)
 
     def allocate(self, admission: Admission, container: ContainerRequest, affinity: Hint) -> Failure | None:
@@ -43,6 +45,8 @@ class CpuManager:
         if not rules.cpu_static:
             return None
         self.collect(admission)
+        if admission.skipped:
+            return None
         total = pod.whole_cpus if pod.guaranteed else 0
         if not total:
             return None

@@ -54,6 +54,8 @@ class DeviceManager:
 def allocate(admission: Admission, container: ContainerRequest, affinity: int | None) -> Failure | None:
     """Allocate the devices of one container."""
     rules, uid, devices = admission.rules, admission.pod.uid, admission.draft.devices
+    if admission.skipped:
+        return None
     if devices.reusable.keys() != {uid}:
         devices.reusable = {uid: devices.reusable.get(uid, {})}
     failure = _allocate_resources(admission, container, affinity)

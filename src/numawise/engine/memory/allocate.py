@@ -41,7 +41,7 @@ def allocate(admission: Admission, container: ContainerRequest, affinity: Hint) 
     if not rules.memory_static:
         return None
     collect(admission.draft, admission.note)
-    if not takes_part(rules, pod):
+    if admission.skipped or not takes_part(rules, pod):
         return None
     wanted = wanted_by(rules, pod, container)
     held = memory.get(pod.uid, container.name)

@@ -6,7 +6,7 @@ Counterpart: pkg/kubelet/cm/memorymanager/memory_manager.go, and ``AllocatePod``
 from collections.abc import Iterable
 
 from numawise.engine.failure import EMPTY_SHARED_POOL, Failure
-from numawise.engine.hint import Answer, Hint
+from numawise.engine.hint import NO_PREFERENCE, Answer, Hint
 from numawise.engine.memory.allocate import allocate, collect, settle
 from numawise.engine.memory.hints import (
     FITS_NOWHERE,
@@ -39,6 +39,8 @@ class MemoryManager:
 
     def hints(self, admission: Admission, container: ContainerRequest | None) -> Answer:
         """Hints for a container or the pod."""
+        if admission.skipped:
+            return NO_PREFERENCE
         answer = pod_hints(admission) if container is None else container_hints(admission, container)
         if answer is FITS_NOWHERE:
             admission.note(Defect("memory-nowhere-is-no-preference", container.name if container else ""))
@@ -54,7 +56,7 @@ class MemoryManager:
         if not rules.memory_static:
             return None
         self.collect(admission)
-        if not takes_part(rules, pod):
+        if admission.skipped or not takes_part(rules, pod):
             return None
         wanted = pod.memory
         if not wanted:  # also where the amount is not an exact integer: the kubelet lets it pass
