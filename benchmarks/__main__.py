@@ -25,6 +25,7 @@ from benchmarks.gpus import gpu_choices, many_gpus
 from benchmarks.launching import starts
 from benchmarks.machines import GPU, NIC, even, lopsided, node, pod, standard
 from benchmarks.simulate import queues
+from benchmarks.spread import even_choices
 from benchmarks.trees import write_tree
 from numawise.engine.admit import Admitted, admit
 from numawise.engine.hint import HintList, HintRule, Need
@@ -165,6 +166,12 @@ def huge_machines() -> Iterator[Row]:
             yield Row(f"{numas} NUMA (2 with CPUs), {name}", spent, 50.0)
 
 
+def distributed() -> Iterator[Row]:
+    """Even choices over many NUMA nodes: the slowest of some requests."""
+    for what, spent, goal in even_choices():
+        yield Row(what, spent, goal)
+
+
 def gpus() -> Iterator[Row]:
     """The choice of GPUs: the slowest of all numbers and many states."""
     for what, spent in gpu_choices():
@@ -255,6 +262,7 @@ def main() -> None:
         many_pods,
         merges,
         huge_machines,
+        distributed,
         gpus,
         discovery,
         launches,

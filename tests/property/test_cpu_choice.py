@@ -7,7 +7,8 @@ size, and hands out CPUs that were not free; ``test_uneven`` says how far that g
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numawise.engine.cpu.distribute import NeverReturns, take_distributed
+from numawise.engine.cpu.distribute import take_distributed
+from numawise.engine.cpu.subsets import NeverReturns
 from numawise.engine.cpu.take import NotEnough, Style, take
 from numawise.engine.trace import CpusTaken, Step
 from numawise.machine.model import Cpu, CpuLayout

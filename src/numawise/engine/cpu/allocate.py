@@ -11,9 +11,10 @@ Rules kept here:
 3. ``full-pcpus-only`` is checked first, even for a container that has its CPUs already.
 """
 
-from numawise.engine.cpu.distribute import NeverReturns, take_distributed
+from numawise.engine.cpu.distribute import take_distributed
 from numawise.engine.cpu.early import take_early
 from numawise.engine.cpu.hints import exclusive_cpus
+from numawise.engine.cpu.subsets import NeverReturns
 from numawise.engine.cpu.take import NotEnough, Style, take
 from numawise.engine.draft import CpuDraft, Draft
 from numawise.engine.failure import SMT_ALIGNMENT, Crash, Failure

@@ -2,7 +2,8 @@
 
 import pytest
 
-from numawise.engine.cpu.distribute import NeverReturns, deviation, each_subset, take_distributed
+from numawise.engine.cpu.distribute import take_distributed
+from numawise.engine.cpu.subsets import NeverReturns, deviation, each_subset
 from numawise.engine.cpu.take import NotEnough
 from numawise.engine.trace import BufferReused, CpusTaken, Step
 from numawise.machine.model import CpuLayout
