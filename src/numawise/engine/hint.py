@@ -12,25 +12,17 @@ Rules kept here:
    from the same nodes.  Where that does not hold, masks are listed.
 2. Walking a family gives the kubelet's list in the kubelet's order: by size, then by the
    positions of the nodes.
-3. A search among masks ends with ``SearchEnded`` after ``MOST_STEPS``; 16 NUMA nodes need fewer.
-4. There are three kinds of nothing: ``NO_PREFERENCE`` (anything will do, harmless), ``NOWHERE`` (placement is
+3. There are three kinds of nothing: ``NO_PREFERENCE`` (anything will do, harmless), ``NOWHERE`` (placement is
    wanted and none is possible) and ``ANY`` (the merged hint names no NUMA nodes).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import combinations, islice
+from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Final, Protocol
 
-from numawise.errors import SearchEnded
+from numawise.engine.masks import Keeper, Need, SearchLimit, fewest_nodes
 from numawise.sets import NumaSet, ids_of
 from numawise.values import dataclass, field
-
-MOST_STEPS = 500_000
-ENDED_ADVICE = (
-    "ask for what fewer NUMA nodes have, or turn off the option that compares them all "
-    "(prefer-closest-numa-nodes, distribute-cpus-across-numa); the kubelet itself compares more"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +40,6 @@ class Hint:
 
 ANY = Hint(None, preferred=False)
 """No NUMA nodes were agreed on: anything may come from anywhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """So much of something inside a mask; each amount counts when the mask touches its nodes."""
-
-    amounts: tuple[tuple[int, int], ...]
-    least: int
-
-    def met_by(self, mask: int) -> bool:
-        """True when the mask brings enough together."""
-        total = 0
-        for nodes, amount in self.amounts:
-            if nodes & mask:
-                total += amount
-        return total >= self.least
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +167,11 @@ class HintRule:
         object.__setattr__(self, "possible", possible)
         object.__setattr__(self, "reach", reach)
 
+    @property
+    def keeper(self) -> Keeper:
+        """The rule as one that may leave out nodes."""
+        return Keeper(self.nodes, self.needs, self.touch, self.smallest)
+
     def _fits(self, mask: int) -> bool:
         for nodes in self.touch:
             if not nodes & mask:
@@ -245,87 +226,3 @@ class HintRule:
         """Number of nodes of the largest hint; 0 without hints."""
         most = max((mask.bit_count() for mask in self.extra_masks), default=0)
         return max(most, self.nodes.bit_count()) if self.possible else most
-
-
-class SearchLimit:
-    """Counts the steps of one search, and ends it with ``SearchEnded`` when these are too many."""
-
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = MOST_STEPS
-
-    def step(self) -> None:
-        """One more set of NUMA nodes, or part of one, is looked at."""
-        self.left -= 1
-        if self.left < 0:
-            what = f"not known: the search among sets of NUMA nodes was ended after {MOST_STEPS:,} steps"
-            raise SearchEnded(what, advice=ENDED_ADVICE)
-
-
-def fewest_nodes(nodes: int, needs: Sequence[Need], touch: Sequence[int] = (), smallest: int = 1) -> int:
-    """Size of the smallest mask that meets all needs; 0 when there is none."""
-    if nodes.bit_count() < smallest or next(masks_of(nodes.bit_count(), nodes, needs, touch), 0) == 0:
-        return 0
-    size = smallest
-    while next(masks_of(size, nodes, needs, touch), 0) == 0:
-        size += 1
-    return size
-
-
-def masks_of(
-    size: int,
-    nodes: int,
-    needs: Sequence[Need] = (),
-    touch: Sequence[int] = (),
-    limit: SearchLimit | None = None,
-) -> Iterator[int]:
-    """Walk the masks of so many nodes that meet all needs, by ascending value.
-
-    The highest node is chosen first and as low as can be; branches that cannot reach a need
-    even with the richest nodes left are not entered.
-    """
-    ids = list(ids_of(nodes))
-    if not 1 <= size <= len(ids):
-        return
-    rich = [_riches(ids, need) for need in needs]
-    bits = [1 << i for i in ids]
-    below = [0]
-    for bit in bits:
-        below.append(below[-1] | bit)
-
-    steps = limit or SearchLimit()
-
-    def walk(end: int, left: int, mask: int) -> Iterator[int]:
-        for at in range(left - 1, end):
-            steps.step()
-            found = mask | bits[at]
-            if left > 1:
-                if promising(at, left - 1, found):
-                    yield from walk(at, left - 1, found)
-            elif all(need.met_by(found) for need in needs) and all(t & found for t in touch):
-                yield found
-
-    def promising(end: int, left: int, mask: int) -> bool:
-        for need, riches in zip(needs, rich, strict=True):
-            here = sum(amount for numa, amount in need.amounts if numa & mask)
-            if here < need.least and here + sum(sorted(riches[:end])[-left:]) < need.least:
-                return False
-        reachable = mask | below[end]
-        return all(t & reachable for t in touch)
-
-    yield from walk(len(ids), size, 0)
-
-
-def some_masks(most: int, size: int, nodes: int, needs: Sequence[Need], touch: Sequence[int]) -> list[int]:
-    """The first of these masks, to be shown: fewer where the search takes too long."""
-    masks: list[int] = []
-    with suppress(SearchEnded):
-        for mask in islice(masks_of(size, nodes, needs, touch), most):
-            masks.append(mask)  # noqa: PERF402 - what was found before the end is kept
-    return masks
-
-
-def _riches(ids: Sequence[int], need: Need) -> list[int]:
-    """The most each node could add to a need."""
-    return [sum(amount for numa, amount in need.amounts if numa >> i & 1) for i in ids]

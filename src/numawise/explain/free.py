@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from numawise.engine.hint import Family, HintList, HintRule, masks_of, some_masks
+from numawise.engine.hint import Family, HintList, HintRule
+from numawise.engine.masks import masks_of, some_masks
 from numawise.engine.state import NodeState
 from numawise.engine.trace import HintsFound
 from numawise.explain.case import ExplainCase

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 
 from numawise.engine.draft import Draft
 from numawise.engine.failure import NIL, Crash
-from numawise.engine.hint import NO_PREFERENCE, NOWHERE, Answer, Family, HintRule, Need, fewest_nodes
+from numawise.engine.hint import NO_PREFERENCE, NOWHERE, Answer, Family, HintRule
+from numawise.engine.masks import Need, fewest_nodes
 from numawise.engine.provider import Admission
 from numawise.engine.state import Plugin
 from numawise.engine.trace import Defect

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 
 from numawise.engine.draft import Draft, MemoryDraft
 from numawise.engine.failure import NIL, Crash, Failure
-from numawise.engine.hint import Family, Hint, HintList, HintRule, masks_of
+from numawise.engine.hint import Family, Hint, HintList, HintRule
+from numawise.engine.masks import masks_of
 from numawise.engine.memory.hints import INEXACT, Wanted, family_for, takes_part, wanted_by
 from numawise.engine.memory.tables import WRAP, breaks_group, charge, discharge
 from numawise.engine.provider import Admission, hands_on
@@ -127,13 +128,13 @@ def best_mask(found: Family, containing: int = 0, *, upwards: bool = False) -> H
         return Hint(NumaSet(mask), not disliked)
     assert isinstance(found, HintRule)
     most = found.reach.bit_count()
-    inside = [*(1 << numa for numa in ids_of(containing)), *((above,) if upwards else ())]
+    touch = (*found.touch, above) if upwards else found.touch
     for size in (found.width, *(s for s in range(1, most + 1) if s != found.width)):
         masks_here = [
             m for m in found.extra_masks if m.bit_count() == size and not containing & ~m and m & above
         ]
         if found.possible and size >= found.smallest and not containing & ~found.nodes:
-            by_rule = next(masks_of(size, found.nodes, found.needs, (*found.touch, *inside)), 0)
+            by_rule = next(masks_of(size, found.nodes, found.needs, touch, containing), 0)
             if by_rule:
                 masks_here.append(by_rule)
         if masks_here:

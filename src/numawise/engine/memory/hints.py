@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 from numawise.engine.failure import NIL, Crash
-from numawise.engine.hint import NO_PREFERENCE, Answer, Family, HintList, HintRule, Need, fewest_nodes
+from numawise.engine.hint import NO_PREFERENCE, Answer, Family, HintList, HintRule
+from numawise.engine.masks import Need, fewest_nodes
 from numawise.engine.memory.tables import WRAP, breaks_group
 from numawise.engine.provider import Admission
 from numawise.engine.state import Block, NumaMemory

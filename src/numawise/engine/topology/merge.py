@@ -7,22 +7,23 @@ looked for directly:
 
 1. A preferred result exists exactly where every resource prefers the same mask.
 2. Otherwise every result is unpreferred, and a mask is a result when each resource has a hint that
-   contains it and these hints have nothing else in common.  Masks are tried best first.
+   contains it and these hints have nothing else in common: every other node is left out by one of them.
+   Hints that are listed leave out what they leave out; a rule leaves out what its needs can spare.
+3. Sizes are decided first, best first, and then the lowest or the nearest mask of the best size.
 
 Counterpart: topologymanager ``HintMerger.Merge``.  The answers are the same because rule 2 is the
 definition of "some combination intersects to this mask", and rule 1 follows from the kubelet's own:
 a combination is preferred when all its hints are preferred *and* have equal masks.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import product
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, product
 
-from numawise.engine.hint import Family, HintList, HintRule, SearchLimit, masks_of
+from numawise.engine.hint import Family, HintList, HintRule, Sockets
+from numawise.engine.masks import Keeper, SearchLimit, Trimming, masks_of
+from numawise.engine.topology.nearest import Best, Distance, nearest
 from numawise.sets import ids_of
 from numawise.values import dataclass
-
-Distance = Callable[[int], int]
-"""Sum of distances between all nodes of a mask; comparable between masks of equal size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,44 +100,102 @@ def _agreed(voters: Sequence[Family], distance: Distance) -> int:
             masks.sort(key=lambda m: (m.bit_count(), distance(m), m))
             return next((m for m in masks if all(v.prefers(m) for v in voters)), 0)
     ruled = [voter for voter in voters if isinstance(voter, HintRule)]
+    widths = {voter.width for voter in ruled if voter.sockets is None}
+    if len(widths) > 1:
+        return 0
     common = ruled[0].reach
     for voter in ruled:
         common &= voter.reach
     most = common.bit_count()
-    widths = {voter.width for voter in ruled if voter.sockets is None}
-    if len(widths) > 1:
-        return 0
     for size in widths or range(1, most + 1):
-        if size <= most and (found := _best(_preferred_masks(size, common, ruled), distance)):
-            return found
+        mask = _agreed_nodes(size, common, ruled, distance) if size <= most else 0
+        if mask:
+            return mask
     return 0
 
 
-def _preferred_masks(size: int, common: int, voters: Sequence[HintRule]) -> Iterator[int]:
-    """Masks of one size that all prefer, by ascending value."""
+def _agreed_nodes(size: int, common: int, voters: Sequence[HintRule], distance: Distance) -> int:
+    """The best mask of so many nodes that all prefer; 0 when there is none."""
     if size == 1:
         for node in ids_of(common):
             if all(voter.prefers(1 << node) for voter in voters):
-                yield 1 << node
-        return
+                if distance is nearby:
+                    return 1 << node
+                break
+        alone = [1 << node for node in ids_of(common) if all(voter.prefers(1 << node) for voter in voters)]
+        return min(alone, key=lambda mask: (distance(mask), mask), default=0)
+    best: Best | None = None
     for voter in voters:
-        if voter.extra_masks or not voter.possible:
+        for mask in voter.extra_masks:
+            if mask.bit_count() == size and all(other.prefers(mask) for other in voters):
+                found = (distance(mask), mask)
+                best = found if best is None or found < best else best
+    if all(voter.possible and size >= voter.smallest for voter in voters):
+        best = _agreed_by_rule(size, voters, distance, best)
+    return best[1] if best else 0
+
+
+def _agreed_by_rule(
+    size: int, voters: Sequence[HintRule], distance: Distance, best: Best | None
+) -> Best | None:
+    """The best mask that the rules of all voters make a hint, and that all prefer."""
+    nodes = voters[0].nodes
+    for voter in voters:
+        nodes &= voter.nodes
+    needs = [need for voter in voters for need in voter.needs]
+    touch = [mask for voter in voters for mask in voter.touch]
+    parts: list[tuple[int, tuple[int, ...]]] = [(nodes, ())]
+    for voter in voters:
+        if voter.sockets is not None and voter.width != size:
+            parts = [
+                (fewer, (*more, *others))
+                for nodes, others in parts
+                for fewer, more in _on_fewest_sockets(nodes, voter.sockets)
+                if fewer.bit_count() >= size
+            ]
+    if len(parts) > 1:
+        parts.sort(key=lambda part: _lowest(size, part[0]))
+    limit = SearchLimit()
+    for part, sockets in parts:
+        if best is not None and distance is nearby and _lowest(size, part) >= best[1]:
             break
-    else:
-        needs = [need for voter in voters for need in voter.needs]
-        touch = [nodes for voter in voters for nodes in voter.touch]
-        for mask in masks_of(size, common, needs, touch):
-            if all(voter.likes(mask) and size >= voter.smallest for voter in voters):
-                yield mask
-        return
-    # A voter with extra masks: walk its masks, which are the fewest.
-    leader = min(voters, key=lambda voter: (not voter.extra_masks, voter.possible))
-    masks = {mask for mask in leader.extra_masks if mask.bit_count() == size}
-    if leader.possible:
-        masks.update(masks_of(size, leader.nodes & common, leader.needs, leader.touch))
-    for mask in sorted(masks):
-        if all(voter.prefers(mask) for voter in voters):
-            yield mask
+        trimming = Trimming(part, [Keeper(part, needs, (*touch, *sockets))], limit)
+        best = _better_of(trimming, size, distance, best, limit)
+    return best
+
+
+def _better_of(
+    trimming: Trimming, size: int, distance: Distance, best: Best | None, limit: SearchLimit
+) -> Best | None:
+    """The best mask of so many nodes, or the one that is known."""
+    if distance is not nearby:
+        return nearest(trimming, size, distance, best, limit)
+    mask = next(trimming.masks(size), 0)
+    return (0, mask) if mask and (best is None or mask < best[1]) else best
+
+
+def _on_fewest_sockets(nodes: int, sockets: Sockets) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """For each choice of as many sockets: the nodes on these alone, and those of each, to be touched."""
+    of_numa = {node: sockets.of_numa.get(node, 0) for node in ids_of(nodes)}
+    every = 0
+    for mask in of_numa.values():
+        every |= mask
+    for chosen in combinations(ids_of(every), sockets.fewest):
+        allowed = sum(1 << socket for socket in chosen)
+        inside = [(node, mask) for node, mask in of_numa.items() if not mask & ~allowed]
+        touch = [sum(1 << node for node, mask in inside if mask >> socket & 1) for socket in chosen]
+        if all(touch):
+            yield sum(1 << node for node, _ in inside), tuple(touch)
+
+
+def _lowest(size: int, nodes: int) -> int:
+    """The lowest of the nodes, so many."""
+    mask = 0
+    while size and nodes:
+        mask |= nodes & -nodes
+        nodes &= nodes - 1
+        size -= 1
+    return mask
 
 
 def _liked(voter: Family) -> set[int]:
@@ -149,13 +208,6 @@ def _liked(voter: Family) -> set[int]:
     return {mask for mask, preferred in voter if preferred}
 
 
-def _best(masks: Iterator[int], distance: Distance) -> int:
-    """The first of the masks (ascending, equal in size), or the nearest when distances count."""
-    if distance is nearby:
-        return next(masks, 0)
-    return min(masks, key=lambda mask: (distance(mask), mask), default=0)
-
-
 # --- not preferred --------------------------------------------------------------------------
 
 
@@ -164,83 +216,80 @@ def _shared(voters: Sequence[Family], distance: Distance, width: int) -> int:
     common = voters[0].reach
     for voter in voters:
         common &= voter.reach
-    most = min(common.bit_count(), *(voter.widest for voter in voters))
+    if not common:
+        return 0
+    if distance is nearby:
+        mask = _lowest(width, common)
+        if mask.bit_count() == width and _offered_and_covered(mask, voters):
+            return mask
     limit = SearchLimit()
-    for size in sizes_by_rank(width, most):
-        masks: Iterable[int] = masks_of(size, common, limit=limit)
-        if distance is not nearby:
-            masks = sorted(masks, key=distance)
-        for mask in masks:
-            if _is_shared(mask, voters, limit):
-                return mask
-    return 0
+    reached = [Trimming(nodes, keepers, limit) for nodes, keepers in _ways(voters)]
+    size = 0
+    for rank in sizes_by_rank(width, common.bit_count()):
+        reached_here = [one for one in reached if _reaches(one, rank)]
+        if reached_here:
+            size, reached = rank, reached_here
+            break
+    best: Best | None = None
+    for trimming in reached if size else ():
+        best = _better_of(trimming, size, distance, best, limit)
+    return best[1] if best else 0
 
 
-def _is_shared(mask: int, voters: Sequence[Family], limit: SearchLimit) -> bool:
-    """True when hints that contain the mask, one of each voter, have nothing else in common."""
-    exact = False
-    ways: list[list[tuple[int, HintRule | None]]] = []
+def _reaches(trimming: Trimming, size: int) -> bool:
+    """True when nodes can be left out until so many are left."""
+    count = trimming.nodes.bit_count() - size
+    return count >= 0 and trimming.left_out(0, 0, count) is not None
+
+
+def _offered_and_covered(mask: int, voters: Sequence[Family]) -> bool:
+    """True when the mask is a hint of one voter and inside a hint of each."""
+    offered = False
     for voter in voters:
         if voter.offers(mask):
-            exact = True
-            ways.append([(mask, None)])
-            continue
-        found = list(_ways_to_cover(mask, voter))
-        if not found:
+            offered = True
+        elif not _covers(voter, mask):
             return False
-        ways.append(found)
-    if exact:
-        return True
-    return any(_only_common(mask, chosen, limit) for chosen in product(*ways))
+    return offered
 
 
-def _ways_to_cover(mask: int, voter: Family) -> Iterator[tuple[int, HintRule | None]]:
-    """The voter's smallest hints that contain the mask, and its rule if that can contain it."""
-    hints: Iterable[int]
+def _covers(voter: Family, mask: int) -> bool:
+    """True when a hint contains the mask."""
     if isinstance(voter, HintRule):
-        hints = voter.extra_masks
         if voter.possible and not mask & ~voter.nodes:
-            yield voter.nodes, voter
-    else:
-        assert isinstance(voter, HintList)
-        hints = voter.masks
-    wider = sorted((hint for hint in hints if not mask & ~hint), key=int.bit_count)
-    smallest: list[int] = []
-    for hint in wider:
-        if not any(not less & ~hint for less in smallest):
-            smallest.append(hint)
-            yield hint, None
-
-
-def _only_common(mask: int, chosen: Sequence[tuple[int, HintRule | None]], limit: SearchLimit) -> bool:
-    """True when the chosen hints can have just the mask in common.
-
-    HintList hints are fixed.  A rule is upward closed, so it may as well take all its nodes but
-    those it must leave out: each node that would be common beyond the mask is left out by one of
-    the rules, and each rule must still be met by what it keeps.
-    """
-    surplus = ~mask
-    flexible = []
-    for nodes, rule in chosen:
-        surplus &= nodes
-        if rule is not None:
-            flexible.append(rule)
-    left_out = [0] * len(flexible)
-    common = list(ids_of(surplus))
-
-    def place(at: int) -> bool:
-        limit.step()
-        if at == len(common):
             return True
-        bit = 1 << common[at]
-        for turn, rule in enumerate(flexible):
-            left_out[turn] |= bit
-            if rule.by_rule(rule.nodes & ~left_out[turn]) and place(at + 1):
-                return True
-            left_out[turn] &= ~bit
-        return False
+        return any(not mask & ~hint for hint in voter.extra_masks)
+    assert isinstance(voter, HintList)
+    return any(not mask & ~hint for hint in voter.masks)
 
-    return place(0)
+
+def _ways(voters: Sequence[Family]) -> Iterator[tuple[int, list[Keeper]]]:
+    """What hints have in common when some are taken as listed and others by rule, and the rules then used."""
+    ways: dict[tuple[int, tuple[int, ...]], None] = {(-1, ()): None}
+    keepers: list[HintRule] = []
+    for voter in voters:
+        hints: Iterable[int]
+        rule = -1
+        if isinstance(voter, HintRule):
+            hints = voter.extra_masks
+            if voter.possible:
+                hints = [mask for mask in hints if not voter.by_rule(mask)]
+                if voter not in keepers:
+                    keepers.append(voter)
+                rule = keepers.index(voter)
+        else:
+            assert isinstance(voter, HintList)
+            hints = voter.masks
+        more: dict[tuple[int, tuple[int, ...]], None] = {}
+        for nodes, rules in ways:
+            for hint in hints:
+                if nodes & hint:
+                    more[nodes & hint, rules] = None
+            if rule >= 0 and nodes & keepers[rule].nodes:
+                more[nodes & keepers[rule].nodes, (*rules, rule)] = None
+        ways = more
+    for nodes, rules in ways:
+        yield nodes, [keepers[rule].keeper for rule in rules]
 
 
 # --- every combination ----------------------------------------------------------------------

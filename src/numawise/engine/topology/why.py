@@ -6,7 +6,8 @@ Counterpart: none; the kubelet keeps its reasons to itself.
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from numawise.engine.hint import Family, Hint, HintList, HintRule, some_masks
+from numawise.engine.hint import Family, Hint, HintList, HintRule
+from numawise.engine.masks import some_masks
 from numawise.engine.topology.merge import width_wanted
 from numawise.engine.trace import (
     CHOSEN,

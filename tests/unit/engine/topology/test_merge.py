@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from numawise.engine.hint import NOWHERE, Family, HintList, HintRule, Need
+from numawise.engine.hint import NOWHERE, Family, HintList, HintRule
+from numawise.engine.masks import Need
 from numawise.engine.topology.merge import (
     Merged,
     merge,
