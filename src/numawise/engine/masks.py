@@ -16,6 +16,7 @@ Rules kept here:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 
 from numawise.errors import SearchEnded
@@ -27,10 +28,15 @@ ENDED_ADVICE = (
     "ask for what fewer NUMA nodes have, or turn off the option that compares them all "
     "(prefer-closest-numa-nodes, distribute-cpus-across-numa); the kubelet itself compares more"
 )
-WIDTHS = (4, 64, MOST_STEPS)
+WIDTHS = (4, 16, 256, MOST_STEPS)
 """So many sums are followed at a time: few at first, as few suffice where there is room."""
-SWEEPS = 3
-"""Rounds in which prices are settled; more make bounds only a little better."""
+DOMINATING = 32
+"""So many of the most promising sums are compared with each other one."""
+SWEEPS, POLISHING = 2, 60
+"""Rounds in which prices are looked for; more make bounds only a little better."""
+MOMENTUM = 0.5
+"""How much of its last direction a price keeps."""
+FAR = float("inf")
 TOLERANCE = 1e-6
 
 
@@ -101,8 +107,8 @@ class Trimming:
     """The ways to leave nodes out of a set, each by one of some keepers."""
 
     __slots__ = (
-        "_ceiling", "_kinds", "_options", "_pools", "_prices", "_ranked", "_rest", "_spare", "_sparing", "_steps",
-        "_wild", "nodes", "possible",
+        "_answers", "_ceiling", "_kinds", "_options", "_pools", "_prices", "_ranked", "_rest", "_spare", "_sparing", "_steps",
+        "_twins", "_wild", "nodes", "possible",
     )  # fmt: skip
 
     def __init__(self, nodes: int, keepers: Sequence[Keeper], limit: SearchLimit | None = None) -> None:
@@ -123,6 +129,9 @@ class Trimming:
         self._kinds: dict[int, int] = {}
         self._pools: list[tuple[int, int, int, int]] = []
         self._prices: list[float] = []
+        self._answers: dict[tuple[int, int, int], int | None] = {}
+        self._twins: list[list[tuple[int, int]]] = []
+        """Where the sums of equal keepers begin and end."""
         self._reduce()
 
     def _reduce(self) -> None:
@@ -180,7 +189,13 @@ class Trimming:
             if here.bit_count() + more > self._wild:
                 return None
             return spare | here | _highest(free, more)
-        chosen = self._cheapest(here, free, more) if self._ranked is not None else self._searched(here, free, more)
+        if self._ranked is not None:
+            chosen = self._cheapest(here, free, more)
+        else:
+            question = (here, free, more)
+            if question not in self._answers:
+                self._answers[question] = self._searched(here, free, more)
+            chosen = self._answers[question]
         return None if chosen is None else spare | chosen
 
     def _cheapest(self, must: int, free: int, more: int) -> int | None:
@@ -279,9 +294,9 @@ class Trimming:
             return by_node, float(capacity)
         items = [(bit, False, options) for bit, options in self._prepare().items()]
         capacities = self._capacities()
-        prices = _settled(items, capacities, ()) or [0.0] * len(capacities)
+        prices = _polished(items, self._pools, capacities, _settled(items, self._pools, capacities), 0)
         budget = sum(price * capacity for price, capacity in zip(prices, capacities, strict=True))
-        return {bit: min(1.0, 1 - _gain(forced=True, options=options, prices=prices)) for bit, _, options in items}, budget
+        return {bit: min(1.0, 1 - _worth(True, options, prices)[0]) for bit, _, options in items}, budget
 
     def _prepare(self) -> Mapping[int, list[tuple[int, tuple[tuple[int, int], ...]]]]:
         """For each node: who could leave it out, and what that takes of which sum."""
@@ -289,9 +304,13 @@ class Trimming:
             return self._options
         sums = 0
         self._options = {bit: [] for bit in _bits(self._rest)}
+        alike: dict[object, list[tuple[int, int]]] = {}
         for number, sparing in enumerate(self._sparing):
             first = sums
             sums += len(sparing.limits)
+            if not any(limit.pools for limit in sparing.limits):
+                same = (sparing.fixed, *((tuple(sorted(l.costs.items())), l.capacity) for l in sparing.limits))
+                alike.setdefault(same, []).append((first, sums))
             for bit, options in self._options.items():
                 if not bit & sparing.fixed:
                     costs = [(first + at, limit.costs.get(bit, 0)) for at, limit in enumerate(sparing.limits)]
@@ -305,6 +324,7 @@ class Trimming:
         if self._wild:
             for options in self._options.values():
                 options.append((-1, ((sums, 1),)))
+        self._twins = [places for places in alike.values() if len(places) > 1]
         pooled = 0
         for mask, *_ in self._pools:
             pooled |= mask
@@ -320,56 +340,106 @@ class Trimming:
 
     def _searched(self, must: int, free: int, more: int) -> int | None:
         """Leave out the must and so many others, by following the sums that can be left."""
-        target = must.bit_count() + more
         every = self._prepare()
         nodes = must | free
-        capacities = self._capacities()
         pools = [pool for pool in self._pools if not pool[0] & ~nodes]
         items = [(bit, bool(bit & must), every[bit]) for bit in _bits(nodes)]
-        prices = _settled(items, capacities, self._prices)
-        if prices is None:
-            return None
-        self._prices = prices
-        gains = {bit: _gain(forced, options, prices) for bit, forced, options in items}
-        budget = sum(price * capacity for price, capacity in zip(prices, capacities, strict=True))
-        if budget + sum(gains.values()) < target - TOLERANCE:
-            return None
-        group = {bit: min((at for at, pool in enumerate(pools) if pool[0] & bit), default=len(pools)) for bit in gains}
-        items.sort(key=lambda item: (group[item[0]], not item[1], -gains[item[0]], -item[0]))
+        capacities = self._capacities()
+        prices = self._prices or _settled(items, pools, capacities)
+        target = must.bit_count() + more
         for width in WIDTHS:
-            done, chosen = self._followed(items, gains, pools, prices, target, width)
-            if done:
+            search = _Sums(items, pools, capacities, prices, self._twins, target, self._steps)
+            if not search.hopeful:
+                return None
+            certain, chosen = search.followed(width)
+            if certain:
                 return chosen
+            if width == WIDTHS[0]:
+                self._prices = prices = _polished(items, pools, capacities, prices, target)
         return None
 
-    def _followed(
+
+# --- following sums (rule 3) --------------------------------------------------------------------
+
+Costs = tuple[tuple[int, int], ...]
+"""Which sums pay, and how much."""
+Item = tuple[int, bool, Sequence[tuple[int, Costs]]]
+"""A node, whether it must be left out, and who could do it at what costs."""
+Pool = tuple[int, int, int, int]
+"""Nodes, the keeper that loses something when it leaves all of them out, the sum that pays, and how much."""
+KEEP = (-2, ())
+"""The way not to leave out a node."""
+
+
+class _Sums:
+    """One search: nodes are decided one after the other, and of equal sums the one with most nodes is followed."""
+
+    __slots__ = ("capacities", "gains", "hopeful", "items", "last", "pools", "prices", "promises", "steps", "target", "twins")
+
+    def __init__(
         self,
-        items: Sequence[tuple[int, bool, list[tuple[int, tuple[tuple[int, int], ...]]]]],
-        gains: Mapping[int, float],
-        pools: Sequence[tuple[int, int, int, int]],
+        items: Sequence[Item],
+        pools: Sequence[Pool],
+        capacities: tuple[int, ...],
         prices: Sequence[float],
+        twins: Sequence[Sequence[tuple[int, int]]],
         target: int,
-        width: int,
-    ) -> tuple[bool, int | None]:
+        steps: SearchLimit,
+    ) -> None:
+        self.capacities = capacities
+        self.pools = pools
+        self.prices = prices
+        self.twins = twins
+        self.target = target
+        self.steps = steps
+        worth = {bit: _worth(forced, options, prices) for bit, forced, options in items}
+        group: dict[int, int] = {}
+        saved: dict[int, float] = {}
+        for at, (mask, owner, place, amount) in enumerate(pools):
+            members = list(_bits(mask))
+            fresh = not any(bit in group for bit in members)
+            for bit in members:
+                group.setdefault(bit, at)
+            if fresh and all(worth[bit][2] == owner for bit in members):
+                saved[at] = min(prices[place] * amount, *(worth[bit][1] for bit in members))
+        regret = {at: max(worth[bit][1] for bit in group if group[bit] == at) for at in set(group.values())}
+
+        def order(item: Item) -> tuple[float, int, bool, float, int]:
+            bit = item[0]
+            at = group.get(bit, -1)
+            return -(regret[at] if at >= 0 else worth[bit][1]), at, not item[1], -worth[bit][1], -bit
+
+        self.items = sorted(items, key=order)
+        self.gains = [worth[item[0]][0] for item in self.items]
+        places = {item[0]: at for at, item in enumerate(self.items)}
+        self.last = [max(places[bit] for bit in _bits(pool[0])) for pool in pools]
+        first = {at: min(places[bit] for bit in _bits(pools[at][0])) for at in saved}
+        self.promises = [0.0] * (len(self.items) + 1)
+        """What all nodes from a place on could add at these prices."""
+        for at in range(len(self.items) - 1, -1, -1):
+            lost = sum([loss for pool, loss in saved.items() if first[pool] == at])
+            self.promises[at] = self.promises[at + 1] + self.gains[at] - lost
+        budget = sum([price * capacity for price, capacity in zip(prices, capacities, strict=True)])
+        self.hopeful = budget + self.promises[0] >= target - TOLERANCE
+
+    def followed(self, width: int) -> tuple[bool, int | None]:
         """Whether the answer is certain, and the nodes; at most ``width`` sums are followed at a time."""
-        promise = sum(gains.values())
+        items, pools, last, target = self.items, self.pools, self.last, self.target
         forced_left = sum(forced for _, forced, _ in items)
-        last = {at: max(i for i, item in enumerate(items) if item[0] & pool[0]) for at, pool in enumerate(pools)}
         # sums left and pools no longer whole → nodes left out
-        states: dict[tuple[tuple[int, ...], int], int] = {(self._capacities(), 0): 0}
+        states: dict[tuple[tuple[int, ...], int], int] = {(self.capacities, 0): 0}
         certain = True
         for at, (bit, forced, options) in enumerate(items):
-            promise -= gains[bit]
             forced_left -= forced
             remaining = len(items) - at - 1
             touched = [(i, pool) for i, pool in enumerate(pools) if pool[0] & bit]
-            ways = options if forced else [(-2, ()), *options]
+            ways = options if forced else [*options, KEEP]
             found: dict[tuple[tuple[int, ...], int], int] = {}
-            self._steps.step(len(states))
+            self.steps.step(len(states))
             for (left, broken), nodes in states.items():
                 for number, costs in ways:
                     now, holes, more = left, broken, nodes
-                    if number != -2:
+                    if number != KEEP[0]:
                         more |= bit
                         if costs:
                             sums = list(left)
@@ -392,54 +462,101 @@ class Trimming:
                         continue
                     if count >= target and not forced_left:
                         return True, more
+                    if self.twins:
+                        now = self._sorted(now)
                     key = (now, holes)
                     before = found.get(key)
                     if before is None or before.bit_count() < count:
                         found[key] = more
-            ranked = []
-            for (left, broken), nodes in found.items():
-                bound = nodes.bit_count() + promise
-                for price, rest in zip(prices, left, strict=True):
-                    bound += price * rest
-                if bound >= target - TOLERANCE:
-                    ranked.append((bound, (left, broken), nodes))
+            ranked = self._ranked(found, self.promises[at + 1])
             if len(ranked) > width:
                 certain = False
-                ranked.sort(key=lambda state: -state[0])
                 del ranked[width:]
             states = {key: nodes for _, key, nodes in ranked}
             if not states:
                 return certain, None
         return certain, None
 
+    def _sorted(self, sums: tuple[int, ...]) -> tuple[int, ...]:
+        """The same with what equal keepers have left in order, as it does not matter which is which."""
+        for places in self.twins:
+            parts = sorted(sums[first:end] for first, end in places)
+            for (first, end), part in zip(places, parts, strict=True):
+                sums = (*sums[:first], *part, *sums[end:])
+        return sums
 
-def _gain(
-    forced: bool, options: Sequence[tuple[int, tuple[tuple[int, int], ...]]], prices: Sequence[float]
-) -> float:
-    """What leaving out a node is worth at these prices."""
-    cheapest = min((sum([prices[at] * cost for at, cost in costs]) for _, costs in options), default=1e9)
-    return 1 - cheapest if forced else max(0.0, 1 - cheapest)
+    def _ranked(
+        self, found: Mapping[tuple[tuple[int, ...], int], int], promise: float
+    ) -> list[tuple[float, tuple[tuple[int, ...], int], int]]:
+        """The states that could succeed, the most promising first, without those that another one beats."""
+        least = self.target - TOLERANCE - promise
+        ranked = []
+        for key, nodes in found.items():
+            bound: float = nodes.bit_count()
+            for price, rest in zip(self.prices, key[0], strict=True):
+                bound += price * rest
+            if bound >= least:
+                ranked.append((bound, key, nodes))
+        ranked.sort(key=lambda state: -state[0])
+        kept: list[tuple[float, tuple[tuple[int, ...], int], int]] = []
+        for state in ranked:
+            _, (left, broken), nodes = state
+            count = nodes.bit_count()
+            for _, (more, less), others in kept[:DOMINATING]:
+                if others.bit_count() >= count and not broken & ~less:  # what is broken already cannot be lost
+                    for one, other in zip(more, left, strict=True):
+                        if one < other:
+                            break
+                    else:
+                        break
+            else:
+                kept.append(state)
+        return kept
 
 
-def _settled(
-    items: Sequence[tuple[int, bool, Sequence[tuple[int, tuple[tuple[int, int], ...]]]]],
-    capacities: Sequence[int],
-    start: Sequence[float],
-) -> list[float] | None:
-    """Prices of all sums for a good bound; None where a sum cannot even pay for what it alone must."""
-    prices = list(start) or [0.0] * len(capacities)
+def _worth(forced: bool, options: Sequence[tuple[int, Costs]], prices: Sequence[float]) -> tuple[float, float, int]:
+    """What leaving out a node is worth at these prices, what any other way is worth less, and who does it."""
+    values = [(1 - sum([prices[at] * cost for at, cost in costs]), number) for number, costs in options]
+    if not forced:
+        values.append((0.0, KEEP[0]))
+    if not values:
+        return -1e9, 0.0, KEEP[0]
+    best, number = max(values)
+    others = [value for value, other in values if other != number]
+    return best, best - max(others, default=best - 1e9), number
+
+
+def _shares(pools: Sequence[Pool]) -> Mapping[tuple[int, int], list[tuple[int, float]]]:
+    """What each node of a pool bears of it when prices are looked for, by node and keeper."""
+    shares: dict[tuple[int, int], list[tuple[int, float]]] = {}
+    for mask, owner, place, amount in pools:
+        for bit in _bits(mask):
+            shares.setdefault((bit, owner), []).append((place, amount / mask.bit_count()))
+    return shares
+
+
+def _settled(items: Sequence[Item], pools: Sequence[Pool], capacities: Sequence[int]) -> list[float]:
+    """First prices of all sums: each alone is made to pay for what it can just not afford."""
+    prices = [0.0] * len(capacities)
+    shares = _shares(pools)
+    demand = [0.0] * len(capacities)
+    for bit, _, options in items:
+        for number, costs in options:
+            for place, cost in (*costs, *shares.get((bit, number), ())):
+                demand[place] += cost
+    scarcest = sorted(range(len(capacities)), key=lambda at: capacities[at] / (demand[at] or 1.0))
     for _ in range(SWEEPS):
-        for at, capacity in enumerate(capacities):
+        for at in scarcest:
+            capacity = capacities[at]
             ratios = []
-            for _, forced, options in items:
+            for bit, forced, options in items:
                 other = float("inf") if forced else 1.0
                 base = cost_here = 0.0
-                for _, costs in options:
-                    price = 0.0
-                    here = 0
-                    for place, cost in costs:
+                for number, costs in options:
+                    price = here = 0.0
+                    for place, cost in (*costs, *shares.get((bit, number), ())):
                         if place == at:
-                            here = cost
+                            here += cost
                         else:
                             price += prices[place] * cost
                     if here:
@@ -453,12 +570,59 @@ def _settled(
             spent = 0.0
             for ratio, cost in ratios:
                 spent += cost
-                if spent > capacity:
-                    if ratio == float("inf"):
-                        return None
+                if spent > capacity and ratio < float("inf"):
                     prices[at] = ratio
                     break
     return prices
+
+
+def _polished(
+    items: Sequence[Item], pools: Sequence[Pool], capacities: Sequence[int], start: Sequence[float], target: int
+) -> list[float]:
+    """Better prices: those of sums that are overdrawn rise, others fall, as long as the bound gets lower."""
+    scale = [float(max(capacity, 1)) for capacity in capacities]
+    shares = _shares(pools)
+    choices = []
+    for bit, forced, options in items:
+        ways = [
+            [(at, cost / scale[at]) for at, cost in (*costs, *shares.get((bit, number), ()))]
+            for number, costs in options
+        ]
+        choices.append((forced, ways))
+    prices = [price * unit for price, unit in zip(start, scale, strict=True)]
+    best, lowest = prices, float("inf")
+    full = [1.0 if capacity else 0.0 for capacity in capacities]
+    reach = 1.0
+    course = [0.0] * len(capacities)
+    for _ in range(POLISHING):
+        bound = sum([price * whole for price, whole in zip(prices, full, strict=True)])
+        left = list(full)
+        for forced, ways in choices:
+            cheapest = FAR if forced else 1.0
+            chosen: list[tuple[int, float]] = []
+            for way in ways:
+                price = 0.0
+                for at, cost in way:
+                    price += prices[at] * cost
+                if price < cheapest:
+                    cheapest, chosen = price, way
+            if chosen or forced:
+                bound += 1 - cheapest
+            for at, cost in chosen:
+                left[at] -= cost
+        if bound < lowest - TOLERANCE:
+            best, lowest = prices, bound
+            if bound < target - TOLERANCE:
+                break
+        else:
+            reach *= 0.8
+        course = [MOMENTUM * before + part for before, part in zip(course, left, strict=True)]
+        length = sum([part * part for part in course])
+        if not length:
+            break
+        step = reach * (bound - target + 0.5) / length
+        prices = [max(0.0, price - step * part) for price, part in zip(prices, course, strict=True)]
+    return [price / unit for price, unit in zip(best, scale, strict=True)]
 
 
 # --- what a keeper can spare ----------------------------------------------------------------------
@@ -547,6 +711,11 @@ def _independent(limits: Sequence[_Limit], nodes: int) -> list[_Limit]:
 
 def fewest_nodes(nodes: int, needs: Sequence[Need], touch: Sequence[int] = (), smallest: int = 1) -> int:
     """Size of the smallest mask that meets all needs; 0 when there is none."""
+    return _fewest_nodes(nodes, tuple(needs), tuple(touch), smallest)
+
+
+@lru_cache(maxsize=256)
+def _fewest_nodes(nodes: int, needs: tuple[Need, ...], touch: tuple[int, ...], smallest: int) -> int:
     if len(needs) == 1 and not touch:
         amounts: dict[int, int] = {}
         for mask, amount in needs[0].amounts:

@@ -234,9 +234,8 @@ class _Search:
         for node in self.known.ids:
             if mask.bit_count() < self.size:
                 mask |= 1 << node
-        found = (self.distance(mask), mask)
-        best = found if best is None or found < best else best
-        return self._improved(best)
+        found = self._improved((self.distance(mask), mask))
+        return found if best is None or found < best else best
 
     def _improved(self, best: Best) -> Best:
         """Exchange nodes while that makes the mask nearer."""
