@@ -1,11 +1,12 @@
-"""The slowest decision on machines with many NUMA nodes, looked for at random: ``python -m benchmarks.many_nodes``.
+"""The slowest decision on machines with many NUMA nodes, looked for at random.
 
     python -m benchmarks.many_nodes [--nodes N…] [--seconds S] [--seed N] [--only N]
 
-Each round draws a machine (sockets, distances in levels, rings, cubes or at random, memory and huge pages that differ
-from node to node, devices on one or several nodes), a kubelet (policy, scope, options) and pods that come and go,
-and measures every admission.  Printed are the median, the 99th percentile and the longest by number of NUMA nodes,
-in CPU milliseconds of this process, and the round of the longest, which ``--only`` repeats.
+Each round draws a machine (sockets, distances in levels, rings, cubes or at random, memory and huge pages
+that differ from node to node, devices on one or several nodes), a kubelet (policy, scope, options) and pods
+that come and go, and measures every admission.  Printed are the median, the 99th percentile and the longest
+by number of NUMA nodes, in CPU milliseconds of this process, and the round of the longest, which ``--only``
+repeats.
 """
 
 import argparse
@@ -50,9 +51,13 @@ def _distance(draw: random.Random, shape: str, count: int, sockets: int) -> list
             elif shape == "levels":
                 row.append(12 if here == there else 21)
             elif shape == "deep":
-                row.append(11 if i // 4 == j // 4 else 12 if here == there else 32 if here // 2 == there // 2 else 40)
+                row.append(
+                    11 if i // 4 == j // 4 else 12 if here == there else 32 if here // 2 == there // 2 else 40
+                )
             elif shape == "ring":
-                row.append(12 if here == there else 20 + 4 * min(abs(here - there), sockets - abs(here - there)))
+                row.append(
+                    12 if here == there else 20 + 4 * min(abs(here - there), sockets - abs(here - there))
+                )
             elif shape == "cube":
                 row.append(12 if here == there else 16 + 8 * (here ^ there).bit_count())
             else:
@@ -144,14 +149,20 @@ def pod_of(draw: random.Random, machine: Machine, number: int) -> PodRequest:
         share = draw.choice((2, 3, 4, 6, 10))
         part = memory // (share if not small else len(machine.numa))
         limits = {
-            "cpu": str(draw.randint(1, 6) if small else max(1, draw.choice((cpus // share, draw.randint(1, cpus))))),
+            "cpu": str(
+                draw.randint(1, 6) if small else max(1, draw.choice((cpus // share, draw.randint(1, cpus))))
+            ),
             "memory": f"{max(1, draw.choice((part, draw.randint(1, part))))}Mi",
         }
         if draw.random() < 0.4:
-            limits["hugepages-1Gi"] = f"{draw.randint(1, 4) if small else draw.randint(1, 4 * len(machine.numa))}Gi"
+            limits["hugepages-1Gi"] = (
+                f"{draw.randint(1, 4) if small else draw.randint(1, 4 * len(machine.numa))}Gi"
+            )
         for plugin in machine.plugins:
             if draw.random() < 0.5:
-                limits[plugin.resource] = str(draw.randint(1, 2 if small else max(1, len(plugin.devices) // 2)))
+                limits[plugin.resource] = str(
+                    draw.randint(1, 2 if small else max(1, len(plugin.devices) // 2))
+                )
         containers.append(limits)
     return pod(f"p{number}", *containers)
 
@@ -183,13 +194,17 @@ def one_round(number: int, count: int, found: Found) -> None:
 
 def main() -> None:
     """Look for the slowest admissions and print them."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.many_nodes", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.many_nodes", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--nodes", metavar="N", nargs="*", type=int, default=list(GOALS))
     parser.add_argument("--seconds", metavar="S", type=float, default=60.0, help="for each number of nodes")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="number of the first round")
     parser.add_argument("--only", metavar="N", type=int, help="this round alone")
     options = parser.parse_args()
-    print(f"{'NUMA nodes':>10} {'rounds':>7} {'admissions':>11} {'median':>8} {'99 %':>8} {'longest':>8} {'goal':>6}")
+    print(
+        f"{'NUMA nodes':>10} {'rounds':>7} {'admissions':>11} {'median':>8} {'99 %':>8} {'longest':>8} {'goal':>6}"
+    )
     for count in options.nodes:
         found = Found()
         end = time.monotonic() + options.seconds

@@ -17,11 +17,12 @@ a combination is preferred when all its hints are preferred *and* have equal mas
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, product
+from itertools import product
 
 from numawise.engine.hint import Family, HintList, HintRule, Sockets
-from numawise.engine.masks import Keeper, SearchLimit, Trimming, masks_of
-from numawise.engine.topology.nearest import Best, Distance, nearest
+from numawise.engine.masks import Keeper, Trimming, masks_of
+from numawise.engine.search import SearchLimit
+from numawise.engine.topology.nearest import Best, Distance, Nearest, nearest
 from numawise.sets import ids_of
 from numawise.values import dataclass
 
@@ -138,30 +139,83 @@ def _agreed_nodes(size: int, common: int, voters: Sequence[HintRule], distance: 
 def _agreed_by_rule(
     size: int, voters: Sequence[HintRule], distance: Distance, best: Best | None
 ) -> Best | None:
-    """The best mask that the rules of all voters make a hint, and that all prefer."""
+    """The best mask that the rules of all voters make a hint, and that all prefer.
+
+    Where as few sockets as can be are wanted, these are chosen first, one after the other.
+    """
     nodes = voters[0].nodes
     for voter in voters:
         nodes &= voter.nodes
     needs = [need for voter in voters for need in voter.needs]
     touch = [mask for voter in voters for mask in voter.touch]
-    parts: list[tuple[int, tuple[int, ...]]] = [(nodes, ())]
-    for voter in voters:
-        if voter.sockets is not None and voter.width != size:
-            parts = [
-                (fewer, (*more, *others))
-                for nodes, others in parts
-                for fewer, more in _on_fewest_sockets(nodes, voter.sockets)
-                if fewer.bit_count() >= size
-            ]
-    if len(parts) > 1:
-        parts.sort(key=lambda part: _lowest(size, part[0]))
     limit = SearchLimit()
-    for part, sockets in parts:
-        if best is not None and distance is nearby and _lowest(size, part) >= best[1]:
-            break
-        trimming = Trimming(part, [Keeper(part, needs, (*touch, *sockets))], limit)
-        best = _better_of(trimming, size, distance, best, limit)
+    whole = Trimming(nodes, [Keeper(nodes, needs, touch)], limit)
+    aligned = [voter.sockets for voter in voters if voter.sockets is not None and voter.width != size]
+    if not aligned:
+        return _better_of(whole, size, distance, best, limit)
+    near = None if distance is nearby else Nearest(whole, size, distance, limit)
+    count = nodes.bit_count() - size
+    branches = [_SocketChoice(nodes, (), tuple(_sockets_of(nodes, sockets) for sockets in aligned))]
+    while branches:
+        limit.step()
+        branch = branches.pop()
+        out = nodes & ~branch.nodes
+        if whole.left_out(out, 0, count) is None:
+            continue
+        if near is not None:
+            if not near.promising(branch.nodes, best):
+                continue
+        elif best is not None and branch.lowest(size) >= best[1]:
+            continue
+        if branch.undecided:
+            branches += branch.divided()
+        else:
+            keeper = Keeper(branch.nodes, needs, (*touch, *branch.touched))
+            best = _better_of(Trimming(branch.nodes, [keeper], limit), size, distance, best, limit)
     return best
+
+
+@dataclass(frozen=True, slots=True)
+class _SocketChoice:
+    """Sockets that masks touch, and those that are not decided yet, each as its nodes."""
+
+    nodes: int
+    """Those on no socket that is ruled out."""
+    touched: tuple[int, ...]
+    undecided: tuple[tuple[int, tuple[int, ...]], ...]
+    """How many more of which sockets, the highest first; once for each resource that counts sockets."""
+
+    def divided(self) -> Iterator["_SocketChoice"]:
+        """With and without the next socket; the latter, which gives lower masks, comes last."""
+        (more, (socket, *others)), *rest = self.undecided
+        if more:
+            wanted = ((more - 1, tuple(others)), *rest) if others else tuple(rest)
+            if others or more == 1:
+                yield _SocketChoice(self.nodes, (*self.touched, socket), wanted)
+        if len(others) >= more:
+            wanted = ((more, tuple(others)), *rest) if others else tuple(rest)
+            yield _SocketChoice(self.nodes & ~socket, self.touched, wanted)
+
+    def lowest(self, size: int) -> int:
+        """No mask of so many nodes has a lower value."""
+        mask = 0
+        for socket in self.touched:
+            if not socket & mask:
+                mask |= _lowest(1, socket & self.nodes)
+        return (
+            _lowest(size, self.nodes)
+            if mask.bit_count() > size
+            else mask | _lowest(size - mask.bit_count(), self.nodes & ~mask)
+        )
+
+
+def _sockets_of(nodes: int, sockets: Sockets) -> tuple[int, tuple[int, ...]]:
+    """How many sockets are wanted, and the nodes of each, the highest first."""
+    by_socket: dict[int, int] = {}
+    for node in ids_of(nodes):
+        for socket in ids_of(sockets.of_numa.get(node, 0)):
+            by_socket[socket] = by_socket.get(socket, 0) | 1 << node
+    return sockets.fewest, tuple(sorted(by_socket.values(), reverse=True))
 
 
 def _better_of(
@@ -172,20 +226,6 @@ def _better_of(
         return nearest(trimming, size, distance, best, limit)
     mask = next(trimming.masks(size), 0)
     return (0, mask) if mask and (best is None or mask < best[1]) else best
-
-
-def _on_fewest_sockets(nodes: int, sockets: Sockets) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """For each choice of as many sockets: the nodes on these alone, and those of each, to be touched."""
-    of_numa = {node: sockets.of_numa.get(node, 0) for node in ids_of(nodes)}
-    every = 0
-    for mask in of_numa.values():
-        every |= mask
-    for chosen in combinations(ids_of(every), sockets.fewest):
-        allowed = sum(1 << socket for socket in chosen)
-        inside = [(node, mask) for node, mask in of_numa.items() if not mask & ~allowed]
-        touch = [sum(1 << node for node, mask in inside if mask >> socket & 1) for socket in chosen]
-        if all(touch):
-            yield sum(1 << node for node, _ in inside), tuple(touch)
 
 
 def _lowest(size: int, nodes: int) -> int:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from numawise.engine.failure import Crash
 from numawise.engine.hint import Family, Hint
 from numawise.engine.topology.merge import (
-    Distance,
     Merged,
     merge,
     merge_literally,
@@ -17,6 +16,7 @@ from numawise.engine.topology.merge import (
     merge_single,
     nearby,
 )
+from numawise.engine.topology.nearest import Distance
 from numawise.machine.model import Machine
 from numawise.rules.model import BEST_EFFORT, SINGLE, Rules
 from numawise.sets import NumaSet, ids_of
