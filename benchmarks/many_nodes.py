@@ -202,9 +202,7 @@ def main() -> None:
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="number of the first round")
     parser.add_argument("--only", metavar="N", type=int, help="this round alone")
     options = parser.parse_args()
-    print(
-        f"{'NUMA nodes':>10} {'rounds':>7} {'admissions':>11} {'median':>8} {'99 %':>8} {'longest':>8} {'goal':>6}"
-    )
+    print("NUMA nodes  rounds  admissions   median     99 %  longest   goal")
     for count in options.nodes:
         found = Found()
         end = time.monotonic() + options.seconds

@@ -98,6 +98,70 @@ def test_with_distances(found: list[Family], matrix: list[list[int]]) -> None:
     assert merge_literally(0b1111, found, distance) == expected
 
 
+def folded(every: int, resources: list[Told], distance: Callable[[int], int] = nearby) -> Merged:
+    """The same best, from the sets of masks that can be reached resource by resource."""
+    masks = [{mask for mask, _ in told if mask is not None} for told in resources]
+    liked = [{mask for mask, preferred in told if preferred} for told in resources]
+    agreed = set.intersection(*liked) if liked else set()
+    if agreed:
+        best = min(agreed, key=lambda mask: (mask.bit_count(), distance(mask), mask))
+        assert best is not None
+        return Merged(best, preferred=True)
+    reached = {every}
+    for hints in masks:
+        if hints:
+            reached = {mask & hint for mask in reached for hint in hints} - {0}
+    width = max((min(mask.bit_count() for mask in hints) for hints in masks if hints), default=0)
+
+    def rank(mask: int) -> tuple[int, ...]:
+        count = mask.bit_count()
+        fit = (0, 0) if count == width else (1, -count) if count < width else (2, count)
+        return (*fit, distance(mask), mask)
+
+    return Merged(min(reached, key=rank, default=every), preferred=not resources)
+
+
+@st.composite
+def levels(draw: st.DrawFn, nodes: int) -> list[list[int]]:
+    """Distances of a machine that is built in levels, or on a ring."""
+    per_socket = draw(st.integers(1, nodes))
+    ring = draw(st.booleans())
+    sockets = -(-nodes // per_socket)
+
+    def between(one: int, other: int) -> int:
+        if one == other:
+            return 10
+        apart = abs(one // per_socket - other // per_socket)
+        if ring:
+            return 12 + 8 * min(apart, sockets - apart)
+        return 12 if not apart else 21
+
+    return [[between(one, other) for other in range(nodes)] for one in range(nodes)]
+
+
+def repeated(found: list[Family], again: int) -> list[Family]:
+    """One of the families stands for two resources, as memory and huge pages do."""
+    return [*found, found[again % len(found)]] if again and found else found
+
+
+@laws(400)
+@given(families_of(7, 3), st.integers(0, 3))
+def test_seven_nodes(found: list[Family], again: int) -> None:
+    found = repeated(found, again)
+    assert merge(0b1111111, found) == folded(0b1111111, lists(found))
+
+
+@laws(300)
+@given(families_of(6, 3), st.integers(0, 3), st.one_of(levels(6), distances(6)))
+def test_six_nodes_with_distances(found: list[Family], again: int, matrix: list[list[int]]) -> None:
+    def distance(mask: int) -> int:
+        nodes = [node for node in range(6) if mask >> node & 1]
+        return sum(matrix[one][other] for one in nodes for other in nodes)
+
+    found = repeated(found, again)
+    assert merge(0b111111, found, distance) == folded(0b111111, lists(found), distance)
+
+
 @laws(200)
 @given(families_of(4, 3), st.permutations(range(3)))
 def test_the_order_of_resources_does_not_matter(found: list[Family], order: list[int]) -> None:

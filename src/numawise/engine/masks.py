@@ -226,8 +226,8 @@ class Trimming:
     def masks(self, size: int, kept: int = 0, quotas: Quotas = ()) -> Iterator[int]:
         """Walk the masks of so many nodes that can be had, by ascending value.
 
-        ``kept``: these nodes are in them; ``quotas``: so many of some nodes at most are not.  Every branch that
-        is entered has at least one mask.
+        ``kept``: these nodes are in them; ``quotas``: so many of some nodes at most are not.  Every branch
+        that is entered has at least one mask.
         """
         nodes = self.nodes
         count = nodes.bit_count() - size
@@ -345,7 +345,7 @@ class Trimming:
         if pools:
             items, pools = _apart(items, pools, quotas)
         capacities = self._capacities()
-        prices = self._prices or settled(items, pools, capacities)
+        self._prices = prices = self._prices or settled(items, pools, capacities)
         if quotas:  # each is one more sum
             items = [
                 (

@@ -196,6 +196,8 @@ class Sums:
                 bound += price * rest
             if bound >= least:
                 ranked.append((bound, key, nodes))
+        if len(ranked) <= WIDTHS[0]:
+            return ranked
         ranked.sort(key=lambda state: -state[0])
         kept: list[tuple[float, tuple[tuple[int, ...], int], int]] = []
         for state in ranked:

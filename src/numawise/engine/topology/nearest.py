@@ -16,6 +16,7 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from numawise.engine.masks import Trimming
 from numawise.engine.search import SearchLimit
@@ -59,6 +60,7 @@ class Classes:
         return total
 
 
+@lru_cache(maxsize=64)
 def classes_of(nodes: int, distance: Distance) -> Classes:
     """The classes of some nodes."""
     ids = list(ids_of(nodes))
