@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numawise.engine import hint
+from numawise.engine import search
 from numawise.engine.cpu.balance import most_balanced
 from numawise.engine.cpu.subsets import Choice, NeverReturns, best_of_all
 from tests.property.strategies import laws
@@ -77,7 +77,7 @@ def test_same_as_comparing_all(case: Case) -> None:
 @pytest.mark.parametrize("size", [16, 32, 64])
 def test_many_nodes_need_few_steps(size: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All sets of half of 64 nodes are 10^18; a choice among them ends after some thousands of steps."""
-    monkeypatch.setattr(hint, "MOST_STEPS", 20_000 * size // 16)
+    monkeypatch.setattr(search, "MOST_STEPS", 20_000 * size // 16)
     chance = random.Random(seed)
     most = chance.choice([8, 16, 64])
     equal = [chance.randint(1, most) for _ in range(3)]

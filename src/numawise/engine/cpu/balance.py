@@ -23,7 +23,7 @@ from math import isqrt
 from numawise.engine.cpu.dealing import IMPOSSIBLE, Deal, Search
 from numawise.engine.cpu.endless import never_ends
 from numawise.engine.cpu.subsets import Choice, NeverReturns, best_of_all, rounded
-from numawise.engine.hint import SearchLimit
+from numawise.engine.search import SearchLimit
 
 
 def most_balanced(

@@ -17,7 +17,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from numawise.engine.hint import SearchLimit
+from numawise.engine.search import SearchLimit
 from numawise.values import dataclass
 
 IMPOSSIBLE = -(1 << 60)

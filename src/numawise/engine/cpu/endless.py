@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from numawise.engine.cpu.dealing import Deal
-from numawise.engine.hint import SearchLimit
+from numawise.engine.search import SearchLimit
 
 
 def never_ends(deal: Deal, places: Sequence[int], limit: SearchLimit, until: Sequence[int] | None) -> bool:

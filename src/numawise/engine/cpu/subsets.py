@@ -17,7 +17,7 @@ Rules kept here:
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from numawise.engine.hint import SearchLimit
+from numawise.engine.search import SearchLimit
 from numawise.values import dataclass
 
 
