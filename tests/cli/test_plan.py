@@ -11,6 +11,7 @@ import yaml
 from numawise.apps.bundle.gather import gather
 from numawise.apps.bundle.model import BundleRequest
 from numawise.apps.bundle.pack import packed
+from numawise.machine.catalog import CATALOG
 from tests.cli.run import EXAMPLES, numawise, program, refused
 from tests.nodetree import grow_node, pod_list
 
@@ -43,6 +44,20 @@ def test_kubelet_is_checked_and_used(capsys: Capture, tmp_path: Path, goal: str)
     pods = SERVER / "pods" / "05-affinity-check.yaml"
     ran = numawise(capsys, "simulate", *MACHINE, "--kubelet-config", config, "--kube", "1.34", pods)
     assert ran.status == 0
+
+
+@pytest.mark.parametrize("goal", ["training", "inference", "latency"])
+def test_a_plan_for_any_machine_passes_the_check(capsys: Capture, tmp_path: Path, goal: str) -> None:
+    config, failed = tmp_path / "kubelet.yaml", []
+    for name in CATALOG:
+        assert (
+            numawise(capsys, "plan", "kubelet", "--machine", name, "--goal", goal, "--out", config).status
+            == 0
+        )
+        checked = numawise(capsys, "check", "--strict", "--machine", name, "--kubelet-config", config)
+        if checked.status:
+            failed.append(f"{name}: {checked.out}")
+    assert not failed
 
 
 OWN = """\

@@ -129,7 +129,7 @@ def _merging(context: Context) -> Iterator[Finding]:
     if node is None or not context.aligning:
         return
     count = len(context.machine.numa)
-    nodes = [count] if node.rules.cpu_static else []
+    nodes = [len(context.machine.layout.numas)] if node.rules.cpu_static else []
     nodes += [count] if node.rules.memory_static else []
     spots = [_spots(context, plugin) for plugin in context.machine.plugins]
     nodes += [max(spots)] if spots else []

@@ -124,7 +124,7 @@ def plan_kubelet(
             goal.goal,
             goal.version,
             static=choice.static,
-            aligned=choice.topology != NONE,
+            topology=choice.topology,
             alpha=goal.alpha,
         )
         memory = reserve_memory(machine, goal.memory, pinned=choice.pinned)

@@ -13,6 +13,7 @@ from numawise.apps.plan.reserve import uneven
 from numawise.machine.model import Machine
 from numawise.results.plan import LATENCY
 from numawise.rules.gates import gates_of
+from numawise.rules.model import NONE, SINGLE
 from numawise.rules.options import (
     ALPHA,
     BY_UNCORE,
@@ -53,10 +54,10 @@ class Options:
 
 
 def options_for(
-    machine: Machine, goal: str, version: Version, *, static: bool, aligned: bool, alpha: bool = False
+    machine: Machine, goal: str, version: Version, *, static: bool, topology: str, alpha: bool = False
 ) -> Options:
-    """The options for a machine; ``static``: CPUs are given exclusively, ``aligned``: there is a policy."""
-    wanted = [*(_cpu(machine, goal) if static else ()), *(_topology(machine) if aligned else ())]
+    """The options for a machine; ``static``: CPUs are given exclusively, ``topology``: the policy."""
+    wanted = [*(_cpu(machine, goal) if static else ()), *_topology(machine, topology)]
     found: dict[str, list[Option]] = {CPU: [], TOPOLOGY: []}
     gates: dict[str, str] = {}
     remarks = []
@@ -119,11 +120,14 @@ def _cpu(machine: Machine, goal: str) -> Iterator[Option]:
         )
 
 
-def _topology(machine: Machine) -> Iterator[Option]:
+def _topology(machine: Machine, policy: str) -> Iterator[Option]:
+    if policy == NONE:
+        return
     count = len(machine.numa)
     ids = [numa.id for numa in machine.numa]
     complete = all(len(numa.distances) >= count for numa in machine.numa)
-    if count > 2 and complete and sorted(ids) == list(range(count)) and _differ(machine):
+    known = complete and sorted(ids) == list(range(count))
+    if policy != SINGLE and count > 2 and known and _differ(machine):
         yield Option(
             TOPOLOGY,
             CLOSEST,
