@@ -111,7 +111,7 @@ def test_too_little_or_too_much_memory(wanted: int) -> None:
     pytest.param("2s 4n 64c 2t 8gpu",       TRAINING,  "static restricted Static full-pcpus-only prefer-closest-numa-nodes", id="distances differ"),
     pytest.param("2s 2n 64c 2t 8gpu l3=8c", TRAINING,  "static restricted Static full-pcpus-only prefer-align-cpus-by-uncorecache", id="L3 groups"),
     pytest.param("2s 10n 80c 1t 8gpu",      LATENCY,   "static single-numa-node Static max-allowable-numa-nodes strict-cpu-reservation", id="ten NUMA nodes"),
-    pytest.param("2s 10n 80c 1t 8gpu",      TRAINING,  "static restricted None max-allowable-numa-nodes", id="ten NUMA nodes, all combinations"),
+    pytest.param("2s 10n 80c 1t 8gpu",      TRAINING,  "static restricted None max-allowable-numa-nodes prefer-closest-numa-nodes", id="ten NUMA nodes, all combinations"),
     pytest.param("2s 34n 68c 1t 8gpu",      TRAINING,  "static none None",                               id="more than can be counted"),
 ])  # fmt: skip
 def test_what_suits(words: str, goal: str, expected: str) -> None:
