@@ -7,7 +7,9 @@ import pytest
 from tests.cli.run import program
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "docs/how-to" / name for name in ("ranks.md", "flags.md", "run-jobs.md")]
+PAGES = [
+    ROOT / "docs/how-to" / name for name in ("ranks.md", "flags.md", "run-jobs.md", "devices-from-claims.md")
+]
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 

@@ -210,18 +210,22 @@ def asked(pod: PodRequest, *, claimed: bool = True) -> dict[str, int]:
     amounts = {PODS: 1}
     containers = pod.containers
     if not claimed and any(one.claimed for one in containers):
-        containers = tuple(
-            replace(
-                one, requests={name: one.requests[name] for name in one.requests if name not in one.claimed}
-            )
-            for one in containers
-        )
+        containers = tuple(replace(one, requests=_unclaimed(one)) for one in containers)
     for name in dict.fromkeys(name for one in containers for name in one.requests):
         amounts[name] = most_at_once(containers, partial(_requested, name))
     for name, amount in (pod.requests or {}).items():
         amounts[name] = size_of(name, amount)
     add(amounts, {name: size_of(name, amount) for name, amount in pod.overhead.items()})
     return amounts
+
+
+def _unclaimed(container: ContainerRequest) -> dict[str, Quantity]:
+    """The requests of a container without the extended resources that a claim backs."""
+    return {
+        name: size
+        for name, size in container.requests.items()
+        if name not in container.claimed or not (_extended(name) or name.startswith(CLASS_RESOURCE))
+    }
 
 
 def _requested(name: str, container: ContainerRequest) -> int:

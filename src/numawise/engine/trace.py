@@ -189,6 +189,8 @@ DEFECTS = {
     "another pod reaches the allocation, not until the pod goes: when it comes back under the "
     "same uid, it may use again what it no longer has, is charged too little memory, and the kubelet may "
     "refuse its next start.",
+    "next-start-refused": "What a defect left in the tables does not add up: the kubelet will refuse its "
+    "next start.",
     "claimed-resource-hinted": "The Device Manager makes hints for an extended resource that a claim backs, "
     "because a device plugin has registered it too: devices that the pod does not get decide about its NUMA "
     "nodes, or refuse it.",

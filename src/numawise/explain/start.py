@@ -10,11 +10,14 @@ Rules kept here:
 from collections.abc import Iterator, Sequence
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
+from numawise.codec.checkpoint.look import look
+from numawise.engine.trace import DEFECTS
 from numawise.errors import meant
 from numawise.explain.change import CONFIG_FIELDS, Setting, setting_patches, with_settings
 from numawise.explain.words import both
 from numawise.machine.model import Machine
 from numawise.node.node import Files, boot
+from numawise.node.state.memory_tables import amount, undercharged
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, MEMORY
 from numawise.results.explanation import NOT_STARTED, Explanation, Suggestion
@@ -23,7 +26,7 @@ from numawise.rules.check import Refusal, Settings, check
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE, KubeletConfig
 from numawise.rules.options import CPU_MATURITY, MOST_NUMA, TOPOLOGY_MATURITY
 from numawise.rules.versions import DEFAULT, Version
-from numawise.sets import CpuSet
+from numawise.sets import CpuSet, ids_of
 from numawise.values import dataclass, replace
 
 SHOWN = 4
@@ -52,6 +55,8 @@ MAPS = (
     "kubeReserved",
     EVICTION,
 )
+UNLIKE = "the expected machine state is different from the real one"
+MOST_HOLDERS = 4
 DRAINED = "drain the node first: what its pods hold is forgotten"
 
 
@@ -101,6 +106,7 @@ def explain_refusal(
         remarks=tuple(_remarks(start, refusal)),
         suggestions=_suggestions(start, refusal),
         searched=True,
+        findings=tuple(_defects(start, refusal)),
     )
 
 
@@ -344,6 +350,31 @@ def _weaker(start: StartCase) -> Iterator[Attempt]:
         now = getattr(start.config, CONFIG_FIELDS[field])
         if now != value:
             yield Attempt(f"Set {field} to {value} instead of {now}", (Setting((field,), value),))
+
+
+def _defects(start: StartCase, refusal: Refusal) -> Iterator[tuple[str, str]]:
+    """The defect that may have left the state file so, where the file looks like it."""
+    text = start.files.texts.get(MEMORY_FILE)
+    if not refusal.message.endswith(UNLIKE) or text is None:
+        return
+    state = look(MEMORY_FILE, text).memory
+    missing = undercharged(state) if state is not None else ()
+    if state is None or not missing:
+        return
+    places = both([f"{amount(one.change)} of {one.kind} on NUMA {one.numa}" for one in missing])
+    nodes = {one.numa for one in missing}
+    holders = [
+        uid
+        for uid, containers in state.assignments.items()
+        if any(nodes & set(ids_of(block.numa)) for blocks in containers.values() for block in blocks)
+    ]
+    pods = f"pod {holders[0]}" if len(holders) == 1 else f"one of {', '.join(holders[:MOST_HOLDERS])}"
+    said = (
+        f"{DEFECTS['reuse-outlives-pod']} That may have happened here to {pods}: {places} less is reserved "
+        "than is held. With the kubelet stopped, numawise state repair --recompute-tables counts again and "
+        "keeps what pods hold."
+    )
+    yield "reuse-outlives-pod", said
 
 
 def _remarks(start: StartCase, refusal: Refusal) -> Iterator[str]:

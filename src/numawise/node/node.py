@@ -38,7 +38,7 @@ from numawise.engine.resize import (
 )
 from numawise.engine.start import Records, build, start
 from numawise.engine.state import NodeState
-from numawise.engine.trace import Note, Step, ignore
+from numawise.engine.trace import Defect, Note, Step, ignore
 from numawise.errors import KubeletRefused
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Device, DevicePlugin, Machine
@@ -442,11 +442,29 @@ def simulate(node: SimulatedNode, pods: Iterable[PodRequest], *, start: bool = T
             if any(container.devices for container in pod.containers):
                 granted = with_devices(granted, node.state)
         admitted = isinstance(decision, Admitted)
+        if admitted and any(isinstance(step, Defect) and step.name in BREAKING for step in steps):
+            steps += _doomed(node)
         claims = claim_outcomes(pod, granted, node.machine, admitted=admitted) if pod.claims else ()
         outcomes.append(Simulated(pod, decision, tuple(steps), started, granted, claims))
         if isinstance(decision, Crashed):
             break
     return tuple(outcomes)
+
+
+BREAKING = frozenset({"reuse-outlives-pod", "single-node-in-group"})
+"""Defects after which the kubelet may refuse its next start."""
+
+
+def next_start(node: SimulatedNode) -> Refusal | None:
+    """How the kubelet would refuse to start again as it is now; None: it would not."""
+    state = node.state
+    again = start(node.machine, node.rules, Records(state.cpu, state.memory, state.devices.saved), state)
+    return again if isinstance(again, Refusal) else None
+
+
+def _doomed(node: SimulatedNode) -> tuple[Step, ...]:
+    refusal = next_start(node)
+    return (Defect("next-start-refused", refusal.message),) if refusal is not None else ()
 
 
 def with_devices(granted: NodeState, started: NodeState) -> NodeState:

@@ -363,6 +363,7 @@ def test_every_defect_has_its_sentence() -> None:
     assert set(DEFECTS) == {
         "memory-nowhere-is-no-preference",
         "claimed-resource-hinted",
+        "next-start-refused",
         "running-pod-refused-for-free-cores",
         "cpus-not-free",
         "split-core",

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from numawise.apps.check.claims import claim_findings
 from numawise.apps.check.context import Context
+from numawise.apps.check.returning import returning_findings
 from numawise.codec.claims import ClaimObjects
 from numawise.codec.document import Part
 from numawise.inputs.pods import PodSource, gpus_of, has_accelerators, has_devices
@@ -51,6 +52,7 @@ def pod_findings(
     if context is not None:
         yield from _scope(source, context, pod, rows)
         yield from _policy(source, context, rows)
+        yield from returning_findings(source, pod, context)
 
 
 def requested(source: PodSource, context: Context | None) -> PodRequest:

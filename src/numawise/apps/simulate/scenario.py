@@ -6,6 +6,8 @@ Rules kept here:
 2. A restart admits all live pods again, as a kubelet does that finds them running; those it refuses are lost.
 3. What is known so far can be looked at any time: an interrupted run keeps what was done.
 4. A crash of the kubelet, or one that does not start again, ends it.
+5. A pod whose manifest has a uid, and a static pod, comes back under its uid once it was removed.  Any other
+   is another pod each time it is added; where its uid was there before, it gets a number.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -79,13 +81,41 @@ def script(
     for extra in fills:
         number = acts[-1].number + 1 if steps or resizes else 0
         acts.append(Timed(number, FILL, extra, last.at if last else None))
-    came = iter(unique_uids(pod for one in acts if isinstance(one.act, Add) for pod in one.act.pods))
+    back = _returning(acts)
+    pods_of = [pod for one in acts if isinstance(one.act, Add) for pod in one.act.pods]
+    named = iter(unique_uids(pod for at, pod in enumerate(pods_of) if at not in back))
+    came = iter([pod if at in back else next(named) for at, pod in enumerate(pods_of)])
     return tuple(
         replace(one, act=replace(one.act, pods=tuple(next(came) for _ in one.act.pods)))
         if isinstance(one.act, Add)
         else one
         for one in acts
     )
+
+
+def _returning(acts: Sequence[Timed]) -> set[int]:
+    """Which of all pods that are added come back under the uid of one that was removed before (rule 5)."""
+    back: set[int] = set()
+    live: dict[str, str] = {}
+    gone: set[str] = set()
+    at = 0
+    for one in acts:
+        if isinstance(one.act, Remove):
+            for uid, known in list(live.items()):
+                if any(
+                    name in (uid, known, known.rpartition("/")[2]) or _matches(name, known)
+                    for name in one.act.names
+                ):
+                    gone.add(uid)
+                    del live[uid]
+        for pod in one.act.pods if isinstance(one.act, Add) else ():
+            known = f"{pod.namespace}/{pod.name}"
+            if pod.uid in gone and (pod.uid != known or pod.constraints.static):
+                gone.discard(pod.uid)
+                back.add(at)
+            live[pod.uid] = known
+            at += 1
+    return back
 
 
 def run_scenario(

@@ -150,6 +150,19 @@ def contradiction(state: MemoryState) -> str:
     return "what is free and reserved does not follow from the blocks"
 
 
+def undercharged(state: MemoryState) -> tuple[Difference, ...]:
+    """Where less is reserved than the blocks hold, as the defect ``reuse-outlives-pod`` leaves it."""
+    expected = charged(state, own_tables(state)) if state.numa else ""
+    if isinstance(expected, str):
+        return ()
+    return tuple(
+        Difference(numa, kind, table.reserved, expected.numa[numa].tables[kind].reserved)
+        for numa, node in sorted(state.numa.items())
+        for kind, table in sorted(node.tables.items())
+        if table.reserved < expected.numa[numa].tables[kind].reserved < LARGEST
+    )
+
+
 def recorded_blocks(state: MemoryState) -> Iterable[tuple[str, tuple[Block, ...]]]:
     """Blocks with their owner, as the kubelet counts them: of a pod as a whole, or of its containers."""
     for uid, containers in state.assignments.items():
