@@ -73,11 +73,23 @@ class Node:
         state: str | Path | Sequence[str] = (),
         bundle: str | Path = "",
         release: str = "",
+        node_object: str | Path | Mapping[str, object] = "",
     ) -> None:
-        """Start the kubelet; ``KubeletRefused`` when it would not."""
+        """Start the kubelet; ``KubeletRefused`` when it would not.
+
+        ``node_object``: the Node object, as a file or a mapping; without it labels, taints, conditions and
+        ephemeral storage are not judged.
+        """
         self._input = read_node(
             _spec(
-                machine, config, drop_ins=drop_ins, flags=flags, state=state, bundle=bundle, release=release
+                machine,
+                config,
+                drop_ins=drop_ins,
+                flags=flags,
+                state=state,
+                bundle=bundle,
+                release=release,
+                node_object=node_object,
             )
         )
         self._node = start_node(self._input)
@@ -220,11 +232,21 @@ def check(
     state: str | Path | Sequence[str] = (),
     bundle: str | Path = "",
     release: str = "",
+    node_object: str | Path | Mapping[str, object] = "",
     ignore: Iterable[str] = (),
     select: Iterable[str] = (),
 ) -> CheckReport:
     """Lint configurations, machines, state files and pods, together and against a release."""
-    spec = _spec(machine, config, drop_ins=drop_ins, flags=flags, state=state, bundle=bundle, release=release)
+    spec = _spec(
+        machine,
+        config,
+        drop_ins=drop_ins,
+        flags=flags,
+        state=state,
+        bundle=bundle,
+        release=release,
+        node_object=node_object,
+    )
     version = read_node(spec).version if bundle else read_release(release).version
     return lint(spec, tuple(map(str, pods)), version, ignore=ignore, select=select)
 
@@ -257,6 +279,7 @@ def _spec(
     state: str | Path | Sequence[str],
     bundle: str | Path,
     release: str,
+    node_object: str | Path | Mapping[str, object] = "",
 ) -> NodeSpec:
     named: tuple[str, ...] | Mapping[str, object] | ConfigInput = ()
     if config is not None:
@@ -269,6 +292,7 @@ def _spec(
         state=_words(state),
         bundle=str(bundle),
         kube=release,
+        node_object=str(node_object) if isinstance(node_object, Path) else node_object,
     )
 
 

@@ -77,6 +77,13 @@ NODE_OPTIONS: dict[str, Callable[[Any], Any]] = {
         help="The Kubernetes release of the kubelet, such as 1.31 or v1.34.2.  "
         "[default: the bundle's, or the newest known]",
     ),
+    "node_object": click.option(
+        "--node-object",
+        default="",
+        metavar="FILE",
+        help="The Node object, as 'kubectl get node NAME -o yaml' prints it: labels, taints, conditions and "
+        "what is allocatable.  Without it they are not judged.",
+    ),
     "node_name": click.option(
         "--node-name",
         default="",

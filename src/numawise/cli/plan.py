@@ -33,7 +33,7 @@ Examples:
 \b
 Exit status: 0; 2 bad input.""",
 )
-@node_options("config_dir", "kubelet_flags", "state", "node_name")
+@node_options("config_dir", "kubelet_flags", "state", "node_object", "node_name")
 @click.option(
     "--goal", type=click.Choice(GOALS), default="training", show_default=True, help="What the node is for."
 )
@@ -130,7 +130,7 @@ Examples:
 \b
 Exit status: 0; 1 a pod would be refused afterwards, or the kubelet does not start; 2 bad input.""",
 )
-@node_options("kubelet_config", "config_dir", "kubelet_flags", "node_name")
+@node_options("kubelet_config", "config_dir", "kubelet_flags", "node_object", "node_name")
 @click.option(
     "--node-name",
     "--node",
@@ -281,7 +281,7 @@ Exit status: 0 admitted and aligned (or not tried), 1 not, 2 bad input.""",
 )
 @click.option("--health", default="", metavar="PATH", help="Path of the service's health check.")
 @click.option("--goal", type=click.Choice(GOALS), help="What the pod is for.  [default: by its kind]")
-@node_options("node_name")
+@node_options("node_object", "node_name")
 @output_option("yaml", "json", words="Manifests with comments, or all of the plan as JSON.")
 @click.option("--out", metavar="FILE", help="Write to this file, atomically, instead of printing.")
 @click.argument("files", nargs=-1, metavar="[FILES]...")

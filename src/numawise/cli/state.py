@@ -28,7 +28,7 @@ def _sources(function: Command) -> Command:
         metavar="FILE",
         help="The pods of the node, as kubectl get pods -A -o json prints them; - is standard input.",
     )
-    made: Command = node_options("state")(pods(function))
+    made: Command = node_options("state", "node_object")(pods(function))
     return made
 
 

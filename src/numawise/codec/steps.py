@@ -25,6 +25,7 @@ from numawise.request.resize import SIZES, ResizeRequest, SizeChange
 from numawise.results.simulation import (
     Act,
     Add,
+    Describe,
     Devices,
     Fill,
     Reconcile,
@@ -37,18 +38,19 @@ from numawise.results.simulation import (
 )
 from numawise.values import dataclass, field, replace
 
-ADD, START, REMOVE, RESTART, RECONCILE, DEVICES, FILL, RESIZE, RETRY = (
+ADD, START, REMOVE, RESTART, RECONCILE, DEVICES, NODE, FILL, RESIZE, RETRY = (
     "add",
     "start",
     "remove",
     "restart",
     "reconcile",
     "devices",
+    "node",
     "fill",
     "resize",
     "retry",
 )
-WORDS = (ADD, START, REMOVE, RESIZE, RETRY, RESTART, RECONCILE, DEVICES, FILL)
+WORDS = (ADD, START, REMOVE, RESIZE, RETRY, RESTART, RECONCILE, DEVICES, NODE, FILL)
 ALONE = (RECONCILE, RESTART, RETRY)
 TIMES = ("at", "after")
 TOP = ("apiVersion", "kind", "steps")
@@ -210,6 +212,8 @@ def _acts(word: str, part: Part, beside: Beside) -> list[Act]:
         return [_restart(part, beside)]
     if word == FILL:
         return [_fill(part, beside)]
+    if word == NODE:
+        return [_node(part, beside)]
     if word == RESIZE:
         return [_resize(part)]
     if word in (RECONCILE, RETRY):
@@ -329,6 +333,17 @@ def resize_text(text: str) -> ResizeStep:
             raise InputError(what, field="--resize", advice="write it like 500m, 2 or 8Gi") from None
     change = SizeChange(sizes=sizes)
     return ResizeStep(given["pod"], ResizeRequest({given.get("container", ""): change}))
+
+
+def _node(part: Part, beside: Beside) -> Describe:
+    """A file with a Node object, or the object."""
+    from numawise.codec.node import node_object, read_node_file  # noqa: PLC0415 - few ask for it
+
+    if part.value is None:
+        raise part.error("is missing", "give a file with a Node object, or the object")
+    if isinstance(part.value, str):
+        return Describe(read_node_file(_path(part, beside.folder)))
+    return Describe(node_object(part))
 
 
 def _restart(part: Part, beside: Beside) -> Restart:

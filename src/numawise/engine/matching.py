@@ -12,7 +12,7 @@ Rules kept here:
 4. Conditions come out of a Go map; here they come by name.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from numawise.engine.sysctl import forbidden_sysctl
 from numawise.machine.description import NO_EXECUTE, NO_SCHEDULE, NodeDescription, Taint
@@ -23,7 +23,7 @@ from numawise.request.constraints import (
     PodConstraints,
     Toleration,
 )
-from numawise.request.model import BEST_EFFORT, PodRequest
+from numawise.request.model import BEST_EFFORT, EPHEMERAL, PodRequest
 from numawise.rules.model import Rules
 from numawise.strconv import parse_int
 from numawise.values import dataclass
@@ -63,6 +63,8 @@ class Unmet:
     """The first that is taken."""
     holder: str = ""
     """The uid of the pod that has it."""
+    node: NodeDescription | None = None
+    """What is known of the node."""
 
 
 def turned_away(rules: Rules, node: NodeDescription | None, pod: PodRequest) -> Unmet | None:
@@ -73,7 +75,7 @@ def turned_away(rules: Rules, node: NodeDescription | None, pod: PodRequest) -> 
             pod.qos != BEST_EFFORT or _tolerates(rules, constraints.tolerations, UNDER_PRESSURE)
         )
         if not spared:
-            return Unmet(EVICTED, f"The node had condition: [{' '.join(node.pressures)}]. ")
+            return Unmet(EVICTED, f"The node had condition: [{' '.join(node.pressures)}]. ", node=node)
     forbidden = forbidden_sysctl(rules, constraints, node.kernel if node is not None else "")
     return Unmet(SYSCTL, f"forbidden sysctl: {forbidden}") if forbidden else None
 
@@ -109,16 +111,16 @@ def mismatches(rules: Rules, node: NodeDescription | None, pod: PodRequest, othe
     found = []
     if node is not None:
         if not _selected(rules, constraints, node):
-            found.append(_predicate(rules, NODE_AFFINITY))
+            found.append(_predicate(rules, NODE_AFFINITY, node))
         if constraints.node_name and node.name and constraints.node_name != node.name:
-            found.append(_predicate(rules, NODE_NAME))
+            found.append(_predicate(rules, NODE_NAME, node))
     taken = _taken(rules, constraints, others) if constraints.ports else None
     if taken is not None:
-        found.append(_predicate(rules, NODE_PORTS, port=taken[0], holder=taken[1]))
+        found.append(_predicate(rules, NODE_PORTS, node, port=taken[0], holder=taken[1]))
     if node is not None and rules.behaviour.taints_judged and not constraints.static:
         taint = untolerated(rules, constraints, node.taints, (NO_EXECUTE,))
         if taint is not None:
-            found.append(_predicate(rules, TAINTS, taint=taint))
+            found.append(_predicate(rules, TAINTS, node, taint=taint))
     return found
 
 
@@ -128,15 +130,21 @@ def kept_away(rules: Rules, node: NodeDescription | None, pod: PodRequest, other
         taints = (UNSCHEDULABLE, *node.taints) if node.unschedulable else node.taints
         taint = untolerated(rules, pod.constraints, taints, (NO_SCHEDULE, NO_EXECUTE))
         if taint is not None:
-            return _predicate(rules, TAINTS, taint=taint)
+            return _predicate(rules, TAINTS, node, taint=taint)
     return next(iter(mismatches(rules, node, pod, others)), None)
 
 
 def _predicate(
-    rules: Rules, name: str, *, taint: Taint | None = None, port: HostPort | None = None, holder: str = ""
+    rules: Rules,
+    name: str,
+    node: NodeDescription | None,
+    *,
+    taint: Taint | None = None,
+    port: HostPort | None = None,
+    holder: str = "",
 ) -> Unmet:
     detail = f": {DETAILS[name]}" if rules.behaviour.predicates_say_why else ""
-    return Unmet(name, f"Predicate {name} failed{detail}", taint, port, holder)
+    return Unmet(name, f"Predicate {name} failed{detail}", taint, port, holder, node)
 
 
 # --- labels ---------------------------------------------------------------------------------
@@ -146,13 +154,30 @@ def _selected(rules: Rules, constraints: PodConstraints, node: NodeDescription) 
     """True when the node is one that the pod's selector and affinity allow."""
     if not constraints.node_selector and constraints.node_affinity is None:
         return True
-    labels = node.labels
-    if labels and rules.behaviour.pod_system_judged_first:
-        labels = {**labels, OS_LABEL: SYSTEM}  # by then the kubelet has put its own there
+    labels = labels_of(node) if rules.behaviour.pod_system_judged_first else node.labels
     if any(labels.get(key) != value for key, value in constraints.node_selector.items()):
         return False
     terms = constraints.node_affinity
     return terms is None or any(matches(term, labels, node.name) for term in terms)
+
+
+def labels_of(node: NodeDescription) -> Mapping[str, str]:
+    """The labels of a node; by the time they are looked at the kubelet has put its own system there."""
+    return {**node.labels, OS_LABEL: SYSTEM} if node.labels else node.labels
+
+
+def not_judged(node: NodeDescription | None, pod: PodRequest, known: Container[str]) -> tuple[str, ...]:
+    """The fields of a pod that only a Node object could answer (rule 1); ``known``: what is allocatable."""
+    if node is not None and EPHEMERAL in known:
+        return ()
+    constraints = pod.constraints
+    given = (
+        ("nodeSelector", node is None and constraints.node_selector),
+        ("nodeAffinity", node is None and constraints.node_affinity is not None),
+        ("supplementalGroupsPolicy", node is None and constraints.strict_groups),
+        (EPHEMERAL, EPHEMERAL not in known and any(EPHEMERAL in one.requests for one in pod.containers)),
+    )
+    return tuple(name for name, asked in given if asked)
 
 
 def matches(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
@@ -160,12 +185,13 @@ def matches(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> boo
     if not term.labels and not term.fields:
         return False
     fields = {"metadata.name": name} if name else {}
-    return all(_holds(one, labels) for one in term.labels) and (
-        not fields or all(_holds(one, fields) for one in term.fields)
+    return all(holds(one, labels) for one in term.labels) and (
+        not fields or all(holds(one, fields) for one in term.fields)
     )
 
 
-def _holds(requirement: NodeRequirement, labels: Mapping[str, str]) -> bool:
+def holds(requirement: NodeRequirement, labels: Mapping[str, str]) -> bool:
+    """True when one expression is true of a node."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":

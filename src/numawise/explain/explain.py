@@ -20,10 +20,17 @@ from numawise.engine.topology.scope import NOT_ALIGNED
 from numawise.engine.trace import HintsFound, HintsMerged, RoundBegan, Step
 from numawise.explain import words
 from numawise.explain.case import ExplainCase, admitted, created_again, decided
+from numawise.explain.demands import demand_changes
 from numawise.explain.free import Voter, pasted, voters_of
 from numawise.explain.merge import Cause, Merging, merge_cause, narrowings
-from numawise.explain.node_changes import Elsewhere, node_changes
-from numawise.explain.outcome import admitted_answer, claim_manifests, claim_remarks, remarks_of
+from numawise.explain.node_changes import Elsewhere, elsewhere_changes, node_changes
+from numawise.explain.outcome import (
+    admitted_answer,
+    admitted_remarks,
+    claim_manifests,
+    claim_remarks,
+    remarks_of,
+)
 from numawise.explain.pod_changes import last_resorts, pod_changes
 from numawise.explain.search import ChangeSearch
 from numawise.explain.shortage import crash_cause, failure_cause
@@ -64,6 +71,10 @@ def suggestions(
             text = words.FORCED if isinstance(decision, Crashed) else words.RECREATED
             return (Suggestion("recreate", text, recreate=True),)
     search = ChangeSearch(case, decision, container, resources)
+    unmet = decision.unmet if isinstance(decision, Rejected) else None
+    if unmet is not None:
+        changes = (*demand_changes(search, unmet), *elsewhere_changes(search, others))
+        return tuple(one.suggestion for one in sorted(changes, key=lambda one: one.cost))
     found = sorted((*pod_changes(search), *node_changes(search, others)), key=lambda one: one.cost)
     if not found:
         found = list(last_resorts(search))
@@ -116,10 +127,11 @@ def _explained(case: ExplainCase, decision: Decision, steps: Sequence[Step]) -> 
         if decisive is not None and not decisive.merged.best.preferred:
             lost = merge_cause(_only_voters(voters), merging)
         answer, resources = admitted_answer(case, decision, lost)
+        remarks = admitted_remarks(case, decision)
         if pod.claims:
-            remarks, manifests = claim_remarks(case, decision), claim_manifests(case, decision)
-            base = replace(base, remarks=remarks, manifests=manifests)
-        return replace(base, answer=answer, resources=resources)
+            remarks = (*remarks, *claim_remarks(case, decision))
+            base = replace(base, manifests=claim_manifests(case, decision))
+        return replace(base, answer=answer, resources=resources, remarks=remarks)
     if isinstance(decision, Crashed):
         cause = crash_cause(case, decision.message)
         return replace(

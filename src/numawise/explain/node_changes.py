@@ -40,7 +40,7 @@ class Elsewhere:
 
 def node_changes(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[Priced]:
     """Every change around the pod that lets it in, of each kind the smallest."""
-    yield from _elsewhere(search, others)
+    yield from elsewhere_changes(search, others)
     yield from _healed(search)
     yield from _removed(search)
     yield from _scope(search)
@@ -48,7 +48,7 @@ def node_changes(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[
     yield from _policy(search)
 
 
-def _elsewhere(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[Priced]:
+def elsewhere_changes(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[Priced]:
     """Another node that admits the pod as it is."""
     for one in others:
         if search.works(with_pod(one.case, search.case.raw)):

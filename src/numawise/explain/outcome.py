@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from numawise.codec.claim_manifest import UNKNOWN_CLASS, aligning_attribute, aligning_claim
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.lifecycle import start_containers
+from numawise.engine.matching import not_judged
 from numawise.engine.state import NodeState, held_by
 from numawise.explain.case import ExplainCase
+from numawise.explain.demands import pod_name
 from numawise.explain.merge import Cause
 from numawise.explain.words import both, nodes_text, numa_text
 from numawise.machine.model import CpuLayout
+from numawise.render.demands import not_judged_text, preempted_text
 from numawise.render.words import bytes_text, counted
 from numawise.request.claims import DeviceRequest
 from numawise.request.model import MEMORY, ContainerRequest
@@ -167,6 +170,21 @@ def _claims(case: ExplainCase, decision: Admitted | None) -> tuple[ClaimOutcome,
     return claim_outcomes(case.pod, state, case.machine, admitted=decision is not None)
 
 
+def admitted_remarks(case: ExplainCase, decision: Admitted) -> tuple[str, ...]:
+    """What else there is to know about a pod that is admitted."""
+    found = []
+    if decision.preempted:
+        text = preempted_text([pod_name(case, uid) for uid in decision.preempted])
+        found.append(f"{text[0].upper()}{text[1:]}")
+    return (*found, *_left_out(case))
+
+
+def _left_out(case: ExplainCase) -> list[str]:
+    """What could not be judged."""
+    fields = not_judged(case.node.description, case.pod, case.node.allocatable())
+    return [f"{text[0].upper()}{text[1:]}" for text in [not_judged_text(fields)]] if fields else []
+
+
 def remarks_of(case: ExplainCase, decision: Rejected | None) -> tuple[str, ...]:
     """What else there is to know about a refusal."""
     found = [*claim_remarks(case, None)]
@@ -175,6 +193,7 @@ def remarks_of(case: ExplainCase, decision: Rejected | None) -> tuple[str, ...]:
         found.append(controller)
     if decision is not None:
         found += _groups(case, decision)
+        found += _left_out(case)
     return tuple(found)
 
 

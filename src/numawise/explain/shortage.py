@@ -9,13 +9,14 @@ Rules kept here:
 from collections.abc import Iterable, Mapping, Sequence
 
 from numawise.engine.admit import Rejected
-from numawise.engine.failure import EMPTY_SHARED_POOL, SMT_ALIGNMENT
+from numawise.engine.failure import EMPTY_SHARED_POOL, SMT_ALIGNMENT, UNEXPECTED
 from numawise.engine.memory.allocate import BREAKS_GROUP
 from numawise.engine.memory.hints import INEXACT
 from numawise.engine.predicates import PODS, Insufficient
 from numawise.engine.state import NodeState, NumaMemory
 from numawise.engine.trace import HintsMerged, Step
 from numawise.explain.case import ExplainCase
+from numawise.explain.demands import unmet_cause
 from numawise.explain.free import amount_of, asked_of, is_memory, stock_of
 from numawise.explain.merge import Cause
 from numawise.explain.words import amount, asked, both, free_by_numa_text, free_text, nodes_text, numa_text
@@ -24,11 +25,18 @@ from numawise.request.model import CPU, MEMORY, Amounts, ContainerRequest, Role
 from numawise.results.explanation import BYTES, CPUS, DEVICES, NumaFree
 from numawise.sets import format_ids, ids_of
 
+NOBODY_TO_END = "the pod is critical, but ending all pods that it may end would not free enough"
+
 
 def failure_cause(case: ExplainCase, decision: Rejected, steps: Sequence[Step]) -> Cause:
     """Why a provider could not give what was asked."""
+    if decision.unmet is not None:
+        return Cause((), unmet_cause(case, decision.unmet))
     if decision.insufficient is not None:
-        return _sums(case, decision.insufficient)
+        cause = _sums(case, decision.insufficient)
+        if decision.reason == UNEXPECTED:
+            return Cause(cause.resources, f"{cause.text}; {NOBODY_TO_END}")
+        return cause
     container = decision.container or None
     if decision.provider == "cpu":
         return _cpus(case, decision, container)

@@ -22,6 +22,7 @@ from numawise.errors import InputError
 from numawise.inputs.config import ConfigInput, read_config
 from numawise.inputs.machine import MACHINE_FILES, MachineInput, Named, read_machine
 from numawise.inputs.pods import PodNamed, PodsInput, read_live, read_pods
+from numawise.machine.description import NodeDescription
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.node.node import SimulatedNode, started
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 CONFIG_FILES = ("kubelet.yaml", "kubelet.yml", "kubelet.json", "config.yaml", "config.yml", "config.json")
 STATE_FILES = ("cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint", "device-plugins")
 MACHINE_ADVICE = "give --machine: a file, a folder, a name, a description or 'this'; or give --bundle"
+NODE_FILES = ("node.yaml", "node.yml", "node.json")
 CONFIG_ADVICE = "give --kubelet-config, --config-dir or --kubelet-flags; or give --bundle"
 
 
@@ -53,6 +55,8 @@ class NodeSpec:
     state: tuple[str, ...] = ()
     bundle: str = ""
     kube: str = ""
+    node_object: str | Mapping[str, object] = ""
+    """Its Node object: a file, or the object itself."""
     node_name: str = ""
     """The node's name in the cluster, by which its pods are known."""
 
@@ -65,6 +69,7 @@ class NodeSpec:
     def words(self) -> tuple[str, ...]:
         """All that may be standard input."""
         parts: list[str] = [self.kubelet_flags]
+        parts += [self.node_object] if isinstance(self.node_object, str) else []
         for one in (self.machine, self.kubelet_config):
             parts += map(str, one) if isinstance(one, tuple) else [one] if isinstance(one, str) else []
         return tuple(parts)
@@ -80,6 +85,8 @@ class NodeInput:
     config_input: ConfigInput | None = None
     state: "StateFolder | None" = None
     bundle: "Bundle | None" = None
+    description: NodeDescription | None = None
+    """What the Node object says; None: there is none."""
 
     @property
     def version(self) -> Version:
@@ -98,7 +105,13 @@ class NodeInput:
     def name(self) -> str:
         """The node's name in the cluster; '' when it is not known."""
         machine = self.machine_input.node if self.machine_input is not None else ""
-        return self.spec.node_name or (self.bundle.node if self.bundle is not None else "") or machine
+        described = self.description.name if self.description is not None else ""
+        return (
+            self.spec.node_name
+            or (self.bundle.node if self.bundle is not None else "")
+            or machine
+            or described
+        )
 
     @cached_property
     def machine(self) -> Machine:
@@ -178,7 +191,20 @@ def read_node(spec: NodeSpec) -> NodeInput:
         state = read_state(spec.state)
     elif bundle is not None and bundle.texts:
         state = bundle.state()
-    return NodeInput(spec, read_release(spec.kube, bundle), machine, config, state, bundle)
+    return NodeInput(
+        spec, read_release(spec.kube, bundle), machine, config, state, bundle, description_of(spec)
+    )
+
+
+def description_of(spec: NodeSpec) -> NodeDescription | None:
+    """What the Node object says that is named; None: none is."""
+    if not spec.node_object:
+        return None
+    from numawise.codec.node import node_from, read_node_file  # noqa: PLC0415 - few ask for it
+
+    if isinstance(spec.node_object, str):
+        return read_node_file(spec.node_object, spec.node_name)
+    return node_from(spec.node_object)
 
 
 def _config(spec: NodeSpec) -> ConfigInput:
@@ -210,7 +236,10 @@ def check_stdin(*words: str | None) -> None:
 
 
 def folder_spec(folder: str, given: NodeSpec | None = None) -> NodeSpec:
-    """A node in a folder: machine.yaml, kubelet.yaml, and state files there or below state/; or a bundle."""
+    """A node in a folder: machine.yaml, kubelet.yaml, and state files there or below state/; or a bundle.
+
+    ``node.yaml``: its Node object, where there is one.
+    """
     given = given or NodeSpec()
     if is_bundle(folder):
         return replace(given, machine=(), bundle=folder)
@@ -227,10 +256,12 @@ def folder_spec(folder: str, given: NodeSpec | None = None) -> NodeSpec:
         config = given.kubelet_config
     places = (root, root / "state")
     state = next((str(one) for one in places if any(is_there(one / name) for name in STATE_FILES)), "")
+    described = next((str(root / name) for name in NODE_FILES if is_file(root / name)), given.node_object)
     return replace(
         given,
         machine=(machine,),
         kubelet_config=config,
+        node_object=described,
         state=(state,) if state else given.state,
     )
 
@@ -300,6 +331,7 @@ def start_node(node: NodeInput) -> SimulatedNode:
         file=node.configuration.name,
         state_file=node.state_place,
     )
+    kubelet.describe(node.description)
     if node.running:
         kubelet.run_already(node.running)
     return kubelet

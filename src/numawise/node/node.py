@@ -24,6 +24,7 @@ from numawise.engine.lifecycle import (
     remove,
     start_containers,
 )
+from numawise.engine.matching import not_judged
 from numawise.engine.predicates import WHOLE, Sums, add, allocatable, asked, used, whole_node
 from numawise.engine.provider import Pick, lowest
 from numawise.engine.resize import (
@@ -445,7 +446,8 @@ def simulate(node: SimulatedNode, pods: Iterable[PodRequest], *, start: bool = T
         if admitted and any(isinstance(step, Defect) and step.name in BREAKING for step in steps):
             steps += _doomed(node)
         claims = claim_outcomes(pod, granted, node.machine, admitted=admitted) if pod.claims else ()
-        outcomes.append(Simulated(pod, decision, tuple(steps), started, granted, claims))
+        left = not_judged(node.description, pod, node.allocatable()) if node.predicates else ()
+        outcomes.append(Simulated(pod, decision, tuple(steps), started, granted, claims, left))
         if isinstance(decision, Crashed):
             break
     return tuple(outcomes)

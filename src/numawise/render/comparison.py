@@ -147,10 +147,12 @@ def _outcomes(pod: PodPair, comparison: ConfigComparison) -> Iterator[tuple[Simu
 def config_notes(comparison: ConfigComparison) -> list[str]:
     """Why pods were refused that the other configuration lets in, or refuses otherwise."""
     notes = []
+    known = {uid: name for run in comparison.runs for uid, name in run.names.items()}
     for pod in comparison.pods:
         for outcome, name in _outcomes(pod, comparison):
             if outcome is not None and pod.differs:
-                notes += [line if line.startswith(" ") else f"{name}: {line}" for line in pod_notes(outcome)]
+                lines = pod_notes(outcome, known)
+                notes += [line if line.startswith(" ") else f"{name}: {line}" for line in lines]
     return notes
 
 

@@ -1,12 +1,14 @@
 """A simulation of one node in words: rows of a table, notes below it, and the same as plain data."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from numawise.codec.decision import container_rows, findings, hint_lines, pod_data
 from numawise.codec.steps import duration_text
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.machine.model import Machine
+from numawise.render.demands import not_judged_text, preempted_text, unmet_text
 from numawise.render.resize import VERDICTS, resize_notes, resized_data, verdict_of
 from numawise.render.terminal import DIM, GREEN, RED, YELLOW
 from numawise.render.words import counted
@@ -16,6 +18,7 @@ from numawise.results.simulation import (
     REJECTED,
     START_ERROR,
     SUMS,
+    Describe,
     Devices,
     Fill,
     Filled,
@@ -32,7 +35,8 @@ from numawise.sets import format_ids, ids_of
 
 COLUMNS = ("POD", "CONTAINER", "VERDICT", "CPUS", "MEMORY", "DEVICES", "AFFINITY", "PREFERRED")
 STYLES = {"admitted": GREEN, "rejected": RED, "crashed": RED}
-KUBELET = "(kubelet)"
+KUBELET, NODE_OBJECT = "(kubelet)", "(node)"
+MOST_NAMED = 4
 Cell = tuple[str, str] | str
 Row = list[Cell]
 Data = dict[str, Any]
@@ -58,7 +62,7 @@ def table_rows(run: ScenarioRun, *, steps: bool) -> list[Row]:
             head = [str(one.step.number)]
             if timed:
                 head.append("-" if one.step.at is None else duration_text(one.step.at))
-        rows += [[*head, *row] for row in _step_rows(one)]
+        rows += [[*head, *row] for row in _step_rows(one, run)]
     return rows
 
 
@@ -66,10 +70,11 @@ def _timed(run: ScenarioRun) -> bool:
     return any(one.step.at is not None for one in run.results)
 
 
-def _step_rows(one: StepResult) -> list[Row]:
+def _step_rows(one: StepResult, run: ScenarioRun) -> list[Row]:
     rows: list[Row] = []
     for came in one.pods:
         rows += pod_rows(came)
+        rows += [_event(name, ("preempted", RED)) for name in _preempted(came, run.names)]
     act = one.step.act
     if isinstance(act, Restart):
         failed = one.refusal is not None
@@ -96,6 +101,8 @@ def _step_rows(one: StepResult) -> list[Row]:
         rows += [_event(_short(name), ("not running", YELLOW)) for name, there in one.named if not there]
     elif isinstance(act, Retry) and not one.resizes:
         rows.append(_event(KUBELET, "no resize waits"))
+    elif isinstance(act, Describe):
+        rows.append(_event(NODE_OBJECT, "changed"))
     elif isinstance(act, Fill) and one.filled is not None and one.step.number:
         rows.append(_event(act.pod.name, f"{one.filled.count} more fit"))
     return rows + [_event(_short(resize.name), VERDICTS[verdict_of(resize)]) for resize in one.resizes]
@@ -107,6 +114,10 @@ def _event(what: str, verdict: Cell, devices: str = "-") -> Row:
 
 def _short(name: str) -> str:
     return name.removeprefix("default/")
+
+
+def _preempted(one: Simulated, names: Mapping[str, str]) -> list[str]:
+    return [_short(names.get(uid, uid)) for uid in one.preempted]
 
 
 def pod_rows(one: Simulated, word: str = "") -> list[Row]:
@@ -143,23 +154,42 @@ def notes(run: ScenarioRun) -> list[str]:
     for one in run.results:
         where = f"step {one.step.number}: " if one.step.number else ""
         for came in one.pods:
-            found += [line if line.startswith(" ") else f"{where}{line}" for line in pod_notes(came)]
+            lines = pod_notes(came, run.names)
+            found += [line if line.startswith(" ") else f"{where}{line}" for line in lines]
         if isinstance(one.step.act, Restart):
-            found += _restart_notes(one, where)
+            found += _restart_notes(one, where, run.names)
         for push in one.pushes:
             name = _short(run.names.get(push.uid, push.uid))
             found.append(f"{where}container {push.container} of {name} gets CPUs {format_ids(push.cpus)}")
         for resize in one.resizes:
             found += [f"{'' if line.startswith(' ') else where}{line}" for line in resize_notes(resize)]
-    return found
+    return found + _not_judged(run)
 
 
-def pod_notes(one: Simulated) -> list[str]:
-    """What there is to say about one pod."""
+def _not_judged(run: ScenarioRun) -> list[str]:
+    """What was left out, pods alike together."""
+    pods: dict[tuple[str, ...], list[str]] = {}
+    for one in run.pods:
+        if one.not_judged:
+            pods.setdefault(one.not_judged, []).append(one.pod.name)
+    some = [(fields, names[:MOST_NAMED], len(names) - MOST_NAMED) for fields, names in pods.items()]
+    return [
+        f"{', '.join(names)}{f' and {more} more' if more > 0 else ''}: {not_judged_text(fields)}"
+        for fields, names, more in some
+    ]
+
+
+def pod_notes(one: Simulated, names: Mapping[str, str]) -> list[str]:
+    """What there is to say about one pod; ``names``: of pods, by uid."""
     name, decision = one.pod.name, one.decision
     found = []
+    if one.preempted:
+        found.append(f"{name}: {preempted_text(_preempted(one, names))}")
     if isinstance(decision, Rejected):
-        found.append(f"{name}: {decision.reason}: {decision.message}")
+        found.append(f"{name}: {decision.reason}: {decision.message.rstrip()}")
+        if decision.unmet is not None:
+            cause, fix = unmet_text(decision.unmet, one.pod, lambda uid: _short(names.get(uid, uid)))
+            found.append(f"    {cause}; {fix}")
         found += [f"    {line}" for line in hint_lines(one.steps)]
     elif isinstance(decision, Crashed):
         found.append(f"{name}: the kubelet crashes: {decision.message}")
@@ -170,14 +200,14 @@ def pod_notes(one: Simulated) -> list[str]:
     return found + [f"{name}: {code}: {text}" for code, text in findings(one.steps)]
 
 
-def _restart_notes(one: StepResult, where: str) -> list[str]:
+def _restart_notes(one: StepResult, where: str, names: Mapping[str, str]) -> list[str]:
     if one.refusal is not None:
         return [f"{where}the kubelet would not start ({one.refusal.stage}): {one.refusal.message}"]
     kept = sum(isinstance(came.decision, Admitted) for came in one.again)
     found = [f"{where}{counted(kept, 'running pod')} admitted again"] if one.again else []
     for came in one.again:
-        if not isinstance(came.decision, Admitted):
-            found += pod_notes(came)
+        if not isinstance(came.decision, Admitted) or came.preempted:
+            found += pod_notes(came, names)
     return found
 
 
@@ -228,6 +258,8 @@ def summary(run: ScenarioRun) -> str:
         text += f", {run.lost} of those that ran lost at a restart"
     if run.unsized:
         text += f", {counted(run.unsized, 'resize')} not carried out"
+    if run.preempted:
+        text += f", {run.preempted} ended for critical pods"
     if run.interrupted and came < run.total:
         text += f"; interrupted, {run.total - came} not tried"
     return text
@@ -263,8 +295,14 @@ def simulation_data(run: ScenarioRun, machine: Machine, *, steps: bool) -> Data:
 
 def whole_data(one: Simulated) -> Data:
     """Everything about one pod."""
-    data = pod_data(one.pod, one.decision, one.steps, one.started, one.granted)
-    return {**data, "claims": plain(one.claims)} if one.claims else data
+    found = pod_data(one.pod, one.decision, one.steps, one.started, one.granted)
+    if one.preempted:
+        found["preempted"] = list(one.preempted)
+    if one.not_judged:
+        found["not_judged"] = list(one.not_judged)
+    if one.claims:
+        found["claims"] = plain(one.claims)
+    return found
 
 
 def _step_data(one: StepResult, run: ScenarioRun) -> Data:

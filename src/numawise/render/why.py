@@ -73,7 +73,7 @@ class _Page:
         return styled(text, style) if self.color else text
 
     def drawn(self, one: Explanation, *, alone: bool) -> str:
-        """The whole explanation; an admitted pod among others gets its answer alone."""
+        """The whole explanation; an admitted pod among others gets its answer and remarks alone."""
         style = VERDICTS.get(one.verdict, "")
         name = f"{one.namespace}/{one.name}" if one.namespace not in ("", "default") else one.name
         if one.name and one.verdict != NOT_STARTED:

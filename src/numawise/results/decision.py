@@ -43,6 +43,10 @@ class PodDecision:
     message: str = ""
     crashed: bool = False
     """The kubelet does not survive the pod."""
+    preempted: tuple[str, ...] = ()
+    """Uids of the pods that were ended to make room for this critical one."""
+    not_judged: tuple[str, ...] = ()
+    """Fields of the pod that were left out, as nothing is known of the node's labels and storage."""
     containers: Mapping[str, ContainerGrant] = field(default_factory=dict)
     """By name; empty when the pod was not admitted."""
     claims: tuple[ClaimOutcome, ...] = optional(())
@@ -84,7 +88,14 @@ def decision_of(outcome: Simulated) -> PodDecision:
     """What became of a simulated pod."""
     pod, decision = outcome.pod, outcome.decision
     known = PodDecision(
-        pod.name, pod.namespace, pod.uid, outcome.admitted, claims=outcome.claims, steps=outcome.steps
+        pod.name,
+        pod.namespace,
+        pod.uid,
+        outcome.admitted,
+        preempted=outcome.preempted,
+        not_judged=outcome.not_judged,
+        claims=outcome.claims,
+        steps=outcome.steps,
     )
     match decision:
         case Admitted():

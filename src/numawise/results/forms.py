@@ -120,6 +120,8 @@ class SimulatedPodForm(TypedDict):
     rounds: list[RoundForm]
     findings: list[DefectForm]
     claims: NotRequired[list[ClaimOutcome]]
+    preempted: NotRequired[list[str]]
+    not_judged: NotRequired[list[str]]
     step: NotRequired[int]
 
 

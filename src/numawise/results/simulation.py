@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from numawise.engine.admit import Admitted, Decision
+from numawise.engine.admit import Admitted, Crashed, Decision
 from numawise.engine.lifecycle import Started
 from numawise.engine.resize import ResizeResult
 from numawise.engine.state import NodeState, held_by
 from numawise.engine.trace import Step
+from numawise.machine.description import NodeDescription
 from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod
 from numawise.request.model import PodRequest
@@ -70,6 +71,13 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True)
+class Describe:
+    """The Node object says something else from now on."""
+
+    description: NodeDescription
+
+
+@dataclass(frozen=True, slots=True)
 class Fill:
     """Copies of a pod come until one is refused."""
 
@@ -90,7 +98,7 @@ class Retry:
     """The kubelet tries the resizes that wait, as it does from time to time."""
 
 
-Act = Add | StartStep | Remove | Restart | Reconcile | Devices | Fill | ResizeStep | Retry
+Act = Add | StartStep | Remove | Restart | Reconcile | Devices | Describe | Fill | ResizeStep | Retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,13 @@ class Simulated:
     """The state between admission and start: what was granted to whom."""
     claims: tuple[ClaimOutcome, ...] = ()
     """What it has by claim, which the kubelet does not align."""
+    not_judged: tuple[str, ...] = ()
+    """Fields of the pod that were left out, as nothing is known of the node's labels and storage."""
+
+    @property
+    def preempted(self) -> tuple[str, ...]:
+        """Uids of the pods that were ended for it."""
+        return () if isinstance(self.decision, Crashed) else self.decision.preempted
 
     @property
     def admitted(self) -> bool:
@@ -252,6 +267,11 @@ class ScenarioRun:
         return refused + len(self.state.resizes.desired)
 
     @property
+    def preempted(self) -> int:
+        """Pods that were ended for critical ones."""
+        return sum(len(pod.preempted) for result in self.results for pod in (*result.pods, *result.again))
+
+    @property
     def fills(self) -> list[Filled]:
         """What came of every fill."""
         return [result.filled for result in self.results if result.filled is not None]
@@ -264,6 +284,7 @@ class ScenarioRun:
             and self.admitted == self.total
             and not self.lost
             and not self.unsized
+            and not self.preempted
             and all(filled.count for filled in self.fills)
         )
 

@@ -144,6 +144,7 @@ def test_switches_are_what_two_releases_do_differently() -> None:
         "device_hints_over_hosting_nodes",
         "cpu_file_tries_oldest_first",
         "memory_file_may_lack_checksum",
+        "node_read_again",
         "PodLevelResourceManagers",
         "DRAExtendedResource",
         "claimed_resources_not_allocated",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from numawise.apps.check.refusals import Start
 from numawise.codec.kubelet.effective import Configuration
+from numawise.machine.description import NodeDescription
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.rules.model import KubeletConfig
@@ -28,6 +29,8 @@ class Context:
     """State files, by name."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """Where they lie."""
+    description: NodeDescription | None = None
+    """What the Node object says."""
 
     @property
     def config(self) -> KubeletConfig:

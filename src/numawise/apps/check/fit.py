@@ -7,6 +7,7 @@ from numawise.apps.check.context import Context
 from numawise.apps.check.pods import requested
 from numawise.apps.check.reserved import cpus_are, first_cores, numa_text
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
+from numawise.engine.matching import NODE_AFFINITY, NODE_NAME, OS_DIFFERS, OS_LABEL_DIFFERS, TAINTS
 from numawise.engine.topology.why import NOTICEABLE, PER_COMBINATION, PER_MASK
 from numawise.engine.trace import Step, TooManyCombinations
 from numawise.errors import SearchEnded, meant
@@ -30,6 +31,8 @@ from numawise.values import dataclass, replace
 
 T = TypeVar("T")
 DEVICES_SHOWN = 4
+ELSEWHERE = (NODE_AFFINITY, NODE_NAME, TAINTS, OS_DIFFERS, OS_LABEL_DIFFERS)
+"""Reasons of pods that another node may take."""
 YEAR = 365 * 86400.0
 
 
@@ -277,7 +280,10 @@ class Fitting:
         """The empty node under a configuration that differs in policy and scope; nobody changes it."""
         name = (config.topology_manager_policy, config.topology_manager_scope)
         if name not in self.nodes:
-            self.nodes[name] = empty_node(self.context.machine, config, self.context.version)
+            node = empty_node(self.context.machine, config, self.context.version)
+            if node is not None:
+                node.describe(self.context.description)
+            self.nodes[name] = node
         return self.nodes[name]
 
 
@@ -326,7 +332,12 @@ def _refusal(source: PodSource, decision: Rejected, why: str, fix: str) -> Findi
     if (source.raw is not None and source.raw.owner) or source.kind not in ("Pod", ""):
         why += f"; its {source.kind} makes it again and again"
     message = f"{source.title}: {decision.reason}: {decision.message}"
-    return found("NW420", _where(source, decision), message, why=why, fix=fix)
+    unmet = decision.unmet
+    meant_for_others = unmet is not None and unmet.reason in ELSEWHERE
+    place = source.place(source.spec) if unmet is not None else _where(source, decision)
+    return found(
+        "NW420", place, message, why=why, fix=fix, severity=Severity.INFO if meant_for_others else None
+    )
 
 
 def _admitting(fitting: Fitting, config: KubeletConfig, pod: PodRequest) -> str:

@@ -124,6 +124,7 @@ def context_of(read: Sources, configuration: Configuration) -> Context:
         hardware=read.hardware,
         files=read.files,
         paths=read.paths,
+        description=read.description,
     )
 
 
@@ -192,6 +193,7 @@ def _willing(read: Sources) -> Context:
         known=True,
         machine_file=read.machine_file,
         hardware=read.hardware,
+        description=read.description,
     )
 
 

@@ -21,8 +21,9 @@ from numawise.inputs.bundle import Bundle, open_bundle
 from numawise.inputs.config import ConfigInput, already_set, read_config, read_configs
 from numawise.inputs.machine import TELL_MORE, MachineInput, read_machine
 from numawise.inputs.pods import PodSource, Sorting, is_path, manifests, names_of, read_manifest
-from numawise.inputs.spec import NodeSpec
+from numawise.inputs.spec import NodeSpec, description_of
 from numawise.inputs.state import read_state
+from numawise.machine.description import NodeDescription
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.render.progress import progress_bar
@@ -55,6 +56,8 @@ class Sources:
     """Uids of all pods of the node, when a list of them was given."""
     remarks: list[str] = field(default_factory=list)
     terminal: IO[str] | None = None
+    description: NodeDescription | None = None
+    """What the Node object says."""
 
 
 def sources(
@@ -85,6 +88,7 @@ def sources(
         machine = _member(bundle.machine_input, read)
         if machine is not None:
             _machine(machine, read)
+    read.description = description_of(spec)
     _state(spec, bundle, read)
     _pods(pods, bundle, spec.node_name or (bundle.node if bundle is not None else ""), read)
     return read

@@ -304,14 +304,14 @@ def exclusive_cpus(state: NodeState) -> int:
 # 1. ``MACHINE:COUNT`` gives so many equal nodes of a machine in any form.
 # 2. A folder with a machine file or a ``/sys`` is a node; so is a bundle.  Any other folder is a folder of
 #    nodes, by name.
-# 3. A file lists nodes with ``machine``, ``kubelet``, ``state``, ``bundle``, ``name`` and ``count``; paths
-#    are relative to it.  What a node lacks comes from the command line.
+# 3. A file lists nodes with ``machine``, ``kubelet``, ``state``, ``node``, ``bundle``, ``name``, ``count``;
+#    paths are relative to it.  What a node lacks comes from the command line.
 # 4. Files that several nodes name are read once, and equal nodes are started once.
 
 
 COUNTED = re.compile(r"(.+):(\d+)", re.ASCII)
 NOT_A_NAME = re.compile(r"[^A-Za-z0-9.-]+")
-FIELDS = ("name", "machine", "kubelet", "state", "bundle", "count")
+FIELDS = ("name", "machine", "kubelet", "state", "node", "bundle", "count")
 MOST_NODES = 20_000
 
 
@@ -446,7 +446,7 @@ def _listed(part: Part, number: int, folder: Path, given: NodeSpec) -> Group:
     name = part.at("name")
     called = f"node-{number}" if name.value is None else name.text()
     named = given
-    for key in ("machine", "kubelet", "state", "bundle"):
+    for key in ("machine", "kubelet", "state", "node", "bundle"):
         one = part.at(key)
         if one.value is None:
             continue
@@ -468,6 +468,8 @@ def _with(named: NodeSpec, key: str, value: str) -> NodeSpec:
         return replace(named, machine=(value,))
     if key == "kubelet":
         return replace(named, kubelet_config=(value,))
+    if key == "node":
+        return replace(named, node_object=value)
     return replace(named, state=(value,)) if key == "state" else replace(named, bundle=value)
 
 

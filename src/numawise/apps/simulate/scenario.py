@@ -40,6 +40,7 @@ from numawise.results.simulation import (
     SUMS,
     Act,
     Add,
+    Describe,
     Devices,
     Fill,
     Filled,
@@ -187,6 +188,8 @@ class _Stage:
             self.resize(result, act)
         elif isinstance(act, Retry):
             self.tried(result, settle(self.node, self.node.retry(), self.run.names))
+        elif isinstance(act, Describe):
+            self.node.describe(act.description)
         else:
             self.fill(result, act)
 
@@ -196,6 +199,8 @@ class _Stage:
             pod = self.node.requested(raw)
             (came,) = simulate(self.node, [pod], start=act.start)
             result.pods.append(came)
+            for uid in came.preempted:
+                self.waiting.pop(uid, None)
             if isinstance(came.decision, Crashed):
                 self.run.ended = True
                 return

@@ -17,8 +17,9 @@ from numawise.codec.bundle.manifest import ONCE, Names, key_of
 from numawise.codec.bundle.state import renamed_state
 from numawise.codec.kubelet import effective
 from numawise.codec.kubelet.config import decode_kubelet_config
+from numawise.codec.node import node_from
 from numawise.engine.failure import TOPOLOGY_AFFINITY
-from numawise.errors import InputError
+from numawise.errors import ClusterError, InputError
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.explain.merge import RULES
@@ -27,6 +28,7 @@ from numawise.explain.words import both
 from numawise.inputs.bundle import Bundle
 from numawise.inputs.spec import NodeInput
 from numawise.kube.client import Object
+from numawise.machine.description import NodeDescription
 from numawise.request.defaults import RawPod, defaulted
 from numawise.results.explanation import ADMITTED, REJECTED, Explanation
 from numawise.rules.check import Refusal
@@ -49,7 +51,7 @@ def explain_live(live: Live, given: NodeInput) -> Explanation:
     raw = raw_pod(live.pod)
     machine, config = given.machine, _config(live, given, version)
     others = [pod for pod in raw_pods(live.neighbours) if pod.uid != raw.uid]
-    node = started_node(machine, config, _texts(live, given), version, others)
+    node = started_node(machine, config, _texts(live, given), version, others, _description(live, given))
     if isinstance(node, Explanation):
         return replace(node, remarks=(*node.remarks, *live.remarks))
     if raw.uid in node.state.active:
@@ -61,6 +63,16 @@ def explain_live(live: Live, given: NodeInput) -> Explanation:
     return replace(
         explanation, remarks=(*_beside(live, given, explanation), *explanation.remarks, *live.remarks)
     )
+
+
+def _description(live: Live, given: NodeInput) -> NodeDescription | None:
+    """What the Node object says: the one that was named, or the cluster's."""
+    if given.description is not None or live.node is None:
+        return given.description
+    try:
+        return node_from(live.node)
+    except InputError as problem:
+        raise ClusterError(f"the API server's node cannot be read: {problem}") from None
 
 
 # --- by what the API server knows -----------------------------------------------------------

@@ -21,6 +21,7 @@ from numawise.explain.explain import explain, explain_hints
 from numawise.explain.node_changes import Elsewhere
 from numawise.explain.start import explain_refusal
 from numawise.inputs.spec import NodeInput, NodeSpec, folder_spec, read_node
+from numawise.machine.description import NodeDescription
 from numawise.machine.model import Machine
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.render.progress import progress_bar
@@ -53,7 +54,9 @@ def explain_on(
 ) -> Explained:
     """Explain pods on a node; ``others``: folders or bundles of nodes they could go to."""
     bundle, version = source.bundle, source.version
-    node = started_node(source.machine, source.config, source.texts, version, source.running)
+    node = started_node(
+        source.machine, source.config, source.texts, version, source.running, source.description
+    )
     if isinstance(node, Explanation):
         return Explained((node,))
     refused = bundle.refused() if bundle is not None else ()
@@ -99,6 +102,7 @@ def started_node(
     texts: Mapping[str, str],
     version: Version,
     running: Iterable[RawPod] = (),
+    description: NodeDescription | None = None,
 ) -> SimulatedNode | Explanation:
     """A kubelet started on state files; ``running``: pods that it knows (rule 3)."""
     node = boot(machine, config, Files(dict(texts)), version=version)
@@ -106,6 +110,7 @@ def started_node(
         return explain_refusal(node, machine, config, Files(dict(texts)), version)
     node.write_files = False
     node.plugins_registered(machine.plugins)
+    node.describe(description)
     node.run_already(running)
     return node
 
@@ -113,7 +118,7 @@ def started_node(
 def _other_node(folder: str, version: Version) -> tuple[str, SimulatedNode]:
     """Another node that a pod could go to, with its name."""
     source = read_node(folder_spec(folder, NodeSpec()))
-    node = started_node(source.machine, source.config, source.texts, version)
+    node = started_node(source.machine, source.config, source.texts, version, description=source.description)
     if isinstance(node, Explanation):
         raise InputError(f"the kubelet there would not start: {node.message}", file=folder)
     return source.bundle.name if source.bundle is not None else Path(folder).resolve().name, node
