@@ -274,7 +274,7 @@ def test_refused_then_and_admitted_now(here: Here) -> None:
     out = here.bundle()
     found = here.told("train-c-n1", "--bundle", out)
     assert found["reason"] == "UnexpectedAdmissionError"  # by the sums of the pods that still run
-    assert found["message"].endswith("to reclaim resources: [(res: cpu, q: 1000), ]")  # static, as they are
+    assert found["message"].endswith("to reclaim resources: [(res: cpu, q: 500), ]")  # static, as they are
     here.state.pods = [pod for pod in here.state.pods if pod["metadata"]["name"] != "train-a-n1"]
     found = here.told("train-c-n1", "--bundle", out)
     assert found["verdict"] == "admitted"

@@ -145,6 +145,7 @@ def test_switches_are_what_two_releases_do_differently() -> None:
         "cpu_file_tries_oldest_first",
         "memory_file_may_lack_checksum",
         "node_read_again",
+        "TaintTolerationComparisonOperators",
         "PodLevelResourceManagers",
         "DRAExtendedResource",
         "claimed_resources_not_allocated",
