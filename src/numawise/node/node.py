@@ -187,7 +187,10 @@ class SimulatedNode:
         decision = self.ask(pod, note, pick)
         if isinstance(decision, Admitted | Rejected):
             counted = self._counted[0] is self.state.active
-            self.keep(decision.state)
+            state = decision.state
+            for uid in decision.preempted:
+                state = forgotten(state, uid)
+            self.keep(state)
             if counted and not known and isinstance(decision, Admitted) and not decision.preempted:
                 sums = dict(self._counted[1])
                 add(sums, asked(pod))

@@ -151,8 +151,6 @@ def test_switches_are_what_two_releases_do_differently() -> None:
         "claimed_resources_not_allocated",
         "claimed_resources_not_counted",
         "missing_scalars_left_to_claims",
-        "node_read_again",
-        "TaintTolerationComparisonOperators",
         "resizes_end_at_capacity",
         "resize_capacity_ignores_eviction",
         "static_pods_keep_their_size",
