@@ -107,6 +107,7 @@ func (k *kubelet) machineSetter() func(*v1.Node) {
 		},
 		func() v1.ResourceList { return n.settings.reservation },
 		func(string, string, string) {},
+		func() *bool { return nil },
 		false)[0].(nodestatus.Setter)
 	return func(object *v1.Node) {
 		if err := setter(context.Background(), object); err != nil {
@@ -339,7 +340,8 @@ func (k *kubelet) retry(trigger string) {
 	}
 }
 
-// publish writes the conditions of resizes into the pods' status, from where a restarted kubelet reads them.
+// publish writes what the kubelet reports into the pods' status: conditions of resizes, and what containers
+// have.  From there a restarted kubelet and the predicates read it.
 func (k *kubelet) publish() {
 	for i, pod := range k.node.active {
 		pod = pod.DeepCopy()
@@ -347,9 +349,22 @@ func (k *kubelet) publish() {
 		for _, condition := range k.status.GetPodResizeConditions(pod.UID) {
 			pod.Status.Conditions = append(pod.Status.Conditions, *condition)
 		}
+		allocated, _ := k.allocation.UpdatePodFromAllocation(pod)
+		pod.Status.InitContainerStatuses = k.statuses(pod, allocated.Spec.InitContainers)
+		pod.Status.ContainerStatuses = k.statuses(pod, allocated.Spec.Containers)
 		k.node.active[i] = pod
 		k.pods.UpdatePod(pod)
 	}
+}
+
+func (k *kubelet) statuses(pod *v1.Pod, containers []v1.Container) (out []v1.ContainerStatus) {
+	for _, container := range containers {
+		if k.node.started[string(pod.UID)][container.Name] == "running" {
+			resources := container.Resources.DeepCopy()
+			out = append(out, v1.ContainerStatus{Name: container.Name, AllocatedResources: resources.Requests, Resources: resources})
+		}
+	}
+	return
 }
 
 // report moves what happened in a step into its result.

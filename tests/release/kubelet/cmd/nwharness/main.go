@@ -74,6 +74,7 @@ type Scenario struct {
 	Admission string
 	Files     bool
 	Hints     bool
+	Publish   bool
 	State     map[string]string
 	Machine   Machine
 	Kubelet   map[string]any

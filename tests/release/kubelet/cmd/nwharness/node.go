@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"runtime"
 	"sort"
 	"strings"
@@ -29,15 +30,16 @@ import (
 
 // node is one kubelet: its managers, its pods and what runs.
 type node struct {
-	dir      string
-	files    bool
-	hints    bool
-	all      bool
-	machine  Machine
-	fields   map[string]any
-	spec     *NodeSpec
-	settings *settings
-	plugins  map[string]Plugin
+	dir       string
+	files     bool
+	hints     bool
+	publishes bool
+	all       bool
+	machine   Machine
+	fields    map[string]any
+	spec      *NodeSpec
+	settings  *settings
+	plugins   map[string]Plugin
 
 	topology topologymanager.Manager
 	cpu      cpumanager.Manager
@@ -58,7 +60,7 @@ type node struct {
 
 func newNode(dir string, scenario Scenario) *node {
 	n := &node{
-		dir: dir, files: scenario.Files, hints: scenario.Hints, all: scenario.Admission == "all",
+		dir: dir, files: scenario.Files, hints: scenario.Hints, publishes: scenario.Publish, all: scenario.Admission == "all",
 		machine: scenario.Machine, fields: scenario.Kubelet, spec: scenario.Node,
 		started: map[string]map[string]string{}, ids: map[string]string{}, shown: map[string]string{},
 	}
@@ -287,7 +289,7 @@ func (n *node) admit(pod *v1.Pod, op string) (J, bool) {
 	if n.all {
 		ok, reason, message = n.kubelet.admit(pod)
 	} else {
-		result := nwcall.Method(n.topology, "Admit", &lifecycle.PodAdmitAttributes{Pod: pod})[0].(lifecycle.PodAdmitResult)
+		result := nwcall.Method(n.topology, "Admit", attributes(pod))[0].(lifecycle.PodAdmitResult)
 		ok, reason, message = result.Admit, result.Reason, result.Message
 	}
 	n.admitting = nil
@@ -303,6 +305,15 @@ func (n *node) admit(pod *v1.Pod, op string) (J, bool) {
 		out["affinity"] = affinity
 	}
 	return out, true
+}
+
+// attributes of an admission; releases that tell operations apart are told that it is no resize.
+func attributes(pod *v1.Pod) *lifecycle.PodAdmitAttributes {
+	out := &lifecycle.PodAdmitAttributes{Pod: pod}
+	if operation := reflect.ValueOf(out).Elem().FieldByName("Operation"); operation.IsValid() {
+		operation.SetString("add")
+	}
+	return out
 }
 
 func (n *node) affinity(pod *v1.Pod) J {

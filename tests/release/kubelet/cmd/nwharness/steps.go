@@ -35,6 +35,9 @@ func (n *node) play(steps []map[string]json.RawMessage) (result J) {
 	for _, step := range steps {
 		for name, raw := range step {
 			op = name
+			if n.all && n.publishes {
+				n.kubelet.publish()
+			}
 			out := J{"op": op}
 			if !n.step(op, raw, &out) {
 				return J{"start": start, "steps": append(played, out)}
