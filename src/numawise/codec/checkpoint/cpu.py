@@ -1,4 +1,4 @@
-"""``cpu_manager_state``: formats v1, v2 and v3."""
+"""``cpu_manager_state``: formats v1 to v4."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,9 +7,9 @@ from numawise.codec import gojson
 from numawise.codec.checkpoint.reading import (
     CORRUPTED,
     ROOT,
+    CarriedData,
     by_bytes,
     checksum_of,
-    content_of,
     fnv1a,
     map_print,
     members_of,
@@ -124,22 +124,54 @@ def decode_cpu(data: str, rules: Rules) -> CpuState | Refusal:
 
 
 def _decode_cpu(data: str, policy: str, rules: Rules) -> CpuState:
-    raw = members_of(gojson.decode(data), "CPUManagerCheckpointV1")
-    newest = content_of(raw) if rules.behaviour.files_carry_data else None
-    content = _cpu_v3(newest, rules) if newest is not None else _verified_cpu(raw, rules)
+    value = gojson.decode(data)
+    content = _newest_cpu(value) if rules.behaviour.files_carry_data else None
+    if content is None:
+        oldest = "CPUManagerCheckpointV2" if rules.behaviour.files_carry_data else "CPUManagerCheckpointV1"
+        content = _verified_cpu(members_of(value, oldest), rules)
     if content.policy != policy:
         raise ValueError(
             f'configured policy "{policy}" differs from state checkpoint policy "{content.policy}"'
         )
-    return cpu_state(content)
+    state = cpu_state(content, capital=rules.behaviour.files_carry_data)
+    return state if rules.pod_level_managers else CpuState(state.shared, state.assignments)
 
 
-def cpu_state(content: CpuContent) -> CpuState:
-    """The content with its CPU lists read; raise ``ValueError`` in the kubelet's words."""
+DATA = CarriedData("cpu", "v4", "CPUManagerCheckpoint", "CPUManagerCheckpointV2")
+BASELINES = "map[string]map[string]state.ContainerCPUs"
+
+
+def _newest_cpu(value: object) -> CpuContent | None:
+    """The content of the newest format; None: the file has an older one."""
+    if value is not None and not isinstance(value, dict):
+        return None
+    raw = members_of(value, DATA.struct)
+
+    def check_old(struct: str) -> None:
+        cpu_content(raw, struct, nested=True)
+        checksum_of(raw, struct)
+
+    members = DATA.members(raw, check_old)
+    if members is None:
+        return None
+    try:
+        content = with_pod_entries(members, DATA.content)
+        typed(members, "baselines", dict, DATA.content, BASELINES)
+    except ValueError as error:
+        raise DATA.not_content(error) from None
+    return content
+
+
+def cpu_state(content: CpuContent, *, capital: bool = False) -> CpuState:
+    """The content with its CPU lists read; raise ``ValueError`` in the kubelet's words.
+
+    ``capital``: newer ones say CPU rather than cpu.
+    """
     try:
         shared = parse_ids(content.shared)
     except ValueError as error:
-        raise ValueError(f'could not parse default cpu set "{content.shared}": {error}') from None
+        what = "CPU" if capital else "cpu"
+        raise ValueError(f'could not parse default {what} set "{content.shared}": {error}') from None
     assignments: dict[str, dict[str, int]] = {}
     reached = 0
     for uid, containers in (content.entries or {}).items():
@@ -160,7 +192,9 @@ def cpu_state(content: CpuContent) -> CpuState:
 def _verified_cpu(raw: Mapping[str, Any], rules: Rules) -> CpuContent:
     """The content in the first format that decodes and whose checksum holds."""
     attempts = ["v2", "v1"] if not rules.behaviour.cpu_file_tries_oldest_first else ["v1", "v2"]
-    if rules.pod_level_managers:
+    if rules.behaviour.files_carry_data:
+        attempts = ["v3", "v2"]
+    elif rules.pod_level_managers:
         attempts.insert(0, "v3")
     error: ValueError | None = None
     for attempt in attempts:
@@ -174,22 +208,30 @@ def _verified_cpu(raw: Mapping[str, Any], rules: Rules) -> CpuContent:
     raise error
 
 
-def with_pod_entries(raw: Mapping[str, Any]) -> CpuContent:
+def with_pod_entries(raw: Mapping[str, Any], struct: str = "CPUManagerCheckpoint") -> CpuContent:
     """The members of a file, pod entries included."""
-    content = cpu_content(raw, "CPUManagerCheckpoint", nested=True)
-    pods = typed(raw, "podEntries", dict, "CPUManagerCheckpoint", "state.PodCPUAssignments")
+    content = cpu_content(raw, struct, nested=True)
+    pods = typed(raw, "podEntries", dict, struct, "state.PodCPUAssignments")
     whole: dict[str, str] = {}
     for uid, entry in (pods or {}).items():
-        members = members_of(entry, "CPUManagerCheckpoint.podEntries")
+        if entry is not None and not isinstance(entry, dict):
+            raise mismatch(entry, struct, "podEntries", "state.podEntryJSON")
+        members = members_of(entry, struct)
         whole[uid] = typed(members, "cpuSet", str, "PodEntry", "string") or ""
+        try:
+            parse_ids(whole[uid])
+        except ValueError as error:
+            raise ValueError(f"failed to parse cpuset: {error}") from None
     return CpuContent(content.policy, content.shared, content.entries, None if pods is None else whole)
 
 
-def _cpu_v3(raw: Mapping[str, Any], _: Rules) -> CpuContent:
+def _cpu_v3(raw: Mapping[str, Any], rules: Rules) -> CpuContent:
     content = with_pod_entries(raw)
-    if "checksum" in raw and raw["checksum"] != fnv1a(
-        content.printed("CPUManagerCheckpoint", V2_MAP, pods=True)
-    ):
+    names = ["CPUManagerCheckpoint"]
+    if rules.behaviour.files_carry_data:
+        names.append("CPUManagerCheckpointV3")
+    checksum = checksum_of(raw, "CPUManagerCheckpoint")
+    if all(checksum != fnv1a(content.printed(name, V2_MAP, pods=True)) for name in names):
         raise ValueError(CORRUPTED)
     return content
 
@@ -198,13 +240,13 @@ def _cpu_v2(raw: Mapping[str, Any], rules: Rules) -> CpuContent:
     name = "CPUManagerCheckpoint" if rules.behaviour.cpu_file_tries_oldest_first else "CPUManagerCheckpointV2"
     content = cpu_content(raw, name, nested=True)
     names = {"CPUManagerCheckpoint"} if rules.pod_level_managers else {"CPUManagerCheckpoint", name}
-    _check(raw, (content.printed(one, V2_MAP) for one in sorted(names)))
+    _check(raw, name, (content.printed(one, V2_MAP) for one in sorted(names)))
     return content
 
 
 def _cpu_v1(raw: Mapping[str, Any], rules: Rules) -> CpuContent:
     content = cpu_content(raw, "CPUManagerCheckpointV1", nested=False)
-    _check(raw, [content.printed("CPUManagerCheckpoint", V1_MAP)])
+    _check(raw, "CPUManagerCheckpointV1", [content.printed("CPUManagerCheckpoint", V1_MAP)])
     for container in sorted(content.entries or ()):
         where = (
             "error migrating v1 checkpoint state to v2 checkpoint state"
@@ -220,6 +262,8 @@ _CPU_FORMATS = {"v1": _cpu_v1, "v2": _cpu_v2, "v3": _cpu_v3}
 
 def cpu_content(raw: Mapping[str, Any], struct: str, *, nested: bool) -> CpuContent:
     """The members of a file, pod entries left out; ``nested``: by pod and container, not by container id."""
+    policy = typed(raw, "policyName", str, struct, "string") or ""
+    shared = typed(raw, "defaultCpuSet", str, struct, "string") or ""
     entries = typed(raw, "entries", dict, struct, V2_MAP if nested else V1_MAP)
     listed = len(entries or {})
     for value in (entries or {}).values():
@@ -234,15 +278,11 @@ def cpu_content(raw: Mapping[str, Any], struct: str, *, nested: bool) -> CpuCont
             raise mismatch(value, struct, "entries", "string")
     if listed > MOST_LISTED:
         raise ValueError(f"lists {listed:,} pods and containers, more than {MOST_LISTED:,}")
-    return CpuContent(
-        typed(raw, "policyName", str, struct, "string") or "",
-        typed(raw, "defaultCpuSet", str, struct, "string") or "",
-        entries,
-    )
+    return CpuContent(policy, shared, entries)
 
 
-def _check(raw: Mapping[str, Any], texts: Iterable[str]) -> None:
+def _check(raw: Mapping[str, Any], struct: str, texts: Iterable[str]) -> None:
     """Accept an absent or zero checksum, or one of the given prints."""
-    checksum = checksum_of(raw, "CPUManagerCheckpointV1")
+    checksum = checksum_of(raw, struct)
     if checksum and all(checksum != fnv1a(text) for text in texts):
         raise ValueError(CORRUPTED)

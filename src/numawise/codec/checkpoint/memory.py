@@ -1,4 +1,4 @@
-"""``memory_manager_state``: formats v1 and v2."""
+"""``memory_manager_state``: formats v1 to v3."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,9 +7,9 @@ from numawise.codec import gojson
 from numawise.codec.checkpoint.reading import (
     CORRUPTED,
     ROOT,
+    CarriedData,
     by_bytes,
     checksum_of,
-    content_of,
     fnv1a,
     ids_print,
     map_print,
@@ -137,34 +137,74 @@ def decode_memory(data: str, rules: Rules) -> MemoryState | Refusal:
 
 
 def _decode_memory(data: str, policy: str, rules: Rules) -> MemoryState:
-    struct = "MemoryManagerCheckpointV1"
-    raw = members_of(gojson.decode(data), struct)
-    newest = content_of(raw) if rules.behaviour.files_carry_data else None
-    raw = raw if newest is None else newest
-    found = typed(raw, "policyName", str, struct, "string") or ""
-    state = memory_content(raw, struct)
-    checksum = checksum_of(raw, struct)
-    plain = fnv1a(memory_print(found, state, "MemoryManagerCheckpoint", pods=False))
-    with_pods = rules.pod_level_managers and checksum == fnv1a(
-        memory_print(found, state, "MemoryManagerCheckpoint", pods=True)
-    )
-    if newest is None and not with_pods:
-        state = MemoryState(state.numa, state.assignments)
-        accepted = {plain}
-        if rules.behaviour.memory_file_may_lack_checksum:
-            accepted.add(0)
-            if not rules.pod_level_managers:
-                accepted.add(fnv1a(memory_print(found, state, struct, pods=False)))
-        if checksum not in accepted:
-            raise ValueError(CORRUPTED)
+    raw = members_of(gojson.decode(data), DATA.old)
+    newest = rules.behaviour.files_carry_data
+    found, state = _newest_memory(raw, rules) if newest else _old_memory(raw, rules)
     if found != policy:
         raise ValueError(
             f'[memorymanager] configured policy "{policy}" differs from state checkpoint policy "{found}"'
         )
-    return state
+    return state if rules.pod_level_managers else MemoryState(state.numa, state.assignments)
 
 
-def memory_content(raw: Mapping[str, Any], struct: str) -> MemoryState:
+DATA = CarriedData("memory", "v3", "MemoryManagerCheckpoint", "MemoryManagerCheckpointV1")
+
+
+def _newest_memory(raw: Mapping[str, Any], rules: Rules) -> tuple[str, MemoryState]:
+    """Policy and content as releases read them that write the newest format."""
+
+    def check_old(struct: str) -> None:
+        typed(raw, "policyName", str, struct, "string")
+        memory_content(raw, struct, pods=False)
+        checksum_of(raw, struct)
+
+    members = DATA.members(raw, check_old)
+    if members is not None:
+        try:
+            policy = typed(members, "policyName", str, DATA.content, "string") or ""
+            return policy, memory_content(members, DATA.content)
+        except ValueError as error:
+            raise DATA.not_content(error) from None
+    return _old_memory(raw, rules)
+
+
+def _old_memory(raw: Mapping[str, Any], rules: Rules) -> tuple[str, MemoryState]:
+    """Policy and content in the first of the older formats whose checksum holds."""
+    newest = rules.behaviour.files_carry_data
+    if newest or rules.pod_level_managers:
+        try:
+            policy, state, checksum = _old_members(raw, pods=True)
+            if _printed_sum(raw, policy, state, DATA.struct, pods=True) == checksum:
+                return policy, state
+        except ValueError:
+            pass  # not this format: the next is tried
+    policy, state, checksum = _old_members(raw, pods=False)
+    accepted = {_printed_sum(raw, policy, state, DATA.struct, pods=False)}
+    if rules.behaviour.memory_file_may_lack_checksum:
+        accepted.add(0)
+        if not newest and not rules.pod_level_managers:
+            accepted.add(_printed_sum(raw, policy, state, DATA.old, pods=False))
+    if checksum not in accepted:
+        raise ValueError(CORRUPTED)
+    return policy, state
+
+
+def _old_members(raw: Mapping[str, Any], *, pods: bool) -> tuple[str, MemoryState, int]:
+    policy = typed(raw, "policyName", str, DATA.old, "string") or ""
+    return policy, memory_content(raw, DATA.old, pods=pods), checksum_of(raw, DATA.old)
+
+
+def _printed_sum(
+    raw: Mapping[str, Any], policy: str, state: MemoryState, struct: str, *, pods: bool
+) -> int | None:
+    """The checksum of the content; None where a map is null, which no kubelet writes."""
+    names = ("machinestate", "entries", "podentries") if pods else ("machinestate", "entries")
+    if any(name in raw and raw[name] is None for name in names):
+        return None
+    return fnv1a(memory_print(policy, state, struct, pods=pods))
+
+
+def memory_content(raw: Mapping[str, Any], struct: str, *, pods: bool = True) -> MemoryState:
     """The members of a file, whatever its checksum says; raise ``ValueError`` in Go's words."""
     numa: dict[int, NumaMemory] = {}
     for key, value in (typed(raw, "machineState", dict, struct, "state.NUMANodeMap") or {}).items():
@@ -188,18 +228,21 @@ def memory_content(raw: Mapping[str, Any], struct: str) -> MemoryState:
         if not isinstance(containers, dict):
             raise mismatch(containers, struct, "entries", "map[string][]state.Block")
         entries[uid] = {name: _blocks(blocks, struct) for name, blocks in containers.items()}
-    pods = typed(raw, "podEntries", dict, struct, "state.PodMemoryAssignments") or {}
-    whole = {
-        uid: _blocks(members_of(entry, "PodEntry").get("memoryblocks"), struct) for uid, entry in pods.items()
-    }
+    whole: dict[str, tuple[Block, ...]] = {}
+    listed = typed(raw, "podEntries", dict, struct, "state.PodMemoryAssignments") if pods else None
+    for uid, entry in (listed or {}).items():
+        if entry is not None and not isinstance(entry, dict):
+            raise mismatch(entry, struct, "podEntries", "state.PodEntry")
+        members = members_of(entry, "PodEntry")
+        whole[uid] = _blocks(members.get("memoryblocks"), "PodEntry", "podEntries.memoryBlocks")
     return MemoryState(numa, entries, whole)
 
 
-def _blocks(value: object, struct: str) -> tuple[Block, ...]:
+def _blocks(value: object, struct: str, field: str = "entries") -> tuple[Block, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise mismatch(value, struct, "entries", "[]state.Block")
+        raise mismatch(value, struct, field, "[]state.Block")
     blocks = []
     for one in value:
         members = members_of(one, "Block")

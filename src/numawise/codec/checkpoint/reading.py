@@ -1,10 +1,11 @@
 """What the readers of state files share: Go's print of values, members in any case, wrong types."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
 from numawise.codec import gojson
+from numawise.values import dataclass
 
 
 @lru_cache(maxsize=8)
@@ -86,21 +87,64 @@ def without_checksum(text: str) -> str:
     return text[: text.rindex(',"checksum":')] + "}"
 
 
-def content_of(raw: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The members of the content that is kept as text; None when there is none."""
-    data = raw.get("data")
-    if not data:
-        return None
-    if not isinstance(data, str) or raw.get("datachecksum") != fnv1a(f"(string){data}"):
-        raise ValueError(CORRUPTED)
-    return members_of(gojson.decode(data), "data")
+@dataclass(frozen=True, slots=True)
+class CarriedData:
+    """How a file that carries its content as text is read, and in which words that fails (1.37 and later)."""
+
+    manager: str
+    version: str
+    struct: str
+    """The whole file."""
+    old: str
+    """The form of older releases, which lies in the same file."""
+
+    @property
+    def content(self) -> str:
+        """The struct of the content."""
+        return f"{self.struct}Data"
+
+    def members(self, raw: Mapping[str, Any], check_old: Callable[[str], object]) -> dict[str, Any] | None:
+        """The members of the content; None: the file carries none, so older forms are tried.
+
+        ``check_old`` reads the old form, given how its fields are named, and raises ``ValueError``.
+        """
+        data, stored = raw.get("data"), raw.get("datachecksum")
+        if not (isinstance(data, str) and data) and not (_is_count(stored) and stored):
+            return None
+        try:
+            check_old(f"{self.struct}.{self.old}")
+            text = typed(raw, "data", str, self.struct, "string") or ""
+            if stored is not None and not _is_count(stored):
+                raise mismatch(stored, self.struct, "dataChecksum", "checksum.Checksum")
+        except ValueError as error:
+            raise self.failed(f"failed to deserialize {self.manager} manager checkpoint: {error}") from None
+        try:
+            members = members_of(gojson.decode(text), self.content)
+        except ValueError as error:
+            raise self.not_content(error) from None
+        if (stored or 0) != fnv1a(f"(string){text}"):
+            raise self.failed(CORRUPTED)
+        return members
+
+    def failed(self, why: str) -> ValueError:
+        """The whole file cannot be loaded; older forms are not tried then."""
+        return ValueError(f"could not load {self.version} checkpoint: {why}")
+
+    def not_content(self, error: ValueError) -> ValueError:
+        """The content cannot be read."""
+        return self.failed(f"failed to deserialize {self.manager} manager checkpoint data: {error}")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def checksum_of(raw: Mapping[str, Any], struct: str) -> int:
     """The checksum; 0 when there is none."""
     checksum = raw.get("checksum") or 0
-    if isinstance(checksum, bool) or not isinstance(checksum, int) or checksum < 0:
+    if not _is_count(checksum):
         raise mismatch(checksum, struct, "checksum", "checksum.Checksum")
+    assert isinstance(checksum, int)
     return checksum
 
 

@@ -91,6 +91,9 @@ func pick(param reflect.Type, args []any, used []bool) (reflect.Value, bool) {
 		case value.Type().AssignableTo(param):
 			used[i] = true
 			return value, true
+		case param.Kind() == reflect.String && value.Type() == reflect.TypeFor[string]():
+			used[i] = true
+			return value.Convert(param), true
 		case param.Kind() == reflect.Func && value.Kind() == reflect.Func && sameShape(value.Type(), param):
 			used[i] = true
 			return adapt(value, param), true
