@@ -60,7 +60,7 @@ def one_node() -> Iterator[Measured]:
     spent = time.process_time() - begin
     yield _measured("  its table and notes", spent, PODS, "")
     begin = time.process_time()
-    simulation_data(found, kubelet.machine, steps=False)
+    simulation_data(found, steps=False)
     spent = time.process_time() - begin
     yield _measured("  its JSON, before writing", spent, PODS, "")
 

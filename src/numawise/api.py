@@ -30,6 +30,7 @@ from numawise.inputs.spec import NodeSpec, read_node, read_release, start_node
 from numawise.node.node import restart as restart_node
 from numawise.node.node import simulate as admit_pods
 from numawise.node.resizing import resize, settle
+from numawise.render.simulation import filled_data
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY
 from numawise.request.resize import ResizeRequest, SizeChange
@@ -126,7 +127,7 @@ class Node:
 
     def fill(self, pod: PodNamed, most: int = MOST_COPIES) -> Filled:
         """How many copies of a pod would still be admitted, and what stops the next; nothing is kept."""
-        filled = Filled(self._only(pod))
+        filled = Filled(self._only(pod), self._node.machine)
         fill(replace(self._node, write_files=False), filled, most)
         return filled
 
@@ -257,8 +258,7 @@ def to_json(value: object) -> str:
         case MachineInput():
             return json_text(hardware_data(value.hardware))
         case Filled():
-            ends = {"pod": value.pod.name, "count": value.count, "stop": value.stop}
-            return json_text(document("Filled", {**ends, "copies": tuple(map(decision_of, value.copies))}))
+            return json_text(document("Filled", filled_data(value)))
         case Explanation():
             return json_text(explanations_data([value]))
         case CheckReport():

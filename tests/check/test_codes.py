@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from numawise.apps.check.lint import lint
-from numawise.render.findings import explained
+from numawise.render.findings import code_page, explained
 from numawise.results.finding import codes
 from numawise.rules.versions import parse_version
 from tests.check.examples import Example, examples, inside, output, write
@@ -52,7 +52,7 @@ def test_entries_are_whole(code: str) -> None:
         )
         assert text.endswith(".")
         assert "  " not in text
-    assert explained(code.lower()).startswith(f"{code} {told.title}")
+    assert code_page(explained(code.lower())).startswith(f"{code} {told.title}")
 
 
 def test_pages_are_up_to_date() -> None:

@@ -33,6 +33,7 @@ COMMANDS = {
     "ContainerCommand":   "docker --print --machine dgx-h100 --cpus 4 --gpus 1 -o json -- run --rm image true",
     "Examination":        "doctor --root {tree} -o json",
     "Explanation":        f"why {SETUP} {POD} -o json",
+    "FindingCode":        "check --explain NW433 -o json",
     "Flags":              "flags --machine dgx-h100 --cpus 4 --memory 8Gi --gpus 1 -o json",
     "FleetSimulation":    f"simulate --nodes {EIGHT}/machine.yaml:2 --kubelet-config {EIGHT}/kubelet.yaml {POD} {FEW} -o json",
     "Hardware":           "discover --root {tree} -o json",
@@ -70,7 +71,7 @@ def test_pages_are_up_to_date() -> None:
 
 
 def test_every_kind_is_tried() -> None:
-    assert {kind.split()[0] for kind in COMMANDS} | {"PodDecision"} == set(DOCUMENTS)
+    assert {kind.split()[0] for kind in COMMANDS} | {"PodDecision", "Filled"} == set(DOCUMENTS)
 
 
 def valid(data: dict[str, Any], kind: str) -> None:
@@ -108,6 +109,11 @@ def test_output_is_of_the_form(
 def test_decisions_from_python_are_of_the_form(pod: str) -> None:
     node = nw.Node(f"{EIGHT}/machine.yaml", f"{EIGHT}/kubelet-single-numa-node.yaml")
     valid(json.loads(nw.to_json(node.admit(f"{EIGHT}/pods/{pod}.yaml"))), "PodDecision")
+
+
+def test_copies_from_python_are_of_the_form() -> None:
+    node = nw.Node(f"{EIGHT}/machine.yaml", f"{EIGHT}/kubelet-single-numa-node.yaml")
+    valid(json.loads(nw.to_json(node.fill(FEW, most=3))), "Filled")
 
 
 def test_a_member_that_is_not_named_is_noticed(capsys: Capture) -> None:

@@ -84,4 +84,6 @@ def test_pods_are_removed_by_any_of_their_names(node: nw.Node) -> None:
 def test_results_as_json(node: nw.Node) -> None:
     filled = json.loads(nw.to_json(node.fill(POD, most=2)))
     assert (filled["kind"], filled["count"], len(filled["copies"])) == ("Filled", 2, 2)
+    assert filled["places"] == [{"numa": [0], "count": 2}]
+    assert filled["stopped"]["by"] == "limit"
     assert json.loads(nw.to_json(nw.machine("small-vm")))["kind"] == "Hardware"

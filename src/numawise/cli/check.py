@@ -70,11 +70,10 @@ def command(
     from numawise.apps.check.lint import lint  # noqa: PLC0415 - keeps --help quick
     from numawise.inputs.bundle import open_bundle  # noqa: PLC0415
     from numawise.inputs.spec import NodeSpec, read_release  # noqa: PLC0415
-    from numawise.render.findings import explained  # noqa: PLC0415
     from numawise.rules.versions import Profile  # noqa: PLC0415
 
     if explain:
-        click.echo(explained(explain), nl=False)
+        _explain(explain, output)
         return 0
     spec = node_spec(node, *pods)
     if spec == NodeSpec(kube=spec.kube, node_name=spec.node_name) and not pods:
@@ -97,6 +96,16 @@ def command(
     say_remarks(report.remarks)
     _show(report, output, context)
     return 1 if report.failed(strict=strict) else 0
+
+
+def _explain(code: str, output: str) -> None:
+    from numawise.codec.output import to_json  # noqa: PLC0415
+    from numawise.render.findings import code_page, explained  # noqa: PLC0415
+    from numawise.results.plain import document  # noqa: PLC0415
+
+    known = explained(code)
+    text = to_json(document("FindingCode", known)) if output == "json" else code_page(known)
+    click.echo(text, nl=False)
 
 
 def _codes(text: str | None) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def simulate_one(asked: SimulateOptions) -> int:
     run = _run(asked, source, happening)
     steps = asked.steps is not None or bool(asked.resizes)
     if asked.output in ("json", "yaml"):
-        _write_data(asked, simulation_words.simulation_data(run, source.machine, steps=steps))
+        _write_data(asked, simulation_words.simulation_data(run, steps=steps))
     elif asked.output == "text":
         _one_text(asked, source, run, steps=steps)
     else:
@@ -74,7 +74,7 @@ def compare_configs(asked: SimulateOptions, other: str) -> int:
     runs = (first, _run(asked, second, () if first.interrupted else happening))
     compared = compare_runs(*runs, _apart(source.configuration.name, other))
     if asked.output != "text":
-        _write_data(asked, words.config_comparison_data(compared, source.machine))
+        _write_data(asked, words.config_comparison_data(compared))
     else:
         with _Text(asked) as text:
             if compared.pods:
@@ -84,7 +84,7 @@ def compare_configs(asked: SimulateOptions, other: str) -> int:
                 text.blank()
             for name, run in zip(compared.names, runs, strict=True):
                 for filled in run.fills:
-                    lines = simulation_words.fill_lines(filled, source.machine)
+                    lines = simulation_words.fill_lines(filled)
                     text.lines([f"{name}: {lines[0]}", *lines[1:]])
             if compared.pods:
                 text.last(words.config_summary(compared))
@@ -206,7 +206,7 @@ def _one_text(asked: SimulateOptions, source: NodeInput, run: ScenarioRun, *, st
         text.notes(simulation_words.notes(run))
         for filled in run.fills:
             text.blank()
-            text.lines(simulation_words.fill_lines(filled, source.machine))
+            text.lines(simulation_words.fill_lines(filled))
         text.last(simulation_words.summary(run))
         if asked.drawn:
             text.blank()

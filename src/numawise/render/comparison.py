@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from numawise.machine.model import Machine
 from numawise.render.simulation import COLUMNS, Row, filled_data, pod_notes, pod_rows, whole_data
 from numawise.render.terminal import DIM, YELLOW
 from numawise.results.comparison import (
@@ -165,7 +164,7 @@ def config_summary(comparison: ConfigComparison) -> str:
     return f"{count} of {len(comparison.pods)} pods {'differs' if count == 1 else 'differ'}: {admits}"
 
 
-def config_comparison_data(comparison: ConfigComparison, machine: Machine) -> dict[str, Any]:
+def config_comparison_data(comparison: ConfigComparison) -> dict[str, Any]:
     """Both as plain data."""
     runs = comparison.runs
     data: dict[str, Any] = {
@@ -188,7 +187,7 @@ def config_comparison_data(comparison: ConfigComparison, machine: Machine) -> di
         ],
     }
     if any(run.fills for run in runs):
-        data["filled"] = [[filled_data(filled, machine) for filled in run.fills] for run in runs]
+        data["filled"] = [[filled_data(filled) for filled in run.fills] for run in runs]
     if any(run.interrupted for run in runs):
         data["interrupted"] = True
     return data

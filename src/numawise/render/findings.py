@@ -22,7 +22,7 @@ from urllib.parse import quote
 from numawise.errors import InputError, meant, quoted
 from numawise.render.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled
 from numawise.render.words import clean, columns, counted, manifest_lines, wrap
-from numawise.results.finding import Code, Finding, Severity, codes
+from numawise.results.finding import Finding, FindingCode, Severity, codes
 from numawise.results.plain import Data
 
 STYLES = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.INFO: CYAN}
@@ -123,8 +123,8 @@ def _plain(text: str, _: str) -> str:
 PAGE_WIDTH = 90
 
 
-def explained(code: str) -> str:
-    """The page of one code."""
+def explained(code: str) -> FindingCode:
+    """What a code stands for; ``InputError`` when there is none of the name."""
     name = code.upper()
     registry = codes()
     if name not in registry:
@@ -132,12 +132,15 @@ def explained(code: str) -> str:
         known = f"{min(registry)} to {max(registry)}"
         advice = f"did you mean {near}?" if near else f"there are codes from {known}"
         raise InputError(f"there is no code {quoted(code)}", field="--explain", advice=advice)
-    return code_page(name, registry[name])
+    known_code = registry[name]
+    return FindingCode(
+        name, known_code.title, known_code.severity, known_code.why, known_code.fix, known_code.about.strip()
+    )
 
 
-def code_page(name: str, code: Code) -> str:
+def code_page(code: FindingCode) -> str:
     """Title, severity and paragraphs."""
-    parts = [f"{name} {code.title} ({code.severity.value})"]
+    parts = [f"{code.code} {code.title} ({code.severity.value})"]
     for label, text in (("", code.about), ("Why it matters: ", code.why), ("What to do: ", code.fix)):
         parts.append(textwrap.fill(f"{label}{text.replace('`', '')}", PAGE_WIDTH))
     return "\n\n".join(parts) + "\n"

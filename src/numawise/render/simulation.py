@@ -7,7 +7,6 @@ from typing import Any
 from numawise.codec.decision import container_rows, findings, hint_lines, pod_data
 from numawise.codec.steps import duration_text
 from numawise.engine.admit import Admitted, Crashed, Rejected
-from numawise.machine.model import Machine
 from numawise.render.demands import not_judged_text, preempted_text, unmet_text
 from numawise.render.resize import VERDICTS, resize_notes, resized_data, verdict_of
 from numawise.render.terminal import DIM, GREEN, RED, YELLOW
@@ -211,9 +210,9 @@ def _restart_notes(one: StepResult, where: str, names: Mapping[str, str]) -> lis
     return found
 
 
-def fill_lines(filled: Filled, machine: Machine) -> list[str]:
+def fill_lines(filled: Filled) -> list[str]:
     """How many more fit, where they went, and what ran out."""
-    places = fill_places(filled, machine)
+    places = fill_places(filled)
     where = ", ".join(f"{count} {place_text(mask)}" for mask, count in places)
     name = filled.pod.name
     if not filled.count:
@@ -237,9 +236,9 @@ def fill_lines(filled: Filled, machine: Machine) -> list[str]:
     return lines
 
 
-def fill_places(filled: Filled, machine: Machine) -> list[tuple[int, int]]:
+def fill_places(filled: Filled) -> list[tuple[int, int]]:
     """NUMA nodes, packed, and how many copies went there; in order."""
-    counts = Counter(one.numas(machine) for one in filled.copies)
+    counts = Counter(one.numas(filled.machine) for one in filled.copies)
     return sorted(counts.items(), key=lambda item: (item[0].bit_count() == 0, item[0].bit_count(), item[0]))
 
 
@@ -268,7 +267,7 @@ def summary(run: ScenarioRun) -> str:
 # --- data -----------------------------------------------------------------------------------
 
 
-def simulation_data(run: ScenarioRun, machine: Machine, *, steps: bool) -> Data:
+def simulation_data(run: ScenarioRun, *, steps: bool) -> Data:
     """The whole simulation."""
     came = run.pods
     pods = []
@@ -287,7 +286,7 @@ def simulation_data(run: ScenarioRun, machine: Machine, *, steps: bool) -> Data:
         found["lost"] = run.lost
         found["steps"] = [_step_data(one, run) for one in run.results if one.step.number]
     if run.fills:
-        found["filled"] = [filled_data(one, machine) for one in run.fills]
+        found["filled"] = [filled_data(one) for one in run.fills]
     if run.interrupted:
         found["interrupted"] = True
     return found
@@ -337,15 +336,13 @@ def _step_data(one: StepResult, run: ScenarioRun) -> Data:
     return found
 
 
-def filled_data(filled: Filled, machine: Machine) -> Data:
+def filled_data(filled: Filled) -> Data:
     """How many more fit, and where."""
     stop = filled.stop
     return {
         "pod": filled.pod.name,
         "count": filled.count,
-        "places": [
-            {"numa": list(ids_of(mask)), "count": count} for mask, count in fill_places(filled, machine)
-        ],
+        "places": [{"numa": list(ids_of(mask)), "count": count} for mask, count in fill_places(filled)],
         "stopped": {
             "by": stop.by,
             "reason": stop.reason or None,

@@ -51,6 +51,18 @@ class Code:
     """One paragraph: how it comes about, and what is behind it."""
 
 
+@dataclass(frozen=True, slots=True)
+class FindingCode:
+    """One code of the registry (``check --explain``)."""
+
+    code: str
+    title: str
+    severity: Severity
+    why: str
+    fix: str
+    about: str
+
+
 @cache
 def codes() -> Mapping[str, Code]:
     """The registry, in the order of the numbers."""

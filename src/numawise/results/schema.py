@@ -34,6 +34,8 @@ DOCUMENTS = {
     "ContainerCommand": "forms_launch:ContainerCommandForm",
     "Examination": "forms_node:ExaminationForm",
     "Explanation": "forms_node:ExplanationsForm",
+    "Filled": "forms:FilledForm",
+    "FindingCode": "finding:FindingCode",
     "Flags": "forms_launch:FlagsForm",
     "FleetSimulation": "forms:FleetSimulationForm",
     "Hardware": "forms_node:HardwareForm",

@@ -193,6 +193,7 @@ class Filled:
     """The copies that fit."""
 
     pod: RawPod
+    machine: Machine
     copies: list[Simulated] = field(default_factory=list)
     stop: FillEnd = field(default_factory=lambda: FillEnd(LIMIT))
 

@@ -296,7 +296,7 @@ class _Stage:
         self.node.devices_changed(act.resource, devices)
 
     def fill(self, result: StepResult, act: Fill) -> None:
-        result.filled = Filled(act.pod)
+        result.filled = Filled(act.pod, self.node.machine)
         most = self.most if act.most is None else min(act.most, self.most)
         before = self.run.done
         try:
