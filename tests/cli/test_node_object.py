@@ -135,3 +135,35 @@ def test_what_is_refused(here: Path, capsys: pytest.CaptureFixture[str], text: s
     assert ran.status == 2
     assert words in ran.err
     assert "node.yaml" in ran.err
+
+
+def test_a_scheduler_keeps_pods_away_that_a_kubelet_would_take(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "node.yaml").write_text(NODE.replace("NoExecute", "NoSchedule"))
+    nodes = [{"name": "a", "machine": "dgx-h100", "node": "node.yaml"}]
+    (here / "fleet.yaml").write_text(json.dumps({"nodes": nodes}))
+    (here / "pods.yaml").write_text(pod("shy"))
+    ran = numawise(capsys, "simulate", "--nodes", here / "fleet.yaml", *MACHINE[2:], here / "pods.yaml")
+    assert "shy: fits nowhere: TaintToleration on 1 node" in ran.out
+    assert "for example a: the node has the taint gpu=h100:NoSchedule" in ran.out
+    assert (
+        numawise(capsys, "simulate", *MACHINE, "--node-object", here / "node.yaml", here / "pods.yaml").status
+        == 0
+    )
+
+
+def test_two_configurations_and_two_releases(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    amounts = "{cpu: 4, memory: 1Gi, pods: 110}"
+    (here / "node.yaml").write_text(
+        f"kind: Node\nmetadata: {{name: n7}}\nstatus: {{allocatable: {amounts}}}\n"
+    )
+    (here / "pods.yaml").write_text(pod("p", asks="cpu: 6"))
+    (here / "new.yaml").write_text("cpuManagerPolicy: static\nreservedSystemCPUs: '0-1'\n")
+    words = [*MACHINE, "--node-object", here / "node.yaml", here / "pods.yaml"]
+    ran = numawise(capsys, "simulate", *words, "--compare", here / "new.yaml")
+    assert "OutOfcpu" in ran.out  # the Node object is the old configuration's
+    assert "new.yaml 1" in ran.out
+    (here / "pods.yaml").write_text(pod("p", "nodeSelector: {zone: b}"))
+    ran = numawise(capsys, "simulate", *words, "--compare-kube", "1.30,1.31")
+    assert "Predicate NodeAffinity failed" in ran.out

@@ -67,7 +67,8 @@ def compare_configs(asked: SimulateOptions, other: str) -> int:
     from numawise.render import comparison as words  # noqa: PLC0415 - few ask for it
 
     source = read_node(asked.named)
-    second = replace(source, config_input=read_config(other))
+    described = source.description.reconfigured() if source.description is not None else None
+    second = replace(source, config_input=read_config(other), description=described)
     say_remarks(dict.fromkeys((*source.remarks, *second.remarks)))
     happening = _script(asked, source)
     first = _run(asked, source, happening)
@@ -116,7 +117,7 @@ def compare_releases(asked: SimulateOptions, releases: str) -> int:
         config.config(one.version, another.version)
     pods = source.pods(asked.pods)
     say_remarks((*source.remarks[1 if source.profile.remark else 0 :], *pods.remarks))
-    case = Case(source.machine, source.texts, pods.pods)
+    case = Case(source.machine, source.texts, pods.pods, description=source.description)
     changes = compare(case, Pair(old.version, new.version, raws[0], raws[1]))
     count = len(case.pods)
     if asked.output != "text":

@@ -15,6 +15,7 @@ from numawise.codec.decision import container_rows, pod_data
 from numawise.compare.attribution import Pair, Raw, ReleaseDifference, Search, change_text, json_name
 from numawise.engine.admit import Crashed, Rejected
 from numawise.engine.state import NodeState
+from numawise.machine.description import NodeDescription
 from numawise.machine.model import Machine
 from numawise.node.node import Files, Tune, boot, lasting_containers, simulate
 from numawise.quantity import Quantity
@@ -60,6 +61,8 @@ class Case:
     pods: tuple[RawPod, ...] = ()
     restart: bool = False
     """Pods that the state files know are running, and are admitted again as after a restart."""
+    description: NodeDescription | None = None
+    """What the Node object says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,7 @@ def run(case: Case, kubelet: Raw, version: Version, tune: Tune | None = None) ->
         return Run(refusal=node)
     node.write_files = False
     node.plugins_registered(case.machine.plugins)
+    node.describe(case.description)
     running = tuple(before.active) if before else ()
     if before is not None:  # pods that only the files know are running, too
         unknown = dict.fromkeys(sorted(node.state.departed))

@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
 from numawise.engine.state import NodeState, held_by
-from numawise.machine.description import NodeDescription
+from numawise.machine.description import CONFIGURED, NodeDescription
 from numawise.machine.model import Machine
 from numawise.quantity import Quantity
 from numawise.request.claims import CLASS_RESOURCE
@@ -49,8 +49,6 @@ from numawise.values import dataclass, replace
 PODS = "pods"
 MOST_PODS = 110
 """How many pods a kubelet takes unless its configuration says otherwise."""
-WHOLE = (CPU, MEMORY, PODS)
-"""A Node object that lists these lists everything."""
 
 Amounts = Mapping[str, int]
 Others = Iterable[tuple[str, PodRequest | None]]
@@ -183,8 +181,8 @@ def allocatable(
         amounts[MEMORY] = machine.capacity - _reserved(reservation, MEMORY) - pages
     for resource, plugin in state.devices.plugins.items():
         amounts[resource] = len(plugin.healthy)
-    if described and all(name in described for name in WHOLE):
-        amounts[EPHEMERAL] = 0
+    if described and all(name in described for name in CONFIGURED):
+        amounts[EPHEMERAL] = 0  # a whole list
     return {**{name: max(0, size) for name, size in amounts.items()}, **(described or {})}
 
 

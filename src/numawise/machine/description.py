@@ -1,12 +1,16 @@
 """What a Kubernetes Node object says of a node besides its hardware."""
 
 from collections.abc import Mapping
+from typing import Self
 
-from numawise.values import dataclass, field
+from numawise.values import dataclass, field, replace
 
 NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE = "NoSchedule", "NoExecute", "PreferNoSchedule"
 PRESSURES = ("DiskPressure", "MemoryPressure", "PIDPressure")
 """Conditions under which a kubelet turns pods away."""
+
+CONFIGURED = ("cpu", "memory", "pods")
+"""Amounts that every Node object lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +42,13 @@ class NodeDescription:
     kernel: str = ""
     """The kernel's release; '' when it is not known."""
     shutting_down: bool = False
+
+    def without(self, *resources: str) -> Self:
+        """The same node, when what it says of these resources is no longer so."""
+        kept = {name: size for name, size in self.allocatable.items() if name not in resources}
+        return replace(self, allocatable=kept)
+
+    def reconfigured(self) -> Self:
+        """The same node under another configuration, on which these amounts depend."""
+        own = [name for name in self.allocatable if name in CONFIGURED or name.startswith("hugepages-")]
+        return self.without(*own)

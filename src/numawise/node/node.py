@@ -25,7 +25,7 @@ from numawise.engine.lifecycle import (
     start_containers,
 )
 from numawise.engine.matching import not_judged
-from numawise.engine.predicates import WHOLE, Sums, add, allocatable, asked, used, whole_node
+from numawise.engine.predicates import Sums, add, allocatable, asked, used, whole_node
 from numawise.engine.provider import Pick, lowest
 from numawise.engine.resize import (
     UNCHANGED,
@@ -44,7 +44,7 @@ from numawise.errors import KubeletRefused
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Device, DevicePlugin, Machine
 from numawise.request.defaults import RawPod, defaulted
-from numawise.request.model import HUGEPAGES, PodRequest, Role
+from numawise.request.model import PodRequest, Role
 from numawise.results.claims import claim_outcomes
 from numawise.results.simulation import Simulated
 from numawise.rules.check import Refusal, Settings, check
@@ -265,7 +265,8 @@ class SimulatedNode:
         """A device plugin sent a new list."""
         if not self.rules.device_manager:
             return
-        self._redescribe(resource)
+        if self.description is not None:
+            self.describe(self.description.without(resource))
         self.keep(devices_changed(self.state, resource, devices))
 
     def plugins_registered(self, plugins: Iterable[DevicePlugin]) -> None:
@@ -294,19 +295,9 @@ class SimulatedNode:
     def settle(self, before: "SimulatedNode") -> None:
         """Go on with what is known of a node whose kubelet was another one before."""
         self.write_files, self.predicates = before.write_files, before.predicates
-        self.describe(before.description)
-        if self.config != before.config and self.description is not None:
-            own = [
-                name for name in self.description.allocatable if name in WHOLE or name.startswith(HUGEPAGES)
-            ]
-            self._redescribe(*own)
-
-    def _redescribe(self, *resources: str) -> None:
-        """What the Node object says of these is no longer so; the kubelet reports its own figures."""
-        described = self.description
-        if described is not None:
-            kept = {name: size for name, size in described.allocatable.items() if name not in resources}
-            self.describe(replace(described, allocatable=kept))
+        described = before.description
+        changed = described is not None and self.config != before.config
+        self.describe(described.reconfigured() if described is not None and changed else described)
 
     def run_already(self, pods: Iterable[RawPod]) -> None:
         """Pods that are known to run here: what they request counts, also without a state file."""

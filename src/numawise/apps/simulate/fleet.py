@@ -30,6 +30,7 @@ from numawise.errors import InputError, quoted
 from numawise.inputs.machine import MACHINE_FILES, is_name
 from numawise.inputs.spec import NodeSpec, folder_spec, read_node, start_node
 from numawise.node.node import SimulatedNode
+from numawise.render.demands import unmet_text
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY, PodRequest
 from numawise.results.simulation import NOWHERE, PLACED, REJECTED, FleetNode, FleetRun, Sent, Simulated
@@ -257,10 +258,15 @@ class _Desk:
         self.changes += 1
 
     def why(self, raw: RawPod, known: _Asked) -> str:
-        """Of one node where the sums would do: what decided."""
+        """Of one node where the sums would do: what decided, for its scheduler or its kubelet."""
         for member in self.fleet.members:
             if not known.refused[member.token].startswith("OutOf"):
-                return _why(member, raw)
+                pod, want = self.want(member, raw)
+                short = _lack(member, pod, want)
+                if not isinstance(short, Unmet):
+                    return _why(member, raw)
+                cause, fix = unmet_text(short, pod, lambda uid: uid)
+                return f"{member.name}: {cause}; {fix}"
         return ""
 
 
