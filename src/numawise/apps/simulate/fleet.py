@@ -31,7 +31,7 @@ from numawise.inputs.machine import MACHINE_FILES, is_name
 from numawise.inputs.spec import NodeSpec, folder_spec, read_node, start_node
 from numawise.node.node import SimulatedNode
 from numawise.render.demands import unmet_text
-from numawise.request.defaults import RawPod
+from numawise.request.defaults import ORDINARY, RawPod
 from numawise.request.model import CPU, MEMORY, PodRequest
 from numawise.results.simulation import NOWHERE, PLACED, REJECTED, FleetNode, FleetRun, Sent, Simulated
 from numawise.strconv import whole_number
@@ -234,7 +234,9 @@ class _Desk:
         short = _lack(member, pod, want)
         if short is not None:
             return short.reason
-        sums = Sums(member.allocatable, member.used, node.description)
+        sums = None  # the scheduler has looked at them, and at what it asks for more than the kubelet
+        if node.description is not None or pod.constraints is not ORDINARY:
+            sums = Sums(member.allocatable, member.used, node.description)
         decision = admit(node.machine, node.rules, node.state, pod, sums=sums)
         if isinstance(decision, Rejected):
             return decision.reason
