@@ -46,6 +46,7 @@ for resize in busy.resize("web", cpu=40):
 for resize in busy.resize("batch", cpu=8):
     print(resize.name, resize.outcome)
     # default/batch allocated
+    # default/web deferred
     # default/web allocated
 
 for pod in nw.simulate("examples/8gpu-server/pods", machine=machine, config=config):

@@ -233,8 +233,12 @@ def _requested(name: str, container: ContainerRequest) -> int:
 def used(state: NodeState, uid: str = "") -> dict[str, int]:
     """What all live pods together asked for, without the pod of the uid (rules 3 and 7)."""
     amounts: dict[str, int] = {}
+    counted = state.resizes.counted
     for other, pod in others(state, uid):
-        add(amounts, asked(pod) if pod is not None else held(state, other))
+        if other in counted:
+            add(amounts, counted[other])
+        else:
+            add(amounts, asked(pod) if pod is not None else held(state, other))
     return amounts
 
 

@@ -10,7 +10,8 @@ Rules kept here:
    *infeasible* (it is not tried again until the spec changes), *deferred* (it waits), or allocated.
 2. Swap, static pods and static managers make it infeasible first; then, up to 1.35, a request beyond the
    whole node; then the pod is admitted once more with its new size, and any refusal defers it.
-3. All sums are of what other pods are allocated, not of what they ask for.
+3. All sums are of what other pods are allocated, not of what they ask for; and of what their containers
+   still have, until their status says that these have the new size.
 4. Resizes that ask for no more come first, then pods by priority, then Guaranteed ones, then those that wait
    longest.  A pod that waits already keeps its place when its spec changes again.
 5. Managers see an ordinary admission: whoever has exclusive CPUs or memory keeps exactly these, and a number
@@ -132,7 +133,10 @@ def forgotten(state: NodeState, uid: str) -> NodeState:
     if uid not in resizes.desired and uid not in resizes.pending and uid not in resizes.queue:
         return state
     queue = tuple(other for other in resizes.queue if other != uid)
-    return replace(state, resizes=_settled(replace(_without(resizes, uid), queue=queue), uid))
+    counted = {other: amounts for other, amounts in resizes.counted.items() if other != uid}
+    return replace(
+        state, resizes=_settled(replace(_without(resizes, uid), queue=queue, counted=counted), uid)
+    )
 
 
 def found_again(rules: Rules, state: NodeState) -> NodeState:
@@ -252,8 +256,37 @@ def _tried(
         return replace(state, resizes=resizes), result
     assert isinstance(decision, Admitted)
     resizes = _settled(_without(state.resizes, uid), uid)
+    if uid not in resizes.counted:  # what its containers have now counts until it is reported otherwise
+        counted = _on_the_way(rules, allocated, pod)
+        resizes = replace(resizes, counted={**resizes.counted, uid: counted})
     result = ResizeResult(uid, ALLOCATED, pod=pod, before=allocated, decision=decision)
     return replace(state, resizes=resizes), result
+
+
+def reported(state: NodeState) -> NodeState:
+    """All containers have the sizes they are allocated, and the pods' status says so."""
+    if not state.resizes.counted:
+        return state
+    return replace(state, resizes=replace(state.resizes, counted={}))
+
+
+def _on_the_way(rules: Rules, before: PodRequest, now: PodRequest) -> dict[str, int]:
+    """What a pod counts for that is given another size (rule 3)."""
+    if not rules.behaviour.sizes_compared_by_container:
+        old, new = asked(replace(before, requests=now.requests, limits=now.limits)), asked(now)
+        return {name: max(old.get(name, 0), new.get(name, 0)) for name in {**old, **new}}
+    containers = tuple(
+        one if one.role is Role.INIT else replace(one, requests=_larger(one.requests, other.requests))
+        for one, other in zip(now.containers, before.containers, strict=True)
+    )
+    return asked(replace(now, containers=containers))
+
+
+def _larger(one: Amounts, other: Amounts) -> Amounts:
+    return {
+        name: max((side[name] for side in (one, other) if name in side), key=lambda amount: amount.nano)
+        for name in {**one, **other}
+    }
 
 
 def _without(resizes: Resizes, uid: str) -> Resizes:

@@ -163,6 +163,8 @@ class Resizes:
     pending: Mapping[str, ResizePending] = field(default_factory=dict)
     moment: int = 0
     """Counts the changes of conditions, in place of a clock."""
+    counted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """What pods count for whose containers have not got their new sizes, as far as their status says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from numawise.engine.resize import (
     asked_again,
     forgotten,
     found_again,
+    reported,
     retried,
     same_size,
 )
@@ -243,6 +244,10 @@ class SimulatedNode:
         state, results = retried(self.rules, self.state, self._resize_capacity(), attempt)
         self.keep(state)
         return results
+
+    def sizes_reported(self) -> None:
+        """Containers have the sizes they are allocated, and the status of their pods says so."""
+        self.keep(reported(self.state))
 
     def _resize_capacity(self) -> Mapping[str, int]:
         """What the whole node has for a pod that is resized."""

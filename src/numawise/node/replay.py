@@ -100,6 +100,7 @@ class _Replay:
         results = []
         for step in self.steps:
             ((name, argument),) = step.items()
+            self.node.sizes_reported()
             results.append(self.step(name, argument))
             if self.ended:
                 break

@@ -46,9 +46,11 @@ def settle(
     """What became of resizes that were tried, and of those that they made room for (rule 2)."""
     latest = tuple(results)
     every = [*latest]
+    node.sizes_reported()
     while node.rules.behaviour.resizes_wait_in_a_queue and any(result.shrank for result in latest):
         latest = node.retry(note)
         every += latest
+        node.sizes_reported()
     return [Resized(names[result.uid], result, _held(node, result)) for result in every]
 
 

@@ -126,6 +126,7 @@ class Behaviour:
     managers_mind_their_own_resize: bool = True
     static_pods_keep_their_size: bool = False
     managers_skip_resizes: bool = False
+    sizes_compared_by_container: bool = True
     memory_limits_shrink: bool = True
 
 
@@ -407,6 +408,12 @@ WAYS = (
         "managers_skip_resizes",
         "CPU and Memory Manager give no hints for a resize, and no manager allocates anything.",
         since=(1, 37),
+    ),
+    Way(
+        "sizes_compared_by_container",
+        "A pod on its way from one size to another counts by the larger of both for each container, not for "
+        "all of them together.",
+        until=(1, 36),
     ),
     Way(
         "memory_limits_shrink",

@@ -224,3 +224,21 @@ def test_pods_have_a_size_of_their_own_with_a_gate(*, gate: bool, expected: str)
     admit(node, pod("p", "c cpu=2..", level="cpu=4.. memory=1Gi.."))
     assert told(node.resize(pod("p", "c cpu=2..", level="cpu=20.. memory=1Gi.."))) == expected
     assert node.used()["cpu"] == (4000 if gate else 20000)
+
+
+def test_a_pod_counts_with_its_old_size_until_its_containers_have_the_new_one() -> None:
+    node = node_of()
+    admit(node, pod("a", "c cpu=10.."), pod("b", "c cpu=4.."))
+    node.resize(pod("b", "c cpu=8.."))
+    assert told(node.resize(pod("a", "c cpu=2.."))) == "a allocated, b deferred OutOfcpu"
+    node.sizes_reported()
+    assert told(node.retry()) == "b allocated"
+
+
+@pytest.mark.parametrize(("release", "expected"), [(36, "b deferred OutOfcpu"), (37, "b allocated")])
+def test_sizes_are_compared_by_container_or_for_the_pod(release: int, expected: str) -> None:
+    """One container grows as much as the other shrinks: for a while that counts twice, or not at all."""
+    node = node_of(release)
+    admit(node, pod("a", "c cpu=5..", "d cpu=1.."), pod("b", "c cpu=4.."))
+    node.resize(pod("a", "c cpu=1..", "d cpu=5.."))
+    assert told(node.resize(pod("b", "c cpu=8.."))) == expected
