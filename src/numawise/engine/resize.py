@@ -256,18 +256,24 @@ def _tried(
         return replace(state, resizes=resizes), result
     assert isinstance(decision, Admitted)
     resizes = _settled(_without(state.resizes, uid), uid)
-    if uid not in resizes.counted:  # what its containers have now counts until it is reported otherwise
-        counted = _on_the_way(rules, allocated, pod)
-        resizes = replace(resizes, counted={**resizes.counted, uid: counted})
+    counted = _on_the_way(rules, allocated, pod)  # until it is reported otherwise
+    resizes = replace(resizes, counted={**resizes.counted, uid: counted})
     result = ResizeResult(uid, ALLOCATED, pod=pod, before=allocated, decision=decision)
     return replace(state, resizes=resizes), result
 
 
-def reported(state: NodeState) -> NodeState:
+def reported(rules: Rules, state: NodeState) -> NodeState:
     """All containers have the sizes they are allocated, and the pods' status says so."""
-    if not state.resizes.counted:
+    counted: dict[str, dict[str, int]] = {}
+    if rules.behaviour.infeasible_pods_count_as_they_run and not rules.resize.pod_level:
+        for uid, condition in state.resizes.pending.items():
+            pod = state.active.get(uid)
+            if pod is not None and condition.reason == INFEASIBLE_REASON:
+                lasting = tuple(one for one in pod.containers if one.role is not Role.INIT)
+                counted[uid] = asked(replace(pod, containers=lasting))
+    if counted == state.resizes.counted:
         return state
-    return replace(state, resizes=replace(state.resizes, counted={}))
+    return replace(state, resizes=replace(state.resizes, counted=counted))
 
 
 def _on_the_way(rules: Rules, before: PodRequest, now: PodRequest) -> dict[str, int]:

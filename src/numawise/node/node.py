@@ -247,7 +247,7 @@ class SimulatedNode:
 
     def sizes_reported(self) -> None:
         """Containers have the sizes they are allocated, and the status of their pods says so."""
-        self.keep(reported(self.state))
+        self.keep(reported(self.rules, self.state))
 
     def _resize_capacity(self) -> Mapping[str, int]:
         """What the whole node has for a pod that is resized."""

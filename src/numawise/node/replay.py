@@ -180,6 +180,7 @@ class _Replay:
             self.plugins = {plugin.resource: plugin for plugin in self.machine.plugins}
         self.kubelet = argument.get("kubelet", self.kubelet)
         before = self.node.state
+        self.sizes = {uid: pod for uid, pod in self.sizes.items() if uid in before.active}
         node = boot(self.machine, self.kubelet, self.files, before, version=self.version, tune=self.tune)
         if isinstance(node, Refusal):
             self.ended = True

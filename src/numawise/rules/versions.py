@@ -127,6 +127,7 @@ class Behaviour:
     static_pods_keep_their_size: bool = False
     managers_skip_resizes: bool = False
     sizes_compared_by_container: bool = True
+    infeasible_pods_count_as_they_run: bool = False
     memory_limits_shrink: bool = True
 
 
@@ -414,6 +415,12 @@ WAYS = (
         "A pod on its way from one size to another counts by the larger of both for each container, not for "
         "all of them together.",
         until=(1, 36),
+    ),
+    Way(
+        "infeasible_pods_count_as_they_run",
+        "A pod whose resize is infeasible counts without its init containers, where pods have no size of "
+        "their own (gate InPlacePodLevelResourcesVerticalScaling off).",
+        since=(1, 37),
     ),
     Way(
         "memory_limits_shrink",
