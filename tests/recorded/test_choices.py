@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from numawise.engine.cpu.allocate import choose
+from numawise.engine.cpu.distribute import take_distributed
 from numawise.engine.cpu.goorder import go_sorted
 from numawise.engine.cpu.take import NotEnough
 from numawise.engine.trace import Defect, Step
@@ -44,4 +45,26 @@ def test_cpus_are_chosen_as_the_kubelet_does(release: str) -> None:
         chance = any(isinstance(step, Defect) for step in steps)
         if taken != case["taken"] and not chance:
             wrong.append(f"{case}: {taken}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("release", ["v1.36.4", "v1.37.1"])
+def test_cpus_are_distributed_as_the_kubelet_does(release: str) -> None:
+    """Up to 16 NUMA nodes, where the kubelet's comparison of all sets still ends."""
+    capped = behaviour_of(parse_version(release)).distribution_minds_sockets
+    cases = [case for case in recorded("distributed.jsonl.gz") if case["kubernetes"] == release]
+    assert len(cases) > 100
+    wrong = []
+    for case in cases:
+        layout = cpu_layout([Cpu(*numbers) for numbers in case["cpus"]])
+        cpus = take_distributed(
+            layout,
+            parse_ids(case["available"]),
+            case["count"],
+            case["group"],
+            by_socket=case["by_socket"],
+            capped=capped,
+        )
+        if format_ids(cpus) != case["taken"]:
+            wrong.append(f"{case}: {format_ids(cpus)}")
     assert not wrong, "\n".join(wrong)

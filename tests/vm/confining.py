@@ -8,7 +8,7 @@ from pathlib import Path
 
 from numawise.errors import HostError
 from numawise.host import cgroup as groups
-from numawise.host import confine, mempolicy, processes
+from numawise.host import confine, jobgroup, mempolicy, processes
 from numawise.host.plan import remove_folder
 from numawise.sets import bits_of, format_ids, ids_of
 from tests.jobs import Job, as_user, become, in_child
@@ -279,12 +279,14 @@ def stale_groups(guest: Guest) -> str:
         plan = job.bind(mode, "left", cpus=guest.cpus[0], mems=guest.with_memory, memory=64 * MIB)
         assert confine.populated(mode, plan.group)
         assert not confine.tear_down(mode, plan.group)
-        assert plan.group not in confine.stale([])
+        made = jobgroup.changed(plan.group)
+        assert plan.group not in confine.stale([], made + 60)
         job.group = ""
-    assert plan.group in confine.stale([])
-    assert not confine.stale([plan.group])
+    assert plan.group in confine.stale([], made + 60)
+    assert plan.group not in confine.stale([], made + 59), "it may be in the making"
+    assert not confine.stale([plan.group], made + 60)
     assert confine.tear_down(mode, plan.group)
-    assert not confine.stale([])
+    assert not confine.stale([], made + 60)
     return plan.group
 
 

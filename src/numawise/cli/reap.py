@@ -1,6 +1,7 @@
 """``numawise reap``: free what the dead held."""
 
 import os
+import time
 
 import click
 
@@ -14,7 +15,7 @@ Examples:
 
 @click.command("reap", epilog=EXAMPLES)
 def command() -> int:
-    """Free what jobs that have ended held, and remove unused control groups.
+    """Free what jobs that have ended held, and remove empty control groups that are a minute old.
 
     Every command that changes the ledger does the first by itself; run this by hand or from a timer.
     """
@@ -29,7 +30,7 @@ def command() -> int:
         for hold in holdings.reap():
             what = ", ".join(words.held(hold, names)) or "a place in the shared pool"
             click.echo(f"{hold.name} ({hold.id}) of {hold.owner.user}, {words.owner_text(hold)}: {what}")
-        for group in remove_stale(holdings):
+        for group in remove_stale(holdings, time.time()):
             click.echo(f"removed {group}")
         for sentence in holdings.silent:
             say(sentence)

@@ -41,6 +41,8 @@ WORDS = {"systemd": (SYSTEMD,), "cgroup": (CGROUP_V2, CGROUP_V1), "affinity": (A
 """What a user may ask for, and the modes that are meant."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*", re.ASCII)
 KILL_ROUNDS = 50
+YOUNG = 60.0
+"""Seconds for which an empty group may be one that is being made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,14 +320,17 @@ def kill(mode: str, group: str, root: Path = ROOT) -> bool:
     return False
 
 
-def stale(in_use: Iterable[str], root: Path = ROOT) -> tuple[str, ...]:
+def stale(in_use: Iterable[str], now: float, root: Path = ROOT) -> tuple[str, ...]:
     """Groups of version 1 or 2 that no hold names and no process lives in: ``tear_down`` may remove them.
 
-    To be asked while holds cannot change, so that a group being made belongs to a hold.
+    To be asked while holds cannot change, so that a group being made belongs to a hold.  Those that changed
+    within the last minute are left alone: another ledger's launcher may be making one.
     """
     named = set(in_use)
     return tuple(
-        group for group in groups.found_groups(root) if group not in named and not groups.populated(group)
+        group
+        for group in groups.found_groups(root)
+        if group not in named and not groups.populated(group) and now - groups.changed(group) >= YOUNG
     )
 
 

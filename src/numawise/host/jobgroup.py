@@ -256,6 +256,15 @@ def populated(group: str) -> bool:
     return "populated 1" in events if events else bool(members(group))
 
 
+def changed(group: str) -> float:
+    """When the job's groups last changed, in seconds of the clock; 0 for those that are gone."""
+    times = [0.0]
+    for folder in folders_of(group):
+        with suppress(FileNotFoundError):
+            times.append(Path(folder).stat().st_ctime)
+    return max(times)
+
+
 def tear_down(group: str) -> bool:
     """Remove the job's groups; False when processes are left in one.  Groups that are gone are fine."""
     if not give_back(folders_of(group)[0]):

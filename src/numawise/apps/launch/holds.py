@@ -448,12 +448,12 @@ def _kill(holdings: Holdings, hold: Hold, others: Sequence[Hold]) -> str:
         time.sleep(PAUSE)
 
 
-def remove_stale(holdings: Holdings) -> tuple[str, ...]:
-    """Remove control groups that a crash has left behind (rule 3); their paths."""
+def remove_stale(holdings: Holdings, now: float) -> tuple[str, ...]:
+    """Remove control groups that a crash has left behind (rule 3), a minute ago or more; their paths."""
     with holdings.ledger.change() as change:
         named = [hold.group for hold in change.holds if hold.group]
         found = []
-        for group in confine.stale(named, holdings.root):
+        for group in confine.stale(named, now, holdings.root):
             try:
                 if confine.tear_down(CGROUP_V2, group, holdings.root):
                     found.append(group)
