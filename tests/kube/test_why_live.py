@@ -283,6 +283,20 @@ def test_refused_then_and_admitted_now(here: Here) -> None:
     )
 
 
+def test_the_node_object_is_the_clusters(here: Here) -> None:
+    out = here.bundle()
+    assert here.told("train-a-n1", "--bundle", out)["verdict"] == "admitted"
+    here.state.nodes["n1"]["metadata"]["labels"] = {"zone": "a"}
+    here.state.pods[0]["spec"]["nodeSelector"] = {"zone": "b"}
+    found = here.told("train-a-n1", "--bundle", out)
+    assert found["reason"] == "NodeAffinity"
+    assert "nodeSelector demands zone=b, and the node has zone=a" in found["answer"]
+    here.state.nodes["n1"]["spec"] = {"taints": [{"key": "x"}]}
+    ran = here.why("train-a-n1", "--bundle", out)
+    assert ran.status == 5
+    assert "the API server's node cannot be read" in ran.err
+
+
 def test_a_machine_without_a_bundle(here: Here) -> None:
     out = here.bundle()
     folder = here.folder / "unpacked"
