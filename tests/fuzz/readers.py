@@ -206,6 +206,11 @@ READERS: dict[str, Reader] = {
         Reader("pods", seeds.pods, OF_A_NODE, damaged=("pods.yaml",), share=2.0),
         Reader("workloads", seeds.workloads, OF_A_NODE, damaged=("pods.yaml",)),
         Reader("check-examples", seeds.check_examples, (("@check",), ("@check", "-o", "json"))),
+        Reader("node-object", seeds.node_objects, (
+            ("simulate", *NODE, "--node-object", "{case}/node.yaml", *PODS),
+            ("why", *NODE, "--node-object", "{case}/node.yaml", *PODS, "-o", "json"),
+            ("check", *NODE, "--node-object", "{case}/node.yaml", *PODS),
+        ), damaged=("node.yaml", "pods.yaml")),
         Reader("scenario", seeds.scenarios, (
             ("simulate", *NODE, "--steps", "{case}/steps.yaml"),
             ("simulate", *NODE, "--steps", "{case}/steps.yaml", "-o", "json"),

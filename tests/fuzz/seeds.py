@@ -461,11 +461,20 @@ def check_examples(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     return cases
 
 
+def node_objects(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
+    place = EXAMPLES / "8gpu-server"
+    node = yaml.safe_load((place / "node-object.yaml").read_bytes())
+    pods = {"pods.yaml": (place / "constraints.yaml").read_bytes()}
+    texts = [yaml.safe_dump(node), json.dumps(node), json.dumps({"kind": "List", "items": [node]})]
+    return [{**small_node(), **pods, "node.yaml": text.encode()} for text in texts]
+
+
 def scenarios(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     steps = [
         {"add": "pods.yaml", "at": "1m"}, "reconcile", {"start": "train", "after": "5s"}, {"remove": "train"},
         {"restart": {"config": "kubelet.yaml", "delete": ["cpu_manager_state"], "plugins": "after-pods"}},
-        {"devices": {"x/gpu": {"gone": ["a"], "unhealthy": "all"}}}, {"fill": "pods.yaml"}, {"restart": None},
+        {"devices": {"x/gpu": {"gone": ["a"], "unhealthy": "all"}}},
+        {"node": {"kind": "Node", "spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}}, {"fill": "pods.yaml"}, {"restart": None},
     ]  # fmt: skip
     day = (EXAMPLES / "8gpu-server/day.yaml").read_bytes()
     place = EXAMPLES / "8gpu-server"
