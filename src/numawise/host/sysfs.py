@@ -33,8 +33,8 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 HUGE_PAGES = re.compile(r"hugepages-([0-9]{1,15})kB", re.ASCII)
 GPU_NODE = re.compile(r"^Node:\s*([0-9]{1,9})$", re.ASCII | re.MULTILINE)
 
-Known = dict[tuple[int, int, int], Cache]
-"""Level, index and CPUs of a cache → the cache, once it was read by one of these CPUs."""
+Known = dict[tuple[int, int, int, int], Cache]
+"""Level, index, first CPU and the CPUs from there on of a cache → the cache, once one of them has read it."""
 
 
 def read_threads(tree: Tree, nodes: tuple[MemoryNode, ...]) -> tuple[tuple[Thread, ...], int]:
@@ -147,7 +147,8 @@ def _cache(tree: Tree, cpu: int, level: int, indexes: list[int], known: Known) -
         return None
     place = f"{folder}/index{indexes[0]}/"
     cpus = tree.ids_or_mask(place + "shared_cpu_list", place + "shared_cpu_map") or 0
-    key = level, indexes[0], cpus
+    first = (cpus & -cpus).bit_length()
+    key = level, indexes[0], first, cpus >> first  # sets of neighbours would share a few hash values
     cache = known.get(key)
     if cache is None or not cpus >> cpu & 1:
         cache = Cache(cpus, _cache_size(tree, place + "size"), tree.number(place + "id"))

@@ -46,13 +46,17 @@ def cpus_by_numa(hardware: Hardware) -> dict[int, int]:
 
 def cores_in(hardware: Hardware, cpus: int) -> tuple[int, ...]:
     """The cores that have a CPU in the set, each as its CPUs there; L3 after L3, then by number."""
-    found: dict[int, tuple[int, int]] = {}
+    places = f"{cpus:b}"[::-1]  # shifting a large set for every thread would take long
+    cores: dict[tuple[int, int], tuple[int, int, int]] = {}
     for thread in hardware.threads:
-        if cpus >> thread.cpu & 1:
+        if places[thread.cpu : thread.cpu + 1] == "1":
             bits = (thread.siblings | 1 << thread.cpu) & cpus
-            group = thread.l3.cpus & -thread.l3.cpus if thread.l3 else 0
-            found.setdefault(bits, (group, bits & -bits))
-    return tuple(sorted(found, key=found.__getitem__))
+            first = (bits & -bits).bit_length()
+            core = first, bits >> first  # sets of neighbours would share a few hash values
+            if core not in cores:
+                group = thread.l3.cpus if thread.l3 else 0
+                cores[core] = (group & -group).bit_length(), first, bits
+    return tuple(bits for _, _, bits in sorted(cores.values(), key=lambda core: core[:2]))
 
 
 def guessed_cores(cpus: int) -> tuple[int, ...]:

@@ -87,7 +87,8 @@ def picture(hardware: Hardware, holds: Mapping[int, str] | None = None) -> Pictu
     labels = tuple(dict.fromkeys(label for _, label in sorted(held.items())))
     draw = _Draw(hardware, held, labels, cpus_by_numa(hardware), {node.id: node for node in hardware.numa})
     name = clean(hardware.name) or "machine"
-    return Picture(name, summary(hardware), clean_box(draw.machine(name)), labels)
+    line = summary(hardware)
+    return Picture(name, line, clean_box(draw.machine(name, line)), labels)
 
 
 def summary(hardware: Hardware) -> str:
@@ -150,7 +151,7 @@ class _Draw:
         """Cores of the whole machine."""
         return len(cores_in(self.hardware, bits_of(thread.cpu for thread in self.hardware.threads)))
 
-    def machine(self, name: str) -> Box:
+    def machine(self, name: str, line: str) -> Box:
         """The whole machine: sockets, then what stands beside them, then tables and legend."""
         items = items_of(self.hardware)
         placed = {node.id for node in self.hardware.numa} | set(self.cpus_of)
@@ -166,7 +167,7 @@ class _Draw:
         boxes += self.memory_only(by_numa)
         boxes += self.unplaced(lost)
         boxes += self.tables(items)
-        return Box(MACHINE, name, lines=(summary(self.hardware),), boxes=tuple(boxes))
+        return Box(MACHINE, name, lines=(line,), boxes=tuple(boxes))
 
     def sockets(self, by_numa: Mapping[int, Sequence[DeviceItem]]) -> list[Box]:
         """Sockets with their NUMA nodes (rule 1)."""
