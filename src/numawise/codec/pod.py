@@ -75,7 +75,7 @@ FOR_QUOTAS = words("""
 DEVICE_NAMES, LONGEST_DOMAIN, LONGEST_LABEL = "name devices like nvidia.com/gpu", 253, 63
 NOTHING = Quantity()
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
-RESTART = "RestartContainer"
+RESTART, RESIZE_PENDING = "RestartContainer", "PodResizePending"
 STANDARD = (CPU, MEMORY, EPHEMERAL)
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -210,7 +210,37 @@ def pod_object(part: Part) -> RawPod:
     told = " ".join(one for one in parts if isinstance(one, str))
     pod = RawPod(uid, name, (), namespace=namespace, qos=qos.text() if qos.value else "", owner=told)
     filled = _filled(pod, part.at("spec"), part.at("metadata"))
+    filled = replace(filled, allocated=_allocated(part.at("status").mapping(), filled.containers))
     return with_claim_status(filled, part.at("status"))
+
+
+def _allocated(status: Mapping[str, Any], containers: tuple[RawContainer, ...]) -> tuple[RawContainer, ...]:
+    """The containers as their status says they are, where a resize waits; what cannot be read is left out."""
+    conditions = status.get("conditions")
+    rows = [row for row in conditions if isinstance(row, Mapping)] if isinstance(conditions, list) else []
+    if not any(row.get("type") == RESIZE_PENDING and row.get("status") == "True" for row in rows):
+        return ()
+    known: dict[object, Mapping[str, Any]] = {}
+    for name in ("initContainerStatuses", "containerStatuses"):
+        listed = status.get(name)
+        for row in listed if isinstance(listed, list) else ():
+            if isinstance(row, Mapping) and isinstance(row.get("name"), str):
+                known[row["name"]] = row
+    return tuple(_as_reported(one, known.get(one.name, {})) for one in containers)
+
+
+def _as_reported(container: RawContainer, status: Mapping[str, Any]) -> RawContainer:
+    resources = status.get("resources")
+    resources = resources if isinstance(resources, Mapping) else {}
+    try:
+        requests = _plain_amounts(status.get("allocatedResources") or resources.get("requests"))
+        limits = _plain_amounts(resources.get("limits"))
+    except (AttributeError, TypeError, ValueError):
+        return container
+    bounds = {name: amount for name, amount in limits.items() if name in container.limits}
+    return replace(
+        container, requests={**container.requests, **requests}, limits={**container.limits, **bounds}
+    )
 
 
 def object_names(part: Part, fallback: str = "") -> tuple[str, str, str]:

@@ -34,9 +34,9 @@ from numawise.engine.state import NodeState
 from numawise.engine.topology.scope import Refused, run
 from numawise.engine.trace import Defect, Note, PodsPreempted, ignore
 from numawise.machine.model import Machine
-from numawise.request.model import PodRequest
+from numawise.request.model import PodRequest, Role
 from numawise.rules.model import Rules
-from numawise.values import dataclass
+from numawise.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,9 @@ def admit(
     draft.last_pod = pod.uid
     if pod.uid in draft.departed:
         draft.departed -= {pod.uid}
+    managed = _as_reported(rules, state, pod) if resize else pod
     try:
-        outcome = run(Admission(machine, rules, draft, pod, note, pick, resize))
+        outcome = run(Admission(machine, rules, draft, managed, note, pick, resize))
     except Crash as crash:
         note(Defect("crash", str(crash)))
         return Crashed(str(crash))
@@ -145,6 +146,18 @@ def admit(
         )
     draft.active.put(pod.uid, pod)
     return Admitted(draft.freeze(), outcome, judged.preempted.uids)
+
+
+def _as_reported(rules: Rules, state: NodeState, pod: PodRequest) -> PodRequest:
+    """A pod that is resized, as the managers see it: where they look at its status, as it is."""
+    before = state.active[pod.uid]
+    if before is None or not rules.behaviour.managers_read_the_status:
+        return pod
+    containers = tuple(
+        one if one.role is Role.INIT else replace(one, requests=old.requests)
+        for one, old in zip(pod.containers, before.containers, strict=True)
+    )
+    return replace(pod, containers=containers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ Rules kept here:
 4. Resizes that ask for no more come first, then pods by priority, then Guaranteed ones, then those that wait
    longest.  A pod that waits already keeps its place when its spec changes again.
 5. Managers see an ordinary admission: whoever has exclusive CPUs or memory keeps exactly these, and a number
-   that does not match what is held satisfies no policy but best-effort (up to 1.36; later they look away).
+   that does not match what is held satisfies no policy but best-effort (1.35 and 1.36; before, they look at
+   what the pod has, and later they look away).
 6. Of init containers, only sidecars have a size of their own unless a gate says so; likewise pods.
 """
 
@@ -102,6 +103,17 @@ def same_size(one: PodRequest, other: PodRequest) -> bool:
     return _size(one) == _size(other)
 
 
+def _same_containers(one: PodRequest, other: PodRequest) -> bool:
+    return _size(one)[1:] == _size(other)[1:]
+
+
+def noticed(rules: Rules, before: PodRequest, pod: PodRequest) -> bool:
+    """True when the kubelet takes a new spec for a resize."""
+    if not rules.behaviour.pod_sizes_noticed and _same_containers(before, pod):
+        return False
+    return not same_size(before, pod)
+
+
 def _size(pod: PodRequest) -> list[tuple[dict[str, int], dict[str, int]]]:
     sizes = [(pod.requests or {}, pod.limits or {}), *((one.requests, one.limits) for one in pod.containers)]
     return [(_nano(requests), _nano(limits)) for requests, limits in sizes]
@@ -119,11 +131,15 @@ def asked_again(rules: Rules, state: NodeState, pod: PodRequest) -> tuple[NodeSt
     before, resizes = state.active[pod.uid], state.resizes
     if before is None or not rules.resize.enabled:
         return replace(state, active={**state.active, pod.uid: pod}), False
+    seen = noticed(rules, _spec(state, pod.uid), pod)
     allocated = allocated_part(rules, pod, before)
     active = {**state.active, pod.uid: allocated}
     if same_size(allocated, pod):  # a resize that waited was taken back, or changes nothing of these
-        return replace(state, active=active, resizes=_settled(_without(resizes, pod.uid), pod.uid)), False
+        resizes = _without(resizes, pod.uid)
+        return replace(state, active=active, resizes=_settled(resizes, pod.uid)), False
     resizes = replace(resizes, desired={**resizes.desired, pod.uid: pod})
+    if not seen:
+        return replace(state, active=active, resizes=resizes), False
     return queued(rules, replace(state, active=active, resizes=resizes), pod.uid), True
 
 

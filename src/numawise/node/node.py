@@ -34,6 +34,7 @@ from numawise.engine.resize import (
     asked_again,
     forgotten,
     found_again,
+    noticed,
     reported,
     retried,
     same_size,
@@ -230,7 +231,9 @@ class SimulatedNode:
             return ()
         state, waits = asked_again(self.rules, self.state, pod)
         self.keep(state)
-        return self.retry(note) if waits else (ResizeResult(pod.uid, UNCHANGED),)
+        if not waits:
+            return (ResizeResult(pod.uid, UNCHANGED),) if noticed(self.rules, before, pod) else ()
+        return self.retry(note)
 
     def retry(self, note: Note = ignore) -> tuple[ResizeResult, ...]:
         """Try the resizes that wait, as the kubelet does from time to time."""

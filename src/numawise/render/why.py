@@ -17,7 +17,9 @@ from numawise.results.explanation import (
     BYTES,
     CPUS,
     CRASHED,
+    DEFERRED,
     IMPOSSIBLE,
+    INFEASIBLE,
     NO,
     NO_PREFERENCE,
     NOT_STARTED,
@@ -35,7 +37,14 @@ from numawise.values import dataclass
 
 NARROWEST = 40
 MARKS = {PREFERRED: ("yes!", GREEN), POSSIBLE: ("yes", YELLOW), NO: ("no", RED)}
-VERDICTS = {ADMITTED: GREEN, REJECTED: RED, CRASHED: RED, NOT_STARTED: RED}
+VERDICTS = {
+    ADMITTED: GREEN,
+    REJECTED: RED,
+    CRASHED: RED,
+    NOT_STARTED: RED,
+    DEFERRED: YELLOW,
+    INFEASIBLE: RED,
+}
 GAP = 2
 FEW_NODES = 4
 """Up to so many NUMA nodes each has a column of its own; of more, equal ones share one."""
@@ -86,7 +95,7 @@ class _Page:
             self.say(f"{remark}.")
         if one.admitted and not alone and not one.findings:
             return "\n".join(self.lines) + "\n"
-        if one.reason and one.verdict == REJECTED:
+        if one.reason and one.verdict in (REJECTED, DEFERRED, INFEASIBLE):
             self.say(f"The kubelet says: {one.reason}: {one.message}", style=DIM)
         if one.round is not None and one.round.hints:
             self.hints(one.round)
@@ -159,6 +168,8 @@ class _Page:
         if not one.searched:
             return
         what = "the kubelet starts" if one.verdict == NOT_STARTED else "the pod is admitted"
+        if one.verdict in (DEFERRED, INFEASIBLE):
+            what = "the pod has its new size"
         if not one.suggestions:
             self.lines.append("")
             self.say("No single change was found that would help.")

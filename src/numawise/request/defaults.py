@@ -95,6 +95,8 @@ class RawPod:
     """``status.qosClass`` when the manifest carries it."""
     owner: str = ""
     """Who makes it anew when it fails, such as ``StatefulSet db``; '' when nobody is known."""
+    allocated: tuple[RawContainer, ...] = ()
+    """Its containers as they were last given their sizes, where a resize waits (``PodResizePending``)."""
     constraints: PodConstraints = NO_CONSTRAINTS
     claims: tuple[PodClaim, ...] = ()
     """Claims whose devices it gets."""

@@ -20,6 +20,8 @@ from numawise.values import dataclass
 KIND = "Explanation"
 
 ADMITTED, REJECTED, CRASHED, NOT_STARTED = "admitted", "rejected", "crashed", "not started"
+DEFERRED, INFEASIBLE = "deferred", "infeasible"
+"""Of a pod that runs and asks for another size."""
 PREFERRED, POSSIBLE, NO = "preferred", "possible", "no"
 CPUS, BYTES, DEVICES, UNKNOWN = "CPUs", "bytes", "devices", ""
 HINTS, NO_PREFERENCE, IMPOSSIBLE = "hints", "no preference", "impossible"

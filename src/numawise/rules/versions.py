@@ -125,6 +125,8 @@ class Behaviour:
     resize_capacity_counts_sidecars: bool = True
     managers_mind_their_own_resize: bool = True
     static_pods_keep_their_size: bool = False
+    pod_sizes_noticed: bool = True
+    managers_read_the_status: bool = False
     managers_skip_resizes: bool = False
     sizes_compared_by_container: bool = True
     infeasible_pods_count_as_they_run: bool = False
@@ -404,6 +406,16 @@ WAYS = (
         "static_pods_keep_their_size",
         "Static pods cannot be resized.",
         until=(1, 35),
+    ),
+    Way(
+        "pod_sizes_noticed",
+        "A change of pod-level resources alone is taken for a resize.",
+        since=(1, 35),
+    ),
+    Way(
+        "managers_read_the_status",
+        "CPU and Memory Manager take the size of a running container from its status, not from the spec.",
+        until=(1, 34),
     ),
     Way(
         "managers_skip_resizes",

@@ -154,6 +154,8 @@ def test_switches_are_what_two_releases_do_differently() -> None:
         "resizes_end_at_capacity",
         "resize_capacity_ignores_eviction",
         "static_pods_keep_their_size",
+        "pod_sizes_noticed",
+        "managers_read_the_status",
     }
     assert switches(Pair((1, 36), (1, 36), STATIC, STATIC)) == ()
 

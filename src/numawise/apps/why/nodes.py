@@ -19,6 +19,7 @@ from numawise.errors import InputError, quoted
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain, explain_hints
 from numawise.explain.node_changes import Elsewhere
+from numawise.explain.resize import explain_resize
 from numawise.explain.start import explain_refusal
 from numawise.inputs.spec import NodeInput, NodeSpec, folder_spec, read_node
 from numawise.machine.description import NodeDescription
@@ -71,6 +72,10 @@ def explain_on(
     elsewhere = [_other_node(folder, version) for folder in others]
     found = []
     for raw in _counted(wanted, terminal):
+        if raw.allocated and (waiting := explain_resize(node, raw)) is not None:
+            found.append(waiting)
+            _runs(node, raw)
+            continue
         case = case_of(node, raw)
         told = explain(case, [Elsewhere(name, case_of(one, raw)) for name, one in elsewhere])
         if told.admitted and raw in refused:
@@ -86,6 +91,16 @@ def explain_on(
     forgotten = node.files.forgotten
     warnings = (f"{source.state_place}: {forgotten}",) if forgotten else ()
     return Explained(tuple(found), warnings, remarks)
+
+
+def _runs(node: SimulatedNode, raw: RawPod) -> None:
+    """A pod that runs comes with what it was allocated."""
+    pod = node.requested(replace(raw, containers=raw.allocated, allocated=()))
+    if pod.uid in node.state.active:
+        return
+    decision = node.admit(pod)
+    if isinstance(decision, Admitted):
+        node.start(pod, decision)
 
 
 def _counted(pods: Sequence[RawPod], terminal: IO[str] | None) -> Iterator[RawPod]:
