@@ -384,6 +384,7 @@ def pods(shared: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
 
     texts = [path.read_bytes() for path in sorted(EXAMPLES.glob("*/pods/*.yaml"))]
     texts += [pod_list().encode(), json.dumps(pod("a")).encode(), small_node()["pods.yaml"]]
+    texts.append(b"---\n".join(path.read_bytes() for path in sorted(EXAMPLES.glob("claims/*.yaml"))))
     node = {**small_node(), "machine": small_node()["machine"].replace(b"x/gpu", b"nvidia.com/gpu")}
     texts += found(("../shared/data/gpu-pods/*.yaml",), shared=shared)
     rich = yaml.safe_load(small_node()["pods.yaml"])
