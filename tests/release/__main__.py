@@ -20,7 +20,7 @@ from numawise.node.replay import replay
 from numawise.rules.versions import profile_of
 from tests.release.build import CannotBuild, built
 from tests.release.compare import Data, Outcome, Tally, compared, plain, report
-from tests.release.scenarios import KINDS, WHOLE, scenario
+from tests.release.scenarios import KINDS, scenario
 from tests.release.tables import table_differences
 
 
@@ -95,9 +95,8 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
         help="number of the first scenario (0); the same number is the same scenario",
     )
     parser.add_argument(
-        "--kinds", nargs="+", choices=KINDS, default=[kind for kind in KINDS if kind not in WHOLE],
-        help="what the scenarios are about (all of the managers alone)",
-    )  # fmt: skip
+        "--kinds", nargs="+", choices=KINDS, default=KINDS, help="what the scenarios are about (all)"
+    )
     parser.add_argument(
         "--scratch", type=Path, help="folder to build in, kept for the next time (a temporary one)"
     )

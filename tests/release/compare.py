@@ -25,6 +25,8 @@ AGAIN = 6
 """So often the managers repeat a scenario that differs."""
 
 OURS_ALONE = ("allocate_failed", "device_choices", "state_after_admit")
+THEIRS_ALONE = "allocated_pods_state"
+"""A file that numawise does not write."""
 EXTRA = ("resizes", "preempted")
 """What the steps of a whole admission have besides what recordings have."""
 
@@ -108,6 +110,7 @@ def cut(result: Data) -> Data:
     for step in steps:
         for one in (step, *(step.get("readmitted") or ())):
             _join_states(one)
+            ((one.get("state") or {}).get("checkpoints") or {}).pop(THEIRS_ALONE, None)
             for name in OURS_ALONE:
                 one.pop(name, None)
             for asked in one.get("hint_rounds") or ():
@@ -124,6 +127,7 @@ def cut(result: Data) -> Data:
         if "runtime_updates" in step:
             step["runtime_updates"] = [_drop_empty(dict(push)) for push in step["runtime_updates"]]
     start = result.get("start") or {}
+    ((start.get("state") or {}).get("checkpoints") or {}).pop(THEIRS_ALONE, None)
     if not start.get("allocatable_cpus"):
         start.pop("allocatable_cpus", None)
     return result

@@ -9,10 +9,8 @@ import pytest
 from numawise.node.replay import replay
 from tests.release.build import TAGS, CannotBuild, Sources, adapt_imports, downloaded, replaced, tags_of
 from tests.release.compare import Outcome, Tally, compared, cut, plain, report, unlike
-from tests.release.scenarios import KINDS, WHOLE, bases, numbered, scenario
+from tests.release.scenarios import KINDS, bases, numbered, scenario
 from tests.release.tables import table_differences
-
-MANAGERS_ALONE = [kind for kind in KINDS if kind not in WHOLE]
 
 
 def test_a_number_is_a_scenario() -> None:
@@ -49,7 +47,7 @@ def test_scenarios_are_wide() -> None:
     assert any(device.get("unhealthy") for device in ill)
 
 
-@pytest.mark.parametrize("kind", MANAGERS_ALONE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_the_same_is_found_the_same(kind: str) -> None:
     made = scenario(3, kind, "v1.36.4")
     said = plain(replay(made))
