@@ -154,7 +154,7 @@ class _Maker:
         elif change == "devices" and machine.get("devices"):
             plugin = machine["devices"][self.rng.choice(list(machine["devices"]))]
             plugin["devices"] = plugin["devices"][: self.rng.randint(0, len(plugin["devices"]))]
-        elif change == "cpus":
+        elif change == "cpus" and len(machine["cpus"]) > 1:
             machine["cpus"].pop()
         elif change == "distances":
             for at, numa in enumerate(machine["numa"]):

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -78,7 +80,7 @@ func newKubelet(n *node) *kubelet {
 		panic(err)
 	}
 	critical := nwcall.Func(preemption.NewCriticalPodAdmissionHandler, k.allocatedPods, k.kill, recorder)[0].(lifecycle.AdmissionFailureHandler)
-	predicates := nwcall.Func(lifecycle.NewPredicateAdmitHandler, k.object, critical, n.devices.UpdatePluginResources)[0].(lifecycle.PodAdmitHandler)
+	predicates := nwcall.Func(lifecycle.NewPredicateAdmitHandler, k.object, func() (*v1.Node, error) { return k.object(true) }, critical, n.devices.UpdatePluginResources)[0].(lifecycle.PodAdmitHandler)
 	handlers := resizeHandlers(containers, runtime, k.allocation)
 	handlers = append(handlers,
 		eviction.HarnessAdmitHandler(n.spec.Conditions),
@@ -141,16 +143,19 @@ func resizable() bool {
 
 // allocatedPods are the active pods as the preemption of critical pods sees them.
 func (k *kubelet) allocatedPods() []*v1.Pod {
-	if nwcall.Has(k.allocation, "GetAllocatedPods") {
-		return nwcall.Method(k.allocation, "GetAllocatedPods")[0].([]*v1.Pod)
-	}
 	var out []*v1.Pod
-	for _, pod := range k.node.pods() {
-		if resizable() {
-			pod, _ = k.allocation.UpdatePodFromAllocation(pod)
+	if nwcall.Has(k.allocation, "GetAllocatedPods") {
+		out = nwcall.Method(k.allocation, "GetAllocatedPods")[0].([]*v1.Pod)
+	} else {
+		for _, pod := range k.node.pods() {
+			if resizable() {
+				pod, _ = k.allocation.UpdatePodFromAllocation(pod)
+			}
+			out = append(out, pod)
 		}
-		out = append(out, pod)
 	}
+	// A kubelet keeps its pods in a map: which of equal pods comes first is chance.
+	rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out
 }
 
@@ -338,6 +343,7 @@ func (k *kubelet) retry(trigger string) {
 		}
 		k.evaluations = append(k.evaluations, one)
 	}
+	k.refresh()
 }
 
 // publish writes what the kubelet reports into the pods' status: conditions of resizes, and what containers
@@ -349,6 +355,26 @@ func (k *kubelet) publish() {
 		for _, condition := range k.status.GetPodResizeConditions(pod.UID) {
 			pod.Status.Conditions = append(pod.Status.Conditions, *condition)
 		}
+		allocated, _ := k.allocation.UpdatePodFromAllocation(pod)
+		pod.Status.InitContainerStatuses = k.statuses(pod, allocated.Spec.InitContainers)
+		pod.Status.ContainerStatuses = k.statuses(pod, allocated.Spec.Containers)
+		k.node.active[i] = pod
+		k.pods.UpdatePod(pod)
+	}
+}
+
+// refresh brings what was published up to date: amounts as they are allocated, conditions gone that no longer hold.
+func (k *kubelet) refresh() {
+	for i, pod := range k.node.active {
+		if len(pod.Status.ContainerStatuses) == 0 {
+			continue
+		}
+		pod = pod.DeepCopy()
+		holding := map[v1.PodConditionType]bool{}
+		for _, condition := range k.status.GetPodResizeConditions(pod.UID) {
+			holding[condition.Type] = true
+		}
+		pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return !holding[c.Type] })
 		allocated, _ := k.allocation.UpdatePodFromAllocation(pod)
 		pod.Status.InitContainerStatuses = k.statuses(pod, allocated.Spec.InitContainers)
 		pod.Status.ContainerStatuses = k.statuses(pod, allocated.Spec.Containers)

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	apiv1 "k8s.io/kubernetes/pkg/apis/core/v1"
@@ -333,7 +335,7 @@ func (n *node) run(pod *v1.Pod) []J {
 	uid := string(pod.UID)
 	n.started[uid] = map[string]string{}
 	begin := func(container *v1.Container, state string) bool {
-		if _, err := n.devices.GetDeviceRunContainerOptions(context.Background(), pod, container); err != nil {
+		if err := nwcall.Error(nwcall.Method(n.devices, "GetDeviceRunContainerOptions", pod, container)); err != nil {
 			out = append(out, J{"pod": uid, "container": container.Name, "start_error": err.Error()})
 			return false
 		}
@@ -401,9 +403,29 @@ func podOf(raw json.RawMessage) *v1.Pod {
 	if pod.Namespace == "" {
 		pod.Namespace = "default"
 	}
-	apiv1.SetObjectDefaults_Pod(pod)
+	withGate("PodLevelResourcesFixDefaulting", false, func() { apiv1.SetObjectDefaults_Pod(pod) })
 	pod.Status.QOSClass = qos.GetPodQOS(pod)
 	return pod
+}
+
+// withGate does something while a gate, where the release has it, is set.  A gate of the API server defers
+// pod-level defaults until a pod is stored.
+func withGate(name string, value bool, do func()) {
+	gate := utilfeature.DefaultMutableFeatureGate
+	spec, known := gate.GetAll()[featuregate.Feature(name)]
+	if !known || spec.LockToDefault {
+		do()
+		return
+	}
+	before := gate.Enabled(featuregate.Feature(name))
+	set := func(value bool) {
+		if err := gate.SetFromMap(map[string]bool{name: value}); err != nil {
+			panic(err)
+		}
+	}
+	set(value)
+	do()
+	set(before)
 }
 
 func sorted[V any](values map[string]V) []string {
