@@ -134,6 +134,9 @@ def asked_again(rules: Rules, state: NodeState, pod: PodRequest) -> tuple[NodeSt
     seen = noticed(rules, _spec(state, pod.uid), pod)
     allocated = allocated_part(rules, pod, before)
     active = {**state.active, pod.uid: allocated}
+    waiting = resizes.pending.get(pod.uid)
+    if pod.uid in resizes.counted and waiting is not None and waiting.reason == INFEASIBLE_REASON:
+        resizes = replace(resizes, counted={**resizes.counted, pod.uid: _as_it_runs(allocated)})
     if same_size(allocated, pod):  # a resize that waited was taken back, or changes nothing of these
         resizes = _without(resizes, pod.uid)
         return replace(state, active=active, resizes=_settled(resizes, pod.uid)), False
@@ -153,6 +156,20 @@ def forgotten(state: NodeState, uid: str) -> NodeState:
     return replace(
         state, resizes=_settled(replace(_without(resizes, uid), queue=queue, counted=counted), uid)
     )
+
+
+def returning(rules: Rules, state: NodeState) -> tuple[PodRequest, ...]:
+    """After a restart: the live pods as they are admitted again, with what they were allocated."""
+    pods = []
+    for uid, pod in state.active.items():
+        desired = state.resizes.desired.get(uid)
+        if pod is None:
+            continue
+        if desired is None:
+            pods.append(pod)
+        else:
+            pods.append(allocated_part(rules, desired, pod) if rules.resize.enabled else desired)
+    return tuple(pods)
 
 
 def found_again(rules: Rules, state: NodeState) -> NodeState:
@@ -285,11 +302,15 @@ def reported(rules: Rules, state: NodeState) -> NodeState:
         for uid, condition in state.resizes.pending.items():
             pod = state.active.get(uid)
             if pod is not None and condition.reason == INFEASIBLE_REASON:
-                lasting = tuple(one for one in pod.containers if one.role is not Role.INIT)
-                counted[uid] = asked(replace(pod, containers=lasting))
+                counted[uid] = _as_it_runs(pod)
     if counted == state.resizes.counted:
         return state
     return replace(state, resizes=replace(state.resizes, counted=counted))
+
+
+def _as_it_runs(pod: PodRequest) -> dict[str, int]:
+    """What a pod counts for without its init containers."""
+    return asked(replace(pod, containers=tuple(one for one in pod.containers if one.role is not Role.INIT)))
 
 
 def _on_the_way(rules: Rules, before: PodRequest, now: PodRequest) -> dict[str, int]:

@@ -30,13 +30,13 @@ from numawise.engine.provider import Pick, lowest
 from numawise.engine.resize import (
     UNCHANGED,
     ResizeResult,
-    allocated_part,
     asked_again,
     forgotten,
     found_again,
     noticed,
     reported,
     retried,
+    returning,
     same_size,
 )
 from numawise.engine.start import Records, build, start
@@ -232,7 +232,8 @@ class SimulatedNode:
         state, waits = asked_again(self.rules, self.state, pod)
         self.keep(state)
         if not waits:
-            return (ResizeResult(pod.uid, UNCHANGED),) if noticed(self.rules, before, pod) else ()
+            seen = self.rules.resize.enabled and noticed(self.rules, before, pod)
+            return (ResizeResult(pod.uid, UNCHANGED),) if seen else ()
         return self.retry(note)
 
     def retry(self, note: Note = ignore) -> tuple[ResizeResult, ...]:
@@ -314,18 +315,6 @@ class SimulatedNode:
         running = state.running | lasting_containers(known.values())
         active, departed = {**state.active, **known}, state.departed.difference(known)
         self.keep(replace(state, active=active, departed=departed, running=running))
-
-    def returning(self) -> tuple[PodRequest, ...]:
-        """After a restart: the live pods as they are admitted again, with what they were allocated."""
-        pods = []
-        for uid, pod in self.state.active.items():
-            desired = self.state.resizes.desired.get(uid)
-            if pod is not None and desired is not None:
-                enabled = self.rules.resize.enabled
-                pod = allocated_part(self.rules, desired, pod) if enabled else desired
-            if pod is not None:
-                pods.append(pod)
-        return tuple(pods)
 
     def sources_ready(self) -> None:
         """All pods are known again after a restart; collecting may begin, and resizes wait as before."""
@@ -499,7 +488,7 @@ def restart(
     every = plugins if plugins is not None else node.machine.plugins
     if not late:
         again.plugins_registered(every)
-    outcomes = simulate(again, again.returning(), start=False)
+    outcomes = simulate(again, returning(again.rules, again.state), start=False)
     if not outcomes or not isinstance(outcomes[-1].decision, Crashed):
         if late:
             again.plugins_registered(every)

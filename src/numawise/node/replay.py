@@ -19,7 +19,7 @@ from numawise.codec.machine import devices_from, machine_from
 from numawise.codec.node import node_from
 from numawise.codec.pod import pod_from, resize_from
 from numawise.engine.admit import Admitted, Crashed
-from numawise.engine.resize import ResizeResult, allocated_part, same_size
+from numawise.engine.resize import ResizeResult, allocated_part, returning, same_size
 from numawise.engine.trace import Step
 from numawise.errors import InputError, quoted
 from numawise.machine.description import NodeDescription
@@ -192,7 +192,7 @@ class _Replay:
         if not late:
             node.plugins_registered(self.plugins.values())
         readmitted = []
-        for pod in node.returning():
+        for pod in returning(node.rules, node.state):
             readmitted.append(self.admission("readmit", pod)[0])
             if self.ended:
                 return {"op": "restart", "readmitted": readmitted}

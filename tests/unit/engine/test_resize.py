@@ -145,7 +145,7 @@ def test_the_allocation_counts_and_not_the_wish() -> None:
 def test_a_gate_that_is_off_leaves_no_allocation() -> None:
     node = node_of(34, featureGates={"InPlacePodVerticalScaling": False})
     admit(node, pod("p", "c cpu=2.."))
-    assert told(node.resize(pod("p", "c cpu=20.."))) == "p unchanged"
+    assert told(node.resize(pod("p", "c cpu=20.."))) == ""
     assert node.used()["cpu"] == 20000
 
 
@@ -242,3 +242,13 @@ def test_sizes_are_compared_by_container_or_for_the_pod(release: int, expected: 
     admit(node, pod("a", "c cpu=5..", "d cpu=1.."), pod("b", "c cpu=4.."))
     node.resize(pod("a", "c cpu=1..", "d cpu=5.."))
     assert told(node.resize(pod("b", "c cpu=8.."))) == expected
+
+
+def test_infeasible_pods_count_as_they_run_where_pods_have_no_size_of_their_own() -> None:
+    gates = {"featureGates": {"InPlacePodLevelResourcesVerticalScaling": False}}
+    for release, used in ((36, 6000), (37, 2000)):
+        node = node_of(release, **CPU_STATIC, **gates)
+        admit(node, pod("p", "init i cpu=6 memory=1Gi", "c cpu=2 memory=1Gi"))
+        node.resize(pod("p", "init i cpu=6 memory=1Gi", "c cpu=4 memory=1Gi"))
+        node.sizes_reported()
+        assert node.used()["cpu"] == used
