@@ -24,6 +24,7 @@ from benchmarks.check import pod_lists
 from benchmarks.gpus import gpu_choices, many_gpus
 from benchmarks.launching import starts
 from benchmarks.machines import GPU, NIC, even, lopsided, node, pod, standard
+from benchmarks.many_nodes import wide_pods
 from benchmarks.simulate import queues
 from benchmarks.spread import even_choices
 from benchmarks.trees import write_tree
@@ -167,6 +168,12 @@ def huge_machines() -> Iterator[Row]:
             yield Row(f"{numas} NUMA (2 with CPUs), {name}", spent, 50.0)
 
 
+def many_nodes() -> Iterator[Row]:
+    """Wide pods on machines of 16 to 64 NUMA nodes that all have CPUs."""
+    for what, spent, goal in wide_pods():
+        yield Row(what, spent, goal)
+
+
 def distributed() -> Iterator[Row]:
     """Even choices over many NUMA nodes: the slowest of some requests."""
     for what, spent, goal in even_choices():
@@ -263,6 +270,7 @@ def main() -> None:
         many_pods,
         merges,
         huge_machines,
+        many_nodes,
         distributed,
         gpus,
         discovery,

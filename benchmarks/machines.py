@@ -38,8 +38,8 @@ def _distances(row: int, count: int) -> tuple[int, ...]:
     return tuple(10 if row == column else 21 for column in range(count))
 
 
-def node(machine: Machine, policy: str, *, scope: str = "container") -> SimulatedNode:
-    """A kubelet on the machine with all managers on."""
+def node(machine: Machine, policy: str, *, scope: str = "container", nearest: bool = False) -> SimulatedNode:
+    """A kubelet on the machine with all managers on; ``nearest``: it prefers the closest NUMA nodes."""
     kubelet = {
         "cpuManagerPolicy": "static",
         "reservedSystemCPUs": "0",
@@ -47,7 +47,10 @@ def node(machine: Machine, policy: str, *, scope: str = "container") -> Simulate
         "reservedMemory": [{"numaNode": 0, "limits": {"memory": "100Mi"}}],
         "topologyManagerPolicy": policy,
         "topologyManagerScope": scope,
-        "topologyManagerPolicyOptions": {"max-allowable-numa-nodes": "64"},
+        "topologyManagerPolicyOptions": {
+            "max-allowable-numa-nodes": "64",
+            "prefer-closest-numa-nodes": str(nearest).lower(),
+        },
     }
     started = boot(machine, kubelet, Files())
     assert not isinstance(started, Refusal), started

@@ -13,12 +13,15 @@ import argparse
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from benchmarks.machines import GI, GPU, NIC, pod
+from benchmarks.machines import GI, GPU, NIC, node, pod
 from numawise.engine.admit import Admitted, admit
 from numawise.errors import SearchEnded
+from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
+from numawise.machine.synthetic import synthetic
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.request.model import PodRequest
 from numawise.rules.check import Refusal
@@ -85,8 +88,8 @@ def _devices(draw: random.Random, name: str, count: int, sockets: int) -> Device
     return DevicePlugin(name, tuple(devices), True)
 
 
-def machine_of(draw: random.Random, count: int) -> Machine:
-    """A machine with CPUs on all nodes."""
+def machine_of(draw: random.Random, count: int) -> tuple[Machine, str]:
+    """A machine with CPUs on all nodes, and the shape of its distances."""
     sockets = draw.choice([n for n in (1, 2, 4, 8, 16) if count % n == 0])
     per_numa = draw.choice((2, 4, 8, 16))
     shape = draw.choice(("levels", "levels", "deep", "ring", "cube", "random"))
@@ -103,13 +106,14 @@ def machine_of(draw: random.Random, count: int) -> Machine:
             memory = draw.randint(16, 128) * GI
         pages = 8 if draw.random() < 0.9 else draw.randint(0, 12)
         numa.append(Numa(i, memory, (("1Gi", pages),), tuple(rows[i])))
-    return Machine(
+    machine = Machine(
         tuple(
             Cpu(c, c // 2, c // per_numa * sockets // count, c // per_numa) for c in range(per_numa * count)
         ),
         tuple(numa),
         tuple(_devices(draw, name, count, sockets) for name in (GPU, NIC, FPGA)[: draw.randint(0, 3)]),
     )
+    return machine, shape
 
 
 def kubelet_of(draw: random.Random, machine: Machine) -> SimulatedNode:
@@ -167,11 +171,40 @@ def pod_of(draw: random.Random, machine: Machine, number: int) -> PodRequest:
     return pod(f"p{number}", *containers)
 
 
-def one_round(number: int, count: int, found: Found) -> None:
+def wide_pods() -> Iterator[tuple[str, float, float]]:
+    """Pods of a third and of half the CPUs, with memory, on machines as they are described: the slowest."""
+    for nodes in (16, 24, 28, 32, 64):
+        text = f"2s-{nodes}n-{8 * nodes}c"
+        machine = kubelet_view(synthetic(text))
+        assert isinstance(machine, Machine)
+        gigabytes = sum(numa.memory for numa in machine.numa) >> 30
+        for nearest in (False, True):
+            kubelet = node(machine, "best-effort", nearest=nearest)
+            longest = 0.0
+            for at, share in enumerate((3, 2, 3, 2, 10, 2)):
+                request = pod(
+                    f"p{at}", {"cpu": str(8 * nodes // share), "memory": f"{max(1, gigabytes // share)}Gi"}
+                )
+                begin = time.process_time()
+                decision = admit(kubelet.machine, kubelet.rules, kubelet.state, request)
+                longest = max(longest, (time.process_time() - begin) * 1000)
+                if isinstance(decision, Admitted):
+                    kubelet.admit(request)
+            what = "closest nodes preferred, " if nearest else ""
+            yield f"{text}: {what}a third, half, …: slowest", longest, 200.0 if nodes > 32 else 50.0
+
+
+def one_round(number: int, count: int, by_kind: dict[str, Found]) -> None:
     """Pods that come and go on one node; every admission is measured."""
     draw = random.Random(f"{number} {count}")
-    machine = machine_of(draw, count)
+    machine, shape = machine_of(draw, count)
     kubelet = kubelet_of(draw, machine)
+    kind = "plain"
+    if kubelet.rules.cpu_options.by_socket:
+        kind = "align-by-socket"
+    if kubelet.rules.prefer_closest:
+        kind = "closest, any distances" if shape == "random" else f"closest, {kind}"
+    found = by_kind.setdefault(kind, Found())
     running: list[str] = []
     for at in range(draw.choice((4, 12, 40))):
         if running and draw.random() < 0.25:
@@ -202,25 +235,25 @@ def main() -> None:
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="number of the first round")
     parser.add_argument("--only", metavar="N", type=int, help="this round alone")
     options = parser.parse_args()
-    print("NUMA nodes  rounds  admissions   median     99 %  longest   goal")
+    print("NUMA nodes kubelet                  admissions   median     99 %  longest   goal")
     for count in options.nodes:
-        found = Found()
+        by_kind: dict[str, Found] = {}
         end = time.monotonic() + options.seconds
-        number = options.seed if options.only is None else options.only
-        first = number
+        number = first = options.seed if options.only is None else options.only
         while number == first or (options.only is None and time.monotonic() < end):
-            one_round(number, count, found)
+            one_round(number, count, by_kind)
             number += 1
-        times = sorted(found.times) or [0.0]
-        spent, at, which = found.longest
-        print(
-            f"{count:10} {number - first:7} {len(times):11} {times[len(times) // 2]:8.2f} "
-            f"{times[len(times) * 99 // 100]:8.2f} {spent:8.1f} {GOALS.get(count, 200.0):6g}"
-            f"  round {at}, {which}; {sum(found.ended.values())} not decided",
-            flush=True,
-        )
-        for text in list(found.ended)[:8]:
-            print(f"{'':10} not decided: {text}")
+        for kind, found in sorted(by_kind.items()):
+            times = sorted(found.times) or [0.0]
+            spent, at, which = found.longest
+            print(
+                f"{count:10} {kind:24} {len(times):10} {times[len(times) // 2]:8.2f} "
+                f"{times[len(times) * 99 // 100]:8.2f} {spent:8.1f} {GOALS.get(count, 200.0):6g}"
+                f"  round {at}, {which}; {sum(found.ended.values())} not decided",
+                flush=True,
+            )
+            for text in list(found.ended)[:8]:
+                print(f"{'':10} not decided: {text}")
 
 
 if __name__ == "__main__":

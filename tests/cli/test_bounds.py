@@ -208,14 +208,13 @@ def many_numas(options: str, cpus: int, folder: Path) -> tuple[str, ...]:
 
 
 def test_half_of_many_numa_nodes(tmp_path: Path) -> None:
+    """The nearest of 600 million sets of 16 nodes: two whole sockets."""
     words = many_numas(NEAR, 128, tmp_path)
-    for command in ("simulate", "why"):
+    for command in ("simulate", "why", "check"):
         status, text = attacked(command, *words)
-        assert status == 2
-        assert ENDED in text
-    status, text = attacked("check", *words)
-    assert status == 0
-    assert ENDED in text
+        assert status == 0
+        assert ENDED not in text
+    assert "64-191" in attacked("simulate", *words)[1]
 
 
 def test_an_even_choice_among_many_numa_nodes(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ ENDED_ADVICE = (
 )
 WIDTHS = (4, 16, 256, MOST_STEPS)
 """So many sums are followed at a time: few at first, as few suffice where there is room."""
-DOMINATING = 32
+DOMINATING = 8
 """So many of the most promising sums are compared with each other one."""
 SWEEPS, POLISHING = 2, 60
 """Rounds in which prices are looked for; more make bounds only a little better."""
