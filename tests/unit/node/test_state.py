@@ -484,7 +484,7 @@ def test_a_wrong_checksum_is_not_converted(tmp_path: Path) -> None:
     pytest.param('{"policyName":"none","defaultCpuSet":"","checksum":1353318690}',                                     "1.20 to 1.37",            id="v2"),
     pytest.param('{"policyName":"none","defaultCpuSet":"","checksum":1}',                                              "none",                    id="wrong"),
     pytest.param('{"policyName":"static","defaultCpuSet":"0,5-9","entries":{"p1":{"app":"1-3","log":"4"}},"podEntries":{"p1":{"cpuSet":"1-4"}},"checksum":1478881041}',
-                 "1.36 to 1.37 with PodLevelResourceManagers", id="v3"),
+                 "1.37, 1.36 with PodLevelResourceManagers",   id="v3"),
 ])  # fmt: skip
 def test_who_reads_a_file(tmp_path: Path, text: str, expected: str) -> None:
     (file,) = read_state(str(written(tmp_path, {CPU_FILE: text}))).files
