@@ -72,6 +72,8 @@ LIMITS = """## Not reproduced
 - An unknown topology option while `TopologyManagerPolicyOptions` is off is refused by its name, as recorded;
   `cmd/kubelet` would complain of the gate first, as it does of known options here.
 - An empty map of policy options counts as none, also where their gate is off.
+- From 1.37 on the API server also fills in pod-level limits of CPU and memory where every container has one (gate
+  `PodLevelResourcesFixDefaulting`); here, as before 1.37, only those of huge pages are filled in.
 """
 
 

@@ -385,7 +385,7 @@ func (k *kubelet) refresh() {
 
 func (k *kubelet) statuses(pod *v1.Pod, containers []v1.Container) (out []v1.ContainerStatus) {
 	for _, container := range containers {
-		if k.node.started[string(pod.UID)][container.Name] == "running" {
+		if _, started := k.node.started[string(pod.UID)][container.Name]; started {
 			resources := container.Resources.DeepCopy()
 			out = append(out, v1.ContainerStatus{Name: container.Name, AllocatedResources: resources.Requests, Resources: resources})
 		}
