@@ -30,7 +30,7 @@ from benchmarks.spread import even_choices
 from benchmarks.trees import write_tree
 from numawise.engine.admit import Admitted, admit
 from numawise.engine.hint import HintList, HintRule
-from numawise.engine.masks import Need
+from numawise.engine.sparing import Need
 from numawise.engine.topology.merge import merge, merge_literally, nearby
 from numawise.host.discover import read_hardware
 from numawise.node.node import SimulatedNode

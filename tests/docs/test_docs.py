@@ -12,8 +12,8 @@ import pytest
 
 from numawise.cli.main import COMMANDS
 from numawise.engine.trace import DEFECTS
+from numawise.rules.behaviour import Behaviour
 from numawise.rules.options import CPU_MATURITY, TOPOLOGY_MATURITY
-from numawise.rules.versions import Behaviour
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])

@@ -9,19 +9,10 @@ from dataclasses import fields
 from pathlib import Path
 
 from numawise.codec.kubelet.fields import ADDED
-from numawise.rules import versions
+from numawise.rules.behaviour import WAYS, Behaviour, behaviour_of
 from numawise.rules.gates import Gate, gates_of, needs_of
 from numawise.rules.options import CPU_MATURITY, TOPOLOGY_MATURITY, History, Maturity
-from numawise.rules.versions import (
-    CONFIGURATION_WAYS,
-    NEWEST,
-    OLDEST,
-    REFERENCE,
-    WAYS,
-    Behaviour,
-    Manners,
-    Way,
-)
+from numawise.rules.versions import CONFIGURATION_WAYS, NEWEST, OLDEST, REFERENCE, Manners, Way, manners_of
 from numawise.rules.versions import shown as told
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -177,8 +168,8 @@ def test_every_behaviour_has_its_row() -> None:
 
 
 def test_defaults_are_those_of_the_reference() -> None:
-    assert versions.behaviour_of() == Behaviour()
-    assert versions.manners_of() == Manners()
+    assert behaviour_of() == Behaviour()
+    assert manners_of() == Manners()
 
 
 def test_the_page_on_upgrades_shows_real_output(tmp_path: Path) -> None:

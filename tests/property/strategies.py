@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from numawise.engine.hint import NOWHERE, Family, HintList, HintRule, Sockets
-from numawise.engine.masks import Need
+from numawise.engine.sparing import Need
 from numawise.machine.model import Cpu, Machine
 from numawise.request.model import PodRequest
 from tests.unit.build import MI, even, machine, pod

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from numawise.engine.cpu import hints as cpu_hints
 from numawise.engine.device import hints as device_hints
 from numawise.engine.hint import Family, HintRule
-from numawise.engine.masks import Need, fewest_nodes, masks_of
+from numawise.engine.masks import fewest_nodes, masks_of
 from numawise.engine.memory import hints as memory_hints
+from numawise.engine.sparing import Need
 from numawise.engine.state import MemoryTable, NumaMemory, Plugin
 from numawise.machine.model import Cpu, Device
 from numawise.rules.model import CpuOptions, Rules

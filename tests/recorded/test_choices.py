@@ -12,8 +12,9 @@ from numawise.engine.cpu.goorder import go_sorted
 from numawise.engine.cpu.take import NotEnough
 from numawise.engine.trace import Defect, Step
 from numawise.machine.model import Cpu, cpu_layout
+from numawise.rules.behaviour import behaviour_of
 from numawise.rules.model import Rules
-from numawise.rules.versions import behaviour_of, parse_version
+from numawise.rules.versions import parse_version
 from numawise.sets import format_ids, parse_ids
 from tests.fidelity import trace_lines
 

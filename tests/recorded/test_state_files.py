@@ -17,9 +17,9 @@ from numawise.codec.checkpoint import (
     encode_devices,
 )
 from numawise.engine.state import CpuState, DeviceFile
+from numawise.rules.behaviour import behaviour_of
 from numawise.rules.check import Refusal
 from numawise.rules.model import Rules
-from numawise.rules.versions import behaviour_of
 from numawise.sets import format_ids
 from tests.recorded.compare import format_of
 

@@ -18,10 +18,11 @@ from typing import Generic, TypeVar
 from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.codec.kubelet.fields import field_since
 from numawise.engine.start import MANAGER_GATES
+from numawise.rules.behaviour import WAYS, Behaviour, behaviour_of
 from numawise.rules.check import Refusal, Settings
 from numawise.rules.gates import gates_of, resolve_gates
 from numawise.rules.model import KubeletConfig
-from numawise.rules.versions import WAYS, Behaviour, Version, behaviour_of, shown
+from numawise.rules.versions import Version, shown
 from numawise.values import dataclass, replace
 
 Raw = Mapping[str, object]

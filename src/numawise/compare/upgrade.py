@@ -30,10 +30,11 @@ from numawise.machine.model import Machine
 from numawise.node.node import Tune
 from numawise.request.defaults import RawPod
 from numawise.results.comparison import STOPPED, Reason, UpgradeEffect, UpgradeReport
+from numawise.rules.behaviour import behaviour_of
 from numawise.rules.check import Refusal, check
 from numawise.rules.gates import Gate, gates_of, resolve_gates
 from numawise.rules.model import Rules
-from numawise.rules.versions import NEWEST, OLDEST, Version, behaviour_of, shown
+from numawise.rules.versions import NEWEST, OLDEST, Version, shown
 from numawise.sets import CpuSet
 from numawise.values import replace
 

@@ -20,8 +20,9 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Final, Protocol
 
-from numawise.engine.masks import Keeper, Need, fewest_nodes
+from numawise.engine.masks import fewest_nodes
 from numawise.engine.search import SearchLimit
+from numawise.engine.sparing import Keeper, Need
 from numawise.sets import NumaSet, ids_of
 from numawise.values import dataclass, field
 

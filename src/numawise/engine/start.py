@@ -20,11 +20,12 @@ from numawise.engine.state import CpuState, DeviceFile, DeviceState, MemoryState
 from numawise.machine.model import Machine
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
+from numawise.rules.behaviour import Behaviour, behaviour_of
 from numawise.rules.check import Refusal, Settings
 from numawise.rules.model import NONE, SINGLE, CpuOptions, KubeletConfig, ResizeRules, Rules
 from numawise.rules.options import BY_SOCKET, TopologyOptions, as_map, cpu_options, topology_options
 from numawise.rules.sysctls import safe_sysctls
-from numawise.rules.versions import Behaviour, Version, behaviour_of, manners_of
+from numawise.rules.versions import Version, manners_of
 from numawise.sets import format_ids
 from numawise.strconv import quote
 from numawise.values import dataclass, replace

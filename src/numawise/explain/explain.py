@@ -44,8 +44,9 @@ from numawise.results.explanation import (
     Round,
     Suggestion,
 )
+from numawise.rules.behaviour import behaviour_of
 from numawise.rules.model import NONE, Rules
-from numawise.rules.versions import DEFAULT, Version, behaviour_of
+from numawise.rules.versions import DEFAULT, Version
 from numawise.sets import ids_of
 from numawise.values import dataclass, replace
 

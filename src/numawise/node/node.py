@@ -49,10 +49,11 @@ from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import PodRequest, Role
 from numawise.results.claims import claim_outcomes
 from numawise.results.simulation import Simulated
+from numawise.rules.behaviour import Behaviour, behaviour_of
 from numawise.rules.check import Refusal, Settings, check
 from numawise.rules.model import KubeletConfig, Rules
 from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
-from numawise.rules.versions import DEFAULT, Behaviour, Version, behaviour_of, check_known
+from numawise.rules.versions import DEFAULT, Version, check_known
 from numawise.sets import CpuSet
 from numawise.values import dataclass, field, replace
 

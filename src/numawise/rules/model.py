@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from numawise.quantity import Quantity
+from numawise.rules.behaviour import Behaviour
 from numawise.rules.sysctls import SafeSysctl
-from numawise.rules.versions import Behaviour
 from numawise.values import dataclass, field
 
 

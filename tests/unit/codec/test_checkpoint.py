@@ -26,9 +26,9 @@ from numawise.engine.state import (
     MemoryTable,
     NumaMemory,
 )
+from numawise.rules.behaviour import Behaviour
 from numawise.rules.check import Refusal
 from numawise.rules.model import Rules
-from numawise.rules.versions import Behaviour
 from numawise.sets import parse_ids
 from tests.recorded.compare import format_of
 

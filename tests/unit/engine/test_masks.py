@@ -5,7 +5,9 @@ import random
 import pytest
 
 from numawise.engine import search
-from numawise.engine.masks import Keeper, Need, Trimming, fewest_nodes, masks_of
+from numawise.engine.masks import fewest_nodes, masks_of
+from numawise.engine.sparing import Keeper, Need
+from numawise.engine.trimming import Trimming
 from numawise.errors import SearchEnded
 
 NODES = 32

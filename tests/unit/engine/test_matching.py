@@ -15,7 +15,7 @@ from numawise.request.constraints import (
     PodConstraints,
     Toleration,
 )
-from numawise.rules.versions import behaviour_of
+from numawise.rules.behaviour import behaviour_of
 from tests.unit.build import GI, STATIC, T3, kubelet, machine, pod
 
 NODE = NodeDescription("n7", {"kubernetes.io/os": "linux", "zone": "a", "gen": "3"})

@@ -14,7 +14,8 @@ from numawise.quantity import Quantity
 from numawise.render.words import insufficient_text
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import Role
-from numawise.rules.versions import Version, behaviour_of
+from numawise.rules.behaviour import behaviour_of
+from numawise.rules.versions import Version
 from tests.unit.build import GI, GPU, STATIC, T3, devices_of, kubelet, machine, pod, three_gpu_server
 
 NODE = {"cpu": 10000, "memory": 8 * GI, "pods": 3, "x/gpu": 2}

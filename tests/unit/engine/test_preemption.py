@@ -10,7 +10,7 @@ from numawise.engine.preemption import preemptable, requested
 from numawise.engine.trace import PodsPreempted, Step
 from numawise.node.node import SimulatedNode
 from numawise.request.constraints import PodConstraints
-from numawise.rules.versions import behaviour_of
+from numawise.rules.behaviour import behaviour_of
 from tests.unit.build import GI, STATIC, T3, kubelet, machine, pod
 
 CRITICAL = PodConstraints(priority=2_000_000_000)

@@ -15,7 +15,7 @@ from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import PodRequest, Role
-from numawise.rules.versions import WAYS
+from numawise.rules.behaviour import WAYS
 from numawise.sets import format_ids
 from tests.unit.build import (
     GI,

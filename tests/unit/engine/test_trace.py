@@ -33,7 +33,7 @@ from numawise.engine.trace import (
 from numawise.machine.model import Cpu
 from numawise.node.node import SimulatedNode
 from numawise.request.model import PodRequest
-from numawise.rules.versions import behaviour_of
+from numawise.rules.behaviour import behaviour_of
 from numawise.sets import format_ids, parse_ids
 from tests.unit.build import (
     GI,

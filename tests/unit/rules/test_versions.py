@@ -2,19 +2,17 @@
 
 import pytest
 
+from numawise.rules.behaviour import WAYS, Behaviour, behaviour_of
 from numawise.rules.versions import (
     CONFIGURATION_WAYS,
     NEWEST,
     OLDEST,
     REFERENCE,
-    WAYS,
-    Behaviour,
     Dated,
     Manners,
     Profile,
     Way,
     at,
-    behaviour_of,
     check_known,
     manners_of,
     parse_version,

@@ -53,10 +53,11 @@ from numawise.results.plan import (
     plain,
 )
 from numawise.rules import eviction
+from numawise.rules.behaviour import behaviour_of
 from numawise.rules.check import Refusal
 from numawise.rules.gates import gates_of
 from numawise.rules.model import NONE, RESTRICTED, SINGLE
-from numawise.rules.versions import Version, behaviour_of, shown
+from numawise.rules.versions import Version, shown
 from numawise.sets import bits_of, format_ids
 from numawise.values import dataclass, field, replace
 

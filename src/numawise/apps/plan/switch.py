@@ -43,10 +43,11 @@ from numawise.results.plan import (
     StateFileVerdict,
     SwitchPlan,
 )
+from numawise.rules.behaviour import behaviour_of
 from numawise.rules.check import Refusal
 from numawise.rules.gates import resolve_gates
 from numawise.rules.model import KubeletConfig
-from numawise.rules.versions import DEFAULT, Version, behaviour_of, shown
+from numawise.rules.versions import DEFAULT, Version, shown
 from numawise.values import dataclass, replace
 
 Raw = Mapping[str, object]

@@ -24,7 +24,8 @@ from numawise.codec.checkpoint.look import BY_NUMA, FLAT, V1, V2, V3, V4
 from numawise.engine.state import CpuState, DeviceFile, DeviceGrant, MemoryState
 from numawise.node.state.folder import Against, StateFile, StateFolder
 from numawise.node.state.memory_tables import charged, own_tables
-from numawise.rules.versions import Version, behaviour_of, shown
+from numawise.rules.behaviour import behaviour_of
+from numawise.rules.versions import Version, shown
 from numawise.sets import format_ids
 from numawise.values import replace
 

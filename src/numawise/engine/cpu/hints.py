@@ -4,8 +4,8 @@ Counterpart: ``GetTopologyHints`` of pkg/kubelet/cm/cpumanager/policy_static.go.
 """
 
 from numawise.engine.hint import NO_PREFERENCE, NOWHERE, Answer, HintRule, Sockets
-from numawise.engine.masks import Need
 from numawise.engine.provider import Admission
+from numawise.engine.sparing import Need
 from numawise.machine.model import CpuLayout
 from numawise.request.model import ContainerRequest, PodRequest, Role, most_at_once
 from numawise.rules.model import Rules

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping
 from numawise.engine.draft import Draft
 from numawise.engine.failure import NIL, Crash
 from numawise.engine.hint import NO_PREFERENCE, NOWHERE, Answer, Family, HintRule
-from numawise.engine.masks import Need, fewest_nodes
+from numawise.engine.masks import fewest_nodes
 from numawise.engine.provider import Admission
+from numawise.engine.sparing import Need
 from numawise.engine.state import Plugin
 from numawise.engine.trace import Defect
 from numawise.machine.model import Device, Machine

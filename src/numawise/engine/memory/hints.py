@@ -14,9 +14,10 @@ from itertools import combinations
 
 from numawise.engine.failure import NIL, Crash
 from numawise.engine.hint import NO_PREFERENCE, Answer, Family, HintList, HintRule
-from numawise.engine.masks import Need, fewest_nodes
+from numawise.engine.masks import fewest_nodes
 from numawise.engine.memory.tables import WRAP, breaks_group
 from numawise.engine.provider import Admission
+from numawise.engine.sparing import Need
 from numawise.engine.state import Block, NumaMemory
 from numawise.request.model import ContainerRequest, PodRequest, Role, most_at_once
 from numawise.rules.model import Rules

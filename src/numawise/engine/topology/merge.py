@@ -20,9 +20,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
 from numawise.engine.hint import Family, HintList, HintRule, Sockets
-from numawise.engine.masks import Keeper, Trimming, masks_of
+from numawise.engine.masks import masks_of
 from numawise.engine.search import SearchLimit
+from numawise.engine.sparing import Keeper
 from numawise.engine.topology.nearest import Best, Distance, Nearest, nearest
+from numawise.engine.trimming import Trimming
 from numawise.sets import ids_of
 from numawise.values import dataclass
 

@@ -18,8 +18,8 @@ Rules kept here:
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from numawise.engine.masks import Trimming
 from numawise.engine.search import SearchLimit
+from numawise.engine.trimming import Trimming
 from numawise.sets import ids_of
 from numawise.values import dataclass
 

@@ -49,9 +49,10 @@ from numawise.node.state.readers import informed, problem_of, readings, rules_fo
 from numawise.request.defaults import defaulted
 from numawise.request.model import Role
 from numawise.results.finding import RANK, Finding, Place, Severity, found
+from numawise.rules.behaviour import behaviour_of
 from numawise.rules.check import Refusal
 from numawise.rules.model import CpuOptions, Rules
-from numawise.rules.versions import behaviour_of, shown
+from numawise.rules.versions import shown
 from numawise.sets import ids_of
 from numawise.values import replace
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE, decode_cpu, decode_devices, decode_memory
 from numawise.codec.checkpoint.look import V2, V3, Look
 from numawise.node.state.folder import GATE, Against, StateFile, StateFolder
+from numawise.rules.behaviour import behaviour_of
 from numawise.rules.check import Refusal
 from numawise.rules.gates import gates_of
 from numawise.rules.model import Rules
-from numawise.rules.versions import NEWEST, OLDEST, Version, behaviour_of, shown
+from numawise.rules.versions import NEWEST, OLDEST, Version, shown
 from numawise.values import dataclass, replace
 
 GATED = {CPU_FILE: V3, MEMORY_FILE: V2}

@@ -7,8 +7,9 @@ from numawise.engine.cpu.goorder import go_sorted
 from numawise.engine.cpu.take import NotEnough
 from numawise.engine.trace import Defect, Step
 from numawise.machine.model import Cpu
+from numawise.rules.behaviour import behaviour_of
 from numawise.rules.model import CpuOptions, Rules
-from numawise.rules.versions import Version, behaviour_of
+from numawise.rules.versions import Version
 from numawise.sets import format_ids, parse_ids
 from tests.unit.build import LAYOUTS, even, machine
 

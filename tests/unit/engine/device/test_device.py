@@ -15,8 +15,8 @@ from numawise.engine.provider import Admission
 from numawise.engine.state import DeviceGrant, NodeState, Plugin
 from numawise.engine.trace import DevicesChosen, Step
 from numawise.machine.model import DevicePlugin, Machine
+from numawise.rules.behaviour import Behaviour
 from numawise.rules.model import Rules
-from numawise.rules.versions import Behaviour
 from numawise.sets import parse_ids
 from tests.unit.build import devices_of, even, machine, pod, shown
 

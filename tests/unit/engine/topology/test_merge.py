@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from numawise.engine.hint import NOWHERE, Family, HintList, HintRule
-from numawise.engine.masks import Need
+from numawise.engine.sparing import Need
 from numawise.engine.topology.merge import (
     Merged,
     merge,

@@ -6,8 +6,8 @@ from numawise.engine.failure import Crash
 from numawise.engine.hint import Family, Hint, HintList
 from numawise.engine.topology.policy import distances_of, judge
 from numawise.machine.model import Cpu, Machine, Numa
+from numawise.rules.behaviour import Behaviour
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE, Rules
-from numawise.rules.versions import Behaviour
 from numawise.sets import parse_ids
 from tests.unit.build import even, hints_of, machine
 
