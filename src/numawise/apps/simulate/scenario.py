@@ -233,9 +233,10 @@ class _Stage:
             result.named.append((self.run.names[uid], there))
             try:
                 self.tried(result, resize(self.node, uid, act.change, self.run.names))
-            except (ValueError, InputError) as problem:
-                advice = problem.advice if isinstance(problem, InputError) else "name one of them"
-                raise _error(result.step, str(problem), advice) from None
+            except InputError as problem:
+                raise _error(result.step, problem.message, problem.advice) from None
+            except ValueError as problem:
+                raise _error(result.step, str(problem), "name one of them") from None
 
     def tried(self, result: StepResult, resizes: Sequence[Resized]) -> None:
         """Resizes were tried."""
