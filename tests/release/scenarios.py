@@ -102,7 +102,7 @@ class _Maker:
             gates |= {"PodLevelResources": True, "PodLevelResourceManagers": True}
         made: Data = {"machine": copy.deepcopy(self.machine), "kubelet": copy.deepcopy(self.kubelet)}
         if self.kind in WHOLE:
-            made |= {"admission": "all", "node": self.node()}
+            made |= {"admission": "all", "publish": True, "node": self.node()}
         self.devices = {name: plugin["devices"] for name, plugin in self.machine.get("devices", {}).items()}
         return {**made, "steps": [self.step() for _ in range(self.rng.randint(8, 26))]}
 

@@ -159,9 +159,13 @@ func (k *kubelet) allocatedPods() []*v1.Pod {
 	return out
 }
 
+// kill ends a pod for a critical one; it is deleted from the API server at once.
 func (k *kubelet) kill(pod *v1.Pod) error {
 	k.preempted = append(k.preempted, string(pod.UID))
 	k.node.forget(string(pod.UID))
+	k.pods.RemovePod(pod)
+	delete(k.original, pod.UID)
+	nwcall.Method(k.allocation, "RemovePod", pod.UID)
 	return nil
 }
 
