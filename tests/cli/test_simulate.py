@@ -357,7 +357,7 @@ def test_a_damaged_device_file_is_a_warning(here: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(("text", "words"), [
     pytest.param(CPU_STATE[:40],               ["unexpected end of JSON input"],                                id="truncated"),
     pytest.param("",                           ["unexpected end of JSON input"],                                id="empty"),
-    pytest.param(CPU_STATE.replace(":0}", ":1}"), ["cannot unmarshal object"],                                  id="checksum"),
+    pytest.param(CPU_STATE.replace(":0}", ":1}"), ["checkpoint is corrupted"],                                  id="checksum"),
     pytest.param(CPU_STATE.replace("2-3", "2"), ['available CPUs "0-3" doesn\'t match with CPUs in state "0-2"'], id="other CPUs"),
     pytest.param("x" * 10_000_000,             ["invalid character 'x' looking for beginning of value"],        id="10 MB of garbage"),
     pytest.param("[" * 100_000,                ["exceeded max depth"],                                          id="deep"),
