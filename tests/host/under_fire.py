@@ -156,7 +156,11 @@ def settled(folder: Path, capacity: Capacity) -> list[str]:
             f"hold {hold.id} of process {hold.owner.pid} is still there" for hold in holdings.ledger.holds()
         ]
         problems += [f"{waiter.id} still waits" for waiter in holdings.ledger.waiters()]
-        groups = [group for group in confine.stale((), float("inf")) if Path(group).name in set(_lines(folder / "ran"))]
+        groups = [
+            group
+            for group in confine.stale((), float("inf"))
+            if Path(group).name in set(_lines(folder / "ran"))
+        ]
         problems += [f"control group {group} is still there" for group in groups]
     return problems
 
