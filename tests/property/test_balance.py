@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from numawise.engine import search
 from numawise.engine.cpu.balance import most_balanced
-from numawise.engine.cpu.subsets import Choice, NeverReturns, best_of_all
+from numawise.engine.cpu.subsets import BalancedNodes, NeverReturns, best_of_all
 from tests.property.strategies import laws
 
 Case = tuple[list[int], dict[int, int], int, int, dict[int, tuple[int, ...]] | None]
@@ -55,7 +55,7 @@ def even_cases(draw: st.DrawFn) -> Case:
     return nodes, {numa: free[numa] for numa in nodes}, len(members) * share + more * group, group, sockets
 
 
-def chosen(case: Case, size: int, *, literally: bool) -> Choice | str | None:
+def chosen(case: Case, size: int, *, literally: bool) -> BalancedNodes | str | None:
     nodes, has, count, group, sockets = case
     choose = best_of_all if literally else most_balanced
     try:
@@ -91,7 +91,7 @@ def test_many_nodes_need_few_steps(size: int, seed: int, monkeypatch: pytest.Mon
         case = (nodes, {numa: free[numa] for numa in nodes}, count, group, by_socket)
         answers = (chosen(case, members, literally=False) for members in range(1, size + 1))
         choice = next((answer for answer in answers if answer is not None), None)
-        if isinstance(choice, Choice):
+        if isinstance(choice, BalancedNodes):
             share = count // len(choice.chosen) // group * group
             assert sum(case[1][numa] // group * group for numa in choice.chosen) >= count
             assert by_socket or all(case[1][numa] >= share for numa in choice.chosen)

@@ -196,6 +196,7 @@ def switch(
     """
     from numawise.apps.plan.switch import load_switch, switch_script  # noqa: PLC0415 - keeps --help quick
     from numawise.codec.bundle.archive import is_bundle  # noqa: PLC0415
+    from numawise.codec.outfile import EXECUTABLE, write_whole  # noqa: PLC0415
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
     from numawise.render.plan import switch_plan_data  # noqa: PLC0415
     from numawise.results.plan import KubeletPlace  # noqa: PLC0415
@@ -207,8 +208,6 @@ def switch(
     loaded = load_switch(old, new, given, pods, whole=replace)
     say_remarks(loaded.remarks)
     plan = loaded.switch
-    from numawise.codec.outfile import EXECUTABLE, write_whole  # noqa: PLC0415
-
     if (script is not None or config_out is not None) and not plan.refusal:
         loaded.check_whole()
     if config_out is not None and not plan.refusal:

@@ -99,10 +99,8 @@ def admit(
     """
     early = turned_away(rules, sums.node, pod) if sums is not None else None
     if early is not None:
-        draft = Draft(state)
-        if not resize:
-            draft.goes(pod.uid)
-        return Rejected(draft.freeze(), early.reason, early.message, unmet=early)
+        left = _left_behind(Draft(state), pod, resize=resize)
+        return Rejected(left, early.reason, early.message, unmet=early)
     if note is not ignore and state.reusable.by(pod.uid):
         note(Defect("reuse-outlives-pod", pod.uid))
     draft = Draft(state, pod)
@@ -116,10 +114,8 @@ def admit(
         note(Defect("crash", str(crash)))
         return Crashed(str(crash))
     if isinstance(outcome, Refused):
-        if not resize:
-            draft.goes(pod.uid)
         return Rejected(
-            draft.freeze(),
+            _left_behind(draft, pod, resize=resize),
             outcome.reason,
             outcome.message,
             outcome.container,
@@ -134,10 +130,8 @@ def admit(
         for uid in judged.preempted.uids:
             draft.goes(uid)
     if judged.reason:
-        if not resize:
-            draft.goes(pod.uid)
         return Rejected(
-            draft.freeze(),
+            _left_behind(draft, pod, resize=resize),
             judged.reason,
             judged.message,
             insufficient=judged.insufficient,
@@ -146,6 +140,13 @@ def admit(
         )
     draft.active.put(pod.uid, pod)
     return Admitted(draft.freeze(), outcome, judged.preempted.uids)
+
+
+def _left_behind(draft: Draft, pod: PodRequest, *, resize: bool) -> NodeState:
+    """The state once a pod is refused: it goes, unless it runs already and only asked for another size."""
+    if not resize:
+        draft.goes(pod.uid)
+    return draft.freeze()
 
 
 def _as_reported(rules: Rules, state: NodeState, pod: PodRequest) -> PodRequest:

@@ -168,7 +168,7 @@ def allocatable(
 ) -> dict[str, int]:
     """What all pods together may ask for (rule 1); ``described``: what the Node object lists."""
     amounts = {
-        CPU: 1000 * len(machine.cpus) - _reserved(reservation, CPU, milli=True),
+        CPU: 1000 * len(machine.cpus) - size_of(CPU, reservation.get(CPU)),
         PODS: _most_pods(machine, config),
     }
     for numa in machine.numa:
@@ -178,7 +178,7 @@ def allocatable(
             amounts[name] = amounts.get(name, 0) + pages * page
     if machine.capacity:
         pages = sum(size for name, size in amounts.items() if name.startswith(HUGEPAGES))
-        amounts[MEMORY] = machine.capacity - _reserved(reservation, MEMORY) - pages
+        amounts[MEMORY] = machine.capacity - size_of(MEMORY, reservation.get(MEMORY)) - pages
     for resource, plugin in state.devices.plugins.items():
         amounts[resource] = len(plugin.healthy)
     if described and all(name in described for name in CONFIGURED):
@@ -193,7 +193,7 @@ def whole_node(
     amounts = {CPU: 1000 * len(machine.cpus)} | ({MEMORY: machine.capacity} if machine.capacity else {})
     for name in amounts:
         for reserved in (system_reserved, kube_reserved):
-            amounts[name] -= _reserved(reserved, name, milli=name == CPU)
+            amounts[name] -= size_of(name, reserved.get(name))
     return {name: max(0, size) for name, size in amounts.items()}
 
 
@@ -280,10 +280,3 @@ def size_of(name: str, amount: Quantity | None) -> int:
     if amount is None:
         return 0
     return amount.milli if name == CPU else amount.value
-
-
-def _reserved(reservation: Mapping[str, Quantity], name: str, *, milli: bool = False) -> int:
-    amount = reservation.get(name)
-    if amount is None:
-        return 0
-    return amount.milli if milli else amount.value

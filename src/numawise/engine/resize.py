@@ -23,7 +23,7 @@ Rules kept here:
 from collections.abc import Callable, Mapping
 
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
-from numawise.engine.predicates import asked
+from numawise.engine.predicates import asked, size_of
 from numawise.engine.state import NodeState, ResizePending, Resizes
 from numawise.request.model import (
     BURSTABLE,
@@ -173,7 +173,7 @@ def returning(rules: Rules, state: NodeState) -> tuple[PodRequest, ...]:
 
 
 def found_again(rules: Rules, state: NodeState) -> NodeState:
-    """After a restart: the resizes that had not been allocated are queued; the conditions begin anew."""
+    """After a restart: the resizes that had not been allocated are queued; the conditions begin again."""
     resizes = state.resizes
     waiting = {uid: pod for uid, pod in resizes.desired.items() if uid in state.active}
     pending = {uid: resizes.pending[uid] for uid in state.active if uid in resizes.pending}
@@ -421,18 +421,13 @@ def _beyond(rules: Rules, pod: PodRequest, capacity: Mapping[str, int]) -> str:
 
 def _whole_request(rules: Rules, pod: PodRequest, name: str) -> int:
     """What a pod asks for; its overhead counts only where it asks for anything."""
-
-    def size(amounts: Amounts) -> int:
-        amount = amounts.get(name)
-        return 0 if amount is None else amount.milli if name == CPU else amount.value
-
     counted = rules.behaviour.resize_capacity_counts_sidecars
     if pod.pod_level and counted:
-        wanted = size(pod.requests or {})
+        wanted = size_of(name, (pod.requests or {}).get(name))
     else:
         lasting = [
             one if counted or one.role is not Role.SIDECAR else replace(one, role=Role.INIT)
             for one in pod.containers
         ]
-        wanted = most_at_once(lasting, lambda container: size(container.requests))
-    return wanted + size(pod.overhead) if wanted else 0
+        wanted = most_at_once(lasting, lambda container: size_of(name, container.requests.get(name)))
+    return wanted + size_of(name, pod.overhead.get(name)) if wanted else 0

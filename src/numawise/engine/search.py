@@ -58,7 +58,7 @@ class SearchLimit:
             raise SearchEnded(what, advice=ENDED_ADVICE)
 
 
-class Sums:
+class SumSearch:
     """One search: nodes are decided one after the other."""
 
     __slots__ = (

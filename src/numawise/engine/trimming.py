@@ -21,7 +21,7 @@ from numawise.engine.search import (
     Item,
     Pool,
     SearchLimit,
-    Sums,
+    SumSearch,
     bits_in,
     polished,
     settled,
@@ -307,7 +307,7 @@ class Trimming:
             prices = [*prices, *[0.0] * len(quotas)]
         target = must.bit_count() + more
         for width in WIDTHS:
-            search = Sums(items, pools, capacities, prices, self._twins, target, self._steps)
+            search = SumSearch(items, pools, capacities, prices, self._twins, target, self._steps)
             if not search.hopeful:
                 return None
             certain, chosen = search.followed(width)

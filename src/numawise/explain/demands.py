@@ -19,9 +19,10 @@ from numawise.engine.matching import (
 )
 from numawise.explain.case import ExplainCase, with_pod, without
 from numawise.explain.search import ChangeSearch, Priced
-from numawise.explain.words import both
+from numawise.explain.words import pod_name
 from numawise.machine.description import NO_EXECUTE, NodeDescription
 from numawise.render.demands import unmet_text
+from numawise.render.words import both
 from numawise.request.constraints import PodConstraints, Toleration
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Patch, Suggestion
@@ -29,12 +30,6 @@ from numawise.values import replace
 
 DEMAND, HOLDER = 0.1, 0.6
 AFFINITY = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-
-
-def pod_name(case: ExplainCase, uid: str) -> str:
-    """A pod of the node by name, or else by its uid."""
-    pod = case.state.active.get(uid)
-    return f"{pod.namespace}/{pod.name}" if pod is not None else uid
 
 
 def unmet_cause(case: ExplainCase, unmet: Unmet) -> str:

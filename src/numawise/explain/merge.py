@@ -16,7 +16,6 @@ from numawise.explain.free import Voter, preferred_masks, single_nodes
 from numawise.explain.words import (
     amount,
     asked_text,
-    both,
     free_by_numa_text,
     free_text,
     nodes_text,
@@ -26,6 +25,7 @@ from numawise.explain.words import (
     title,
     titles,
 )
+from numawise.render.words import both
 from numawise.request.model import CPU, MEMORY
 from numawise.results.explanation import BYTES, CPUS, IMPOSSIBLE, Narrowing, NumaFree
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE

@@ -8,12 +8,11 @@ from numawise.engine.lifecycle import start_containers
 from numawise.engine.matching import not_judged
 from numawise.engine.state import NodeState, held_by
 from numawise.explain.case import ExplainCase
-from numawise.explain.demands import pod_name
 from numawise.explain.merge import Cause
-from numawise.explain.words import both, nodes_text, numa_text
+from numawise.explain.words import nodes_text, numa_text, pod_name
 from numawise.machine.model import CpuLayout
 from numawise.render.demands import not_judged_text, preempted_text
-from numawise.render.words import bytes_text, counted
+from numawise.render.words import both, bytes_text, counted
 from numawise.request.claims import DeviceRequest
 from numawise.request.model import MEMORY, ContainerRequest
 from numawise.results.claims import ClaimOutcome, claim_outcomes

@@ -36,27 +36,23 @@ def explain_resize(node: SimulatedNode, raw: RawPod) -> Explanation | None:
     """Explain the resize that a pod waits for; None: it would not run as it is (rule 3)."""
     node = _copy(node)
     before = replace(raw, containers=raw.allocated, allocated=())
-    if raw.uid not in node.state.active:
-        request = node.requested(before)
-        decision = node.admit(request)
-        if not isinstance(decision, Admitted):
-            return None
-        node.start(request, decision)
-    else:
+    if raw.uid in node.state.active:
         node.run_already([before])
+    elif not arrive_as_allocated(node, raw):
+        return None
     pod = node.requested(raw)
     tried = _copy(node)
     result = _own(tried.resize(pod), pod.uid)
-    told = Explanation(
+    waiting = Explanation(
         name=pod.name, verdict=ADMITTED, answer="", namespace=pod.namespace, uid=pod.uid, qos=pod.qos
     )
     if result is None or result.outcome == ALLOCATED:
         sizes = changed_sizes(result) if result else ""
         what = f"its resize is carried out ({sizes})" if sizes else "it has the size that it asks for"
-        return replace(told, answer=f"Allocated: with what is known of the node, {what}")
+        return replace(waiting, answer=f"Allocated: with what is known of the node, {what}")
     short = result.decision.insufficient if isinstance(result.decision, Rejected) else None
     return replace(
-        told,
+        waiting,
         verdict=result.outcome,
         answer=f"{result.outcome.capitalize()}: {_cause(result, short)} ({changed_sizes(result)})",
         resources=(short.resource,) if short else (),
@@ -134,6 +130,15 @@ def _without_another(node: SimulatedNode, pod: PodRequest) -> Iterator[Suggestio
         found += 1
         if found == MOST:
             return
+
+
+def arrive_as_allocated(node: SimulatedNode, raw: RawPod) -> bool:
+    """Admit and start a pod with the size that it is allocated; False: the kubelet would not take it."""
+    pod = node.requested(replace(raw, containers=raw.allocated, allocated=()))
+    decision = node.admit(pod)
+    if isinstance(decision, Admitted):
+        node.start(pod, decision)
+    return isinstance(decision, Admitted)
 
 
 def _own(results: tuple[ResizeResult, ...], uid: str) -> ResizeResult | None:

@@ -19,8 +19,8 @@ from numawise.explain.case import ExplainCase
 from numawise.explain.demands import unmet_cause
 from numawise.explain.free import amount_of, asked_of, is_memory, stock_of
 from numawise.explain.merge import Cause
-from numawise.explain.words import amount, asked, both, free_by_numa_text, free_text, nodes_text, numa_text
-from numawise.render.words import amount_text, counted
+from numawise.explain.words import amount, asked, free_by_numa_text, free_text, nodes_text, numa_text
+from numawise.render.words import amount_text, both, counted
 from numawise.request.model import CPU, MEMORY, Amounts, ContainerRequest, Role
 from numawise.results.explanation import BYTES, CPUS, DEVICES, NumaFree
 from numawise.sets import format_ids, ids_of

@@ -14,11 +14,11 @@ from numawise.codec.checkpoint.look import look
 from numawise.engine.trace import DEFECTS
 from numawise.errors import meant
 from numawise.explain.change import CONFIG_FIELDS, Setting, setting_patches, with_settings
-from numawise.explain.words import both
 from numawise.machine.model import Machine
 from numawise.node.node import Files, boot
 from numawise.node.state.memory_tables import amount, undercharged
 from numawise.quantity import Quantity
+from numawise.render.words import both
 from numawise.request.model import CPU, MEMORY
 from numawise.results.explanation import NOT_STARTED, Explanation, Suggestion
 from numawise.rules import eviction

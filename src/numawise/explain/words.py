@@ -8,7 +8,7 @@ from numawise.engine.state import Holding
 from numawise.explain.case import ExplainCase
 from numawise.explain.change import SetAmount, place_of, sides_of
 from numawise.quantity import Quantity
-from numawise.render.words import amount_text, bytes_text, counted
+from numawise.render.words import amount_text, both, bytes_text, counted
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY
 from numawise.results.explanation import BYTES, CPUS, NumaFree, Patch, ResourceHints
@@ -29,11 +29,6 @@ def title(resource: str) -> str:
 def titles(resources: Iterable[str]) -> str:
     """Resources inside a sentence."""
     return both([title(resource) for resource in resources])
-
-
-def both(words: Sequence[str], last: str = "and") -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""
 
 
 def number(count: int) -> str:
@@ -278,9 +273,14 @@ def removal_text(case: ExplainCase, holdings: Mapping[str, Holding]) -> str:
     return f"Remove {'pod' if len(parts) == 1 else 'pods'} {both(parts)}"
 
 
+def pod_name(case: ExplainCase, uid: str) -> str:
+    """A pod of the node by name, or else by its uid."""
+    pod = case.state.active.get(uid)
+    return f"{pod.namespace}/{pod.name}" if pod is not None else uid
+
+
 def _held_text(case: ExplainCase, uid: str, holding: Holding) -> str:
-    known = case.state.active.get(uid)
-    name = f"{known.namespace}/{known.name}" if known else uid
+    known, name = case.state.active.get(uid), pod_name(case, uid)
     parts = []
     if holding.cpus:
         parts.append(f"{counted(holding.cpus.bit_count(), 'CPU')} ({format_ids(holding.cpus)})")

@@ -18,6 +18,7 @@ from numawise.engine.matching import (
     labels_of,
 )
 from numawise.machine.description import NodeDescription
+from numawise.render.words import both
 from numawise.request.constraints import NodeRequirement, PodConstraints
 from numawise.request.model import PodRequest
 
@@ -28,8 +29,7 @@ NOT_KNOWN = "the Node object is not known; give it with --node-object"
 
 def not_judged_text(fields: tuple[str, ...]) -> str:
     """``not judged: nodeSelector and …``."""
-    listed = " and ".join([", ".join(fields[:-1]), fields[-1]] if len(fields) > 1 else fields)
-    return f"not judged: {listed}, as {NOT_KNOWN}"
+    return f"not judged: {both(fields)}, as {NOT_KNOWN}"
 
 
 def preempted_text(names: list[str]) -> str:

@@ -1,7 +1,7 @@
 """How a picture words things: counts, amounts of memory, ranges of CPUs; and how a line is broken."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,11 @@ LONGEST_RANGES = 30
 def counted(count: int, word: str) -> str:
     """``1 socket``, ``2 sockets``."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def both(words: Sequence[str], last: str = "and") -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""
 
 
 MOST_BYTES = 1_000_000 << 40

@@ -15,14 +15,13 @@ from collections.abc import Iterator
 from numawise.apps.check.context import Context
 from numawise.codec.claim_manifest import UNKNOWN_CLASS, aligning_attribute, aligning_claim
 from numawise.codec.claims import ClaimObjects
+from numawise.engine.start import CLAIMS_GATE
 from numawise.inputs.pods import PodSource
 from numawise.request.claims import PCIE_ROOT, DeviceRequest, PodClaim
 from numawise.request.model import PodRequest
 from numawise.results.finding import Finding, Severity, found
+from numawise.rules.gates import gates_of
 from numawise.rules.versions import DEFAULT
-
-BACKED_SINCE, ON_SINCE = (1, 34), (1, 36)
-"""Releases: extended resources may come by claim; and do so unless a gate says otherwise."""
 
 
 def claim_findings(
@@ -87,8 +86,9 @@ def _backed(
     """Extended resources that a claim backs, or a DeviceClass may (rule 2)."""
     version = context.version if context is not None else DEFAULT
     node = context.start.node if context is not None else None
-    on = node.rules.claims_back_resources if node is not None else version >= ON_SINCE
-    if version < BACKED_SINCE or not on:
+    gate = gates_of(version).get(CLAIMS_GATE)
+    on = node.rules.claims_back_resources if node is not None else gate is not None and gate.default
+    if not on:
         return
     plugins = {one.resource for one in context.machine.plugins} if context and context.known else None
     for request, (_, part) in zip(pod.containers, source.parts, strict=True):

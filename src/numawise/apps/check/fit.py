@@ -21,6 +21,7 @@ from numawise.machine.locality import whole_gpus
 from numawise.machine.model import DevicePlugin, Machine
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
+from numawise.render.words import both
 from numawise.request.defaults import RawPod
 from numawise.request.model import HUGEPAGES, PodRequest, most_at_once
 from numawise.results.finding import Finding, Place, Severity, found
@@ -171,7 +172,7 @@ def _spots(context: Context, plugin: DevicePlugin) -> int:
 
 def _kinds(*has: bool) -> str:
     words = [word for word, there in zip(("CPUs", "memory", "a device"), has, strict=True) if there]
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    return both(words)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -19,14 +19,12 @@ from numawise.request.model import ContainerRequest, PodRequest, Role
 from numawise.results.finding import Finding, Severity, found
 from numawise.rules.check import Refusal
 
-SOURCE, MIRROR = "kubernetes.io/config.source", "kubernetes.io/config.mirror"
-STATIC_SOURCES = ("file", "http")
 STORED = ("resourceVersion", "creationTimestamp")
 
 
 def returning_findings(source: PodSource, pod: PodRequest, context: Context) -> Iterator[Finding]:
     """What a pod does to its kubelet when it comes back under its uid."""
-    how = _how(source, context)
+    how = _how(source, pod, context)
     holders = [one for one in pod.containers if one.role is Role.INIT and _holds(one, pod, context)]
     if not how or not holders:
         return
@@ -47,18 +45,15 @@ def returning_findings(source: PodSource, pod: PodRequest, context: Context) -> 
         yield found("NW438", place, message, kubelet=refusal.message, stage=refusal.stage)
 
 
-def _how(source: PodSource, context: Context) -> str:
+def _how(source: PodSource, pod: PodRequest, context: Context) -> str:
     """Why a pod comes back under its uid (rule 1); '' when it does not."""
     if source.kind != "Pod" or source.metadata is None:
         return ""
     metadata = source.metadata
-    static = metadata.at("annotations", SOURCE).value in STATIC_SOURCES
-    static = static or metadata.at("annotations", MIRROR).value is not None
     folder = context.configuration.raw.get("staticPodPath")
     file = source.spec.document.file
-    static = static or (
-        isinstance(folder, str) and bool(folder) and Path(file).absolute().is_relative_to(folder)
-    )
+    inside = isinstance(folder, str) and bool(folder) and Path(file).absolute().is_relative_to(folder)
+    static = pod.constraints.static or pod.constraints.mirror or inside
     if static or metadata.at("ownerReferences", 0, "kind").value == "Node":
         return "a static pod"
     if source.uid and not any(metadata.at(field).value for field in STORED):

@@ -19,10 +19,11 @@ from numawise.engine.trace import HintsFound, Step
 from numawise.errors import InputError
 from numawise.explain.case import ExplainCase, case_of, decided
 from numawise.explain.explain import explain
-from numawise.explain.words import both, numa_text
+from numawise.explain.words import numa_text
 from numawise.inputs.spec import NodeInput
 from numawise.machine.model import Machine
 from numawise.node.node import Files, SimulatedNode, boot
+from numawise.render.words import both
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
 from numawise.results.log import ExplainedAdmission, LoggedAdmission, LoggedRound, LogReport

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator
 
 from numawise.engine.hint import Hint
-from numawise.explain.words import both
-from numawise.render.words import counted
+from numawise.render.words import both, counted
 from numawise.results.log import Kubelet, LoggedAdmission, LoggedRound, Repeats, Shortage, stamp_text
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE
 from numawise.values import dataclass

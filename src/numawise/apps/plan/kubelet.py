@@ -114,6 +114,7 @@ def plan_kubelet(
     own: Mapping[str, object] | None = None,
 ) -> KubeletPlan:
     """A configuration for the machine; ``hardware``: what more is known of it; ``own``: the node's today."""
+    own = own or {}
     machine = with_pages(machine, goal.hugepages)
     reasons = _Reasons()
     isolated = hardware.host.isolated or 0 if hardware is not None and hardware.host else 0
@@ -129,8 +130,8 @@ def plan_kubelet(
             alpha=goal.alpha,
         )
         memory = reserve_memory(machine, goal.memory, pinned=choice.pinned)
-        entries = tuple(_with_own(_entries(goal, choice, options, cpus, memory, reasons), own or {}))
-        kept = _kept({entry.name for entry in entries}, own or {})
+        entries = tuple(_with_own(_entries(goal, choice, options, cpus, memory, reasons, own), own))
+        kept = _kept({entry.name for entry in entries}, own)
         node = boot(machine, {**plain(entries), **kept}, Files(), version=goal.version)
         if isinstance(node, Refusal):
             refused = refused or node.message
@@ -169,20 +170,13 @@ def _kept(planned: Collection[str], own: Mapping[str, object]) -> dict[str, obje
 def _with_own(entries: Iterable[Entry], own: Mapping[str, object]) -> Iterator[Entry]:
     """The planned fields, and in those that are mappings what the node has there besides."""
     for entry in entries:
-        before = own.get(entry.name)
-        if not isinstance(before, Mapping) or entry.name in _OPTIONS:
-            yield entry
-            continue
-        value = plain((entry,))[entry.name]
-        assert isinstance(value, Mapping)
-        why = {one.name: one.why for one in entry.value if isinstance(one, Entry)}  # type: ignore[union-attr]
-        if entry.name == "evictionHard":
-            value = {"memory.available": value["memory.available"]}
-            entry = replace(entry, why="The memory threshold is planned; the others are the node's own.")
-        members = {**before, **value}
-        yield replace(
-            entry, value=tuple(Entry(name, member, why.get(name, "")) for name, member in members.items())
-        )
+        members = laid_over(own, plain((entry,)))[entry.name]
+        if isinstance(members, Mapping) and isinstance(own.get(entry.name), Mapping):
+            why = {one.name: one.why for one in entry.value if isinstance(one, Entry)}  # type: ignore[union-attr]
+            entry = replace(
+                entry, value=tuple(Entry(name, one, why.get(name, "")) for name, one in members.items())
+            )
+        yield entry
 
 
 def with_pages(machine: Machine, pages: Sequence[tuple[str, int]]) -> Machine:
@@ -288,6 +282,7 @@ def _entries(
     cpus: PlannedCpus | None,
     memory: PlannedMemory,
     reasons: _Reasons,
+    own: Mapping[str, object],
 ) -> Iterator[Entry]:
     yield Entry("apiVersion", API_VERSION)
     yield Entry("kind", KIND)
@@ -320,8 +315,11 @@ def _entries(
     why = "" if choice.pinned else "Kept for the system and the kubelet."
     yield Entry("kubeReserved", (Entry("memory", mebi(memory.kube)),), why)
     yield Entry("systemReserved", (Entry("memory", mebi(memory.system)),))
-    thresholds = {**eviction.defaults(goal.version), "memory.available": mebi(memory.eviction)}
-    why = "Naming one threshold drops the kubelet's others, so all are named."
+    others, why = own.get("evictionHard"), "The memory threshold is planned; the others are the node's own."
+    if not isinstance(others, Mapping):
+        others = eviction.defaults(goal.version)
+        why = "Naming one threshold drops the kubelet's others, so all are named."
+    thresholds = {**others, "memory.available": mebi(memory.eviction)}
     yield Entry("evictionHard", tuple(Entry(name, value) for name, value in thresholds.items()), why)
     gates = dict(options.gates)
     if choice.pinned and _memory_gate(goal)[1]:

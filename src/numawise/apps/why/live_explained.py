@@ -24,11 +24,11 @@ from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.explain.merge import RULES
 from numawise.explain.outcome import recreation
-from numawise.explain.words import both
 from numawise.inputs.bundle import Bundle
 from numawise.inputs.spec import NodeInput
 from numawise.kube.client import Object
 from numawise.machine.description import NodeDescription
+from numawise.render.words import both
 from numawise.request.defaults import RawPod, defaulted
 from numawise.results.explanation import ADMITTED, REJECTED, Explanation
 from numawise.rules.check import Refusal

@@ -19,7 +19,7 @@ from numawise.errors import InputError, quoted
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain, explain_hints
 from numawise.explain.node_changes import Elsewhere
-from numawise.explain.resize import explain_resize
+from numawise.explain.resize import arrive_as_allocated, explain_resize
 from numawise.explain.start import explain_refusal
 from numawise.inputs.spec import NodeInput, NodeSpec, folder_spec, read_node
 from numawise.machine.description import NodeDescription
@@ -74,7 +74,8 @@ def explain_on(
     for raw in _counted(wanted, terminal):
         if raw.allocated and (waiting := explain_resize(node, raw)) is not None:
             found.append(waiting)
-            _runs(node, raw)
+            if raw.uid not in node.state.active:
+                arrive_as_allocated(node, raw)
             continue
         case = case_of(node, raw)
         told = explain(case, [Elsewhere(name, case_of(one, raw)) for name, one in elsewhere])
@@ -91,16 +92,6 @@ def explain_on(
     forgotten = node.files.forgotten
     warnings = (f"{source.state_place}: {forgotten}",) if forgotten else ()
     return Explained(tuple(found), warnings, remarks)
-
-
-def _runs(node: SimulatedNode, raw: RawPod) -> None:
-    """A pod that runs comes with what it was allocated."""
-    pod = node.requested(replace(raw, containers=raw.allocated, allocated=()))
-    if pod.uid in node.state.active:
-        return
-    decision = node.admit(pod)
-    if isinstance(decision, Admitted):
-        node.start(pod, decision)
 
 
 def _counted(pods: Sequence[RawPod], terminal: IO[str] | None) -> Iterator[RawPod]:

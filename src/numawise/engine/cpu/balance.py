@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import isqrt
 
-from numawise.engine.cpu.dealing import IMPOSSIBLE, Deal, Search
+from numawise.engine.cpu.dealing import IMPOSSIBLE, Deal, DealSearch
 from numawise.engine.cpu.endless import never_ends
-from numawise.engine.cpu.subsets import Choice, NeverReturns, best_of_all, rounded
+from numawise.engine.cpu.subsets import BalancedNodes, NeverReturns, best_of_all, rounded
 from numawise.engine.search import SearchLimit
 
 
@@ -33,7 +33,7 @@ def most_balanced(
     size: int,
     group: int,
     sockets: Mapping[int, Sequence[int]] | None,
-) -> Choice | None:
+) -> BalancedNodes | None:
     """The most balanced of all sets of so many nodes; None where none can give so many CPUs.
 
     ``sockets``, by NUMA node: sets of one socket go first, and shares are what the poorest node has.
@@ -64,7 +64,7 @@ def most_balanced(
         raise NeverReturns
     members = pool.members_with_groups(chosen)
     remainder = pool.remainder(chosen, members, least)
-    return Choice(
+    return BalancedNodes(
         tuple(nodes[place] for place in _remembered(chosen, len(nodes), stops=stops)),
         tuple(nodes[place] for place in chosen),
         tuple(nodes[pool.places[members[at]]] for at in _remembered(remainder, len(members), stops=False)),
@@ -182,7 +182,7 @@ class _Pool:
         self.limit = limit
         self.base = sum(deal.gains[at] for at in richest)
         """What shares alone gain at most."""
-        self.searches: dict[int, Search] = {}
+        self.searches: dict[int, DealSearch] = {}
 
     @property
     def floor(self) -> int:
@@ -206,11 +206,11 @@ class _Pool:
                 result[rounds] = (self.base + gain, price)
         return result
 
-    def search(self, rounds: int, least: int) -> Search:
+    def search(self, rounds: int, least: int) -> DealSearch:
         """Sets with so many whole rounds and at least this gain; asked again, at least as much."""
         if rounds not in self.searches:
             price = self.ceilings[rounds][1]
-            self.searches[rounds] = Search(self.deal, rounds, least - self.base, price, self.limit)
+            self.searches[rounds] = DealSearch(self.deal, rounds, least - self.base, price, self.limit)
         return self.searches[rounds]
 
     def first(self, least: int) -> list[int] | None:
@@ -253,7 +253,7 @@ class _Pool:
         for rounds in range(1, min(rest, max(groups))):
             ceiling, price = deal.ceiling(rounds)
             if ceiling >= least:
-                searches.append(Search(deal, rounds, least, price, self.limit, all_dealt=True))
+                searches.append(DealSearch(deal, rounds, least, price, self.limit, all_dealt=True))
         for size in range(min(len(members), rest - 1), 0, -1):
             found = [first for search in searches if (first := search.first(size, least)) is not None]
             if found:

@@ -101,7 +101,7 @@ class Deal:
         return gain, each
 
 
-class Search:
+class DealSearch:
     """Sets whose rest is dealt in so many whole rounds and a part of one more."""
 
     def __init__(

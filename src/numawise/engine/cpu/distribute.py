@@ -15,7 +15,7 @@ Rules kept here:
 """
 
 from numawise.engine.cpu.balance import most_balanced
-from numawise.engine.cpu.subsets import Choice, deal
+from numawise.engine.cpu.subsets import BalancedNodes, deal
 from numawise.engine.cpu.take import PACKED, NotEnough, Style, not_enough, numa_order, take
 from numawise.engine.trace import BufferReused, CpusTaken, Note, ignore
 from numawise.machine.model import CpuLayout
@@ -58,7 +58,7 @@ def take_distributed(
 
 
 def _take_shares(
-    layout: CpuLayout, free: int, count: int, group: int, choice: Choice, note: Note, *, capped: bool
+    layout: CpuLayout, free: int, count: int, group: int, choice: BalancedNodes, note: Note, *, capped: bool
 ) -> int | NotEnough:
     nodes = choice.nodes
     share = count // len(nodes) // group * group

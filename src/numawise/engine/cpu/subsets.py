@@ -29,7 +29,7 @@ class NeverReturns(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BalancedNodes:
     """NUMA nodes to take even shares from."""
 
     nodes: tuple[int, ...]
@@ -99,7 +99,7 @@ def best_of_all(
     group: int,
     sockets: Mapping[int, Sequence[int]] | None,
     limit: SearchLimit | None = None,
-) -> Choice | None:
+) -> BalancedNodes | None:
     """The most balanced of all subsets of one size; None where none can give so many CPUs.
 
     ``sockets``, by NUMA node: subsets of one socket go first, and shares are what the poorest node has.
@@ -141,7 +141,7 @@ def best_of_all(
     each_subset(nodes, size, visit, limit)
     if best.nodes is None or best.remainder is None:
         return None
-    return Choice(tuple(best.nodes.elements()), best.chosen, tuple(best.remainder.elements()))
+    return BalancedNodes(tuple(best.nodes.elements()), best.chosen, tuple(best.remainder.elements()))
 
 
 def _best_remainder(

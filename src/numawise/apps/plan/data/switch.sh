@@ -157,7 +157,7 @@ check_node() {
             run mv "$BACKUP" "$BACKUP.before.$(date +%s).$$"
         fi
     elif [ -z "$OLD_SUM" ]; then
-        fail "whether $CONFIG is the configuration that this was planned for cannot be told; plan with the node's own file as OLD, or use --force"
+        fail "whether $CONFIG is the configuration that this was planned for is not known; plan with the node's own file as OLD, or use --force"
     else
         fail "$CONFIG is not the configuration that this was planned for (sha256 ${now:-none}, not $OLD_SUM); plan again with it as OLD, or use --force"
     fi
