@@ -2,8 +2,8 @@
 
 Rules kept here:
 
-1. Kinds of Kubernetes and of the job systems in ``READERS`` are read as their controllers read them; pods are
-   numbered from 0.  An object without a kind that has ``spec.containers`` is a pod.  Lists are opened.
+1. Kinds of Kubernetes and of job systems (``codec.job_systems``) are read as their controllers read them;
+   pods are numbered from 0.  An object without kind that has ``spec.containers`` is a pod.  Lists are opened.
 2. Any other kind is searched for pod templates (mappings with a list of containers); ``replicas`` beside a
    template counts.  Objects of Kubernetes that make no pods give none; any other kind without a template is
    refused, and so is one whose name looks misspelt.
@@ -13,10 +13,20 @@ Rules kept here:
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.codec.claims import claim_objects, resolved
 from numawise.codec.document import Document, Part, shown
+from numawise.codec.job_systems import (
+    MOST_REPLICAS,
+    READERS,
+    RUNTIMES,
+    Template,
+    count_of,
+    jobs_of,
+    reader_of,
+    runtime_pods,
+)
 from numawise.codec.pod import (
     TOP_FIELDS,
     TOP_READ,
@@ -32,7 +42,7 @@ from numawise.request.constraints import DAEMONS_TOLERATE, PodConstraints
 from numawise.request.defaults import RawPod
 from numawise.values import dataclass, replace
 
-MOST_REPLICAS = MOST_PODS = MOST_OBJECTS = 100_000
+MOST_PODS = MOST_OBJECTS = MOST_REPLICAS
 FEWER = "split it into smaller files, or ask for fewer replicas"
 OWN_GROUPS = frozenset({"apps", "batch", "autoscaling", "policy", "extensions"})
 PODLESS = words("""
@@ -60,36 +70,6 @@ NATIVE: Mapping[str, tuple[tuple[str, ...], str]] = {
     "CronJob":               (("spec", "jobTemplate", "spec"), "parallelism"),
     "PodTemplate":           ((), ""),
 }  # fmt: skip
-KUBEFLOW = {
-    "PyTorchJob": "pytorchReplicaSpecs",
-    "TFJob": "tfReplicaSpecs",
-    "MPIJob": "mpiReplicaSpecs",
-    "XGBoostJob": "xgbReplicaSpecs",
-    "PaddleJob": "paddleReplicaSpecs",
-    "JAXJob": "jaxReplicaSpecs",
-    "MXJob": "mxReplicaSpecs",
-}
-RAY = {"RayCluster": (), "RayJob": ("rayClusterSpec",), "RayService": ("rayClusterConfig",)}
-RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
-STEP_LABEL, TRAINER, TRAINER_CONTAINER = "trainer.kubeflow.org/trainjob-ancestor-step", "trainer", "node"
-SERVERS = words("sklearn xgboost tensorflow pytorch triton onnx huggingface pmml lightgbm paddle model")
-COMPONENT_FIELDS = words("""
-    minReplicas maxReplicas scaleTarget scaleMetric scaleMetricType containerConcurrency timeout
-    canaryTrafficPercent logger batcher labels annotations deploymentStrategy autoScaling workerSpec
-""")
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """A pod template, and the pods that are made of it."""
-
-    spec: Part
-    name: str
-    """What the names of its pods begin with."""
-    count: int = 1
-    first: int = 0
-    """The number of the first one."""
-    metadata: Part | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +100,11 @@ class Object:
     def native(self) -> bool:
         """Whether it says that it is one of Kubernetes itself."""
         return isinstance(self.part.at("apiVersion").value, str) and self.group in ("", *OWN_GROUPS)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether its group is not one of Kubernetes itself."""
+        return bool(self.group) and self.group not in OWN_GROUPS
 
 
 Runtimes = Mapping[tuple[str, str], Part]
@@ -209,10 +194,10 @@ def _check_count(one: Object, count: int, most: int) -> None:
 def templates_of(one: Object, runtimes: Runtimes) -> tuple[Template, ...]:
     """The pod templates of an object that is no pod (rules 1 to 3)."""
     part, kind, group = one.part, one.kind, one.group
-    if kind in NATIVE and (not group or group in OWN_GROUPS):
+    if kind in NATIVE and not one.foreign and not _has_tasks(one):
         return (_native(part, kind),)
     check_names(part.at("metadata"))
-    reader = READERS.get(kind)
+    reader = reader_of(kind, group)
     if kind == "TrainJob":
         return _train_job(one, runtimes)
     templates = tuple(reader(part, one.name or kind.lower())) if reader is not None else ()
@@ -221,7 +206,7 @@ def templates_of(one: Object, runtimes: Runtimes) -> tuple[Template, ...]:
     if podless(one):
         return ()
     specs = tuple(searched(part))
-    if not specs or one.native or (reader is None and _misspelt_kind(kind)):
+    if not specs or one.native or (reader is None and not one.foreign and _misspelt_kind(kind)):
         raise unsupported(kind, part.at("kind"))
     base = one.name or kind.lower() or "pod"
     several = len(specs) > 1
@@ -233,10 +218,19 @@ def templates_of(one: Object, runtimes: Runtimes) -> tuple[Template, ...]:
     )
 
 
+def _has_tasks(one: Object) -> bool:
+    """A Job of Volcano that does not say its group."""
+    return (
+        one.kind == "Job"
+        and one.part.at("apiVersion").value is None
+        and one.part.at("spec", "template").value is None
+        and isinstance(one.part.at("spec", "tasks").value, list)
+    )
+
+
 def podless(one: Object) -> bool:
     """An object of Kubernetes itself that makes no pods."""
-    group = one.group
-    return group.endswith(".k8s.io") or (one.kind in PODLESS and (not group or group in OWN_GROUPS))
+    return one.group.endswith(".k8s.io") or (one.kind in PODLESS and not one.foreign)
 
 
 def unsupported(kind: str, part: Part) -> InputError:
@@ -296,8 +290,8 @@ def _native(part: Part, kind: str) -> Template:
         misspelt(part.at(*steps[:i]), OWNER_FIELDS, OWNER_READ)
     _, name, _ = object_names(part)
     owner.at("ordinals").mapping()
-    count = _jobs(owner) if counted == "parallelism" else _count(owner.at(counted)) if counted else 1
-    first = _count(owner.at("ordinals", "start"), 0) if kind == "StatefulSet" else 0
+    count = jobs_of(owner) if counted == "parallelism" else count_of(owner.at(counted)) if counted else 1
+    first = count_of(owner.at("ordinals", "start"), 0) if kind == "StatefulSet" else 0
     template = owner.at("template")
     if template.value is None:
         raise template.error("Required value", "give the workload a pod template")
@@ -305,137 +299,11 @@ def _native(part: Part, kind: str) -> Template:
     return Template(template.at("spec"), name, count, first, template.at("metadata"))
 
 
-def _count(part: Part, default: int = 1) -> int:
-    return default if part.value is None else part.integer(0, MOST_REPLICAS)
-
-
-def _jobs(spec: Part) -> int:
-    """Pods of a Job that run at one time."""
-    count = _count(spec.at("parallelism"))
-    return min(count, _count(spec.at("completions"), count))
-
-
 def _beside(part: Part, spec: Part) -> int:
     """``replicas`` beside a template, in a kind that is not known."""
     owner = part.document.root.at(*spec.steps[:-2]) if spec.steps[-2:] == ("template", "spec") else None
     value = owner.at("replicas").value if owner is not None else None
     return value if isinstance(value, int) and 0 <= value <= MOST_REPLICAS else 1
-
-
-def _template(template: Part, name: str, count: int) -> Iterator[Template]:
-    if template.value is not None:
-        yield Template(template.at("spec"), name, count, metadata=template.at("metadata"))
-
-
-def _rollout(part: Part, name: str) -> Iterator[Template]:
-    yield from _template(part.at("spec", "template"), name, _count(part.at("spec", "replicas")))
-
-
-def _kubeflow(part: Part, name: str) -> Iterator[Template]:
-    specs = part.at("spec", KUBEFLOW[str(part.at("kind").value)])
-    for role in specs.mapping(what="a mapping from roles to their pods"):
-        own = specs.at(role)
-        yield from _template(own.at("template"), f"{name}-{role.lower()}", _count(own.at("replicas")))
-
-
-def _ray(part: Part, name: str) -> Iterator[Template]:
-    spec = part.at("spec", *RAY[str(part.at("kind").value)])
-    yield from _template(spec.at("headGroupSpec", "template"), f"{name}-head", 1)
-    for group in spec.at("workerGroupSpecs").items("a list of worker groups"):
-        least = _count(group.at("minReplicas"), 0)
-        most = (
-            _count(group.at("maxReplicas"), MOST_REPLICAS)
-            if _small(group.at("maxReplicas"))
-            else MOST_REPLICAS
-        )
-        count = (
-            0 if group.at("suspend").value is True else min(most, max(least, _count(group.at("replicas"), 0)))
-        )
-        called = group.at("groupName").value
-        count *= _count(group.at("numOfHosts"))
-        yield from _template(group.at("template"), f"{name}-{called or 'worker'}", count)
-    if part.at("kind").value == "RayJob":
-        yield from _template(part.at("spec", "submitterPodTemplate"), f"{name}-submitter", 1)
-
-
-def _small(part: Part) -> bool:
-    """Not the largest number there is, which stands for no bound."""
-    return not isinstance(part.value, int) or part.value <= MOST_REPLICAS
-
-
-def _job_set(part: Part, name: str) -> Iterator[Template]:
-    for jobs in part.at("spec", "replicatedJobs").items("a list of jobs"):
-        inner = jobs.at("template", "spec")
-        count = _count(jobs.at("replicas")) * _jobs(inner)
-        yield from _template(inner.at("template"), f"{name}-{jobs.at('name').value or 'job'}", count)
-
-
-def _leader_workers(part: Part, name: str) -> Iterator[Template]:
-    groups = _count(part.at("spec", "replicas"))
-    template = part.at("spec", "leaderWorkerTemplate")
-    size = _count(template.at("size"))
-    worker, leader = template.at("workerTemplate"), template.at("leaderTemplate")
-    yield from _template(leader if leader.value is not None else worker, f"{name}-leader", groups)
-    if size > 1:
-        yield from _template(worker, f"{name}-worker", groups * (size - 1))
-
-
-def _volcano(part: Part, name: str) -> Iterator[Template]:
-    for number, task in enumerate(part.at("spec", "tasks").items("a list of tasks")):
-        called = task.at("name").value or f"task{number}"
-        yield from _template(task.at("template"), f"{name}-{called}", _count(task.at("replicas")))
-
-
-def _kserve(part: Part, name: str) -> Iterator[Template]:
-    """Each component is a pod spec itself, with a model server in place of a container."""
-    for component in ("predictor", "transformer", "explainer"):
-        own = part.at("spec", component)
-        value = own.mapping(what="a mapping with containers or a model")
-        if not value:
-            continue
-        containers = value.get("containers") or []
-        served: list[object] = list(containers) if isinstance(containers, list) else []
-        for key in value:
-            model = value[key]
-            if key in SERVERS and isinstance(model, Mapping):
-                served.append({"name": "kserve-container", "resources": model.get("resources") or {}})
-        spec = Part(own.document, own.steps, {**pod_fields(value), "containers": served})
-        yield Template(spec, f"{name}-{component}", _count(own.at("minReplicas")))
-
-
-def pod_fields(component: Mapping[str, object]) -> dict[str, object]:
-    """The fields of a KServe component that belong to a pod spec; all of them of any other spec."""
-    return {key: item for key, item in component.items() if key not in COMPONENT_FIELDS | SERVERS}
-
-
-def _runtime(part: Part, name: str) -> Iterator[Template]:
-    yield from _runtime_pods(part, name, _count(part.at("spec", "mlPolicy", "numNodes")), None)
-
-
-def _runtime_pods(part: Part, name: str, nodes: int, resources: Part | None) -> Iterator[Template]:
-    for jobs in part.at("spec", "template", "spec", "replicatedJobs").items("a list of jobs"):
-        job = jobs.at("template")
-        inner = job.at("spec")
-        trains = job.at("metadata", "labels", STEP_LABEL).value == TRAINER
-        count = _count(jobs.at("replicas")) * (nodes if trains else _jobs(inner))
-        called = f"{name}-{jobs.at('name').value or 'job'}"
-        for template in _template(inner.at("template"), called, count):
-            if trains and resources is not None and resources.value is not None:
-                yield replace(template, spec=_with_resources(template.spec, resources))
-            else:
-                yield template
-
-
-def _with_resources(spec: Part, resources: Part) -> Part:
-    """A runtime's pod spec with what a TrainJob asks for on each node."""
-    value = spec.mapping()
-    containers = value.get("containers")
-    changed = [
-        {**one, "resources": resources.value} if one.get("name") == TRAINER_CONTAINER else one
-        for one in (containers if isinstance(containers, list) else [])
-        if isinstance(one, Mapping)
-    ]
-    return Part(spec.document, spec.steps, {**value, "containers": changed})
 
 
 def _runtime_of(part: Part) -> tuple[str, str]:
@@ -452,20 +320,9 @@ def _train_job(one: Object, runtimes: Runtimes) -> tuple[Template, ...]:
         raise one.part.at("spec", "runtimeRef").error(what, f"give the {kind}, too")
     trainer = one.part.at("spec", "trainer")
     nodes = trainer.at("numNodes")
-    count = _count(nodes if nodes.value is not None else runtime.at("spec", "mlPolicy", "numNodes"))
-    return tuple(_runtime_pods(runtime, one.name, count, trainer.at("resourcesPerNode")))
+    count = count_of(nodes if nodes.value is not None else runtime.at("spec", "mlPolicy", "numNodes"))
+    return tuple(runtime_pods(runtime, one.name, count, trainer.at("resourcesPerNode")))
 
 
-READERS: Mapping[str, Callable[[Part, str], Iterator[Template]]] = {
-    **dict.fromkeys(KUBEFLOW, _kubeflow),
-    **dict.fromkeys(RAY, _ray),
-    **dict.fromkeys(RUNTIMES, _runtime),
-    "Job": _volcano,
-    "JobSet": _job_set,
-    "LeaderWorkerSet": _leader_workers,
-    "Rollout": _rollout,
-    "InferenceService": _kserve,
-}
-"""Kinds of other groups; a Job of another group than Kubernetes' own is Volcano's."""
 SUPPORTED_WORDS = "supported are Pod, Deployment, StatefulSet, Job, List, and any object with pod templates"
 SUPPORTED = ("Pod", *NATIVE, *(kind for kind in READERS if kind not in NATIVE), "TrainJob", "List")

@@ -13,6 +13,7 @@ Rules kept here:
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -20,14 +21,12 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from numawise.codec.claims import ClaimObjects, is_claim_object, resolved
 from numawise.codec.document import Document, Part, read_file
 from numawise.codec.infile import is_file, is_folder, is_there, reading
-from numawise.codec.pod import pod_in, unique_uids
+from numawise.codec.pod import only_known, pod_in, unique_uids
 from numawise.codec.workload import (
     MOST_PODS,
     NATIVE,
-    READERS,
     SUPPORTED_WORDS,
     Object,
-    Template,
     metadata_of,
     objects_in,
     pods_of,
@@ -39,7 +38,7 @@ from numawise.codec.workload import (
 from numawise.errors import InputError
 from numawise.request.defaults import RawContainer, RawPod
 from numawise.request.model import HUGEPAGES, PodRequest
-from numawise.results.finding import Finding, Place, found
+from numawise.results.finding import Finding, Place, Severity, found
 from numawise.values import dataclass, replace
 
 if TYPE_CHECKING:
@@ -320,37 +319,38 @@ def _pod(one: Object) -> Iterator[PodSource | Finding]:
 
 
 def _workload(one: Object, runtimes: Mapping[tuple[str, str], Part]) -> Iterator[PodSource | Finding]:
-    known = one.kind in NATIVE or one.kind in READERS or one.kind == "TrainJob"
     try:
         templates = templates_of(one, runtimes)
     except InputError as problem:
-        if not known and not list(searched(one.part)):
-            what = f"a {one.kind}" if one.kind else "an object without kind"
-            yield found("NW403", _place(one.part), f"{what}: no pod template inside")
+        specs = list(searched(one.part))
+        if not specs and (one.kind not in NATIVE or one.foreign):
+            kind = f"kind {one.kind}" if one.kind else "an object without kind"
+            reason = problem.message if one.kind == "TrainJob" else "no pod template inside"
+            yield found("NW403", _place(one.part), f"{kind}: {reason}")
             return
         yield _refused(one.part, problem)
-        templates = tuple(
-            Template(spec, one.name, metadata=metadata_of(one.part, spec)) for spec in searched(one.part)
-        )
-        for template in templates:
-            yield PodSource(template.spec, one.kind, template.name, metadata=template.metadata)
+        for spec in specs:
+            yield PodSource(spec, one.kind, one.name, metadata=metadata_of(one.part, spec))
         return
     for template in templates:
         name = one.name if len(templates) == 1 else template.name
         source = PodSource(template.spec, one.kind, name, metadata=template.metadata, replicas=template.count)
         if not template.count:
             continue
+        owner = f"{one.kind} {one.name}".strip()
         try:
-            pod = pod_in(template.spec, template.name, f"{one.kind} {one.name}".strip())
+            pod = pod_in(template.spec, template.name, owner)
         except InputError as problem:
-            yield _refused(one.part, problem)
-            yield source
-        else:
-            yield replace(source, raw=pod)
+            pod = None
+            if one.foreign:
+                with suppress(InputError):
+                    pod = pod_in(only_known(template.spec), template.name, owner)
+            yield _refused(one.part, problem, passed=pod is not None)
+        yield source if pod is None else replace(source, raw=pod)
 
 
-def _refused(part: Part, problem: InputError) -> Finding:
-    """What the API server has against it (rule 3)."""
+def _refused(part: Part, problem: InputError, *, passed: bool = False) -> Finding:
+    """What the API server has against it (rule 3); ``passed``: a field that another schema may know."""
     place = Place(problem.file, problem.line, problem.field)
     if MISTYPED.search(problem.message) and PLACEHOLDER.search(problem.message):
         return found("NW402", place, problem.message)
@@ -358,6 +358,9 @@ def _refused(part: Part, problem: InputError) -> Finding:
     kind = value if isinstance(value, str) else ""
     message = f"{problem.field}: {problem.message}" if problem.field else problem.message
     fix = problem.advice or (SUPPORTED_WORDS if not kind else "")
+    if passed:
+        why = f"The pods have no such field: the schema of {kind} refuses it or drops it."
+        return found("NW401", place, message, why=why, fix=fix, severity=Severity.WARNING)
     return found("NW401", place, message, fix=fix)
 
 

@@ -11,9 +11,9 @@ Rules kept here:
 """
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 
+from numawise.apps.check.commands import bindings
 from numawise.apps.check.context import Context
 from numawise.apps.check.pods import requested
 from numawise.apps.check.reserved import cpus_are
@@ -59,14 +59,6 @@ THREADS = (
     "GOMAXPROCS",
     "NUMBA_NUM_THREADS",
 )
-BINDERS = re.compile(
-    r"(?:^|[\s;&|(/])(numactl|taskset|hwloc-bind|cset|chrt\s+--?\w+\s+\d+\s+taskset|likwid-pin)(?=\s)"
-)
-LAUNCHERS = re.compile(
-    r"(?<!\S)(--cpunodebind|--physcpubind|--membind|--cpu-bind|--cpu_bind|--bind-to|--cpu-list|--cpu-set"
-    r"|--numa-bind|--numa-node|--map-by)(?:[=\s](\S+))?"
-)
-RELATIVE = frozenset({"none", "slot", "node", "board"})
 ASSIGNED = re.compile(r"(?:^|[\s;&|(])(?:export\s+)?([A-Z][A-Z0-9_]{3,})=(\"[^\"]*\"|'[^']*'|[^\s;&|]*)")
 ID = re.compile(r"(?<![\w-])(\d+)(?:-(\d+)(?::(\d+))?)?")
 UUID = re.compile(r"(GPU|MIG)-", re.IGNORECASE)
@@ -91,7 +83,7 @@ def environment_findings(source: PodSource, context: Context | None) -> Iterator
         yield from _visible(raw, variables)
         yield from _cpu_lists(source, raw, variables, context)
         yield from _threads(source, raw, variables, context)
-        yield from _commands(source, part)
+        yield from _commands(source, raw, part, context)
         privileged = part.at("securityContext", "privileged")
         if privileged.value is True and asks:
             yield found("NW506", source.place(privileged), f"container {_name(part)} is privileged")
@@ -114,12 +106,16 @@ def _variables(source: PodSource, part: Part) -> Iterator[Variable]:
 
 
 def _texts(source: PodSource, part: Part) -> Iterator[tuple[str, Place]]:
-    """The words of a container's command and arguments; those of a shell are scripts."""
+    """A container's command and arguments as one text each; those of a shell are scripts."""
+    for words, place in _words(source, part):
+        yield "\n".join(words), place
+
+
+def _words(source: PodSource, part: Part) -> Iterator[tuple[list[str], Place]]:
     for key in ("command", "args"):
         words = part.at(key).value
         if isinstance(words, list) and words:
-            text = "\n".join(str(word) for word in words)
-            yield text, source.place(part, key)
+            yield [str(word) for word in words], source.place(part, key)
 
 
 # --- GPUs -----------------------------------------------------------------------------------
@@ -264,31 +260,25 @@ def _threads(
             yield found("NW504", variable.place, message)
 
 
-def _commands(source: PodSource, part: Part) -> Iterator[Finding]:
-    for text, place in _texts(source, part):
-        binder = BINDERS.search(f" {text} ") or BINDERS.search(f" {text.replace(chr(10), ' ')} ")
-        if binder:
-            yield found("NW505", place, f"container {_name(part)} runs {_command(text, binder[1])}")
-            return
-        for option, value in LAUNCHERS.findall(text):
-            if value not in RELATIVE:
-                yield found("NW505", place, f"container {_name(part)} runs with {option} {value}".rstrip())
-                return
-
-
-def _command(text: str, program: str) -> str:
-    """The program with the options behind it, as far as they belong to it."""
-    _, _, rest = text.partition(program)
-    try:
-        words = shlex.split(rest.replace("\n", " ").split(";")[0], comments=False)
-    except ValueError:
-        words = rest.split()
-    options = []
-    for word in words[:4]:
-        if not (word.startswith("-") or re.fullmatch(r"[0-9,-]+", word)):
-            break
-        options.append(word)
-    return " ".join([program, *options])
+def _commands(
+    source: PodSource, raw: RawContainer | None, part: Part, context: Context | None
+) -> Iterator[Finding]:
+    """The first command that binds; one that binds among what is allowed counts in the shared pool alone."""
+    own = bool(_whole_cpus(source, raw, context))
+    texts = list(_words(source, part))
+    for one in bindings([word for words, _ in texts for word in words]):
+        if one.relative and (own or raw is None):
+            continue
+        first = one.text.partition(" ")[0]
+        place = next((place for words, place in texts if any(first in word for word in words)), texts[0][1])
+        runs = f"container {_name(part)} runs {'with ' if one.launcher else ''}{one.text}"
+        if one.relative:
+            why = "It has no CPUs of its own: all such containers choose the same CPUs of the shared pool."
+            fix = "Give it CPUs of its own (whole CPUs in a Guaranteed pod), or bind to none."
+            yield found("NW505", place, runs, why=why, fix=fix)
+        else:
+            yield found("NW505", place, runs)
+        return
 
 
 # --- the pod as a whole ---------------------------------------------------------------------

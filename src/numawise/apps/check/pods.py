@@ -1,13 +1,15 @@
 """Pods for themselves: their class, what they leave out, and what that costs them on a node with managers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.apps.check.claims import claim_findings
 from numawise.apps.check.context import Context
 from numawise.apps.check.returning import returning_findings
 from numawise.codec.claims import ClaimObjects
 from numawise.codec.document import Part
-from numawise.inputs.pods import PodSource, gpus_of, has_accelerators, has_devices
+from numawise.codec.job_systems import KNATIVE, WORKFLOWS
+from numawise.explain.guaranteed import ASSUMED, GUARANTEED, SAME, GuaranteedAmount, guaranteed_amounts
+from numawise.inputs.pods import PodSource, gpus_of, has_accelerators, has_devices, is_accelerator
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, defaulted
 from numawise.request.model import CPU, MEMORY, ContainerRequest, PodRequest, Role
@@ -22,6 +24,13 @@ INJECTED = {
     "linkerd.io/inject": ("enabled", "ingress"),
     "dapr.io/enabled": ("true",),
 }
+ADDED = {
+    **dict.fromkeys(
+        WORKFLOWS, ("init and wait", "executor.resources of the workflow controller's ConfigMap")
+    ),
+    **dict.fromkeys(KNATIVE, ("queue-proxy", "queue-sidecar-cpu-limit and its like in config-deployment")),
+}
+"""Kind → containers that its controller adds to every pod, and where their amounts are set."""
 Row = tuple[RawContainer, ContainerRequest, Part]
 
 
@@ -77,22 +86,40 @@ def _class(
         return
     needy = [row for row in rows if has_devices(row[0])]
     loose = [row for row in rows if not row[1].fixed]
+    amounts = guaranteed_amounts([raw for raw, _, _ in rows], _threads(context))
     if needy and all(row[1].fixed for row in needy):
         for raw, request, part in loose:
             role = {Role.INIT: "init container", Role.SIDECAR: "sidecar"}.get(raw.role, "container")
             message = f"{role} {raw.name} {_lacking(request)}: the pod is {pod.qos}"
-            yield found("NW411", source.place(part, "resources"), message, fix=_complete(raw, request))
+            yield found(
+                "NW411", source.place(part, "resources"), message, fix=_complete(raw.name, amounts[raw.name])
+            )
         return
     for raw, request, part in needy:
         bare = has_accelerators(raw) and (CPU not in request.requests or MEMORY not in request.requests)
         if not request.fixed and not bare:
             message = f"container {raw.name} {_lacking(request)}: the pod is {pod.qos}"
-            yield found("NW410", source.place(part, "resources"), message, fix=_complete(raw, request))
+            yield found(
+                "NW410", source.place(part, "resources"), message, fix=_complete(raw.name, amounts[raw.name])
+            )
     if not needy:
         for raw, request, part in loose:
             if request.whole_cpus >= 2 and raw.role is Role.APP:
                 message = f"container {raw.name} asks for {request.whole_cpus} CPUs, {_lacking(request)}"
-                yield found("NW415", source.place(part, "resources"), message, fix=_complete(raw, request))
+                yield found(
+                    "NW415",
+                    source.place(part, "resources"),
+                    message,
+                    fix=_complete(raw.name, amounts[raw.name]),
+                )
+
+
+def _threads(context: Context | None) -> int:
+    """In which multiples CPUs come."""
+    node = context.start.node if context is not None and context.known else None
+    return (
+        node.machine.layout.threads_per_core if node is not None and node.rules.cpu_options.full_cores else 1
+    )
 
 
 def _lacking(request: ContainerRequest) -> str:
@@ -107,15 +134,18 @@ def _lacking(request: ContainerRequest) -> str:
     return " and ".join(parts) or "is Guaranteed for itself"
 
 
-def _complete(raw: RawContainer, request: ContainerRequest) -> str:
-    """Limits that would make it Guaranteed, with what it asks for already."""
-    cpu = request.requests.get(CPU) or request.limits.get(CPU)
-    memory = request.requests.get(MEMORY) or request.limits.get(MEMORY)
-    if raw.role is not Role.APP and cpu is None:
-        cpu = Quantity.parse("100m")
-    whole = f'"{-(-cpu.milli // 1000)}"' if cpu is not None and raw.role is Role.APP else f'"{cpu}"'
-    limits = f"cpu: {whole if cpu is not None else '<n>'}, memory: {memory or '<m>'}"
-    return f"limits: {{{limits}}} in {raw.name}, and the same requests or none"
+def _complete(name: str, amounts: Mapping[str, GuaranteedAmount | None]) -> str:
+    """Requests and limits that would make a container Guaranteed, as ``plan pod`` writes them."""
+    cpu, memory = amounts[CPU], amounts[MEMORY]
+    written = f'cpu: "{cpu.value}"' if cpu is not None else "cpu: <n>"
+    written += f", memory: {memory.value if memory is not None else '<m>'}"
+    said = {resource: new.why for resource, new in amounts.items() if new is not None and not new.same}
+    reasons = [
+        f"; {resource}: {why}" for resource, why in said.items() if why not in ("", SAME, GUARANTEED, ASSUMED)
+    ]
+    if ASSUMED in said.values():
+        reasons.append("; what it does not say is assumed")
+    return f"requests and limits of {name}: {{{written}}}{''.join(reasons)}"
 
 
 def _pod_level(source: PodSource, context: Context | None, pod: PodRequest) -> Iterator[Finding]:
@@ -148,6 +178,11 @@ def _injected(source: PodSource, pod: PodRequest, rows: Sequence[Row]) -> Iterat
         or not any(r.whole_cpus or has_devices(w) for w, r, _ in rows)
     ):
         return
+    added, settings = ADDED.get(source.kind, ("", ""))
+    if added:
+        why = "The pod is Guaranteed only when these have requests equal to limits, too."
+        message = f"the controller of a {source.kind} adds {added} to the pod"
+        yield found("NW414", source.place(source.spec), message, why=why, fix=f"Set {settings}.")
     for where in ("annotations", "labels"):
         for name, values in INJECTED.items():
             part = source.metadata.at(where, name)
@@ -175,10 +210,10 @@ def _gpus_alone(source: PodSource, rows: Sequence[Row]) -> Iterator[Finding]:
         if not has_accelerators(raw) or source.spec.at("resources").value:
             continue
         place = source.place(part, "resources")
-        if CPU not in request.requests:
-            yield found("NW430", place, f"container {raw.name} asks for a GPU and no cpu")
-        if MEMORY not in request.requests:
-            yield found("NW431", place, f"container {raw.name} asks for a GPU and no memory")
+        device = next(name for name, amount in raw.limits.items() if amount.nano and is_accelerator(name))
+        for resource, code in ((CPU, "NW430"), (MEMORY, "NW431")):
+            if resource not in request.requests:
+                yield found(code, place, f"container {raw.name} asks for {device} and no {resource}")
 
 
 def _shared_memory(source: PodSource, rows: Sequence[Row]) -> Iterator[Finding]:

@@ -7,6 +7,17 @@ from numawise.codec.document import Document
 from numawise.codec.pod import quantity
 from numawise.codec.workload import objects_in, runtimes_of, templates_of
 from numawise.errors import InputError
+from numawise.explain.guaranteed import (
+    ASKED,
+    LITTLE,
+    GuaranteedAmount,
+    RequestAndLimit,
+    WantedAmount,
+    main_containers,
+    own_cpus,
+    own_memory,
+    shared_amount,
+)
 from numawise.machine.hardware import GPU_RESOURCE
 from numawise.quantity import BINARY, DECIMAL, Quantity
 from numawise.results.plan import Manifest, ManifestChange
@@ -43,6 +54,9 @@ def pod_templates(document: Manifest, file: str) -> Iterator[PodTemplate]:
         names = [one.name or "pod"]
         if one.kind != "Pod":
             templates = templates_of(one, runtimes)
+            if not all(template.written for template in templates):
+                what = f"the pods of a {one.kind} cannot be changed in place"
+                raise InputError(what, file=file, advice="use check, and change its templates by hand")
             steps = [template.spec.steps for template in templates]
             names = [one.name if len(templates) == 1 else template.name for template in templates]
         for way, name in zip(steps, names, strict=True):
@@ -61,6 +75,11 @@ def amount(container: Manifest, side: str, name: str) -> Quantity | None:
     """What a container asks for, in requests or limits; None when it does not say."""
     value = ((container.get("resources") or {}).get(side) or {}).get(name)
     return None if value is None else quantity(value)
+
+
+def sizes_of(container: Manifest, name: str) -> RequestAndLimit:
+    """Request and limit of a container for one resource."""
+    return RequestAndLimit(amount(container, "requests", name), amount(container, "limits", name))
 
 
 def devices(container: Manifest) -> dict[str, int]:
@@ -267,17 +286,9 @@ def _fresh(check: Manifest) -> Manifest:
 # Rules kept here:
 #
 # 1. CPUs of its own, pinned memory and hints for both are for pods of the class Guaranteed alone: every
-#    container, init containers too, has CPU and memory with request equal to limit.
-# 2. Containers with devices get whole CPUs, and whole cores where the kubelet gives those; where none has
-#    devices, the containers with a CPU or more do.  CPUs are what was requested, memory what it was limited
-#    to: less CPU is slower, less memory is killed.
-# 3. The others stay in the shared pool: as much as they had, request equal to limit.
-# 4. Nothing else is touched, but for what ``podextras`` changes.
-
-
-ASKED = "as asked for"
-HELPER = {CPU: "100m", MEMORY: "128Mi"}
-"""For a container that asks for nothing."""
+#    container, init containers too, has CPU and memory with request equal to limit, as much as
+#    ``explain.guaranteed`` says.
+# 2. Nothing else is touched, but for what surrounds the amounts (above).
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,13 +335,15 @@ class _Fix:
                 self.changes += probes(container, self.amounts)
 
     def main(self) -> list[Manifest]:
-        """The containers that the pod is about (rule 2)."""
+        """The containers that the pod is about."""
         every = containers(self.spec)
-        found = [one for one in every if devices(one)]
-        if not found:
-            apps = self.spec.get("containers") or []
-            found = [one for one in apps if (_most(one, CPU) or Quantity()).milli >= 1000] or list(apps[:1])
-        return found
+        apps = len(self.spec.get("containers") or ())
+        chosen = main_containers(
+            [bool(devices(one)) for one in every],
+            [at >= len(every) - apps for at in range(len(every))],
+            [sizes_of(one, CPU) for one in every],
+        )
+        return [every[at] for at in chosen]
 
     def set_gpus(self, container: Manifest) -> None:
         name = next(iter(devices(container)), self.amounts.resource)
@@ -341,70 +354,49 @@ class _Fix:
     # --- amounts --------------------------------------------------------------------------
 
     def cpus(self, container: Manifest) -> None:
-        name, threads = container["name"], self.share.threads
-        asked, limit = amount(container, "requests", CPU), amount(container, "limits", CPU)
-        found = asked or limit
-        if self.amounts.cpus is not None and container in self.main()[:1]:
-            wanted, why = self.amounts.cpus, ASKED
-        elif found is not None and found.milli > 0:
-            wanted, why = -(-found.milli // 1000), ""
-        else:
-            many = max(1, gpus(container))
-            if self.share.cpus is None:
-                raise InputError(
-                    f"container {name} does not say how many CPUs it needs",
-                    field="--cpus",
-                    advice="give --cpus, or --machine to have its share worked out",
-                )
-            wanted, why = (
-                self.share.cpus * many,
-                f"the share of {many} GPU{'' if many == 1 else 's'} on this machine",
+        sizes = sizes_of(container, CPU)
+        new = own_cpus(sizes, self.wanted(container, CPU), self.share.threads)
+        if new is None:
+            raise InputError(
+                f"container {container['name']} does not say how many CPUs it needs",
+                field="--cpus",
+                advice="give --cpus, or --machine to have its share worked out",
             )
-        whole = -(-wanted // threads) * threads
-        if whole != wanted:
-            raised = f"raised from {wanted}: cores have {threads} threads, and come whole"
-            why = f"{why}; {raised}" if why else raised
-        elif found is not None and found.milli % 1000 and not why:
-            why = f"raised from {found}: CPUs of its own come whole"
-        if asked is not None and limit is not None and asked.nano != limit.nano and not why:
-            why = f"instead of up to {limit}: CPUs of its own cannot be exceeded"
-        if (asked is None) != (limit is None) and not why:
-            why = "request and limit must be the same"
-        same = asked is not None and limit is not None and asked.milli == limit.milli == whole * 1000
-        if not same:
-            set_both(container, CPU, text_of(whole, CPU))
-            if why != ASKED or found is not None:
-                self.say(name, f"cpu: {whole}, {why}" if why else f"cpu: {whole}")
+        self.set(container, CPU, new, silent=new.why == ASKED and sizes.most is None)
 
     def memory(self, container: Manifest) -> None:
-        name = container["name"]
-        asked, limit = amount(container, "requests", MEMORY), amount(container, "limits", MEMORY)
-        if self.amounts.memory is not None and container in self.main()[:1]:
-            wanted, why = self.amounts.memory, ASKED
-        elif self.amounts.by_request and asked is not None:
-            wanted, why = asked.value, "the request: the limit does not fit"
-        elif limit is not None or asked is not None:
-            wanted, why = (limit or asked or Quantity()).value, ""
-            if asked is not None and limit is not None and asked.nano != limit.nano:
-                why = f"its limit, instead of {asked}: with less it could be killed"
-            elif limit is None:
-                why = "request and limit must be the same"
-        else:
-            many = max(1, gpus(container))
-            if self.share.memory is None:
-                raise InputError(
-                    f"container {name} does not say how much memory it needs",
-                    field="--memory",
-                    advice="give --memory, or --machine to have its share worked out",
-                )
-            wanted = self.share.memory * many
-            why = f"the share of {many} GPU{'' if many == 1 else 's'} on this machine"
-        same = asked is not None and limit is not None and asked.value == limit.value == wanted
-        if not same:
-            text = text_of(wanted, MEMORY)
-            set_both(container, MEMORY, text)
-            if why != ASKED or asked is not None or limit is not None:
-                self.say(name, f"memory: {text}, {why}" if why else f"memory: {text}")
+        sizes = sizes_of(container, MEMORY)
+        wanted = self.wanted(container, MEMORY)
+        new = own_memory(sizes, wanted, by_request=self.amounts.by_request)
+        if new is None:
+            raise InputError(
+                f"container {container['name']} does not say how much memory it needs",
+                field="--memory",
+                advice="give --memory, or --machine to have its share worked out",
+            )
+        self.set(container, MEMORY, new, silent=new.why == ASKED and sizes.most is None)
+
+    def wanted(self, container: Manifest, resource: str) -> WantedAmount:
+        """What the user or the machine says about the container."""
+        many = max(1, gpus(container))
+        asked, share = (
+            (self.amounts.cpus, self.share.cpus)
+            if resource == CPU
+            else (self.amounts.memory, self.share.memory)
+        )
+        return WantedAmount(
+            asked if container in self.main()[:1] else None,
+            None if share is None else share * many,
+            f"{many} GPU{'' if many == 1 else 's'}",
+        )
+
+    def set(self, container: Manifest, resource: str, new: GuaranteedAmount, *, silent: bool = False) -> None:
+        if new.same:
+            return
+        set_both(container, resource, str(new.value))
+        if not silent:
+            why = f", {new.why}" if new.why else ""
+            self.say(container["name"], f"{resource}: {new.value}{why}")
 
     def same_devices(self, container: Manifest) -> None:
         for resource, count in devices(container).items():
@@ -417,20 +409,9 @@ class _Fix:
                 )
 
     def helper(self, container: Manifest) -> None:
-        """A container beside the main ones (rule 3)."""
-        for resource, least in HELPER.items():
-            asked, limit = amount(container, "requests", resource), amount(container, "limits", resource)
-            if asked is not None and limit is not None and asked.nano == limit.nano:
-                continue
-            kept = limit if limit is not None else asked
-            text = str(kept) if kept is not None and kept.nano else least
-            set_both(container, resource, text)
-            why = (
-                "so that the pod is Guaranteed"
-                if kept is not None
-                else "assumed, so that the pod is Guaranteed"
-            )
-            self.say(container["name"], f"{resource}: {text}, {why}")
+        """A container beside the main ones."""
+        for resource in LITTLE:
+            self.set(container, resource, shared_amount(resource, sizes_of(container, resource)))
 
 
 def fixed(spec: Manifest, amounts: PodAmounts, share: Share) -> tuple[ManifestChange, ...]:
@@ -438,10 +419,6 @@ def fixed(spec: Manifest, amounts: PodAmounts, share: Share) -> tuple[ManifestCh
     work = _Fix(spec, amounts, share)
     work.run()
     return tuple(work.changes)
-
-
-def _most(container: Manifest, name: str) -> Quantity | None:
-    return amount(container, "requests", name) or amount(container, "limits", name)
 
 
 def claims(spec: Manifest) -> Iterator[str]:

@@ -25,8 +25,9 @@ from numawise.apps.plan.manifest import (
 )
 from numawise.apps.plan.proof import Stage, prove, share_of
 from numawise.codec.document import Document, read_file
+from numawise.codec.job_systems import pod_fields
 from numawise.codec.pod import pod_in
-from numawise.codec.workload import objects_in, pod_fields, pods_of_all
+from numawise.codec.workload import objects_in, pods_of_all
 from numawise.errors import InputError
 from numawise.inputs.pods import manifests
 from numawise.inputs.spec import NodeInput
