@@ -2,6 +2,7 @@
 
 from numawise.codec.pod import pod_from
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
+from numawise.machine.preference import LowestIds
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.request.defaults import defaulted
 from numawise.request.model import PodRequest
@@ -18,7 +19,11 @@ def even(numas: int, cpus: int, gpus: int) -> Machine:
     return Machine(
         tuple(Cpu(c, c // 2, c // per_numa * 2 // numas, c // per_numa) for c in range(cpus)),
         tuple(Numa(i, 64 * GI, (), _distances(i, numas)) for i in range(numas)),
-        (DevicePlugin(GPU, tuple(Device(f"gpu{i}", (i * numas // gpus,)) for i in range(gpus)), True),),
+        (
+            DevicePlugin(
+                GPU, tuple(Device(f"gpu{i}", (i * numas // gpus,)) for i in range(gpus)), LowestIds()
+            ),
+        ),
     )
 
 
@@ -28,8 +33,8 @@ def lopsided(numas: int) -> Machine:
         tuple(Cpu(c, c, c // 72, c // 72) for c in range(144)),
         tuple(Numa(i, (480 if i < 2 else 12) * GI, (), _distances(i, numas)) for i in range(numas)),
         (
-            DevicePlugin(GPU, tuple(Device(f"gpu{i}", (i // 2,)) for i in range(4)), True),
-            DevicePlugin(NIC, tuple(Device(f"nic{i}", (i,)) for i in range(2, numas)), True),
+            DevicePlugin(GPU, tuple(Device(f"gpu{i}", (i // 2,)) for i in range(4)), LowestIds()),
+            DevicePlugin(NIC, tuple(Device(f"nic{i}", (i,)) for i in range(2, numas)), LowestIds()),
         ),
     )
 

@@ -21,6 +21,7 @@ from numawise.engine.admit import Admitted, admit
 from numawise.errors import SearchEnded
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
+from numawise.machine.preference import LowestIds
 from numawise.machine.synthetic import synthetic
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.request.model import PodRequest
@@ -85,7 +86,7 @@ def _devices(draw: random.Random, name: str, count: int, sockets: int) -> Device
             first = home // per_socket * per_socket
             numa = tuple(range(first, min(count, first + per_socket)))
         devices.append(Device(f"{name}{number}", () if how == "none" else numa))
-    return DevicePlugin(name, tuple(devices), True)
+    return DevicePlugin(name, tuple(devices), LowestIds())
 
 
 def machine_of(draw: random.Random, count: int) -> tuple[Machine, str]:

@@ -91,9 +91,8 @@ class _Walk:
                 self.node.reconcile()
             else:
                 for resource, devices in argument.items():
-                    known = self.plugins.get(resource)
-                    lowest = bool(known and known.prefers_lowest)
-                    plugin = DevicePlugin(resource, devices_from(devices), lowest)
+                    known = self.plugins.get(resource, DevicePlugin(resource, ()))
+                    plugin = replace(known, devices=devices_from(devices))
                     self.plugins[resource] = plugin
                     self.node.devices_changed(resource, plugin.devices)
             if self.ended:

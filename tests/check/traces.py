@@ -25,6 +25,7 @@ from numawise.request.defaults import defaulted
 from numawise.results.finding import Finding, Severity
 from numawise.rules.gates import listed
 from numawise.rules.versions import REFERENCE, Version, parse_version
+from numawise.values import replace
 
 Data = Mapping[str, Any]
 HEAD = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
@@ -73,9 +74,8 @@ def starts(scenario: Data, result: Data) -> Iterator[Start]:
             node.reconcile()
         elif kind == "devices":
             for resource, devices in argument.items():
-                known = plugins.get(resource)
-                lowest = bool(known and known.prefers_lowest)
-                plugins[resource] = DevicePlugin(resource, devices_from(devices), lowest)
+                known = plugins.get(resource, DevicePlugin(resource, ()))
+                plugins[resource] = replace(known, devices=devices_from(devices))
                 node.devices_changed(resource, plugins[resource].devices)
         else:
             if "machine" in argument:

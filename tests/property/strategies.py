@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numawise.engine.hint import NOWHERE, Family, HintList, HintRule, Sockets
 from numawise.engine.sparing import Need
 from numawise.machine.model import Cpu, Machine
+from numawise.machine.preference import LowestIds
 from numawise.request.model import PodRequest
 from tests.unit.build import MI, even, machine, pod
 
@@ -150,7 +151,12 @@ def servers(draw: st.DrawFn) -> Machine:
     pages = {"2Mi": draw(st.integers(0, 16))} if draw(st.booleans()) else None
     matrix = draw(distances(numas))
     return machine(
-        cpus, memory, hugepages=pages, distances=matrix, devices=devices, prefers_lowest=draw(st.booleans())
+        cpus,
+        memory,
+        hugepages=pages,
+        distances=matrix,
+        devices=devices,
+        preference=draw(st.sampled_from((None, LowestIds()))),
     )
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from numawise.codec.pod import pod_from, unique_uids
 from numawise.codec.workload import decode_pods
 from numawise.errors import InputError
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
+from numawise.machine.preference import PREFERENCES, LinkedGpus, Preference
 from numawise.request.defaults import RawPod
 
 SCALARS = st.one_of(
@@ -210,19 +212,24 @@ def machines(draw: st.DrawFn) -> Machine:
             )
             for numa in numas
         ),
-        plugins=tuple(
-            DevicePlugin(
-                resource,
-                tuple(
-                    Device(i, draw(st.none() | st.lists(on, unique=True).map(tuple)), draw(st.booleans()))
-                    for i in draw(device_ids)
-                ),
-                draw(st.booleans()),
-            )
-            for resource in resources
-        ),
+        plugins=tuple(draw(plugins(resource, device_ids, on)) for resource in resources),
         memory_capacity=draw(st.none() | st.integers(0, 2**60)),
     )
+
+
+@st.composite
+def plugins(
+    draw: st.DrawFn, resource: str, ids: st.SearchStrategy[list[str]], on: st.SearchStrategy[int]
+) -> DevicePlugin:
+    nodes = st.none() | st.lists(on, unique=True).map(tuple)
+    devices = tuple(Device(name, draw(nodes), draw(st.booleans())) for name in draw(ids))
+    preference: Preference | None = draw(st.sampled_from((None, *PREFERENCES.values())))
+    if draw(st.booleans()):
+        points = [[0] * len(devices) for _ in devices]
+        for i, j in combinations(range(len(devices)), 2):
+            points[i][j] = points[j][i] = draw(st.integers(0, 1860))
+        preference = LinkedGpus(tuple(device.id for device in devices), tuple(map(tuple, points)))
+    return DevicePlugin(resource, devices, preference, draw(st.booleans()))
 
 
 @given(machines())

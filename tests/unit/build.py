@@ -6,6 +6,7 @@ from typing import Any
 
 from numawise.engine.hint import Family, Hint
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
+from numawise.machine.preference import Preference
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
@@ -41,7 +42,7 @@ def machine(
     hugepages: Mapping[str, int] | None = None,
     distances: Sequence[Sequence[int]] = (),
     devices: Mapping[str, str] | None = None,
-    prefers_lowest: bool = False,
+    preference: Preference | None = None,
 ) -> Machine:
     """A machine; ``memory`` in bytes for every NUMA node or for each; devices like ``a@0 b@0,1 c@ d``."""
     cpus = tuple(cpus)
@@ -54,8 +55,7 @@ def machine(
             for i, size in enumerate(sizes)
         ),
         plugins=tuple(
-            DevicePlugin(resource, devices_of(text), prefers_lowest)
-            for resource, text in (devices or {}).items()
+            DevicePlugin(resource, devices_of(text), preference) for resource, text in (devices or {}).items()
         ),
     )
 

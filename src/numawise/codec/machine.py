@@ -8,7 +8,8 @@ Rules kept here:
    same shape, but lets a device name a NUMA node that is not there, as the kubelet does
    (it leaves such a node out), and any resource name or distance row.
 3. Both build the machine with the same code, so they agree wherever both accept.
-4. Memory is bytes, or a quantity (``512Gi``); a page size is kept in its canonical text.
+4. Which devices a plugin prefers is a word; ``best-effort`` goes by the points of the links between them.
+5. Memory is bytes, or a quantity (``512Gi``); a page size is kept in its canonical text.
 """
 
 from collections.abc import Mapping
@@ -19,17 +20,20 @@ import msgspec
 from numawise.codec.document import LARGEST_INT, Document, Part, number_text, shown
 from numawise.errors import quoted
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
+from numawise.machine.preference import PREFERENCES, LinkedGpus, Preference
 from numawise.quantity import Quantity
 
 MOST_CPUS = 65536  # ids are below; keeps a mistyped one from filling the memory
 MOST_NUMA = 64  # the kubelet's sets of NUMA nodes have as many bits
-LOWEST_ONES = "lowest-ids"
+LINKED = "best-effort"
+WAYS = (*PREFERENCES, LINKED)
 UNIQUE = "give each id once"
+LINKS_ADVICE = "give the points of the link between every two devices, as numawise machine new writes them"
 
 MACHINE_FIELDS = ("cpus", "numa", "devices", "memory_capacity")
 CPU_FIELDS = ("cpu", "core", "socket", "numa", "uncore_cache")
 NUMA_FIELDS = ("id", "memory", "hugepages", "distances")
-PLUGIN_FIELDS = ("devices", "preferred_allocation")
+PLUGIN_FIELDS = ("devices", "preferred_allocation", "links", "refuses_several")
 DEVICE_FIELDS = ("id", "numa", "unhealthy")
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -68,6 +72,8 @@ class WirePlugin(msgspec.Struct, forbid_unknown_fields=True):
 
     devices: list[MachineFileDevice]
     preferred_allocation: str | None = None
+    links: list[list[Count]] | None = None
+    refuses_several: bool | None = None
 
 
 class WireMachine(msgspec.Struct, forbid_unknown_fields=True):
@@ -141,7 +147,9 @@ def _build(value: object) -> Machine:
             for numa in wire.numa
         ),
         plugins=tuple(
-            DevicePlugin(resource, _devices(plugin.devices), _prefers_lowest(plugin.preferred_allocation))
+            DevicePlugin(
+                resource, _devices(plugin.devices), _preference(plugin), bool(plugin.refuses_several)
+            )
             for resource, plugin in (wire.devices or {}).items()
         ),
         memory_capacity=_bytes(wire.memory_capacity),
@@ -154,10 +162,23 @@ def _devices(wire: list[MachineFileDevice]) -> tuple[Device, ...]:
     return tuple(Device(d.id, None if d.numa is None else tuple(d.numa), not d.unhealthy) for d in wire)
 
 
-def _prefers_lowest(text: str | None) -> bool:
-    if text not in (None, LOWEST_ONES):
-        raise ValueError(f"preferred_allocation {shown(text)} is not {LOWEST_ONES}")
-    return text is not None
+def _preference(plugin: WirePlugin) -> Preference | None:
+    name, links, count = plugin.preferred_allocation, plugin.links, len(plugin.devices)
+    if links is not None and (
+        len(links) != count
+        or any(len(row) != count for row in links)
+        or any(links[i][j] != links[j][i] for i in range(count) for j in range(i))
+    ):
+        raise ValueError("links is not one number for every two devices, the same both ways")
+    if name == LINKED:
+        if links is None:
+            raise ValueError(f"preferred_allocation {LINKED} goes by links, and there are none")
+        return LinkedGpus(tuple(device.id for device in plugin.devices), tuple(map(tuple, links)))
+    if name is None:
+        return None
+    if name not in PREFERENCES:
+        raise ValueError(f"preferred_allocation {shown(name)} is not one of {', '.join(WAYS)}")
+    return PREFERENCES[name]
 
 
 def _bytes(value: float | str | None) -> int | None:
@@ -203,9 +224,16 @@ def check_machine(root: Part, *, devices_anywhere: bool = False) -> None:
         if not devices_anywhere and ("/" not in resource or not all(resource.partition("/")[::2])):
             raise plugin.error("a resource name is a domain, / and a name", "write it like nvidia.com/gpu")
         preferred = plugin.at("preferred_allocation")
-        if preferred.value not in (None, LOWEST_ONES):
-            raise preferred.error(f"must be {quoted(LOWEST_ONES)} or absent, not {shown(preferred.value)}")
+        if preferred.value not in (None, *WAYS):
+            ways = ", ".join(map(quoted, WAYS))
+            raise preferred.error(f"must be one of {ways} or absent, not {shown(preferred.value)}")
+        several = plugin.at("refuses_several")
+        if not isinstance(several.value, bool | None):
+            raise several.error(f"must be true or false, not {shown(several.value)}")
         _check_devices(plugin.at("devices"), None if devices_anywhere else numas)
+        _check_links(plugin.at("links"), len(plugin.at("devices").items()))
+        if preferred.value == LINKED and plugin.at("links").value is None:
+            raise preferred.error(f"{quoted(LINKED)} goes by links, and there are none", LINKS_ADVICE)
 
 
 def _check_cpus(part: Part, numas: Mapping[int, int]) -> None:
@@ -272,6 +300,22 @@ def _check_devices(part: Part, numas: Mapping[int, int] | None) -> None:
             raise unhealthy.error(f"must be true or false, not {shown(unhealthy.value)}")
 
 
+def _check_links(part: Part, count: int) -> None:
+    """Check the points of links: a row for each device, the same both ways."""
+    if part.value is None:
+        return
+    rows = [row.items("a list of numbers, one for each device") for row in part.items("a list of rows")]
+    if len(rows) != count or any(len(row) != count for row in rows):
+        raise part.error(f"must have {count} rows of {count} numbers, as there are devices", LINKS_ADVICE)
+    points = [[number.integer(0, LARGEST_INT) for number in row] for row in rows]
+    for i, row in enumerate(points):
+        for j, number in enumerate(row[:i]):
+            if number != points[j][i]:
+                raise part.error(
+                    f"from device {i} to {j} it is {number}, and back {points[j][i]}", LINKS_ADVICE
+                )
+
+
 def _check_on(part: Part, numas: Mapping[int, int]) -> None:
     number = part.integer(0, MOST_NUMA - 1)
     if number not in numas:
@@ -306,7 +350,20 @@ def _encode_plugin(plugin: DevicePlugin) -> dict[str, object]:
         devices.append({"id": device.id, "numa": None if device.numa is None else list(device.numa)})
         if not device.healthy:
             devices[-1]["unhealthy"] = True
-    return {"devices": devices} | ({"preferred_allocation": LOWEST_ONES} if plugin.prefers_lowest else {})
+    encoded: dict[str, object] = {"devices": devices}
+    preference = plugin.preference
+    if isinstance(preference, LinkedGpus):
+        at = [preference.gpus.index(device.id) for device in plugin.devices if device.id in preference.gpus]
+        if len(at) == len(devices):
+            encoded |= {
+                "preferred_allocation": LINKED,
+                "links": [[preference.points[i][j] for j in at] for i in at],
+            }
+    elif preference is not None:
+        encoded["preferred_allocation"] = next(
+            name for name, known in PREFERENCES.items() if known == preference
+        )
+    return encoded | ({"refuses_several": True} if plugin.refuses_several else {})
 
 
 def _without_none(value: object, fields: tuple[str, ...]) -> dict[str, object]:

@@ -19,7 +19,7 @@ from numawise.engine.trace import Note, ignore
 from numawise.machine.model import Device, DevicePlugin, Machine
 from numawise.request.model import PodRequest, Role
 from numawise.rules.model import Rules
-from numawise.values import dataclass
+from numawise.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,8 @@ def plugins_spoke(state: NodeState, plugins: Iterable[DevicePlugin]) -> NodeStat
     """Device plugins registered or sent new device lists; each message replaces the old list."""
     draft = Draft(state)
     for plugin in plugins:
-        _replace_devices(draft, plugin.resource, plugin.devices, prefers_lowest=plugin.prefers_lowest)
+        known = Plugin(preference=plugin.preference, refuses_several=plugin.refuses_several)
+        _replace_devices(draft, plugin.resource, plugin.devices, known)
     return draft.freeze()
 
 
@@ -123,12 +124,13 @@ def devices_changed(state: NodeState, resource: str, devices: Iterable[Device]) 
     """A connected plugin sent a new device list."""
     draft = Draft(state)
     known = draft.devices.plugins.rows.get(resource, Plugin())
-    _replace_devices(draft, resource, devices, prefers_lowest=known.prefers_lowest)
+    _replace_devices(draft, resource, devices, known)
     return draft.freeze()
 
 
-def _replace_devices(draft: Draft, resource: str, devices: Iterable[Device], *, prefers_lowest: bool) -> None:
+def _replace_devices(draft: Draft, resource: str, devices: Iterable[Device], known: Plugin) -> None:
     by_id = {one.id: one for one in devices}
     healthy = frozenset(name for name, one in by_id.items() if one.healthy)
-    draft.devices.plugins.put(resource, Plugin(by_id, healthy, prefers_lowest, connected=True))
+    plugin = replace(known, devices=by_id, healthy=healthy, connected=True)
+    draft.devices.plugins.put(resource, plugin)
     draft.devices.save()

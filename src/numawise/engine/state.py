@@ -14,6 +14,7 @@ Rules kept here:
 from collections.abc import Mapping
 
 from numawise.machine.model import Device
+from numawise.machine.preference import Preference
 from numawise.request.model import PodRequest
 from numawise.values import dataclass, field
 
@@ -77,7 +78,10 @@ class Plugin:
 
     devices: Mapping[str, Device] = field(default_factory=dict)
     healthy: frozenset[str] = frozenset()
-    prefers_lowest: bool = False
+    preference: Preference | None = None
+    """How the plugin answers GetPreferredAllocation; None: it has no such call."""
+    refuses_several: bool = False
+    """Its Allocate refuses a container that asks for more than one device."""
     connected: bool = False
     """The plugin has registered since the kubelet started."""
 

@@ -147,7 +147,7 @@ def restarted(case: ExplainCase) -> ExplainCase | None:
 def plugins_of(state: NodeState) -> tuple[DevicePlugin, ...]:
     """The device plugins that have spoken, with the lists they sent last."""
     return tuple(
-        DevicePlugin(resource, tuple(plugin.devices.values()), plugin.prefers_lowest)
+        DevicePlugin(resource, tuple(plugin.devices.values()), plugin.preference, plugin.refuses_several)
         for resource, plugin in state.devices.plugins.items()
         if plugin.connected
     )

@@ -12,6 +12,7 @@ Rules kept here:
 
 from collections.abc import Iterable, Mapping
 
+from numawise.machine.preference import Preference
 from numawise.values import dataclass, field
 
 
@@ -150,8 +151,10 @@ class DevicePlugin:
 
     resource: str
     devices: tuple[Device, ...]
-    prefers_lowest: bool = False
-    """It answers GetPreferredAllocation: what must be included, then the lowest ids."""
+    preference: Preference | None = None
+    """How it answers GetPreferredAllocation; None: it has no such call."""
+    refuses_several: bool = False
+    """Its Allocate refuses a container that asks for more than one device."""
 
 
 @dataclass(frozen=True, slots=True)

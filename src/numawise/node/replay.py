@@ -31,6 +31,7 @@ from numawise.request.resize import resized
 from numawise.rules.check import Refusal
 from numawise.rules.versions import REFERENCE, Profile, Version, profile_of
 from numawise.sets import format_ids
+from numawise.values import replace
 
 FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
 
@@ -130,8 +131,8 @@ class _Replay:
                 found["runtime_updates"] = started_data(pushes)
         elif name == "devices":
             for resource, devices in argument.items():
-                known = self.plugins.get(resource)
-                plugin = DevicePlugin(resource, devices_from(devices), bool(known and known.prefers_lowest))
+                known = self.plugins.get(resource, DevicePlugin(resource, ()))
+                plugin = replace(known, devices=devices_from(devices))
                 self.plugins[resource] = plugin
                 self.node.devices_changed(resource, plugin.devices)
         else:

@@ -458,6 +458,8 @@ class MachinePluginForm(TypedDict):
     """A device plugin."""
 
     preferred_allocation: NotRequired[str]
+    links: NotRequired[list[list[int]]]
+    refuses_several: NotRequired[bool]
     devices: list[MachineDeviceForm]
 
 

@@ -13,6 +13,7 @@ from numawise.codec.document import Document, field_name, read_documents
 from numawise.codec.machine import decode_machine, devices_from, encode_machine, machine_from
 from numawise.errors import InputError
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
+from numawise.machine.preference import LowestIds
 
 TRACES = Path(__file__).parents[4] / "shared" / "traces"
 
@@ -50,7 +51,7 @@ MACHINE = Machine(
         DevicePlugin(
             "x/gpu",
             (Device("a", (0, 2)), Device("b", ()), Device("c", None, healthy=False)),
-            prefers_lowest=True,
+            preference=LowestIds(),
         ),
         DevicePlugin("x/nic", ()),
     ),
@@ -127,7 +128,13 @@ def test_the_least_that_is_a_machine() -> None:
     ("devices.x/gpu.devices.1.id",   7,   "must be text, not 7"),
     ("devices.x/gpu.devices.1.numa", 0,   "must be a list of NUMA ids, [] or null, not 0"),
     ("devices.x/gpu.devices.1.unhealthy", 1,    "must be true or false, not 1"),
-    ("devices.x/gpu.preferred_allocation", "x", "must be 'lowest-ids' or absent, not \"x\""),
+    ("devices.x/gpu.preferred_allocation", "x",
+     "must be one of 'lowest-ids', 'distributed', 'packed', 'best-effort' or absent, not \"x\""),
+    ("devices.x/gpu.preferred_allocation", "best-effort",
+     "'best-effort' goes by links, and there are none; give the points"),
+    ("devices.x/gpu.links",    [[0]],  "must have 3 rows of 3 numbers, as there are devices"),
+    ("devices.x/gpu.links",    [[0, 1, 1], [2, 0, 1], [1, 1, 0]], "from device 1 to 0 it is 2, and back 1"),
+    ("devices.x/gpu.refuses_several", "yes", 'must be true or false, not "yes"'),
     ("cpu",                    [],     'unknown field "cpu"; did you mean "cpus"?'),
 ])  # fmt: skip
 def test_both_ways_refuse_nonsense_in_the_same_words(path: str, value: object, expected: str) -> None:

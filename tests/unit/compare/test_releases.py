@@ -15,6 +15,7 @@ from numawise.compare.attribution import (
 )
 from numawise.compare.releases import Case, compare, run
 from numawise.machine.model import Machine
+from numawise.machine.preference import LowestIds
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
@@ -61,7 +62,7 @@ CASES = [
                  [("p", "admitted", ["preferred_needs_equal_masks"])], id="admitted, on the way back"),
     pytest.param(machine(even(4, 2, 8, 2)), STATIC, (1, 22), (1, 23), raw("p", "c cpu=4 memory=1Gi"),
                  [("p", "cpus", ["cpus_by_numa"])], id="other CPUs"),
-    pytest.param(machine(T3, devices={"x/d": "a@0,1 b@0"}, prefers_lowest=True), RESTRICTED, (1, 21), (1, 22),
+    pytest.param(machine(T3, devices={"x/d": "a@0,1 b@0"}, preference=LowestIds()), RESTRICTED, (1, 21), (1, 22),
                  raw("p", "c x/d=1"), [("p", "devices", ["any_wanted_node_counts"])], id="other devices"),
     pytest.param(machine(T3, 8 * GI), {**MEMORY, "featureGates": {"MemoryManager": True}}, (1, 21), (1, 22),
                  raw("p", "init i cpu=1 memory=2Gi", "c cpu=1 memory=2Gi"), [("p", "memory", ["init_memory_reused"])], id="other memory"),

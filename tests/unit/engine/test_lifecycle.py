@@ -8,6 +8,7 @@ import pytest
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.lifecycle import Started
 from numawise.engine.trace import Defect, Step
+from numawise.machine.preference import LowestIds
 from numawise.node.node import SimulatedNode, boot
 from numawise.request.model import PodRequest
 from numawise.sets import format_ids
@@ -177,9 +178,9 @@ def test_a_plugins_list_replaces_the_old_one() -> None:
 
 
 def test_the_plugins_preference_outlives_a_new_list() -> None:
-    node = kubelet(machine(T3, devices={"x/d": "a@0"}, prefers_lowest=True))
+    node = kubelet(machine(T3, devices={"x/d": "a@0"}, preference=LowestIds()))
     node.devices_changed("x/d", devices_of("a@0 b@0"))
-    assert node.state.devices.plugins["x/d"].prefers_lowest
+    assert node.state.devices.plugins["x/d"].preference == LowestIds()
 
 
 # --- restarting ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from numawise.codec.decision import decision_data
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.engine.trace import Step
 from numawise.machine.model import Machine
+from numawise.machine.preference import LowestIds
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawContainer, RawPod, defaulted
@@ -106,7 +107,7 @@ def empty_topology(minor: int) -> object:
 
 
 def one_of_two_nodes(minor: int) -> str:
-    hardware = machine(T3, devices={"x/d": "a@0,1 b@0"}, prefers_lowest=True)
+    hardware = machine(T3, devices={"x/d": "a@0,1 b@0"}, preference=LowestIds())
     node = kubelet(minor, hardware, **STATIC, topologyManagerPolicy="restricted")
     run(node, pod("p", "c x/d=1"))
     return " ".join(sorted(node.state.devices.grants["p"]["c"]["x/d"].ids))

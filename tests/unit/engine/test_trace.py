@@ -31,6 +31,7 @@ from numawise.engine.trace import (
     TooManyCombinations,
 )
 from numawise.machine.model import Cpu
+from numawise.machine.preference import LowestIds
 from numawise.node.node import SimulatedNode
 from numawise.request.model import PodRequest
 from numawise.rules.behaviour import behaviour_of
@@ -258,7 +259,7 @@ def test_a_forced_choice_says_so_too() -> None:
 
 
 def test_the_plugins_choice_is_not_free() -> None:
-    hardware = machine(T3, devices={"x/d": "a@0 b@0 c@0"}, prefers_lowest=True)
+    hardware = machine(T3, devices={"x/d": "a@0 b@0 c@0"}, preference=LowestIds())
     node = kubelet(hardware, **STATIC, topologyManagerPolicy="best-effort")
     (step,) = only(told(node, pod("p", "c x/d=1")), DevicesChosen)
     assert (step.chosen, step.free) == (("a",), False)

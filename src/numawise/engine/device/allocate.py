@@ -14,10 +14,12 @@ Rules kept here:
 from collections.abc import Mapping, Sequence
 
 from numawise.engine.device.hints import nodes_of
+from numawise.engine.draft import DeviceDraft
 from numawise.engine.failure import Failure
 from numawise.engine.provider import Admission, Pick
 from numawise.engine.state import DeviceGrant, Plugin
 from numawise.engine.trace import DevicesChosen, Note, ignore
+from numawise.machine.preference import PreferenceAnswer
 from numawise.request.model import ContainerRequest
 
 NOWHERE_NUMA = -1
@@ -57,8 +59,7 @@ def choose(
     available = plugin.healthy - allocated - taking.taken
     missing = taking.needed
     if len(available) < missing:
-        if taking.taken:  # what was to be used again counts as taken from now on
-            devices.allocated.put(resource, allocated | taking.taken)
+        taking.leak(devices, allocated)
         return Failure(
             f"requested number of devices unavailable for {resource}. Requested: {missing}, "
             f"Available: {len(available)}"
@@ -67,14 +68,20 @@ def choose(
     near, far, anywhere = divide(plugin, available, affinity)
     if missing < len(near):
         answer = _preferred(plugin, near | taking.taken, taking.taken, count)
-        if not taking.take(answer & near, sure=True):
+        if answer.error:
+            return taking.not_preferred(devices, allocated, answer)
+        if not taking.take(answer.ids & near, open_to=answer.open_to & near):
             taking.take(near)
         return taking.report(note, aligned=True)
     if taking.take(near):
         return taking.report(note, aligned=True)
     answer = _preferred(plugin, available | taking.taken, taking.taken, count)
-    for candidates, sure in ((answer & available, True), (far, False), (anywhere, False)):
-        if taking.take(candidates, sure=sure):
+    if answer.error:
+        return taking.not_preferred(devices, allocated, answer)
+    if taking.take(answer.ids & available, open_to=answer.open_to & available):
+        return taking.report(note, aligned=False)
+    for candidates in (far, anywhere):
+        if taking.take(candidates):
             return taking.report(note, aligned=False)
     return Failure(
         f"unexpectedly allocated less resources than required. Requested: {count}, "
@@ -110,23 +117,39 @@ class _Taking:
         self.open_to: frozenset[str] = frozenset()
         self.fixed: frozenset[str] = frozenset()
 
-    def take(self, candidates: frozenset[str], *, sure: bool = False) -> bool:
-        """Take what is needed from the candidates; True when that was enough."""
+    def take(self, candidates: frozenset[str], *, open_to: frozenset[str] | None = None) -> bool:
+        """Take what is needed from the candidates; True when that was enough.
+
+        ``open_to``: the candidates are a plugin's answer, which another time may have others of these.
+        """
         candidates -= self.taken
         if len(candidates) <= self.needed:
             chosen = candidates
-            self.fixed |= chosen
+            self.fixed |= chosen - (open_to or frozenset())
+            self.open_to |= open_to or frozenset()
         else:
             given = self.pick(self.container, self.resource, candidates, self.needed)
             wanted = sorted(candidates.intersection(given or ())) or sorted(candidates)
             chosen = frozenset(wanted[: self.needed])
-            if sure:
+            if open_to is not None:
                 self.fixed |= chosen
             else:
                 self.open_to = candidates
         self.taken |= chosen
         self.needed -= len(chosen)
         return self.needed == 0
+
+    def leak(self, devices: DeviceDraft, allocated: frozenset[str]) -> None:
+        """What was taken before a failure counts as taken from now on."""
+        if self.taken:
+            devices.allocated.put(self.resource, allocated | self.taken)
+
+    def not_preferred(
+        self, devices: DeviceDraft, allocated: frozenset[str], answer: PreferenceAnswer
+    ) -> Failure:
+        """The plugin's call failed, and with it the allocation."""
+        self.leak(devices, allocated)
+        return Failure(f"device plugin GetPreferredAllocation rpc failed with err: {answer.error}")
 
     def report(self, note: Note, *, aligned: bool) -> frozenset[str]:
         """The devices taken, after a step about them."""
@@ -183,11 +206,13 @@ def split_by_one_node(
     return frozenset(near), frozenset(far), frozenset(anywhere)
 
 
-def _preferred(plugin: Plugin, available: frozenset[str], must: frozenset[str], size: int) -> frozenset[str]:
+def _preferred(
+    plugin: Plugin, available: frozenset[str], must: frozenset[str], size: int
+) -> PreferenceAnswer:
     """The plugin's answer to GetPreferredAllocation; nothing when it has no such call."""
-    if not plugin.prefers_lowest:
-        return frozenset()
-    return must.union(sorted(available - must)[: max(0, size - len(must))])
+    if plugin.preference is None:
+        return PreferenceAnswer()
+    return plugin.preference.answer(plugin.devices, available, must, size)
 
 
 def record(admission: Admission, container: str, resource: str, chosen: frozenset[str]) -> None:

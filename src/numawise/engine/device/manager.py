@@ -8,7 +8,8 @@ Rules kept here:
 1. What the init containers of other pods had is forgotten as soon as a pod reaches the allocation.
 2. The file is written when a container was given devices, not when they are collected.
 3. A pod that is allocated for as a whole gets no devices; its containers get theirs when they start.
-4. Of an extended resource that a claim backs nothing is given: its devices come with the claim.
+4. A plugin may refuse to hand out what was chosen; nothing of it counts as taken then.
+5. Of an extended resource that a claim backs nothing is given: its devices come with the claim.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,7 @@ from numawise.engine.hint import Answer, Hint
 from numawise.engine.provider import Admission, hands_on
 from numawise.engine.state import DeviceGrant
 from numawise.engine.trace import Note, StaleRemoved, ignore
+from numawise.machine.preference import SEVERAL_REFUSED
 from numawise.request.model import ContainerRequest
 from numawise.rules.model import Rules
 
@@ -89,6 +91,10 @@ def _allocate_resources(
             collect(draft, admission.note)
             collected = True
         chosen = choose(admission, container, resource, count, affinity)
+        plugin = devices.plugins.rows.get(resource)
+        if plugin and plugin.refuses_several and isinstance(chosen, frozenset) and len(chosen) > 1:
+            devices.allocated = Column(allocated_by(devices.rows.values()))
+            chosen = Failure(SEVERAL_REFUSED.format(resource=resource, count=len(chosen)))
         if isinstance(chosen, Failure):
             competing = sum(
                 size > 0 and name in devices.plugins.rows and name not in claimed

@@ -15,6 +15,7 @@ from numawise.engine.provider import Admission
 from numawise.engine.state import DeviceGrant, NodeState, Plugin
 from numawise.engine.trace import DevicesChosen, Step
 from numawise.machine.model import DevicePlugin, Machine
+from numawise.machine.preference import LinkedGpus, LowestIds, Preference, SharedDevices
 from numawise.rules.behaviour import Behaviour
 from numawise.rules.model import Rules
 from numawise.sets import parse_ids
@@ -29,11 +30,17 @@ class Manager:
     """A Device Manager with one plugin, and what it remembers."""
 
     def __init__(
-        self, devices: str, *, nodes: int = 2, prefers_lowest: bool = False, rules: Rules = RULES
+        self,
+        devices: str,
+        *,
+        nodes: int = 2,
+        preference: Preference | None = None,
+        refuses_several: bool = False,
+        rules: Rules = RULES,
     ) -> None:
         self.machine: Machine = machine(even(nodes, nodes, nodes))
         self.rules = rules
-        plugin = DevicePlugin(NAME, devices_of(devices), prefers_lowest)
+        plugin = DevicePlugin(NAME, devices_of(devices), preference, refuses_several)
         self.state = plugins_spoke(NodeState(), [plugin])
 
     def hold(self, uid: str, container: str, ids: str) -> None:
@@ -216,9 +223,44 @@ def test_a_free_choice_can_be_made_from_outside() -> None:
     ("b@0 x@1 y@1 z",   2, "0", "b x", ""),
 ])  # fmt: skip
 def test_preferred_allocation(devices: str, count: int, affinity: str, expected: str, open_to: str) -> None:
-    manager = Manager(devices, prefers_lowest=True)
+    manager = Manager(devices, preference=LowestIds())
     assert manager.give(count, affinity) == expected
     assert manager.open_to == open_to
+
+
+PAIRS = LinkedGpus(tuple("abcd"), ((0, 50, 20, 20), (50, 0, 20, 20), (20, 20, 0, 50), (20, 20, 50, 0)))
+
+
+@pytest.mark.parametrize(("taken", "count", "expected", "open_to"), [
+    ("",  2, "a b", "a b c d"),  # or c and d
+    ("a", 2, "c d", ""),
+    ("b", 1, "a",   "a c d"),
+])  # fmt: skip
+def test_linked_gpus_are_preferred(taken: str, count: int, expected: str, open_to: str) -> None:
+    manager = Manager("a@0 b@0 c@0 d@0", preference=PAIRS)
+    manager.hold("other", "c", taken)
+    assert manager.give(count, "0") == expected
+    assert manager.open_to == open_to
+
+
+def test_a_plugin_that_crashes_fails_the_allocation() -> None:
+    """What was taken before it was asked is lost until the next collection."""
+    links = tuple(tuple(0 if i == j else 600 if {i, j} == {3, 4} else 10 for j in range(5)) for i in range(5))
+    manager = Manager("a@0 b@0 c@0 d@0 e@0", preference=LinkedGpus(tuple("abcde"), links))
+    assert manager.give(3, "0") == (
+        "device plugin GetPreferredAllocation rpc failed with err: "
+        "rpc error: code = Unavailable desc = error reading from server: EOF"
+    )
+
+
+def test_a_plugin_may_refuse_several() -> None:
+    several = Manager("a::0@0 a::1@0 b::0@0 b::1@0", preference=SharedDevices(), refuses_several=True)
+    assert several.give(2, "0") == (
+        'rpc error: code = Unknown desc = invalid allocation request for "x/d": invalid request: '
+        "maximum request size for shared resources is 1; found 2"
+    )
+    assert not several.state.devices.allocated.get(NAME)
+    assert several.give(1, "0") == "a::0"
 
 
 # --- refusals ------------------------------------------------------------------------------------
