@@ -271,7 +271,7 @@ def processes(line: list[str], _: Path) -> None:
             job_data(JobHost(hardware, root=root, glance=0).check_pid(pid))
     placed.read_free(root, (0, 1))
     for running in kubelet.node_kubelets(root):
-        kubelet.command_line(running, root)
+        kubelet.passed_arguments(running, root)
         kubelet.program_version(running, root)
 
 

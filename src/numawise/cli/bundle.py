@@ -43,6 +43,14 @@ Exit status: 0, also where something could not be read (it is listed); 2 bad inp
     "--pods", multiple=True, metavar="FILE|URL", help="The node's pods: a list of them, or several files."
 )
 @click.option("--configz", metavar="URL|FILE", help="What the kubelet answers to /configz.")
+@click.option(
+    "--pod-resources",
+    metavar="FILE",
+    help="What the kubelet's PodResources socket answers, as JSON.  [default: the socket is asked]",
+)
+@click.option(
+    "--node-object", metavar="FILE", help="The Node object, as 'kubectl get node NAME -o json' prints it."
+)
 @click.option("--kubeconfig", metavar="FILE", help="Ask the API server for node, pods and configz.")
 @click.option("--context", "cluster", metavar="NAME", help="Likewise, with this context of the kubeconfig.")
 @click.option("--node", metavar="NAME", help="The node's name, when it is not the host's.")
@@ -57,6 +65,8 @@ def command(
     kubelet_config: str | None,
     pods: Sequence[str],
     configz: str | None,
+    pod_resources: str | None,
+    node_object: str | None,
     kubeconfig: str | None,
     cluster: str | None,
     node: str | None,
@@ -84,6 +94,8 @@ def command(
         kubelet_config=kubelet_config or "",
         pods=tuple(pods),
         configz=configz or "",
+        pod_resources=pod_resources or "",
+        node_object=node_object or "",
         kubeconfig=kubeconfig or "",
         context=cluster or "",
         node=node or "",

@@ -84,6 +84,13 @@ NODE_OPTIONS: dict[str, Callable[[Any], Any]] = {
         help="The Node object, as 'kubectl get node NAME -o yaml' prints it: labels, taints, conditions and "
         "what is allocatable.  Without it they are not judged.",
     ),
+    "pod_resources": click.option(
+        "--pod-resources",
+        default="",
+        metavar="FILE",
+        help="What the kubelet's PodResources socket answers to List and GetAllocatableResources, as JSON: "
+        "where devices are, and which pods still hold what state files record.  [default: the bundle's]",
+    ),
     "node_name": click.option(
         "--node-name",
         default="",

@@ -34,7 +34,7 @@ MACHINE_FIELDS = ("cpus", "numa", "devices", "memory_capacity")
 CPU_FIELDS = ("cpu", "core", "socket", "numa", "uncore_cache")
 NUMA_FIELDS = ("id", "memory", "hugepages", "distances")
 PLUGIN_FIELDS = ("devices", "preferred_allocation", "links", "refuses_several")
-DEVICE_FIELDS = ("id", "numa", "unhealthy")
+DEVICE_FIELDS = ("id", "numa", "unhealthy", "numa_unknown")
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 NumaId = Annotated[int, msgspec.Meta(ge=0, lt=MOST_NUMA)]
@@ -65,6 +65,7 @@ class MachineFileDevice(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     numa: list[int] | None = None
     unhealthy: bool | None = None
+    numa_unknown: bool | None = None
 
 
 class WirePlugin(msgspec.Struct, forbid_unknown_fields=True):
@@ -159,7 +160,10 @@ def _build(value: object) -> Machine:
 def _devices(wire: list[MachineFileDevice]) -> tuple[Device, ...]:
     if len({device.id for device in wire}) != len(wire):
         raise ValueError("two devices of one resource have the same id")
-    return tuple(Device(d.id, None if d.numa is None else tuple(d.numa), not d.unhealthy) for d in wire)
+    return tuple(
+        Device(d.id, None if d.numa is None else tuple(d.numa), not d.unhealthy, bool(d.numa_unknown))
+        for d in wire
+    )
 
 
 def _preference(plugin: WirePlugin) -> Preference | None:
@@ -295,9 +299,9 @@ def _check_devices(part: Part, numas: Mapping[int, int] | None) -> None:
                 numa.integer(-LARGEST_INT, LARGEST_INT)
             else:
                 _check_on(numa, numas)
-        unhealthy = device.at("unhealthy")
-        if not isinstance(unhealthy.value, bool | None):
-            raise unhealthy.error(f"must be true or false, not {shown(unhealthy.value)}")
+        for flag in (device.at("unhealthy"), device.at("numa_unknown")):
+            if not isinstance(flag.value, bool | None):
+                raise flag.error(f"must be true or false, not {shown(flag.value)}")
 
 
 def _check_links(part: Part, count: int) -> None:
@@ -350,6 +354,8 @@ def _encode_plugin(plugin: DevicePlugin) -> dict[str, object]:
         devices.append({"id": device.id, "numa": None if device.numa is None else list(device.numa)})
         if not device.healthy:
             devices[-1]["unhealthy"] = True
+        if device.numa_unknown:
+            devices[-1]["numa_unknown"] = True
     encoded: dict[str, object] = {"devices": devices}
     preference = plugin.preference
     if isinstance(preference, LinkedGpus):

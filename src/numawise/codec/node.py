@@ -18,6 +18,8 @@ from numawise.machine.description import PRESSURES, NodeDescription, Taint
 from numawise.request.model import CPU
 
 KINDS = ("Node", "NodeList", "List")
+LABELS_REMOVED = "numawise.dev/labels-removed"
+"""Annotation of a Node object in a bundle whose labels were taken out."""
 SHUTTING_DOWN = "node is shutting down"
 EXAMPLE = "give what 'kubectl get node NAME -o yaml' prints"
 
@@ -36,6 +38,17 @@ def read_node_file(path: str, name: str = "") -> NodeDescription:
         what = f"has no node {quoted(name)}" if name else "has no Node object"
         raise InputError(what, file=path, advice=EXAMPLE)
     return named[0]
+
+
+def node_values(path: str, name: str = "") -> Mapping[str, Any]:
+    """The plain object of the node that ``read_node_file`` chooses."""
+    for document in read_file(path):
+        root = document.root
+        parts = root.at("items").items() if "items" in root.mapping() else [root]
+        for part in parts:
+            if not name or part.at("metadata", "name").value == name:
+                return part.mapping()
+    raise InputError("has no Node object", file=path, advice=EXAMPLE)
 
 
 def node_objects(document: Document) -> list[NodeDescription]:
@@ -70,6 +83,7 @@ def node_object(part: Part) -> NodeDescription:
     return NodeDescription(
         name="" if name.value is None else name.text(),
         labels=text_map(metadata.at("labels"), "a mapping of labels"),
+        labels_known=metadata.at("annotations", LABELS_REMOVED).value is None,
         taints=tuple(map(_taint, spec.at("taints").items("a list of taints"))),
         unschedulable=spec.at("unschedulable").value is True,
         pressures=tuple(one for one in PRESSURES if one in true),

@@ -6,7 +6,7 @@ for what matches what; ``Admit`` of pkg/kubelet/eviction/eviction_manager.go for
 
 Rules kept here:
 
-1. What a Node object would have to say is judged only where there is one.
+1. What a Node object would have to say is judged only where there is one, and has it.
 2. Labels, name, ports and taints are judged in this order, and all of them are; the first is the reason.
 3. Of the taints, a kubelet looks at those with effect ``NoExecute``, and never for static pods.
 4. Conditions come out of a Go map; here they come by name.
@@ -152,7 +152,7 @@ def _predicate(
 
 def _selected(rules: Rules, constraints: PodConstraints, node: NodeDescription) -> bool:
     """True when the node is one that the pod's selector and affinity allow."""
-    if not constraints.node_selector and constraints.node_affinity is None:
+    if not node.labels_known or (not constraints.node_selector and constraints.node_affinity is None):
         return True
     labels = labels_of(node) if rules.behaviour.pod_system_judged_first else node.labels
     if any(labels.get(key) != value for key, value in constraints.node_selector.items()):
@@ -168,12 +168,13 @@ def labels_of(node: NodeDescription) -> Mapping[str, str]:
 
 def not_judged(node: NodeDescription | None, pod: PodRequest, known: Container[str]) -> tuple[str, ...]:
     """The fields of a pod that only a Node object could answer (rule 1); ``known``: what is allocatable."""
-    if node is not None and EPHEMERAL in known:
+    no_labels = node is None or not node.labels_known
+    if not no_labels and EPHEMERAL in known:
         return ()
     constraints = pod.constraints
     given = (
-        ("nodeSelector", node is None and constraints.node_selector),
-        ("nodeAffinity", node is None and constraints.node_affinity is not None),
+        ("nodeSelector", no_labels and constraints.node_selector),
+        ("nodeAffinity", no_labels and constraints.node_affinity is not None),
         ("supplementalGroupsPolicy", node is None and constraints.strict_groups),
         (EPHEMERAL, EPHEMERAL not in known and any(EPHEMERAL in one.requests for one in pod.containers)),
     )

@@ -231,11 +231,17 @@ class HostFile:
     problem: str = ""
 
 
-def command_line(kubelet: Running, root: Path = ROOT) -> str:
-    """The arguments that reach the kubelet, as text (rule 2); '' when they cannot be seen."""
+def own_arguments(kubelet: Running) -> tuple[str, ...]:
+    """The arguments of a kubelet that is its own program; one program of many is named its part first."""
+    program, *words = kubelet.words or ("",)
+    if words[:1] == [OWN[0]] and program.rpartition("/")[2] != OWN[0]:
+        del words[0]
+    return tuple(words)
+
+
+def passed_arguments(kubelet: Running, root: Path = ROOT) -> str:
+    """What a program passes on to the kubelet inside it, as text (rule 2); '' when it cannot be seen."""
     words = list(kubelet.words[1:])
-    if not kubelet.embedded:
-        return shlex.join(words)
     passed: list[str] = []
     for at, word in enumerate(words):
         name, equals, value = word.partition("=")

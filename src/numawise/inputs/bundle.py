@@ -23,11 +23,14 @@ from numawise.codec.infile import is_folder
 from numawise.codec.kubelet.flags import read_flags
 from numawise.codec.kubelet.forms import Found
 from numawise.codec.machine import decode_machine
+from numawise.codec.node import node_object
 from numawise.codec.pod import unique_uids
+from numawise.codec.podresources import PodResources, pod_resources_of
 from numawise.codec.workload import decode_pods, pods_in
 from numawise.errors import InputError
 from numawise.inputs.config import ConfigInput
 from numawise.inputs.machine import MachineInput
+from numawise.machine.description import NodeDescription
 from numawise.machine.hardware import Hardware, hardware_of
 from numawise.machine.model import Machine
 from numawise.node.state.folder import Live, LivePod, StateFile, StateFolder
@@ -153,6 +156,16 @@ class Bundle:
             for name, text in self.texts.items()
         )
         return StateFolder(place, files)
+
+    def pod_resources(self) -> PodResources | None:
+        """What the kubelet's PodResources socket answered; None: it was not asked."""
+        if parts.POD_RESOURCES not in self.members:
+            return None
+        return pod_resources_of([self._document(parts.POD_RESOURCES)])
+
+    def description(self) -> NodeDescription | None:
+        """What the Node object says; None: it was not collected."""
+        return node_object(self._document(parts.NODE).root) if parts.NODE in self.members else None
 
     def pods(self) -> tuple[RawPod, ...]:
         """The pods of the node."""

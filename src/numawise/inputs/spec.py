@@ -7,6 +7,7 @@ Rules kept here:
 2. The release is the one that is named, else the bundle's own, else the one default of all commands.
 3. A part that was not named is missing only where a command asks for it; the error then names its option.
 4. Pods of a bundle run, unless they have ended: what they asked for counts, also without a state file.
+   What state files record of pods that are gone does not (``inputs.podresources``).
 5. A kubelet that would not start is ``KubeletRefused`` with its own words, at the file it refuses.
 6. Standard input can be read once.
 """
@@ -32,9 +33,12 @@ from numawise.rules.versions import DEFAULT, Profile, Version, profile_of
 from numawise.values import dataclass, replace
 
 if TYPE_CHECKING:
+    from numawise.codec.podresources import PodResources
     from numawise.inputs.bundle import Bundle
+    from numawise.inputs.podresources import Holders
     from numawise.node.state.folder import Against, Live, StateFolder
 
+STATIC = "static"
 CONFIG_FILES = ("kubelet.yaml", "kubelet.yml", "kubelet.json", "config.yaml", "config.yml", "config.json")
 STATE_FILES = ("cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint", "device-plugins")
 MACHINE_ADVICE = "give --machine: a file, a folder, a name, a description or 'this'; or give --bundle"
@@ -59,6 +63,8 @@ class NodeSpec:
     """Its Node object: a file, or the object itself."""
     node_name: str = ""
     """The node's name in the cluster, by which its pods are known."""
+    pod_resources: str = ""
+    """A file with what the kubelet's PodResources socket answers."""
 
     @property
     def has_config(self) -> bool:
@@ -68,7 +74,7 @@ class NodeSpec:
     @property
     def words(self) -> tuple[str, ...]:
         """All that may be standard input."""
-        parts: list[str] = [self.kubelet_flags]
+        parts: list[str] = [self.kubelet_flags, self.pod_resources]
         parts += [self.node_object] if isinstance(self.node_object, str) else []
         for one in (self.machine, self.kubelet_config):
             parts += map(str, one) if isinstance(one, tuple) else [one] if isinstance(one, str) else []
@@ -87,6 +93,8 @@ class NodeInput:
     bundle: "Bundle | None" = None
     description: NodeDescription | None = None
     """What the Node object says; None: there is none."""
+    answers: "PodResources | None" = None
+    """What the kubelet's PodResources socket answered; None: it was not asked."""
 
     @property
     def version(self) -> Version:
@@ -99,6 +107,7 @@ class NodeInput:
         parts = [self.profile.remark]
         parts += self.machine_input.remarks if self.machine_input is not None else ()
         parts += [self.config_input.remark] if self.config_input is not None else []
+        parts += self.holders.remarks
         return tuple(filter(None, parts))
 
     @property
@@ -116,7 +125,12 @@ class NodeInput:
     @cached_property
     def machine(self) -> Machine:
         """The machine as the kubelet sees it."""
-        return self._machine.machine
+        machine = self._machine.machine
+        if self.answers is None or (self.spec.machine and not self.spec.pod_resources):
+            return machine
+        from numawise.inputs.podresources import located  # noqa: PLC0415 - few have answers
+
+        return located(machine, self.answers, self.state)
 
     @property
     def hardware(self) -> Hardware:
@@ -157,10 +171,27 @@ class NodeInput:
             return self.spec.state[0]
         return self.bundle.path if self.bundle is not None else ""
 
+    @cached_property
+    def holders(self) -> "Holders":
+        """Who runs there, and who is recorded and gone (rule 4)."""
+        from numawise.inputs.podresources import Evidence, Holders, holders_of  # noqa: PLC0415 - few have any
+
+        if self.state is None and self.bundle is None:
+            return Holders()
+        own = self.bundle is not None and not self.spec.state
+        seen = Evidence(
+            state=self.state,
+            pods=self.bundle.running() if self.bundle is not None and own else (),
+            all_pods=self.bundle is not None and own and self.bundle.manifest.all_pods,
+            answers=self.answers,
+            static_cpus=self.config_input is not None and self.config.cpu_manager_policy == STATIC,
+        )
+        return holders_of(seen)
+
     @property
     def running(self) -> tuple[RawPod, ...]:
-        """Pods that run there, as far as a bundle says."""
-        return self.bundle.running() if self.bundle is not None else ()
+        """Pods that run there, as far as a bundle or a record of allocations says."""
+        return self.holders.running
 
     def pods(self, words: Sequence[PodNamed], *, refused: bool = False) -> PodsInput:
         """The pods that the words mean: files, folders, ``-``, or names out of the bundle."""
@@ -191,8 +222,20 @@ def read_node(spec: NodeSpec) -> NodeInput:
         state = read_state(spec.state)
     elif bundle is not None and bundle.texts:
         state = bundle.state()
+    answers: PodResources | None = None
+    if spec.pod_resources:
+        from numawise.codec.podresources import read_pod_resources  # noqa: PLC0415 - few ask for it
+
+        answers = read_pod_resources(spec.pod_resources)
+    elif bundle is not None and not spec.state:
+        answers = bundle.pod_resources()
+    description = description_of(spec)
+    if description is None and bundle is not None and not spec.machine:
+        description = bundle.description()
+        if description is not None and spec.has_config:  # what is allocatable depends on it
+            description = description.reconfigured()
     return NodeInput(
-        spec, read_release(spec.kube, bundle), machine, config, state, bundle, description_of(spec)
+        spec, read_release(spec.kube, bundle), machine, config, state, bundle, description, answers
     )
 
 
@@ -332,6 +375,5 @@ def start_node(node: NodeInput) -> SimulatedNode:
         state_file=node.state_place,
     )
     kubelet.describe(node.description)
-    if node.running:
-        kubelet.run_already(node.running)
+    kubelet.run_already(node.running, node.holders.gone)
     return kubelet

@@ -12,6 +12,7 @@ from pathlib import Path
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.checkpoint import LARGEST_STATE, PLACES
 from numawise.codec.checkpoint.look import kind_of_state, look
+from numawise.codec.checkpoint.reading import ALLOCATED_FILE, Resources, allocated_pods
 from numawise.codec.infile import is_file, is_folder, is_there, members, read_raw
 from numawise.errors import InputError
 from numawise.node.state.folder import StateFile, StateFolder
@@ -61,7 +62,17 @@ def _folder(word: str) -> StateFolder:
     if not files:
         members(word)  # it may be that nothing in it can be seen
         raise InputError("has no kubelet state files", file=word, advice=f"expected {', '.join(PLACES)}")
-    return StateFolder(Path(word), tuple(files))
+    return StateFolder(Path(word), tuple(files), _allocated(Path(word) / ALLOCATED_FILE))
+
+
+def _allocated(path: Path) -> dict[str, dict[str, Resources]] | None:
+    """The record of allocations beside the state files; a damaged one says nothing."""
+    if not is_file(path):
+        return None
+    try:
+        return allocated_pods(_bytes(path).decode("utf-8", errors="replace"))
+    except ValueError:
+        return None
 
 
 def _bytes(path: Path) -> bytes:

@@ -31,6 +31,8 @@ class NodeDescription:
 
     name: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    labels_known: bool = True
+    """False: labels and taints were taken out, so that nothing can be said of selectors."""
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     pressures: tuple[str, ...] = ()

@@ -143,6 +143,8 @@ class Device:
     numa: tuple[int, ...] | None = None
     """NUMA nodes; None: no topology given; empty: topology given but without nodes."""
     healthy: bool = True
+    numa_unknown: bool = False
+    """Nobody knows what its plugin reports; ``numa`` is an assumption then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +182,12 @@ class Machine:
         if self.memory_capacity is not None:
             return self.memory_capacity
         return sum(numa.memory for numa in self.numa)
+
+
+def unlocated(plugins: Iterable[DevicePlugin]) -> tuple[str, ...]:
+    """Resources with devices of which nobody knows the NUMA nodes."""
+    return tuple(
+        plugin.resource
+        for plugin in plugins
+        if any(device.numa_unknown and device.healthy for device in plugin.devices)
+    )

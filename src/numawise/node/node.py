@@ -309,10 +309,12 @@ class SimulatedNode:
         changed = described is not None and self.config != before.config
         self.describe(described.reconfigured() if described is not None and changed else described)
 
-    def run_already(self, pods: Iterable[RawPod]) -> None:
-        """Pods that are known to run here: what they request counts, also without a state file."""
+    def run_already(self, pods: Iterable[RawPod], gone: Iterable[str] = ()) -> None:
+        """Pods that are known to run here, whose requests count; ``gone``: recorded, and no longer there."""
         known = {pod.uid: self.requested(pod) for pod in pods}
         state = self.state
+        for uid in gone:
+            state = remove(state, uid)
         running = state.running | lasting_containers(known.values())
         active, departed = {**state.active, **known}, state.departed.difference(known)
         self.keep(replace(state, active=active, departed=departed, running=running))

@@ -58,6 +58,8 @@ class BundleManifest:
     removed: tuple[str, ...]
     """What was taken out or replaced on purpose, a line each."""
     members: tuple[BundleMember, ...]
+    all_pods: bool
+    """The list of pods has every pod of the node: what is recorded for another one is nobody's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from numawise.codec.kubelet.fields import configuration_of
-from numawise.codec.kubelet.flags import Flag, flag_span, known_flags, overlaid, read_flags, settle
+from numawise.codec.kubelet.flags import Flag, flag_span, flags_in, known_flags, overlaid, read_flags, settle
 from numawise.rules.versions import NEWEST, OLDEST
 
 FAILED = "failed to parse kubelet flag: "
@@ -43,6 +43,13 @@ def told(text: str) -> list[tuple[str, str | None, int]]:
     pytest.param("/usr/bin/kubelet\0--max-pods=5\0--v=2\0",        [("max-pods", "5", 1), ("v", "2", 1)],                       id="as /proc has it"),
     pytest.param("--v=2 --root-dir=/data/kubelet --max-pods=5",    [("v", "2", 1), ("root-dir", "/data/kubelet", 1), ("max-pods", "5", 1)], id="a folder called kubelet"),
     pytest.param("--v=2 --root-dir /data/kubelet --max-pods=5",    [("v", "2", 1), ("root-dir", "/data/kubelet", 1), ("max-pods", "5", 1)], id="a folder called kubelet, without ="),
+    pytest.param("/usr/bin/kubelet --v=2 --root-dir=/data/kubelet", [("v", "2", 1), ("root-dir", "/data/kubelet", 1)],          id="a program, then a folder of its name"),
+    pytest.param("--cert-dir /pki/kubelet --new-flag /x/kubelet --v=2", [("cert-dir", "/pki/kubelet", 1), ("new-flag", "/x/kubelet", 1), ("v", "2", 1)], id="values that end like the program, one of an unknown flag"),
+    pytest.param("/hyperkube kubelet --v=2",                       [("v", "2", 1)],                                             id="one program of many"),
+    pytest.param("ip netns exec kubelet /usr/bin/kubelet --v=2",   [("v", "2", 1)],                                             id="a wrapper with a word of that name"),
+    pytest.param("tini --config x -- /opt/bin/kubelet --v=2",      [("v", "2", 1)],                                             id="a wrapper with flags"),
+    pytest.param("sh -c 'exec /opt/bin/kubelet --v=2'",            [("v", "2", 1)],                                             id="a shell"),
+    pytest.param("kubelet --cloud-provider '' --v=2",              [("cloud-provider", "", 1), ("v", "2", 1)],                  id="an empty value"),
     pytest.param("--node-labels='a=b,c=d' --register-node",        [("node-labels", "a=b,c=d", 1), ("register-node", None, 1)], id="quotes"),
     pytest.param(UNIT,                                             [("kubeconfig", "/etc/kubernetes/kubelet.conf", 5), ("reserved-memory", "0:memory=1Gi", 9), ("cpu-manager-policy", "static", 10), ("v", "4", 10)], id="systemd unit"),
     pytest.param('Environment="ARGS=--v=3"',                       [("v", "3", 1)],                                             id="a line of a unit"),
@@ -51,6 +58,16 @@ def told(text: str) -> list[tuple[str, str | None, int]]:
 ])
 def test_read_flags(text: str, expected: list[tuple[str, str | None, int]]) -> None:
     assert told(text) == expected
+
+
+def test_arguments_of_a_process_are_taken_word_by_word() -> None:
+    words = ("--v=2", "--node-labels", "a=b c/kubelet", "--cloud-provider", "", "--root-dir=/var/lib/kubelet")
+    assert [(flag.name, flag.value) for flag in flags_in(words)] == [
+        ("v", "2"),
+        ("node-labels", "a=b c/kubelet"),
+        ("cloud-provider", ""),
+        ("root-dir", "/var/lib/kubelet"),
+    ]
 
 
 @pytest.mark.parametrize(("text", "field", "value"), [

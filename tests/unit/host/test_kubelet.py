@@ -11,12 +11,13 @@ import pytest
 from numawise.host.discover import nvidia_uuids
 from numawise.host.kubelet import (
     Running,
-    command_line,
     files_in,
     folder_seen,
     installed_configs,
     installed_flags,
     node_kubelets,
+    own_arguments,
+    passed_arguments,
     pod_folders,
     program_version,
     read_seen,
@@ -111,14 +112,23 @@ def test_inside_a_container_its_own_kubelet_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "words", "expected"), [
-    pytest.param("kubelet",    ["kubelet", "--v=2", "--config", "/a b"],                         "--v=2 --config '/a b'",                  id="its own"),
     pytest.param("k3s-server", ["k3s", "server", "--kubelet-arg=v=4", "--kubelet-arg", "cpu-manager-policy=static"], "--v=4 --cpu-manager-policy=static", id="passed on"),
     pytest.param("k3s-server", ["k3s", "server"],                                                "",                                       id="nothing to be seen"),
     pytest.param("kubelite",   ["kubelite", "--kubelet-args-file=/args/kubelet"],                "--cpu-manager-policy=static\n",          id="in a file"),
 ])  # fmt: skip
-def test_command_lines(tmp_path: Path, name: str, words: list[str], expected: str) -> None:
+def test_what_is_passed_on(tmp_path: Path, name: str, words: list[str], expected: str) -> None:
     root = grow(tmp_path, {"args/kubelet": "--cpu-manager-policy=static"})
-    assert command_line(Running(7, name, tuple(words)), root) == expected
+    assert passed_arguments(Running(7, name, tuple(words)), root) == expected
+
+
+@pytest.mark.parametrize(("name", "words", "expected"), [
+    pytest.param("kubelet",   ["/usr/bin/kubelet", "--v=2", "--root-dir=/x/kubelet"], ("--v=2", "--root-dir=/x/kubelet"), id="its own program"),
+    pytest.param("hyperkube", ["/hyperkube", "kubelet", "--v=2"],                     ("--v=2",),                         id="one program of many"),
+    pytest.param("kubelet",   ["kubelet", "kubelet", "--v=2"],                        ("kubelet", "--v=2"),               id="a word too many"),
+    pytest.param("kubelet",   [],                                                     (),                                 id="nothing"),
+])  # fmt: skip
+def test_its_own_arguments(name: str, words: list[str], expected: tuple[str, ...]) -> None:
+    assert own_arguments(Running(7, name, tuple(words))) == expected
 
 
 def test_paths_are_those_of_the_process(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 from numawise.apps.bundle.kubelet import kubelet_parts, pods_on_node, state_texts
 from numawise.apps.bundle.model import (
     MACHINE,
+    NODE,
+    POD_RESOURCES,
     VERSION,
     BundleRequest,
     Collected,
@@ -25,21 +27,25 @@ from numawise.apps.bundle.model import (
 from numawise.apps.bundle.pack import Packed, packed
 from numawise.codec.bundle.allowed import is_resource
 from numawise.codec.bundle.config import QUOTED
+from numawise.codec.bundle.manifest import API_SERVER
 from numawise.codec.checkpoint import DEVICE_FILE
 from numawise.codec.checkpoint.look import look
-from numawise.codec.document import read_documents, read_file
+from numawise.codec.document import Document, read_documents, read_file
 from numawise.codec.infile import is_folder
 from numawise.codec.kubelet import effective
+from numawise.codec.node import node_values, read_node_file
 from numawise.codec.outfile import PRIVATE, write_whole
+from numawise.codec.podresources import PodResources, pod_resources_of, read_pod_resources
 from numawise.engine.state import DeviceFile
 from numawise.errors import ClusterError, InputError, quoted
 from numawise.host.discover import nvidia_uuids, read_live
 from numawise.host.files import Tree
 from numawise.host.kubelet import program_version
 from numawise.kube.plain import fetch, is_url
+from numawise.kube.podresources import SOCKET, ask
 from numawise.machine.hardware import Hardware
 from numawise.machine.kubelet_view import kubelet_view
-from numawise.machine.model import Machine
+from numawise.machine.model import Machine, unlocated
 from numawise.values import dataclass, field
 
 MACHINE_IDS = ("etc/machine-id", "var/lib/dbus/machine-id")
@@ -57,6 +63,8 @@ class FromCluster:
     """What the API server returned about a node."""
 
     node: str = ""
+    object: Mapping[str, Any] | None = None
+    """The Node object."""
     info: Mapping[str, str] = field(default_factory=dict)
     pods: tuple[Mapping[str, Any], ...] = ()
     configz: Mapping[str, Any] | None = None
@@ -82,13 +90,19 @@ def gather(wanted: BundleRequest) -> Collected:
         for one in effective.differences(running_config, files, version):
             notes.remark(f"{one}: the running kubelet uses a different value than its files")
     node = cluster.node or name
+    answers = _pod_resources(wanted, parts, notes)
+    settings = running_config or files or {}
+    pods = pods_on_node(wanted, parts, settings, cluster.pods, node, notes, answers, state)
     return Collected(
         hardware=hardware,
-        machine=_machine(hardware, state, nvidia_uuids(wanted.top), notes),
+        machine=_machine(hardware, state, nvidia_uuids(wanted.top), answers, notes),
         parts=parts,
         configz=configz,
         state=state,
-        pods=pods_on_node(wanted, parts, running_config or files or {}, cluster.pods, node, notes),
+        pods=pods.found,
+        all_pods=pods.complete,
+        node_object=_node_object(wanted, cluster, notes),
+        answers=answers,
         node=node,
         machine_id=_machine_id(tree, cluster),
         versions=versions,
@@ -97,13 +111,19 @@ def gather(wanted: BundleRequest) -> Collected:
 
 
 def _machine(
-    hardware: Hardware, state: Mapping[str, str], uuids: Mapping[str, str], notes: Notes
+    hardware: Hardware,
+    state: Mapping[str, str],
+    uuids: Mapping[str, str],
+    answers: PodResources | None,
+    notes: Notes,
 ) -> Machine | None:
     """The machine as it is reported to the kubelet, with the devices that it knows."""
     record = look(DEVICE_FILE, state[DEVICE_FILE]).devices if DEVICE_FILE in state else None
-    plugins, unknown = recorded_plugins(record or DeviceFile(), hardware, uuids)
-    for resource in unknown:
-        unknown_node = "the NUMA node of unallocated devices is unknown; they are treated as having none"
+    plugins = recorded_plugins(record or DeviceFile(), hardware, uuids, answers)
+    for resource in unlocated(plugins):
+        unknown_node = (
+            "the NUMA node of unallocated devices is not known, so that answers about it may be not known"
+        )
         name = resource if is_resource(resource) else "a resource"
         notes.remark(f"{name}: {unknown_node}", detail=f"{resource}: {unknown_node}")
     seen = kubelet_view(hardware, plugins)
@@ -129,13 +149,47 @@ def _cluster(wanted: BundleRequest, name: str, notes: Notes) -> FromCluster:
             try:
                 answer = cluster.configz(name)
                 configz = (answer or {}).get("kubeletconfig")
-                notes.found("configz", "the API server") if configz else None
+                notes.found("configz", API_SERVER) if configz else None
             except ClusterError as problem:
                 refused = (
                     "you may not get nodes/proxy" if isinstance(problem, ApiRefused) else "it has no answer"
                 )
                 notes.missing("configz", f"the API server was asked: {refused}", detail=str(problem))
-        return FromCluster(name, dict(info), cluster.pods_on(name), configz)
+        return FromCluster(name, node, dict(info), cluster.pods_on(name), configz)
+
+
+def _node_object(wanted: BundleRequest, cluster: FromCluster, notes: Notes) -> Mapping[str, Any] | None:
+    if wanted.node_object:
+        read_node_file(wanted.node_object, wanted.node)  # what is wrong with it is an error
+        found = node_values(wanted.node_object, wanted.node)
+        notes.found(NODE, "--node-object")
+        return found
+    if cluster.object is None:
+        notes.missing(NODE, "the API server was not asked; give --kubeconfig FILE or --node-object FILE")
+        return None
+    notes.found(NODE, API_SERVER)
+    return cluster.object
+
+
+def _pod_resources(wanted: BundleRequest, parts: KubeletParts, notes: Notes) -> PodResources | None:
+    """What the kubelet says of pods and devices, by its socket or by a file."""
+    if wanted.pod_resources:
+        notes.found(POD_RESOURCES, "--pod-resources")
+        return read_pod_resources(wanted.pod_resources)
+    place = f"{parts.directory.rstrip('/')}/{SOCKET}"
+    path = wanted.top / place.lstrip("/")
+    if not path.is_socket():
+        notes.missing(POD_RESOURCES, "does not exist; no kubelet is running here", place)
+        return None
+    try:
+        answers, problems = ask(str(path))
+    except ClusterError as problem:
+        notes.missing(POD_RESOURCES, "does not answer", place, problem.message)
+        return None
+    notes.found(POD_RESOURCES, path=place)
+    for unanswered in problems:
+        notes.missing(f"{POD_RESOURCES} {unanswered.partition(':')[0]}", "is not answered", detail=unanswered)
+    return pod_resources_of([Document(answers, place)])
 
 
 def _configz(wanted: BundleRequest, cluster: FromCluster, notes: Notes) -> Mapping[str, Any] | None:

@@ -13,29 +13,41 @@ from pathlib import Path
 from typing import Any
 
 from numawise.apps.bundle.model import CONFIG, PODS, STATE, BundleRequest, KubeletParts, Notes
+from numawise.codec.bundle.manifest import API_SERVER
 from numawise.codec.bundle.pods import kubelet_uid, mapping, pods_of
 from numawise.codec.checkpoint import PLACES
-from numawise.codec.checkpoint.reading import ALLOCATED_FILE, allocated_pods
+from numawise.codec.checkpoint.look import look
+from numawise.codec.checkpoint.reading import (
+    ALLOCATED_FILE,
+    Resources,
+    allocated_manifest,
+    allocated_pods,
+)
 from numawise.codec.document import Document, Part, read_documents, read_file
 from numawise.codec.kubelet.config import GROUP, KIND
-from numawise.codec.kubelet.flags import Flag, is_flags, read_flags
+from numawise.codec.kubelet.flags import Flag, flags_in, is_flags, read_flags
+from numawise.codec.podresources import PodResources
 from numawise.errors import ClusterError, InputError
 from numawise.host.kubelet import (
     DEFAULT_DIRECTORY,
     HostFile,
     Running,
-    command_line,
     files_in,
     folder_seen,
     installed_configs,
     installed_drop_ins,
     installed_flags,
     node_kubelets,
+    own_arguments,
+    passed_arguments,
     pod_folders,
     read_seen,
     read_whole,
 )
+from numawise.inputs.podresources import Evidence, holders_of
 from numawise.kube.plain import fetch, is_url
+from numawise.node.state.folder import StateFile, StateFolder
+from numawise.values import dataclass
 
 DROP_IN = ".conf"
 
@@ -81,15 +93,17 @@ def _running(wanted: BundleRequest, notes: Notes) -> Running | None:
 
 def _flags(running: Running | None, root: Path, notes: Notes) -> tuple[Flag, ...]:
     if running is not None:
-        text = command_line(running, root)
-        if text:
+        own = flags_in(own_arguments(running)) if not running.embedded else ()
+        if running.embedded and (text := passed_arguments(running, root)):
+            own = read_flags(text)
+        if own:
             notes.found("flags", f"command line of {running.name}, process {running.pid}")
         elif running.embedded:
             remark = (
                 f"{running.name} embeds the kubelet, and its command line does not show the kubelet's flags"
             )
             notes.remark(f"{remark}; configz shows the resulting configuration")
-        return read_flags(text) if text else ()
+        return own
     flags: list[Flag] = []
     for file in installed_flags(root):
         text = file.data.decode(errors="replace")
@@ -192,24 +206,41 @@ def pods_on_node(
     listed: Sequence[Mapping[str, Any]],
     node: str,
     notes: Notes,
-) -> tuple[Part, ...]:
+    answers: PodResources | None = None,
+    state: Mapping[str, str] | None = None,
+) -> "FoundPods":
     """All pods found; ``settings``: the configuration, ``listed``: what the API server returned."""
     every = _Every(notes)
-    api_server = "the API server"
-    every.add([Document({"kind": "List", "items": list(listed)}, api_server)] if listed else [], api_server)
+    every.add([Document({"kind": "List", "items": list(listed)}, API_SERVER)] if listed else [], API_SERVER)
     for source in wanted.pods:
         every.add(_named(source), "--pods")
     port = settings.get("readOnlyPort")
+    answered = False
     if wanted.root is None and not listed and not wanted.pods and isinstance(port, int) and port > 0:
-        every.add(_asked(READ_ONLY.format(port=port), notes), "the kubelet's read-only port")
+        documents = _asked(READ_ONLY.format(port=port), notes)
+        answered = bool(documents)
+        every.add(documents, "the kubelet's read-only port")
     known = pod_folders(
         folder_seen(_text(settings, "podLogsDir") or LOGS, parts.running, wanted.top) or Path()
     )
     every.add(_static(wanted, parts, settings, node, known, notes), "manifests of static pods")
-    every.add(_allotted(wanted, parts, known, every, notes), "the kubelet's record of what was allocated")
+    record = _record(wanted, parts, notes)
+    if record is not None:
+        static = settings.get("cpuManagerPolicy") == "static"
+        allotted = _allotted(record, state or {}, known, every, answers, static=static)
+        every.add(allotted, "the kubelet's record of what was allocated")
     if not every.found:
         notes.missing(PODS, "no source of pods could be read; give --pods FILE or --kubeconfig FILE")
-    return tuple(every.found)
+    return FoundPods(tuple(every.found), wanted.asks_cluster or answered or record is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPods:
+    """The pods of a node."""
+
+    found: tuple[Part, ...]
+    complete: bool
+    """No pod of the node is missing."""
 
 
 class _Every:
@@ -293,36 +324,45 @@ def _at_home(pod: Mapping[str, Any], node: str, uids: Mapping[tuple[str, str], s
     return {**pod, "metadata": found}
 
 
-def _allotted(
-    wanted: BundleRequest, parts: KubeletParts, known: Names, every: _Every, notes: Notes
-) -> Iterator[Document]:
-    """Pods out of the kubelet's record of what was allotted (rule 2)."""
+Record = Mapping[str, Mapping[str, Resources]]
+
+
+def _record(wanted: BundleRequest, parts: KubeletParts, notes: Notes) -> Record | None:
+    """The kubelet's record of what was allotted; None: it has none."""
     path = f"{parts.directory.rstrip('/')}/{ALLOCATED_FILE}"
     file = read_seen(path, parts.running, wanted.top, written_by_it=True)
     if file.problem:
-        return
+        return None
     try:
-        found = allocated_pods(file.data.decode(errors="replace"))
+        return allocated_pods(file.data.decode(errors="replace"))
     except ValueError as problem:
         detail = f"{file.path} is damaged: {problem}"
         notes.missing(ALLOCATED_FILE, "is damaged", file.path, detail)
-        return
-    items = []
-    for uid, containers in found.items():
-        if uid in every.uids or not containers:
-            continue
-        namespace, name = known.get(uid, ("default", f"pod-{uid}"))
-        items.append(
-            {
-                "kind": "Pod",
-                "metadata": {"name": name, "namespace": namespace, "uid": uid},
-                "spec": {
-                    "containers": [{"name": each, "resources": dict(own)} for each, own in containers.items()]
-                },
-            }
-        )
+        return None
+
+
+def _allotted(
+    record: Record,
+    state: Mapping[str, str],
+    known: Names,
+    every: _Every,
+    answers: PodResources | None,
+    *,
+    static: bool,
+) -> Iterator[Document]:
+    """Pods of the record that still run (rule 2)."""
+    files = tuple(
+        StateFile(name, Path(name), text.encode(), look(name, text)) for name, text in state.items()
+    )
+    seen = Evidence(StateFolder(Path(), files, record), answers=answers, static_cpus=static, names=known)
+    gone = holders_of(seen).gone
+    items = [
+        allocated_manifest(uid, containers, *known.get(uid, ("default", f"pod-{uid}")))
+        for uid, containers in record.items()
+        if uid not in every.uids and uid not in gone and containers
+    ]
     if items:
-        yield Document({"kind": "List", "items": items}, file.path)
+        yield Document({"kind": "List", "items": items}, ALLOCATED_FILE)
 
 
 def _text(settings: Mapping[str, Any], name: str) -> str:

@@ -9,8 +9,10 @@ from numawise.codec.bundle.manifest import UUID, Names
 from numawise.codec.document import Document, Part
 from numawise.codec.kubelet.effective import by_files
 from numawise.codec.kubelet.flags import Flag
+from numawise.codec.podresources import PodResources
 from numawise.engine.state import DeviceFile
 from numawise.host.kubelet import Running
+from numawise.inputs.podresources import located_plugins
 from numawise.machine.hardware import Hardware, PciDevice
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.model import Device, DevicePlugin, Machine
@@ -18,6 +20,7 @@ from numawise.rules.versions import Version
 from numawise.values import dataclass, field
 
 MACHINE, CONFIG, STATE, PODS, VERSION = "machine", "configuration", "state files", "pods", "kubelet version"
+POD_RESOURCES, NODE = "PodResources", "Node object"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,10 @@ class BundleRequest:
     pods: tuple[str, ...] = ()
     """Files or addresses."""
     configz: str = ""
+    pod_resources: str = ""
+    """A file with what the kubelet's PodResources socket answers, in place of the socket."""
+    node_object: str = ""
+    """A file with the Node object, in place of the API server."""
     kubeconfig: str = ""
     context: str = ""
     node: str = ""
@@ -127,6 +134,11 @@ class Collected:
     machine_id: str
     versions: Mapping[str, str]
     notes: Notes
+    all_pods: bool = False
+    """``pods`` has every pod of the node."""
+    node_object: Mapping[str, Any] | None = None
+    answers: PodResources | None = None
+    """What the kubelet's PodResources socket answered."""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -136,31 +148,29 @@ class Collected:
 #
 # 1. A resource that the Device Manager's file lists has the devices that are listed there, no matter what the
 #    hardware would offer.
-# 2. The NUMA node of a device is what was recorded when it was handed out, else that of the hardware with the
-#    same UUID or PCI address.  Where neither says, it is unknown.
+# 2. The NUMA nodes of a device are what PodResources shows of its plugin (``inputs.podresources``), else what
+#    was recorded when it was handed out, else those of the hardware with the same UUID or PCI address.  Where
+#    none says, they are unknown.
 
 
 Nodes = tuple[int, ...] | None
 
 
 def recorded_plugins(
-    record: DeviceFile, hardware: Hardware, uuids: Mapping[str, str]
-) -> tuple[tuple[DevicePlugin, ...], tuple[str, ...]]:
-    """The plugins, and resources with devices whose NUMA node is not known; ``uuids``: → PCI address."""
+    record: DeviceFile, hardware: Hardware, uuids: Mapping[str, str], answers: PodResources | None = None
+) -> tuple[DevicePlugin, ...]:
+    """The plugins; ``uuids``: → PCI address, ``answers``: those of the PodResources socket."""
     handed_out = _handed_out(record)
     near = _near(hardware, uuids)
     plugins: list[DevicePlugin] = []
-    unknown: list[str] = []
-    for resource, some in sorted(device_ids(record).items()):
+    for resource, ids in sorted(device_ids(record).items()):
         devices = []
-        for one in sorted(some):
+        for one in sorted(ids):
             is_known, numa = _numa(resource, one, handed_out, near)
-            if not is_known and resource not in unknown:
-                unknown.append(resource)
-            devices.append(Device(one, numa))
+            devices.append(Device(one, numa, numa_unknown=not is_known))
         if devices:
             plugins.append(DevicePlugin(resource, tuple(devices)))
-    return tuple(plugins), tuple(unknown)
+    return located_plugins(plugins, answers, record) if answers is not None else tuple(plugins)
 
 
 def device_ids(record: DeviceFile) -> dict[str, set[str]]:

@@ -7,6 +7,7 @@ Rules kept here:
 2. What was replaced or taken out is listed in the manifest and in ``README.md``, in words.
 """
 
+from collections.abc import Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +18,7 @@ from numawise.codec.bundle.allowed import version_text
 from numawise.codec.bundle.archive import MANIFEST, pack
 from numawise.codec.bundle.config import identities, reduced_config, reduced_flags, without_identity
 from numawise.codec.bundle.manifest import Manifest, Names, key_of, manifest_document, manifest_text
+from numawise.codec.bundle.node import reduced_node
 from numawise.codec.bundle.pods import reduced
 from numawise.codec.bundle.state import renamed_state
 from numawise.codec.checkpoint import DEVICE_FILE
@@ -26,6 +28,13 @@ from numawise.codec.hardware.encode import hardware_data
 from numawise.codec.kubelet import effective
 from numawise.codec.machine import encode_machine
 from numawise.codec.output import to_json, to_yaml
+from numawise.codec.podresources import (
+    DeviceNodes,
+    ListedContainer,
+    ListedPod,
+    PodResources,
+    pod_resources_data,
+)
 from numawise.codec.workload import decode_pods
 from numawise.engine.state import DeviceFile
 from numawise.errors import InputError, visible
@@ -65,7 +74,10 @@ def packed(collected: Collected, *, keep_names: bool, when: datetime) -> Packed:
     """The bundle of a node."""
     names = Names(None if keep_names else key_of(collected.machine_id))
     record = look(DEVICE_FILE, collected.state.get(DEVICE_FILE, "")).devices or DeviceFile()
-    names = names.with_devices((identities(collected.hardware), *device_ids(record).values()))
+    groups = device_ids(record)
+    for resource, one in _answered_devices(collected.answers):
+        groups.setdefault(resource, set()).add(one)
+    names = names.with_devices((identities(collected.hardware), *groups.values()))
     node = names.name("node", collected.node)
     members: dict[str, bytes] = {}
     gone: list[str] = []
@@ -76,6 +88,11 @@ def packed(collected: Collected, *, keep_names: bool, when: datetime) -> Packed:
         renamed = text if keep_names else renamed_state(name, text, names)
         members[f"{parts.STATE}/{name}"] = renamed.encode(errors="replace")
     _pods(collected, names, members)
+    if collected.node_object is not None:
+        members[parts.NODE] = to_json(reduced_node(collected.node_object, names)).encode()
+    if collected.answers is not None:
+        data = pod_resources_data(renamed_answers(collected.answers, names))
+        members[parts.POD_RESOURCES] = to_json(data).encode()
     if keep_names:
         removed: tuple[str, ...] = (DROPPED,)
     else:
@@ -94,6 +111,7 @@ def packed(collected: Collected, *, keep_names: bool, when: datetime) -> Packed:
         absent=tuple(AbsentPart(what, why.packed(names)) for what, why in notes.absent),
         remarks=tuple(remark.packed(names) for remark in notes.remarks),
         removed=removed,
+        all_pods=collected.all_pods,
     )
     members[parts.README] = visible(readme(manifest, members)).encode()
     members[MANIFEST] = manifest_text(manifest, members).encode()
@@ -119,6 +137,41 @@ def _renamed(machine: Machine, names: Names) -> Machine:
         for plugin in machine.plugins
     )
     return replace(machine, plugins=plugins)
+
+
+def _answered_devices(answers: PodResources | None) -> Iterator[tuple[str, str]]:
+    if answers is not None:
+        yield from answers.allocatable or ()
+        yield from answers.held
+
+
+def renamed_answers(answers: PodResources, names: Names) -> PodResources:
+    """What PodResources answered, with other names."""
+
+    def nodes(devices: DeviceNodes) -> DeviceNodes:
+        return {
+            (names.resource(resource), names.device(one)): numa for (resource, one), numa in devices.items()
+        }
+
+    def container(own: ListedContainer) -> ListedContainer:
+        devices = {
+            names.resource(resource): frozenset(map(names.device, ids))
+            for resource, ids in own.devices.items()
+        }
+        return ListedContainer(own.cpus, devices)
+
+    pods = None
+    if answers.pods is not None:
+        pods = tuple(
+            ListedPod(
+                names.name("namespace", pod.namespace),
+                names.name("pod", pod.name),
+                {names.name("container", name): container(own) for name, own in pod.containers.items()},
+            )
+            for pod in answers.pods
+        )
+    allocatable = nodes(answers.allocatable) if answers.allocatable is not None else None
+    return PodResources(pods, allocatable, nodes(answers.held))
 
 
 def _configuration(collected: Collected, names: Names, members: dict[str, bytes]) -> list[str]:
@@ -201,6 +254,8 @@ def what_is(name: str) -> str:
         parts.FLAGS: "its command line",
         parts.CONFIGZ: "what the running kubelet says its configuration is",
         parts.PODS: "the pods: resources, class, what the kubelet said",
+        parts.NODE: "the Node object: what is allocatable, and conditions",
+        parts.POD_RESOURCES: "what the kubelet's PodResources socket answers: devices, and who has them",
     }
     if name.startswith(f"{parts.DROP_INS}/"):
         return "a drop-in of its configuration"

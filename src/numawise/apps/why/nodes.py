@@ -56,7 +56,13 @@ def explain_on(
     """Explain pods on a node; ``others``: folders or bundles of nodes they could go to."""
     bundle, version = source.bundle, source.version
     node = started_node(
-        source.machine, source.config, source.texts, version, source.running, source.description
+        source.machine,
+        source.config,
+        source.texts,
+        version,
+        source.running,
+        source.description,
+        source.holders.gone,
     )
     if isinstance(node, Explanation):
         return Explained((node,))
@@ -109,22 +115,31 @@ def started_node(
     version: Version,
     running: Iterable[RawPod] = (),
     description: NodeDescription | None = None,
+    gone: Iterable[str] = (),
 ) -> SimulatedNode | Explanation:
-    """A kubelet started on state files; ``running``: pods that it knows (rule 3)."""
+    """A kubelet started on state files; ``running``, ``gone``: pods that it knows, and that left (rule 3)."""
     node = boot(machine, config, Files(dict(texts)), version=version)
     if isinstance(node, Refusal):
         return explain_refusal(node, machine, config, Files(dict(texts)), version)
     node.write_files = False
     node.plugins_registered(machine.plugins)
     node.describe(description)
-    node.run_already(running)
+    node.run_already(running, gone)
     return node
 
 
 def _other_node(folder: str, version: Version) -> tuple[str, SimulatedNode]:
     """Another node that a pod could go to, with its name."""
     source = read_node(folder_spec(folder, NodeSpec()))
-    node = started_node(source.machine, source.config, source.texts, version, description=source.description)
+    node = started_node(
+        source.machine,
+        source.config,
+        source.texts,
+        version,
+        source.running,
+        source.description,
+        source.holders.gone,
+    )
     if isinstance(node, Explanation):
         raise InputError(f"the kubelet there would not start: {node.message}", file=folder)
     return source.bundle.name if source.bundle is not None else Path(folder).resolve().name, node

@@ -161,6 +161,8 @@ def _usual(device: str) -> bool:
 KIND = "Bundle"
 README = "README.md"
 HARDWARE, MACHINE, CONFIG, PODS = "hardware.json", "machine.yaml", "kubelet.yaml", "pods.json"
+NODE, POD_RESOURCES = "node.json", "podresources.json"
+API_SERVER = "the API server"
 STATE, SOURCES = "state", "kubelet"
 """Folders: the state files by their own names, and the parts that ``kubelet.yaml`` was put together from."""
 BASE, FLAGS, CONFIGZ, DROP_INS = "kubelet/config.yaml", "kubelet/flags", "kubelet/configz.json", "kubelet/d"
@@ -189,6 +191,8 @@ class Manifest:
     """What was taken out or replaced on purpose, a line each."""
     members: Mapping[str, str] = field(default_factory=dict)
     """Member → SHA-256."""
+    all_pods: bool = False
+    """The list of pods has every pod of the node."""
 
     @property
     def anonymised(self) -> bool:
@@ -233,6 +237,7 @@ class WireManifest(msgspec.Struct):
     remarks: list[str] = []
     removed: list[str] = []
     members: list[WireMember] = []
+    all_pods: bool | None = msgspec.field(default=None, name="allPods")
 
 
 def manifest_text(manifest: Manifest, members: Members) -> str:
@@ -252,6 +257,7 @@ def manifest_document(manifest: Manifest, members: Members) -> BundleManifest:
         absent=manifest.absent,
         remarks=manifest.remarks,
         removed=manifest.removed,
+        all_pods=manifest.all_pods,
         members=tuple(
             BundleMember(name, len(content), sha256(content))
             for name, content in sorted(members.items())
@@ -292,6 +298,7 @@ def read_manifest(members: Members, file: str, *, sealed: bool) -> Manifest:
         remarks=tuple(wire.remarks),
         removed=tuple(wire.removed),
         members=listed,
+        all_pods=API_SERVER in wire.sources.get("pods", "") if wire.all_pods is None else wire.all_pods,
     )
 
 

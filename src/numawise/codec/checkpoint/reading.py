@@ -176,3 +176,14 @@ def allocated_pods(text: str) -> dict[str, dict[str, Resources]]:
                 name: resources for name, resources in containers.items() if isinstance(resources, dict)
             }
     return found
+
+
+def allocated_manifest(
+    uid: str, containers: Mapping[str, Resources], namespace: str, name: str
+) -> dict[str, Any]:
+    """The pod of a uid as far as the file knows it."""
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "uid": uid},
+        "spec": {"containers": [{"name": each, "resources": dict(own)} for each, own in containers.items()]},
+    }

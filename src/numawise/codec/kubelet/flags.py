@@ -8,7 +8,7 @@ The table is ``data/flags.txt``.  Kinds:
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from numawise.datafile import data_lines
@@ -62,7 +62,8 @@ def _rows() -> tuple[tuple[FlagKind, Version, Version], ...]:
 #
 # 1. Flags are found in a command line as it is typed or as ``ps`` and ``/proc/PID/cmdline`` show it, in a
 #    file of environment variables, and in a systemd unit; each keeps its line.  References to variables are
-#    passed over.
+#    passed over.  In a text, whatever stands before the kubelet's program belongs to what starts it; the
+#    program is the last word of that name before the first flag of a kubelet, and never a flag's value.
 # 2. A name may be written with underscores.  A flag that takes no value has it after ``=`` only; any other
 #    takes the next word.  Words that belong to no flag stop the kubelet.
 # 3. The first time a flag with a map or a list is set, what the file says is dropped; after that it adds.
@@ -129,6 +130,11 @@ def read_flags(text: str) -> tuple[Flag, ...]:
     return tuple(_flags(list(_of_kubelet(text.replace("\0", " ")))))
 
 
+def flags_in(arguments: Sequence[str]) -> tuple[Flag, ...]:
+    """The flags in the arguments of a kubelet that runs, word by word as it has them."""
+    return tuple(_flags([Word(text, 1) for text in arguments]))
+
+
 def is_flags(text: str) -> bool:
     """True for text that has a flag in it."""
     return re.search(r"(^|[\s\"'=])--?[a-z]", text) is not None
@@ -188,6 +194,9 @@ def _of_kubelet(text: str) -> Iterator[Word]:
             assigned.append(word)
             continue
         unquoted = 0
+        if bare and bare[-1].text == "-c" and not _is_flag(word):  # a shell's script
+            bare += _split(word.text, word.line)
+            continue
         if found is None or (bare and _is_flag(bare[-1]) and "=" not in bare[-1].text):
             bare.append(word)
             continue
@@ -195,19 +204,38 @@ def _of_kubelet(text: str) -> Iterator[Word]:
         if any(one.text.startswith("--") for one in inside):
             assigned += inside
             unquoted = word.line
-    before = ("", *(word.text for word in bare))
-    programs = [
-        at
-        for at, word in enumerate(bare)  # --root-dir /data/kubelet names no program
-        if PROGRAM.fullmatch(word.text) and not (before[at].startswith("--") and "=" not in before[at])
-    ]
-    if programs:
-        bare = bare[programs[0] + 1 :]
+    program = _program(bare)
+    if program is not None:
+        bare = bare[program + 1 :]
     elif assigned:
         bare = []
-    for word in (*assigned, *bare):
-        if word.text and not word.text.startswith("$") and word.text not in ("-", "--"):
+    words = (*assigned, *bare)
+    for before, word in zip((Word("", 0), *words), words, strict=False):
+        nothing = word.text in ("", "-", "--") and not (word.text == "" and _takes_next(before))
+        if not nothing and not word.text.startswith("$"):
             yield word
+
+
+def _program(words: list[Word]) -> int | None:
+    """Where the kubelet's program stands (rule 1); None: it is not named."""
+    program = None
+    for at, word in enumerate(words):
+        name = word.text.partition("=")[0]
+        if name.startswith("--") and name[2:].replace("_", "-") in _every():
+            if program is not None or _is_flag(words[0]):
+                break
+        elif PROGRAM.fullmatch(word.text) and not (at and _takes_next(words[at - 1])):
+            program = at
+    return program
+
+
+def _takes_next(word: Word) -> bool:
+    """Whether the next word is a flag's value, as far as that can be seen."""
+    name = word.text
+    if not name.startswith("--") or "=" in name or name == "--":
+        return False
+    kind = _every().get(name[2:].replace("_", "-"))
+    return kind is None or kind.kind != "truth"
 
 
 def _unit_lines(text: str) -> str:

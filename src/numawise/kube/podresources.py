@@ -1,0 +1,240 @@
+"""Ask a kubelet on its PodResources socket: two calls of gRPC, with nothing but the standard library.
+
+Rules kept here:
+
+1. One call is one connection: HTTP/2 with prior knowledge, one stream, one message each way.  Headers are
+   sent as plain literals and not read: a call that failed is known by the message that does not come.
+2. Everything is bounded: time, bytes, and the depth of messages.
+3. Of the messages those fields are read that ``codec.podresources`` knows, and given as protobuf's JSON form.
+"""
+
+import socket
+import struct
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from numawise.errors import ClusterError
+from numawise.values import dataclass, field
+
+SERVICE = "v1.PodResourcesLister"
+LIST, ALLOCATABLE = "List", "GetAllocatableResources"
+SOCKET = "pod-resources/kubelet.sock"
+"""Below the kubelet's directory."""
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, RESET, SETTINGS, PING, GO_AWAY, WINDOW = 0, 1, 3, 4, 6, 7, 8
+ACKNOWLEDGED, END_STREAM, END_HEADERS, PADDED = 1, 1, 4, 8
+NO_TABLE, INITIAL_WINDOW = 1, 4
+LARGEST_WINDOW, FIRST_WINDOW = 2**31 - 1, 65535
+LARGEST, PATIENCE, STREAM = 32 << 20, 10.0, 1
+
+Json = dict[str, Any]
+
+
+def ask(path: str) -> tuple[Json, tuple[str, ...]]:
+    """What the socket answers, by call, in protobuf's JSON form; and what went wrong with other calls.
+
+    ``ClusterError``: nobody answers there at all.
+    """
+    answers: Json = {}
+    problems = []
+    for call, name, message in ((LIST, "List", LISTED), (ALLOCATABLE, "Allocatable", OFFERED)):
+        try:
+            answers[name] = decoded(_called(path, f"/{SERVICE}/{call}"), message)
+        except ClusterError as problem:
+            problems.append(f"{call}: {problem.message}")
+    if not answers:
+        raise ClusterError(problems[0])
+    return answers, tuple(problems)
+
+
+# --- the call -------------------------------------------------------------------------------------
+
+
+def _called(path: str, method: str) -> bytes:
+    """The message that a call without arguments is answered with."""
+    deadline = time.monotonic() + PATIENCE
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(PATIENCE)
+            connection.connect(path)
+            connection.sendall(_request(method))
+            return _message(_body(connection, deadline))
+    except TimeoutError:
+        raise ClusterError(f"{path} does not answer within {PATIENCE:.0f} seconds") from None
+    except OSError as problem:
+        raise ClusterError(f"{path} cannot be asked: {problem.strerror or problem}") from None
+    except ValueError as problem:
+        raise ClusterError(f"{path}: {problem}") from None
+
+
+def _request(method: str) -> bytes:
+    settings = struct.pack(">HIHI", NO_TABLE, 0, INITIAL_WINDOW, LARGEST_WINDOW)
+    headers = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": method,
+        ":authority": "localhost",
+        "content-type": "application/grpc",
+        "te": "trailers",
+    }
+    packed = b"".join(b"\0" + _text(name) + _text(value) for name, value in headers.items())
+    return b"".join(
+        (
+            PREFACE,
+            _frame(SETTINGS, 0, settings, 0),
+            _frame(WINDOW, 0, struct.pack(">I", LARGEST_WINDOW - FIRST_WINDOW), 0),
+            _frame(HEADERS, END_HEADERS, packed),
+            _frame(DATA, END_STREAM, b"\0" * 5),
+        )
+    )
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return bytes((len(raw),)) + raw  # all of them are shorter than 127 bytes
+
+
+def _frame(kind: int, flags: int, payload: bytes, stream: int = STREAM) -> bytes:
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def _body(connection: socket.socket, deadline: float) -> bytes:
+    """All data of our stream, until the server has ended it."""
+    body = bytearray()
+    while time.monotonic() < deadline:
+        head = _exactly(connection, 9)
+        kind, flags, stream = struct.unpack(">BBI", head[3:])
+        payload = _exactly(connection, int.from_bytes(head[:3], "big"))
+        if kind == SETTINGS and not flags & ACKNOWLEDGED:
+            connection.sendall(_frame(SETTINGS, ACKNOWLEDGED, b"", 0))
+        elif kind == PING and not flags & ACKNOWLEDGED:
+            connection.sendall(_frame(PING, ACKNOWLEDGED, payload, 0))
+        elif kind == GO_AWAY or (kind == RESET and stream == STREAM):
+            raise ValueError("it ended the call without an answer")
+        elif stream & LARGEST_WINDOW == STREAM and kind in (DATA, HEADERS):
+            if kind == DATA:
+                body += payload[1 : len(payload) - payload[0]] if flags & PADDED else payload
+            if len(body) > LARGEST:
+                raise ValueError(f"it answers with more than {LARGEST >> 20} MiB")
+            if flags & END_STREAM:
+                return bytes(body)
+    raise TimeoutError
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        piece = connection.recv(size - len(parts))
+        if not piece:
+            raise ValueError("it does not speak gRPC, or closed the connection")
+        parts += piece
+    return bytes(parts)
+
+
+def _message(body: bytes) -> bytes:
+    if len(body) < 5:
+        raise ValueError("it refused the call; the kubelet may be too old for it")
+    compressed, size = struct.unpack(">BI", body[:5])
+    if compressed or len(body) != size + 5:
+        raise ValueError("its answer is cut off or compressed")
+    return body[5:]
+
+
+# --- protobuf -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The fields of a message by number: name, and the message inside it; None: a number or text."""
+
+    fields: Mapping[int, tuple[str, "Message | str"]] = field(default_factory=dict)
+
+
+TEXT, TEXTS, NUMBER, NUMBERS = "text", "texts", "number", "numbers"
+_NODE = Message({1: ("ID", NUMBER)})
+_TOPOLOGY = Message({1: ("nodes", _NODE)})
+_DEVICES = Message({1: ("resourceName", TEXT), 2: ("deviceIds", TEXTS), 3: ("topology", _TOPOLOGY)})
+_MEMORY = Message({1: ("memoryType", TEXT), 2: ("size", NUMBER), 3: ("topology", _TOPOLOGY)})
+_CONTAINER = Message(
+    {1: ("name", TEXT), 2: ("devices", _DEVICES), 3: ("cpuIds", NUMBERS), 4: ("memory", _MEMORY)}
+)
+_POD = Message({1: ("name", TEXT), 2: ("namespace", TEXT), 3: ("containers", _CONTAINER)})
+LISTED = Message({1: ("podResources", _POD)})
+OFFERED = Message({1: ("devices", _DEVICES), 2: ("cpuIds", NUMBERS), 3: ("memory", _MEMORY)})
+SINGLE = ("topology",)
+"""Messages inside others that do not repeat."""
+
+
+def decoded(raw: bytes, message: Message) -> Json:
+    """A message in protobuf's JSON form, lists always there; ``ValueError``: it is damaged."""
+    found: Json = {
+        name: []
+        for name, kind in message.fields.values()
+        if name not in SINGLE and kind not in (TEXT, NUMBER)
+    }
+    for number, value in _wire(raw):
+        name, kind = message.fields.get(number, ("", TEXT))
+        if not name:
+            continue
+        if isinstance(kind, Message):
+            inner = decoded(_bytes(value), kind)
+            if name in SINGLE:
+                found[name] = inner
+            else:
+                found[name].append(inner)
+        elif kind == TEXT:
+            found[name] = _bytes(value).decode(errors="replace")
+        elif kind == TEXTS:
+            found[name].append(_bytes(value).decode(errors="replace"))
+        elif kind == NUMBER:
+            found[name] = value if isinstance(value, int) else 0
+        else:
+            found[name] += [value] if isinstance(value, int) else list(_packed(value))
+    return found
+
+
+def _bytes(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise ValueError("its answer is not a message of PodResources")  # noqa: TRY004 - bad bytes
+    return value
+
+
+def _wire(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
+    at = 0
+    while at < len(raw):
+        key, at = _varint(raw, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = _varint(raw, at)
+            yield key >> 3, value
+            continue
+        if kind == 2:
+            size, at = _varint(raw, at)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise ValueError("its answer is not a message of PodResources")
+        if size > len(raw) - at:
+            raise ValueError("its answer is cut off")
+        yield key >> 3, raw[at : at + size]
+        at += size
+
+
+def _packed(raw: bytes) -> Iterator[int]:
+    at = 0
+    while at < len(raw):
+        value, at = _varint(raw, at)
+        yield value
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(raw):
+            break
+        value |= (raw[at] & 127) << shift
+        at += 1
+        if raw[at - 1] < 128:
+            return value & (2**64 - 1), at
+    raise ValueError("its answer is cut off")
