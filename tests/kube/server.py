@@ -27,6 +27,12 @@ class State:
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: Objects = field(default_factory=list)
     configz: dict[str, dict[str, Any]] = field(default_factory=dict)
+    owners: Objects = field(default_factory=list)
+    """Deployments, Jobs and so on, each with its kind."""
+    topologies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Node → NodeResourceTopology."""
+    topology_versions: tuple[str, ...] = ("v1alpha2", "v1alpha1")
+    """The versions of these that are served; none: the definition is not installed."""
     token: str = TOKEN
     forbidden: set[str] = field(default_factory=set)
     """Words of paths that are answered with 403."""
@@ -68,6 +74,19 @@ class Handler(BaseHTTPRequestHandler):
                 self.many("PodList", state.pods, query)
             case ["api", "v1", "namespaces", namespace, "events"]:
                 self.many("EventList", [e for e in state.events if _is(e, namespace)], query)
+            case ["api", "v1", "namespaces", namespace, plural, name]:
+                self.owner(plural, namespace, name)
+            case ["apis", "apps" | "batch", "v1", "namespaces", namespace, plural, name]:
+                self.owner(plural, namespace, name)
+            case ["apis", "apps" | "batch", "v1", "namespaces", namespace, plural]:
+                self.many(
+                    "List", [o for o in state.owners if _is(o, namespace) and _plural(o) == plural], query
+                )
+            case ["apis", "topology.node.k8s.io", version, "noderesourcetopologies", name]:
+                if version not in state.topology_versions:
+                    self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+                else:
+                    self.one(state.topologies.get(name), f'noderesourcetopologies "{name}" not found')
             case ["api", "v1", "nodes", name]:
                 self.one(state.nodes.get(name), f'nodes "{name}" not found')
             case ["api", "v1", "nodes", name, "proxy", "configz"]:
@@ -78,6 +97,10 @@ class Handler(BaseHTTPRequestHandler):
                     self.json({"kubeletconfig": found})
             case _:
                 self.refuse(404, "NotFound", "the server could not find the requested resource")
+
+    def owner(self, plural: str, namespace: str, name: str) -> None:
+        named = (o for o in self.server.state.owners if _is(o, namespace, name) and _plural(o) == plural)
+        self.one(next(named, None), f'{plural} "{name}" not found')
 
     def one(self, found: Mapping[str, Any] | None, missing: str) -> None:
         if found is None:
@@ -184,6 +207,10 @@ def kubeconfig(
         )
     )
     return path
+
+
+def _plural(item: Mapping[str, Any]) -> str:
+    return f"{item['kind'].lower()}s"
 
 
 def _is(item: Mapping[str, Any], namespace: str, name: str = "") -> bool:

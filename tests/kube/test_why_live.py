@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from numawise.codec.checkpoint import encode_cpu
+from numawise.engine.state import CpuState
+from numawise.inputs.bundle import open_bundle
 from tests.cli.run import Ran, numawise
 from tests.kube.server import Server, State, kubeconfig, serving
 from tests.nodetree import CONFIG, MACHINE_ID, UIDS, grow_node, pod
@@ -208,6 +211,13 @@ def test_neither_pod_nor_events(here: Here) -> None:
     assert ran.err == "numawise: there is no pod 'never-was' in namespace 'acme', and no event about it\n"
 
 
+def unpack(bundle: Path, folder: Path) -> Path:
+    for name, content in open_bundle(str(bundle)).members.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
 # --- with a bundle --------------------------------------------------------------------------
 
 
@@ -266,20 +276,19 @@ def test_a_bundle_with_names(here: Here) -> None:
     assert "is of node n1, and the pod was sent to n2" in ran.err
 
 
-def test_refused_then_and_admitted_now(here: Here) -> None:
-    here.bundle()
-    root = here.folder / "root/var/lib/kubelet"
-    for name in ("memory_manager_state", "device-plugins/kubelet_internal_checkpoint", "cpu_manager_state"):
-        (root / name).unlink()
+def test_refused_then_and_admitted_by_the_state_files(here: Here) -> None:
     out = here.bundle()
-    found = here.told("train-c-n1", "--bundle", out)
-    assert found["reason"] == "UnexpectedAdmissionError"  # by the sums of the pods that still run
-    assert found["message"].endswith("to reclaim resources: [(res: cpu, q: 500), ]")  # static, as they are
-    here.state.pods = [pod for pod in here.state.pods if pod["metadata"]["name"] != "train-a-n1"]
-    found = here.told("train-c-n1", "--bundle", out)
+    unpacked = unpack(out, here.folder / "unpacked")
+    for name in ("memory_manager_state", "kubelet_internal_checkpoint"):
+        (unpacked / "state" / name).unlink()
+    (unpacked / "state/cpu_manager_state").write_text(encode_cpu("static", CpuState(shared=0xFF)))
+    here.state.pods = here.state.pods[2:3]
+    found = here.told("train-c-n1", "--bundle", out, "--state", unpacked / "state")
     assert found["verdict"] == "admitted"
     assert any(
-        "The kubelet refused it (TopologyAffinityError), but with" in remark for remark in found["remarks"]
+        f"The kubelet refused it (TopologyAffinityError), but with what was held by {unpacked}/state"
+        in remark
+        for remark in found["remarks"]
     )
 
 
@@ -299,12 +308,7 @@ def test_the_node_object_is_the_clusters(here: Here) -> None:
 
 def test_a_machine_without_a_bundle(here: Here) -> None:
     out = here.bundle()
-    folder = here.folder / "unpacked"
-    from numawise.inputs.bundle import open_bundle  # noqa: PLC0415 - just here
-
-    for name, content in open_bundle(str(out)).members.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
+    folder = unpack(out, here.folder / "unpacked")
     found = here.told("train-c-n1", "--machine", folder / "machine.yaml", "--state", folder / "state")
     assert found["answer"].startswith("Rejected: example.com/gpu")
 
@@ -315,7 +319,7 @@ def test_a_machine_without_a_bundle(here: Here) -> None:
 def test_flags_of_a_cluster_go_with_its_pods(here: Here, tmp_path: Path) -> None:
     ran = numawise(here.capsys, "why", "-n", "acme", "pod.yaml")
     assert ran.status == 2
-    assert "--namespace go with pod/NAME" in ran.err
+    assert "--namespace go with a pod or an owner of a cluster; write it as pod/NAME" in ran.err
     ran = here.why("train-c-n1", tmp_path / "pod.yaml")
     assert ran.status == 2
     assert "ask for one kind at a time" in ran.err

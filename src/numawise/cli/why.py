@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numawise.cli.options import node_options, node_spec, output_option, pods_argument, say, say_remarks
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.values import dataclass
 
 if TYPE_CHECKING:
     from numawise.apps.why.nodes import Explained
+    from numawise.apps.why.target import Target
     from numawise.inputs.spec import NodeInput, NodeSpec
 
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
@@ -29,6 +30,7 @@ Examples:
   numawise why --log kubelet.log.1.gz --log kubelet.log --pod vmstorage-common-15
   numawise why --bundle node7.tar.gz
   kubectl numawise why pod/train-0 -n team-a --bundle node7.tar.gz
+  kubectl numawise why deployment/web -n team-a --machine node7.yaml
 
 \b
 Exit status: 0 admitted, 1 rejected (also: the kubelet would not start), 2 bad input (also: no log),
@@ -42,9 +44,9 @@ Exit status: 0 admitted, 1 rejected (also: the kubelet would not start), 2 bad i
     metavar="FILE|DIR",
     help="Another node it could go to: a bundle, or a folder with machine.yaml, kubelet.yaml, state files.",
 )
-@click.option("--kubeconfig", metavar="FILE", help="With pod/NAME: how to reach the cluster.")
-@click.option("--context", "cluster", metavar="NAME", help="With pod/NAME: the context of the kubeconfig.")
-@click.option("-n", "--namespace", metavar="NAME", help="With pod/NAME: its namespace.")
+@click.option("--kubeconfig", metavar="FILE", help="With KIND/NAME: how to reach the cluster.")
+@click.option("--context", "cluster", metavar="NAME", help="With KIND/NAME: the context of the kubeconfig.")
+@click.option("-n", "--namespace", metavar="NAME", help="With KIND/NAME: its namespace.")
 @click.option(
     "--hints",
     multiple=True,
@@ -100,7 +102,8 @@ def command(
     Then the hints of every resource, how they were merged, what the policy demands, and the smallest changes
     after which the pod is admitted, each tried by simulation.  Pods are admitted in order, and each that is
     rejected is explained; with --bundle and without pods, those are explained that its kubelet refused.
-    pod/NAME is a pod of a cluster.
+    pod/NAME is a pod of a cluster, deployment/NAME (statefulset, job and so on) its refused pods; without the
+    node's state files, what it held is rebuilt from its other pods, and that is said.
 
     PODS are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates, such as
     those of Ray, Kubeflow and Volcano, or names of pods of the bundle; - reads standard input.
@@ -148,45 +151,59 @@ def _explained(
     spec: "NodeSpec", pods: Sequence[str], nodes: Sequence[str], access: ClusterOptions
 ) -> "Explained":
     """Explain pods of a cluster, or on the node that was named."""
-    from numawise.apps.why.live import live_name  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.why.nodes import explain_on  # noqa: PLC0415
-    from numawise.codec.infile import is_there  # noqa: PLC0415
+    from numawise.apps.why.nodes import explain_on  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.why.target import targets_of  # noqa: PLC0415
     from numawise.inputs.spec import read_node  # noqa: PLC0415
 
-    live = [word for word in pods if live_name(word) and not is_there(word)]
-    if live and len(live) != len(pods):
-        other = next(word for word in pods if word not in live)
+    node = read_node(spec) if spec.bundle else None
+    bundle = node.bundle if node is not None else None
+    asked = bool(access.kubeconfig or access.context or access.namespace)
+    targets, files = targets_of(
+        pods, is_known=lambda word: bundle is not None and (not asked or bool(bundle.pods_named(word)))
+    )
+    if targets and files:
         raise InputError(
-            f"{live[0]} is of a cluster, and {other} is a file", advice="ask for one kind at a time"
+            f"{targets[0]} is of a cluster, and {files[0]} is a file", advice="ask for one kind at a time"
         )
-    if not live and (access.kubeconfig or access.context or access.namespace):
+    if not targets and asked:
         raise InputError(
-            "--kubeconfig, --context and --namespace go with pod/NAME", advice="write the pod as pod/NAME"
+            "--kubeconfig, --context and --namespace go with a pod or an owner of a cluster",
+            advice="write it as pod/NAME or deployment/NAME",
         )
-    if live:
-        return _live(read_node(spec), live, access)
+    if targets:
+        return _live(node or read_node(spec), targets, access)
     if not spec.bundle:
         given = {"--machine": spec.machine, "--kubelet-config": spec.has_config, "PODS": pods}
         missing = next((name for name, value in given.items() if not value), "")
         if missing:
             advice = "give --machine, --kubelet-config and pods, or --bundle, or --policy and --hints"
             raise InputError("is missing", field=missing, advice=advice)
-    node = read_node(spec)
+    node = node or read_node(spec)
     say_remarks(node.remarks)
     return explain_on(node, pods, nodes, sys.stderr)
 
 
-def _live(node: "NodeInput", words: Sequence[str], access: ClusterOptions) -> "Explained":
-    from numawise.apps.why.live import live_name, look_up  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.why.live_explained import explain_live  # noqa: PLC0415
+def _live(node: "NodeInput", targets: "Sequence[Target]", access: ClusterOptions) -> "Explained":
+    from numawise.apps.why.live_explained import explain_live  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.why.lookup import Lookup  # noqa: PLC0415
     from numawise.apps.why.nodes import Explained  # noqa: PLC0415
-    from numawise.kube.client import Cluster, access_to  # noqa: PLC0415
+    from numawise.kube.client import Cluster, NoCluster, access_to  # noqa: PLC0415
 
     say_remarks(node.remarks)
-    with Cluster(access_to(access.kubeconfig or "", access.context or "")) as cluster:
-        namespace = access.namespace or cluster.namespace
-        found = [explain_live(look_up(cluster, namespace, live_name(word)), node) for word in words]
-    return Explained(tuple(found))
+    try:
+        reached = access_to(access.kubeconfig or "", access.context or "")
+    except NoCluster:
+        bare = next((target for target in targets if not target.kind), None)
+        if bare is None:
+            raise
+        raise InputError(
+            f"there is no file {quoted(bare.name)}, and no cluster is known here to look for it",
+            advice="check the path; or give --kubeconfig FILE, or set KUBECONFIG",
+        ) from None
+    with Cluster(reached) as cluster:
+        lookup = Lookup(cluster, access.namespace or cluster.namespace, node.spec.node_name)
+        lives = [live for target in targets for live in lookup.found(target)]
+        return Explained(tuple(explain_live(live, node) for live in lives))
 
 
 def _told(done: "Explained", output: str, width: int | None, context: click.Context) -> int:

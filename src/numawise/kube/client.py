@@ -1,11 +1,12 @@
-"""The API server, asked for what explains a pod: the pod, its node, its neighbours, its events, ``configz``.
+"""The API server, asked for what explains a pod: it, its owner, node and neighbours, events, ``configz``.
 
 Rules kept here:
 
 1. Only reading: ``get`` and ``list``.  Objects come as the server wrote them, whatever release it is.
 2. kubectl's order of places: a file that was named, ``KUBECONFIG``, the one at home, then the pod we are in.
 3. What goes wrong is one sentence that says which server, what was asked, and what to do.  An object that is
-   not there is ``None``; what we may not see is a ``Refused``, so that a caller can go on without it.
+   not there is ``None``; what we may not see is an ``ApiRefused``, so that a caller can go on without it.
+4. A list is read page by page, and refused when it is longer than ``MOST_OBJECTS``.
 """
 
 import binascii
@@ -14,7 +15,7 @@ import re
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,10 +32,30 @@ PATIENCE = 15.0
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 UNKNOWN_CALLER, FORBIDDEN, ABSENT = 401, 403, 404
 EXTRA = "numawise[kube]"
+MOST_OBJECTS = 100_000
+KINDS: Mapping[str, tuple[str, str, str]] = {
+    # kind → group, version, name in paths
+    "Pod":                   ("", "v1", "pods"),
+    "Event":                 ("", "v1", "events"),
+    "Node":                  ("", "v1", "nodes"),
+    "ReplicationController": ("", "v1", "replicationcontrollers"),
+    "Deployment":            ("apps", "v1", "deployments"),
+    "ReplicaSet":            ("apps", "v1", "replicasets"),
+    "StatefulSet":           ("apps", "v1", "statefulsets"),
+    "DaemonSet":             ("apps", "v1", "daemonsets"),
+    "Job":                   ("batch", "v1", "jobs"),
+    "CronJob":               ("batch", "v1", "cronjobs"),
+}  # fmt: skip
+TOPOLOGY_GROUP, TOPOLOGY_KIND = "topology.node.k8s.io", "NodeResourceTopology"
+TOPOLOGY_VERSIONS = ("v1alpha2", "v1alpha1")
 
 
 class ApiRefused(ClusterError):
     """The API server knows us, and does not let us see this."""
+
+
+class NoCluster(ClusterError):
+    """Nothing says which cluster is meant."""
 
 
 def access_to(
@@ -48,7 +69,7 @@ def access_to(
         raise ClusterError(str(problem)) from None
     found = found or in_cluster(known, account)
     if found is None:
-        raise ClusterError("no cluster is known here", advice="give --kubeconfig FILE, or set KUBECONFIG")
+        raise NoCluster("no cluster is known here", advice="give --kubeconfig FILE, or set KUBECONFIG")
     return found
 
 
@@ -72,51 +93,68 @@ class Cluster:
 
     def pod(self, namespace: str, name: str) -> Object | None:
         """A pod, or None when there is none of that name."""
-        resources = _resources()
-        with self._asking(f"get pod {name} in namespace {_checked(namespace)}") as found:
-            found.append(
-                _whole(self._client.get(resources["pods"], name=_checked(name), namespace=namespace))
-            )
+        return self.named("Pod", namespace, name)
+
+    def named(self, kind: str, namespace: str, name: str) -> Object | None:
+        """An object of a namespace, or None when there is none of that name."""
+        with self._asking(f"get {kind.lower()} {name} in namespace {_checked(namespace)}") as found:
+            found.append(_whole(self._client.get(_resource(kind), name=_checked(name), namespace=namespace)))
         return found[0] if found else None
 
     def pods(self, namespace: str) -> tuple[Object, ...]:
         """All pods of a namespace."""
-        resources = _resources()
-        with self._asking(f"list pods in namespace {_checked(namespace)}") as found:
-            found += self._client.list(resources["pods"], namespace=namespace, chunk_size=500)
+        return self.every("Pod", namespace)
+
+    def every(self, kind: str, namespace: str) -> tuple[Object, ...]:
+        """All objects of a kind in a namespace."""
+        plural = KINDS[kind][2]
+        with self._asking(f"list {plural} in namespace {_checked(namespace)}") as found:
+            found += self._listed(kind, namespace)
         return tuple(found)
 
     def pods_on(self, node: str) -> tuple[Object, ...]:
         """All pods of a node."""
-        resources = _resources()
         fields: dict[str, Any] = {"spec.nodeName": _checked(node)}
         with self._asking(f"list the pods of node {node}") as found:
-            found += self._client.list(resources["pods"], namespace=EVERYWHERE, fields=fields, chunk_size=500)
+            found += self._listed("Pod", EVERYWHERE, fields)
         return tuple(found)
 
     def node(self, name: str) -> Object | None:
         """A node, or None when there is none of that name."""
-        resources = _resources()
         with self._asking(f"get node {_checked(name)}") as found:
-            found.append(_whole(self._client.get(resources["nodes"], name=name)))
+            found.append(_whole(self._client.get(_resource("Node"), name=name)))
         return found[0] if found else None
 
     def configz(self, node: str) -> Object | None:
         """The configuration that a node's kubelet runs with, or None when unknown."""
-        resources = _resources()
         with self._asking(f"get nodes/proxy of node {_checked(node)}", through=True) as found:
-            found.append(self._client.get(resources["configz"], name=node))
+            found.append(self._client.get(_configz(), name=node))
         return found[0] if found else None
 
-    def events(self, namespace: str, pod: str) -> tuple[Object, ...]:
-        """The events about a pod, also one that is gone."""
-        resources = _resources()
-        fields: dict[str, Any] = {"involvedObject.kind": "Pod", "involvedObject.name": _checked(pod)}
+    def topology(self, node: str) -> Object | None:
+        """The NodeResourceTopology of a node, in the newest version that is served; None: there is none."""
+        for version in TOPOLOGY_VERSIONS:
+            with self._asking(f"get noderesourcetopology {_checked(node)}", through=True) as found:
+                found.append(_whole(self._client.get(_topology(version), name=node)))
+            if found:
+                return {"apiVersion": f"{TOPOLOGY_GROUP}/{version}", "kind": TOPOLOGY_KIND, **found[0]}
+        return None
+
+    def events(self, namespace: str, name: str = "", kind: str = "Pod") -> tuple[Object, ...]:
+        """The events about an object, also one that is gone; without a name, about all of a kind."""
+        fields: dict[str, Any] = {"involvedObject.kind": kind}
+        fields |= {"involvedObject.name": _checked(name)} if name else {}
         with self._asking(f"list events in namespace {_checked(namespace)}") as found:
-            found += self._client.list(
-                resources["events"], namespace=namespace, fields=fields, chunk_size=500
-            )
+            found += self._listed("Event", namespace, fields)
         return tuple(found)
+
+    def _listed(self, kind: str, namespace: str, fields: dict[str, Any] | None = None) -> Iterator[Object]:
+        """The objects of a list, one after the other (rule 4)."""
+        objects = self._client.list(_resource(kind), namespace=namespace, fields=fields, chunk_size=500)
+        for number, one in enumerate(objects):
+            if number == MOST_OBJECTS:
+                raise ClusterError(f"{self.access.server} lists more than {MOST_OBJECTS:,} {KINDS[kind][2]}")
+            yield one
 
     @cached_property
     def _client(self) -> "Client":
@@ -223,33 +261,38 @@ def _named_transport(config: Any, name: object) -> Any:  # noqa: ANN401 - of an 
     return Named(verify=verify_cluster(config.cluster, config.user, config.abs_file))
 
 
-def _resources() -> dict[str, Any]:
-    """The resources that are asked for, their objects left as they come (rule 1)."""
+@cache
+def _resource(kind: str) -> Any:  # noqa: ANN401 - of an extra
+    """A resource that is asked for, its objects left as they come (rule 1)."""
+    group, version, plural = KINDS[kind]
+    core = _core()
+    base = core.GlobalResource if kind == "Node" else core.NamespacedResourceG
+    info = core.ApiInfo(core.ResourceDef(group, version, kind), plural, ["get", "list", "global_list"])
+    return type(kind, (base, dict), {"_api_info": info})
+
+
+@cache
+def _topology(version: str) -> Any:  # noqa: ANN401 - of an extra
+    core = _core()
+    definition = core.ResourceDef(TOPOLOGY_GROUP, version, TOPOLOGY_KIND)
+    info = core.ApiInfo(definition, "noderesourcetopologies", ["get"])
+    return type(TOPOLOGY_KIND, (core.GlobalResource, dict), {"_api_info": info})
+
+
+@cache
+def _configz() -> Any:  # noqa: ANN401 - of an extra
+    core = _core()
+    node = core.ResourceDef("", "v1", "Node")
+    info = core.ApiInfo(node, "nodes", ["get"], parent=node, action="proxy/configz")
+    return type("Configz", (core.GlobalSubResource, dict), {"_api_info": info})
+
+
+def _core() -> Any:  # noqa: ANN401 - of an extra
     try:
-        from lightkube.core.resource import (  # noqa: PLC0415 - an extra
-            ApiInfo,
-            GlobalResource,
-            GlobalSubResource,
-            NamespacedResourceG,
-            ResourceDef,
-        )
+        from lightkube.core import resource  # noqa: PLC0415 - an extra
     except ImportError:
         raise _missing() from None
-    node = ResourceDef("", "v1", "Node")
-
-    class Pods(NamespacedResourceG, dict[str, Any]):
-        _api_info = ApiInfo(ResourceDef("", "v1", "Pod"), "pods", ["get", "list", "global_list"])
-
-    class Events(NamespacedResourceG, dict[str, Any]):
-        _api_info = ApiInfo(ResourceDef("", "v1", "Event"), "events", ["list", "global_list"])
-
-    class Nodes(GlobalResource, dict[str, Any]):
-        _api_info = ApiInfo(node, "nodes", ["get"])
-
-    class Configz(GlobalSubResource, dict[str, Any]):
-        _api_info = ApiInfo(node, "nodes", ["get"], parent=node, action="proxy/configz")
-
-    return {"pods": Pods, "events": Events, "nodes": Nodes, "configz": Configz}
+    return resource
 
 
 def _missing() -> ClusterError:

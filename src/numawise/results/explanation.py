@@ -127,6 +127,26 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
+class Reconstruction:
+    """A node whose state was rebuilt because there are no state files: from what, and how well it fits."""
+
+    node: str
+    """The node's name; '' when it is not known."""
+    moment: str
+    """For which time (RFC 3339); '' for now."""
+    machine: str
+    configuration: str
+    state: str
+    """Where each part comes from."""
+    pods: int
+    """How many pods were counted."""
+    unplaced: tuple[str, ...] = ()
+    """Pods that run and for which it has no place."""
+    reproduced: bool | None = None
+    """Whether it gives the kubelet's reason; None: there was no refusal."""
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """What became of one pod, why, and what would change it."""
 
@@ -159,6 +179,8 @@ class Explanation:
     """Known defects of the kubelet that had a part in it: name and text."""
     manifests: tuple[str, ...] = ()
     """Claims that keep devices on one NUMA node, as YAML, where the pod's own do not."""
+    reconstruction: Reconstruction | None = None
+    """What the answer rests on; None: on state files, or on what the kubelet said alone."""
 
     @property
     def admitted(self) -> bool:
@@ -198,6 +220,15 @@ def explanation_data(one: Explanation) -> Data:
     found["findings"] = [{"code": code, "text": text} for code, text in one.findings]
     if one.manifests:
         found["manifests"] = list(one.manifests)
+    if one.reconstruction is not None:
+        found["reconstruction"] = _reconstruction_data(one.reconstruction)
+    return found
+
+
+def _reconstruction_data(one: Reconstruction) -> Data:
+    found: Data = {"node": one.node, "moment": one.moment, "machine": one.machine}
+    found |= {"configuration": one.configuration, "state": one.state, "pods": one.pods}
+    found |= {"unplaced": list(one.unplaced), "reproduced": one.reproduced}
     return found
 
 

@@ -74,6 +74,19 @@ class SuggestionForm(TypedDict):
     node: NotRequired[str]
 
 
+class ReconstructionForm(TypedDict):
+    """What an answer rests on where a node's state was rebuilt."""
+
+    node: str
+    moment: str
+    machine: str
+    configuration: str
+    state: str
+    pods: int
+    unplaced: list[str]
+    reproduced: bool | None
+
+
 class ExplanationForm(TypedDict):
     """What became of one pod, why, and what would change it."""
 
@@ -95,6 +108,7 @@ class ExplanationForm(TypedDict):
     suggestions: NotRequired[list[SuggestionForm]]
     findings: list[DefectForm]
     manifests: NotRequired[list[str]]
+    reconstruction: NotRequired[ReconstructionForm]
 
 
 class ExplanationsForm(TypedDict):

@@ -1,31 +1,59 @@
-"""A pod of a cluster, and everything around it that the API server returns.
+"""A pod of a cluster, and everything around it that the API server returns, as values.
 
 Rules kept here:
 
-1. A pod that is gone is looked for by its owner: the newest pod of the same owner stands for it, one that
-   was refused before any other.  Where there is none, the events about the pod say what happened.
-2. What we may not see is left out, and a remark says so; without the pod itself there is nothing to explain.
+1. What the API server returns is looked at with care: a member of another shape than expected counts as
+   absent.
+2. A pod ran at some time when it had started by then and had not ended; one that the kubelet refused never
+   ran. A pod that has ended but whose containers still run, or that is being deleted, is counted by its
+   kubelet.
+3. Static pods come first, as at the kubelet's start; then the order is by start time, by creation where
+   these are equal, and by name.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
 
-from numawise.codec.bundle.pods import is_refusal, kubelet_uid
+from numawise.codec.bundle.pods import MIRROR, is_refusal, kubelet_uid, mapping
+from numawise.codec.kubeletlog.hints import reason_of
 from numawise.codec.pod import pod_from
-from numawise.errors import ClusterError, InputError, quoted
+from numawise.errors import ClusterError, InputError
 from numawise.inputs.spec import read_release
-from numawise.kube.client import Cluster, Object
+from numawise.kube.client import Object
 from numawise.request.defaults import RawPod
 from numawise.rules.versions import Version
 from numawise.values import dataclass, replace
 
-POD = re.compile(r"(?:po|pod|pods)/([a-z0-9][a-z0-9.-]*)")
-LAST_PART = re.compile(r"-[a-z0-9]+$")
-FAILED = "Failed"
-NOBODY: tuple[Object, ...] = ()
+FAILED, SUCCEEDED = "Failed", "Succeeded"
+ENDED = (FAILED, SUCCEEDED)
+SECONDS = len("2026-11-15T11:04:28")
+BEGINS = ("Pulling", "Pulled", "Created", "Started")
+TIMES = ("lastTimestamp", "eventTime", "firstTimestamp")
 
-Answer = TypeVar("Answer")
+
+@dataclass(frozen=True, slots=True)
+class LiveNode:
+    """What the API server returned about a node."""
+
+    name: str = ""
+    object: Object | None = None
+    pods: tuple[Object, ...] | None = None
+    """All of its pods; None: they may not be seen."""
+    configz: Mapping[str, Any] | None = None
+    topology: Object | None = None
+    """Its NodeResourceTopology."""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """What the node says about itself."""
+        return mapping(mapping(mapping(self.object).get("status")).get("nodeInfo"))
+
+    @property
+    def version(self) -> Version | None:
+        """The release of its kubelet; None when it is not known."""
+        text = str(self.info.get("kubeletVersion") or "")
+        return read_release(text, field="the node's kubeletVersion").version if text else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,87 +64,158 @@ class Live:
     asked: str
     """The name that was asked for."""
     pod: Object | None = None
-    node: Object | None = None
-    neighbours: tuple[Object, ...] = ()
-    """All pods of its node."""
     events: tuple[Object, ...] = ()
-    configz: Mapping[str, Any] | None = None
+    node: LiveNode = LiveNode()
+    template: bool = False
+    """The pod is the template of its owner: no such pod exists."""
+    gone: tuple[str, ...] = ()
+    """Pods of its namespace that ran on its node when it was refused and are gone, by their events."""
     remarks: tuple[str, ...] = ()
-
-    @property
-    def node_name(self) -> str:
-        """The node that it was sent to; '' when it has none yet."""
-        spec = (self.pod or {}).get("spec") or {}
-        hosts = [str((one.get("source") or {}).get("host") or "") for one in self.refusals]
-        return str(spec.get("nodeName") or "") or next(filter(None, hosts), "")
 
     @property
     def status(self) -> Mapping[str, Any]:
         """The pod's status."""
-        return (self.pod or {}).get("status") or {}
+        return mapping(mapping(self.pod).get("status"))
+
+    @property
+    def sent_to(self) -> str:
+        """The node that the scheduler or somebody else sent it to; '' when it has none yet."""
+        spec = mapping(mapping(self.pod).get("spec"))
+        return str(spec.get("nodeName") or "") or next(filter(None, map(host_of, self.refusals)), "")
 
     @property
     def refusals(self) -> tuple[Object, ...]:
         """Events in which the kubelet refused the pod, the newest first."""
-        found = [one for one in self.events if is_refusal(str(one.get("reason") or ""))]
-        return tuple(sorted(found, key=_when, reverse=True))
+        refusals = [one for one in self.events if is_refusal(str(one.get("reason") or ""))]
+        return tuple(sorted(refusals, key=event_time, reverse=True))
 
     @property
     def refusal(self) -> tuple[str, str]:
         """Why the kubelet refused it, in its words: reason and message; empty when it did not."""
-        reason = str(self.status.get("reason") or "")
-        if self.status.get("phase") == FAILED and is_refusal(reason):
-            return reason, str(self.status.get("message") or "")
-        if self.pod is None and self.refusals:
-            return str(self.refusals[0].get("reason")), str(self.refusals[0].get("message") or "")
+        if is_refused(self.pod):
+            reason = str(self.status.get("reason") or "")
+            return reason_of(reason) or reason, str(self.status.get("message") or "")
+        if (self.pod is None or self.template) and self.refusals:
+            reason = str(self.refusals[0].get("reason"))
+            return reason_of(reason) or reason, str(self.refusals[0].get("message") or "")
         return "", ""
 
     @property
-    def info(self) -> Mapping[str, Any]:
-        """What the node says about itself."""
-        found: Mapping[str, Any] = ((self.node or {}).get("status") or {}).get("nodeInfo") or {}
-        return found
-
-    @property
-    def version(self) -> Version | None:
-        """The release of the node's kubelet; None when it is not known."""
-        text = str(self.info.get("kubeletVersion") or "")
-        return read_release(text, field="the node's kubeletVersion").version if text else None
+    def moment(self) -> str:
+        """When the kubelet refused it, to the second; '' when it did not, or that is not known."""
+        if not self.refusal[0]:
+            return ""
+        if self.pod is None or self.template:
+            return event_time(self.refusals[0])
+        return start_time(self.pod) or created(self.pod)
 
 
-def live_name(word: str) -> str:
-    """The pod that ``pod/NAME`` means; '' for any other word."""
-    found = POD.fullmatch(word)
-    return found[1] if found else ""
+def host_of(event: Object) -> str:
+    """The node whose kubelet made an event."""
+    source = mapping(event.get("source"))
+    named = source.get("host") or event.get("reportingInstance")
+    return named if isinstance(named, str) else ""
 
 
-def look_up(cluster: Cluster, namespace: str, name: str) -> Live:
-    """Ask for a pod and everything around it."""
-    remarks: list[str] = []
-    pod = cluster.pod(namespace, name)
-    events = _allowed(lambda: cluster.events(namespace, name), remarks, NOBODY)
-    if pod is None:
-        pod = _successor(cluster.pods(namespace), name)
-        if pod is not None:
-            found = str(pod["metadata"]["name"])
-            remarks.append(f"Pod {name} is gone; this is {found}, which {owner_of(pod)} created in its place")
-            events = (*events, *_allowed(lambda: cluster.events(namespace, found), remarks, NOBODY))
-    live = Live(namespace, name, pod, events=events)
-    if pod is None and not live.refusals:
-        raise ClusterError(
-            f"there is no pod {quoted(name)} in namespace {quoted(namespace)}, and no event about it"
-        )
-    if pod is None:
-        remarks.append(f"Pod {name} is gone and was not replaced; this is what its events say")
-    node = live.node_name
-    if node:
-        live = replace(
-            live,
-            node=_allowed(lambda: cluster.node(node), remarks, None),
-            neighbours=_allowed(lambda: cluster.pods_on(node), remarks, NOBODY),
-            configz=_configz(cluster, node, remarks),
-        )
-    return replace(live, remarks=tuple(dict.fromkeys(remarks)))
+def gone_since(events: Iterable[Object], node: str, moment: str, listed: Container[str]) -> tuple[str, ...]:
+    """Pods that ran on a node then, by the events of its kubelet, and are listed no more."""
+    first: dict[str, str] = {}
+    ended: dict[str, str] = {}
+    for event in events:
+        name = mapping(event.get("involvedObject")).get("name")
+        if not isinstance(name, str) or host_of(event) != node or name in listed:
+            continue
+        reason = event.get("reason")
+        if reason in BEGINS:
+            began = time_text(event.get("firstTimestamp")) or event_time(event)
+            first[name] = min(began, first.get(name, began))
+        elif reason == "Killing":
+            ended[name] = max(event_time(event), ended.get(name, ""))
+    return tuple(
+        name for name, began in first.items() if began <= moment and ended.get(name, moment + "Z") > moment
+    )
+
+
+def is_refused(pod: Object | None) -> bool:
+    """Whether the kubelet refused a pod."""
+    status = mapping(mapping(pod).get("status"))
+    return status.get("phase") == FAILED and is_refusal(str(status.get("reason") or ""))
+
+
+# --- times ----------------------------------------------------------------------------------
+
+
+def time_text(value: object) -> str:
+    """A time to the second, without its zone, which is always UTC; '' for anything else."""
+    return value[:SECONDS] if isinstance(value, str) and len(value) >= SECONDS else ""
+
+
+def event_time(event: Object) -> str:
+    """When an event was last seen."""
+    born = mapping(event.get("metadata")).get("creationTimestamp")
+    return next(filter(None, (time_text(event.get(name)) for name in TIMES)), "") or time_text(born)
+
+
+def created(pod: Object) -> str:
+    """When a pod was created."""
+    return time_text(mapping(pod.get("metadata")).get("creationTimestamp"))
+
+
+def start_time(pod: Object) -> str:
+    """When its kubelet first saw a pod."""
+    return time_text(mapping(pod.get("status")).get("startTime"))
+
+
+def end_time(pod: Object) -> str:
+    """When the last container of a pod ended; '' when one runs, or when that is not known."""
+    status = mapping(pod.get("status"))
+    ends: list[str] = []
+    for name in ("initContainerStatuses", "containerStatuses"):
+        rows = status.get(name)
+        for one in rows if isinstance(rows, list) else ():
+            state = mapping(mapping(one).get("state"))
+            if "running" in state:
+                return ""
+            ends.append(time_text(mapping(state.get("terminated")).get("finishedAt")))
+    return max(ends, default="")
+
+
+def ran_at(pod: Object, moment: str, *, including: bool = True) -> bool:
+    """Whether a pod held something then; '' means now (rule 2).
+
+    ``including``: a pod that started within the same second counts.
+    """
+    status = mapping(pod.get("status"))
+    if is_refused(pod) or not mapping(pod.get("spec")).get("nodeName"):
+        return False
+    started = start_time(pod)
+    if moment and started and (started > moment or (started == moment and not including)):
+        return False
+    if status.get("phase") not in ENDED or _still_runs(status):
+        return bool(started) or not moment or created(pod) <= moment
+    return bool(moment) and end_time(pod) > moment
+
+
+def _still_runs(status: Mapping[str, Any]) -> bool:
+    """Whether a container of a pod that has ended is still reported to run."""
+    rows = status.get("containerStatuses")
+    return any(
+        "running" in mapping(mapping(one).get("state")) for one in (rows if isinstance(rows, list) else ())
+    )
+
+
+def in_order(pods: Iterable[Object]) -> list[Object]:
+    """Pods in the order in which the kubelet admitted them (rule 3)."""
+
+    def key(pod: Object) -> tuple[bool, str, str, str]:
+        metadata = mapping(pod.get("metadata"))
+        static = MIRROR in mapping(metadata.get("annotations"))
+        return not static, start_time(pod) or created(pod), created(pod), str(metadata.get("name"))
+
+    return sorted(pods, key=key)
+
+
+# --- for the engine -------------------------------------------------------------------------
 
 
 def raw_pod(pod: Object) -> RawPod:
@@ -128,56 +227,14 @@ def raw_pod(pod: Object) -> RawPod:
     return replace(raw, uid=kubelet_uid(pod) or raw.uid, owner=owner_of(pod))
 
 
-def raw_pods(pods: Iterable[Object]) -> tuple[RawPod, ...]:
-    """Likewise several, without those that have ended."""
-    return tuple(
-        raw_pod(pod) for pod in pods if (pod.get("status") or {}).get("phase") not in ("Failed", "Succeeded")
-    )
-
-
 def owner_of(pod: Object) -> str:
     """Who recreates the pod, as ``StatefulSet db``; '' when nobody does."""
-    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
-    found = next((one for one in owners if one.get("controller")), owners[0] if owners else None)
-    return f"{found.get('kind', '')} {found.get('name', '')}" if found else ""
+    rows = mapping(pod.get("metadata")).get("ownerReferences")
+    owners = [mapping(one) for one in rows] if isinstance(rows, list) else []
+    owner = next((one for one in owners if one.get("controller")), owners[0] if owners else None)
+    return f"{owner.get('kind', '')} {owner.get('name', '')}" if owner else ""
 
 
-def _successor(pods: Iterable[Object], name: str) -> Object | None:
-    """The pod that stands for one that is gone (rule 1)."""
-    stem = LAST_PART.sub("", name)
-    family = LAST_PART.sub("", stem)
-    owned = [pod for pod in pods if owner_of(pod)]
-    found = [pod for pod in owned if owner_of(pod).partition(" ")[2] == stem]
-    if not found and family != stem:
-        found = [pod for pod in owned if owner_of(pod).startswith(f"ReplicaSet {family}-")]
-    return max(found, key=lambda pod: (_is_refused(pod), _born(pod)), default=None)
-
-
-def _is_refused(pod: Object) -> bool:
-    status = pod.get("status") or {}
-    return status.get("phase") == FAILED and is_refusal(str(status.get("reason") or ""))
-
-
-def _born(pod: Object) -> str:
-    return str((pod.get("metadata") or {}).get("creationTimestamp") or "")
-
-
-def _when(event: Object) -> str:
-    metadata = event.get("metadata") or {}
-    times = (event.get("lastTimestamp"), event.get("eventTime"), metadata.get("creationTimestamp"))
-    return str(next(filter(None, times), ""))
-
-
-def _configz(cluster: Cluster, node: str, remarks: list[str]) -> Mapping[str, Any] | None:
-    answer = _allowed(lambda: cluster.configz(node), remarks, None)
-    found = (answer or {}).get("kubeletconfig")
-    return found if isinstance(found, Mapping) else None
-
-
-def _allowed(ask: Callable[[], Answer], remarks: list[str], otherwise: Answer) -> Answer:
-    """An answer, or a remark why there is none (rule 2)."""
-    try:
-        return ask()
-    except ClusterError as problem:
-        remarks.append(f"Not known: {problem.message}")
-        return otherwise
+def name_of(thing: Object) -> str:
+    """The name of an object."""
+    return str(mapping(thing.get("metadata")).get("name") or "")

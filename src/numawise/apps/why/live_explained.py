@@ -1,25 +1,26 @@
-"""A pod of a cluster explained: by its status and events alone, or, with a bundle of its node, by simulation.
+"""A pod of a cluster explained: on state files of its node, on a state that was rebuilt, or by its status.
 
 Rules kept here:
 
-1. The API server knows neither the machine nor who holds what on it.  Without these the answer is what the
-   kubelet said, what the pod asks for and under which policy; and which command on which node shows more.
+1. State files that were given count.  Without any, the state is rebuilt where machine and configuration are
+   known. Else the answer is what the kubelet said, what the pod asks for and under which policy; and how to
+   learn more.
 2. The configuration is the running kubelet's where it may be asked (``configz``), else the bundle's.
 3. A bundle of another node is refused.  It is recognised by the machine's id, from which its names were
-   made, or by the node's name; and with that id the names in its state files become the cluster's own again.
+   made, or by the node's name; and with that id the names in its state files become the cluster's own
+   again.
 """
 
 from collections.abc import Iterable, Mapping
 
-from numawise.apps.why.live import Live, raw_pod, raw_pods
+from numawise.apps.why.live import Live, ran_at, raw_pod
 from numawise.apps.why.nodes import started_node
+from numawise.apps.why.rebuilt import Setting, called, explain_rebuilt, reported_config, runs, setting_of
 from numawise.codec.bundle.manifest import ONCE, Names, key_of
+from numawise.codec.bundle.pods import mapping
 from numawise.codec.bundle.state import renamed_state
-from numawise.codec.kubelet import effective
-from numawise.codec.kubelet.config import decode_kubelet_config
-from numawise.codec.node import node_from
 from numawise.engine.failure import TOPOLOGY_AFFINITY
-from numawise.errors import ClusterError, InputError
+from numawise.errors import InputError
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.explain.merge import RULES
@@ -27,13 +28,9 @@ from numawise.explain.outcome import recreation
 from numawise.inputs.bundle import Bundle
 from numawise.inputs.spec import NodeInput
 from numawise.kube.client import Object
-from numawise.machine.description import NodeDescription
 from numawise.render.words import both
 from numawise.request.defaults import RawPod, defaulted
 from numawise.results.explanation import ADMITTED, REJECTED, Explanation
-from numawise.rules.check import Refusal
-from numawise.rules.model import KubeletConfig
-from numawise.rules.versions import Version
 from numawise.values import dataclass, replace
 
 NOT_SCHEDULED = "not scheduled"
@@ -42,61 +39,81 @@ SHOWN = 3
 
 
 def explain_live(live: Live, given: NodeInput) -> Explanation:
-    """Explain a pod of a cluster."""
-    if live.pod is None or given.machine_input is None:
-        return _by_status(live, given)
-    if given.bundle is not None and live.node_name:
+    """Explain a pod of a cluster (rule 1)."""
+    if live.pod is None:
+        return _by_status(live, given, "")
+    if given.bundle is not None and live.sent_to:
         _same_node(live, given.bundle)
-    version = _version(live, given)
+    setting = setting_of(live, given)
+    if isinstance(setting, str):
+        return _by_status(live, given, setting)
+    if given.texts:
+        return _recorded(live, given, setting)
+    if not live.node.name and given.machine_input is None:
+        return _by_status(live, given, "its node")
+    rebuilt = explain_rebuilt(live, setting)
+    if rebuilt is None:
+        return _by_status(live, given, "which pods run there")
+    return _placed(live, given, rebuilt) if runs(live) else rebuilt
+
+
+def _placed(live: Live, given: NodeInput, rebuilt: Explanation) -> Explanation:
+    """A pod that the kubelet admitted: its status, and the place that the reconstruction gives it."""
+    known = _by_status(live, given, "")
+    basis = rebuilt.reconstruction
+    if not rebuilt.admitted or basis is None or called(rebuilt.namespace, rebuilt.name) in basis.unplaced:
+        answer = f"{known.answer}, and the reconstruction has no place for it"
+        return replace(known, answer=answer, remarks=rebuilt.remarks, reconstruction=basis)
+    where = rebuilt.answer.removeprefix("Admitted").removeprefix(": ").removeprefix(", ")
+    return replace(rebuilt, verdict=known.verdict, answer=f"{known.answer}; by the reconstruction {where}")
+
+
+def _recorded(live: Live, given: NodeInput, setting: Setting) -> Explanation:
+    """Explain a pod on the state files that were given."""
+    assert live.pod is not None
     raw = raw_pod(live.pod)
-    machine, config = given.machine, _config(live, given, version)
-    others = [pod for pod in raw_pods(live.neighbours) if pod.uid != raw.uid]
-    node = started_node(machine, config, _texts(live, given), version, others, _description(live, given))
+    running = (raw_pod(pod) for pod in live.node.pods or () if ran_at(pod, ""))
+    others = [pod for pod in running if pod.uid != raw.uid]
+    node = started_node(
+        setting.machine, setting.config, _texts(live, given), setting.version, others, setting.description
+    )
+    remarks = (*live.remarks, *live.node.remarks)
     if isinstance(node, Explanation):
-        return replace(node, remarks=(*node.remarks, *live.remarks))
+        return replace(node, remarks=(*node.remarks, *remarks))
     if raw.uid in node.state.active:
         node.run_already([raw])
     reason, _ = live.refusal
     if reason:
         node.remove(raw.uid)
-    explanation = explain(case_of(node, raw))
-    return replace(
-        explanation, remarks=(*_beside(live, given, explanation), *explanation.remarks, *live.remarks)
-    )
-
-
-def _description(live: Live, given: NodeInput) -> NodeDescription | None:
-    """What the Node object says: the one that was named, or the cluster's."""
-    if given.description is not None or live.node is None:
-        return given.description
-    try:
-        return node_from(live.node)
-    except InputError as problem:
-        raise ClusterError(f"the API server's node cannot be read: {problem}") from None
+    found = explain(case_of(node, raw))
+    return replace(found, remarks=(*_beside(live, given, found), *found.remarks, *remarks))
 
 
 # --- by what the API server knows -----------------------------------------------------------
 
 
-def _by_status(live: Live, given: NodeInput) -> Explanation:
-    pod, status = live.pod or {}, live.status
-    metadata = pod.get("metadata") or {}
+def _by_status(live: Live, given: NodeInput, missing: str) -> Explanation:
+    """What the API server knows alone; ``missing``: what would have to be known for more."""
     raw = raw_pod(live.pod) if live.pod is not None else None
-    config = _reported_config(live, _version(live, given))
+    config = reported_config(live, given.version if given.spec.kube else live.node.version or given.version)
     policy = config.topology_manager_policy if config else ""
     reason, message = live.refusal
     verdict, answer = _verdict(live, raw, policy)
-    remarks = list(live.remarks)
+    remarks = [*live.remarks, *live.node.remarks]
     if verdict == REJECTED:
         owner = raw.owner if raw else ""
-        remarks += filter(None, [recreation(owner), _more(live)])
+        remarks += filter(None, [recreation(owner), _more(live, missing)])
+    elif verdict == NOT_SCHEDULED:
+        remarks.append("To judge it on a node of the cluster, name one with --node-name")
+    elif missing:
+        remarks.append(f"Not known: on which NUMA node; {_learn(live)}")
     return Explanation(
-        name=str(metadata.get("name") or live.asked),
+        name=raw.name if raw else live.asked,
         verdict=verdict,
         answer=answer,
         namespace=live.namespace,
         uid=raw.uid if raw else "",
-        qos=str(status.get("qosClass") or (defaulted(raw).qos if raw else "")),
+        qos=str(live.status.get("qosClass") or (defaulted(raw).qos if raw else "")),
         reason=reason,
         message=message,
         remarks=tuple(remarks),
@@ -108,37 +125,52 @@ def _by_status(live: Live, given: NodeInput) -> Explanation:
 
 def _verdict(live: Live, raw: RawPod | None, policy: str) -> tuple[str, str]:
     """One word and one sentence."""
-    status, node = live.status, live.node_name
+    status, node = live.status, live.sent_to
+    where = f"of node {node}" if node else "of its node"
     asks = f" that asks for {_asks(raw)}" if raw and _asks(raw) else ""
     reason, message = live.refusal
     if reason == TOPOLOGY_AFFINITY:
-        under = f"policy {policy} of node {node}" if policy else f"the topology policy of node {node}"
+        under = f"policy {policy} {where}" if policy else f"the topology policy {where}"
         return (
             REJECTED,
             f"Rejected: {under} does not accept a pod{asks} in the state of the node at that time",
         )
     if reason:
-        return (
-            REJECTED,
-            f"Rejected: the kubelet of node {node} did not admit a pod{asks}: {message or reason}",
-        )
-    if not node:
-        told = _condition(status, "PodScheduled")
-        return NOT_SCHEDULED, f"Not scheduled: no kubelet has seen it{f'; {told}' if told else ''}"
+        return REJECTED, f"Rejected: the kubelet {where} did not admit a pod{asks}: {message or reason}"
+    if not node or live.template:
+        why = _condition(status, "PodScheduled") or _scheduler(live)
+        exists = "there is no such pod yet" if live.template else "no kubelet has seen it"
+        return NOT_SCHEDULED, f"Not scheduled: {exists}{f'; {why}' if why else ''}"
     phase = str(status.get("phase") or "Unknown")
     waiting = _waiting(status)
     if waiting:
         return ADMITTED, f"Admitted by node {node}, but {waiting}"
     if phase == "Failed":
-        told = ": ".join(filter(None, [str(status.get("reason") or ""), str(status.get("message") or "")]))
-        return ADMITTED, f"Admitted by node {node}; it failed later{f': {told}' if told else ''}"
-    return ADMITTED, f"Admitted by node {node}, {phase.lower()} there; its state files show where"
+        words = (str(status.get("reason") or ""), str(status.get("message") or ""))
+        later = ": ".join(filter(None, words))
+        return ADMITTED, f"Admitted by node {node}; it failed later{f': {later}' if later else ''}"
+    return ADMITTED, f"Admitted by node {node}, {phase.lower()} there"
 
 
-def _more(live: Live) -> str:
-    node = live.node_name or "the node"
-    what = "The API server does not know which resource decided, on which NUMA node and by how much"
-    return f"{what}: run 'numawise bundle' on {node}, and give the file with --bundle"
+def _scheduler(live: Live) -> str:
+    """What the scheduler last said about a pod."""
+    said = [one for one in live.events if one.get("reason") == "FailedScheduling"]
+    return f"FailedScheduling: {said[-1].get('message')}" if said else ""
+
+
+def _more(live: Live, missing: str) -> str:
+    """How to learn more."""
+    what = "Not known: which resource decided, on which NUMA node and by how much"
+    if missing == "the machine":
+        return f"{what}, as the API server does not know the machine: {_learn(live)}; or give --machine"
+    if missing == "the kubelet's configuration":
+        unread = "as the kubelet's configuration may not be read: give --kubelet-config"
+        return f"{what}, {unread}; or {_learn(live)}"
+    return f"{what}: {_learn(live)}"
+
+
+def _learn(live: Live) -> str:
+    return f"run 'numawise bundle' on {live.sent_to or 'the node'}, and give the file with --bundle"
 
 
 def _asks(raw: RawPod) -> str:
@@ -165,9 +197,9 @@ def _asks(raw: RawPod) -> str:
 def _waiting(status: Mapping[str, object]) -> str:
     """What a container of an admitted pod waits for, when that is an error."""
     for key in ("initContainerStatuses", "containerStatuses"):
-        found = status.get(key)
-        for one in found if isinstance(found, list) else ():
-            waiting = (one.get("state") or {}).get("waiting") or {}
+        rows = status.get(key)
+        for one in map(mapping, rows if isinstance(rows, list) else ()):
+            waiting = mapping(mapping(one.get("state")).get("waiting"))
             reason = str(waiting.get("reason") or "")
             if reason and reason not in ("ContainerCreating", "PodInitializing"):
                 message = str(waiting.get("message") or "")
@@ -176,8 +208,8 @@ def _waiting(status: Mapping[str, object]) -> str:
 
 
 def _condition(status: Mapping[str, object], kind: str) -> str:
-    found = status.get("conditions")
-    for one in found if isinstance(found, list) else ():
+    rows = status.get("conditions")
+    for one in map(mapping, rows if isinstance(rows, list) else ()):
         if one.get("type") == kind and one.get("status") == "False":
             return ": ".join(filter(None, [str(one.get("reason") or ""), str(one.get("message") or "")]))
     return ""
@@ -186,30 +218,13 @@ def _condition(status: Mapping[str, object], kind: str) -> str:
 # --- by simulation --------------------------------------------------------------------------
 
 
-def _version(live: Live, given: NodeInput) -> Version:
-    return given.version if given.spec.kube else live.version or given.version
-
-
-def _config(live: Live, given: NodeInput, version: Version) -> KubeletConfig:
-    """The kubelet's configuration (rule 2)."""
-    if given.spec.has_config:
-        return given.configuration.config(version)
-    return _reported_config(live, version) or given.configuration.config(version)
-
-
-def _reported_config(live: Live, version: Version) -> KubeletConfig | None:
-    raw = effective.by_kubelet(live.configz, version)
-    found = decode_kubelet_config(raw, version) if raw is not None else None
-    return None if isinstance(found, Refusal) else found
-
-
 def _texts(live: Live, given: NodeInput) -> dict[str, str]:
     """The state files, under the names of the cluster (rule 3)."""
     texts = given.texts
     if given.spec.state or given.bundle is None or not given.bundle.manifest.anonymised:
         return texts
-    names = Names(key_of(str(live.info.get("machineID") or "")))
-    back = _Back.of(names, (*live.neighbours, *([live.pod] if live.pod else [])))
+    names = Names(key_of(str(live.node.info.get("machineID") or "")))
+    back = _Back.of(names, (*(live.node.pods or ()), *([live.pod] if live.pod else [])))
     return {name: renamed_state(name, text, back) for name, text in texts.items()}
 
 
@@ -245,10 +260,10 @@ def _same_node(live: Live, bundle: Bundle) -> None:
     """Refuse a bundle of another node, where that can be determined (rule 3)."""
     manifest = bundle.manifest
     if not manifest.anonymised:
-        if manifest.node and manifest.node != live.node_name:
+        if manifest.node and manifest.node != live.sent_to:
             raise _other(live, bundle, f"of node {manifest.node}")
         return
-    machine_id = str(live.info.get("machineID") or "")
+    machine_id = str(live.node.info.get("machineID") or "")
     if (
         machine_id
         and not manifest.key.startswith(ONCE)
@@ -258,20 +273,20 @@ def _same_node(live: Live, bundle: Bundle) -> None:
 
 
 def _other(live: Live, bundle: Bundle, what: str) -> InputError:
-    advice = f"run 'numawise bundle' on {live.node_name}, or leave --bundle out"
-    return InputError(f"is {what}, and the pod was sent to {live.node_name}", file=bundle.path, advice=advice)
+    advice = f"run 'numawise bundle' on {live.sent_to}, or leave --bundle out"
+    return InputError(f"is {what}, and the pod was sent to {live.sent_to}", file=bundle.path, advice=advice)
 
 
 def _beside(live: Live, given: NodeInput, explanation: Explanation) -> list[str]:
     """What to know about an answer that comes from files of another time."""
-    found = []
+    remarks = []
     reason, _ = live.refusal
-    collected = given.bundle.manifest.collected if given.bundle else ""
+    collected = given.bundle.manifest.collected if given.bundle and not given.spec.state else ""
     if reason and explanation.admitted:
-        when = f"when the bundle was made ({collected})" if collected else "by the state files"
-        found.append(f"The kubelet refused it ({reason}), but with what was held {when} it is admitted")
+        when = f"when the bundle was made ({collected})" if collected else f"by {given.state_place}"
+        remarks.append(f"The kubelet refused it ({reason}), but with what was held {when} it is admitted")
     elif collected and live.status.get("startTime"):
-        found.append(f"State files of {collected}; the pod reached the node at {live.status['startTime']}")
-    if live.configz is None and given.bundle is not None and not given.spec.has_config:
-        found.append("The configuration is the bundle's, as the running kubelet could not be asked")
-    return found
+        remarks.append(f"State files of {collected}; the pod reached the node at {live.status['startTime']}")
+    if live.node.configz is None and given.bundle is not None and not given.spec.has_config:
+        remarks.append("The configuration is the bundle's, as the running kubelet could not be asked")
+    return remarks

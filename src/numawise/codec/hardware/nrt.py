@@ -1,11 +1,15 @@
-"""A NodeResourceTopology object as a machine: what a topology exporter publishes about a node.
+"""A NodeResourceTopology object: what an exporter publishes about a node, its machine and what is free.
 
 Rules kept here:
 
-1. Each zone of type ``Node`` named ``node-N`` is NUMA node N; its capacities are what the machine has there:
-   CPUs, memory, huge pages, and so many devices of each other resource; its costs are the distances.
-2. CPU ids, cores, sockets and device ids are not in the object.  CPUs are numbered through, NUMA node by NUMA
-   node, each a core of its own, each NUMA node a socket; devices are counted.  Remarks say so.
+1. Each zone of type ``Node`` named ``node-N`` is NUMA node N; its capacities are what the machine has
+   there: CPUs, memory, huge pages, and so many devices of each other resource; its costs are the distances.
+2. CPU ids, cores, sockets and device ids are not in the object.  CPUs are numbered through, NUMA node by
+   NUMA node, each a core of its own, each NUMA node a socket; devices are counted.  Remarks say so.
+3. ``allocatable`` is what pods may get there, ``available`` what is free; who has the rest is not in it.
+   An amount that is left out is not known.  Fractions of a CPU, which nobody can have alone, are dropped.
+4. The topology policy is among the attributes (``v1alpha2``) or in ``topologyPolicies`` (both versions);
+   where they differ, the attributes count, because the list is deprecated.
 """
 
 import re
@@ -18,8 +22,9 @@ from numawise.machine.hardware import ASSUMED, Hardware, Remark, hardware_of
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.quantity import NANO, Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
+from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.strconv import whole_number
-from numawise.values import dataclass
+from numawise.values import dataclass, field
 
 GROUP, KIND = "topology.node.k8s.io", "NodeResourceTopology"
 SOURCE = "NodeResourceTopology"
@@ -32,6 +37,14 @@ CPUS_ASSUMED = (
 DEVICES_ASSUMED = "a NodeResourceTopology does not have device ids: devices are counted"
 
 
+Amounts = Mapping[int, Mapping[str, int]]
+"""NUMA node → resource → CPUs, bytes or devices."""
+POLICIES = {"None": NONE, "BestEffort": BEST_EFFORT, "Restricted": RESTRICTED, "SingleNUMANode": SINGLE}
+SCOPES = {"PodLevel": "pod", "ContainerLevel": "container", "": "container"}
+LISTED_POLICY = re.compile(rf"({'|'.join(POLICIES)})({'|'.join(filter(None, SCOPES))})?", re.ASCII)
+POLICY_ATTRIBUTE, SCOPE_ATTRIBUTE = "topologyManagerPolicy", "topologyManagerScope"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeTopology:
     """What one object says."""
@@ -40,6 +53,12 @@ class NodeTopology:
     """The node's name in the cluster."""
     machine: Machine
     hardware: Hardware
+    allocatable: Amounts = field(default_factory=dict)
+    available: Amounts = field(default_factory=dict)
+    policy: str = ""
+    """The topology policy, as a kubelet's configuration spells it; '' when it is not known."""
+    scope: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_topology(value: object) -> bool:
@@ -90,7 +109,52 @@ def read_topology(root: Part, node: str = "") -> NodeTopology:
         sources=(SOURCE,),
         remarks=tuple(remarks),
     )
-    return NodeTopology(title, machine, hardware)
+    policy, scope = _policy(root)
+    return NodeTopology(
+        title,
+        machine,
+        hardware,
+        _offered(zones, "allocatable"),
+        _offered(zones, "available"),
+        policy,
+        scope,
+        _attributes(root),
+    )
+
+
+def _offered(zones: Mapping[int, Part], which: str) -> Amounts:
+    """What each zone says of its resources (rule 3)."""
+    offered: dict[int, dict[str, int]] = {}
+    for numa, zone in sorted(zones.items()):
+        own = offered.setdefault(numa, {})
+        for resource in zone.at("resources").items("a list of resources"):
+            part = resource.at(which)
+            if part.value is not None:
+                own[resource.at("name").text()] = _amount(part, whole=False)
+    return offered
+
+
+def _attributes(root: Part) -> dict[str, str]:
+    attributes: dict[str, str] = {}
+    for one in root.at("attributes").items("a list of attributes"):
+        name, value = one.at("name").value, one.at("value").value
+        if isinstance(name, str) and isinstance(value, str):
+            attributes[name] = value
+    return attributes
+
+
+def _policy(root: Part) -> tuple[str, str]:
+    """The topology policy and its scope (rule 4)."""
+    attributes = _attributes(root)
+    listed = root.at("topologyPolicies").items("a list of policies")
+    words = [LISTED_POLICY.fullmatch(one.value) for one in listed if isinstance(one.value, str)]
+    known = next((word for word in words if word), None)
+    policy, scope = (POLICIES[known[1]], SCOPES[known[2] or ""]) if known else ("", "")
+    named = attributes.get(POLICY_ATTRIBUTE, "")
+    if named in POLICIES.values():
+        policy = named
+        scope = attributes.get(SCOPE_ATTRIBUTE, "") or scope
+    return policy, scope if scope in SCOPES.values() else "container" if policy else ""
 
 
 def _named(items: Part, node: str) -> Part:
@@ -142,13 +206,13 @@ def _machine(zones: Mapping[int, Part]) -> Machine:
     return Machine(cpus=tuple(cpus), numa=tuple(nodes), plugins=plugins)
 
 
-def _amount(part: Part) -> int:
+def _amount(part: Part, *, whole: bool = True) -> int:
     value = part.value
     try:
         amount = Quantity.parse(str(value)) if isinstance(value, str | int) else None
     except ValueError:
         amount = None
-    if amount is None or amount.nano < 0 or amount.nano % NANO:
+    if amount is None or amount.nano < 0 or (whole and amount.nano % NANO):
         raise part.error(f"{quoted(value)} is not a whole amount", "write it like 32 or 256Gi")
     return amount.nano // NANO
 
