@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from numawise.render.findings import findings_text, github, sarif
+from numawise.render.findings import brief_text, findings_text, github, sarif
 from numawise.render.terminal import RED, start
 from numawise.results.finding import Finding, Severity
 from tests.check.examples import output, write
@@ -199,3 +199,65 @@ def test_the_release_decides(tmp_path: Path) -> None:
     line = "numawise check --kubelet-config kubelet.yaml --select NW111"
     assert output(f"{line} --kube 1.35", tmp_path)[0] == 0
     assert output(f"{line} --kube v1.36.4", tmp_path)[0] == 1
+
+
+# --- one to a line, the gravest first, and nothing at all -------------------------------------
+
+PODS = {
+    "a.yaml": pod('{limits: {nvidia.com/gpu: "1"}}'),
+    "b.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: A!, image: a}]}\n",
+}
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
+
+
+def test_errors_come_first_whatever_their_file(tmp_path: Path) -> None:
+    write(PODS, tmp_path)
+    _, text = output("numawise check a.yaml b.yaml", tmp_path)
+    assert re.findall(r"error|warning", text)[:2] == ["error", "warning"]
+    assert text.index("b.yaml") < text.index("a.yaml")
+
+
+def test_brief_is_a_line_for_each_finding(tmp_path: Path) -> None:
+    write(PODS, tmp_path)
+    status, text = output("numawise check --brief a.yaml b.yaml", tmp_path)
+    assert status == 1
+    lines = text.splitlines()
+    assert len(lines) == 3
+    assert all(re.fullmatch(r"[ab]\.yaml:\d+: (error|warning|info) NW\d{3} \S.*", line) for line in lines)
+    assert lines[0].startswith("b.yaml:4: error NW401 spec.containers[0].name: ")
+
+
+def test_brief_of_what_has_no_line_or_file() -> None:
+    no_line = Finding("NW003", Severity.INFO, "not\nknown", "x.yaml")
+    assert brief_text([BARE, no_line]) == "-: info NW003 not known\nx.yaml: info NW003 not known\n"
+
+
+def test_brief_goes_with_text_alone() -> None:
+    ran = program("check", "--brief", "-o", "json", "x.yaml")
+    assert (ran.status, ran.err) == (2, "numawise: --brief: cannot go with -o json; leave out one of them\n")
+
+
+@pytest.mark.parametrize(("files", "words"), [
+    ({"a.yaml": SERVICE},                                        "a.yaml: nothing was checked; give kubelet"),
+    ({"a.yaml": SERVICE, "b.yaml": "kind: ConfigMap\n"},         "nothing in these 2 files was checked; give kubelet"),
+    ({"a.yaml": "apiVersion: x.io/v1\nkind: Task\nspec: {}\n"},  "a.yaml: nothing was checked"),
+    ({"a.yaml": "resources: [a, b]\n"},                          "a.yaml: nothing was checked"),
+])  # fmt: skip
+@pytest.mark.parametrize("more", [(), ("-o", "json"), ("--brief",), ("-o", "github")])
+def test_files_in_which_nothing_was_looked_at(
+    files: dict[str, str], words: str, more: tuple[str, ...], tmp_path: Path
+) -> None:
+    write(files, tmp_path)
+    ran = program("check", *files, *more, cwd=tmp_path)
+    assert ran.status == 2
+    assert words in ran.err
+    assert "no pod template inside" in ran.out
+
+
+def test_what_was_looked_at_is_said_where_nothing_was_found(tmp_path: Path) -> None:
+    write({"pod.yaml": pod("{}"), "svc.yaml": SERVICE, "kubelet.yaml": HEAD}, tmp_path)
+    status, text = output("numawise check --kubelet-config kubelet.yaml pod.yaml", tmp_path)
+    assert (status, text) == (0, "nothing found in 1 kubelet configuration and 1 pod\n")
+    status, text = output("numawise check pod.yaml svc.yaml", tmp_path)
+    assert status == 0
+    assert "svc.yaml" in text

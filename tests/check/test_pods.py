@@ -170,7 +170,7 @@ def test_cpu_lists_on_a_machine(value: str, words: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    pytest.param("kind: Service\napiVersion: v1\n",                                             set(),      id="makes no pods"),
+    pytest.param("kind: Service\napiVersion: v1\n",                                             {"NW403"},  id="makes no pods"),
     pytest.param("kind: Queue\napiVersion: x/v1\nmetadata: {name: a}\n",                        {"NW403"},  id="unknown"),
     pytest.param("- 1\n",                                                                       {"NW002"},  id="a list"),
     pytest.param("a: [\n",                                                                      {"NW002"},  id="no YAML"),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from numawise.results.finding import CheckReport
     from numawise.rules.versions import Version
 
+GIVE_SOMETHING = "give kubelet configurations, machines, state files, or objects that make pods"
+
 
 @click.command(
     epilog="""\b
@@ -30,12 +32,13 @@ Examples:
   numawise check --kubelet-flags "--cpu-manager-policy=static --reserved-cpus=0-1" --kube 1.31
   numawise check --kubelet-config config.yaml --upgrade 1.34:1.36
   numawise check --bundle node7.tar.gz
+  numawise check --brief manifests/ | grep " error "
   numawise check --explain NW221
   numawise check -o sarif --kubelet-config config.yaml deploy/*.yaml > check.sarif
 
 \b
 A comment '# numawise: ignore NW221' silences a code on its line, the next line, or, at the top, the file.
-Exit status: 0 no errors, 1 errors (with --strict: or warnings), 2 bad input."""
+Exit status: 0 no errors, 1 errors (with --strict: or warnings), 2 bad input, or nothing in it to check."""
 )
 @several_configs
 @node_options("kubelet_config")
@@ -43,6 +46,7 @@ Exit status: 0 no errors, 1 errors (with --strict: or warnings), 2 bad input."""
 @click.option("--ignore", metavar="CODES", help="Leave these out: NW115,NW4 (the start of a code is enough).")
 @click.option("--select", metavar="CODES", help="Report only these.")
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
+@click.option("--brief", is_flag=True, help="One line for each finding: FILE:LINE: LEVEL CODE SENTENCE.")
 @click.option("--explain", metavar="CODE", help="Explain a code, and exit.")
 @output_option("text", "json", "sarif", "github")
 @pods_argument
@@ -54,6 +58,7 @@ def command(
     ignore: str | None,
     select: str | None,
     strict: bool,
+    brief: bool,
     explain: str | None,
     output: str,
     pods: Sequence[str],
@@ -75,6 +80,8 @@ def command(
     if explain:
         _explain(explain, output)
         return 0
+    if brief and output != "text":
+        raise InputError(f"cannot go with -o {output}", field="--brief", advice="leave out one of them")
     spec = node_spec(node, *pods)
     if spec == NodeSpec(kube=spec.kube, node_name=spec.node_name) and not pods:
         raise InputError("nothing to check", advice="give --kubelet-config, --machine, --state or pods")
@@ -94,7 +101,12 @@ def command(
         terminal=sys.stderr,
     )
     say_remarks(report.remarks)
-    _show(report, output, context)
+    _show(report, "brief" if brief else output, context)
+    if report.looked_at.nothing and not report.failed(strict=strict):
+        what = f"in these {len(pods)} files " if len(pods) > 1 else ""
+        raise InputError(
+            f"nothing {what}was checked", file=pods[0] if len(pods) == 1 else "", advice=GIVE_SOMETHING
+        )
     return 1 if report.failed(strict=strict) else 0
 
 
@@ -135,15 +147,23 @@ def _upgrade(text: str | None) -> "tuple[Version, Version] | None":
 
 def _show(report: "CheckReport", output: str, context: click.Context) -> None:
     from numawise.codec.output import to_json  # noqa: PLC0415
-    from numawise.render.findings import github, sarif, terminal_text  # noqa: PLC0415
+    from numawise.render.findings import brief_text, github, sarif, terminal_text  # noqa: PLC0415
     from numawise.results.plain import document  # noqa: PLC0415
 
     if output == "json":
         click.echo(to_json(document("Check", report)), nl=False)
     elif output == "sarif":
         click.echo(to_json(sarif(report.findings, __version__)), nl=False)
+    elif output == "brief":
+        click.echo(brief_text(report.findings), nl=False)
     elif output == "github":
         click.echo(github(report.findings), nl=False)
     else:
-        text, color = terminal_text(report.findings, sys.stdout, color=context.color, ignored=report.ignored)
+        text, color = terminal_text(
+            report.findings,
+            sys.stdout,
+            color=context.color,
+            ignored=report.ignored,
+            looked_at=report.looked_at,
+        )
         click.echo(text, nl=False, color=color)

@@ -259,10 +259,25 @@ class PodSource:
         return f"{self.kind} {self.name}".strip()
 
 
+@dataclass(frozen=True, slots=True)
+class Podless:
+    """An object in which no pods were found."""
+
+    kind: str
+    place: Place
+    strange: bool = False
+    """Its kind is not one of Kubernetes itself: it may make pods all the same."""
+    reason: str = ""
+    """Where its pods are, as far as that is known."""
+
+
+ManifestPart = PodSource | Podless | Finding
+
+
 def read_manifest(
     document: Document, sorting: Sorting | None = None, claims: ClaimObjects | None = None
-) -> Iterator[PodSource | Finding]:
-    """The pods of one document, and what is wrong with it (rule 3).
+) -> Iterator[ManifestPart]:
+    """The pods of one document, objects without pods, and what is wrong with it (rule 3).
 
     ``sorting``: which of a list count; ``claims``: where objects about claims are kept.
     """
@@ -318,25 +333,24 @@ def _pod(one: Object) -> Iterator[PodSource | Finding]:
     yield replace(source, raw=raw, name=raw.name)
 
 
-def _workload(one: Object, runtimes: Mapping[tuple[str, str], Part]) -> Iterator[PodSource | Finding]:
+def _workload(one: Object, runtimes: Mapping[tuple[str, str], Part]) -> Iterator[ManifestPart]:
     try:
         templates = templates_of(one, runtimes)
     except InputError as problem:
         specs = list(searched(one.part))
         if not specs and (one.kind not in NATIVE or one.foreign):
-            kind = f"kind {one.kind}" if one.kind else "an object without kind"
-            reason = problem.message if one.kind == "TrainJob" else "no pod template inside"
-            yield found("NW403", _place(one.part), f"{kind}: {reason}")
+            reason = problem.message if one.kind == "TrainJob" else ""
+            yield Podless(one.kind, _place(one.part), strange=True, reason=reason)
             return
         yield _refused(one.part, problem)
         for spec in specs:
             yield PodSource(spec, one.kind, one.name, metadata=metadata_of(one.part, spec))
         return
+    if not templates:
+        yield Podless(one.kind, _place(one.part))
     for template in templates:
         name = one.name if len(templates) == 1 else template.name
         source = PodSource(template.spec, one.kind, name, metadata=template.metadata, replicas=template.count)
-        if not template.count:
-            continue
         owner = f"{one.kind} {one.name}".strip()
         try:
             pod = pod_in(template.spec, template.name, owner)

@@ -1,4 +1,4 @@
-"""Findings as text for people, as JSON, as SARIF 2.1.0, and as commands of GitHub workflows.
+"""Findings as text for people, one to a line, as SARIF 2.1.0, and as commands of GitHub workflows.
 
 Rules kept here:
 
@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 from numawise.errors import InputError, meant, quoted
 from numawise.render.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled
-from numawise.render.words import clean, columns, counted, manifest_lines, wrap
-from numawise.results.finding import Finding, FindingCode, Severity, codes
+from numawise.render.words import both, clean, columns, counted, manifest_lines, wrap
+from numawise.results.finding import Finding, FindingCode, LookedAt, Severity, codes
 from numawise.results.plain import Data
 
 STYLES = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.INFO: CYAN}
@@ -34,7 +34,12 @@ Paint = Callable[[str, str], str]
 
 
 def findings_text(
-    findings: Sequence[Finding], ignored: int = 0, *, width: int = 0, color: bool = False
+    findings: Sequence[Finding],
+    ignored: int = 0,
+    *,
+    width: int = 0,
+    color: bool = False,
+    looked_at: LookedAt | None = None,
 ) -> str:
     """All findings and the summary; ``width`` 0: lines are not broken."""
     paint = styled if color else _plain
@@ -45,18 +50,44 @@ def findings_text(
         lines += [*([""] if lines else []), paint(clean(file) or "(no file)", BOLD)]
         for finding in group:
             lines += _finding(finding, numbers, words, width, paint)
-    lines += [*([""] if lines else []), summary(findings, ignored, paint)]
+    lines += [*([""] if lines else []), summary(findings, ignored, paint, looked_at)]
     return "\n".join(lines) + "\n"
 
 
 def terminal_text(
-    findings: Sequence[Finding], file: IO[str], *, color: bool | None, ignored: int = 0
+    findings: Sequence[Finding],
+    file: IO[str],
+    *,
+    color: bool | None,
+    ignored: int = 0,
+    looked_at: LookedAt | None = None,
 ) -> tuple[str, bool]:
     """The same for a terminal or a pipe, and whether it is coloured; ``color`` None: on a terminal."""
     terminal = file.isatty()
     colored = terminal if color is None else color
     width = shutil.get_terminal_size().columns if terminal else 0
-    return findings_text(findings, ignored, width=width, color=colored), colored
+    text = findings_text(findings, ignored, width=width, color=colored, looked_at=looked_at)
+    return text, colored
+
+
+def brief_text(findings: Iterable[Finding]) -> str:
+    """A line for each finding, as compilers write them: ``file:line: error NW221 sentence``."""
+    return "".join(f"{_where(finding)}{_brief(finding)}\n" for finding in findings)
+
+
+def _where(finding: Finding) -> str:
+    place = clean(finding.file) or "-"
+    return f"{place}:{finding.line}: " if finding.line else f"{place}: "
+
+
+def _brief(finding: Finding) -> str:
+    return f"{finding.severity.value} {finding.code} {_sentence(finding)}"
+
+
+def _sentence(finding: Finding) -> str:
+    """What is wrong, with the field where that says more."""
+    field = f"{clean(finding.field)}: " if _adds(finding) else ""
+    return f"{field}{clean(finding.message)}"
 
 
 def _finding(finding: Finding, numbers: int, words: int, width: int, paint: Paint) -> Iterable[str]:
@@ -65,8 +96,7 @@ def _finding(finding: Finding, numbers: int, words: int, width: int, paint: Pain
     severity = f"{finding.severity.value:<{words}}"
     label = f"{finding.code}  "
     start = len(head) + words + 1 + len(label)
-    field = f"{clean(finding.field)}: " if _adds(finding) else ""
-    first, *rest = _broken(f"{field}{clean(finding.message)}", start, width)
+    first, *rest = _broken(_sentence(finding), start, width)
     yield f"{paint(head, DIM)}{paint(severity, STYLES[finding.severity])} {paint(label, BOLD)}{first}"
     yield from (f"{'':{start}}{part}" for part in rest)
     if finding.kubelet:
@@ -98,8 +128,13 @@ def _broken(text: str, start: int, width: int) -> list[str]:
     return wrap(text, max(width - start, NARROWEST), columns) if width else [text]
 
 
-def summary(findings: Sequence[Finding], ignored: int = 0, paint: Paint | None = None) -> str:
-    """``2 errors, 1 warning, 3 notes``; or that nothing was found."""
+def summary(
+    findings: Sequence[Finding],
+    ignored: int = 0,
+    paint: Paint | None = None,
+    looked_at: LookedAt | None = None,
+) -> str:
+    """``2 errors, 1 warning, 3 notes``; or that nothing was found, and in what."""
     paint = paint or _plain
     left_out = f" ({ignored} left out)" if ignored else ""
     counts = [
@@ -111,7 +146,25 @@ def summary(findings: Sequence[Finding], ignored: int = 0, paint: Paint | None =
         )
         if (number := sum(finding.severity is severity for finding in findings))
     ]
-    return (", ".join(counts) or paint("nothing found", GREEN)) + left_out
+    if counts:
+        return ", ".join(counts) + left_out
+    if looked_at is not None and looked_at.nothing:
+        return "nothing was checked"
+    return paint("nothing found", GREEN) + _inside(looked_at) + left_out
+
+
+def _inside(looked_at: LookedAt | None) -> str:
+    """`` in 1 kubelet configuration and 3 pods``."""
+    if looked_at is None:
+        return ""
+    parts = (
+        (looked_at.kubelets, "kubelet configuration"),
+        (looked_at.machines, "machine"),
+        (looked_at.state_files, "state file"),
+        (looked_at.pods, "pod"),
+    )
+    words = [counted(count, word) for count, word in parts if count]
+    return f" in {both(words)}" if words else ""
 
 
 def _plain(text: str, _: str) -> str:

@@ -111,12 +111,31 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class LookedAt:
+    """How much was checked."""
+
+    kubelets: int = 0
+    """Kubelet configurations."""
+    machines: int = 0
+    state_files: int = 0
+    pods: int = 0
+    """Pods and pod templates."""
+
+    @property
+    def nothing(self) -> bool:
+        """True when no check had anything to look at."""
+        return not (self.kubelets or self.machines or self.state_files or self.pods)
+
+
+@dataclass(frozen=True, slots=True)
 class CheckReport:
     """What a check found, and what was left out."""
 
     findings: tuple[Finding, ...]
     ignored: int = 0
     """Findings that comments or options asked to leave out."""
+    looked_at: LookedAt = LookedAt()
+    """What was checked."""
     files: tuple[str, ...] = hidden(())
     """Files that were read."""
     remarks: tuple[str, ...] = hidden(())
@@ -177,12 +196,12 @@ def found(
 
 
 def ordered(findings: Iterable[Finding], order: Iterable[str] = ()) -> tuple[Finding, ...]:
-    """Without repeats; by file, in the given order or as they come; then by line, the gravest first."""
+    """Without repeats; the gravest first; then by file, in the given order or as they come, and by line."""
     different = tuple(dict.fromkeys(findings))
     names = dict.fromkeys([*order, *(finding.file for finding in different)])
     files = {name: at for at, name in enumerate(names)}
 
     def key(finding: Finding) -> tuple[int, int, int, str]:
-        return files[finding.file], finding.line or 0, RANK[finding.severity], finding.code
+        return RANK[finding.severity], files[finding.file], finding.line or 0, finding.code
 
     return tuple(sorted(different, key=key))

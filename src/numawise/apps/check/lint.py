@@ -36,7 +36,7 @@ from numawise.node.state.memory_tables import recorded_reservation
 from numawise.render.progress import progress_bar
 from numawise.request.model import MEMORY
 from numawise.results.comparison import STOPPED, ReleaseChange, UpgradeEffect
-from numawise.results.finding import CheckReport, Finding, Place, codes, found, ordered
+from numawise.results.finding import CheckReport, Finding, LookedAt, Place, codes, found, ordered
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version, shown
 from numawise.sets import ids_of
@@ -68,7 +68,10 @@ def lint(
         and not (unwanted and one.code.startswith(unwanted))
         and (not wanted or one.code.startswith(wanted))
     ]
-    return CheckReport(tuple(kept), len(found_all) - len(kept), files, tuple(read.remarks))
+    looked_at = LookedAt(
+        len(read.configurations), int(read.hardware is not None), len(read.files), len(read.pods)
+    )
+    return CheckReport(tuple(kept), len(found_all) - len(kept), looked_at, files, tuple(read.remarks))
 
 
 def _order(spec: NodeSpec) -> Iterator[str]:

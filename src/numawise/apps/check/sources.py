@@ -5,9 +5,12 @@ Rules kept here:
 1. A file that cannot be opened is an error of the caller; a file with nonsense in it is a finding.
 2. Every configuration file is a kubelet of its own; drop-ins and flags are laid over each of them.
 3. A bundle has everything at once; its members are called by their place in it.
+4. Objects without pods are mentioned where a file that was named has nothing else, and where their kind is
+   not one of Kubernetes itself: it may make pods in a way that is not known.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, TypeVar
 
 from numawise.codec.bundle.manifest import STATE as STATE_MEMBERS
@@ -20,14 +23,14 @@ from numawise.errors import InputError
 from numawise.inputs.bundle import Bundle, open_bundle
 from numawise.inputs.config import ConfigInput, already_set, read_config, read_configs
 from numawise.inputs.machine import TELL_MORE, MachineInput, read_machine
-from numawise.inputs.pods import PodSource, Sorting, is_path, manifests, names_of, read_manifest
+from numawise.inputs.pods import Podless, PodSource, Sorting, is_path, manifests, names_of, read_manifest
 from numawise.inputs.spec import NodeSpec, description_of
 from numawise.inputs.state import read_state
 from numawise.machine.description import NodeDescription
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
 from numawise.render.progress import progress_bar
-from numawise.render.words import bytes_text
+from numawise.render.words import both, bytes_text
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.versions import DEFAULT, Version
 from numawise.values import dataclass, field, replace
@@ -131,19 +134,24 @@ def _pods(words: tuple[str, ...], bundle: Bundle | None, node: str, read: Source
         for one in read_manifest(document):
             if isinstance(one, Finding):
                 read.findings.append(one)
-            elif not words or (one.raw is not None and named & names_of(one.raw)):
+            elif isinstance(one, PodSource) and (not words or (one.raw and named & names_of(one.raw))):
                 read.pods.append(one)
     for path in manifests(word for word in words if word not in named):
+        before, podless = len(read.pods), list[Podless]()
         for document in _documents(path, read):
             value = document.value
             listed = listed or (isinstance(value, Mapping) and str(value.get("kind", "")).endswith("List"))
             for one in read_manifest(document, sorting, read.claims):
                 if isinstance(one, Finding):
                     read.findings.append(one)
+                elif isinstance(one, Podless):
+                    podless.append(one)
                 else:
                     read.pods.append(one)
             if len(read.pods) + len(read.findings) > MOST_OBJECTS:
                 raise InputError(f"more than {MOST_OBJECTS:,} objects are too many", file=path, advice=FEWER)
+        alone = path in words and len(read.pods) == before
+        read.findings += _without_pods([one for one in podless if alone or (one.strange and one.kind)])
     for at, source in enumerate(read.pods):
         if source.raw is not None and source.raw.claims:
             (raw,) = resolved((source.raw,), read.claims)
@@ -151,6 +159,18 @@ def _pods(words: tuple[str, ...], bundle: Bundle | None, node: str, read: Source
     read.remarks += sorting.remarks
     if listed:
         read.known_pods = frozenset(pod.uid for pod in read.pods if pod.uid)
+
+
+def _without_pods(podless: Sequence[Podless]) -> Iterator[Finding]:
+    """What is said of objects without pods, once for a file (rule 4)."""
+    for one in podless:
+        if one.reason:
+            yield found("NW403", one.place, f"kind {one.kind}: {one.reason}")
+    others = [one for one in podless if not one.reason]
+    if others:
+        kinds = Counter(f"kind {one.kind}" if one.kind else "an object without kind" for one in others)
+        names = both([f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.items()])
+        yield found("NW403", others[0].place, f"{names}: no pod template inside")
 
 
 def _documents(path: str, read: Sources) -> tuple[Document, ...]:
