@@ -4,12 +4,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
+from numawise.apps.why.lookup import is_here, socket_answers
 from tests.cli.run import Ran, numawise
 from tests.kube.server import Server, State, kubeconfig, serving
+from tests.kube.test_podresources import kubelet, messages
 
 TOPOLOGY, MESSAGE = (
     "TopologyAffinityError",
@@ -532,3 +535,69 @@ def test_objects_of_another_shape(here: Here, change: dict[str, Any]) -> None:
         assert ran.status in (0, 1, 5), ran
         assert "internal error" not in ran.err
         assert "\x1b" not in ran.out + ran.err
+
+
+# --- by what the kubelet lists --------------------------------------------------------------
+
+
+def listed(*pods: tuple[str, list[int], list[str]]) -> dict[str, Any]:
+    """Answers of PodResources: names, CPUs and devices."""
+    homes = {f"g{number}": number // 2 for number in range(4)}
+
+    def device(name: str) -> dict[str, Any]:
+        nodes = [{"ID": str(homes[name])}]
+        return {"resourceName": "example.com/gpu", "deviceIds": [name], "topology": {"nodes": nodes}}
+
+    rows = [
+        {
+            "name": name,
+            "namespace": "ml",
+            "containers": [
+                {
+                    "name": "c",
+                    "cpuIds": [str(cpu) for cpu in cpus],
+                    "devices": [device(one) for one in devices],
+                }
+            ],
+        }
+        for name, cpus, devices in pods
+    ]
+    return {"List": {"podResources": rows}, "Allocatable": {"devices": [device(one) for one in homes]}}
+
+
+def test_what_the_kubelet_lists_counts(here: Here) -> None:
+    """In order of start ``a`` would be on NUMA 0; it is on NUMA 1, and ``gone`` holds nothing."""
+    here.state.pods = [pod("a", 10, 4, 1), pod("gone", 11, 4), pod("late", 30, 8, refused=True)]
+    (here.folder / "listed.json").write_text(json.dumps(listed(("a", [12, 13, 14, 15], ["g3"]))))
+    (found,) = here.told("pod/late", "--pod-resources", here.folder / "listed.json")
+    basis = found["reconstruction"]
+    assert basis["state"] == "the 2 pods that ran there then, with what its kubelet lists (PodResources)"
+    (cpus,) = (one for one in found["round"]["hints"] if one["resource"] == "cpu")
+    assert [place["free"] for place in cpus["numa"]] == [7, 3]
+    (found,) = here.told("pod/a", "--pod-resources", here.folder / "listed.json")
+    assert "NUMA 1: 4 CPUs (12-15), example.com/gpu g3" in found["answer"]
+
+
+def test_what_is_listed_and_the_machine_has_not(here: Here) -> None:
+    here.state.pods = [pod("a", 10, 1), pod("late", 30, 8, refused=True)]
+    (here.folder / "listed.json").write_text(json.dumps(listed(("a", [99], []))))
+    (found,) = here.told("pod/late", "--pod-resources", here.folder / "listed.json")
+    assert found["reconstruction"]["unplaced"] == ["ml/a"]
+
+
+def test_the_socket_of_the_node_that_we_are_on(tmp_path: Path) -> None:
+    node = {"metadata": {"name": "n1"}, "status": {"nodeInfo": {"machineID": "abc"}}}
+    with TemporaryDirectory(prefix="k") as short:  # a socket's path has at most 107 characters
+        root = Path(short)
+        (root / "etc").mkdir(parents=True)
+        (root / "etc/machine-id").write_text("abc\n")
+        assert is_here(node, root)
+        assert not is_here(node | {"status": {}}, root)
+        assert not is_here(node, tmp_path)
+        assert socket_answers(root) is None
+        folder = root / "var/lib/kubelet/pod-resources"
+        folder.mkdir(parents=True)
+        with kubelet(folder / "kubelet.sock", messages):
+            answers = socket_answers(root)
+    assert answers is not None
+    assert [one.name for one in answers.pods or ()] == ["train"]

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from numawise.codec.document import Document, Part, read_file, shown
+from numawise.engine.state import Block
 from numawise.errors import InputError
 from numawise.sets import ids_of
 from numawise.values import dataclass, field
 
 PODS, DEVICES, CPUS, MEMORY = "podResources", "devices", "cpuIds", "memory"
-LARGEST_CPU = 1 << 16
+LARGEST_CPU, LARGEST_NUMA, LARGEST_SIZE = 1 << 16, 1 << 10, 1 << 63
 EXAMPLE = (
     "give what the kubelet's PodResources socket answers to List and GetAllocatableResources, as JSON; "
     "'numawise bundle' collects it"
@@ -39,6 +40,8 @@ class ListedContainer:
     """CPUs that it has alone, packed."""
     devices: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Resource → device ids."""
+    memory: tuple[Block, ...] = ()
+    """Memory and huge pages that the Memory Manager gave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +131,21 @@ def _pod(part: Part, held: dict[tuple[str, str], Nodes]) -> ListedPod:
         for cpu in _at(each, CPUS).items("a list of CPUs"):
             cpus |= 1 << _number(cpu, LARGEST_CPU)
         name = each.at("name").text()
-        containers[name] = ListedContainer(cpus, {one: frozenset(ids) for one, ids in by_resource.items()})
+        blocks = tuple(map(_block, _at(each, MEMORY).items("a list of memory")))
+        own = {one: frozenset(ids) for one, ids in by_resource.items()}
+        containers[name] = ListedContainer(cpus, own, blocks)
     namespace = part.at("namespace").value
     return ListedPod("default" if namespace is None else str(namespace), part.at("name").text(), containers)
+
+
+def _block(part: Part) -> Block:
+    """Memory of one type on the NUMA nodes that are listed with it."""
+    part.mapping(what="an entry of a list of memory")
+    nodes = _at(part, "topology").at("nodes").items("NUMA nodes")
+    mask = 0
+    for node in nodes:
+        mask |= 1 << _number(_at(node, "ID"), LARGEST_NUMA)
+    return Block(mask, _at(part, "memoryType").text(), _number(_at(part, "size"), LARGEST_SIZE))
 
 
 def _add_device(part: Part, devices: dict[tuple[str, str], Nodes]) -> None:
@@ -192,6 +207,7 @@ def pod_resources_data(answers: PodResources) -> dict[str, Any]:
                                 }
                             ),
                             CPUS: list(ids_of(own.cpus)),
+                            **({MEMORY: list(map(_block_data, own.memory))} if own.memory else {}),
                         }
                         for name, own in pod.containers.items()
                     ],
@@ -202,6 +218,11 @@ def pod_resources_data(answers: PodResources) -> dict[str, Any]:
     if answers.allocatable is not None:
         data["Allocatable"] = {DEVICES: _entries(answers.allocatable)}
     return data
+
+
+def _block_data(block: Block) -> dict[str, Any]:
+    nodes = [{"ID": numa} for numa in ids_of(block.numa)]
+    return {"memoryType": block.type, "size": str(block.size), "topology": {"nodes": nodes}}
 
 
 def _entries(devices: DeviceNodes) -> list[dict[str, Any]]:

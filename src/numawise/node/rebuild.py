@@ -2,17 +2,21 @@
 
 Rules kept here:
 
-1. The pods that run are admitted and started one after the other, as the kubelet admitted them.  The managers
-   alone decide: that the sums sufficed is known, because the pods run.
+1. The pods that run are admitted and started one after the other, as the kubelet admitted them.  The
+   managers alone decide: that the sums sufficed is known, because the pods run.
 2. Where the free amounts of each NUMA node were published, pods are placed into the rest alone: what is
    published as free stays free.  What no pod accounts for belongs to a holder without a name.
-3. A pod that runs and finds no place is counted with its requests, and reported: where it is is not known.
+3. Where the kubelet lists what each container has (PodResources), that counts.  It lists all pods that are
+   active: one that is not listed holds nothing.
+4. A pod that runs and finds no place is counted with its requests, and reported: where it is is not known.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from numawise.codec.podresources import ListedPod
 from numawise.engine.admit import Admitted
 from numawise.engine.cpu.allocate import collect as collect_cpus
+from numawise.engine.device.allocate import NOWHERE_NUMA
 from numawise.engine.device.manager import collect as collect_devices
 from numawise.engine.draft import Draft
 from numawise.engine.memory.allocate import collect as collect_memory
@@ -47,7 +51,7 @@ class Rebuilt:
 
 
 def admit_running(node: SimulatedNode, pods: Iterable[RawPod]) -> Rebuilt:
-    """Admit the pods that run, in the order they are given (rules 1 and 3)."""
+    """Admit the pods that run, in the order they are given (rules 1 and 4)."""
     placed: list[RawPod] = []
     unplaced: list[RawPod] = []
     judged, node.predicates = node.predicates, False
@@ -105,6 +109,55 @@ def place_by_free(node: SimulatedNode, pods: Sequence[RawPod], free: NumaAmounts
     nameless = _more(known, free)
     hold(node, NAMELESS, nameless)
     return replace(rebuilt, nameless=nameless, scarce=scarce)
+
+
+def place_listed(node: SimulatedNode, pods: Sequence[RawPod], listed: Sequence[ListedPod]) -> Rebuilt:
+    """Let the pods that run have what their kubelet lists (rule 3)."""
+    by_name = {(pod.namespace, pod.name): pod for pod in pods}
+    placed: list[RawPod] = []
+    unplaced: list[RawPod] = []
+    for one in listed:
+        raw = by_name.pop((one.namespace, one.name), None)
+        if raw is not None:
+            node.run_already([raw])
+            placed.append(raw)
+        uid = raw.uid if raw is not None else f"({one.namespace}/{one.name})"
+        if not _hold_listed(node, uid, one) and raw is not None:
+            unplaced.append(raw)
+    return Rebuilt(tuple(placed), tuple(unplaced))
+
+
+def _hold_listed(node: SimulatedNode, uid: str, listed: ListedPod) -> bool:
+    """Let a pod have what is listed; False when the machine or the configuration has no such thing."""
+    draft, rules = Draft(node.state), node.rules
+    tables = dict(draft.memory.numa)
+    for name, own in listed.containers.items():
+        if own.cpus & ~draft.cpu.shared or (own.cpus and not rules.cpu_static):
+            return False
+        if own.cpus:
+            draft.cpu.shared &= ~own.cpus
+            draft.cpu.assign(uid, name, own.cpus)
+        for block in own.memory:
+            if any(
+                numa not in tables or block.type not in tables[numa].tables for numa in ids_of(block.numa)
+            ):
+                return False
+            charge(tables, block.numa, block.type, block.size)
+        if own.memory:
+            draft.memory.assign(uid, name, own.memory)
+        for resource, ids in own.devices.items():
+            plugin = draft.devices.plugins.rows.get(resource)
+            if plugin is None or not ids <= plugin.devices.keys():
+                return False
+            by_numa: dict[int, list[str]] = {}
+            for device in sorted(ids):
+                for numa in plugin.devices[device].numa or (NOWHERE_NUMA,):
+                    by_numa.setdefault(numa, []).append(device)
+            pairs = tuple((numa, tuple(some)) for numa, some in sorted(by_numa.items()))
+            draft.devices.grant(uid, name, resource, DeviceGrant(pairs))
+    draft.memory.numa = tables
+    node.keep(draft.freeze())
+    return True
 
 
 def _size(raw: RawPod) -> int:

@@ -7,6 +7,7 @@ import pytest
 
 from numawise.codec.document import Document, read_documents
 from numawise.codec.podresources import PodResources, pod_resources_data, pod_resources_of
+from numawise.engine.state import Block
 from numawise.errors import InputError
 from numawise.inputs.podresources import located
 from tests.unit.nodes import machine
@@ -98,3 +99,14 @@ def test_no_device_of_a_machine_that_is_another() -> None:
     far = {"devices": [{"resourceName": "x/gpu", "deviceIds": ["g"], "topology": {"nodes": [{"ID": 7}]}}]}
     with pytest.raises(InputError, match="on NUMA 7"):
         located(machine(), read(far), None)
+
+
+def test_memory_of_a_container() -> None:
+    block = {"memoryType": "memory", "size": "1048576", "topology": {"nodes": [{"ID": "0"}, {"ID": 1}]}}
+    listed = {
+        "podResources": [{"name": "a", "namespace": "x", "containers": [{"name": "c", "memory": [block]}]}]
+    }
+    answers = pod_resources_of([Document(listed, "f")])
+    assert answers.pods is not None
+    assert answers.pods[0].containers["c"].memory == (Block(0b11, "memory", 1 << 20),)
+    assert pod_resources_of([Document(pod_resources_data(answers), "f")]) == answers

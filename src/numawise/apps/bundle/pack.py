@@ -158,7 +158,7 @@ def renamed_answers(answers: PodResources, names: Names) -> PodResources:
             names.resource(resource): frozenset(map(names.device, ids))
             for resource, ids in own.devices.items()
         }
-        return ListedContainer(own.cpus, devices)
+        return ListedContainer(own.cpus, devices, own.memory)
 
     pods = None
     if answers.pods is not None:

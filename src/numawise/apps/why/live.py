@@ -17,6 +17,7 @@ from typing import Any
 from numawise.codec.bundle.pods import MIRROR, is_refusal, kubelet_uid, mapping
 from numawise.codec.kubeletlog.hints import reason_of
 from numawise.codec.pod import pod_from
+from numawise.codec.podresources import PodResources
 from numawise.errors import ClusterError, InputError
 from numawise.inputs.spec import read_release
 from numawise.kube.client import Object
@@ -42,6 +43,10 @@ class LiveNode:
     configz: Mapping[str, Any] | None = None
     topology: Object | None = None
     """Its NodeResourceTopology."""
+    answers: PodResources | None = None
+    """What its kubelet's PodResources socket answers; None: it cannot be reached."""
+    here: bool = False
+    """We are on this node."""
     remarks: tuple[str, ...] = ()
 
     @property

@@ -14,6 +14,7 @@ Rules kept here:
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from numawise.apps.why.live import (
@@ -29,9 +30,14 @@ from numawise.apps.why.live import (
 )
 from numawise.apps.why.target import KINDS, Target
 from numawise.codec.bundle.pods import is_refusal, mapping
+from numawise.codec.document import Document
+from numawise.codec.infile import is_there
+from numawise.codec.podresources import PodResources, pod_resources_of
 from numawise.codec.workload import NATIVE
 from numawise.errors import ClusterError, InputError, meant, quoted
+from numawise.host.kubelet import DEFAULT_DIRECTORY, ROOT
 from numawise.kube.client import Cluster, Object
+from numawise.kube.podresources import SOCKET, ask
 from numawise.render.words import both, counted
 from numawise.values import replace
 
@@ -48,11 +54,13 @@ Answer = TypeVar("Answer")
 class Lookup:
     """Questions to one cluster; what was asked about a node is kept."""
 
-    def __init__(self, cluster: Cluster, namespace: str, node: str = "") -> None:
+    def __init__(self, cluster: Cluster, namespace: str, node: str = "", root: Path = ROOT) -> None:
         self.cluster = cluster
         self.namespace = namespace
         self.node = node
         """Where to judge what no node has yet; '' when none was named."""
+        self.root = root
+        """Of the host that we are on."""
         self.nodes: dict[str, LiveNode] = {}
         self.every_event: tuple[Object, ...] | None = None
 
@@ -223,14 +231,40 @@ class Lookup:
         cluster = self.cluster
         answer = _allowed(lambda: cluster.configz(name), remarks, None)
         configz = mapping(answer).get("kubeletconfig")
+        node = _allowed(lambda: cluster.node(name), remarks, None)
+        here = is_here(node, self.root)
         return LiveNode(
             name,
-            _allowed(lambda: cluster.node(name), remarks, None),
+            node,
             _allowed(lambda: cluster.pods_on(name), remarks, None),
             configz if isinstance(configz, Mapping) else None,
             _allowed(lambda: cluster.topology(name), [], None),
+            _allowed(lambda: socket_answers(self.root), remarks, None) if here else None,
+            here,
             tuple(dict.fromkeys(remarks)),
         )
+
+
+def is_here(node: Object | None, root: Path) -> bool:
+    """Whether a node is the host that we are on, by the machine's id."""
+    machine = LiveNode(object=node).info.get("machineID")
+    try:
+        own = (root / "etc/machine-id").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return False
+    return bool(own) and own == machine
+
+
+def socket_answers(root: Path) -> PodResources | None:
+    """What the PodResources socket of this host's kubelet answers; None: there is none."""
+    path = root / str(DEFAULT_DIRECTORY).lstrip("/") / SOCKET
+    if not is_there(path):
+        return None
+    answers, _ = ask(str(path))
+    try:
+        return pod_resources_of([Document(answers, str(path))])
+    except InputError as problem:
+        raise ClusterError(str(problem)) from None
 
 
 def template_pod(kind: str, owner: Object, name: str) -> Object:

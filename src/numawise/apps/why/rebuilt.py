@@ -2,13 +2,13 @@
 
 Rules kept here:
 
-1. The machine is the one that was given, else that of the node's NodeResourceTopology.  The configuration
-   is the one that was given, else what the kubelet reports (``configz``), the bundle's, or what the
-   NodeResourceTopology shows.
+1. The machine is the one that was given, else this host where the node is this host, else that of the
+   node's NodeResourceTopology.  The configuration is the one that was given, else what the kubelet reports
+   (``configz``), the bundle's, or what the NodeResourceTopology shows.
 2. A refusal is looked at with the pods that ran at that time.  Start times are whole seconds: pods of the
    same second count first, then not.  The first that gives the kubelet's reason is taken.
-3. What a NodeResourceTopology publishes as free holds for now.  It shows where the pods of now are, and so
-   where those were that ran then and still run.
+3. What the kubelet's PodResources socket lists, and what a NodeResourceTopology publishes as free, hold for
+   now.  They show where the pods of now are, and so where those were that ran then and still run.
 4. It is always said that the state is a reconstruction, and from what.  One that does not give the
    kubelet's reason explains nothing: that is the answer then.
 """
@@ -24,15 +24,18 @@ from numawise.codec.hardware.nrt_config import assumed_config, fitted_config
 from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.codec.kubelet.effective import by_kubelet
 from numawise.codec.node import node_from
-from numawise.errors import ClusterError, InputError
+from numawise.codec.podresources import ListedPod, PodResources
+from numawise.errors import ClusterError, HostError, InputError
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
+from numawise.inputs.machine import read_machine
+from numawise.inputs.podresources import located
 from numawise.inputs.spec import NodeInput
 from numawise.kube.client import Object
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Machine
 from numawise.node.node import SimulatedNode
-from numawise.node.rebuild import NumaAmounts, Rebuilt, admit_running, place_by_free, release
+from numawise.node.rebuild import NumaAmounts, Rebuilt, admit_running, place_by_free, place_listed, release
 from numawise.render.words import both, bytes_text, counted
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
@@ -62,6 +65,8 @@ class Setting:
     description: NodeDescription | None = None
     topology: NodeTopology | None = None
     """What is published about the node."""
+    answers: PodResources | None = None
+    """What its kubelet's PodResources socket answers."""
     remarks: tuple[str, ...] = ()
 
 
@@ -69,13 +74,18 @@ def setting_of(live: Live, given: NodeInput) -> Setting | str:
     """The node as far as it is known (rule 1); a text that says what is missing."""
     version = given.version if given.spec.kube else live.node.version or given.version
     topology, remarks = _topology(live)
+    answers = given.answers or live.node.answers
     if given.machine_input is not None:
         machine, machine_source = given.machine, given.machine_input.name or "the one given"
+    elif live.node.here and (own := _this_machine()) is not None:
+        machine, machine_source = own, "this machine"
     elif topology is not None:
         machine, machine_source = topology.machine, PUBLISHED
     else:
         return "the machine"
-    published = given.machine_input is None
+    published = machine_source == PUBLISHED
+    if answers is not None and not published and not given.spec.pod_resources:
+        machine = located(machine, answers, None)
     if given.spec.has_config:
         config, source = given.configuration.config(version), given.configuration.name or "the one given"
     elif (reported := reported_config(live, version)) is not None:
@@ -92,9 +102,16 @@ def setting_of(live: Live, given: NodeInput) -> Setting | str:
     if published and topology is not None:
         config = fitted_config(config, topology)
         remarks += (CORES,) if FULL_CORES in config.cpu_manager_policy_options else ()
-    return Setting(
-        machine, machine_source, config, source, version, description_of(live, given), topology, remarks
-    )
+    listed = None if published else answers
+    described = description_of(live, given)
+    return Setting(machine, machine_source, config, source, version, described, topology, listed, remarks)
+
+
+def _this_machine() -> Machine | None:
+    try:
+        return read_machine("this").machine
+    except (InputError, HostError):
+        return None
 
 
 def reported_config(live: Live, version: Version) -> KubeletConfig | None:
@@ -133,10 +150,12 @@ class Attempt:
     pods: tuple[Object, ...]
     moment: str = ""
     """For which time, to the second; '' for now."""
+    listed: tuple[ListedPod, ...] | None = None
+    """What the kubelet lists of the pods of now."""
     free: NumaAmounts | None = None
     """What is published as free now."""
     now: tuple[Object, ...] = ()
-    """With that: the pods that run now."""
+    """With either: the pods that run now."""
     complete: bool = True
     """All pods of the node are known."""
 
@@ -155,9 +174,12 @@ def attempts_for(live: Live, setting: Setting) -> Iterator[Attempt]:
             sets.setdefault(_uids(then), (then, moment))
     else:
         sets[_uids(now)] = now, ""
+    listed = setting.answers.pods if setting.answers is not None else None
+    if listed is not None:
+        yield from (Attempt(pods, when, listed, None, now, known) for pods, when in sets.values())
     free = setting.topology.available if setting.topology is not None else {}
     if any(free.values()):
-        yield from (Attempt(pods, when, free, now, known) for pods, when in sets.values())
+        yield from (Attempt(pods, when, None, free, now, known) for pods, when in sets.values())
     if known:
         yield from (Attempt(pods, when) for pods, when in sets.values())
 
@@ -176,9 +198,13 @@ def rebuilt(setting: Setting, attempt: Attempt) -> tuple[SimulatedNode, Rebuilt]
     node = started_node(setting.machine, setting.config, {}, setting.version, (), setting.description)
     if isinstance(node, Explanation):
         return node
-    if attempt.free is None:
+    now_raw = [raw_pod(pod) for pod in attempt.now]
+    if attempt.listed is not None:
+        placing = place_listed(node, now_raw, attempt.listed)
+    elif attempt.free is not None:
+        placing = place_by_free(node, now_raw, attempt.free)
+    else:
         return node, admit_running(node, map(raw_pod, attempt.pods))
-    placing = place_by_free(node, [raw_pod(pod) for pod in attempt.now], attempt.free)
     then, now = _uids(attempt.pods), _uids(attempt.now)
     for uid in now - then:
         node.remove(uid)
@@ -296,6 +322,8 @@ def _pods_text(count: int, moment: str) -> str:
 def _state_source(attempt: Attempt) -> str:
     count = len(attempt.pods)
     pods = f"the {_pods_text(count, attempt.moment)}" if count else "no pod that holds anything"
+    if attempt.listed is not None:
+        return f"{pods}, with what its kubelet lists (PodResources)"
     if attempt.free is not None:
         return f"{pods}, placed by what {PUBLISHED} publishes as free"
     return f"{pods}, admitted in the order of {'its' if count == 1 else 'their'} start" if count else pods
