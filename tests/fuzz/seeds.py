@@ -296,6 +296,7 @@ def configs(shared: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     from tests.check.examples import examples  # noqa: PLC0415
 
     texts = [path.read_bytes() for path in sorted(EXAMPLES.glob("*/kubelet*.yaml"))]
+    texts += [path.read_bytes() for path in sorted((EXAMPLES / "platforms").iterdir())]
     texts += found(
         ("../shared/data/kubelet-config/*.yaml", "../shared/data/kubelet-config/*.json"), shared=shared
     )

@@ -42,7 +42,8 @@ def _config_option(words: str) -> Callable[[Any], Any]:
         multiple=True,
         metavar="FILE",
         help="A KubeletConfiguration, part of one, what /configz answers, a bundle, or an object that has "
-        f"one inside (OpenShift, kubeadm, kind, k3s, Talos, eksctl, kops, …).{words}",
+        "one inside (OpenShift, Karpenter, EKS, GKE, AKS, Bottlerocket, Cluster API, kubeadm, k3s, Talos, "
+        f"…).{words}",
     )
 
 

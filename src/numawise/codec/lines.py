@@ -12,8 +12,10 @@ Rules kept here:
 import json
 import re
 from array import array
+from collections.abc import Callable, Mapping
 
 Steps = tuple[str | int, ...]
+LineOf = Callable[[Steps], int | None]
 
 STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 VALUE = re.compile(rf'(?:({STRING})\s*+:\s*+)?+(?:([{{\[])|{STRING}|[^\s{{}}\[\],:"]++)|([}}\]])', re.DOTALL)
@@ -88,4 +90,24 @@ def json_lines(text: str) -> LineIndex:
         entry = index.add(line, key)
         if kind == OPEN:
             opened.append(entry)
+    return index
+
+
+def line_index(value: object, line_of: LineOf) -> LineIndex:
+    """The lines of all values in a value; one that has none stands where what is around it does."""
+    index = LineIndex()
+
+    def add(inner: object, steps: Steps, line: int, key: str | None) -> None:
+        line = line_of(steps) or line
+        entry = index.add(line, key)
+        if isinstance(inner, Mapping):
+            for name, one in inner.items():
+                add(one, (*steps, name), line, name)
+        elif isinstance(inner, list | tuple):
+            for at, one in enumerate(inner):
+                add(one, (*steps, at), line, None)
+        index.close(entry)
+
+    index.roots.append(0)
+    add(value, (), line_of(()) or 1, None)
     return index

@@ -21,7 +21,12 @@ from numawise.codec.infile import is_file, is_folder, is_there, members, opened,
 from numawise.codec.kubelet.config import KIND, decode_kubelet_config
 from numawise.codec.kubelet.effective import Configuration, configured, directory_finding, drop_in_refusal
 from numawise.codec.kubelet.flags import Flag, is_flags, read_flags
-from numawise.codec.kubelet.forms import Found, kubelet_configurations
+from numawise.codec.kubelet.forms import (
+    Found,
+    configurations_in_text,
+    joined_apart,
+    kubelet_configurations,
+)
 from numawise.errors import InputError
 from numawise.results.finding import Finding, Place, Severity, codes, found
 from numawise.rules.check import Refusal
@@ -38,6 +43,7 @@ FIELD = re.compile(r"Go struct field KubeletConfiguration\.([\w.]+)")
 STRICT = frozenset({"NW103", "NW104", "NW105"})
 """What the kubelet warns about and ``check`` reports; other commands refuse it (rule 3)."""
 KINDLESS = "NW102"
+KUBEADM = ("InitConfiguration", "JoinConfiguration")
 NOTHING_INSIDE = "has no kubelet configuration in it"
 IGNORED = "remove it; the kubelet would ignore it with a warning"
 QUOTE = "the value must be text: put it in quotes"
@@ -88,9 +94,13 @@ class ConfigInput:
     @property
     def remark(self) -> str:
         """What a person should know: it is not all of a configuration."""
-        if not self.configuration(DEFAULT).partial:
+        configuration = self.configuration(DEFAULT)
+        if not configuration.partial:
             return ""
-        return f"{self.name}: part of a kubelet configuration; the kubelet's defaults are taken for the rest"
+        platform = configuration.platform
+        more = f"; {platform.reserves}, which is not in it" if platform and platform.reserves_cpus else ""
+        part = f"{self.name}: part of a kubelet configuration"
+        return f"{part}; the kubelet's defaults are taken for the rest{more}"
 
     def raw(self, version: Version) -> Mapping[str, object]:
         """All fields together, as one release reads them."""
@@ -138,7 +148,9 @@ def read_config(
         return open_bundle(named).config_input()
     configs, findings = read_configs((named,) if named is not None else (), drop_ins, flags)
     if len(configs) > 1:
-        what = f"holds {len(configs)} kubelet configurations; expected one"
+        titles = [config.base.title for config in configs if config.base is not None and config.base.title]
+        which = f" ({', '.join(titles)})" if titles else ""
+        what = f"holds {len(configs)} kubelet configurations{which}; expected one"
         raise InputError(what, file=str(named), advice="save the right one to its own file")
     if configs:
         return configs[0]
@@ -224,6 +236,10 @@ def _configurations(path: str, texts: dict[str, str], report: Report) -> Iterato
     text, name = _text(path, texts)
     twice: list[InputError] = []
     try:
+        forms = configurations_in_text(text, name)
+        if forms is not None:
+            yield from _reported(forms, name, report)
+            return
         documents = read_documents(text, name, twice.append)
     except InputError as problem:
         place = Place(name, problem.line or 1, problem.field)
@@ -231,23 +247,44 @@ def _configurations(path: str, texts: dict[str, str], report: Report) -> Iterato
         return
     for one in twice:
         report(found("NW104", Place(name, one.line), already_set(one)))
-    forms: list[Found] = []
+    forms = ()
     for document in documents:
         try:
-            forms += _joined(kubelet_configurations(document))
+            forms += kubelet_configurations(document)
         except InputError as problem:
-            report(found("NW002", Place(name, problem.line or 1), problem.message, fix=problem.advice))
+            place = Place(name, problem.line or 1, problem.field)
+            report(found("NW002", place, problem.message, fix=problem.advice))
     kinds = [document.value.get("kind") for document in documents if isinstance(document.value, Mapping)]
     if len(documents) > 1 and kinds and all(kind == KIND for kind in kinds):
         place = Place(name, documents[1].line(()))
         report(found("NW105", place, f"the file has {len(documents)} documents"))
         forms = forms[:1]
+    yield from _reported(_of_one_node(forms), name, report)
+
+
+def _reported(forms: Sequence[Found], name: str, report: Report) -> Iterator[tuple[Found, str]]:
+    """The configurations, each with what to call it; that there is none is reported."""
     if not forms:
         message = NOTHING_INSIDE
         fix = "give a KubeletConfiguration, or an object that carries one"
         report(found("NW002", Place(name, 1), message, fix=fix))
     for form in forms:
         yield form, name
+
+
+def _of_one_node(forms: tuple[Found, ...]) -> tuple[Found, ...]:
+    """Documents of kubeadm in one file are one node: flags belong to the configuration beside them."""
+    flags = [one for one in forms if one.part is None and one.inside in KUBEADM]
+    configs = [one for one in forms if one.part is not None and not one.inside]
+    if not flags or len(flags) + len(configs) < len(forms):
+        return forms
+    if not configs:
+        return tuple(joined_apart(flags))
+    return tuple(
+        replace(config, flags=one.flags, inside=one.inside, platform=one.platform)
+        for config in configs
+        for one in joined_apart(flags)
+    )
 
 
 def _text(path: str, texts: dict[str, str]) -> tuple[str, str]:
@@ -260,15 +297,6 @@ def already_set(problem: InputError) -> str:
     """A repeated key in the words of Go's YAML."""
     key = TWICE.fullmatch(problem.message)
     return f"yaml: unmarshal errors: line {problem.line}: key {key[1] if key else ''} already set in map"
-
-
-def _joined(forms: Sequence[Found]) -> list[Found]:
-    """Flags beside a configuration in one document belong to it."""
-    flags = tuple(flag for one in forms if one.part is None for flag in one.flags)
-    with_fields = [one for one in forms if one.part is not None]
-    if not with_fields:
-        return list(forms[:1]) if flags else []
-    return [Found(one.part, flags, one.inside, one.fragment, one.misplaced) for one in with_fields]
 
 
 def _field(message: str) -> tuple[str | int, ...]:

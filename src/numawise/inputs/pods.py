@@ -50,7 +50,18 @@ ENDINGS = (".yaml", ".yml", ".json")
 MOST_FILES = 20_000
 PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\{\{.*\}\}|\{%.*%\}|<[A-Za-z_-]+>")
 MISTYPED = re.compile(r"is not a quantity|must be an integer")
-KUBELET = ("KubeletConfiguration", "KubeletConfig")
+KUBELET = (
+    "KubeletConfiguration",
+    "KubeletConfig",
+    "PerformanceProfile",
+    "MachineConfig",
+    "EC2NodeClass",
+    "NodeConfig",
+    "ClusterConfig",
+    "KubeadmConfigTemplate",
+    "KubeadmControlPlane",
+    "KubeadmConfig",
+)
 GIVE_PODS = "give files or folders with Pods, Deployments, Jobs, or any object with pod templates"
 
 

@@ -10,6 +10,8 @@ Rules kept here:
    What state files record of pods that are gone does not (``inputs.podresources``).
 5. A kubelet that would not start is ``KubeletRefused`` with its own words, at the file it refuses.
 6. Standard input can be read once.
+7. Where a platform reserves CPUs and memory by itself and its form does not say how much, whether the kubelet
+   would start is not known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.infile import is_file, is_folder, is_there
-from numawise.errors import InputError
+from numawise.errors import InputError, KubeletRefused
 from numawise.inputs.config import ConfigInput, read_config
 from numawise.inputs.machine import MACHINE_FILES, MachineInput, Named, read_machine
 from numawise.inputs.pods import PodNamed, PodsInput, read_live, read_pods
@@ -43,6 +45,8 @@ CONFIG_FILES = ("kubelet.yaml", "kubelet.yml", "kubelet.json", "config.yaml", "c
 STATE_FILES = ("cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint", "device-plugins")
 MACHINE_ADVICE = "give --machine: a file, a folder, a name, a description or 'this'; or give --bundle"
 NODE_FILES = ("node.yaml", "node.yml", "node.json")
+RESERVATIONS = ("NW201", "NW221", "NW223")
+"""Refusals that hang on what is reserved."""
 CONFIG_ADVICE = "give --kubelet-config, --config-dir or --kubelet-flags; or give --bundle"
 
 
@@ -108,6 +112,7 @@ class NodeInput:
         parts += self.machine_input.remarks if self.machine_input is not None else ()
         parts += [self.config_input.remark] if self.config_input is not None else []
         parts += self.holders.remarks
+        parts += self.state.remarks if self.state is not None else ()
         return tuple(filter(None, parts))
 
     @property
@@ -366,14 +371,36 @@ def read_state_of(spec: NodeSpec, pods: Sequence[str] = (), field: str = "--kube
 
 def start_node(node: NodeInput) -> SimulatedNode:
     """Start a kubelet; device plugins have registered, and pods that are known run (rules 4 and 5)."""
-    kubelet = started(
-        node.machine,
-        node.config,
-        node.version,
-        node.texts,
-        file=node.configuration.name,
-        state_file=node.state_place,
-    )
+    try:
+        kubelet = started(
+            node.machine,
+            node.config,
+            node.version,
+            node.texts,
+            file=node.configuration.name,
+            state_file=node.state_place,
+        )
+    except KubeletRefused as refusal:
+        raise _not_known(node, refusal) or refusal from None
     kubelet.describe(node.description)
     kubelet.run_already(node.running, node.holders.gone)
     return kubelet
+
+
+def _not_known(node: NodeInput, refusal: KubeletRefused) -> InputError | None:
+    """A refusal for want of what the node's platform reserves by itself, which is no answer (rule 7)."""
+    from numawise.node.refusal_codes import code_of  # noqa: PLC0415 - a refusal is rare
+
+    configuration = node.configuration.configuration(node.version)
+    platform = configuration.platform
+    if platform is None or not platform.reserves_cpus:
+        return None
+    if code_of(refusal.stage, refusal.reason) not in RESERVATIONS:
+        return None
+    return InputError(
+        f"what {platform.title} reserves is not in this file ({platform.reserves}), so what its kubelet does "
+        "is not known",
+        file=node.configuration.name,
+        advice="give what the node's /configz answers, or add kubeReserved, systemReserved and "
+        "reservedMemory as they are there",
+    )

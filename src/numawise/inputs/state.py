@@ -4,14 +4,17 @@ Rules kept here:
 
 1. A directory is one as ``/var/lib/kubelet``; a file is known by its name, or else by its content.
 2. A file that cannot be read as text or as JSON is still a file: what is wrong with it is reported.
+3. Of a file that was pasted out of a terminal what the terminal added is left out, with a remark; it may have
+   several state files.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.checkpoint import LARGEST_STATE, PLACES
 from numawise.codec.checkpoint.look import kind_of_state, look
+from numawise.codec.checkpoint.pasted import pasted
 from numawise.codec.checkpoint.reading import ALLOCATED_FILE, Resources, allocated_pods
 from numawise.codec.infile import is_file, is_folder, is_there, members, read_raw
 from numawise.errors import InputError
@@ -31,38 +34,46 @@ def read_state(words: str | Sequence[str]) -> StateFolder:
         if is_folder(words[0]):
             return _folder(words[0])
     files: dict[str, StateFile] = {}
+    remarks: list[str] = []
     for word in words:
-        file = _file(word)
-        if file.name in files:
-            raise InputError(f"is {file.name}, and so is {files[file.name].path}", file=word)
-        files[file.name] = file
-    return StateFolder(Path(words[0]).parent, tuple(files[name] for name in PLACES if name in files))
+        for file in _files(word, remarks):
+            if file.name in files:
+                raise InputError(f"is {file.name}, and so is {files[file.name].path}", file=word)
+            files[file.name] = file
+    found = tuple(files[name] for name in PLACES if name in files)
+    return StateFolder(Path(words[0]).parent, found, remarks=tuple(remarks))
 
 
-def _file(word: str) -> StateFile:
+def _files(word: str, remarks: list[str]) -> Iterator[StateFile]:
     path = Path(word)
     if not is_file(path):
         what = "is a directory; give it alone" if is_folder(path) else "there is no such file or folder"
         raise InputError(what, file=word, advice=ADVICE)
     raw = _bytes(path)
     text = raw.decode("utf-8", errors="replace")
-    name = next((name for name in PLACES if path.name.startswith(name)), "") or kind_of_state(text)
-    if not name:
-        raise InputError("is not a kubelet state file", file=word, advice=f"expected {', '.join(PLACES)}")
-    return StateFile(name, path, raw, look(name, text))
+    inside = pasted(text)
+    if inside:
+        remarks.append(f"{word}: pasted from a terminal; what stands around the JSON is left out")
+    named = next((name for name in PLACES if path.name.startswith(name)), "") if len(inside) < 2 else ""
+    for one in inside or (text,):
+        name = named or kind_of_state(one)
+        if not name:
+            raise InputError("is not a kubelet state file", file=word, advice=f"expected {', '.join(PLACES)}")
+        yield StateFile(name, path, one.encode(errors="replace") if inside else raw, look(name, one))
 
 
 def _folder(word: str) -> StateFolder:
     files = []
+    remarks: list[str] = []
     for name, places in PLACES.items():
         path = next((Path(word) / inner for inner in places if is_there(Path(word) / inner)), None)
         if path is not None:
-            raw = _bytes(path)
-            files.append(StateFile(name, path, raw, look(name, raw.decode("utf-8", errors="replace"))))
+            files += [file for file in _files(str(path), remarks) if file.name == name]
     if not files:
         members(word)  # it may be that nothing in it can be seen
         raise InputError("has no kubelet state files", file=word, advice=f"expected {', '.join(PLACES)}")
-    return StateFolder(Path(word), tuple(files), _allocated(Path(word) / ALLOCATED_FILE))
+    allocated = _allocated(Path(word) / ALLOCATED_FILE)
+    return StateFolder(Path(word), tuple(files), allocated, tuple(remarks))
 
 
 def _allocated(path: Path) -> dict[str, dict[str, Resources]] | None:

@@ -118,6 +118,7 @@ def _machine(given: MachineInput, read: Sources) -> None:
 def _state(spec: NodeSpec, bundle: Bundle | None, read: Sources) -> None:
     if spec.state:
         state = read_state(spec.state)
+        read.remarks += state.remarks
         read.files = state.texts
         read.paths = {file.name: str(file.path) for file in state.files}
     elif bundle is not None:

@@ -21,6 +21,7 @@ from numawise.codec.kubelet.config import API_VERSION, KIND, decode_kubelet_conf
 from numawise.codec.kubelet.fields import configuration_of, field_since
 from numawise.codec.kubelet.flags import Flag, Settled, flag_span, overlaid, settle
 from numawise.codec.kubelet.forms import Found
+from numawise.codec.kubelet.platforms import Platform, platforms
 from numawise.codec.lines import Steps
 from numawise.errors import InputError, suggestion
 from numawise.results.finding import Finding, Place, Severity, found
@@ -62,6 +63,8 @@ class Configuration:
     """It is laid over another configuration that is not known here."""
     inside: str = ""
     findings: tuple[Finding, ...] = ()
+    platform: Platform | None = None
+    """The platform whose form it is; what it adds by itself is not in ``raw``."""
 
     def place(self, *steps: str | int) -> Place:
         """Where a field, or what is nearest around it, was set last; the first line when nowhere."""
@@ -106,6 +109,7 @@ def configured(
             raw = {EVICTION: {}, **raw}
         findings += told
         layers.append(Layer(base.part))
+    drop_ins = (*(base.over if base is not None else ()), *drop_ins)
     if drop_ins:
         if EVICTION not in raw and base is not None:
             raw = {**raw, EVICTION: dict(eviction.defaults(version))}
@@ -121,7 +125,7 @@ def configured(
     findings += _flag_findings(settled, raw, flags_file, version)
     raw = overlaid(raw, settled)
     alone = base is None or base.part is None
-    elsewhere = alone and "config" in settled.own
+    elsewhere = alone and ("config" in settled.own or (base is not None and bool(base.inside)))
     if alone and not elsewhere and version >= DEFAULTS_BY_FILE_SINCE:
         raw = {EVICTION: {}, **raw}
     inside = base.inside if base is not None else "flags" if elsewhere else ""
@@ -135,6 +139,7 @@ def configured(
         partial=elsewhere or inside not in COMPLETE or (base is not None and base.fragment),
         inside=inside,
         findings=tuple(findings),
+        platform=platforms().get(base.platform) if base is not None and base.platform else None,
     )
 
 

@@ -127,7 +127,12 @@ class Settled:
 
 def read_flags(text: str) -> tuple[Flag, ...]:
     """The flags in a command line, an environment file or a systemd unit (rules 1 and 2)."""
-    return tuple(_flags(list(_of_kubelet(text.replace("\0", " ")))))
+    return read_words(_of_kubelet(text.replace("\0", " ")))
+
+
+def read_words(words: Iterable[Word]) -> tuple[Flag, ...]:
+    """The flags among the words of a command line."""
+    return tuple(_flags(list(words)))
 
 
 def flags_in(arguments: Sequence[str]) -> tuple[Flag, ...]:
@@ -149,7 +154,7 @@ def flags_of(pairs: Iterable[tuple[str, object]], line: Callable[[str], int | No
     return tuple(found)
 
 
-def _split(text: str, line: int) -> Iterator[Word]:
+def words_of(text: str, line: int) -> Iterator[Word]:
     """The words of a text as a shell sees them, comments left out."""
     word: list[str] = []
     began, quoted, started, i = line, "", False, 0
@@ -188,7 +193,7 @@ def _of_kubelet(text: str) -> Iterator[Word]:
     bare: list[Word] = []
     assigned: list[Word] = []
     unquoted = 0  # the line of a variable whose value goes on without quotes, as systemd reads it
-    for word in _split(_unit_lines(text) if SECTION.search(text) else text, 1):
+    for word in words_of(_unit_lines(text) if SECTION.search(text) else text, 1):
         found = ASSIGNED.match(word.text)
         if found is None and word.line == unquoted and not PROGRAM.fullmatch(word.text):
             assigned.append(word)
@@ -200,7 +205,7 @@ def _of_kubelet(text: str) -> Iterator[Word]:
         if found is None or (bare and _is_flag(bare[-1]) and "=" not in bare[-1].text):
             bare.append(word)
             continue
-        inside = list(_split(word.text[found.end() :], word.line))
+        inside = list(words_of(word.text[found.end() :], word.line))
         if any(one.text.startswith("--") for one in inside):
             assigned += inside
             unquoted = word.line

@@ -56,6 +56,8 @@ class StateFolder:
     files: tuple[StateFile, ...]
     allocated: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None
     """Uid → container → resources, by the record of what was allocated; None: there is none to be read."""
+    remarks: tuple[str, ...] = ()
+    """What a person should know about how they were read."""
 
     def file(self, name: str) -> StateFile | None:
         """The file of this name, if it is there."""
