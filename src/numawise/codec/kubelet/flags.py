@@ -200,7 +200,7 @@ def _of_kubelet(text: str) -> Iterator[Word]:
             continue
         unquoted = 0
         if bare and bare[-1].text == "-c" and not _is_flag(word):  # a shell's script
-            bare += _split(word.text, word.line)
+            bare += words_of(word.text, word.line)
             continue
         if found is None or (bare and _is_flag(bare[-1]) and "=" not in bare[-1].text):
             bare.append(word)
