@@ -26,7 +26,7 @@ def test_github_escapes() -> None:
         "::notice title=NW003 Something could not be checked::not known\n"
     )
     odd = Finding("NW302", Severity.WARNING, "m", "x:y,z%.yaml", 1, kubelet="k: 1")
-    words = "NW302 The checksum of a state file is wrong::m%0AThe kubelet says: k: 1"
+    words = "NW302 The checksum of a state file is wrong::m%0AThe kubelet would say: k: 1"
     assert github([odd]) == f"::warning file=x%3Ay%2Cz%25.yaml,line=1,title={words}\n"
 
 

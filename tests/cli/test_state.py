@@ -98,7 +98,8 @@ def test_verify_finds_drift(capsys: Capture, folder: Path) -> None:
     assert ran.status == 1
     assert "NUMA 0 has 4Mi less memory than recorded" in ran.out
     assert (
-        "the kubelet says: start memory manager error: [memorymanager] the expected machine state" in ran.out
+        "the kubelet would say: start memory manager error: [memorymanager] the expected machine state"
+        in ran.out
     )
     assert "error NW310" in ran.out
     data = json.loads(

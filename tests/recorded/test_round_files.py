@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from numawise.apps.why.nodes import explain_on
 from numawise.engine.admit import Admitted, Decision, Rejected
 from numawise.inputs.pods import read_pods
 from numawise.inputs.spec import NodeSpec, read_node, start_node
 from numawise.node.node import SimulatedNode
 from numawise.sets import format_ids
-from tests.recorded.round_files import Round, Step, read_round, unpacked
+from tests.recorded.round_files import PREFIX, Round, Step, read_round, unpacked
 
 HERE = Path(__file__).parent / "rounds"
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "kubelet-run-1.36.4"
@@ -137,3 +138,20 @@ def test_a_pod_that_is_gone_holds_nothing(path: Path, tmp_path: Path) -> None:
         gone = [one.uid for one in recorded.steps if one.pod == step.pod and one.uid]
         assert source.holders.gone.issuperset(gone)
         assert not {pod.uid for pod in source.running} & set(gone)
+
+
+def test_what_the_kubelet_said_is_only_what_it_said(tmp_path: Path) -> None:
+    recorded = unpacked(HERE / "besteffort-dist.tar.gz", tmp_path)
+    (given, _) = specs(recorded, len(recorded.steps))
+    bundle = str(recorded.folder / "after.tar.gz")
+    source = read_node(
+        NodeSpec(bundle=bundle, kubelet_config=given.kubelet_config, pod_resources=given.pod_resources)
+    )
+    found = {one.name: one for one in explain_on(source, (), ()).found}
+    said = {step.pod: (step.reason, f"{PREFIX}{step.message}") for step in recorded.steps if step.reason}
+    assert found.keys() == said.keys()
+    for name, one in found.items():
+        reason, message = said[name]
+        assert one.said == (one.reason == reason)
+        assert message in (one.message if one.said else "\n".join(one.remarks))
+    assert [name for name, one in found.items() if not one.said] == ["burst"]

@@ -177,6 +177,16 @@ class Bundle:
         """The pods that the kubelet did not let in, and that are still listed."""
         return tuple(pod for part in self._items() if _is_refused(part) for pod in pods_in(part, "Pod"))
 
+    def refusals(self) -> dict[str, tuple[str, str]]:
+        """Uid → reason and message with which the kubelet refused a pod."""
+        found = {}
+        for part in self._items():
+            if _is_refused(part):
+                said = (str(part.at("status", name).value or "") for name in ("reason", "message"))
+                reason, message = said
+                found.update({pod.uid: (reason, message) for pod in pods_in(part, "Pod")})
+        return found
+
     def running(self) -> tuple[RawPod, ...]:
         """The pods that have not ended."""
         kept = [part for part in self._items() if part.at("status", "phase").value not in ENDED]

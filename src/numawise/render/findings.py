@@ -102,7 +102,7 @@ def _finding(finding: Finding, numbers: int, words: int, width: int, paint: Pain
     if finding.kubelet:
         yield from (
             f"{'':{start}}{part}"
-            for part in _broken(f"the kubelet says: {clean(finding.kubelet)}", start, width)
+            for part in _broken(f"the kubelet would say: {clean(finding.kubelet)}", start, width)
         )
     for name, text in (("why", finding.why), ("fix", finding.fix)):
         if text:
@@ -251,7 +251,7 @@ def _result(finding: Finding, index: int) -> Data:
 def _sentences(finding: Finding, why: str = "") -> Iterable[str]:
     yield finding.message
     if finding.kubelet:
-        yield f"The kubelet says: {finding.kubelet}"
+        yield f"The kubelet would say: {finding.kubelet}"
     if finding.why:
         yield f"{why}{finding.why}"
     if finding.fix:

@@ -96,7 +96,8 @@ class _Page:
         if one.admitted and not alone and not one.findings:
             return "\n".join(self.lines) + "\n"
         if one.reason and one.verdict in (REJECTED, DEFERRED, INFEASIBLE):
-            self.say(f"The kubelet says: {one.reason}: {one.message}", style=DIM)
+            says = "says" if one.said else "would say"
+            self.say(f"The kubelet {says}: {one.reason}: {one.message}", style=DIM)
         if one.round is not None and one.round.hints:
             self.hints(one.round)
             self.merge(one.round, one.rule)

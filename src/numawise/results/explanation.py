@@ -164,6 +164,8 @@ class Explanation:
     reason: str = ""
     message: str = ""
     """The kubelet's own words."""
+    said: bool = False
+    """A kubelet said them, in a log, a status or an event; False: it would say them, as simulated."""
     remarks: tuple[str, ...] = ()
     """What else there is to know, a sentence each."""
     policy: str = ""
@@ -213,6 +215,8 @@ def explanation_data(one: Explanation) -> Data:
     found |= {"verdict": one.verdict, "answer": one.answer, "resources": list(one.resources)}
     if not one.admitted:
         found |= {"container": one.container, "reason": one.reason, "message": one.message}
+        if one.said:
+            found["said"] = True
     found |= {"policy": one.policy, "scope": one.scope, "rule": one.rule, "remarks": list(one.remarks)}
     found["round"] = _round_data(one.round) if one.round else None
     if one.searched:

@@ -100,6 +100,7 @@ class ExplanationForm(TypedDict):
     container: NotRequired[str]
     reason: NotRequired[str]
     message: NotRequired[str]
+    said: NotRequired[bool]
     policy: str
     scope: str
     rule: str

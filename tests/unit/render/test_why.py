@@ -64,7 +64,7 @@ def test_the_incident() -> None:
 p
 Rejected: CPU hints only on NUMA 1, memory hints only on NUMA 0: no NUMA node serves both (NUMA 0
 lacks 3 of 4 CPUs and NUMA 1 lacks 16 GiB of 40 GiB of memory).
-The kubelet says: TopologyAffinityError: Resources cannot be allocated with Topology locality
+The kubelet would say: TopologyAffinityError: Resources cannot be allocated with Topology locality
 
 Hints of container c
   RESOURCE  ASKED   NUMA 0             NUMA 1           SEVERAL

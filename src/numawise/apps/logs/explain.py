@@ -84,6 +84,7 @@ def explain_admission(
         namespace=admission.pod.namespace,
         uid=admission.pod.uid,
         scope=_scope(admission, kubelet),
+        said=bool(admission.reason or admission.message),
         remarks=tuple(remarks),
     )
 

@@ -116,6 +116,7 @@ def _by_status(live: Live, given: NodeInput, missing: str) -> Explanation:
         qos=str(live.status.get("qosClass") or (defaulted(raw).qos if raw else "")),
         reason=reason,
         message=message,
+        said=True,
         remarks=tuple(remarks),
         policy=policy,
         scope=config.topology_manager_scope if config else "",

@@ -85,8 +85,8 @@ def explain_on(
             continue
         case = case_of(node, raw)
         told = explain(case, [Elsewhere(name, case_of(one, raw)) for name, one in elsewhere])
-        if told.admitted and raw in refused:
-            told = replace(told, remarks=(ADMITTED_NOW, *told.remarks))
+        if bundle is not None and raw in refused:
+            told = _as_said(told, *bundle.refusals()[raw.uid])
         found.append(told)
         if raw in refused or (bundle is not None and raw.uid in node.state.active):
             continue
@@ -98,6 +98,17 @@ def explain_on(
     forgotten = node.files.forgotten
     warnings = (f"{source.state_place}: {forgotten}",) if forgotten else ()
     return Explained(tuple(found), warnings, remarks)
+
+
+def _as_said(found: Explanation, reason: str, message: str) -> Explanation:
+    """An explanation beside what the kubelet said when it refused the pod."""
+    said = f"{reason}: {message}" if message else reason
+    if found.admitted:
+        return replace(found, remarks=(f"{ADMITTED_NOW}. It said then: {said}", *found.remarks))
+    if found.reason == reason:
+        return replace(found, message=message or found.message, said=bool(message))
+    earlier = f"When it refused the pod the kubelet said: {said}; what was held then is not known"
+    return replace(found, remarks=(earlier, *found.remarks))
 
 
 def _counted(pods: Sequence[RawPod], terminal: IO[str] | None) -> Iterator[RawPod]:

@@ -254,6 +254,7 @@ def explain_rebuilt(live: Live, setting: Setting) -> Explanation | None:
         qos=by_it.qos,
         reason=reason,
         message=message,
+        said=True,
         remarks=(f"{DIFFERED}: run 'numawise bundle' on {live.node.name} soon after a refusal",),
         policy=by_it.policy,
         scope=by_it.scope,
@@ -265,7 +266,7 @@ def _reproduced(
     live: Live, setting: Setting, attempt: Attempt, node: SimulatedNode, placing: Rebuilt, raw: RawPod
 ) -> Explanation:
     reason, message = live.refusal
-    found = replace(explain(case_of(node, raw)), reason=reason, message=message)
+    found = replace(explain(case_of(node, raw)), reason=reason, message=message, said=True)
     others = [pod for pod in live.node.pods or () if kubelet_uid(pod) != raw.uid]
     now = tuple(pod for pod in in_order(others) if ran_at(pod, ""))
     if attempt.moment and _uids(attempt.pods) != _uids(now):
