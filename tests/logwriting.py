@@ -153,6 +153,22 @@ def complete(step: Data) -> bool:
     )
 
 
+def write_boot(log: Log, policy: str) -> None:
+    """What a kubelet says of itself when it starts."""
+    major, minor = log.style.release
+    scope = "container"
+    if log.style.form == TEXT:
+        log.say("server.go", f"Version: v{major}.{minor}.7")
+        scoped = f" per {scope} scope" if log.style.release >= (1, 20) else ""
+        log.say(
+            "topology_manager.go", f"[topologymanager] Creating topology manager with {policy} policy{scoped}"
+        )
+        return
+    log.say("server.go", "Kubelet version", kubeletVersion=f"v{major}.{minor}.7")
+    named = {"topologyPolicyName": policy, "topologyScopeName": scope}
+    log.say("topology_manager.go", "Creating topology manager with policy per scope", **named)
+
+
 def write_admission(log: Log, pod: Data, step: Data) -> None:
     """The lines of one recorded admission."""
     meta = pod["metadata"]
@@ -246,6 +262,9 @@ class _Structured:
         if self.release >= (1, 33) and style.verbosity >= 4:
             self.log.say("topology_manager.go", "Pod Admit Result", Message=message, pod=self.pod)
         if step["admitted"]:
+            if style.verbosity >= 2:
+                text = "No sandbox for pod can be found. Need to start a new one"
+                self.log.say("util.go", text, pod=self.pod)
             return
         if self.release >= (1, 31):
             told = {"podUID": self.uid, "pod": self.pod, "reason": step["reason"], "message": message}
@@ -311,6 +330,11 @@ class _Plain(_Structured):
             self.log.say("cpu_manager.go", f"[cpumanager] Allocate error: {failed['error']}", error=True)
 
     def verdict(self, step: Data) -> None:
+        if step["admitted"] and self.log.style.verbosity >= 2:
+            long = f"{self.name}_{self.namespace}({self.uid})"
+            self.log.say(
+                "kuberuntime_manager.go", f'No sandbox for pod "{long}" can be found. Need to start a new one'
+            )
         if step["admitted"] or self.log.style.verbosity < 3:
             return
         if self.release == (1, 20):

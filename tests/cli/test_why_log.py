@@ -67,16 +67,17 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_nothing_was_rejected(capsys: pytest.CaptureFixture[str]) -> None:
-    ran = numawise(capsys, "why", "--log", FINE)
-    assert (ran.status, ran.out.splitlines()[0]) == (0, "0 rejected, 1 admitted.")
-    ran = numawise(capsys, "why", "--log", FINE, "--all")
-    assert (
-        "Admitted on NUMA 0-1, but not as preferred: nvidia.com/gpu: none of its hints is preferred."
-        in ran.out
+    ran = numawise(capsys, "why", "--log", FINE, "--width", 100)
+    assert ran.status == 0
+    assert "0 rejected, 0 admitted, 1 not decided in this log." in ran.out
+    lines = ran.out.splitlines()
+    assert lines[2] == (
+        "Probably admitted on NUMA 0-1, but not as preferred: nvidia.com/gpu: none of its hints is preferred."
     )
     assert (
         "The policy is best-effort: not named in the log, but no other policy accepts such nodes." in ran.out
     )
+    assert "  best: NUMA 0-1, not preferred: accepted" in lines
 
 
 def test_several_files_are_one_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

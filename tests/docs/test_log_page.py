@@ -21,7 +21,7 @@ def test_page_shows_real_output(command: str, output: str) -> None:
 
 
 def test_page_has_sessions() -> None:
-    assert len(SESSIONS) == 3
+    assert len(SESSIONS) == 4
 
 
 def test_the_example_is_the_recorded_one() -> None:

@@ -1,11 +1,16 @@
 """Every sample of a kubelet's log is read as it should be, and recorded admissions are read back as they were."""
 
 import gzip
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from numawise.apps.logs.groups import LogFilter
+from numawise.apps.logs.read import Source, read_log
 from tests.logs import SHARED, admissions_in, differences, recordings, samples
+from tests.logwriting import FRAMES, framed
 
 HERE = Path(__file__).parent
 LOGS = HERE / "kubelet-logs"
@@ -54,6 +59,29 @@ def test_a_whole_run() -> None:
         "container",
     )
     assert kubelet.numas == 0b11
+
+
+NOT_STARTED = [
+    json.loads(line)
+    for line in gzip.decompress((LOGS / "not-started-1.36.4.jsonl.gz").read_bytes()).splitlines()
+]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("case", [pytest.param(case, id=case["case"]) for case in NOT_STARTED])
+def test_a_kubelet_that_did_not_start(case: dict[str, Any], frame: str, tmp_path: Path) -> None:
+    broken = "broken" in frame or "pretty" in frame
+    if case["case"].endswith("json") and broken:
+        frame = "plain"  # a JSON line that is broken says less than its parts
+    path = tmp_path / "kubelet.log"
+    path.write_bytes(framed(frame, [*case["log"], *case["log"]]))
+    report = read_log(Source([str(path)]), LogFilter())
+    assert report.refused
+    (start,) = report.starts
+    assert (start.failure.stage, start.failure.code) == (case["stage"], case["code"])
+    assert start.failure.count == 2
+    assert start.explanation.answer.startswith("The kubelet does not start")
+    assert start.explanation.remarks
 
 
 @pytest.mark.parametrize("name", ["traces-dev", "doc-cases", "quirks"])

@@ -53,14 +53,14 @@ Exit status: 0 admitted, 1 rejected (also: the kubelet would not start), 2 bad i
     metavar="RESOURCE=HINTS",
     help="Hints alone: the NUMA nodes of each, ! when preferred; or as the kubelet logs them.",
 )
-@click.option("--policy", type=click.Choice(POLICIES), help="With --hints: the topology policy.")
+@click.option("--policy", type=click.Choice(POLICIES), help="With --hints or --log: the topology policy.")
 @click.option("--numa", type=click.IntRange(1, 64), metavar="N", help="With --hints: how many NUMA nodes.")
 @click.option(
     "--log",
     "logs",
     multiple=True,
     metavar="FILE",
-    help="A kubelet's log or journal (- for standard input): explain the rejections in it.",
+    help="A kubelet's log or journal (- for standard input): explain failed starts and rejections in it.",
 )
 @click.option(
     "--pod", metavar="NAME", help="With --log: only this pod; NAMESPACE/NAME, an owner's name or web-*."

@@ -28,7 +28,7 @@ class LogFlags:
 
 
 def explain_log(context: click.Context, flags: LogFlags, output: str, width: int | None) -> int:
-    """Read the logs, print what they say; 1 when a pod was rejected."""
+    """Read the logs, print what they say; 1 when a pod was rejected or a kubelet did not start."""
     from datetime import datetime  # noqa: PLC0415 - keeps --help quick
 
     from numawise.apps.logs.check import checked, load_log_node  # noqa: PLC0415
@@ -65,4 +65,4 @@ def explain_log(context: click.Context, flags: LogFlags, output: str, width: int
 
         found = report_data(report)
         click.echo(to_json(found) if output == "json" else to_yaml(found), nl=False)
-    return 1 if report.rejected else 0
+    return 1 if report.refused else 0

@@ -21,7 +21,7 @@ from numawise.machine.model import Machine
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
 from numawise.rules.behaviour import Behaviour, behaviour_of
-from numawise.rules.check import Refusal, Settings
+from numawise.rules.check import Refusal, Settings, refusal
 from numawise.rules.model import NONE, SINGLE, CpuOptions, KubeletConfig, ResizeRules, Rules
 from numawise.rules.options import BY_SOCKET, TopologyOptions, as_map, cpu_options, topology_options
 from numawise.rules.sysctls import safe_sysctls
@@ -251,12 +251,12 @@ def start(
     """
     cpu = _cpu_state(machine, rules, records.cpu)
     if isinstance(cpu, str):
-        return Refusal(CPU_START, f"start cpu manager error: {cpu}")
+        return refusal(CPU_START, cpu)
     if isinstance(records.memory, Refusal):
         return records.memory
     memory = _memory_state(machine, rules, records.memory)
     if isinstance(memory, str):
-        return Refusal(MEMORY_START, f"start memory manager error: {memory}")
+        return refusal(MEMORY_START, memory)
     devices = _device_state(records.devices)
     recorded = {*cpu.assignments, *memory.assignments, *devices.grants, *cpu.pods}
     if before is None:

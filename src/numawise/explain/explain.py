@@ -35,6 +35,7 @@ from numawise.explain.pod_changes import last_resorts, pod_changes
 from numawise.explain.search import ChangeSearch
 from numawise.explain.shortage import crash_cause, failure_cause
 from numawise.machine.model import Machine, Numa
+from numawise.render.words import both
 from numawise.results.explanation import (
     ADMITTED,
     CRASHED,
@@ -209,7 +210,7 @@ def explain_hints(
         where = "any NUMA node" if best.numa is None else f"NUMA {best.numa}"
         if best.numa is None and some:
             where = f"NUMA {','.join(map(str, ids_of(machine.numa_bits)))}"
-        return replace(base, answer=f"Admitted: on {where}, which all resources prefer")
+        return replace(base, answer=f"Admitted: {_preferred_by(voters, some, where)}")
     cause = merge_cause(some, merging)
     if admitted:
         text = f"Admitted on NUMA {best.numa}, but not as preferred: {cause.text}"
@@ -221,6 +222,16 @@ def explain_hints(
         reason=TOPOLOGY_AFFINITY,
         message=NOT_ALIGNED,
     )
+
+
+def _preferred_by(voters: Sequence[ResourceHints | Voter], some: Sequence[Voter], where: str) -> str:
+    """Who prefers these NUMA nodes; a resource without a preference does not."""
+    if not some:
+        return "no resource has a NUMA preference"
+    if len(some) == len(voters) > 1:
+        return f"on {where}, which all resources prefer"
+    names = [voter.hints.resource for voter in some]
+    return f"on {where}, which {both(names)} {'prefers' if len(names) == 1 else 'prefer'}"
 
 
 # --- rounds of hints ------------------------------------------------------------------------

@@ -92,6 +92,12 @@ class Attempt:
     price: str = ""
 
 
+def refusal_answer(refusal: Refusal) -> str:
+    """The sentence for a kubelet that refuses to start; its stage is '' where a log does not show it."""
+    stage = f" ({refusal.stage})" if refusal.stage else ""
+    return f"The kubelet does not start{stage}: {refusal.message}"
+
+
 def explain_refusal(
     refusal: Refusal, machine: Machine, config: KubeletConfig, files: Files, version: Version = DEFAULT
 ) -> Explanation:
@@ -100,7 +106,7 @@ def explain_refusal(
     return Explanation(
         name="kubelet",
         verdict=NOT_STARTED,
-        answer=f"The kubelet does not start ({refusal.stage}): {refusal.message}",
+        answer=refusal_answer(refusal),
         reason=refusal.stage,
         message=refusal.message,
         remarks=tuple(_remarks(start, refusal)),

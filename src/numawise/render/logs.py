@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import IO
 
 from numawise.render.picture.text import plain
 from numawise.render.progress import progress_bar
 from numawise.render.terminal import BOLD, DIM, styled
 from numawise.render.why import NARROWEST, why_text
-from numawise.render.words import bytes_text, clean, columns, counted, wrap
-from numawise.results.log import ExplainedAdmission, Kubelet, LogReport, stamp_text
+from numawise.render.words import bytes_text, clean, columns, counted, times_text, wrap
+from numawise.results.log import ExplainedAdmission, ExplainedStart, Kubelet, LogReport, stamp_text
 
 """Seconds after which a bar appears."""
 MOST_SHOWN = 20
@@ -20,6 +21,9 @@ def log_text(report: LogReport, width: int, *, color: bool = False, ascii_only: 
     """All findings, then what was read."""
     width = max(NARROWEST, width)
     parts = []
+    for start in report.starts[:MOST_SHOWN]:
+        head = _paint(_lines(_start_place(start), width), DIM, color=color)
+        parts.append(head + why_text([start.explanation], width, color=color))
     for finding in report.findings[:MOST_SHOWN]:
         place = _lines(_place(finding), width).splitlines(keepends=True)
         head = "".join(_paint(line, DIM, color=color) for line in place)
@@ -29,6 +33,9 @@ def log_text(report: LogReport, width: int, *, color: bool = False, ascii_only: 
         parts.append(
             _lines(f"{counted(rest, 'more pod')} not shown; name one with --pod, or see -o json.", width)
         )
+    more = len(report.starts) - MOST_SHOWN
+    if more > 0:
+        parts.append(_lines(f"{counted(more, 'more failure')} to start not shown; see -o json.", width))
     summary = _lines(_summary(report), width)
     first, newline, others = summary.partition("\n")
     parts.append(_paint(first, BOLD, color=color) + newline + others)
@@ -48,28 +55,39 @@ def _lines(text: str, width: int) -> str:
 
 
 def _place(finding: ExplainedAdmission) -> str:
-    """Where and when: ``Aug 15 22:24:53, node1, lines 3 to 27``."""
     one = finding.admission
-    parts = [stamp_text(one.start)] if one.start is not None else []
-    if one.origin.host:
-        parts.append(clean(one.origin.host))
-    parts.append(
-        f"lines {one.first_line} to {one.last_line}"
-        if one.last_line > one.first_line
-        else f"line {one.first_line}"
-    )
+    return _where(one.start, one.origin.host, one.first_line, one.last_line)
+
+
+def _start_place(start: ExplainedStart) -> str:
+    one = start.failure
+    return _where(one.last, one.origin.host, one.first_line, one.last_line)
+
+
+def _where(time: datetime | None, host: str, first: int, last: int) -> str:
+    """Where and when: ``Aug 15 22:24:53, node1, lines 3 to 27``."""
+    parts = [stamp_text(time)] if time is not None else []
+    if host:
+        parts.append(clean(host))
+    parts.append(f"lines {first} to {last}" if last > first else f"line {first}")
     return ", ".join(parts)
 
 
 def _summary(report: LogReport) -> str:
     reading = report.reading
-    verdicts = [f"{report.rejected:,} rejected", f"{report.admitted:,} admitted"]
+    verdicts = []
+    if report.starts:
+        verdicts.append(f"kubelet not started {times_text(sum(one.failure.count for one in report.starts))}")
+    verdicts += [f"{report.rejected:,} rejected", f"{report.admitted:,} admitted"]
+    if report.resizes:
+        verdicts.append(f"{counted(report.resizes, 'resize')} refused")
     if report.unfinished:
-        verdicts.append(f"{report.unfinished:,} with no result in this log")
+        verdicts.append(f"{report.unfinished:,} not decided in this log")
     if report.left_out:
         verdicts.append(f"{report.left_out:,} of other owners not listed separately")
-    lines = [f"{', '.join(verdicts)}."]
-    if not report.rejected + report.admitted + report.unfinished:
+    text = ", ".join(verdicts)
+    lines = [f"{text[:1].upper()}{text[1:]}."]
+    if not report.starts and not report.rejected + report.admitted + report.unfinished + report.resizes:
         lines = [_nothing(report)]
     kubelet = f"{reading.known:,} of a kubelet"
     others = "other" if reading.skipped == 1 else "others"

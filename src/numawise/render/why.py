@@ -83,7 +83,7 @@ class _Page:
 
     def drawn(self, one: Explanation, *, alone: bool) -> str:
         """The whole explanation; an admitted pod among others gets its answer and remarks alone."""
-        style = VERDICTS.get(one.verdict, "")
+        style = VERDICTS.get(one.verdict, YELLOW)
         name = f"{one.namespace}/{one.name}" if one.namespace not in ("", "default") else one.name
         if one.name and one.verdict != NOT_STARTED:
             self.say(name, style=BOLD)
@@ -157,8 +157,10 @@ class _Page:
         if one.best.numa is None:
             best = "any NUMA node" if one.best.preferred else "no NUMA nodes"
         preferred = "preferred" if one.best.preferred else "not preferred"
-        verdict = "accepted" if one.admitted else "refused"
-        self.say(f"best: {best}, {preferred}: {verdict}", 2, style=GREEN if one.admitted else RED)
+        verdict, style = {True: (": accepted", GREEN), False: (": refused", RED), None: ("", YELLOW)}[
+            one.admitted
+        ]
+        self.say(f"best: {best}, {preferred}{verdict}", 2, style=style)
         if rule:
             self.say(f"rule: {rule}", 2)
 

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 LONGEST_RANGES = 30
 
 
+def times_text(count: int) -> str:
+    """``once``, ``twice``, ``132 times``."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
 def counted(count: int, word: str) -> str:
     """``1 socket``, ``2 sockets``."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

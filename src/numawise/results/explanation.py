@@ -84,7 +84,8 @@ class Round:
     hints: tuple[ResourceHints, ...]
     narrowings: tuple[Narrowing, ...]
     best: Hint
-    admitted: bool
+    admitted: bool | None
+    """None: not known, where a log does not show it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,11 +134,31 @@ class LogReadingForm(TypedDict):
     events: dict[str, int]
 
 
+class StartFailureForm(TypedDict):
+    """A kubelet that did not start, once or again and again for the same reason."""
+
+    host: str
+    pid: int | str | None
+    stage: str
+    message: str
+    code: str
+    answer: str
+    remarks: list[str]
+    suggestions: NotRequired[list[SuggestionForm]]
+    times: int
+    first: str | None
+    last: str | None
+    seconds: float | None
+    lines: list[int]
+    startedLater: int
+
+
 class LoggedKubeletForm(TypedDict):
     """What the log says of a kubelet itself."""
 
     host: str
     pid: int | str | None
+    boot: int
     policy: str
     policies: list[str]
     policyStated: bool
@@ -172,10 +192,13 @@ class LoggedAdmissionForm(TypedDict):
 
     host: str
     pid: int | str | None
+    boot: int
     time: str | None
     lines: list[int]
     verdict: str
     stated: bool
+    likely: str
+    resize: bool
     reason: str
     message: str
     rounds: list[LoggedRoundForm]
@@ -216,6 +239,8 @@ class KubeletLogForm(TypedDict):
     unfinished: int
     leftOut: int
     early: int
+    resizesRefused: int
+    starts: list[StartFailureForm]
     kubelets: list[LoggedKubeletForm]
     pods: list[ExplainedAdmissionForm]
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from numawise.engine.hint import Family, Hint
-from numawise.results.explanation import REJECTED, Explanation, explanation_data
+from numawise.results.explanation import REJECTED, Explanation, explanation_data, suggestion_data
 from numawise.results.plain import API_VERSION
 from numawise.rules.versions import ENDLESS, EVER, Version, shown
 from numawise.sets import ids_of
@@ -48,6 +48,12 @@ MACHINE = "machine"
 CAME = "came"
 """A pod was sent to the kubelet."""
 RECREATED = "recreated"
+RUNNING = "running"
+"""What only a pod that was admitted comes to."""
+START_FAILED = "start_failed"
+"""A kubelet ends, or a manager of it, before it has started; ``provider`` is the stage of the line."""
+LAST_WORDS = "last words"
+"""The ``text`` of such an event after which the process is gone."""
 
 YEARLESS = 1904
 """Stands for an unknown year; it has a 29 February."""
@@ -60,6 +66,8 @@ class Origin:
 
     host: str = ""
     pid: int = 0
+    boot: int = 0
+    """How often a process of this number began before it, where the log shows that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,8 @@ class Event:
     pods: tuple[PodRef, ...] = ()
     cut: bool = False
     """The line ends before its time."""
+    resize: bool = False
+    """It is about another size for a pod that runs (1.36 and later say so)."""
     releases: tuple[Version, Version] = ANY_RELEASE
     """First and last release that word it so."""
 
@@ -193,6 +203,10 @@ class LoggedRound:
     """The answer was accepted."""
     cut: bool = False
     """A line of it is cut off, so hints may be missing."""
+    named: bool = False
+    """A line that names the pod has the answer; else it is that of a line nearby."""
+    open: frozenset[str] = frozenset()
+    """Resources of which the log does not show whether they had no preference or no way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +216,8 @@ class Trouble:
     provider: str
     error: str
     container: str = ""
+    named: bool = False
+    """The line names the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +234,8 @@ class LoggedAdmission:
     verdict: str = UNFINISHED
     stated: bool = False
     """The log says so; else it is concluded."""
+    likely: str = ""
+    """The verdict that is probable, where lines that would show it are not in the log."""
     reason: str = ""
     message: str = ""
     troubles: tuple[Trouble, ...] = ()
@@ -227,6 +245,8 @@ class LoggedAdmission:
     """By resource."""
     wanted: Mapping[str, int] = field(default_factory=dict)
     """How much of each resource was asked for, where it is known."""
+    resize: bool = False
+    """The pod runs, and asks for another size."""
 
     @property
     def rejected(self) -> bool:
@@ -236,7 +256,7 @@ class LoggedAdmission:
     @property
     def decisive(self) -> LoggedRound | None:
         """The merge that explains most: of a refusal the last, else the first that was not preferred."""
-        if not self.rejected:
+        if REJECTED not in (self.verdict, self.likely):
             for one in self.rounds:
                 if one.best is not None and not one.best.preferred:
                     return one
@@ -261,6 +281,8 @@ class Kubelet:
     numas: int = 0
     closest: bool = False
     """``prefer-closest-numa-nodes`` is on."""
+    stores: bool = False
+    """Lines about accepted answers were not filtered out of its log: one is there."""
 
     @property
     def releases_text(self) -> str:
@@ -312,6 +334,42 @@ class ExplainedAdmission:
 
 
 @dataclass(frozen=True, slots=True)
+class StartFailure:
+    """A kubelet that did not start, once or again and again for the same reason."""
+
+    origin: Origin
+    """The last that failed so."""
+    stage: str
+    """'' where its words belong to none that is known."""
+    message: str
+    """The kubelet's own words, without those around them."""
+    code: str = ""
+    """The finding of ``check`` that this is; '' for none."""
+    count: int = 1
+    first: datetime | None = None
+    last: datetime | None = None
+    first_line: int = 0
+    last_line: int = 0
+    started_later: int = 0
+    """A line of a kubelet of this node that was up after the last failure; 0: there is none."""
+
+    @property
+    def seconds(self) -> float | None:
+        """From the first to the last."""
+        if self.first is None or self.last is None:
+            return None
+        return max(0.0, between(self.first, self.last).total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedStart:
+    """A start that failed, explained."""
+
+    failure: StartFailure
+    explanation: Explanation
+
+
+@dataclass(frozen=True, slots=True)
 class LogReading:
     """What was read."""
 
@@ -347,6 +405,16 @@ class LogReport:
     """Pods that were not asked about, where nothing else was found."""
     early: int = 0
     """Admissions before the time that was asked for."""
+    starts: tuple[ExplainedStart, ...] = ()
+    """Kubelets that did not start."""
+    resizes: int = 0
+    """New sizes that running pods were refused."""
+
+    @property
+    def refused(self) -> bool:
+        """True when a kubelet did not start, a pod was or probably was turned away, or a resize refused."""
+        likely = any(one.admission.likely == REJECTED for one in self.findings)
+        return bool(self.starts or self.rejected or self.resizes or likely)
 
 
 # --- plain data -----------------------------------------------------------------------------
@@ -374,6 +442,8 @@ def report_data(report: LogReport) -> Data:
         "unfinished": report.unfinished,
         "leftOut": report.left_out,
         "early": report.early,
+        "resizesRefused": report.resizes,
+        "starts": [_start_data(one) for one in report.starts],
         "kubelets": [_kubelet_data(one) for one in report.kubelets],
         "pods": [_finding_data(one) for one in report.findings],
     }
@@ -387,10 +457,35 @@ def _stamp(time: datetime | None) -> str | None:
     return text.removeprefix(f"{YEARLESS}-") if time.year == YEARLESS else text
 
 
+def _start_data(one: ExplainedStart) -> Data:
+    failure = one.failure
+    return {
+        "host": failure.origin.host,
+        "pid": failure.origin.pid,
+        "stage": failure.stage,
+        "message": failure.message,
+        "code": failure.code,
+        "answer": one.explanation.answer,
+        "remarks": list(one.explanation.remarks),
+        **(
+            {"suggestions": [suggestion_data(each) for each in one.explanation.suggestions]}
+            if one.explanation.searched
+            else {}
+        ),
+        "times": failure.count,
+        "first": _stamp(failure.first),
+        "last": _stamp(failure.last),
+        "seconds": failure.seconds,
+        "lines": [failure.first_line, failure.last_line],
+        "startedLater": failure.started_later,
+    }
+
+
 def _kubelet_data(one: Kubelet) -> Data:
     return {
         "host": one.origin.host,
         "pid": one.origin.pid,
+        "boot": one.origin.boot,
         "policy": one.policy,
         "policies": list(one.policies),
         "policyStated": one.policy_stated,
@@ -407,10 +502,13 @@ def _finding_data(one: ExplainedAdmission) -> Data:
     found["log"] = {
         "host": admission.origin.host,
         "pid": admission.origin.pid,
+        "boot": admission.origin.boot,
         "time": _stamp(admission.start),
         "lines": [admission.first_line, admission.last_line],
         "verdict": admission.verdict,
         "stated": admission.stated,
+        "likely": admission.likely,
+        "resize": admission.resize,
         "reason": admission.reason,
         "message": admission.message,
         "rounds": [_round_data(each) for each in admission.rounds],

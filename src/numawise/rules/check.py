@@ -31,6 +31,16 @@ RESERVABLE = frozenset({"cpu", "memory", "ephemeral-storage", "pid"})
 NOTHING = Quantity()
 MERGING = "failed to merge global and in-flight KubeletConfiguration while setting defaults, error"
 SETTING = "failed to set feature gates from initial flags-based config"
+BEGINNINGS: Mapping[str, str] = {
+    "decode-config-panic": f"{MERGING}: ",
+    "feature-gates": f"{SETTING}: ",
+    "reserved-cpus": "reserved-cpus: ",
+    "kube-reserved": "--kube-reserved value failed to parse: ",
+    "system-reserved": "--system-reserved value failed to parse: ",
+    "cpu-manager-start": "start cpu manager error: ",
+    "memory-manager-start": "start memory manager error: ",
+}
+"""How every message of a stage begins, where all of them begin alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,11 @@ class Refusal:
 
     stage: str
     message: str
+
+
+def refusal(stage: str, error: str) -> Refusal:
+    """A refusal of a stage whose messages begin alike."""
+    return Refusal(stage, f"{BEGINNINGS[stage]}{error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +79,8 @@ def check(
     gates = resolve_gates(config.feature_gates, version)
     if isinstance(gates, str):
         if manners.gates_settled_while_decoding:
-            return Refusal("decode-config-panic", f"{MERGING}: {gates}")
-        return Refusal("feature-gates", f"{SETTING}: {gates}")
+            return refusal("decode-config-panic", gates)
+        return refusal("feature-gates", gates)
     problems = tuple(validate.problems(config, gates, version))
     if problems:
         return Refusal("validate-config", listed(problems))
@@ -73,7 +88,7 @@ def check(
     reserved_cpus = _reserved(config.reserved_system_cpus, strictly=manners.reserved_cpus_must_be_online)
     if reserved_cpus is None or (manners.reserved_cpus_must_be_online and not reserved_cpus <= online):
         outside = f"{config.reserved_system_cpus} is not a subset of online-cpus: {online}"
-        return Refusal("reserved-cpus", f"reserved-cpus: {outside}")
+        return refusal("reserved-cpus", outside)
     kube_texts, system_texts = dict(config.kube_reserved), dict(config.system_reserved)
     if reserved_cpus:
         kube_texts.pop("cpu", None)
@@ -81,17 +96,17 @@ def check(
 
     kube_reserved = _amounts(kube_texts)
     if isinstance(kube_reserved, str):
-        return Refusal("kube-reserved", f"--kube-reserved value failed to parse: {kube_reserved}")
+        return refusal("kube-reserved", kube_reserved)
     system_reserved = _amounts(system_texts)
     if isinstance(system_reserved, str):
-        return Refusal("system-reserved", f"--system-reserved value failed to parse: {system_reserved}")
+        return refusal("system-reserved", system_reserved)
     try:
         thresholds = eviction.thresholds(config.eviction_hard, version)
     except ValueError as problem:
         return Refusal("eviction-hard", str(problem))
     cpu, topology = config.cpu_manager_policy_options, config.topology_manager_policy_options
-    if refusal := ungated(cpu, topology, gates, version):
-        return Refusal("policy-options", refusal)
+    if gate_off := ungated(cpu, topology, gates, version):
+        return Refusal("policy-options", gate_off)
 
     reservation = {
         name: system_reserved.get(name, NOTHING) + kube_reserved.get(name, NOTHING)

@@ -12,7 +12,7 @@ SINGLE, RESTRICTED, BEST = "single-numa-node", "restricted", "best-effort"
 @pytest.mark.parametrize(("policy", "hints", "answer"), [
     pytest.param(SINGLE,     ["cpu=1! 0-1", "memory=0!"],          "Rejected: CPU hints only on NUMA 1, memory hints only on NUMA 0: no NUMA node serves both", id="the incident"),
     pytest.param(SINGLE,     ["cpu=0! 1! 0-1", "memory=0!"],       "Admitted: on NUMA 0, which all resources prefer", id="together"),
-    pytest.param(SINGLE,     ["cpu=any", "memory=1! 0-1"],         "Admitted: on NUMA 1, which all resources prefer", id="no preference"),
+    pytest.param(SINGLE,     ["cpu=any", "memory=1! 0-1"],         "Admitted: on NUMA 1, which memory prefers", id="no preference"),
     pytest.param(SINGLE,     ["cpu=0-1!"],                         "Rejected: cpu: no hint for one NUMA node is preferred, only NUMA 0-1; single-numa-node needs one NUMA node with all of them", id="too wide"),
     pytest.param(SINGLE,     ["cpu=none", "memory=0!"],            "Rejected: cpu: no NUMA nodes can serve it, the list of hints is empty", id="impossible"),
     pytest.param(SINGLE,     ["a/x=0! 1!", "b/y=1! 2!", "c/z=0! 2!"], "Rejected: a/x hints only on NUMA 0 or 1, b/y hints only on NUMA 1 or 2, c/z hints only on NUMA 0 or 2: no NUMA node serves all", id="three that agree by twos"),

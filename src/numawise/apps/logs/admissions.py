@@ -5,11 +5,14 @@ Rules kept here:
 1. Lines that name a pod go to its admission, wherever they stand; lines that name none go to the admission
    that the same kubelet was last busy with.
 2. An admission begins with the kubelet's word, or with hints for a container that has its answer already.
-3. An answer that was stored was accepted.  One that is not preferred and was not stored, though the log goes
-   on, was refused; where the log ends there, it is unfinished.
+3. A verdict is what a line shows: a refusal, an allocation that failed, a pod that is being run.  Lines that
+   are missing show nothing: a log may be cut or filtered.  What is only probable is ``likely``; what follows
+   from the policy is concluded once all of the log is known (``settled``).
 4. What a line says later (the event, the status) completes an admission, and never turns one that another
    pod of the same name has begun since.
 5. Never more than ``MOST_OPEN`` admissions of a kubelet are open, and ``MOST_KUBELETS`` kubelets known.
+6. A kubelet that starts again, under the same process number or none, is another kubelet: what was open of
+   the last one is over, and its policy says nothing of the next.
 """
 
 from collections import OrderedDict
@@ -32,7 +35,7 @@ from numawise.results.log import (
     Shortage,
     Trouble,
 )
-from numawise.values import dataclass, field
+from numawise.values import dataclass, field, replace
 
 MOST_OPEN = 64
 MOST_KUBELETS = 256
@@ -55,6 +58,7 @@ class _Round:
     answered: bool = False
     placed: bool = False
     cut: bool = False
+    named: bool = False
 
     @property
     def preferred(self) -> bool:
@@ -67,7 +71,10 @@ class _Round:
             # Neither line came; an answer that is preferred cannot hold a resource without a way.
             if hints[name] is NOWHERE and self.preferred:
                 hints[name] = None
-        return LoggedRound(self.container, hints, self.shortages, self.best, self.placed, self.cut)
+        unsure = frozenset(self.unsure & hints.keys())
+        return LoggedRound(
+            self.container, hints, self.shortages, self.best, self.placed, self.cut, self.named, unsure
+        )
 
 
 @dataclass(slots=True)
@@ -86,6 +93,9 @@ class _OpenAdmission:
     verdict: str = ""
     reason: str = ""
     message: str = ""
+    accepted: bool = False
+    """The Topology Manager has said yes; the sums come after it."""
+    resize: bool = False
     heard: set[tuple[str, str]] = field(default_factory=set)
     """Who has reported a rejection."""
     troubles: list[Trouble] = field(default_factory=list)
@@ -99,16 +109,22 @@ class _OpenAdmission:
         return bool(self.verdict or self.troubles)
 
     @property
+    def passed(self) -> bool:
+        """True when the Topology Manager let it pass, as far as lines show."""
+        last = self.rounds[-1] if self.rounds else None
+        return bool(last.placed if last is not None else self.allocating) or self.accepted
+
+    @property
     def over(self) -> bool:
         """True when nothing that belongs to an admission can follow any more, but for words about it."""
         last = self.rounds[-1] if self.rounds else None
         refused = last is not None and last.answered and not last.placed and not last.preferred
         return refused or self.settled
 
-    def value(self, line: int) -> LoggedAdmission:
-        verdict, stated = self._verdict(line)
+    def value(self) -> LoggedAdmission:
+        verdict, stated, likely = self._verdict()
         reason = self.reason
-        if verdict == REJECTED and not reason:
+        if REJECTED in (verdict, likely) and not reason:
             reason = self._concluded_reason()
         return LoggedAdmission(
             self.pod,
@@ -120,27 +136,24 @@ class _OpenAdmission:
             self.pod_scope,
             verdict,
             stated,
+            likely,
             reason,
             self.message,
             tuple(dict.fromkeys(self.troubles)),
             dict(self.cpus),
             dict(self.devices),
             dict(self.wanted),
+            self.resize,
         )
 
-    def _verdict(self, line: int) -> tuple[str, bool]:
-        """Verdict, and whether a line says it (rule 3)."""
+    def _verdict(self) -> tuple[str, bool, str]:
+        """Verdict, whether a line says it, and which is likely where none does (rule 3)."""
         if self.verdict:
-            return self.verdict, True
+            return self.verdict, True, ""
         if self.troubles:
-            return REJECTED, False
-        last = self.rounds[-1] if self.rounds else None
-        if last is not None and last.answered and not last.placed:
-            if last.best is not None and not last.preferred and line > self.last:
-                return REJECTED, False
-            return UNFINISHED, False
-        placed = last is not None and last.placed
-        return (ADMITTED if placed or (last is None and self.allocating) else UNFINISHED), False
+            named = any(trouble.named for trouble in self.troubles)
+            return (REJECTED, False, "") if named else (UNFINISHED, False, REJECTED)
+        return UNFINISHED, False, ADMITTED if self.passed else ""
 
     def _concluded_reason(self) -> str:
         if not self.troubles:
@@ -151,9 +164,16 @@ class _OpenAdmission:
 class Admissions:
     """Takes events in the order of the log; gives admissions as they end."""
 
-    def __init__(self, done: Done, life: Callable[[Event], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        done: Done,
+        life: Callable[[Event], None] = lambda _: None,
+        failed: Callable[[Event], None] = lambda _: None,
+    ) -> None:
         self.done = done
         self.life = life
+        self.failed = failed
+        """Called with what a kubelet says that does not start."""
         self.kubelets = Kubelets(MOST_KUBELETS)
         self._open: OrderedDict[Origin, OrderedDict[int, _OpenAdmission]] = OrderedDict()
         self._busy: dict[Origin, _OpenAdmission] = {}
@@ -162,6 +182,13 @@ class Admissions:
 
     def hear(self, event: Event) -> None:
         """One more event."""
+        if event.origin.boot and event.origin not in self._open:
+            self._leave(replace(event.origin, boot=event.origin.boot - 1))
+        if event.kind == values.START_FAILED:
+            self._leave(event.origin)
+            self.kubelets.forget(event.origin)
+            self.failed(event)
+            return
         self.kubelets.hear(event)
         match event.kind:
             case values.ADMIT_STARTED:
@@ -190,11 +217,13 @@ class Admissions:
                 self._turned_away(event)
             case values.CAME | values.RECREATED:
                 self._came(event)
+            case values.RUNNING:
+                self._runs(event)
 
-    def finish(self, line: int) -> None:
-        """The log ends with this line."""
+    def finish(self) -> None:
+        """The log ends."""
         for origin in list(self._open):
-            self._leave(origin, line)
+            self._leave(origin)
 
     # --- which admission ---
 
@@ -217,7 +246,7 @@ class Admissions:
         if not one.pod and event.pod:
             for other in list(self._open[event.origin].values()):
                 if other is not one and other.pod.matches(event.pod):
-                    self._end(other, event.line)
+                    self._end(other)
         one.pod = one.pod.with_(event.pod)
         one.last = event.line
         one.time = one.time or event.time
@@ -229,12 +258,12 @@ class Admissions:
         opened = self._open.setdefault(event.origin, OrderedDict())
         self._open.move_to_end(event.origin)
         if len(self._open) > MOST_KUBELETS:
-            self._leave(next(iter(self._open)), event.line)
+            self._leave(next(iter(self._open)))
         while opened:
             oldest = next(iter(opened.values()))
             if len(opened) < MOST_OPEN and event.line - oldest.last < LONGEST_AGO:
                 break
-            self._end(oldest, event.line)
+            self._end(oldest)
         one = _OpenAdmission(event.origin, event.pod, event.line, event.line, event.time)
         opened[id(one)] = one
         self._busy[event.origin] = one
@@ -244,13 +273,13 @@ class Admissions:
         found = self._of(event)
         return self._begin(event) if found is None else self._touched(found, event)
 
-    def _end(self, one: _OpenAdmission, line: int) -> None:
+    def _end(self, one: _OpenAdmission) -> None:
         del self._open[one.origin][id(one)]
         if self._busy.get(one.origin) is one:
             del self._busy[one.origin]
         if not one.pod and not one.rounds and not one.verdict:
             return
-        value = one.value(line)
+        value = one.value()
         if value.rejected:
             self._ended.pop(one.pod, None)
             self._ended[one.pod] = frozenset(one.heard)
@@ -259,9 +288,9 @@ class Admissions:
         self.kubelets.learn(value)
         self.done(value)
 
-    def _leave(self, origin: Origin, line: int) -> None:
+    def _leave(self, origin: Origin) -> None:
         for one in list(self._open.get(origin, {}).values()):
-            self._end(one, line)
+            self._end(one)
         self._open.pop(origin, None)
         self._busy.pop(origin, None)
 
@@ -271,7 +300,7 @@ class Admissions:
         for pod in pods:
             for one in list(self._open.get(event.origin, {}).values()):
                 if one.pod.matches(pod) and (one.over or event.kind == values.CAME):
-                    self._end(one, event.line)
+                    self._end(one)
         self.life(event)
 
     # --- hints and their merge ---
@@ -282,7 +311,7 @@ class Admissions:
             self._touched(found, event).announced = True
             return
         if found is not None and found.pod and event.pod:
-            self._end(found, event.line)
+            self._end(found)
         self._begin(event).announced = True
 
     def _round(self, event: Event) -> _Round:
@@ -293,9 +322,13 @@ class Admissions:
             over = bool(one.verdict) or (one.over and not one.announced)
             if over or again or event.container is None:
                 if one.pod:
-                    self._end(one, event.line)
+                    self._end(one)
                 one = None
+        if one is not None and event.resize and not one.resize and one.rounds:
+            self._end(one)
+            one = None
         one = self._begin(event) if one is None else self._touched(one, event)
+        one.resize = one.resize or event.resize
         if not one.rounds or one.rounds[-1].answered or one.rounds[-1].container != event.container:
             one.rounds.append(_Round(event.container))
             one.pod_scope = one.pod_scope or event.container is None
@@ -322,7 +355,7 @@ class Admissions:
     def _short(self, event: Event) -> None:
         one = self._of(event)
         if one is not None and one.over and event.pod:
-            self._end(one, event.line)
+            self._end(one)
             one = None
         one = self._begin(event) if one is None else self._touched(one, event)
         one.shortages[event.resource] = Shortage(event.asked, event.available, event.text == "held")
@@ -339,7 +372,8 @@ class Admissions:
             round_.container = event.container
         if event.scope == "pod":
             one.pod_scope = True
-        round_.best = event.hint if event.hint is not None else round_.best
+        if event.hint is not None:
+            round_.best, round_.named = event.hint, round_.named or bool(event.pod)
         round_.answered = True
         round_.shortages, one.shortages = {**round_.shortages, **one.shortages}, {}
 
@@ -353,7 +387,8 @@ class Admissions:
         else:
             round_ = _Round(event.container, best=event.hint)
             one.rounds.append(round_)
-        round_.best = round_.best or event.hint
+        round_.best = event.hint or round_.best
+        round_.named = round_.named or (event.hint is not None and bool(event.pod))
         round_.answered = round_.placed = True
         if event.container is None:
             for each in one.rounds:
@@ -364,7 +399,7 @@ class Admissions:
     def _allocating(self, event: Event) -> None:
         found = self._of(event)
         if found is not None and found.over and found.pod and event.pod:
-            self._end(found, event.line)
+            self._end(found)
             found = None
         one = self._begin(event) if found is None else self._touched(found, event)
         one.allocating = True
@@ -377,8 +412,8 @@ class Admissions:
 
     def _given(self, event: Event) -> None:
         one = self._of(event)
-        if one is None or one.over:
-            return
+        if one is None or one.over or one.accepted:
+            return  # later lines are about the CPUs that are shared, too
         self._touched(one, event)
         if event.kind == values.CPUS:
             one.cpus[event.container or ""] = event.text
@@ -391,7 +426,7 @@ class Admissions:
         container = event.container or (one.rounds[-1].container if one.rounds else "") or ""
         errors = {trouble.error for trouble in one.troubles}
         if event.message not in errors:
-            one.troubles.append(Trouble(event.provider, event.message, container))
+            one.troubles.append(Trouble(event.provider, event.message, container, bool(event.pod)))
         if event.asked is not None:
             one.wanted.setdefault(CPU, event.asked)
 
@@ -399,14 +434,27 @@ class Admissions:
 
     def _result(self, event: Event) -> None:
         one = self._ongoing(event)
-        one.verdict = REJECTED if event.message else ADMITTED
-        one.message = event.message
-        one.reason = event.reason
+        if event.message:
+            one.verdict, one.message, one.reason = REJECTED, event.message, event.reason
+        else:
+            one.accepted = True
+
+    def _runs(self, event: Event) -> None:
+        """A pod is run that was admitted; one that was not, and has the same name, is another."""
+        one = self._of(event, adopt=False)
+        if one is None or one.settled:
+            return
+        if one.passed or (one.pod.uid and event.pod.uid):
+            one.verdict = ADMITTED
+            one.last = event.line
 
     def _turned_away(self, event: Event) -> None:
         """The kubelet's word, its event, or the pod's status (rule 4)."""
         one = self._of(event, adopt=False)
         heard = (event.kind, event.text)
+        if one is not None and (one.verdict == ADMITTED or (event.resize and one.passed)):
+            self._end(one)  # it was admitted: this is another pod of its name, or another size for it
+            one = None
         if one is None:
             if self._was_ended(event, heard):
                 return
@@ -415,9 +463,10 @@ class Admissions:
             if not self._may_be_about(one, event):
                 return
         elif heard in one.heard and not (one.pod.uid and event.pod.uid):
-            self._end(one, event.line)
+            self._end(one)
             one = self._begin(event)
         one.heard.add(heard)
+        one.resize = one.resize or event.resize
         if one.verdict != REJECTED or not one.reason:
             one.verdict, one.reason = REJECTED, event.reason or one.reason
             one.message = event.message or one.message

@@ -19,14 +19,16 @@ from numawise.engine.trace import HintsFound, Step
 from numawise.errors import InputError
 from numawise.explain.case import ExplainCase, case_of, decided
 from numawise.explain.explain import explain
+from numawise.explain.start import explain_refusal
 from numawise.explain.words import numa_text
 from numawise.inputs.spec import NodeInput
 from numawise.machine.model import Machine
 from numawise.node.node import Files, SimulatedNode, boot
+from numawise.node.refusal_codes import code_of
 from numawise.render.words import both
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import Explanation
-from numawise.results.log import ExplainedAdmission, LoggedAdmission, LoggedRound, LogReport
+from numawise.results.log import ExplainedAdmission, ExplainedStart, LoggedAdmission, LoggedRound, LogReport
 from numawise.rules.check import Refusal
 from numawise.rules.model import NONE, KubeletConfig
 from numawise.rules.versions import NEWEST, Version
@@ -83,6 +85,7 @@ def checked(report: LogReport, beside: LogNode) -> LogReport:
     if beside.machine is None or beside.config is None:
         return report
     node = boot(beside.machine, beside.config, beside.files or Files(), version=beside.version)
+    report = replace(report, starts=tuple(_start(one, node, beside) for one in report.starts))
     if isinstance(node, Refusal):
         text = f"With these files the kubelet would not start: {node.message}"
         return replace(report, findings=tuple(_with_remarks(one, [text]) for one in report.findings))
@@ -98,6 +101,25 @@ def checked(report: LogReport, beside: LogNode) -> LogReport:
         if isinstance(decision, Crashed):
             break
     return replace(report, findings=tuple(_checked(one, node, cases) for one in report.findings))
+
+
+def _start(start: ExplainedStart, node: SimulatedNode | Refusal, beside: LogNode) -> ExplainedStart:
+    """A failed start with what the engine says to the node's files: changes that help, where it fails so."""
+    failure, found = start.failure, start.explanation
+    assert beside.machine is not None
+    assert beside.config is not None
+    if not isinstance(node, Refusal):
+        text = "With these files the kubelet would start: they are not those of that time, or of that node"
+        return replace(start, explanation=replace(found, remarks=(*found.remarks, text)))
+    if node.stage != failure.stage or code_of(node.stage, node.message) != failure.code:
+        text = f"With these files the kubelet would fail otherwise: {node.message}"
+        return replace(start, explanation=replace(found, remarks=(*found.remarks, text)))
+    ours = explain_refusal(node, beside.machine, beside.config, beside.files or Files(), beside.version)
+    remarks = (*found.remarks, *ours.remarks)
+    if node.message == failure.message:
+        remarks = (*remarks, "With these files the engine fails with the same words")
+    ours = replace(ours, answer=found.answer, message=found.message, remarks=remarks)
+    return replace(start, explanation=ours)
 
 
 def _with_remarks(finding: ExplainedAdmission, remarks: Sequence[str]) -> ExplainedAdmission:

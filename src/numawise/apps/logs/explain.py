@@ -4,13 +4,17 @@ Rules kept here:
 
 1. The hints are merged again under the policy; the log's own answer decides what is said, and where ours is
    another, that is said too.
-2. A policy or release that the log leaves open is chosen so that the merge gives the log's answer.
-3. Whatever the log does not contain is reported as unknown, never made up.
+2. A policy or release that the log leaves open is chosen so that the merge gives the log's answer; it is
+   named only where no other would do.
+3. Whatever the log does not contain is reported as unknown, never made up.  A refusal that no line states is
+   certain where every policy that the kubelet can have refuses the hints that are there: more hints can make
+   an answer worse, never preferred.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from numawise.apps.logs.kubelets import POLICIES
 from numawise.apps.logs.wording import (
     NO_AMOUNTS,
     NO_HINTS,
@@ -26,12 +30,22 @@ from numawise.engine.failure import TOPOLOGY_AFFINITY
 from numawise.engine.hint import NOWHERE, Hint
 from numawise.engine.topology.scope import NOT_ALIGNED
 from numawise.explain.explain import explain_hints
+from numawise.explain.resize import INFEASIBLE_WORDS
 from numawise.explain.words import number
 from numawise.render.words import bytes_text, counted
 from numawise.request.model import CPU, MEMORY
-from numawise.results.explanation import ADMITTED, IMPOSSIBLE, REJECTED, Explanation, ResourceHints, Round
+from numawise.results.explanation import (
+    ADMITTED,
+    DEFERRED,
+    IMPOSSIBLE,
+    INFEASIBLE,
+    REJECTED,
+    Explanation,
+    ResourceHints,
+    Round,
+)
 from numawise.results.log import UNFINISHED, Kubelet, LoggedAdmission, LoggedRound, Repeats, Trouble
-from numawise.rules.model import BEST_EFFORT, NONE
+from numawise.rules.model import BEST_EFFORT, NONE, SINGLE
 from numawise.rules.versions import ENDLESS, NEWEST, Version
 from numawise.sets import ids_of
 from numawise.strconv import whole_number
@@ -59,6 +73,43 @@ class _Attempt:
     found: Explanation
     agrees: bool
     """It gives the answer that the log has, and so does its verdict."""
+    policies: tuple[str, ...] = ()
+    """All that do."""
+
+
+def settled(
+    admission: LoggedAdmission, kubelet: Kubelet, given: LogEvidence | None = None, *, filtered: bool = True
+) -> LoggedAdmission:
+    """An admission that no line decides, with what follows from the policy (rule 3).
+
+    ``filtered``: the log may lack lines about answers that were accepted.
+    """
+    if admission.verdict != UNFINISHED or not admission.rounds or admission.likely:
+        return admission
+    given = given or LogEvidence()
+    one = admission.rounds[-1]
+    policies = _policies(kubelet, given)
+    refused = one.best is not None and one.named and not one.best.preferred
+    if refused and one.best is not None and one.best.numa is None:
+        policies = (SINGLE,)
+    if policies and not {BEST_EFFORT, NONE} & {*policies} and (refused or _all_refuse(one, kubelet, given)):
+        return replace(admission, verdict=REJECTED, reason=admission.reason or TOPOLOGY_AFFINITY)
+    if one.best is None:
+        return admission
+    if one.best.preferred or tuple(policies) == (BEST_EFFORT,):
+        return replace(admission, likely=ADMITTED)
+    return replace(admission, likely=REJECTED) if kubelet.stores or not filtered else admission
+
+
+def _all_refuse(one: LoggedRound, kubelet: Kubelet, given: LogEvidence) -> bool:
+    """True when the hints that are there are refused under every policy and release that it can be."""
+    hints = {name: None if name in one.open else family for name, family in one.hints.items()}
+    numas = list(ids_of(kubelet.numas | given.numas)) or [0]
+    return bool(hints) and not any(
+        explain_hints(policy, hints, numas, version=version).admitted
+        for policy in _policies(kubelet, given)
+        for version in _versions(kubelet, given)
+    )
 
 
 def explain_admission(
@@ -69,14 +120,21 @@ def explain_admission(
     one = admission.decisive
     attempt = _merged(admission, one, kubelet, given) if one is not None and one.hints else None
     by_topology = admission.reason in ("", TOPOLOGY_AFFINITY)
-    if admission.rejected and by_topology and attempt is not None:
+    refused = REJECTED in (admission.verdict, admission.likely)
+    if refused and by_topology and attempt is not None:
         found = _refused(admission, attempt)
-    elif admission.rejected:
+    elif refused:
         found = _failed(admission, attempt if by_topology else None)
     elif attempt is not None:
         found = _passed(admission, attempt)
     else:
         found = _silent(admission)
+    if attempt is not None and not _is_known(attempt, kubelet, given):
+        found = replace(found, policy="", rule="")
+    if admission.resize and admission.rejected:
+        found = _resized(found)
+    elif admission.verdict == UNFINISHED:
+        found = _probable(admission, found)
     remarks = list(_remarks(admission, kubelet, repeats, attempt, found, given))
     return replace(
         found,
@@ -87,6 +145,32 @@ def explain_admission(
         said=bool(admission.reason or admission.message),
         remarks=tuple(remarks),
     )
+
+
+def _is_known(attempt: _Attempt, kubelet: Kubelet, given: LogEvidence) -> bool:
+    """True when the policy is stated, or no other answers so."""
+    return bool(given.policy) or kubelet.policy_stated or (attempt.agrees and len(attempt.policies) == 1)
+
+
+def _probable(admission: LoggedAdmission, found: Explanation) -> Explanation:
+    """What no line decides is not called decided."""
+    one = admission.decisive
+    placed = True if one is not None and one.placed else None
+    drawn = None if found.round is None else replace(found.round, admitted=placed)
+    found = replace(found, verdict=UNFINISHED, round=drawn, reason="", message="")
+    if not admission.likely:
+        return found
+    answer = found.answer[:1].lower() + found.answer[1:]
+    return replace(found, answer=f"Probably {answer}")
+
+
+def _resized(found: Explanation) -> Explanation:
+    """A pod that runs goes on with the size it has; the kubelet tries what is not infeasible again."""
+    verdict = INFEASIBLE if found.reason == "Infeasible" else DEFERRED
+    cause = found.cause
+    if verdict == INFEASIBLE:
+        cause = next((text for word, text in INFEASIBLE_WORDS.items() if word in found.message), cause)
+    return replace(found, verdict=verdict, answer=f"{verdict.capitalize()}: resize of a running pod: {cause}")
 
 
 def _scope(admission: LoggedAdmission, kubelet: Kubelet) -> str:
@@ -102,7 +186,11 @@ def _merged(
     """The hints merged under the policy that gives the log's answer (rule 2)."""
     numas = kubelet.numas | given.numas
     first: _Attempt | None = None
-    for policy in _policies(kubelet, given):
+    agreeing: dict[str, _Attempt] = {}
+    policies = _policies(kubelet, given) or POLICIES
+    if admission.likely == REJECTED and set(policies) - {BEST_EFFORT}:
+        policies = [policy for policy in policies if policy != BEST_EFFORT]
+    for policy in policies:
         for version in _versions(kubelet, given):
             found = explain_hints(
                 policy,
@@ -114,15 +202,17 @@ def _merged(
             found = replace(found, round=_with_shortages(found.round, one))
             attempt = _Attempt(policy, found, _agrees(admission, one, found, numas))
             if attempt.agrees:
-                return attempt
+                agreeing.setdefault(policy, attempt)
             first = first or attempt
+    for attempt in agreeing.values():
+        return replace(attempt, policies=tuple(agreeing))
     return first
 
 
 def _policies(kubelet: Kubelet, given: LogEvidence) -> Sequence[str]:
     if given.policy:
         return (given.policy,)
-    return [policy for policy in kubelet.policies if policy != NONE] or (BEST_EFFORT,)
+    return [policy for policy in kubelet.policies if policy != NONE]
 
 
 def _versions(kubelet: Kubelet, given: LogEvidence) -> Iterator[Version]:
@@ -196,7 +286,7 @@ def _in_container(admission: LoggedAdmission, answer: str) -> str:
     return f"{verdict}{colon}container {one.container}: {cause}"
 
 
-def _logged(drawn: Round | None, best: Hint | None, *, admitted: bool) -> Round | None:
+def _logged(drawn: Round | None, best: Hint | None, *, admitted: bool | None) -> Round | None:
     """The merge with the log's own answer."""
     return None if drawn is None else replace(drawn, best=best or drawn.best, admitted=admitted)
 
@@ -221,24 +311,24 @@ def _failed(admission: LoggedAdmission, attempt: _Attempt | None) -> Explanation
 
 
 def _passed(admission: LoggedAdmission, attempt: _Attempt) -> Explanation:
-    """Admitted, or without an end."""
+    """Admitted, or not decided."""
     one = admission.decisive
     assert one is not None
     found = attempt.found
-    if admission.verdict == ADMITTED:
+    if ADMITTED in (admission.verdict, admission.likely):
         drawn = _logged(found.round, one.best, admitted=True)
-        if found.admitted:
+        if found.admitted and attempt.agrees:
             return replace(found, round=drawn, answer=_in_container(admission, found.answer))
         where = "" if one.best is None or one.best.numa is None else f" on NUMA {one.best.numa}"
         return replace(found, verdict=ADMITTED, round=drawn, answer=f"Admitted{where}", reason="", message="")
     best = one.best
-    drawn = _logged(found.round, best, admitted=found.admitted)
+    drawn = _logged(found.round, best, admitted=None)
     return replace(found, verdict=UNFINISHED, round=drawn, answer=unfinished_text(one), reason="", message="")
 
 
 def _silent(admission: LoggedAdmission) -> Explanation:
     """No preference was logged, or nothing is known of it."""
-    if admission.verdict != ADMITTED:
+    if ADMITTED not in (admission.verdict, admission.likely):
         answer = unfinished_text(admission.decisive)
         return Explanation(name=admission.pod.name, verdict=UNFINISHED, answer=answer)
     answer = "Admitted: no resource has a NUMA preference" if admission.rounds else "Admitted"
@@ -256,16 +346,17 @@ def _remarks(
     found: Explanation,
     given: LogEvidence,
 ) -> Iterator[str]:
+    refused = REJECTED in (admission.verdict, admission.likely)
     yield from loop_text(admission, repeats)
-    yield from verdict_text(admission)
+    yield from verdict_text(admission, kubelet)
     yield from allocated_text(admission)
     one = admission.decisive
     if attempt is not None and one is not None:
-        yield from policy_text(kubelet, attempt.policy, one, given_policy=given.policy)
+        yield from policy_text(kubelet, attempt.policies, one, given_policy=given.policy)
         if not attempt.agrees and one.best is not None:
             assert attempt.found.round is not None
             yield from merge_text(attempt.policy, attempt.found.round.best, one, kubelet)
-    if admission.rejected and found.round is not None and not _amounts(admission, found.round):
+    if refused and found.round is not None and not _amounts(admission, found.round):
         yield NO_AMOUNTS
 
 

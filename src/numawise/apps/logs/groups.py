@@ -3,19 +3,22 @@
 Rules kept here:
 
 1. Rejections of one owner on one node are one group: how often, since when, how fast, and the last in full.
+   Different pods are in one group only where reason and hints are the same; the same pod, made again, may
+   have other hints for the same reason, which is counted.  What is undecided is grouped by kubelet, too.
 2. A pod of the same name that comes again after a rejection was recreated; its uid, where it is logged, shows
    the same.
 3. Groups are bounded: of owners beyond ``MOST_GROUPS`` only the number is kept.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from datetime import datetime
 from fnmatch import fnmatchcase
 
 from numawise.apps.logs.wording import STATEFUL, PodOwner, owner_of
 from numawise.results import log as values
 from numawise.results.explanation import ADMITTED
-from numawise.results.log import Event, LoggedAdmission, PodRef, Repeats, between
+from numawise.results.log import UNFINISHED, Event, LoggedAdmission, PodRef, Repeats, between
 from numawise.values import dataclass, field
 
 MOST_GROUPS = 2000
@@ -58,6 +61,10 @@ class AdmissionGroup:
 
     owner: PodOwner
     last: LoggedAdmission
+    line: int
+    """Where the first of them begins."""
+    alone: bool = False
+    """Only pods of the first one's name belong to it, as these had different hints."""
     count: int = 0
     recreated: int = 0
     first_time: datetime | None = None
@@ -104,11 +111,34 @@ class AdmissionGroup:
             self.changes,
         )
 
+    def join(self, other: "AdmissionGroup") -> None:
+        """Take in a group that turned out to be alike."""
+        before = self.last
+        self.line = min(self.line, other.line)
+        self.count += other.count
+        self.recreated += other.recreated
+        self.changes += other.changes + (_shape(before) != _shape(other.last))
+        self.named += sum(name not in self.names for name in other.names)
+        self.names.update(other.names)
+        times = [time for time in (self.first_time, other.first_time) if time is not None]
+        self.first_time = min(times, default=None)
+        if other.last.first_line > before.last_line:
+            self.last, self.last_time = other.last, other.last_time or self.last_time
+
 
 def _shape(admission: LoggedAdmission) -> tuple[object, ...]:
     one = admission.decisive
     hints = None if one is None else (one.container, tuple(one.hints.items()), one.best)
-    return admission.reason, hints
+    return admission.reason, admission.likely, hints
+
+
+def _shape_text(admission: LoggedAdmission) -> str:
+    """The same as a key: what was refused, and for which hints."""
+    one = admission.decisive
+    if one is None:
+        return admission.message
+    hints = ((name, None if family is None else tuple(family)) for name, family in one.hints.items())
+    return repr((one.container, sorted(hints), one.best, admission.troubles))
 
 
 class Groups:
@@ -116,10 +146,14 @@ class Groups:
 
     def __init__(self, wanted: LogFilter) -> None:
         self.wanted = wanted
-        self.groups: dict[tuple[str, str, str, str], AdmissionGroup] = {}
+        self.groups: dict[tuple[str, ...], AdmissionGroup] = {}
         self.counts = {ADMITTED: 0}
+        self.resizes = 0
+        """New sizes that running pods were refused."""
         self.left_out = self.early = 0
         self.others: OrderedDict[str, None] = OrderedDict()
+        self._by_pod: OrderedDict[tuple[str, ...], AdmissionGroup] = OrderedDict()
+        """The last group of a pod, by node, name and reason."""
         self._came: OrderedDict[tuple[str, str, str], bool] = OrderedDict()
         """Pods by node that were rejected and have come again, or not yet."""
 
@@ -133,25 +167,73 @@ class Groups:
             if len(self.others) < MOST_OTHERS:
                 self.others[pod.shown] = None
             return
-        self.counts[admission.verdict] = self.counts.get(admission.verdict, 0) + 1
-        if not admission.rejected and not self.wanted.all:
+        if admission.resize and admission.rejected:
+            self.resizes += 1
+        else:
+            self.counts[admission.verdict] = self.counts.get(admission.verdict, 0) + 1
+        if admission.verdict == ADMITTED and not self.wanted.all:
             return
+        self._grouped(admission)
+        if admission.rejected and not admission.resize:
+            self._await(admission.origin.host, pod)
+
+    def _grouped(self, admission: LoggedAdmission) -> None:
+        """Into the group of its like, or a new one (rule 1)."""
+        pod, host = admission.pod, admission.origin.host
         owner = owner_of(pod.name)
-        host = admission.origin.host
-        key = (host, pod.namespace, owner.name or pod.uid, admission.verdict)
+        kind = f"{admission.verdict} {admission.reason} {admission.resize}"
+        if admission.verdict == UNFINISHED:
+            kind += f" {admission.likely} {admission.origin}"
+        own = (host, pod.namespace, pod.name or pod.uid, kind)
+        key: tuple[str, ...] = (host, pod.namespace, owner.name or pod.uid, kind, _shape_text(admission))
         group = self.groups.get(key)
+        if group is None or (group.alone and pod.name not in group.names):
+            group = self._by_pod.get(own)
+            if group is not None and (group.named > 1 or admission.verdict == UNFINISHED):
+                group = None
         if group is None:
             if len(self.groups) >= MOST_GROUPS:
                 self.left_out += 1
                 return
-            group = self.groups[key] = AdmissionGroup(owner, admission)
+            if key in self.groups:
+                key = (*key, pod.name)
+            group = self.groups[key] = AdmissionGroup(owner, admission, admission.first_line)
         elif admission.rejected:
-            group.recreated += self._is_anew(group, admission)
+            group.recreated += self._came_again(group, admission)
         group.add(admission)
-        if admission.rejected:
-            self._await(host, pod)
+        group.alone = group.alone or bool(group.changes)
+        self._by_pod[own] = group
+        self._by_pod.move_to_end(own)
+        if len(self._by_pod) > MOST_CAME:
+            self._by_pod.popitem(last=False)
 
-    def _is_anew(self, group: AdmissionGroup, admission: LoggedAdmission) -> bool:
+    def settle(self, settled: Callable[[LoggedAdmission], LoggedAdmission]) -> tuple[AdmissionGroup, ...]:
+        """All groups at the end of the log, those that are undecided with what follows from all of it."""
+        found: list[AdmissionGroup] = []
+        undecided: list[AdmissionGroup] = []
+        alike: dict[tuple[object, ...], AdmissionGroup] = {}
+        for group in self.groups.values():
+            before = group.last
+            group.last = settled(before)
+            if group.last.verdict != before.verdict:
+                self.counts[before.verdict] -= group.count
+                self.counts[group.last.verdict] = self.counts.get(group.last.verdict, 0) + group.count
+            if group.last.verdict == UNFINISHED:
+                undecided.append(group)
+                continue
+            last = group.last
+            key = (last.origin.host, last.pod.namespace, group.owner.name, last.verdict, _shape_text(last))
+            other = alike.get(key) if last.verdict != before.verdict else None
+            if other is not None:
+                other.join(group)
+            else:
+                alike.setdefault(key, group)
+                found.append(group)
+        found.sort(key=lambda group: group.line)
+        undecided.sort(key=lambda group: group.line)
+        return (*found, *undecided)
+
+    def _came_again(self, group: AdmissionGroup, admission: LoggedAdmission) -> bool:
         """True for the same name once more, unless its coming was counted already."""
         before, now = group.last.pod, admission.pod
         if now.name not in group.names or (before.uid and before.uid == now.uid):
@@ -184,5 +266,9 @@ class Groups:
             group.recreated += 1
 
     def _group_of(self, event: Event, pod: PodRef) -> AdmissionGroup | None:
-        owner = owner_of(pod.name).name
-        return self.groups.get((event.origin.host, pod.namespace, owner, "rejected"))
+        """The group that the pod's last rejection is in."""
+        for (host, namespace, name, _), group in reversed(self._by_pod.items()):
+            same = (host, namespace, name) == (event.origin.host, pod.namespace, pod.name)
+            if same and group.last.rejected and not group.last.resize:
+                return group
+        return None

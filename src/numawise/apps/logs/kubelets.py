@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-1. What a kubelet says of itself holds, until it says otherwise.
+1. What a kubelet says of itself holds for its process.
 2. A policy that is not logged is inferred from answers.  Only ``single-numa-node`` answers without NUMA
    nodes, and never with several; only ``best-effort`` stores what is not preferred; ``best-effort`` refuses
    nothing.
@@ -52,6 +52,8 @@ class Kubelets:
             )
         elif event.kind == values.RELEASE:
             now = _with_release(now, event.text)
+        elif event.kind == values.AFFINITY and not now.stores:
+            now = replace(now, stores=True)
         elif event.kind == values.MACHINE:
             now = replace(now, numas=now.numas | event.numas)
         elif event.kind == values.MERGED and event.scope not in ("", now.scope) and not now.policy_stated:
@@ -74,6 +76,10 @@ class Kubelets:
     def of(self, origin: Origin) -> Kubelet:
         """What is known of one."""
         return self._known.get(origin) or Kubelet(origin, policies=POLICIES)
+
+    def forget(self, origin: Origin) -> None:
+        """It has not started: there is nothing to know of it."""
+        self._known.pop(origin, None)
 
     @property
     def all(self) -> tuple[Kubelet, ...]:

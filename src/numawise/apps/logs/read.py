@@ -18,14 +18,23 @@ from pathlib import Path
 from typing import IO, cast
 
 from numawise.apps.logs.admissions import Admissions
-from numawise.apps.logs.explain import LogEvidence, explain_admission
+from numawise.apps.logs.explain import LogEvidence, explain_admission, settled
 from numawise.apps.logs.groups import Groups, LogFilter
+from numawise.apps.logs.starts import Starts, explain_start
 from numawise.codec.infile import DASH, is_file, is_folder, name_of, opened, reading
 from numawise.codec.kubeletlog.reader import Tally, events_in
 from numawise.errors import InputError, quoted
 from numawise.render.words import counted
 from numawise.results.explanation import ADMITTED, REJECTED
-from numawise.results.log import UNFINISHED, YEARLESS, ExplainedAdmission, LogReading, LogReport
+from numawise.results.log import (
+    UNFINISHED,
+    YEARLESS,
+    ExplainedAdmission,
+    ExplainedStart,
+    LoggedAdmission,
+    LogReading,
+    LogReport,
+)
 from numawise.strconv import whole_number
 from numawise.values import dataclass
 
@@ -105,17 +114,29 @@ def read_log(source: Source, wanted: LogFilter, given: LogEvidence | None = None
     """Everything a log says of the admissions that are asked for."""
     tally = Tally()
     groups = Groups(wanted)
-    admissions = Admissions(groups.add, groups.life)
+    starts = Starts(lambda event: wanted.timely(event.time))
+
+    def ended(admission: LoggedAdmission) -> None:
+        starts.up(admission.origin, admission.last_line)
+        groups.add(admission)
+
+    admissions = Admissions(ended, groups.life, starts.failed)
     try:
         for event in events_in(source.blocks(), tally):
             admissions.hear(event)
     except InputError as problem:
         problem.file = problem.file or ", ".join(source.paths)
         raise
-    admissions.finish(tally.lines)
+    admissions.finish()
     _check(source, tally)
+    filtered = tally.known <= sum(tally.counts.values())
+
+    def settle(admission: LoggedAdmission) -> LoggedAdmission:
+        kubelet = admissions.kubelets.of(admission.origin)
+        return settled(admission, kubelet, given, filtered=filtered)
+
     findings = []
-    for group in groups.groups.values():
+    for group in groups.settle(settle):
         kubelet = admissions.kubelets.of(group.last.origin)
         repeats = group.repeats
         findings.append(
@@ -142,6 +163,8 @@ def read_log(source: Source, wanted: LogFilter, given: LogEvidence | None = None
         admissions.kubelets.all,
         tuple(groups.others),
         groups.early,
+        tuple(ExplainedStart(one, explain_start(one)) for one in starts.finish()),
+        groups.resizes,
     )
 
 

@@ -8,10 +8,11 @@ Rules kept here:
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from numawise.engine.hint import Hint
-from numawise.render.words import both, counted
+from numawise.render.words import both, counted, times_text
+from numawise.results.explanation import ADMITTED, REJECTED
 from numawise.results.log import Kubelet, LoggedAdmission, LoggedRound, Repeats, Shortage, stamp_text
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE
 from numawise.values import dataclass
@@ -79,11 +80,6 @@ def span_text(seconds: float) -> str:
     return f"{seconds:.1f} seconds"
 
 
-def times_text(count: int) -> str:
-    """``once``, ``twice``, ``132 times``."""
-    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
-
-
 # --- how often ------------------------------------------------------------------------------
 
 
@@ -139,18 +135,36 @@ def _since(repeats: Repeats) -> str:
 # --- how sure -------------------------------------------------------------------------------
 
 
-def verdict_text(admission: LoggedAdmission) -> Iterator[str]:
-    """Where a rejection is concluded, from what."""
-    one = admission.decisive
-    if not admission.rejected or admission.stated:
+def verdict_text(admission: LoggedAdmission, kubelet: Kubelet) -> Iterator[str]:
+    """Where a verdict is concluded, or only probable, from what."""
+    if admission.stated:
         return
-    if admission.troubles:
-        yield "No log line states the rejection; it follows from the allocation that failed"
-    elif one is not None:
+    if admission.rejected:
+        cause = "the best hint, which is not preferred, and the policy"
+        if admission.troubles:
+            cause = "the allocation that failed"
+        yield f"No log line states the rejection; it follows from {cause}"
+    elif admission.likely == ADMITTED:
         yield (
-            "No log line states the rejection; it follows from the best hint, which is not preferred, and "
-            "was not stored although the log continues"
+            "The Topology Manager lets it pass, but no line in this log shows whether it was refused later "
+            "or run"
         )
+    elif admission.likely == REJECTED and admission.troubles:
+        yield "No line in this log names the pod whose allocation failed; this one was the last before it"
+    elif admission.likely == REJECTED:
+        others = [policy for policy in kubelet.policies if policy != BEST_EFFORT]
+        yield (
+            f"No line in this log shows how it ended: {both(others, 'or')} would refuse it, and under "
+            f"{BEST_EFFORT} a line 'Topology Affinity' would follow; --policy settles it"
+        )
+    elif kubelet.policies and BEST_EFFORT in kubelet.policies and len(kubelet.policies) > 1:
+        one = admission.decisive
+        if one is not None and one.best is not None:
+            others = [policy for policy in kubelet.policies if policy != BEST_EFFORT]
+            yield (
+                f"{both(others, 'or').capitalize()} would refuse it, {BEST_EFFORT} would not; the log does "
+                "not name the policy: --policy settles it"
+            )
 
 
 def allocated_text(admission: LoggedAdmission) -> Iterator[str]:
@@ -161,7 +175,7 @@ def allocated_text(admission: LoggedAdmission) -> Iterator[str]:
         if cpus
     ]
     parts += [f"{devices} of {resource}" for resource, devices in admission.devices.items()]
-    if parts and not admission.rejected:
+    if parts and not admission.rejected and not admission.troubles:
         yield f"It got {both(parts)}"
     placed = [
         (one.container, one.best.numa) for one in admission.rounds if one.placed and one.best is not None
@@ -179,8 +193,10 @@ def allocated_text(admission: LoggedAdmission) -> Iterator[str]:
             )
 
 
-def policy_text(kubelet: Kubelet, policy: str, one: LoggedRound, *, given_policy: str = "") -> Iterator[str]:
-    """Where the policy is concluded, from what."""
+def policy_text(
+    kubelet: Kubelet, policies: Sequence[str], one: LoggedRound, *, given_policy: str = ""
+) -> Iterator[str]:
+    """Where the policy is concluded, from what; ``policies``: those that give the answer of the log."""
     if kubelet.policy_stated or given_policy:
         return
     if kubelet.policy == SINGLE and one.best is not None and one.best.numa is None:
@@ -188,11 +204,12 @@ def policy_text(kubelet: Kubelet, policy: str, one: LoggedRound, *, given_policy
     elif kubelet.policy == BEST_EFFORT:
         yield f"The policy is {BEST_EFFORT}: not named in the log, but no other policy accepts such nodes"
     elif kubelet.policy:
-        yield f"The policy is {policy}: not named in the log, but no other policy answers like this"
+        yield f"The policy is {kubelet.policy}: not named in the log, but no other policy answers like this"
+    elif policies:
+        verb = "answers" if len(policies) == 1 else "answer"
+        yield f"The log does not name the policy; {both(policies, 'and')} {verb} like this"
     else:
-        others = [name for name in kubelet.policies if name != policy]
-        could = f", but could be {both(others, 'or')}" if others else ""
-        yield f"The log does not name the policy; it is assumed to be {policy}{could}"
+        yield "The log does not name the policy, and under none do these hints give its answer"
 
 
 def merge_text(policy: str, ours: Hint, one: LoggedRound, kubelet: Kubelet) -> Iterator[str]:
@@ -227,5 +244,5 @@ def shortage_text(short: Shortage) -> str:
 def unfinished_text(one: LoggedRound | None) -> str:
     """An admission whose end the log does not have."""
     if one is None or one.best is None:
-        return "Not decided in this log: it has no answer for the pod"
+        return "Not decided in this log: no line has the answer for the pod"
     return f"Not decided in this log: the merge gave {hint_text(one.best)}, and no line says what followed"

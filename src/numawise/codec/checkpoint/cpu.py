@@ -22,7 +22,7 @@ from numawise.codec.checkpoint.reading import (
 from numawise.engine.start import CPU_START
 from numawise.engine.state import CpuState
 from numawise.errors import quoted
-from numawise.rules.check import Refusal
+from numawise.rules.check import Refusal, refusal
 from numawise.rules.model import Rules
 from numawise.sets import format_ids, ids_of, parse_ids
 from numawise.values import dataclass
@@ -117,10 +117,10 @@ def decode_cpu(data: str, rules: Rules) -> CpuState | Refusal:
         return _decode_cpu(data, "static" if rules.cpu_static else "none", rules)
     except ValueError as error:
         message = (
-            f"start cpu manager error: could not restore state from checkpoint: {error}, please drain this "
+            f"could not restore state from checkpoint: {error}, please drain this "
             f'node and delete the CPU manager checkpoint file "{ROOT}{CPU_FILE}" before restarting Kubelet'
         )
-        return Refusal(CPU_START, message)
+        return refusal(CPU_START, message)
 
 
 def _decode_cpu(data: str, policy: str, rules: Rules) -> CpuState:

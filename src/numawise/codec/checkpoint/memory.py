@@ -21,7 +21,7 @@ from numawise.codec.checkpoint.reading import (
 )
 from numawise.engine.start import MEMORY_START
 from numawise.engine.state import Block, MemoryState, MemoryTable, NumaMemory
-from numawise.rules.check import Refusal
+from numawise.rules.check import Refusal, refusal
 from numawise.rules.model import Rules
 from numawise.sets import bits_of, ids_of
 from numawise.strconv import whole_number
@@ -129,11 +129,11 @@ def decode_memory(data: str, rules: Rules) -> MemoryState | Refusal:
         return _decode_memory(data, "Static" if rules.memory_static else "None", rules)
     except ValueError as error:
         message = (
-            f"start memory manager error: could not restore state from checkpoint: {error}, please drain "
+            f"could not restore state from checkpoint: {error}, please drain "
             f'this node and delete the memory manager checkpoint file "{ROOT}{MEMORY_FILE}" before '
             "restarting Kubelet"
         )
-        return Refusal(MEMORY_START, message)
+        return refusal(MEMORY_START, message)
 
 
 def _decode_memory(data: str, policy: str, rules: Rules) -> MemoryState:

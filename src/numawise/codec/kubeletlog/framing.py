@@ -7,6 +7,8 @@ Rules kept here:
 2. JSON objects are journal entries (``MESSAGE``), lines of a container (``log``), entries of a collector
    (``message``, ``textPayload``, ``jsonPayload``), or klog's own JSON (``ts`` and ``msg``).
 3. A runtime breaks long lines; such a part says so, and the reader joins them.
+4. A kubelet that ends before it logs writes ``Error: …`` (1.23 to 1.25) or Go's ``panic: …``, without a head;
+   process and time of such a line are those of its frame.
 """
 
 import json
@@ -15,9 +17,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from numawise.codec.kubeletlog.fields import Fields, parse_message
-from numawise.results.log import NOWHERE_TOLD, YEARLESS, Origin
+from numawise.results.log import MONTHS, NOWHERE_TOLD, YEARLESS, Origin
 from numawise.strconv import whole_number
-from numawise.values import dataclass, field
+from numawise.values import dataclass, field, replace
 
 HEAD = re.compile(
     r"([IWEF])(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,9}) +(\d+) ([^ :\]]+):(\d+)\] ?", re.ASCII
@@ -35,6 +37,12 @@ ZONE = re.compile(r"(?:[A-Z]{2,5}|[+-]\d\d(?::?\d\d)?)", re.ASCII)
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 KNOWN = ("MESSAGE", "message", "log", "textPayload", "msg")
 OBJECTS = ('{"', "{ ")
+BARE = re.compile(r"(?:Error|panic): (?=failed to )")
+KUBELETS_ERROR = re.compile(
+    r"failed to (?:merge global and in-flight|(?:run|load|validate|construct|parse) [Kk]ubelet)"
+)
+ISO_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)", re.ASCII)
+SYSLOG_TIME = re.compile(r"()([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,11 @@ class Framed:
     year: int | None = None
     part: bool = False
     """More of the line follows in the next."""
+    bare: bool = False
+    """The body has no head: it is what a kubelet without a log says at its end (rule 4)."""
+    pid: int = 0
+    time: datetime | None = None
+    """Of the frame; only of what is bare."""
 
 
 def unframe(text: str) -> Framed | None:
@@ -66,12 +79,48 @@ def unframe(text: str) -> Framed | None:
         return _from_text(text, head.start())
     klog = KLOG_JSON.search(text)
     if klog is None:
-        return None
+        return _bare(text)
     found = _object(text[klog.start() :])
     if found is None:
         return None
     outer = _frame(text[: klog.start()])
     return Framed(found.body, found.data, outer.host, outer.year, outer.part)
+
+
+def _bare(text: str) -> Framed | None:
+    """A line without a head (rule 4); None when this is none."""
+    found = BARE.search(text)
+    if found is None:
+        return None
+    prefix, body = text[: found.start()], text[found.end() :]
+    program, runtime = PROGRAM.search(prefix), RUNTIME.search(prefix)
+    if prefix.strip() and program is None and runtime is None and not KUBELETS_ERROR.match(body):
+        return None
+    if prefix.endswith('"'):
+        body, prefix = _json_text(body), ""
+    frame = _frame(prefix)
+    pid = program["pid"] if program is not None else None
+    return Framed(
+        body,
+        host=frame.host,
+        year=frame.year,
+        part=frame.part,
+        bare=True,
+        pid=int(pid) if pid and len(pid) < 12 else 0,
+        time=_frame_time(prefix),
+    )
+
+
+def _frame_time(prefix: str) -> datetime | None:
+    found = ISO_TIME.search(prefix) or SYSLOG_TIME.search(prefix)
+    if found is None:
+        return None
+    year, month, *rest = found.groups()
+    try:
+        number = MONTHS.index(month) + 1 if month in MONTHS else int(month)
+        return datetime(int(year or YEARLESS), number, *map(int, rest))  # type: ignore[arg-type]  # noqa: DTZ001 - no zone
+    except ValueError:
+        return None
 
 
 def continuation(text: str) -> Framed:
@@ -179,8 +228,18 @@ def _object(text: str) -> Framed | None:
     if found is None:
         return None
     part = key == "log" and not line.endswith("\n") and "stream" in data
+    host, year = found.host or _host(data, outer), found.year or _year(data, outer)
+    if not found.bare:
+        return Framed(found.body, found.data, host, year, part)
+    pid = str(data.get("_PID") or "")
     return Framed(
-        found.body, found.data, found.host or _host(data, outer), found.year or _year(data, outer), part
+        found.body,
+        host=host,
+        year=year,
+        part=part,
+        bare=True,
+        pid=found.pid or (int(pid) if pid.isascii() and pid.isdecimal() and len(pid) < 12 else 0),
+        time=found.time or _entry_time(data, outer),
     )
 
 
@@ -210,9 +269,22 @@ def _host(data: Mapping[str, object], outer: Mapping[str, object]) -> str:
     return ""
 
 
+def _entry_time(data: Mapping[str, object], outer: Mapping[str, object]) -> datetime | None:
+    """When a journal or a collector took an entry down."""
+    micro = data.get("__REALTIME_TIMESTAMP") or data.get("_SOURCE_REALTIME_TIMESTAMP")
+    if isinstance(micro, str) and micro.isascii() and micro.isdecimal() and len(micro) < 18:
+        return datetime.fromtimestamp(whole_number(micro) / 1e6, UTC).replace(tzinfo=None)
+    for where in (data, outer):
+        for key in ("time", "@timestamp", "timestamp"):
+            found = _frame_time(str(where.get(key, "")))
+            if found is not None:
+                return found
+    return None
+
+
 def _year(data: Mapping[str, object], outer: Mapping[str, object]) -> int | None:
     micro = data.get("__REALTIME_TIMESTAMP") or data.get("_SOURCE_REALTIME_TIMESTAMP")
-    if isinstance(micro, str) and micro.isdecimal() and len(micro) < 18:
+    if isinstance(micro, str) and micro.isascii() and micro.isdecimal() and len(micro) < 18:
         return datetime.fromtimestamp(whole_number(micro) / 1e6, UTC).year
     for where in (data, outer):
         for key in ("time", "@timestamp", "timestamp"):
@@ -242,7 +314,7 @@ def export_entry(record: bytes) -> Framed | None:
     if found is None:
         return None
     texts = {name.decode(errors="replace"): value.decode(errors="replace") for name, value in fields.items()}
-    return Framed(found.body, found.data, found.host or _host(texts, {}), found.year or _year(texts, {}))
+    return replace(found, host=found.host or _host(texts, {}), year=found.year or _year(texts, {}))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -270,6 +342,9 @@ def headed(framed: Framed) -> Headed | None:
     """Read the head; None when there is none."""
     if framed.data:
         return _json(framed.data, framed.host)
+    if framed.bare:
+        origin, error = Origin(framed.host, framed.pid), Fields({"err": framed.body})
+        return Headed("command failed", origin, framed.time, fields=error, error=True)
     head = HEAD.match(framed.body)
     if head is None:
         return None

@@ -16,6 +16,7 @@ from numawise.codec.kubeletlog.hints import (
     rejection_in,
 )
 from numawise.codec.kubeletlog.structured import numas_in
+from numawise.engine.start import CPU_START
 from numawise.request.model import CPU
 from numawise.results.log import (
     ADMIT_STARTED,
@@ -29,6 +30,7 @@ from numawise.results.log import (
     FAILED,
     HINTS,
     IMPOSSIBLE,
+    LAST_WORDS,
     MACHINE,
     MERGED,
     NO_PREFERENCE,
@@ -36,7 +38,10 @@ from numawise.results.log import (
     POLICY,
     PROVIDER_HINTS,
     RECREATED,
+    RELEASE,
+    RUNNING,
     SHORT,
+    START_FAILED,
     STATUS,
     Event,
     PodRef,
@@ -233,6 +238,23 @@ def _recreated(found: re.Match[str]) -> Event:
     return replace(_event(RECREATED), pod=new, pods=(PodRef(pod.name, pod.namespace, found[2]),))
 
 
+def _runs(found: re.Match[str]) -> Event:
+    return _event(RUNNING, found[1])
+
+
+def _release(found: re.Match[str]) -> Event:
+    return replace(_event(RELEASE, releases=(OLDEST, LAST)), text=found[1])
+
+
+def _ended(found: re.Match[str]) -> Event:
+    """Klog's last words: what follows in the log is the stack."""
+    return replace(_event(START_FAILED), message=found[1], text=LAST_WORDS)
+
+
+def _not_restored(found: re.Match[str]) -> Event:
+    return replace(_event(START_FAILED), message=found[1], provider=CPU_START)
+
+
 def _table(rows: Sequence[tuple[str, Reading]]) -> tuple[tuple[re.Pattern[str], Reading], ...]:
     return tuple((re.compile(pattern, re.DOTALL), reading) for pattern, reading in rows)
 
@@ -269,6 +291,8 @@ READINGS = {
             (r"(?:Allocate|AddContainer) error: (.*)", _failed),
             (rf"CPUs {ANOTHER}", _held_cpus),
             (r"detected CPU topology: (.*)", _machine),
+            (r"could not initialize checkpoint manager: (.*), please drain node and remove ", _not_restored),
+            (r"policy start error: (.*)", _not_restored),
         ]
     ),
     "devicemanager": _table(
@@ -279,6 +303,13 @@ READINGS = {
     ),
     "": _table(
         [
+            (r"(failed to run [Kk]ubelet: .*)", _ended),
+            (r"(failed to load Kubelet config file .*)", _ended),
+            (r"(\[?invalid configuration: .*)", _ended),
+            (r"(\[?(?:unrecognized|cannot set) feature gate.*)", _ended),
+            (r"Failed to start ContainerManager (.*)", _ended),
+            (r'No sandbox for pod "([^"]*)" can be found', _runs),
+            (r"Version: (v1\.\d+\S*)", _release),
             (r"Making allocation request for devices \[([^\]]*)\] for device plugin (\S+)", _devices),
             (rf"Event\(v1\.ObjectReference\{{{POD_OBJECT}.*?\}}\): {TYPE_AND_REASON} (.*)", _occurred),
             (r'Patch status for pod "([^"]*)" with "(.*)"', _patched),

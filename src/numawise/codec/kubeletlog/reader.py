@@ -15,6 +15,7 @@ from datetime import datetime
 
 from numawise.codec.kubeletlog.framing import Framed, Headed, continuation, export_entry, headed, unframe
 from numawise.codec.kubeletlog.plain import plain_event
+from numawise.codec.kubeletlog.processes import Processes
 from numawise.codec.kubeletlog.structured import READINGS, structured_event
 from numawise.errors import InputError
 from numawise.results.log import Event
@@ -28,6 +29,9 @@ BARE_JSON = re.compile(rb'\\?"msg\\?": ?\\?"([^"\\]{1,20})')
 """The same in JSON of 1.23 and before, which names no source file."""
 BYTES = re.compile(rb'"MESSAGE" ?: ?\[')
 """A message that the journal gives as a list of bytes: it may be anything."""
+ENDINGS = (b"Error: failed to ", b"panic: failed to merge ")
+"""What a kubelet writes that ends before it logs."""
+ENDING = re.compile(b"|".join(ENDINGS))
 STAMPED = (b'"ts":', b'\\"ts\\":')
 PLAIN_STARTS = (
     "[cpumanager] Topology",
@@ -39,6 +43,8 @@ PLAIN_STARTS = (
     "[cpumanager] AddContai",
     "[cpumanager] CPUs alre",
     "[cpumanager] detected",
+    "[cpumanager] could not",
+    "[cpumanager] policy st",
     "[devicemanager] Unable",
     "[devicemanager] Resour",
     "Making allocation reque",
@@ -50,10 +56,22 @@ PLAIN_STARTS = (
     "SyncLoop (ADD, ",
     "Receiving a new pod ",
     "Pod ",
+    "No sandbox for pod ",
+    "failed to run Kubelet: ",
+    "failed to run kubelet: ",
+    "failed to load Kubelet ",
+    "invalid configuration: ",
+    "[invalid configuration: ",
+    "unrecognized feature gate",
+    "[unrecognized feature gate",
+    "cannot set feature gate ",
+    "[cannot set feature gate",
+    "Failed to start ContainerManager ",
 )
 TELLING = frozenset(text[:SHOWN].encode() for text in (*READINGS, *PLAIN_STARTS))
 TOPOLOGY, BRACKET = b"[topologymanager] ", ord("[")
 """All of these are known."""
+VERSION, LETTER_V = b"Version: v1.", ord("V")
 KUBELET = (
     b"kubelet",
     b"kuberuntime",
@@ -99,6 +117,7 @@ class _Reader:
         self.tally = tally
         self.export = False
         self.since_line = 0
+        self.processes = Processes()
 
     def read(self, blocks: Iterable[bytes]) -> Iterator[Event]:
         rest = b""
@@ -232,7 +251,8 @@ class _Reader:
         tally.kubelet = True
         tally.cut += event.cut
         tally.counts[event.kind] = tally.counts.get(event.kind, 0) + 1
-        return replace(event, line=number, origin=line.origin, time=line.time)
+        origin = self.processes.origin_of(event, line.origin)
+        return replace(event, line=number, origin=origin, time=line.time)
 
 
 def _event_of(line: Headed) -> Event | None:
@@ -248,11 +268,21 @@ def _known_messages(data: bytes, pattern: re.Pattern[bytes] = WORDS) -> tuple[li
     for found in pattern.finditer(data):
         known += 1
         word = found[1]
-        if word in TELLING or (word[0] == BRACKET and word.startswith(TOPOLOGY)):
+        if (
+            word in TELLING
+            or (word[0] == BRACKET and word.startswith(TOPOLOGY))
+            or (word[0] == LETTER_V and word.startswith(VERSION))
+        ):
             starts.append(found.start())
     if not known and pattern is WORDS and any(stamp in data for stamp in STAMPED):
         return _known_messages(data, BARE_JSON)
     last = found.start() if found is not None else -1
+    if any(words in data for words in ENDINGS):
+        for found in ENDING.finditer(data):
+            known += 1
+            starts.append(found.start())
+            last = max(last, found.start())
+        starts.sort()
     if b'"MESSAGE"' in data:
         for found in BYTES.finditer(data):
             known += 1

@@ -16,6 +16,7 @@ from numawise.codec.kubeletlog.hints import (
     reason_of,
     rejection_in,
 )
+from numawise.engine.start import CPU_STAGE, CPU_START, MEMORY_STAGE, MEMORY_START
 from numawise.request.model import CPU
 from numawise.results.log import (
     ADMIT_STARTED,
@@ -31,6 +32,7 @@ from numawise.results.log import (
     FAILED,
     HINTS,
     IMPOSSIBLE,
+    LAST_WORDS,
     MACHINE,
     MERGED,
     NO_PREFERENCE,
@@ -39,7 +41,9 @@ from numawise.results.log import (
     RECREATED,
     RELEASE,
     RESULT,
+    RUNNING,
     SHORT,
+    START_FAILED,
     STATUS,
     WANTED,
     Event,
@@ -63,9 +67,12 @@ def structured_event(line: Headed) -> Event | None:
     if reading is None or line.fields is None:
         return None
     event = reading(line, line.fields)
-    if event is None or not line.fields.cut or event.cut:
-        return event
-    return replace(event, cut=True)
+    if event is None:
+        return None
+    resize = line.fields.text("operation") == "resize"
+    if resize or (line.fields.cut and not event.cut):
+        event = replace(event, cut=event.cut or line.fields.cut, resize=resize)
+    return event
 
 
 def _container(fields: Fields) -> str | None:
@@ -312,6 +319,43 @@ def _recreated(_line: Headed, fields: Fields) -> Event:
     return Event(RECREATED, pod=pod, pods=(PodRef(pod.name, pod.namespace, fields.text("oldPodUID")),))
 
 
+# --- a kubelet that does not start ----------------------------------------------------------
+
+
+KUBELETS_OWN = re.compile(r"kubelet|feature gate", re.IGNORECASE)
+STARTED = {"cpu_manager.go": CPU_START, "memory_manager.go": MEMORY_START}
+
+
+def _command_failed(_line: Headed, fields: Fields) -> Event | None:
+    """The last line since 1.26; every program of Kubernetes ends with such a line."""
+    error = fields.text("err")
+    if not KUBELETS_OWN.search(error):
+        return None
+    return Event(START_FAILED, message=error, text=LAST_WORDS)
+
+
+def _ended(stage: str = "") -> Reading:
+    """The last line before 1.23, or of a kubelet that has come as far as its managers."""
+
+    def reading(_line: Headed, fields: Fields) -> Event:
+        return Event(START_FAILED, message=fields.text("err"), provider=stage, text=LAST_WORDS)
+
+    return reading
+
+
+def _not_built(stage: str) -> Reading:
+    def reading(_line: Headed, fields: Fields) -> Event:
+        return Event(START_FAILED, message=fields.text("err"), provider=stage)
+
+    return reading
+
+
+def _not_restored(line: Headed, fields: Fields) -> Event | None:
+    """A manager cannot go on from its state file."""
+    stage = STARTED.get(line.file)
+    return Event(START_FAILED, message=fields.text("err"), provider=stage) if stage else None
+
+
 READINGS: dict[str, Reading] = {
     "Topology Admit Handler": _handler,
     "Topology manager admission check": _simple(ADMIT_STARTED, ((1, 33), ENDLESS)),
@@ -356,5 +400,25 @@ READINGS: dict[str, Reading] = {
     "Receiving a new pod": _came,
     "SyncLoop ADD": _came,
     "Pod was deleted and then recreated, skipping status update": _recreated,
+    "No sandbox for pod can be found. Need to start a new one": _simple(RUNNING),
+    "Observed pod startup duration": _simple(RUNNING),
+    "command failed": _command_failed,
+    "Failed to run kubelet": _ended(),
+    "Failed to start ContainerManager": _ended(),
+    "Failed to initialize internal modules": _ended(),
+    "Failed to start cAdvisor": _ended(),
+    "Kubelet failed to get node info": _ended(),
+    "Failed to parse kubelet flag": _ended(),
+    "Failed to validate kubelet flags": _ended(),
+    "Failed to construct kubelet dependencies": _ended(),
+    "Failed to precedence kubeletConfigFlag": _ended(),
+    "Failed to create a new kubelet configuration": _ended(),
+    "Failed to load kubelet config file": _ended("decode-config"),
+    "Failed to validate kubelet configuration": _ended("validate-config"),
+    "Failed to set feature gates from initial flags-based config": _ended("feature-gates"),
+    "Failed to initialize cpu manager": _not_built(CPU_STAGE),
+    "Failed to initialize memory manager": _not_built(MEMORY_STAGE),
+    "Could not initialize checkpoint manager, please drain node and remove policy state file": _not_restored,
+    "Policy start error": _not_restored,
 }
 """What each message says, by its text."""

@@ -17,7 +17,7 @@ from numawise.inputs.spec import NodeSpec, read_node
 from numawise.results.explanation import Explanation
 from numawise.results.log import YEARLESS, Kubelet, LoggedAdmission, LogReport, PodRef, Repeats, report_data
 from tests.logs import admissions_in
-from tests.logwriting import Hint, Log, Style, framed, write_admission
+from tests.logwriting import Hint, Log, Style, framed, write_admission, write_boot
 
 ROOT = Path(__file__).parents[4]
 INCIDENT = ROOT / "tests" / "recorded" / "kubelet-logs" / "incident.log"
@@ -131,8 +131,8 @@ def test_another_node_is_noticed(tmp_path: Path) -> None:
     (finding,) = checked(report_of(tmp_path, log.lines), beside).findings
     assert "The log has hints for NUMA 2-5, which this machine does not have" in finding.explanation.remarks
     assert (
-        "The configuration has policy single-numa-node, and the log was written under restricted"
-        in finding.explanation.remarks
+        "The configuration has policy single-numa-node, and the log was written under restricted or "
+        "best-effort" in finding.explanation.remarks
     )
 
 
@@ -237,35 +237,91 @@ def test_spans(seconds: float, text: str) -> None:
 
 
 def test_a_rejection_without_a_word_is_concluded() -> None:
+    """Only single-numa-node answers without NUMA nodes, and it refuses what is not preferred."""
     log = Log(Style((1, 29)))
     admit(log, "ns/p", "main", {"cpu": "1!", "memory": "0!"}, "nil", stored=False)
-    assert verdicts(log) == [("p", "unfinished", False)]
-    log.say("kubelet.go", "SyncLoop (housekeeping)")
     assert verdicts(log) == [("p", "rejected", False)]
 
 
-def test_an_answer_that_was_stored_was_accepted() -> None:
+def outcome(log: Log) -> list[tuple[str, str]]:
+    found, _, _ = admissions_in(framed("plain", log.lines))
+    return [(one.verdict, one.likely) for one in found]
+
+
+def test_what_is_not_stored_is_refused_under_a_policy_that_refuses() -> None:
+    """Restricted and best-effort merge alike; a line that is missing may have been cut out."""
+    log = Log(Style((1, 29)))
+    admit(log, "ns/p", "main", {"cpu": "1!", "memory": "0!"}, "0-1", stored=False)
+    assert outcome(log) == [("unfinished", "")], "all lines are about hints: the log is filtered"
+    log.say("kubelet.go", "SyncLoop (housekeeping)")
+    assert outcome(log) == [("unfinished", "rejected")]
+    for policy, expected in (
+        ("restricted", ("rejected", "")),
+        ("best-effort", ("unfinished", "admitted")),
+    ):
+        named = Log(Style((1, 29)))
+        write_boot(named, policy)
+        named.lines += log.lines
+        assert outcome(named) == [expected]
+
+
+def test_a_refusal_of_one_pod_shows_the_policy_for_the_others() -> None:
+    log = Log(Style((1, 29), 3))
+    admit(log, "ns/p", "main", {"cpu": "1!", "memory": "0!"}, "0-1", stored=False)
+    admit(log, "ns/q", "main", {"cpu": "1!", "memory": "0!"}, "0-1", stored=False)
+    log.say("event.go", "Event occurred", object="ns/q", kind="Pod", type="Warning", reason="TopologyAffinityError", message="m")  # fmt: skip
+    assert outcome(log) == [("rejected", ""), ("rejected", "")]
+
+
+def test_hints_alone_show_a_refusal_where_the_policy_is_named() -> None:
+    """More hints never make an answer preferred, so it does not matter which lines are missing."""
+    log = Log(Style((1, 29)))
+    write_boot(log, "restricted")
+    admit(log, "ns/p", "main", {"cpu": "1!", "memory": "0!"}, "0-1", stored=False)
+    log.lines = [line for line in log.lines if "bestHint" not in line]
+    assert outcome(log) == [("rejected", "")]
+    log = Log(Style((1, 29)))
+    write_boot(log, "restricted")
+    admit(log, "ns/p", "main", {"cpu": "1! 0-1", "memory": "1!"}, "1!", stored=True)
+    log.lines = [line for line in log.lines if "bestHint" not in line]
+    assert outcome(log) == [("unfinished", "")]
+
+
+def test_an_answer_that_was_stored_may_be_refused_later() -> None:
     log = Log(Style((1, 29)))
     admit(log, "ns/p", "main", {"cpu": "1!"}, "1!", stored=True)
-    assert verdicts(log) == [("p", "admitted", False)]
+    assert outcome(log) == [("unfinished", "admitted")]
+    log.say("util.go", "No sandbox for pod can be found. Need to start a new one", pod="ns/p")
+    assert outcome(log) == [("admitted", "")]
+
+
+def test_a_kubelet_that_begins_anew_may_have_another_policy() -> None:
+    """JSON logs name no process; the version that it says first does."""
+    log = Log(Style((1, 29), klog_json=True))
+    for policy in ("restricted", "best-effort", "restricted"):
+        write_boot(log, policy)
+        admit(log, "ns/p", "main", {"cpu": "1!", "memory": "0!"}, "0-1", stored=policy == "best-effort")
+    found, kubelets, _ = admissions_in(framed("plain", log.lines))
+    assert [(one.verdict, one.likely, one.origin.boot) for one in found] == [
+        ("rejected", "", 0), ("unfinished", "admitted", 1), ("rejected", "", 2),
+    ]  # fmt: skip
+    assert [one.policy for one in kubelets.all] == ["restricted", "best-effort", "restricted"]
 
 
 def test_an_allocation_that_fails_is_a_rejection() -> None:
-    log = Log(Style((1, 29)))
-    admit(log, "ns/p", "main", {"cpu": "1!"}, "1!", stored=True)
-    log.say(
-        "cpu_manager.go",
-        "Allocate error",
-        error=True,
-        err="not enough cpus available to satisfy request: requested=16, available=15",
-    )
-    found, kubelets, _ = admissions_in(framed("plain", log.lines))
-    (one,) = found
-    assert (one.verdict, one.reason, one.stated) == ("rejected", "UnexpectedAdmissionError", False)
-    assert (
-        explained(one, kubelets.of(one.origin)).answer
-        == "Rejected: cpu: 16 CPUs are asked for and 15 are free"
-    )
+    error = "not enough cpus available to satisfy request: requested=16, available=15"
+    for who, expected in ({"pod": "ns/p"}, "Rejected"), ({}, "Probably rejected"):
+        log = Log(Style((1, 29)))
+        admit(log, "ns/p", "main", {"cpu": "1!"}, "1!", stored=True)
+        log.say("policy_static.go", "Unable to allocate CPUs", error=True, err=error, **who)
+        log.say("cpu_manager.go", "Allocate error", error=True, err=error)
+        found, kubelets, _ = admissions_in(framed("plain", log.lines))
+        (one,) = found
+        assert (one.rejected, one.likely) == ((True, "") if who else (False, "rejected"))
+        assert (
+            explained(one, kubelets.of(one.origin)).answer
+            == f"{expected}: cpu: 16 CPUs are asked for and 15 are free"
+        )
 
 
 def explained(admission: LoggedAdmission, kubelet: Kubelet) -> Explanation:
@@ -277,7 +333,7 @@ def explained(admission: LoggedAdmission, kubelet: Kubelet) -> Explanation:
     ([("nil!", True)],                    ("single-numa-node",)),
     ([("0-1", True)],                     ("best-effort",)),
     ([("0-1!", True)],                    ("restricted", "best-effort")),
-    ([("0-1", False)],                    ("restricted",)),
+    ([("0-1", False)],                    ("restricted", "best-effort")),
     ([("0!", True)],                      ("single-numa-node", "restricted", "best-effort")),
     ([("0!", True), ("0-1!", True), ("1", True)], ("best-effort",)),
 ])  # fmt: skip
@@ -295,13 +351,13 @@ def test_the_policy_by_its_answers(answers: list[tuple[str, bool]], policies: tu
 
 def test_what_is_told_wins_over_what_is_concluded() -> None:
     log = Log(Style((1, 29)))
+    log.say("server.go", "Kubelet version", kubeletVersion="v1.29.3")
     log.say(
         "topology_manager.go",
         "Creating topology manager with policy per scope",
         topologyPolicyName="restricted",
         topologyScopeName="pod",
     )
-    log.say("server.go", "Kubelet version", kubeletVersion="v1.29.3")
     admit(log, "ns/p", None, {"cpu": "0! 0-1"}, "0!", stored=True)
     _, kubelets, _ = admissions_in(framed("plain", log.lines))
     (kubelet,) = kubelets.all
@@ -344,11 +400,12 @@ def test_a_policy_that_is_open_is_named_as_open(tmp_path: Path) -> None:
     log = Log(Style((1, 29)))
     admit(log, "ns/p", "main", {"cpu": "1! 0-1"}, "1!", stored=True)
     (finding,) = report_of(tmp_path, log.lines, LogFilter(all=True)).findings
-    told = "The log does not name the policy; it is assumed to be single-numa-node, but could be restricted or best-effort"
-    assert finding.explanation.remarks == (told,)
+    told = "The log does not name the policy; single-numa-node, restricted and best-effort answer like this"
+    assert finding.explanation.remarks[1:] == (told,)
+    assert (finding.explanation.policy, finding.explanation.rule) == ("", "")
     (finding,) = report_of(tmp_path, log.lines, LogFilter(all=True), LogEvidence("restricted")).findings
     assert finding.explanation.policy == "restricted"
-    assert not finding.explanation.remarks
+    assert len(finding.explanation.remarks) == 1
 
 
 # --- whose line it is -----------------------------------------------------------------------
@@ -450,7 +507,9 @@ def test_a_pod_made_anew_does_not_inherit_the_verdict() -> None:
     status = {"phase": "Failed", "reason": "TopologyAffinityError", "message": "Pod was rejected: x"}
     log.say("status_manager.go", "Status for pod updated successfully", pod=who, podUID="u1", status=status)
     found, _, _ = admissions_in(framed("plain", log.lines))
-    assert [(one.pod.uid, one.verdict) for one in found] == [("u1", "rejected"), ("u2", "admitted")]
+    assert [(one.pod.uid, one.verdict, one.likely) for one in found] == [
+        ("u1", "rejected", ""), ("u2", "unfinished", "admitted"),
+    ]  # fmt: skip
 
 
 def test_containers_of_one_pod_are_one_admission() -> None:
