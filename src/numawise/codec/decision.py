@@ -26,7 +26,7 @@ from numawise.engine.trace import (
     TooManyCombinations,
 )
 from numawise.request.model import Amounts, PodRequest
-from numawise.results.simulation import Simulated
+from numawise.results.simulation import NOT_KNOWN, Simulated
 from numawise.rules.model import Rules
 from numawise.sets import format_ids, ids_of
 
@@ -293,6 +293,8 @@ def container_data(
 
 def container_rows(one: Simulated) -> list[Data]:
     """What each container has, as data."""
+    if one.doubt.verdict:
+        return [{"name": each.name, "verdict": NOT_KNOWN, "affinity": None} for each in one.pod.containers]
     merges = [step for step in one.steps if isinstance(step, HintsMerged)]
     return [
         container_data(one.pod, container.name, one.decision, one.started, one.granted, merges)

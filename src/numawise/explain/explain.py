@@ -35,6 +35,7 @@ from numawise.explain.pod_changes import last_resorts, pod_changes
 from numawise.explain.search import ChangeSearch
 from numawise.explain.shortage import crash_cause, failure_cause
 from numawise.machine.model import Machine, Numa
+from numawise.node.unknown import doubt_about
 from numawise.render.words import both
 from numawise.results.explanation import (
     ADMITTED,
@@ -45,6 +46,7 @@ from numawise.results.explanation import (
     Round,
     Suggestion,
 )
+from numawise.results.simulation import NOT_KNOWN
 from numawise.rules.behaviour import behaviour_of
 from numawise.rules.model import NONE, Rules
 from numawise.rules.versions import DEFAULT, Version
@@ -93,6 +95,11 @@ def explain(case: ExplainCase, others: Sequence[Elsewhere] = (), *, suggest: boo
     steps: list[Step] = []
     decision = decided(case, steps.append)
     found = _explained(case, decision, steps)
+    doubt = doubt_about(case.node, case.pod)
+    if doubt.resources:
+        unsaid = replace(found, reason="", message="", round=None, rule="", findings=())
+        verdict, word = (NOT_KNOWN, "Not known") if doubt.verdict else (ADMITTED, "Admitted, place unknown")
+        return replace(unsaid, verdict=verdict, answer=f"{word}: {doubt.text}", resources=doubt.resources)
     if isinstance(decision, Admitted) or not suggest:
         return found
     changes = suggestions(case, decision, found.container, found.resources, others)

@@ -27,6 +27,7 @@ from numawise.codec.node import node_object
 from numawise.codec.pod import unique_uids
 from numawise.codec.podresources import PodResources, pod_resources_of
 from numawise.codec.workload import decode_pods, pods_in
+from numawise.engine.state import DeviceFile
 from numawise.errors import InputError
 from numawise.inputs.config import ConfigInput
 from numawise.inputs.machine import MachineInput
@@ -71,8 +72,34 @@ class Bundle:
         return Profile(DEFAULT, f"{self.path} does not contain the kubelet's version; --kube names one")
 
     def machine(self) -> Machine:
-        """The machine as the kubelet sees it."""
-        return decode_machine(self._document(parts.MACHINE), devices_anywhere=True)
+        """The machine as the kubelet sees it.
+
+        Without PodResources, nobody knows where a device is that has no NUMA node and that nobody holds.
+        """
+        machine = decode_machine(self._document(parts.MACHINE), devices_anywhere=True)
+        if parts.POD_RESOURCES in self.members or DEVICE_FILE not in self.texts:
+            return machine
+        record = look(DEVICE_FILE, self.texts[DEVICE_FILE]).devices or DeviceFile()
+        held = {
+            (resource, one)
+            for containers in record.grants.values()
+            for resources in containers.values()
+            for resource, grant in resources.items()
+            for one in grant.ids
+        }
+        plugins = tuple(
+            replace(
+                plugin,
+                devices=tuple(
+                    replace(one, numa_unknown=True)
+                    if one.numa is None and (plugin.resource, one.id) not in held
+                    else one
+                    for one in plugin.devices
+                ),
+            )
+            for plugin in machine.plugins
+        )
+        return replace(machine, plugins=plugins)
 
     def hardware(self) -> Hardware:
         """All that is known about the hardware."""

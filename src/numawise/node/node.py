@@ -45,14 +45,15 @@ from numawise.engine.trace import Defect, Note, Step, ignore
 from numawise.errors import KubeletRefused
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Device, DevicePlugin, Machine
+from numawise.node.refusal_codes import refusal_advice
+from numawise.node.unknown import doubt_about
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import PodRequest, Role
 from numawise.results.claims import claim_outcomes
-from numawise.results.simulation import Simulated
+from numawise.results.simulation import Doubt, Simulated
 from numawise.rules.behaviour import Behaviour, behaviour_of
 from numawise.rules.check import Refusal, Settings, check
 from numawise.rules.model import KubeletConfig, Rules
-from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
 from numawise.rules.versions import DEFAULT, Version, check_known
 from numawise.sets import CpuSet
 from numawise.values import dataclass, field, replace
@@ -138,6 +139,8 @@ class SimulatedNode:
     """Sums, labels, taints … are judged, too (``OutOfcpu`` …); False: the managers alone decide."""
     description: NodeDescription | None = None
     """What its Node object says; None: that is not known, and not judged."""
+    doubt: Doubt = Doubt()
+    """What is not known of the last pod whose place is not known."""
     _counted: tuple[object, dict[str, int]] = (None, {})
     """Live pods as they were counted last, and what they ask for together."""
     _limits: tuple[object, dict[str, int]] = (None, {})
@@ -364,19 +367,6 @@ def started(
     return node
 
 
-def refusal_advice(refusal: Refusal, numas: int, version: Version) -> str:
-    """What helps against a refusal, where that is not plain from it."""
-    if not refusal.message.startswith("unsupported on machines with more than"):
-        return ""
-    if maturity(TOPOLOGY_MATURITY[MOST_NUMA], version) is None:
-        return "this release has no option for more; set topologyManagerPolicy: none"
-    return (
-        f'set max-allowable-numa-nodes: "{numas}" in topologyManagerPolicyOptions; the kubelet then compares '
-        f"up to {float(2**numas - 1) ** 3:.1e} combinations of hints for a container with CPUs, memory and "
-        "one device"
-    )
-
-
 def boot(
     machine: Machine,
     kubelet: Mapping[str, object] | KubeletConfig,
@@ -429,6 +419,8 @@ def simulate(node: SimulatedNode, pods: Iterable[PodRequest], *, start: bool = T
     outcomes = []
     for pod in pods:
         steps: list[Step] = []
+        doubt = doubt_about(node, pod)
+        node.doubt = doubt if doubt.resources else node.doubt
         decision = node.admit(pod, steps.append)
         granted = node.state
         started: tuple[Started, ...] = ()
@@ -441,7 +433,7 @@ def simulate(node: SimulatedNode, pods: Iterable[PodRequest], *, start: bool = T
             steps += _doomed(node)
         claims = claim_outcomes(pod, granted, node.machine, admitted=admitted) if pod.claims else ()
         left = not_judged(node.description, pod, node.allocatable()) if node.predicates else ()
-        outcomes.append(Simulated(pod, decision, tuple(steps), started, granted, claims, left))
+        outcomes.append(Simulated(pod, decision, tuple(steps), started, granted, claims, left, doubt))
         if isinstance(decision, Crashed):
             break
     return tuple(outcomes)

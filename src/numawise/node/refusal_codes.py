@@ -1,4 +1,4 @@
-"""Which code a refusal of the kubelet has, and which refusal an error that it printed is.
+"""Which code a refusal of the kubelet has, which refusal an error that it printed is, and what helps.
 
 Rules kept here:
 
@@ -14,7 +14,9 @@ import re
 
 from numawise.engine.start import CPU_STAGE, CPU_START, MEMORY_STAGE, MEMORY_START, TOPOLOGY
 from numawise.rules.check import BEGINNINGS, Refusal
+from numawise.rules.options import MOST_NUMA, TOPOLOGY_MATURITY, maturity
 from numawise.rules.validate.general import INVALID
+from numawise.rules.versions import Version
 
 DECODING = "decode-config"
 GATE_STAGES = ("decode-config-panic", "feature-gates")
@@ -153,3 +155,16 @@ def refusal_in(error: str, stage: str = "") -> Refusal:
 
 def _stage_of(error: str) -> str:
     return next((stage for stage, pattern in MARKS if pattern.match(error)), "")
+
+
+def refusal_advice(refusal: Refusal, numas: int, version: Version) -> str:
+    """What helps against a refusal, where that is not plain from it."""
+    if not refusal.message.startswith("unsupported on machines with more than"):
+        return ""
+    if maturity(TOPOLOGY_MATURITY[MOST_NUMA], version) is None:
+        return "this release has no option for more; set topologyManagerPolicy: none"
+    return (
+        f'set max-allowable-numa-nodes: "{numas}" in topologyManagerPolicyOptions; the kubelet then compares '
+        f"up to {float(2**numas - 1) ** 3:.1e} combinations of hints for a container with CPUs, memory and "
+        "one device"
+    )

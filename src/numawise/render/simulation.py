@@ -14,6 +14,7 @@ from numawise.render.words import counted
 from numawise.results.plain import API_VERSION, plain
 from numawise.results.simulation import (
     LIMIT,
+    NOT_KNOWN,
     REJECTED,
     START_ERROR,
     SUMS,
@@ -33,7 +34,7 @@ from numawise.rules.versions import shown
 from numawise.sets import format_ids, ids_of
 
 COLUMNS = ("POD", "CONTAINER", "VERDICT", "CPUS", "MEMORY", "DEVICES", "AFFINITY", "PREFERRED")
-STYLES = {"admitted": GREEN, "rejected": RED, "crashed": RED}
+STYLES = {"admitted": GREEN, "rejected": RED, "crashed": RED, NOT_KNOWN: YELLOW}
 KUBELET, NODE_OBJECT = "(kubelet)", "(node)"
 MOST_NAMED = 4
 Cell = tuple[str, str] | str
@@ -182,6 +183,10 @@ def pod_notes(one: Simulated, names: Mapping[str, str]) -> list[str]:
     """What there is to say about one pod; ``names``: of pods, by uid."""
     name, decision = one.pod.name, one.decision
     found = []
+    if one.doubt.resources:
+        found.append(f"{name}: {one.doubt.text}")
+    if one.doubt.verdict:
+        return found
     if one.preempted:
         found.append(f"{name}: {preempted_text(_preempted(one, names))}")
     if isinstance(decision, Rejected):
@@ -295,6 +300,10 @@ def simulation_data(run: ScenarioRun, *, steps: bool) -> Data:
 def whole_data(one: Simulated) -> Data:
     """Everything about one pod."""
     found = pod_data(one.pod, one.decision, one.steps, one.started, one.granted)
+    if one.doubt.resources:
+        found["not_known"] = list(one.doubt.resources)
+    if one.doubt.verdict:
+        found["verdict"], found["containers"] = NOT_KNOWN, container_rows(one)
     if one.preempted:
         found["preempted"] = list(one.preempted)
     if one.not_judged:

@@ -32,6 +32,7 @@ from numawise.results.explanation import (
     Round,
     Suggestion,
 )
+from numawise.results.simulation import NOT_KNOWN
 from numawise.sets import format_ids
 from numawise.values import dataclass
 
@@ -44,6 +45,7 @@ VERDICTS = {
     NOT_STARTED: RED,
     DEFERRED: YELLOW,
     INFEASIBLE: RED,
+    NOT_KNOWN: YELLOW,
 }
 GAP = 2
 FEW_NODES = 4

@@ -8,7 +8,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from numawise.results.claims import ClaimOutcome
 
-Verdict = Literal["admitted", "rejected", "crashed"]
+Verdict = Literal["admitted", "rejected", "crashed", "not known"]
 
 
 # --- decisions ------------------------------------------------------------------------------
@@ -121,6 +121,7 @@ class SimulatedPodForm(TypedDict):
     findings: list[DefectForm]
     claims: NotRequired[list[ClaimOutcome]]
     preempted: NotRequired[list[str]]
+    not_known: NotRequired[list[str]]
     not_judged: NotRequired[list[str]]
     step: NotRequired[int]
 

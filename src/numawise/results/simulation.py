@@ -115,6 +115,29 @@ class ScenarioStep:
 # --- one pod ----------------------------------------------------------------------------------
 
 
+NOT_KNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What is not known of a pod because nobody knows where devices are."""
+
+    resources: tuple[str, ...] = ()
+    """Those of the devices."""
+    verdict: bool = False
+    """Whether the pod is admitted is not known either."""
+
+    @property
+    def text(self) -> str:
+        """In one sentence, without its end."""
+        names = " and ".join(self.resources)
+        what = "whether it is admitted is not known" if self.verdict else "its place is not known"
+        return (
+            f"the NUMA nodes of free {names} devices are not known, so {what}; --pod-resources, or a bundle "
+            "made while the kubelet runs, has them"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Simulated:
     """What became of one pod, and why."""
@@ -129,6 +152,7 @@ class Simulated:
     """What it has by claim, which the kubelet does not align."""
     not_judged: tuple[str, ...] = ()
     """Fields of the pod that were left out, as nothing is known of the node's labels and storage."""
+    doubt: Doubt = Doubt()
 
     @property
     def preempted(self) -> tuple[str, ...]:
@@ -137,8 +161,8 @@ class Simulated:
 
     @property
     def admitted(self) -> bool:
-        """True when the kubelet let it in."""
-        return isinstance(self.decision, Admitted)
+        """True when the kubelet is known to let it in."""
+        return isinstance(self.decision, Admitted) and not self.doubt.verdict
 
     def numas(self, machine: Machine) -> int:
         """The NUMA nodes on which it has CPUs, memory or devices; 0: it has none of its own."""
