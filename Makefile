@@ -1,4 +1,4 @@
-.PHONY: setup demo test check format bench fidelity fuzz bounds audit vm fresh
+.PHONY: setup demo test check format bench fidelity fuzz bounds audit vm kubelet fresh
 
 setup:
 	@scripts/setup
@@ -48,6 +48,12 @@ audit: setup
 # Bind jobs on virtual machines with several NUMA nodes: make vm NUMAWISE_VM=path/to/numa-vm MACHINES="2s cxl"
 vm: setup
 	.venv/bin/python -m tests.vm $(MACHINES)
+
+# A real kubelet in a virtual machine: the switch script, or a round of pods; needs root and Go.
+# make kubelet WHAT=single-pcpus OUT=recorded NUMAWISE_CLUSTER=folder/for/programs NUMAWISE_VM=path/to/numa-vm
+WHAT ?= switch
+kubelet: setup
+	.venv/bin/python -m tests.vm.kubelet $(if $(OUT),--out $(OUT)) $(WHAT)
 
 # Both commands of the README on a bare Debian 12, with and without /proc, /sys, control groups and /dev/pts; needs root.
 fresh:

@@ -8,6 +8,7 @@ Rules kept here:
 3. Of the messages those fields are read that ``codec.podresources`` knows, and given as protobuf's JSON form.
 """
 
+import os
 import socket
 import struct
 import time
@@ -57,7 +58,7 @@ def _called(path: str, method: str) -> bytes:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(PATIENCE)
-            connection.connect(path)
+            _connect(connection, path)
             connection.sendall(_request(method))
             return _message(_body(connection, deadline))
     except TimeoutError:
@@ -66,6 +67,18 @@ def _called(path: str, method: str) -> bytes:
         raise ClusterError(f"{path} cannot be asked: {problem.strerror or problem}") from None
     except ValueError as problem:
         raise ClusterError(f"{path}: {problem}") from None
+
+
+def _connect(connection: socket.socket, path: str) -> None:
+    """Connect by way of the folder, because the kernel takes short names alone."""
+    folder, _, name = path.rpartition("/")
+    opened = os.open(
+        folder or ("/" if path.startswith("/") else "."), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    )
+    try:
+        connection.connect(f"/proc/self/fd/{opened}/{name}")
+    finally:
+        os.close(opened)
 
 
 def _request(method: str) -> bytes:

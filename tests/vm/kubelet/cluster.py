@@ -1,0 +1,183 @@
+"""The control plane on this machine's loopback, in a network of its own, and questions to its API.
+
+The guest reaches this network's 127.0.0.1 as 10.0.2.2.  The API server wants to reach the kubelet by the address of its
+node, which no route leads to: the address is given to the loopback here, and what comes to it is passed on to the port
+that the virtual machine publishes.
+"""
+
+import contextlib
+import http.client
+import json
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+API_PORT, ETCD_PORT, PEER_PORT = 16443, 12379, 12380
+KUBELET_PORT, PUBLISHED = 10250, 11250
+NODE_ADDRESS, HOST_ADDRESS = "10.0.2.15", "10.0.2.2"
+TOKEN = "kubelet-in-a-virtual-machine"
+NODE = "numa-vm"
+MERGE = "application/merge-patch+json"
+
+
+def kubeconfig(address: str) -> str:
+    """A configuration for clients at an address."""
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {
+                    "name": "vm",
+                    "cluster": {"server": f"https://{address}:{API_PORT}", "insecure-skip-tls-verify": True},
+                }
+            ],
+            "users": [{"name": "admin", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "vm", "context": {"cluster": "vm", "user": "admin"}}],
+            "current-context": "vm",
+        }
+    )
+
+
+class Api:
+    """Plain requests to the API server."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.trust = ssl._create_unverified_context()
+
+    def ask(
+        self, method: str, path: str, body: Any = None, kind: str = "application/json"
+    ) -> tuple[int, Any]:
+        connection = http.client.HTTPSConnection(self.address, API_PORT, context=self.trust, timeout=60)
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": kind}
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            response = connection.getresponse()
+            text = response.read()
+        finally:
+            connection.close()
+        try:
+            return response.status, json.loads(text or b"null")
+        except ValueError:
+            return response.status, text.decode(errors="replace")
+
+    def node(self) -> dict[str, Any]:
+        status, found = self.ask("GET", f"/api/v1/nodes/{NODE}")
+        return found if status == 200 else {}
+
+    def pods(self) -> list[dict[str, Any]]:
+        found = self.ask("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{NODE}")[1]
+        return list(found["items"])
+
+
+def wait_for(what: str, seconds: float, condition: Callable[[], Any]) -> Any:
+    """What a condition gives once it gives something; an error when it does not in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            found = condition()
+        except (OSError, http.client.HTTPException):
+            found = None
+        if found:
+            return found
+        time.sleep(0.3)
+    raise TimeoutError(f"{what} did not come about in {seconds:.0f} s")
+
+
+class ControlPlane:
+    """etcd, the API server, the controllers and the scheduler."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self.programs, self.folder = programs, folder
+        self.children: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        subprocess.run(["ip", "addr", "add", f"{NODE_ADDRESS}/32", "dev", "lo"], check=True)
+        threading.Thread(target=_pass_on, daemon=True).start()
+        key, public = self.folder / "sa.key", self.folder / "sa.pub"
+        subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
+        subprocess.run(
+            ["openssl", "rsa", "-in", key, "-pubout", "-out", public], check=True, capture_output=True
+        )
+        (self.folder / "tokens").write_text(f"{TOKEN},admin,admin,system:masters\n")
+        (self.folder / "kubeconfig").write_text(kubeconfig("127.0.0.1"))
+        etcd, peer = (f"http://127.0.0.1:{port}" for port in (ETCD_PORT, PEER_PORT))
+        self._start(
+            "etcd",
+            f"--data-dir={self.folder}/etcd",
+            f"--listen-client-urls={etcd}",
+            f"--advertise-client-urls={etcd}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--unsafe-no-fsync",
+        )
+        self._start(
+            "kube-apiserver",
+            f"--etcd-servers={etcd}",
+            f"--cert-dir={self.folder}/certificates",
+            f"--secure-port={API_PORT}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={public}",
+            f"--service-account-signing-key-file={key}",
+            "--service-cluster-ip-range=10.96.0.0/24",
+            "--authorization-mode=RBAC",
+            f"--token-auth-file={self.folder}/tokens",
+            "--disable-admission-plugins=ServiceAccount",
+            "--kubelet-preferred-address-types=InternalIP",
+        )
+        api = Api("127.0.0.1")
+        wait_for("the API server", 120, lambda: api.ask("GET", "/readyz")[0] == 200)
+        clients = [f"--kubeconfig={self.folder}/kubeconfig", "--leader-elect=false"]
+        self._start("kube-controller-manager", *clients, "--secure-port=10357")
+        self._start("kube-scheduler", *clients, "--secure-port=10359")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for child in reversed(self.children):
+            child.terminate()
+        for child in self.children:
+            try:
+                child.wait(20)
+            except subprocess.TimeoutExpired:
+                child.kill()
+
+    def _start(self, name: str, *arguments: str) -> None:
+        log = (self.folder / f"{name}.log").open("wb")
+        self.children.append(
+            subprocess.Popen([self.programs / name, *arguments], stdout=log, stderr=subprocess.STDOUT)
+        )
+
+
+def _pass_on() -> None:
+    """Connections to the node's address go to the port that the virtual machine publishes."""
+    with socket.create_server((NODE_ADDRESS, KUBELET_PORT)) as listener:
+        while True:
+            near, _ = listener.accept()
+            try:
+                far = socket.create_connection(("127.0.0.1", PUBLISHED), 10)
+            except OSError:
+                near.close()
+                continue
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    try:
+        while piece := source.recv(65536):
+            sink.sendall(piece)
+    except OSError:
+        pass
+    for end in (source, sink):
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
