@@ -14,12 +14,13 @@ Rules kept here:
 from collections.abc import Iterable, Mapping
 
 from numawise.apps.why.live import Live, ran_at, raw_pod
-from numawise.apps.why.nodes import started_node
+from numawise.apps.why.nodes import as_said, started_node
 from numawise.apps.why.rebuilt import Setting, called, explain_rebuilt, reported_config, runs, setting_of
 from numawise.codec.bundle.manifest import ONCE, Names, key_of
-from numawise.codec.bundle.pods import mapping
+from numawise.codec.bundle.pods import kubelet_uid, mapping
 from numawise.codec.bundle.state import renamed_state
 from numawise.engine.failure import TOPOLOGY_AFFINITY
+from numawise.engine.state import held_by
 from numawise.errors import InputError
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
@@ -28,6 +29,7 @@ from numawise.explain.outcome import recreation
 from numawise.inputs.bundle import Bundle
 from numawise.inputs.spec import NodeInput
 from numawise.kube.client import Object
+from numawise.node.node import SimulatedNode
 from numawise.render.words import both
 from numawise.request.defaults import RawPod, defaulted
 from numawise.results.explanation import ADMITTED, REJECTED, Explanation
@@ -80,13 +82,26 @@ def _recorded(live: Live, given: NodeInput, setting: Setting) -> Explanation:
     remarks = (*live.remarks, *live.node.remarks)
     if isinstance(node, Explanation):
         return replace(node, remarks=(*node.remarks, *remarks))
+    for uid in _gone(live, node, raw.uid):
+        node.remove(uid)
     if raw.uid in node.state.active:
         node.run_already([raw])
-    reason, _ = live.refusal
+    reason, message = live.refusal
     if reason:
         node.remove(raw.uid)
     found = explain(case_of(node, raw))
+    if reason and not found.admitted:
+        found = as_said(found, reason, message)
     return replace(found, remarks=(*_beside(live, given, found), *found.remarks, *remarks))
+
+
+def _gone(live: Live, node: SimulatedNode, uid: str) -> list[str]:
+    """Pods that are recorded and no longer run; none where the files call pods by other words."""
+    recorded = [one for one in node.state.active if held_by(node.state, one)]
+    ours = {kubelet_uid(pod) for pod in live.node.pods or ()} | {uid}
+    if ours.isdisjoint(recorded):
+        return []
+    return [one for one in recorded if node.state.active[one] is None and one != uid]
 
 
 # --- by what the API server knows -----------------------------------------------------------

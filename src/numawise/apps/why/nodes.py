@@ -86,7 +86,7 @@ def explain_on(
         case = case_of(node, raw)
         told = explain(case, [Elsewhere(name, case_of(one, raw)) for name, one in elsewhere])
         if bundle is not None and raw in refused:
-            told = _as_said(told, *bundle.refusals()[raw.uid])
+            told = as_said(told, *bundle.refusals()[raw.uid])
         found.append(told)
         if raw in refused or (bundle is not None and raw.uid in node.state.active):
             continue
@@ -100,7 +100,7 @@ def explain_on(
     return Explained(tuple(found), warnings, remarks)
 
 
-def _as_said(found: Explanation, reason: str, message: str) -> Explanation:
+def as_said(found: Explanation, reason: str, message: str) -> Explanation:
     """An explanation beside what the kubelet said when it refused the pod."""
     said = f"{reason}: {message}" if message else reason
     if found.admitted:
