@@ -192,10 +192,10 @@ def test_a_dry_run_shows_all_ranks(capsys: pytest.CaptureFixture[str]) -> None:
     assert ran.status == 0
     assert ran.out.splitlines() == [
         "RANK  GPU   NUMA  CPUS       CORES  MEMORY  THREADS  NICS",
-        "0     GPU0  0     0-1,8-9    2      0       2        -",
-        "1     GPU1  0     2-3,10-11  2      0       2        -",
-        "2     GPU2  1     4-5,12-13  2      1       2        -",
-        "3     GPU3  1     6-7,14-15  2      1       2        -",
+        "0     GPU0  0     0-1,8-9    2      NUMA 0  2        -",
+        "1     GPU1  0     2-3,10-11  2      NUMA 0  2        -",
+        "2     GPU2  1     4-5,12-13  2      NUMA 1  2        -",
+        "3     GPU3  1     6-7,14-15  2      NUMA 1  2        -",
     ]
 
 

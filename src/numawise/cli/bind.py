@@ -155,7 +155,7 @@ def _show(context: click.Context, found: "Prepared", memory: str, output: str) -
         cpus = row["cpus"] if row["alone"] else (f"{row['cpus']} (shared)", DIM)
         nics = ",".join(row["nics"]) or "-"
         numa = ",".join(map(str, row["numa"])) or "-"
-        numbers = (str(row["cores"]), row["mems"] or "any", str(row["threads"]))
+        numbers = (str(row["cores"]), f"NUMA {row['mems']}" if row["mems"] else "any", str(row["threads"]))
         cells.append([str(row["rank"]), row["gpu"] or "-", numa, cpus, *numbers, nics])
     table(COLUMNS, cells, sys.stdout, color=context.color)
     for remark in found.shares.remarks:

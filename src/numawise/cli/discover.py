@@ -113,11 +113,11 @@ def _comments(found: "Hardware") -> str:
 
 def _show(found: "Hardware", file: IO[str], color: bool | None) -> None:
     from numawise.render.hardware import summary  # noqa: PLC0415
-    from numawise.render.table import table  # noqa: PLC0415
+    from numawise.render.table import sentences, table  # noqa: PLC0415
     from numawise.render.terminal import DIM  # noqa: PLC0415
 
     short = summary(found)
-    click.echo(short.counts, file)
+    sentences(short.counts, file)
     if short.rows:
         click.echo(file=file)
         rows = [[(cell, DIM) if cell in ("-", "?") else cell for cell in row] for row in short.rows]
@@ -125,4 +125,4 @@ def _show(found: "Hardware", file: IO[str], color: bool | None) -> None:
     if short.remarks:
         click.echo(file=file)
     for remark in short.remarks:
-        click.echo(remark, file)
+        sentences(remark, file)

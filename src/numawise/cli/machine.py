@@ -93,9 +93,10 @@ def show(name: str, width: int | None, ascii_only: bool) -> int:
     from numawise.machine.catalog import CATALOG, machine_named  # noqa: PLC0415
     from numawise.render.picture.layout import picture  # noqa: PLC0415
     from numawise.render.picture.text import text  # noqa: PLC0415
+    from numawise.render.table import sentences  # noqa: PLC0415
 
     found = machine_named(name)
     plain = ascii_only or not speaks_unicode()
     click.echo(text(picture(found), width or default_width(), ascii_only=plain), nl=False)
-    click.echo(f"\nSource: {CATALOG[name].source}")
+    sentences(f"\nSource: {CATALOG[name].source}", sys.stdout)
     return 0

@@ -7,10 +7,14 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+PROGRAM, COMPLETE = "numawise", "_NUMAWISE_COMPLETE"
 COMMANDS = {
     "bind": "Run one rank of a job on the CPUs and memory near to its GPU.",
     "bundle": "Collect a node into one small file without names, for every other command.",
@@ -77,6 +81,15 @@ class LazyGroup(click.Group):
                 raise click.UsageError(f"{error.message} Did you mean '{close[0]}'?", ctx) from None
             raise
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
+        """Complete the commands without importing any of them."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - shells alone ask
+
+        names = [
+            CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing any of them."""
         left = set(COMMANDS)
@@ -111,8 +124,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _command(arguments: list[str] | None) -> Any:  # noqa: ANN401 - what a command returns
+    if COMPLETE in os.environ:
+        from numawise.cli.completion import complete  # noqa: PLC0415 - shells alone ask
+
+        return complete(os.environ[COMPLETE])
     color = False if os.environ.get("NO_COLOR") else None
-    return group.main(args=arguments, prog_name="numawise", standalone_mode=False, color=color)
+    return group.main(args=arguments, prog_name=PROGRAM, standalone_mode=False, color=color)
 
 
 def _status(act: Callable[[], Any]) -> int:

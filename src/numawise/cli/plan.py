@@ -231,24 +231,25 @@ def switch(
 
 
 def _show_switch(plan: "SwitchPlan", place: "KubeletPlace", new: str, color: bool | None) -> None:
-    from numawise.render.plan import POD_COLUMNS, pod_rows, switch_lines  # noqa: PLC0415
-    from numawise.render.table import table  # noqa: PLC0415
+    from numawise.render.plan import COMMAND, POD_COLUMNS, pod_rows, switch_lines  # noqa: PLC0415
+    from numawise.render.table import sentences, table  # noqa: PLC0415
 
     if plan.refusal:
-        click.echo(
-            f"The kubelet does not start with the new configuration, whatever its files say: {plan.refusal}"
-        )
-        click.echo("see numawise check and numawise why for more")
+        what = "The kubelet does not start with the new configuration, whatever its files say"
+        sentences(f"{what}: {plan.refusal}\nsee numawise check and numawise why for more", sys.stdout)
         return
     for line in switch_lines(plan, place, new):
-        click.echo(line)
+        if line.startswith(COMMAND):  # to be pasted whole
+            click.echo(line)
+        else:
+            sentences(line, sys.stdout)
     if plan.pods:
         click.echo()
         table(POD_COLUMNS, pod_rows(plan), sys.stdout, color=color)
         refused = sum(one.refused for one in plan.pods)
         click.echo(f"\n{refused} of {len(plan.pods)} pods would be refused")
     for remark in plan.remarks:
-        click.echo(f"\n{remark}")
+        sentences(f"\n{remark}", sys.stdout)
 
 
 @command.command(

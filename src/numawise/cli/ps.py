@@ -69,7 +69,7 @@ def _check_user(name: str) -> None:
 
 def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> None:
     from numawise.render import holds as words  # noqa: PLC0415
-    from numawise.render.table import table  # noqa: PLC0415
+    from numawise.render.table import sentences, table  # noqa: PLC0415
 
     every = holdings.live()
     holds = tuple(hold for hold in every if user in ("", hold.owner.user))
@@ -91,8 +91,9 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
         return
     if holds:
         table(words.COLUMNS, words.hold_rows(holds, holdings.capacity, every), sys.stdout, color=color)
-    click.echo(words.free_text(holdings.capacity, every))
+    sentences(words.free_text(holdings.capacity, every), sys.stdout)
     for waiter in holdings.ledger.waiters():
-        click.echo(f"waiting: {waiter.owner.user} (pid {waiter.owner.pid}) for {waiter.request}")
+        who = f"{waiter.owner.user} (pid {waiter.owner.pid})"
+        sentences(f"waiting: {who} for {waiter.request}", sys.stdout)
     for sentence in (*holdings.capacity.remarks, *holdings.silent):
         say(sentence)

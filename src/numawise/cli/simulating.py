@@ -17,7 +17,7 @@ from numawise.inputs.pods import PodsInput, read_pods
 from numawise.inputs.spec import NodeInput, NodeSpec, read_node, start_node
 from numawise.render import simulation as simulation_words
 from numawise.render.progress import progress_bar
-from numawise.render.table import table
+from numawise.render.table import sentences, table
 from numawise.render.terminal import cleaned
 from numawise.results.simulation import Fill, ScenarioRun
 from numawise.values import dataclass, replace
@@ -289,7 +289,7 @@ class _Text:
 
     def lines(self, lines: Iterable[str]) -> None:
         for line in lines:
-            click.echo(line, file=self.file)
+            sentences(line, self.file)
             self.begun = True
 
     def raw(self, drawn: str) -> None:

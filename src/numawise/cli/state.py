@@ -150,6 +150,7 @@ def verify_files(
     """
     from numawise.apps.state.summary import reported  # noqa: PLC0415 - keeps --help quick
     from numawise.node.state.lint import verify  # noqa: PLC0415
+    from numawise.render.table import sentences  # noqa: PLC0415
 
     loaded = _read(given)
     folder, against = loaded.folder, loaded.against
@@ -158,7 +159,7 @@ def verify_files(
         _files(folder, context.color)
         click.echo()
         _findings(report.findings, context.color)
-        click.echo(_compared(against))
+        sentences(_compared(against), sys.stdout)
     else:
         _data("KubeletStateReport", report, output)
     return 1 if report.errors else 0
@@ -306,7 +307,7 @@ def _read(given: dict[str, Any], field: str = "--kube") -> "StateInput":
 
 def _tables(folder: "StateFolder", against: "Against", color: bool | None) -> None:
     from numawise.render import state as words  # noqa: PLC0415
-    from numawise.render.table import table  # noqa: PLC0415
+    from numawise.render.table import sentences, table  # noqa: PLC0415
 
     _files(folder, color)
     rows = words.holder_rows(folder, against.live)
@@ -319,7 +320,7 @@ def _tables(folder: "StateFolder", against: "Against", color: bool | None) -> No
         table(words.MEMORY_COLUMNS, rows, sys.stdout, color=color)
     pool = words.pool_text(folder)
     if pool:
-        click.echo(f"\n{pool}")
+        sentences(f"\n{pool}", sys.stdout)
 
 
 def _files(folder: "StateFolder", color: bool | None) -> None:

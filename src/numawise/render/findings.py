@@ -11,7 +11,6 @@ Rules kept here:
 """
 
 import re
-import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
@@ -20,6 +19,7 @@ from typing import IO
 from urllib.parse import quote
 
 from numawise.errors import InputError, meant, quoted
+from numawise.render.table import colors_wanted, terminal_width
 from numawise.render.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled
 from numawise.render.words import both, clean, columns, counted, manifest_lines, wrap
 from numawise.results.finding import Finding, FindingCode, LookedAt, Severity, codes
@@ -64,8 +64,8 @@ def terminal_text(
 ) -> tuple[str, bool]:
     """The same for a terminal or a pipe, and whether it is coloured; ``color`` None: on a terminal."""
     terminal = file.isatty()
-    colored = terminal if color is None else color
-    width = shutil.get_terminal_size().columns if terminal else 0
+    colored = terminal and colors_wanted() if color is None else color
+    width = terminal_width(file) if terminal else 0
     text = findings_text(findings, ignored, width=width, color=colored, looked_at=looked_at)
     return text, colored
 
@@ -96,8 +96,14 @@ def _finding(finding: Finding, numbers: int, words: int, width: int, paint: Pain
     severity = f"{finding.severity.value:<{words}}"
     label = f"{finding.code}  "
     start = len(head) + words + 1 + len(label)
-    first, *rest = _broken(_sentence(finding), start, width)
-    yield f"{paint(head, DIM)}{paint(severity, STYLES[finding.severity])} {paint(label, BOLD)}{first}"
+    first = ""
+    if width and width - start < NARROWEST:
+        start = 2 * INDENT  # the sentence begins on a line of its own
+        rest = _broken(_sentence(finding), start, width)
+    else:
+        first, *rest = _broken(_sentence(finding), start, width)
+    row = f"{paint(head, DIM)}{paint(severity, STYLES[finding.severity])} {paint(label, BOLD)}{first}"
+    yield row if first else row.rstrip()
     yield from (f"{'':{start}}{part}" for part in rest)
     if finding.kubelet:
         yield from (
@@ -125,7 +131,7 @@ def _adds(finding: Finding) -> bool:
 
 
 def _broken(text: str, start: int, width: int) -> list[str]:
-    return wrap(text, max(width - start, NARROWEST), columns) if width else [text]
+    return wrap(text, max(width - start, 1), columns) if width else [text]
 
 
 def summary(

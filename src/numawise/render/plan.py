@@ -167,6 +167,8 @@ def _pod_data(pod: PlannedPod) -> Data:
 # A switch as numbered steps for people, and as data.
 
 
+COMMAND = " " * 5
+"""What a line with a command begins with."""
 POD_COLUMNS = ("POD", "BY A RESTART", "CREATED AGAIN", "WHY")
 LONGEST = 60
 PINNED = (CPU_FILE, MEMORY_FILE)
@@ -243,7 +245,7 @@ def switch_lines(switch: SwitchPlan, place: KubeletPlace, new: str) -> list[str]
     for number, step in enumerate(steps_of(switch, place, new), 1):
         why = f" ({step.why})" if step.why else ""
         lines.append(f"{number}. {step.title}{why}")
-        lines += [f"     {command}" for command in step.commands]
+        lines += [f"{COMMAND}{command}" for command in step.commands]
     return lines
 
 

@@ -138,7 +138,7 @@ def _cells(pod: str, container: Data, word: str = "") -> Row:
     return [
         *cells,
         cpus if container["exclusive"] else (f"shared ({cpus})", DIM),
-        container["memory"]["numa"] or "any",
+        f"NUMA {container['memory']['numa']}" if container["memory"]["numa"] else "any",
         devices or "-",
         numa,
         preferred,

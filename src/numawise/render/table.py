@@ -4,8 +4,9 @@ Rules kept here:
 
 1. A cell is one line; control characters in it are made visible before its width is measured.
 2. In a pipe or a file nothing wraps and nothing is coloured, unless colours are asked for.
-3. On a terminal a table that is too wide gives way in its widest columns.  Cells break at blanks and behind
-   commas; a word breaks only where it alone is wider than its column.
+3. On a terminal a table that is too wide gives way in its widest columns.  Cells break at blanks, and behind
+   commas and equals signs; words are never cut.  Where that is not enough, the first columns stand on
+   lines of their own, above the others, as few as will do; at last every cell has a line of its own.
 4. Widths are what a terminal draws, not the number of characters.
 """
 
@@ -19,22 +20,73 @@ from numawise.render.words import columns as columns_of
 from numawise.render.words import pieces, wrap
 from numawise.strconv import whole_number
 
-GAP = 2
+GAP = INDENT = 2
+BREAKS = " ,="
 USUAL_WIDTH = 80
 
 Rows = Sequence[Sequence[tuple[str, str] | str]]
+Cells = Sequence[Sequence[tuple[str, str]]]
 
 
 def table(columns: Sequence[str], rows: Rows, file: IO[str], *, color: bool | None = None) -> None:
     """Write a table; a cell may carry a style."""
     terminal = file.isatty()
-    colored = color if color is not None else terminal and colors_wanted()
+    colored = bool(color if color is not None else terminal and colors_wanted())
     cells = [[_cell(cell) for cell in row] for row in [[(name, BOLD) for name in columns], *rows]]
-    widths = [max((columns_of(text) for text, _ in column), default=0) for column in zip(*cells, strict=True)]
-    if terminal:
-        widths = _narrowed(widths, cells, terminal_width(file))
+    if not terminal:
+        file.writelines(_stacked(cells, (), _widest(cells), colored=colored))
+        return
+    file.writelines(_fitting(cells, terminal_width(file), colored=colored))
+
+
+def _fitting(cells: Cells, width: int, *, colored: bool) -> Iterator[str]:
+    """The first layout that fits a terminal without cutting a word (rule 3)."""
+    for above in range(max(1, len(cells[0]) - 1)):
+        widths = _narrowed([row[above:] for row in cells], width - (INDENT if above else 0))
+        heads = _widest([row[:above] for row in cells])
+        if widths is not None and sum(heads) + GAP * (above - 1) <= width:
+            yield from _stacked(cells, heads, widths, colored=colored)
+            return
+    yield from _records(cells, width, colored=colored)
+
+
+def _stacked(cells: Cells, heads: Sequence[int], widths: Sequence[int], *, colored: bool) -> Iterator[str]:
+    """The first columns on lines of their own, said once for rows that share them."""
+    above, before = len(heads), None
+    indent = " " * INDENT if above else ""
     for row in cells:
-        file.writelines(_lines(row, widths, wrapped=terminal, colored=bool(colored)))
+        if above and row[:above] != before:
+            before = row[:above]
+            yield from _lines(before, heads, colored=colored)
+        yield from (indent + line for line in _lines(row[above:], widths, colored=colored))
+
+
+def _records(cells: Cells, width: int, *, colored: bool) -> Iterator[str]:
+    """Each row as lines of its own, a cell to a line."""
+    heads, *rows = cells
+    label = max((columns_of(name) for name, _ in heads), default=0)
+    for number, row in enumerate(rows):
+        if number:
+            yield "\n"
+        for head, cell in zip(heads, row, strict=True):
+            if not cell[0]:
+                continue
+            if label + GAP + _least(cell[0]) > width:  # the name above, and the words below it
+                yield from _lines([head], [label], colored=colored)
+                yield from _lines([cell], [width], colored=colored)
+            else:
+                yield from _lines([head, cell], [label, width - label - GAP], colored=colored)
+
+
+def sentences(text: str, file: IO[str], style: str = "") -> None:
+    """Write lines; on a terminal they are broken between words, and go on below their beginning."""
+    width = terminal_width(file) if file.isatty() else 0
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        broken = wrap(line.lstrip(), width - len(indent) - GAP, columns_of) if width else [line.lstrip()]
+        for number, part in enumerate(broken):
+            more = " " * GAP if number else ""
+            file.write(f"{indent}{more}{styled(part, style)}\n" if part else "\n")
 
 
 def colors_wanted() -> bool:
@@ -58,28 +110,31 @@ def _cell(cell: tuple[str, str] | str) -> tuple[str, str]:
     return one_line(text), style
 
 
-def _narrowed(widths: list[int], cells: Sequence[Sequence[tuple[str, str]]], width: int) -> list[int]:
-    """Widths that fit a terminal (rule 3)."""
+def _widest(cells: Cells) -> list[int]:
+    return [max((columns_of(text) for text, _ in column), default=0) for column in zip(*cells, strict=True)]
+
+
+def _least(text: str) -> int:
+    """The width of the longest word."""
+    return max((columns_of(piece.rstrip()) for piece in pieces(text, BREAKS)), default=0)
+
+
+def _narrowed(cells: Cells, width: int) -> list[int] | None:
+    """Widths that fit, the widest columns giving way; None: words would have to be cut."""
+    widths = _widest(cells)
+    least = [max((_least(text) for text, _ in column), default=0) for column in zip(*cells, strict=True)]
     room = width - GAP * (len(widths) - 1)
-    least = [
-        max((columns_of(piece.rstrip()) for text, _ in column for piece in pieces(text)), default=0)
-        for column in zip(*cells, strict=True)
-    ]
-    for floor in (least, [1] * len(widths)):
-        while sum(widths) > room:
-            open_to = [at for at, size in enumerate(widths) if size > floor[at]]
-            if not open_to:
-                break
-            widths[max(open_to, key=widths.__getitem__)] -= 1
+    if sum(least) > room:
+        return None
+    while sum(widths) > room:
+        open_to = [at for at, size in enumerate(widths) if size > least[at]]
+        widths[max(open_to, key=widths.__getitem__)] -= 1
     return widths
 
 
-def _lines(
-    row: Sequence[tuple[str, str]], widths: Sequence[int], *, wrapped: bool, colored: bool
-) -> Iterator[str]:
+def _lines(row: Sequence[tuple[str, str]], widths: Sequence[int], *, colored: bool) -> Iterator[str]:
     columns = [
-        wrap(text, width, columns_of) if wrapped else [text]
-        for (text, _), width in zip(row, widths, strict=True)
+        wrap(text, width, columns_of, breaks=BREAKS) for (text, _), width in zip(row, widths, strict=True)
     ]
     for number in range(max(map(len, columns), default=0)):
         parts = []

