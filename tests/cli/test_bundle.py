@@ -193,7 +193,7 @@ def test_node_pods_and_configz_of_the_cluster(
     out = tmp_path / "node.tar.gz"
     ran = make(capsys, root, "-o", out, "--kubeconfig", tmp_path / "config")
     assert ran.status == 0, ran
-    assert "topology_manager_policy: the running kubelet uses a different value than its files" in ran.err
+    assert "topologyManagerPolicy: the running kubelet uses a different value than its files" in ran.err
     told = json.loads(numawise(capsys, "bundle", "show", out, "-o", "json").out)
     assert told["versions"]["kubelet"] == "v1.36.4"
     assert told["versions"]["runtime"] == "containerd://1.6"

@@ -7,10 +7,12 @@ import pytest
 
 from numawise.codec.document import read_documents, read_file
 from numawise.codec.kubelet.config import decode_kubelet_config, unknown_fields
+from numawise.codec.kubelet.effective import differences
 from numawise.quantity import Quantity
 from numawise.rules.check import Refusal
 from numawise.rules.eviction import Duration
 from numawise.rules.model import KubeletConfig
+from numawise.rules.versions import NEWEST
 
 REAL = Path(__file__).parents[4] / "shared" / "data" / "kubelet-config"
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -311,3 +313,14 @@ def test_default_thresholds_of_other_releases() -> None:
     old = decode_kubelet_config({}, (1, 29))
     assert isinstance(old, KubeletConfig)
     assert DEFAULT_EVICTION.items() - old.eviction_hard.items() == {("imagefs.inodesFree", "5%")}
+
+
+def test_cpus_that_a_kubelet_wrote_into_its_reservations_are_no_difference() -> None:
+    written = {"reservedSystemCPUs": "0-1", "systemReserved": {"memory": "1Gi"}, "kubeReserved": {"cpu": "1"}}
+    running = {"reservedSystemCPUs": "0-1", "systemReserved": {"cpu": "2", "memory": "1Gi"}}
+    assert differences(running, written, NEWEST) == []
+    assert differences({**running, "systemReserved": {"cpu": "2"}}, written, NEWEST) == ["systemReserved"]
+    assert differences(running, {**written, "reservedSystemCPUs": ""}, NEWEST) == [
+        "kubeReserved",
+        "reservedSystemCPUs",
+    ]

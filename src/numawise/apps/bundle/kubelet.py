@@ -229,9 +229,12 @@ def pods_on_node(
         static = settings.get("cpuManagerPolicy") == "static"
         allotted = _allotted(record, state or {}, known, every, answers, static=static)
         every.add(allotted, "the kubelet's record of what was allocated")
-    if not every.found:
+    complete = wanted.asks_cluster or answered or record is not None
+    if wanted.asks_cluster and not listed:
+        notes.found(PODS, f"{API_SERVER} (0)")
+    elif not every.found and not complete:
         notes.missing(PODS, "no source of pods could be read; give --pods FILE or --kubeconfig FILE")
-    return FoundPods(tuple(every.found), wanted.asks_cluster or answered or record is not None)
+    return FoundPods(tuple(every.found), complete)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,14 @@ from numawise.codec.kubelet.forms import Found
 from numawise.codec.kubelet.platforms import Platform, platforms
 from numawise.codec.lines import Steps
 from numawise.errors import InputError, suggestion
+from numawise.request.model import CPU
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules import eviction
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version, profile_of, shown
 from numawise.strconv import whole_number
-from numawise.values import dataclass, field
+from numawise.values import dataclass, field, replace
 
 Raw = Mapping[str, Any]
 DROP_INS_SINCE, VARIABLE_UNTIL, DEFAULTS_BY_FILE_SINCE = (1, 28), (1, 29), (1, 26)
@@ -381,4 +382,24 @@ def differences(told: Mapping[str, Any], written: Mapping[str, Any], version: Ve
     now, then = decode_kubelet_config(told, version), decode_kubelet_config(written, version)
     if isinstance(now, Refusal) or isinstance(then, Refusal):
         return []
-    return [name for name in COMPARED if getattr(now, name) != getattr(then, name)]
+    now, then = _as_it_runs(now), _as_it_runs(then)
+    return [_camel(name) for name in COMPARED if getattr(now, name) != getattr(then, name)]
+
+
+def _as_it_runs(config: KubeletConfig) -> KubeletConfig:
+    """A configuration without the CPUs that a kubelet itself writes into its reservations when it starts.
+
+    Where ``reservedSystemCPUs`` names them, ``systemReserved`` has as many then, and ``kubeReserved`` none.
+    """
+    if not config.reserved_system_cpus:
+        return config
+    system, kube = (
+        {name: size for name, size in (reserved or {}).items() if name != CPU}
+        for reserved in (config.system_reserved, config.kube_reserved)
+    )
+    return replace(config, system_reserved=system, kube_reserved=kube)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join({"cpus": "CPUs"}.get(word, word.capitalize()) for word in rest)
