@@ -97,8 +97,8 @@ class ConfigInput:
         configuration = self.configuration(DEFAULT)
         if not configuration.partial:
             return ""
-        platform = configuration.platform
-        more = f"; {platform.reserves}, which is not in it" if platform and platform.reserves_cpus else ""
+        platform = configuration.reserved_by
+        more = f"; {platform.reserves}, which is not in it" if platform is not None else ""
         part = f"{self.name}: part of a kubelet configuration"
         return f"{part}; the kubelet's defaults are taken for the rest{more}"
 

@@ -391,9 +391,8 @@ def _not_known(node: NodeInput, refusal: KubeletRefused) -> InputError | None:
     """A refusal for want of what the node's platform reserves by itself, which is no answer (rule 7)."""
     from numawise.node.refusal_codes import code_of  # noqa: PLC0415 - a refusal is rare
 
-    configuration = node.configuration.configuration(node.version)
-    platform = configuration.platform
-    if platform is None or not platform.reserves_cpus:
+    platform = node.configuration.configuration(node.version).reserved_by
+    if platform is None:
         return None
     if code_of(refusal.stage, refusal.reason) not in RESERVATIONS:
         return None

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from numawise.errors import InputError
+from numawise.apps.check.lint import lint
+from numawise.errors import InputError, KubeletRefused
 from numawise.inputs.config import read_config, read_configs
+from numawise.inputs.spec import NodeSpec, read_node, start_node
+from numawise.results.finding import Severity
 from numawise.rules.versions import DEFAULT
+from tests.check.folder import named
 
 PLATFORMS = Path(__file__).parents[3] / "examples" / "platforms"
 STATIC = {"cpuManagerPolicy": "static"}
@@ -248,3 +252,31 @@ def test_text_in_text_in_text_ends(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(text + "# node.eks.aws\n")
     assert read_configs([str(path)])[0] == ()
+
+
+# --- what a platform reserves by itself ----------------------------------------------------------
+
+
+# fmt: off
+@pytest.mark.parametrize(("text", "title"), [
+    pytest.param("kubeletConfig: {cpuManagerPolicy: static}",                             "GKE",   id="GKE"),
+    pytest.param("machine: {kubelet: {extraConfig: {cpuManagerPolicy: static}}}",         "Talos", id="Talos"),
+    pytest.param("machine: {kubelet: {extraConfig: {cpuManagerPolicy: static, systemReserved: {memory: 1Gi}}}}",
+                 "", id="Talos, which leaves it to the file"),
+    pytest.param("kubelet-arg: [cpu-manager-policy=static]",                              "",      id="k3s reserves nothing"),
+    pytest.param("cpuManagerPolicy: static",                                              "",      id="a file of a node"),
+])
+def test_a_refusal_for_want_of_the_platforms_own_reservation_is_not_known(
+    tmp_path: Path, text: str, title: str
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    node = read_node(NodeSpec(machine=("2s 2n 16c",), kubelet_config=(str(path),)))
+    with pytest.raises(InputError) as error:
+        start_node(node)
+    assert isinstance(error.value, KubeletRefused) == (not title)
+    assert (f"what {title} reserves is not in this file" in error.value.message) == bool(title)
+    severities = {one.code: one.severity for one in lint(**named(configs=(str(path),))).findings}
+    whole = text.startswith("cpu")
+    assert severities["NW201"] is (Severity.INFO if title else Severity.ERROR if whole else Severity.WARNING)
+# fmt: on

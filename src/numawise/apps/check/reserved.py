@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.apps.check.context import Context
 from numawise.apps.check.refusals import StartRefusal
+from numawise.codec.kubelet.platforms import Platform
 from numawise.engine.memory.tables import empty_tables
 from numawise.engine.start import build
 from numawise.machine.model import CpuLayout
@@ -53,6 +54,11 @@ def sum_refused(context: Context, refused: StartRefusal) -> Finding | None:
     amount = "too little" if given < wanted.nano else "too much"
     why = f"{_terms(settings, wanted)}; reservedMemory is {lacking} {amount}"
     partial = context.configuration.partial and not _all_written(context)
+    platform = context.configuration.reserved_by
+    if partial and platform is not None:
+        message = f"whether reservedMemory adds up is not known: {platform.reserves}, memory among it"
+        fix = "compare with what the node's /configz answers"
+        return found("NW221", place, message, why=why, fix=fix, severity=Severity.INFO)
     if partial:
         why += f"; the configuration below the {context.configuration.inside} may reserve more"
     split = a_split(context, config, wanted)
@@ -280,12 +286,24 @@ def nothing_reserved(context: Context, refused: StartRefusal) -> Finding:
     place = context.configuration.place("cpuManagerPolicy")
     if not context.configuration.partial:
         return found("NW201", place, refused.message, fix=fix, stage=refused.stage)
+    platform = context.configuration.reserved_by
+    if platform is not None:
+        message = f"how many CPUs are reserved is not in this file: {platform.reserves}"
+        why = "the static policy needs some reserved CPU, and the platform sees to that"
+        return found("NW201", place, message, why=why, fix=_choose(platform, fix), severity=Severity.INFO)
     why = (
         f"the configuration below the {context.configuration.inside} must reserve some, or the kubelet stops"
     )
     return found(
         "NW201", place, refused.message, why=why, fix=fix, stage=refused.stage, severity=Severity.WARNING
     )
+
+
+def _choose(platform: Platform, fix: str) -> str:
+    """How to choose the reserved CPUs on a platform that reserves some by itself."""
+    if refused := platform.refused(FIELD):
+        return f"nothing to do; which CPUs are reserved cannot be chosen: {refused}"
+    return f"nothing to do; to choose them, set {fix or FIELD}"
 
 
 def not_online(context: Context, refused: StartRefusal) -> Finding:

@@ -82,6 +82,14 @@ class Configuration:
                     return Place(document.file, line, field_name(steps))
         return Place(self.name, self._top(), field_name(steps))
 
+    @property
+    def reserved_by(self) -> Platform | None:
+        """The platform that reserves CPUs and memory which are not in ``raw``; None: nobody is known to."""
+        platform = self.platform
+        if platform is None or not self.partial or not platform.reserves_cpus:
+            return None
+        return platform if platform.unless not in self.raw else None
+
     def _top(self) -> int | None:
         for layer in self.layers:
             return layer.part.document.line(layer.part.steps) or 1

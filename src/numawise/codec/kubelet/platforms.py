@@ -31,6 +31,8 @@ class Platform:
     """Whether CPUs are reserved though nobody asked for it; None: not known."""
     reserves: str = ""
     """Who reserves them, or why it is not known."""
+    unless: str = ""
+    """A field that takes the place of what it would reserve."""
     never: Mapping[str, str] = field(default_factory=dict)
     """Fields that cannot be set there → why."""
     only: tuple[str, ...] = ()
