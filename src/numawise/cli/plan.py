@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from numawise.results.plan import KubeletPlace, SwitchPlan
 
 GOALS = ("training", "inference", "latency")
+PLATFORMS = (
+    "openshift", "openshift-performance", "eks", "eks-bootstrap", "eksctl", "karpenter", "bottlerocket",
+    "gke", "aks", "talos", "k3s", "rke2", "cluster-api", "kubeadm",
+)  # fmt: skip
 
 
 @click.group()
@@ -126,11 +130,14 @@ Examples:
   kubectl get pods -A -o yaml --field-selector spec.nodeName=gpu7 |
       numawise plan switch old.yaml new.yaml --state node7/ --machine node7.yaml -
   numawise plan switch node7.tar.gz new.yaml
+  numawise plan switch ec2nodeclass.yaml new.yaml --config-out new-ec2nodeclass.yaml
+  numawise plan switch configz.json new.yaml --platform openshift --pool gpu
 
 \b
-Exit status: 0; 1 a pod would be refused afterwards, or the kubelet does not start; 2 bad input.""",
+Exit status: 0; 1 a pod would be refused afterwards, the kubelet does not start, or the platform cannot set a
+field; 2 bad input.""",
 )
-@node_options("kubelet_config", "config_dir", "kubelet_flags", "node_object", "node_name")
+@node_options("kubelet_config", "config_dir", "kubelet_flags", "node_name")
 @click.option(
     "--node-name",
     "--node",
@@ -154,10 +161,23 @@ Exit status: 0; 1 a pod would be refused afterwards, or the kubelet does not sta
 )
 @click.option("--service", default="kubelet", show_default=True, metavar="NAME", help="Its systemd service.")
 @click.option(
+    "--platform",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help=f"Who writes the node's configuration: {', '.join(PLATFORMS)}; auto: as OLD, the bundle or the Node "
+    "object shows; none: nobody, it is edited on the node.",
+)
+@click.option(
+    "--pool", default="", metavar="NAME", help="The node's pool, for the platform's object and commands."
+)
+@click.option(
     "--script", metavar="FILE", help="Write the steps as a shell script; - prints it, and nothing else."
 )
 @click.option(
-    "--config-out", metavar="FILE", help="Write the configuration that the node gets, NEW laid over OLD."
+    "--config-out",
+    metavar="FILE",
+    help="Write the configuration that the node gets, NEW laid over OLD; on a platform its own object.",
 )
 @click.option(
     "--replace",
@@ -175,6 +195,8 @@ def switch(
     kubelet_dir: str,
     config_path: str,
     service: str,
+    platform: str,
+    pool: str,
     script: str | None,
     config_out: str | None,
     replace: bool,
@@ -191,6 +213,9 @@ def switch(
 
     NEW is laid over OLD: what it does not name stays as it is, but for options of a policy that it names.
 
+    Where a platform writes the kubelet's configuration, an edited file would be written again: the steps are
+    the platform's own, with its own object, and fields that it cannot set are named.
+
     PODS are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates, such as
     those of Ray, Kubeflow and Volcano, or names of pods of the bundle; - reads standard input.
     """
@@ -205,15 +230,18 @@ def switch(
         named["bundle"] = old
     given = _node(node_spec(named, *pods))
     place = KubeletPlace(given.name, kubelet_dir.rstrip("/") or "/", config_path, service)
-    loaded = load_switch(old, new, given, pods, whole=replace)
+    loaded = load_switch(old, new, given, pods, whole=replace, platform=platform, pool=pool, place=place)
     say_remarks(loaded.remarks)
     plan = loaded.switch
+    if script is not None:
+        loaded.check_editable()
     if (script is not None or config_out is not None) and not plan.refusal:
         loaded.check_whole()
     if config_out is not None and not plan.refusal:
         write_whole(config_out, loaded.new_text)
     new = config_out or ("new.yaml" if plan.kept else new)
     bad = bool(plan.refusal) or any(one.refused for one in plan.pods)
+    bad = bad or (plan.platform is not None and bool(plan.platform.refused))
     if script is not None and not plan.refusal:
         text = switch_script(plan, place, loaded.new_text, loaded.old_sum)
         if script == "-":

@@ -233,7 +233,21 @@ def _configurations(path: str, texts: dict[str, str], report: Report) -> Iterato
         document = open_bundle(path).config_document()
         yield Found(document.root), document.file
         return
-    text, name = _text(path, texts)
+    yield from _in_text(*_text(path, texts), report)
+
+
+def config_in(text: str, name: str) -> ConfigInput:
+    """The one configuration in a text, as it would be read from a file of that name."""
+    findings: list[Finding] = []
+    forms = list(_in_text(text, name, findings.append))
+    if len(forms) != 1:
+        raise (
+            refusal(findings[0]) if findings else InputError(f"holds {len(forms)} configurations", file=name)
+        )
+    return ConfigInput(name, forms[0][0], (), forms[0][0].flags, name, findings=tuple(findings))
+
+
+def _in_text(text: str, name: str, report: Report) -> Iterator[tuple[Found, str]]:
     twice: list[InputError] = []
     try:
         forms = configurations_in_text(text, name)

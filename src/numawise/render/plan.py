@@ -12,10 +12,18 @@ from numawise.quantity import Quantity
 from numawise.render.picture.layout import summary
 from numawise.render.words import clean
 from numawise.results.plain import API_VERSION
-from numawise.results.plan import Entry, KubeletPlace, KubeletPlan, PlannedPod, PodPlan, SwitchPlan
+from numawise.results.plan import (
+    Entry,
+    KubeletPlace,
+    KubeletPlan,
+    PlannedPod,
+    PlatformPlan,
+    PodPlan,
+    SwitchPlan,
+    SwitchStep,
+)
 from numawise.rules.versions import shown
 from numawise.sets import format_ids
-from numawise.values import dataclass
 
 Data = dict[str, object]
 MEBI = 1 << 20
@@ -178,51 +186,48 @@ SURROUNDS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step of a switch."""
-
-    title: str
-    commands: tuple[str, ...] = ()
-    why: str = ""
-
-
-def steps_of(switch: SwitchPlan, place: KubeletPlace, new: str) -> tuple[Step, ...]:
-    """The steps in order; ``new``: the file with the new configuration."""
+def steps_of(switch: SwitchPlan, place: KubeletPlace, new: str) -> tuple[SwitchStep, ...]:
+    """The steps in order, the platform's where it has some; ``new``: the file with the configuration."""
+    if switch.platform is not None and switch.platform.steps:
+        return switch.platform.steps
     return tuple(_steps(switch, place, new))
 
 
-def _steps(switch: SwitchPlan, place: KubeletPlace, new: str) -> Iterator[Step]:
+def _steps(switch: SwitchPlan, place: KubeletPlace, new: str) -> Iterator[SwitchStep]:
     node = shlex.quote(place.node) if place.node else "NODE"
     service, config = shlex.quote(place.service), shlex.quote(place.config)
     files = [f"{place.directory}/{one.name}" for one in switch.files if one.name in PINNED]
-    yield Step("Cordon the node", (f"kubectl cordon {node}",), "no new pod comes while the kubelet is down")
+    yield SwitchStep(
+        "Cordon the node", (f"kubectl cordon {node}",), "no new pod comes while the kubelet is down"
+    )
     if switch.drain:
         drain = (
             f"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data --timeout={place.drain_timeout}"
         )
-        yield Step("Drain it", (drain,), switch.drain)
-    yield Step("Stop the kubelet", (f"systemctl stop {service}",), "it would write its state files again")
+        yield SwitchStep("Drain it", (drain,), switch.drain)
+    yield SwitchStep(
+        "Stop the kubelet", (f"systemctl stop {service}",), "it would write its state files again"
+    )
     backup = f"{place.directory}/backup"
     copies = " ".join(shlex.quote(name) for name in (place.config, *files))
-    yield Step(
+    yield SwitchStep(
         "Keep the old files", (f"mkdir -p {shlex.quote(backup)}", f"cp -p {copies} {shlex.quote(backup)}")
     )
     for verdict in switch.files:
         if verdict.remove:
             path = shlex.quote(f"{place.directory}/{verdict.name}")
-            yield Step(f"Remove {verdict.name}", (f"rm -f {path}",), brief(verdict.why))
+            yield SwitchStep(f"Remove {verdict.name}", (f"rm -f {path}",), brief(verdict.why))
     over = "the new one over the old one, as --config-out writes it" if switch.kept else ""
-    yield Step("Write the new configuration", (f"cp {shlex.quote(new)} {config}",), over)
-    yield Step("Start the kubelet", (f"systemctl start {service}",))
+    yield SwitchStep("Write the new configuration", (f"cp {shlex.quote(new)} {config}",), over)
+    yield SwitchStep("Start the kubelet", (f"systemctl start {service}",))
     checks = [f"systemctl is-active {service}"]
     for name, policy in switch.policies:
         checks.append(
             f'grep -o \'"policyName":"[^"]*"\' {shlex.quote(f"{place.directory}/{name}")}  # {policy}'
         )
     checks.append(f"kubectl wait --for=condition=Ready node/{node} --timeout=180s")
-    yield Step("Verify", tuple(checks))
-    yield Step("Uncordon the node", (f"kubectl uncordon {node}",))
+    yield SwitchStep("Verify", tuple(checks))
+    yield SwitchStep("Uncordon the node", (f"kubectl uncordon {node}",))
 
 
 def brief(message: str) -> str:
@@ -240,13 +245,28 @@ def switch_lines(switch: SwitchPlan, place: KubeletPlace, new: str) -> list[str]
             f"  {one.name}: {'remove' if one.remove else 'keep'}, {brief(one.why)}" for one in switch.files
         ]
     lines.append("")
-    if not switch.drain:
+    platform = switch.platform
+    if platform is not None:
+        lines += [*_platform_lines(platform), ""]
+    if not switch.drain and (platform is None or not platform.steps):
         lines += ["No pod has to leave: every state file stays, and the restart admits all pods again.", ""]
     for number, step in enumerate(steps_of(switch, place, new), 1):
         why = f" ({step.why})" if step.why else ""
         lines.append(f"{number}. {step.title}{why}")
         lines += [f"{COMMAND}{command}" for command in step.commands]
     return lines
+
+
+def _platform_lines(platform: PlatformPlan) -> Iterator[str]:
+    """Whose configuration it is, what it is written as, and what cannot be."""
+    yield f"Platform: {platform.title} ({platform.found})"
+    yield f"  {platform.regenerates}."
+    yield f"  {'So the platform gets' if platform.steps else 'So keep beside it'}, as {platform.file}:"
+    yield from (f"    {line}".rstrip() for line in platform.text.rstrip("\n").split("\n"))
+    if platform.refused:
+        yield "Cannot be set there:"
+        yield from (f"  {name}: {why}" for name, why in platform.refused)
+    yield from platform.remarks
 
 
 def pod_rows(switch: SwitchPlan) -> list[tuple[str, ...]]:
@@ -266,6 +286,7 @@ def switch_plan_data(switch: SwitchPlan, place: KubeletPlace, new: str) -> Data:
         "changes": {one.name: {"old": one.old, "new": one.new} for one in switch.fields},
         "stateFiles": [{"file": one.name, "remove": one.remove, "why": one.why} for one in switch.files],
         "drain": switch.drain or None,
+        "platform": _platform_data(switch.platform),
         "steps": []
         if switch.refusal
         else [
@@ -282,6 +303,22 @@ def switch_plan_data(switch: SwitchPlan, place: KubeletPlace, new: str) -> Data:
             for one in switch.pods
         ],
         "remarks": list(switch.remarks),
+    }
+
+
+def _platform_data(platform: PlatformPlan | None) -> Data | None:
+    if platform is None:
+        return None
+    return {
+        "name": platform.name,
+        "title": platform.title,
+        "found": platform.found,
+        "regenerates": platform.regenerates,
+        "inPlace": platform.in_place,
+        "file": platform.file,
+        "text": platform.text,
+        "notSettable": [{"field": name, "why": why} for name, why in platform.refused],
+        "remarks": list(platform.remarks),
     }
 
 

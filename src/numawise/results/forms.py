@@ -403,6 +403,27 @@ class SwitchedPodForm(TypedDict):
     why: str | None
 
 
+class FieldNotSettableForm(TypedDict):
+    """A field that a platform does not let people set."""
+
+    field: str
+    why: str
+
+
+class PlatformPlanForm(TypedDict):
+    """A switch as the node's platform has it done."""
+
+    name: str
+    title: str
+    found: str
+    regenerates: str
+    inPlace: bool
+    file: str
+    text: str
+    notSettable: list[FieldNotSettableForm]
+    remarks: list[str]
+
+
 class SwitchPlanForm(TypedDict):
     """The way to another configuration (``plan switch``)."""
 
@@ -413,6 +434,7 @@ class SwitchPlanForm(TypedDict):
     changes: dict[str, FieldChangeForm]
     stateFiles: list[StateFileStepForm]
     drain: str | None
+    platform: PlatformPlanForm | None
     steps: list[PlanStepForm]
     pods: list[SwitchedPodForm]
     remarks: list[str]

@@ -208,6 +208,37 @@ class KubeletPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchStep:
+    """One step of a switch."""
+
+    title: str
+    commands: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformPlan:
+    """A switch as the node's platform has it done."""
+
+    name: str
+    title: str
+    found: str
+    """What showed that it is this platform."""
+    regenerates: str
+    """What becomes of a file that is edited on the node."""
+    file: str
+    """What to call the file with the platform's object."""
+    text: str
+    refused: tuple[tuple[str, str], ...] = ()
+    """Fields that cannot be set there, and why."""
+    steps: tuple[SwitchStep, ...] = ()
+    """None: the steps on the node itself."""
+    in_place: bool = False
+    """The nodes stay, with their state files; else the platform replaces them, or removes the files."""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SwitchPlan:
     """The way from one configuration to another."""
 
@@ -225,6 +256,8 @@ class SwitchPlan:
     remarks: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     """Fields of the old configuration that the new one does not have, and that stay."""
+    platform: PlatformPlan | None = None
+    """Where the platform writes the configuration: how it is changed there."""
 
     @property
     def removed(self) -> tuple[str, ...]:

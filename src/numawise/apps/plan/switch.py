@@ -18,6 +18,15 @@ from importlib.resources import files
 from pathlib import Path
 
 from numawise.apps.plan.kubelet import GOVERNED, laid_over
+from numawise.apps.plan.platforms import (
+    AUTO,
+    EDITED,
+    NodePlatform,
+    platform_named,
+    platform_object,
+    platform_plan,
+    unreserved,
+)
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import look
@@ -379,11 +388,32 @@ class LoadedSwitch:
                 "whole one as NEW with --replace",
             )
 
+    def check_editable(self) -> None:
+        """Raise ``InputError`` where a script that edits the node's file would be undone."""
+        platform = self.switch.platform
+        if platform is not None and platform.steps:
+            raise InputError(
+                f"{platform.title}: {platform.regenerates}, so a script that edits it would be undone",
+                field="--script",
+                advice="follow the steps without --script; --platform none where the node is none of these",
+            )
+
 
 def load_switch(
-    old: str, new: str, node: NodeInput, pods: Sequence[str], *, whole: bool = False
+    old: str,
+    new: str,
+    node: NodeInput,
+    pods: Sequence[str],
+    *,
+    whole: bool = False,
+    platform: str = AUTO,
+    pool: str = "",
+    place: KubeletPlace | None = None,
 ) -> LoadedSwitch:
-    """Read all files, and think the switch out; ``whole``: nothing of the old stays."""
+    """Read all files, and think the switch out.
+
+    ``whole``: nothing of the old stays; ``platform``: who writes the configuration; ``pool``: the node's.
+    """
     if "-" in (old, new):
         raise InputError("the two configurations must be files", advice="save them first")
     if is_bundle(new):
@@ -396,6 +426,13 @@ def load_switch(
     read = node.pods(pods) if pods else PodsInput(node.running)
     before, given = (config.raw(version) for config in configs)
     after = given if whole else laid_over(before, given)
+    known = platform_named(platform, configs[0], node)
+    written = None
+    if known is not None:
+        written = platform_object(known, before, after, given, old, node, pool)
+        if known.platform.name != EDITED:
+            given = {name: value for name, value in given.items() if name not in written.refused}
+            after = given if whole else laid_over(before, given)
     request = Request(
         old=before,
         new=after,
@@ -404,18 +441,37 @@ def load_switch(
         state=node.state,
         pods=read.pods,
     )
+    remarks = [*read.remarks]
+    if known is not None and _unreserved(known, request):
+        request = replace(request, machine=None)
+        remarks.append(f"{known.platform.reserves}; how much is not known here, so no pod was tried")
+    kept = tuple(name for name in after if after[name] != given.get(name))
+    switch = replace(plan_switch(request), kept=kept)
+    if known is not None and written is not None and not switch.refusal:
+        plan = platform_plan(known, written, switch, place or KubeletPlace(), pool)
+        switch = replace(switch, platform=plan)
+        if not plan.in_place:
+            remarks_left = tuple(one for one in switch.remarks if "--state" not in one)
+            switch = replace(switch, files=(), drain="", remarks=remarks_left)
+        if plan.steps:
+            return LoadedSwitch(switch, "", written.text, tuple(remarks))
     old_sum = hashlib.sha256(read_raw(old)[0]).hexdigest() if _is_whole(configs[0], old) else ""
     new_text = _text(configs[1], new, version)
-    kept = tuple(name for name in after if after[name] != given.get(name))
-    remarks = [*read.remarks]
     if kept:
         new_text = comment_lines([f"Kept from {Path(old).name}: {', '.join(kept)}."]) + manifest_yaml(after)
         remarks.append(f"{new} does not have {', '.join(kept)} of {old}: kept; --replace drops them")
     elif whole and (dropped := [name for name in before if name not in given]):
         remarks.append(f"{', '.join(dropped)} of {old} will be dropped, as --replace says")
     partial = old if is_bundle(old) and not whole else ""
-    switch = replace(plan_switch(request), kept=kept)
     return LoadedSwitch(switch, old_sum, new_text, tuple(remarks), partial)
+
+
+def _unreserved(known: NodePlatform, request: Request) -> bool:
+    """Whether the kubelet would start only with what the platform reserves by itself."""
+    if request.machine is None:
+        return False
+    node = boot(request.machine, request.new, Files(), version=request.version)
+    return isinstance(node, Refusal) and unreserved(known, node)
 
 
 def _is_whole(config: ConfigInput, path: str) -> bool:

@@ -10,6 +10,7 @@ The table is ``data/flags.txt``.  Kinds:
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from numawise.datafile import data_lines
 from numawise.quantity import Quantity
@@ -407,3 +408,38 @@ def _reserved_memory(text: str) -> Iterator[dict[str, object]]:
                 raise ValueError(f"failed to parse the quantity: {amount}") from None
             found[name] = amount
         yield {"numaNode": node, "limits": found}
+
+
+# --- the way back -----------------------------------------------------------------------------
+
+
+def flags_for(fields: Mapping[str, Any], version: Version = REFERENCE) -> tuple[tuple[str, str], ...]:
+    """Flags that set these fields of the configuration: name and value, as often as needed."""
+    by_field = {kind.field[0]: kind for kind in known_flags(version).values() if len(kind.field) == 1}
+    return tuple(
+        (kind.name, text)
+        for name, value in fields.items()
+        if (kind := by_field.get(name)) is not None
+        for text in _texts(kind.kind, value)
+    )
+
+
+def _texts(kind: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - as a configuration has it
+    match kind:
+        case "pair":
+            yield from (f"{name}={one}" for name, one in value.items())
+        case "pairs":
+            yield ",".join(f"{name}={one}" for name, one in value.items())
+        case "angles":
+            yield ",".join(f"{name}<{one}" for name, one in value.items())
+        case "gates":
+            yield ",".join(f"{name}={str(one).lower()}" for name, one in value.items())
+        case "memory":
+            yield ";".join(
+                f"{one['numaNode']}:" + ",".join(f"{name}={size}" for name, size in one["limits"].items())
+                for one in value
+            )
+        case "list":
+            yield ",".join(map(str, value))
+        case _:
+            yield str(value).lower() if isinstance(value, bool) else str(value)

@@ -143,7 +143,8 @@ def _pieces(part: Part, what: str, inside: str, kind: str) -> Iterator[Found]:
         case "text":
             yield from _in_text(part, inside)
         case "mapping":
-            if isinstance(part.value, Mapping) and (kind or _looks_like_one(part.value)):
+            short = not kind and len(part.steps) == 1  # a name that others may use, too
+            if isinstance(part.value, Mapping) and not (short and not _looks_like_one(part.value)):
                 yield Found(part, inside=inside)
         case "files":
             yield from _in_files(part, inside)
