@@ -41,7 +41,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--vm", default=os.environ.get("NUMAWISE_VM") or str(DEFAULT), help="the program numa-vm"
     )
-    parser.add_argument("--timeout", default="1800", help="seconds for the machine (1800)")
+    parser.add_argument("--timeout", default="7200", help="seconds for the machine (7200)")
     chosen = parser.parse_args()
     if os.geteuid() != 0:
         parser.error("it needs a network of its own; run it as root")

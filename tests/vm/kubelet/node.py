@@ -101,18 +101,18 @@ class Node:
             )
         must("systemctl", "daemon-reload")
         must("systemctl", "start", "containerd")
-        wait_for("containerd", 90, SOCKET.exists)
+        wait_for("containerd", 300, SOCKET.exists)
         archive = HOME / "image.tar"
         archive.write_bytes(image())
         importing = ("-a", str(SOCKET), "-n", "k8s.io", "images", "import", "--snapshotter", "native")
         wait_for(
-            "the image", 90, lambda: not runs(f"{self.programs}/ctr", *importing, str(archive)).returncode
+            "the image", 300, lambda: not runs(f"{self.programs}/ctr", *importing, str(archive)).returncode
         )
         self.api.ask("DELETE", f"/api/v1/nodes/{NODE}")
         must("systemctl", "start", "kubelet", "devices")
         self.ready()
 
-    def ready(self, seconds: float = 300) -> dict[str, Any]:
+    def ready(self, seconds: float = 900) -> dict[str, Any]:
         """The Node object once the node is ready and has all devices."""
 
         def found() -> dict[str, Any] | None:

@@ -86,7 +86,7 @@ def record(node: Node, name: str, folder: Path) -> None:
         path = f"/api/v1/namespaces/default/pods/{pod_name}"
         if spec is None:
             api.ask("DELETE", path)
-            wait_for(f"the end of {pod_name}", 90, lambda path=path: api.ask("GET", path)[0] == 404)
+            wait_for(f"the end of {pod_name}", 900, lambda path=path: api.ask("GET", path)[0] == 404)
             paused(5)
         else:
             manifest = pod(pod_name, spec)
@@ -95,7 +95,7 @@ def record(node: Node, name: str, folder: Path) -> None:
             (folder / f"pod-{pod_name}.json").write_text(json.dumps(created))
             found = wait_for(
                 f"a verdict on {pod_name}",
-                120,
+                900,
                 lambda path=path: (
                     one
                     if (one := api.ask("GET", path)[1])["status"].get("phase") in ("Running", "Failed")

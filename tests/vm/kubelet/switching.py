@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.vm.kubelet.cluster import wait_for
 from tests.vm.kubelet.node import (
     BASE,
@@ -70,15 +72,14 @@ class Trial:
         """The uids of the Deployment's pods once all of them run."""
 
         def found() -> set[str] | None:
-            pods = [one for one in self.node.api.pods() if one["metadata"]["labels"] == LABELS or True]
             up = {
                 one["metadata"]["uid"]
-                for one in pods
+                for one in self.node.api.pods()
                 if one["status"].get("phase") == "Running" and not one["metadata"].get("deletionTimestamp")
             }
             return up if len(up) == REPLICAS else None
 
-        uids: set[str] = wait_for("the pods", 240, found)
+        uids: set[str] = wait_for("the pods", 900, found)
         return uids
 
     def run(self, *words: str, config: Path | None = None) -> tuple[int, str]:
@@ -140,7 +141,7 @@ def trial(node: Node, folder: Path) -> Iterator[tuple[str, bool, str]]:
     right = code == 0 and on.policies() == ("static", "Static") and not on.cordoned() and not first & second
     yield "switched, with pods", right and "every new field" in said and on.pinned() == REPLICAS, said
 
-    kept = json.loads(CONFIG.read_text())
+    kept = yaml.safe_load(CONFIG.read_text())
     lost = [name for name in json.loads(before) if name not in kept]
     yield "fields of the node stay", not lost and kept["cpuManagerPolicy"] == "static", str(lost)
 
