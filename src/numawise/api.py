@@ -75,11 +75,13 @@ class Node:
         bundle: str | Path = "",
         release: str = "",
         node_object: str | Path | Mapping[str, object] = "",
+        pod_resources: str | Path = "",
     ) -> None:
         """Start the kubelet; ``KubeletRefused`` when it would not.
 
         ``node_object``: the Node object, as a file or a mapping; without it labels, taints, conditions and
-        ephemeral storage are not judged.
+        ephemeral storage are not judged.  ``pod_resources``: a file with what the kubelet's PodResources
+        socket answers.
         """
         self._input = read_node(
             _spec(
@@ -91,6 +93,7 @@ class Node:
                 bundle=bundle,
                 release=release,
                 node_object=node_object,
+                pod_resources=pod_resources,
             )
         )
         self._node = start_node(self._input)
@@ -280,6 +283,7 @@ def _spec(
     bundle: str | Path,
     release: str,
     node_object: str | Path | Mapping[str, object] = "",
+    pod_resources: str | Path = "",
 ) -> NodeSpec:
     named: tuple[str, ...] | Mapping[str, object] | ConfigInput = ()
     if config is not None:
@@ -293,6 +297,7 @@ def _spec(
         bundle=str(bundle),
         kube=release,
         node_object=str(node_object) if isinstance(node_object, Path) else node_object,
+        pod_resources=str(pod_resources),
     )
 
 

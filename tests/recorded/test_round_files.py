@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from numawise import Node
 from numawise.apps.why.nodes import explain_on
 from numawise.engine.admit import Admitted, Decision, Rejected
 from numawise.inputs.pods import read_pods
@@ -155,3 +156,17 @@ def test_what_the_kubelet_said_is_only_what_it_said(tmp_path: Path) -> None:
         assert one.said == (one.reason == reason)
         assert message in (one.message if one.said else "\n".join(one.remarks))
     assert [name for name, one in found.items() if not one.said] == ["burst"]
+
+
+def test_the_same_from_python(tmp_path: Path) -> None:
+    recorded = unpacked(HERE / "restricted-pod.tar.gz", tmp_path)
+    step = recorded.steps[7]
+    (given, _) = specs(recorded, step.number - 1)
+    node = Node(
+        config=recorded.folder / "configz.json",
+        bundle=given.bundle,
+        state=given.state,
+        pod_resources=given.pod_resources,
+    )
+    decision = node.admit(recorded.manifest(step))
+    assert (decision.admitted, decision.reason, decision.message) == (False, step.reason, step.message)
