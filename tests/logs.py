@@ -3,7 +3,8 @@
 DIR (by default ``../shared/data``) holds samples of kubelets' logs, each beside what a reader should find; all of
 them are read.  With ``--traces``, every recorded admission is written as kubelets of many releases log it, in every
 frame, and read back: hints, answer, verdict, reason and message must be those of the recording, and the
-explanation must come to the same answer.
+explanation must come to the same answer.  Then the same log is cut and filtered in many ways, and mixed with that of
+another kubelet: what is called certain must still be true.
 
 Exit status: 0 all is well, 1 something is not, 2 nothing to look at.
 """
@@ -285,6 +286,79 @@ def _unexplained(
             yield f"{admission.pod.name}: {explanation.answer}"
 
 
+# --- logs that were cut or filtered ---------------------------------------------------------
+
+Truth = Mapping[str, frozenset[str]]
+"""Pods by name, and what became of each."""
+WORDS = (
+    "TopologyHint", "bestHint", "Hint", "Affinity", "opology", "cpumanager", "policy", "Allocate", "denied", "error",
+    "scope_", "topology_manager.go", "policy_static.go", "kubelet.go", "event.go", "Event occurred", "sandbox",
+)  # fmt: skip
+"""What people look for in a log, or take out of it."""
+
+
+def cuts(
+    lines: Sequence[str], names: Sequence[str], chance: random.Random
+) -> Iterator[tuple[str, list[str]]]:
+    """What a log may be cut or filtered to: its name, and the lines that are left."""
+    size = len(lines)
+    for _ in range(3):
+        at, to = sorted((chance.randrange(size + 1), chance.randrange(size + 1)))
+        yield f"from line {at}", list(lines[at:])
+        yield f"up to line {to}", list(lines[:to])
+        yield f"without lines {at} to {to}", [*lines[:at], *lines[to:]]
+    for word in chance.sample(WORDS, 4):
+        yield f"grep {word}", [line for line in lines if word in line]
+        yield f"grep -v {word}", [line for line in lines if word not in line]
+    for name in chance.sample(list(names), min(2, len(names))):
+        yield f"grep {name}", [line for line in lines if name in line]
+        yield f"grep -v {name}", [line for line in lines if name not in line]
+    for share in (0.9, 0.5):
+        yield f"{share:.0%} of the lines", [line for line in lines if chance.random() < share]
+
+
+def interleaved(logs: Sequence[Sequence[str]], chance: random.Random) -> list[str]:
+    """Lines of several logs mixed, each in its own order."""
+    queues = [list(reversed(lines)) for lines in logs]
+    mixed = []
+    while any(queues):
+        mixed.append(chance.choice([queue for queue in queues if queue]).pop())
+    return mixed
+
+
+def untrue(lines: Sequence[str], truth: Truth, policy: str) -> Iterator[str]:
+    """What is called certain of a log that was cut, and is wrong."""
+    found, kubelets, _ = admissions_in(framed("plain", lines))
+    for one in found:
+        known = truth.get(one.pod.name)
+        if one.verdict != UNFINISHED and known is not None and one.verdict not in known:
+            yield f"{one.pod.name}: {one.verdict}, and it was {', '.join(sorted(known))}"
+        if one.verdict == UNFINISHED:
+            answer = explain_admission(one, kubelets.of(one.origin), Repeats()).answer
+            if not answer.startswith(("Not decided", "Probably")):
+                yield f"{one.pod.name}: {answer}"
+    for kubelet in kubelets.all:
+        if policy not in kubelet.policies:
+            yield f"policy {kubelet.policies}, and it was {policy}"
+
+
+def cut_recording(recorded: Data, style: Style, chance: random.Random, counts: Counter[str]) -> list[str]:
+    """What is wrongly certain once the log of a scenario was cut."""
+    policy = policy_of(recorded["scenario"])
+    steps = [(pod, came) for pod, came in steps_of(recorded) if complete(came)]
+    verdicts: dict[str, set[str]] = {}
+    for pod, came in steps:
+        verdict = "admitted" if came["admitted"] else "rejected"
+        verdicts.setdefault(pod["metadata"]["name"], set()).add(verdict)
+    truth = {name: frozenset(known) for name, known in verdicts.items()}
+    lines = written(steps, style, chance.choice(["", policy]))
+    problems = []
+    for name, left in cuts(lines, list(truth), chance):
+        counts["logs that were cut"] += 1
+        problems += [f"{name}: {problem}" for problem in untrue(left, truth, policy)]
+    return problems
+
+
 def written_as(scenario: Data) -> tuple[Style, ...]:
     """Styles of releases that merge as the one of the recording does."""
     release = tuple(int(part) for part in scenario["kubernetes"].lstrip("v").split(".")[:2])
@@ -320,6 +394,7 @@ def recordings(
             counts: Counter[str] = Counter()
             policy = chance.choice(["", policy_of(scenario)])
             problems = compare(recorded, style, frame, counts, policy)
+            problems += cut_recording(recorded, style, chance, counts)
             yield f"{path.name} {scenario['id']} {style} {frame}", problems, counts
 
 

@@ -113,6 +113,8 @@ def printed(value: Any) -> str:
         return f"{{NUMANodeAffinity:{mask} Preferred:{str(value.preferred).lower()}}}"
     if isinstance(value, Mapping):
         return f"map[{' '.join(f'{key}:{printed(value[key] or ())}' for key in sorted(value))}]"
+    if isinstance(value, str):
+        return value
     if isinstance(value, bool | int):
         return str(value).lower()
     return "map[]" if value is None else f"[{' '.join(printed(one) for one in value)}]"
@@ -263,8 +265,8 @@ class _Structured:
             self.log.say("topology_manager.go", "Pod Admit Result", Message=message, pod=self.pod)
         if step["admitted"]:
             if style.verbosity >= 2:
-                text = "No sandbox for pod can be found. Need to start a new one"
-                self.log.say("util.go", text, pod=self.pod)
+                event = {"ID": self.uid, "Type": "ContainerStarted", "Data": "5298ba2b030a"}
+                self.log.say("kubelet.go", "SyncLoop (PLEG): event for pod", pod=self.pod, event=event)
             return
         if self.release >= (1, 31):
             told = {"podUID": self.uid, "pod": self.pod, "reason": step["reason"], "message": message}
@@ -332,9 +334,10 @@ class _Plain(_Structured):
     def verdict(self, step: Data) -> None:
         if step["admitted"] and self.log.style.verbosity >= 2:
             long = f"{self.name}_{self.namespace}({self.uid})"
-            self.log.say(
-                "kuberuntime_manager.go", f'No sandbox for pod "{long}" can be found. Need to start a new one'
+            event = (
+                f'&pleg.PodLifecycleEvent{{ID:"{self.uid}", Type:"ContainerStarted", Data:"5298ba2b030a"}}'
             )
+            self.log.say("kubelet.go", f'SyncLoop (PLEG): "{long}", event: {event}')
         if step["admitted"] or self.log.style.verbosity < 3:
             return
         if self.release == (1, 20):

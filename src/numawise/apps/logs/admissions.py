@@ -53,6 +53,8 @@ class _Round:
     own: dict[str, Family | None] = field(default_factory=dict)
     """As the providers report them; used where the Topology Manager's line is missing."""
     unsure: set[str] = field(default_factory=set)
+    nearby: set[str] = field(default_factory=set)
+    """Resources of which only a line that names no pod says how they answered."""
     shortages: dict[str, Shortage] = field(default_factory=dict)
     best: Hint | None = None
     answered: bool = False
@@ -71,7 +73,7 @@ class _Round:
             # Neither line came; an answer that is preferred cannot hold a resource without a way.
             if hints[name] is NOWHERE and self.preferred:
                 hints[name] = None
-        unsure = frozenset(self.unsure & hints.keys())
+        unsure = frozenset((self.unsure | self.nearby) & hints.keys())
         return LoggedRound(
             self.container, hints, self.shortages, self.best, self.placed, self.cut, self.named, unsure
         )
@@ -350,6 +352,7 @@ class Admissions:
         if event.resource in round_.unsure or event.resource not in round_.hints:
             round_.hints[event.resource] = NOWHERE if event.kind == values.IMPOSSIBLE else None
             round_.unsure.discard(event.resource)
+            round_.nearby.add(event.resource)
         one.last = event.line
 
     def _short(self, event: Event) -> None:
@@ -361,11 +364,17 @@ class Admissions:
         one.shortages[event.resource] = Shortage(event.asked, event.available, event.text == "held")
 
     def _answered(self, event: Event) -> None:
-        one = self._ongoing(event)
-        if not one.rounds:
-            one.rounds.append(_Round(event.container))
-        round_ = one.rounds[-1]
-        if round_.answered and event.kind == values.BEST and event.container not in (None, round_.container):
+        """An answer; one that names no pod, where no hints wait for one, is that of a pod not yet named."""
+        one = self._of(event)
+        merged = event.kind == values.MERGED
+        if one is not None and merged and not event.pod and one.rounds and one.rounds[-1].answered:
+            one = None
+        if one is not None and not one.pod and event.pod:
+            one = self._joined(one, event)
+        one = self._begin(event) if one is None else self._touched(one, event)
+        round_ = one.rounds[-1] if one.rounds else None
+        again = round_ is not None and round_.answered and self._is_another(round_, event)
+        if round_ is None or again:
             round_ = _Round(event.container)
             one.rounds.append(round_)
         if event.container is not None and round_.container is None and not one.pod_scope:
@@ -376,6 +385,23 @@ class Admissions:
             round_.best, round_.named = event.hint, round_.named or bool(event.pod)
         round_.answered = True
         round_.shortages, one.shortages = {**round_.shortages, **one.shortages}, {}
+
+    @staticmethod
+    def _is_another(round_: _Round, event: Event) -> bool:
+        """True for an answer that is not said again, but that of another merge."""
+        if event.container is not None and round_.container not in (None, event.container):
+            return True
+        return event.kind == values.MERGED or (event.hint is not None and event.hint != round_.best)
+
+    def _joined(self, nameless: _OpenAdmission, event: Event) -> _OpenAdmission:
+        """The admission of the pod that an answer turns out to be about, with that answer."""
+        for other in reversed(self._open[event.origin].values()):
+            known = any(each.answered and each.container == event.container for each in other.rounds)
+            if other is not nameless and other.pod.matches(event.pod) and not other.over and not known:
+                other.rounds += nameless.rounds
+                del self._open[event.origin][id(nameless)]
+                return other
+        return nameless
 
     def _stored(self, event: Event) -> None:
         one = self._ongoing(event)

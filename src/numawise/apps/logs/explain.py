@@ -142,7 +142,7 @@ def explain_admission(
         namespace=admission.pod.namespace,
         uid=admission.pod.uid,
         scope=_scope(admission, kubelet),
-        said=bool(admission.reason or admission.message),
+        said=admission.stated,
         remarks=tuple(remarks),
     )
 

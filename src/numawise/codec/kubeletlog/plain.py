@@ -308,7 +308,7 @@ READINGS = {
             (r"(\[?invalid configuration: .*)", _ended),
             (r"(\[?(?:unrecognized|cannot set) feature gate.*)", _ended),
             (r"Failed to start ContainerManager (.*)", _ended),
-            (r'No sandbox for pod "([^"]*)" can be found', _runs),
+            (r'SyncLoop \(PLEG\): "([^"]*)", event: .*Type:"ContainerStarted"', _runs),
             (r"Version: (v1\.\d+\S*)", _release),
             (r"Making allocation request for devices \[([^\]]*)\] for device plugin (\S+)", _devices),
             (rf"Event\(v1\.ObjectReference\{{{POD_OBJECT}.*?\}}\): {TYPE_AND_REASON} (.*)", _occurred),

@@ -56,7 +56,7 @@ PLAIN_STARTS = (
     "SyncLoop (ADD, ",
     "Receiving a new pod ",
     "Pod ",
-    "No sandbox for pod ",
+    "SyncLoop (PLEG): ",
     "failed to run Kubelet: ",
     "failed to run kubelet: ",
     "failed to load Kubelet ",

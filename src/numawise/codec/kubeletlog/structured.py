@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
-from numawise.codec.kubeletlog.fields import Fields, PrintedField, pods_of
+from numawise.codec.kubeletlog.fields import UID, Fields, PrintedField, pods_of
 from numawise.codec.kubeletlog.framing import Headed
 from numawise.codec.kubeletlog.hints import (
     LoggedHints,
@@ -319,6 +319,15 @@ def _recreated(_line: Headed, fields: Fields) -> Event:
     return Event(RECREATED, pod=pod, pods=(PodRef(pod.name, pod.namespace, fields.text("oldPodUID")),))
 
 
+def _container_runs(_line: Headed, fields: Fields) -> Event | None:
+    """A container of the pod was seen; "No sandbox" is no such sign, as it is said of refused pods, too."""
+    event = fields.text("event")
+    if "ContainerStarted" not in event:
+        return None
+    uid = UID.search(event)
+    return Event(RUNNING, pod=fields.pod().with_(PodRef(uid=uid[0] if uid else "")))
+
+
 # --- a kubelet that does not start ----------------------------------------------------------
 
 
@@ -400,7 +409,7 @@ READINGS: dict[str, Reading] = {
     "Receiving a new pod": _came,
     "SyncLoop ADD": _came,
     "Pod was deleted and then recreated, skipping status update": _recreated,
-    "No sandbox for pod can be found. Need to start a new one": _simple(RUNNING),
+    "SyncLoop (PLEG): event for pod": _container_runs,
     "Observed pod startup duration": _simple(RUNNING),
     "command failed": _command_failed,
     "Failed to run kubelet": _ended(),

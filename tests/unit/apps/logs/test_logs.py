@@ -16,7 +16,7 @@ from numawise.errors import InputError
 from numawise.inputs.spec import NodeSpec, read_node
 from numawise.results.explanation import Explanation
 from numawise.results.log import YEARLESS, Kubelet, LoggedAdmission, LogReport, PodRef, Repeats, report_data
-from tests.logs import admissions_in
+from tests.logs import admissions_in, interleaved
 from tests.logwriting import Hint, Log, Style, framed, write_admission, write_boot
 
 ROOT = Path(__file__).parents[4]
@@ -292,6 +292,9 @@ def test_an_answer_that_was_stored_may_be_refused_later() -> None:
     admit(log, "ns/p", "main", {"cpu": "1!"}, "1!", stored=True)
     assert outcome(log) == [("unfinished", "admitted")]
     log.say("util.go", "No sandbox for pod can be found. Need to start a new one", pod="ns/p")
+    assert outcome(log) == [("unfinished", "admitted")], "so it is said of a refused pod that is deleted"
+    event = {"ID": "06c1247a-ca00-4835-9b6a-337a82aa88be", "Type": "ContainerStarted", "Data": "52"}
+    log.say("kubelet.go", "SyncLoop (PLEG): event for pod", pod="ns/p", event=event)
     assert outcome(log) == [("admitted", "")]
 
 
@@ -427,7 +430,7 @@ def test_pods_of_one_kubelet_may_interleave() -> None:
             message="m",
         )
         logs.append(log.lines)
-    mixed = interleaved(logs, 7)
+    mixed = interleaved(logs, random.Random(7))
     found, _, _ = admissions_in(framed("plain", mixed))
     assert sorted((one.pod.name, one.pod.uid, one.verdict, len(one.rounds)) for one in found) == [
         ("a", "a", "rejected", 1), ("b", "b", "rejected", 1), ("c", "c", "rejected", 1),
@@ -463,21 +466,11 @@ def test_kubelets_may_interleave(release: tuple[int, int]) -> None:
             )
         log.say("kubelet.go", "SyncLoop (housekeeping)")
         logs.append([f"Aug 15 00:00:00 {host} kubelet[1]: {line}" for line in log.lines])
-    found, kubelets, _ = admissions_in(framed("plain", interleaved(logs, 3)))
+    found, kubelets, _ = admissions_in(framed("plain", interleaved(logs, random.Random(3))))
     assert len(found) == 9
     assert all(one.rejected and set(one.rounds[0].hints) == {"cpu", "memory"} for one in found)
     assert all(one.pod.name.startswith(one.origin.host) for one in found)
     assert [one.policy for one in kubelets.all] == ["single-numa-node"] * 3
-
-
-def interleaved(logs: list[list[str]], seed: int) -> list[str]:
-    """Lines of several logs mixed, each in its own order."""
-    chance = random.Random(seed)
-    queues = [list(lines) for lines in logs]
-    mixed = []
-    while any(queues):
-        mixed.append(chance.choice([queue for queue in queues if queue]).pop(0))
-    return mixed
 
 
 def test_any_lines_may_be_missing() -> None:
