@@ -35,6 +35,8 @@ from numawise.request.model import CPU
 from numawise.values import dataclass, field, replace
 
 SHORT = 8
+RECORD_GATE = "InPlacePodVerticalScaling"
+"""The gate with which the kubelet keeps a record of what it allocated."""
 Names = Mapping[str, tuple[str, str]]
 """Uid → namespace and name."""
 
@@ -63,11 +65,13 @@ class Evidence:
     static_cpus: bool = False
     names: Names = field(default_factory=dict)
     """Names of pods that are not listed, where they are known."""
+    records: bool = True
+    """The kubelet keeps its record of allocations; False: one that is there is left over."""
 
     @property
     def allocated(self) -> Mapping[str, Mapping[str, Resources]] | None:
         """Uid → container → resources, by the kubelet's record; None: there is no record."""
-        return self.state.allocated if self.state is not None else None
+        return self.state.allocated if self.state is not None and self.records else None
 
 
 def holders_of(seen: Evidence) -> Holders:

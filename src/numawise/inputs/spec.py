@@ -179,7 +179,7 @@ class NodeInput:
     @cached_property
     def holders(self) -> "Holders":
         """Who runs there, and who is recorded and gone (rule 4)."""
-        from numawise.inputs.podresources import Evidence, Holders, holders_of  # noqa: PLC0415 - few have any
+        from numawise.inputs.podresources import RECORD_GATE, Evidence, Holders, holders_of  # noqa: PLC0415 - few have any
 
         if self.state is None and self.bundle is None:
             return Holders()
@@ -190,6 +190,7 @@ class NodeInput:
             all_pods=self.bundle is not None and own and self.bundle.manifest.all_pods,
             answers=self.answers,
             static_cpus=self.config_input is not None and self.config.cpu_manager_policy == STATIC,
+            records=self.config_input is None or self.config.feature_gates.get(RECORD_GATE, True),
         )
         return holders_of(seen)
 

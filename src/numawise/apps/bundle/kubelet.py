@@ -44,7 +44,7 @@ from numawise.host.kubelet import (
     read_seen,
     read_whole,
 )
-from numawise.inputs.podresources import Evidence, holders_of
+from numawise.inputs.podresources import RECORD_GATE, Evidence, holders_of
 from numawise.kube.plain import fetch, is_url
 from numawise.node.state.folder import StateFile, StateFolder
 from numawise.values import dataclass
@@ -224,7 +224,9 @@ def pods_on_node(
         folder_seen(_text(settings, "podLogsDir") or LOGS, parts.running, wanted.top) or Path()
     )
     every.add(_static(wanted, parts, settings, node, known, notes), "manifests of static pods")
-    record = _record(wanted, parts, notes)
+    gates = settings.get("featureGates")
+    kept = not (isinstance(gates, Mapping) and gates.get(RECORD_GATE) is False)
+    record = _record(wanted, parts, notes) if kept else None
     if record is not None:
         static = settings.get("cpuManagerPolicy") == "static"
         allotted = _allotted(record, state or {}, known, every, answers, static=static)
