@@ -14,6 +14,7 @@ SUBJECTS = {
     "NW4": "Pods",
     "NW5": "A pod's environment",
     "NW6": "Upgrades",
+    "NW7": "Device plugins",
 }
 LANGUAGE = {".yaml": "yaml", ".env": "sh", ".conf": "yaml"}
 INTRO = """# Findings

@@ -92,6 +92,13 @@ NODE_OPTIONS: dict[str, Callable[[Any], Any]] = {
         help="What the kubelet's PodResources socket answers to List and GetAllocatableResources, as JSON: "
         "where devices are, and which pods still hold what state files record.  [default: the bundle's]",
     ),
+    "device_plugin_config": click.option(
+        "--device-plugin-config",
+        default="",
+        metavar="FILE[:NAME]",
+        help="The configuration of NVIDIA's device plugin: its file, a ConfigMap (NAME: which entry), Helm "
+        "values or a ClusterPolicy; or 'off' for a plugin that prefers no devices.",
+    ),
     "node_name": click.option(
         "--node-name",
         default="",

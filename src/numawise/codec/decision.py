@@ -32,6 +32,8 @@ from numawise.sets import format_ids, ids_of
 
 LISTED = 300
 """Longer hint lists are given by number and digest."""
+MOST_NAMED = 12
+"""How many devices a sentence names."""
 
 ENUMERABLE = 16
 """Hint lists over more NUMA nodes are too long to be given at all."""
@@ -326,6 +328,13 @@ def _hints_text(family: Family | None) -> str:
     return " ".join(shown[:SHOWN]) + (" …" if len(shown) > SHOWN else "")
 
 
+def _several(names: Sequence[str]) -> str:
+    """Names in a row; of very many, the first ones."""
+    if len(names) <= MOST_NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[: MOST_NAMED // 2])}, … ({len(names)} in all)"
+
+
 def findings(steps: Sequence[Step]) -> list[tuple[str, str]]:
     """What the kubelet does here that nobody would expect: known defects, and choices left to chance."""
     found: dict[tuple[str, str], None] = {}
@@ -339,8 +348,12 @@ def findings(steps: Sequence[Step]) -> list[tuple[str, str]]:
             case CpusTaken(not_free=not_free, unit=unit, name=number) if not_free:
                 detail = f"{unit} {number} brought {format_ids(not_free)}"
                 found["cpus-not-free", f"{DEFECTS['cpus-not-free']} ({detail})"] = None
-            case DevicesChosen(open_to=open_to, resource=resource, container=container) if open_to:
-                detail = f"{resource} of container {container} could be any of {', '.join(open_to)}"
+            case DevicesChosen(open_to=open_to, resource=resource, container=container, tied=tied) if open_to:
+                among = _several(open_to)
+                detail = f"{resource} of container {container} could be any of {among}"
+                if tied:
+                    detail = f"{resource} of container {container} could be others of {among}, "
+                    detail += "which the plugin prefers as much"
                 text = f"The kubelet leaves this choice to chance: {detail}."
                 found["device-choice-left-to-chance", text] = None
             case PodsPreempted(open_to=open_to) if open_to:

@@ -29,7 +29,7 @@ import yaml
 from numawise.codec.infile import SPLIT, read_raw
 from numawise.codec.lines import LineIndex, Steps, json_lines
 from numawise.errors import InputError, cut, one_line, quoted, suggestion
-from numawise.values import dataclass, field
+from numawise.values import dataclass, field, replace
 
 Plain = Any  # a dict or a list; the parser's events show which
 Twice = Callable[[InputError], None]
@@ -154,6 +154,18 @@ class Part:
         if self.value is None:
             raise self.error("is missing")
         raise self.error(f"must be text, not {shown(self.value)}", "put it in quotes")
+
+    def inside(self) -> tuple["Document", ...]:
+        """The documents that are written as text in this part, with the lines of the file around them."""
+        first = self.document.line(self.steps) or 1
+        try:
+            documents = read_documents(self.text(), self.document.file)
+        except InputError as problem:
+            line = first + (problem.line or 0)
+            raise InputError(
+                problem.message, file=self.document.file, line=line, advice=problem.advice
+            ) from None
+        return tuple(replace(document, first_line=first + 1) for document in documents)
 
 
 def read_file(path: Path | str) -> tuple[Document, ...]:

@@ -27,6 +27,7 @@ MOST_CPUS = 65536  # ids are below; keeps a mistyped one from filling the memory
 MOST_NUMA = 64  # the kubelet's sets of NUMA nodes have as many bits
 LINKED = "best-effort"
 WAYS = (*PREFERENCES, LINKED)
+LONGEST_POINTS = 10
 UNIQUE = "give each id once"
 LINKS_ADVICE = "give the points of the link between every two devices, as numawise machine new writes them"
 
@@ -73,7 +74,7 @@ class WirePlugin(msgspec.Struct, forbid_unknown_fields=True):
 
     devices: list[MachineFileDevice]
     preferred_allocation: str | None = None
-    links: list[list[Count]] | None = None
+    links: list[str] | None = None
     refuses_several: bool | None = None
 
 
@@ -167,7 +168,8 @@ def _devices(wire: list[MachineFileDevice]) -> tuple[Device, ...]:
 
 
 def _preference(plugin: WirePlugin) -> Preference | None:
-    name, links, count = plugin.preferred_allocation, plugin.links, len(plugin.devices)
+    name, count = plugin.preferred_allocation, len(plugin.devices)
+    links = None if plugin.links is None else [_points(row) for row in plugin.links]
     if links is not None and (
         len(links) != count
         or any(len(row) != count for row in links)
@@ -177,12 +179,19 @@ def _preference(plugin: WirePlugin) -> Preference | None:
     if name == LINKED:
         if links is None:
             raise ValueError(f"preferred_allocation {LINKED} goes by links, and there are none")
-        return LinkedGpus(tuple(device.id for device in plugin.devices), tuple(map(tuple, links)))
+        return LinkedGpus(tuple(device.id for device in plugin.devices), tuple(links))
     if name is None:
         return None
     if name not in PREFERENCES:
         raise ValueError(f"preferred_allocation {shown(name)} is not one of {', '.join(WAYS)}")
     return PREFERENCES[name]
+
+
+def _points(row: str) -> tuple[int, ...]:
+    """Points of the links of one device; raise ``ValueError`` when they are not numbers."""
+    if not all(word.isascii() and word.isdecimal() and len(word) < LONGEST_POINTS for word in row.split()):
+        raise ValueError(f"{shown(row)} is not a list of numbers")
+    return tuple(map(int, row.split()))
 
 
 def _bytes(value: float | str | None) -> int | None:
@@ -308,12 +317,17 @@ def _check_links(part: Part, count: int) -> None:
     """Check the points of links: a row for each device, the same both ways."""
     if part.value is None:
         return
-    rows = [row.items("a list of numbers, one for each device") for row in part.items("a list of rows")]
-    if len(rows) != count or any(len(row) != count for row in rows):
+    rows = part.items("a list of rows")
+    points: list[tuple[int, ...]] = []
+    for row in rows:
+        try:
+            points.append(_points(row.text()))
+        except ValueError as problem:
+            raise row.error(str(problem), LINKS_ADVICE) from None
+    if len(points) != count or any(len(numbers) != count for numbers in points):
         raise part.error(f"must have {count} rows of {count} numbers, as there are devices", LINKS_ADVICE)
-    points = [[number.integer(0, LARGEST_INT) for number in row] for row in rows]
-    for i, row in enumerate(points):
-        for j, number in enumerate(row[:i]):
+    for i, numbers in enumerate(points):
+        for j, number in enumerate(numbers[:i]):
             if number != points[j][i]:
                 raise part.error(
                     f"from device {i} to {j} it is {number}, and back {points[j][i]}", LINKS_ADVICE
@@ -363,7 +377,7 @@ def _encode_plugin(plugin: DevicePlugin) -> dict[str, object]:
         if len(at) == len(devices):
             encoded |= {
                 "preferred_allocation": LINKED,
-                "links": [[preference.points[i][j] for j in at] for i in at],
+                "links": [" ".join(str(preference.points[i][j]) for j in at) for i in at],
             }
     elif preference is not None:
         encoded["preferred_allocation"] = next(

@@ -137,6 +137,8 @@ class DevicesChosen:
     """Where the kubelet leaves it to chance: the candidates; the lowest ids are taken here."""
     aligned: bool
     """All chosen devices are on the wanted NUMA nodes."""
+    tied: bool = False
+    """The candidates are those that the plugin prefers as much."""
 
     @property
     def free(self) -> bool:

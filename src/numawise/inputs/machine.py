@@ -15,6 +15,7 @@ Rules kept here:
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.document import Document, read_documents
@@ -24,6 +25,9 @@ from numawise.errors import InputError, meant, quoted
 from numawise.machine.hardware import ASSUMED, Hardware, MemoryNode, Remark, hardware_of
 from numawise.machine.model import Machine
 from numawise.values import dataclass, replace
+
+if TYPE_CHECKING:
+    from numawise.gpus.nvidia_plugin import PluginConfig
 
 THIS = "this"
 LIVE = Path("/")
@@ -58,6 +62,8 @@ class MachineInput:
     """What a machine file says, to the letter."""
     node: str = ""
     """The node's name in a cluster, where that is known."""
+    plugin: "PluginConfig | None" = None
+    """The configuration of NVIDIA's device plugin; None: its defaults, or what a machine file says."""
 
     @property
     def missing(self) -> str:
@@ -82,11 +88,15 @@ class MachineInput:
         return tuple(f"{self.name}: {remark.text}" for remark in doubts if remark.place == TOPOLOGY)
 
     def _seen(self) -> Machine | tuple[Remark, ...]:
-        if self.exact is not None:
+        if self.exact is not None and self.plugin is None:
             return self.exact
-        from numawise.machine.kubelet_view import kubelet_view  # noqa: PLC0415 - machine files do without
+        from numawise.gpus.nvidia_plugin import with_plugin  # noqa: PLC0415 - machine files do without
+        from numawise.machine.kubelet_view import kubelet_view  # noqa: PLC0415
 
-        return kubelet_view(self.hardware)
+        if self.exact is not None:
+            return with_plugin(self.exact, None, self.plugin)
+        seen = kubelet_view(self.hardware)
+        return with_plugin(seen, self.hardware, self.plugin) if isinstance(seen, Machine) else seen
 
 
 Named = str | Path | Sequence[str | Path] | Machine | Hardware | Mapping[str, object] | MachineInput

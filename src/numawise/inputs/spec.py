@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from numawise.codec.podresources import PodResources
     from numawise.inputs.bundle import Bundle
     from numawise.inputs.podresources import Holders
+    from numawise.inputs.plugin import PluginNamed
     from numawise.node.state.folder import Against, Live, StateFolder
 
 STATIC = "static"
@@ -45,6 +46,7 @@ CONFIG_FILES = ("kubelet.yaml", "kubelet.yml", "kubelet.json", "config.yaml", "c
 STATE_FILES = ("cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint", "device-plugins")
 MACHINE_ADVICE = "give --machine: a file, a folder, a name, a description or 'this'; or give --bundle"
 NODE_FILES = ("node.yaml", "node.yml", "node.json")
+PLUGIN_FILES = ("device-plugin.yaml", "device-plugin.yml", "device-plugin.json")
 RESERVATIONS = ("NW201", "NW221", "NW223")
 """Refusals that hang on what is reserved."""
 CONFIG_ADVICE = "give --kubelet-config, --config-dir or --kubelet-flags; or give --bundle"
@@ -69,6 +71,8 @@ class NodeSpec:
     """The node's name in the cluster, by which its pods are known."""
     pod_resources: str = ""
     """A file with what the kubelet's PodResources socket answers."""
+    device_plugin_config: "PluginNamed" = ""
+    """The configuration of NVIDIA's device plugin."""
 
     @property
     def has_config(self) -> bool:
@@ -79,7 +83,7 @@ class NodeSpec:
     def words(self) -> tuple[str, ...]:
         """All that may be standard input."""
         parts: list[str] = [self.kubelet_flags, self.pod_resources]
-        parts += [self.node_object] if isinstance(self.node_object, str) else []
+        parts += [one for one in (self.node_object, self.device_plugin_config) if isinstance(one, str)]
         for one in (self.machine, self.kubelet_config):
             parts += map(str, one) if isinstance(one, tuple) else [one] if isinstance(one, str) else []
         return tuple(parts)
@@ -240,9 +244,20 @@ def read_node(spec: NodeSpec) -> NodeInput:
         description = bundle.description()
         if description is not None and spec.has_config:  # what is allocatable depends on it
             description = description.reconfigured()
+    if machine is not None and spec.device_plugin_config:
+        machine = with_plugin_of(spec, machine, description)
     return NodeInput(
         spec, read_release(spec.kube, bundle), machine, config, state, bundle, description, answers
     )
+
+
+def with_plugin_of(
+    spec: NodeSpec, machine: MachineInput, description: NodeDescription | None
+) -> MachineInput:
+    """The machine under the configuration of the device plugin that is named."""
+    from numawise.inputs.plugin import read_plugin  # noqa: PLC0415 - few ask for it
+
+    return replace(machine, plugin=read_plugin(spec.device_plugin_config, description))
 
 
 def description_of(spec: NodeSpec) -> NodeDescription | None:
@@ -287,7 +302,8 @@ def check_stdin(*words: str | None) -> None:
 def folder_spec(folder: str, given: NodeSpec | None = None) -> NodeSpec:
     """A node in a folder: machine.yaml, kubelet.yaml, and state files there or below state/; or a bundle.
 
-    ``node.yaml``: its Node object, where there is one.
+    ``node.yaml``: its Node object, ``device-plugin.yaml``: the configuration of its device plugin, where
+    there are any.
     """
     given = given or NodeSpec()
     if is_bundle(folder):
@@ -306,11 +322,15 @@ def folder_spec(folder: str, given: NodeSpec | None = None) -> NodeSpec:
     places = (root, root / "state")
     state = next((str(one) for one in places if any(is_there(one / name) for name in STATE_FILES)), "")
     described = next((str(root / name) for name in NODE_FILES if is_file(root / name)), given.node_object)
+    plugin = next(
+        (str(root / name) for name in PLUGIN_FILES if is_file(root / name)), given.device_plugin_config
+    )
     return replace(
         given,
         machine=(machine,),
         kubelet_config=config,
         node_object=described,
+        device_plugin_config=plugin,
         state=(state,) if state else given.state,
     )
 

@@ -498,7 +498,7 @@ class MachinePluginForm(TypedDict):
     """A device plugin."""
 
     preferred_allocation: NotRequired[str]
-    links: NotRequired[list[list[int]]]
+    links: NotRequired[list[str]]
     refuses_several: NotRequired[bool]
     devices: list[MachineDeviceForm]
 

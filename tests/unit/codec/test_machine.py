@@ -132,8 +132,8 @@ def test_the_least_that_is_a_machine() -> None:
      "must be one of 'lowest-ids', 'distributed', 'packed', 'best-effort' or absent, not \"x\""),
     ("devices.x/gpu.preferred_allocation", "best-effort",
      "'best-effort' goes by links, and there are none; give the points"),
-    ("devices.x/gpu.links",    [[0]],  "must have 3 rows of 3 numbers, as there are devices"),
-    ("devices.x/gpu.links",    [[0, 1, 1], [2, 0, 1], [1, 1, 0]], "from device 1 to 0 it is 2, and back 1"),
+    ("devices.x/gpu.links",    ["0"],  "must have 3 rows of 3 numbers, as there are devices"),
+    ("devices.x/gpu.links",    ["0 1 1", "2 0 1", "1 1 0"], "from device 1 to 0 it is 2, and back 1"),
     ("devices.x/gpu.refuses_several", "yes", 'must be true or false, not "yes"'),
     ("cpu",                    [],     'unknown field "cpu"; did you mean "cpus"?'),
 ])  # fmt: skip

@@ -319,7 +319,7 @@ def exclusive_cpus(state: NodeState) -> int:
 
 COUNTED = re.compile(r"(.+):(\d+)", re.ASCII)
 NOT_A_NAME = re.compile(r"[^A-Za-z0-9.-]+")
-FIELDS = ("name", "machine", "kubelet", "state", "node", "bundle", "count")
+FIELDS = ("name", "machine", "kubelet", "state", "node", "device_plugin", "bundle", "count")
 MOST_NODES = 20_000
 
 
@@ -454,7 +454,7 @@ def _listed(part: Part, number: int, folder: Path, given: NodeSpec) -> Group:
     name = part.at("name")
     called = f"node-{number}" if name.value is None else name.text()
     named = given
-    for key in ("machine", "kubelet", "state", "node", "bundle"):
+    for key in ("machine", "kubelet", "state", "node", "device_plugin", "bundle"):
         one = part.at(key)
         if one.value is None:
             continue
@@ -478,6 +478,8 @@ def _with(named: NodeSpec, key: str, value: str) -> NodeSpec:
         return replace(named, kubelet_config=(value,))
     if key == "node":
         return replace(named, node_object=value)
+    if key == "device_plugin":
+        return replace(named, device_plugin_config=value)
     return replace(named, state=(value,)) if key == "state" else replace(named, bundle=value)
 
 

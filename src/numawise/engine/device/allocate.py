@@ -116,6 +116,7 @@ class _Taking:
         self.taken: frozenset[str] = frozenset()
         self.open_to: frozenset[str] = frozenset()
         self.fixed: frozenset[str] = frozenset()
+        self.tied = False
 
     def take(self, candidates: frozenset[str], *, open_to: frozenset[str] | None = None) -> bool:
         """Take what is needed from the candidates; True when that was enough.
@@ -127,6 +128,7 @@ class _Taking:
             chosen = candidates
             self.fixed |= chosen - (open_to or frozenset())
             self.open_to |= open_to or frozenset()
+            self.tied = bool(open_to)
         else:
             given = self.pick(self.container, self.resource, candidates, self.needed)
             wanted = sorted(candidates.intersection(given or ())) or sorted(candidates)
@@ -134,7 +136,7 @@ class _Taking:
             if open_to is not None:
                 self.fixed |= chosen
             else:
-                self.open_to = candidates
+                self.open_to, self.tied = candidates, False
         self.taken |= chosen
         self.needed -= len(chosen)
         return self.needed == 0
@@ -156,7 +158,7 @@ class _Taking:
         if note is not ignore:
             parts: list[Sequence[str]] = [sorted(self.taken), sorted(self.fixed), sorted(self.open_to)]
             chosen, fixed, open_to = map(tuple, parts)
-            note(DevicesChosen(self.container, self.resource, chosen, fixed, open_to, aligned))
+            note(DevicesChosen(self.container, self.resource, chosen, fixed, open_to, aligned, self.tied))
         return self.taken
 
 
