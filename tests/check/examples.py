@@ -15,10 +15,8 @@ from pathlib import Path
 import click
 
 from numawise.cli.check import command
-from numawise.codec.machine import encode_machine
 from numawise.codec.output import to_yaml
-from numawise.machine.kubelet_view import kubelet_view
-from numawise.machine.model import Machine
+from numawise.inputs.machine import machine_data
 from numawise.machine.synthetic import synthetic
 
 FOLDER = Path(__file__).parent / "examples"
@@ -66,9 +64,7 @@ def write(files: Mapping[str, str], folder: Path) -> None:
         if not text.strip():
             path.unlink(missing_ok=True)
         elif text.startswith("= "):
-            machine = kubelet_view(synthetic(text[2:].strip()))
-            assert isinstance(machine, Machine)
-            path.write_text(to_yaml(encode_machine(machine)))
+            path.write_text(to_yaml(machine_data(synthetic(text[2:].strip()))))
         else:
             state = path.parent.name == "state"
             path.write_text(text.rstrip("\n") if state else text.rstrip("\n") + "\n")

@@ -130,11 +130,13 @@ def plugin_source(documents: Sequence[Document], *, certain: bool = False) -> Pl
 
     ``certain``: they were named as the plugin's, so one that could be anything is taken for it.
     """
-    sources = [
-        source for source in (_source(one, certain=certain) for one in documents) if source is not None
-    ]
-    if not sources:
-        return None
+    sources = [_source(document, certain=certain) for document in documents]
+    present = [source for source in sources if source is not None]
+    return joined(present) if present else None
+
+
+def joined(sources: Sequence[PluginSource]) -> PluginSource:
+    """What several documents say together."""
     merged = sources[0]
     for other in sources[1:]:  # a ClusterPolicy and the ConfigMap it names
         inside = max(merged.inside, other.inside, key=(CONFIG_MAP, "", CHART, OPERATOR, POLICY).index)

@@ -37,8 +37,8 @@ from numawise.values import dataclass, replace
 if TYPE_CHECKING:
     from numawise.codec.podresources import PodResources
     from numawise.inputs.bundle import Bundle
-    from numawise.inputs.podresources import Holders
     from numawise.inputs.plugin import PluginNamed
+    from numawise.inputs.podresources import Holders
     from numawise.node.state.folder import Against, Live, StateFolder
 
 STATIC = "static"
@@ -245,7 +245,7 @@ def read_node(spec: NodeSpec) -> NodeInput:
         if description is not None and spec.has_config:  # what is allocatable depends on it
             description = description.reconfigured()
     if machine is not None and spec.device_plugin_config:
-        machine = with_plugin_of(spec, machine, description)
+        machine, description = with_plugin_of(spec, machine, description)
     return NodeInput(
         spec, read_release(spec.kube, bundle), machine, config, state, bundle, description, answers
     )
@@ -253,11 +253,18 @@ def read_node(spec: NodeSpec) -> NodeInput:
 
 def with_plugin_of(
     spec: NodeSpec, machine: MachineInput, description: NodeDescription | None
-) -> MachineInput:
-    """The machine under the configuration of the device plugin that is named."""
-    from numawise.inputs.plugin import read_plugin  # noqa: PLC0415 - few ask for it
+) -> tuple[MachineInput, NodeDescription | None]:
+    """The machine under the configuration of the device plugin that is named.
 
-    return replace(machine, plugin=read_plugin(spec.device_plugin_config, description))
+    What the Node object says of the plugin's resources is of the configuration before.
+    """
+    from numawise.gpus.nvidia_plugin import is_own  # noqa: PLC0415 - few ask for it
+    from numawise.inputs.plugin import read_plugin  # noqa: PLC0415
+
+    made = replace(machine, plugin=read_plugin(spec.device_plugin_config, description))
+    if description is None:
+        return made, None
+    return made, description.without(*filter(is_own, description.allocatable))
 
 
 def description_of(spec: NodeSpec) -> NodeDescription | None:

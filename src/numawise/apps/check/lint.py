@@ -98,6 +98,9 @@ def _findings(read: Sources, upgrade: Upgrade | None, terminal: IO[str] | None) 
         context = _without_configuration(read)
         yield from machine_findings(context)
         yield from state_of(read, None)
+    if read.plugin is not None:
+        yield from read.plugin.beside(contexts)
+        yield from read.plugin.under(read.pods)
     kubelets: Sequence[Context | None] = contexts or [None]
     able = contexts or ([_willing(read)] if read.machine is not None else [])
     fittings = [Fitting(context) for context in able]

@@ -11,7 +11,7 @@ Rules kept here:
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from numawise.codec.bundle.manifest import STATE as STATE_MEMBERS
 from numawise.codec.claims import ClaimObjects, resolved
@@ -35,6 +35,11 @@ from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.versions import DEFAULT, Version
 from numawise.values import dataclass, field, replace
 
+if TYPE_CHECKING:
+    from numawise.apps.check.plugin import CheckedPlugin
+    from numawise.inputs.plugin import PluginNamed
+
+PLUGIN_KINDS = ("ConfigMap", "ClusterPolicy", "HelmRelease", "Application")
 T = TypeVar("T")
 
 
@@ -61,6 +66,8 @@ class Sources:
     terminal: IO[str] | None = None
     description: NodeDescription | None = None
     """What the Node object says."""
+    plugin: "CheckedPlugin | None" = None
+    """The configuration of NVIDIA's device plugin."""
 
 
 def sources(
@@ -85,16 +92,37 @@ def sources(
             _configuration(layered, read)
         elif not bundle.has_config:
             _member(bundle.config_document, read)
+    read.description = description_of(spec)
+    if spec.device_plugin_config:
+        _plugin(spec.device_plugin_config, read)
+    _pods(pods, bundle, spec.node_name or (bundle.node if bundle is not None else ""), read)
+    if read.plugin is not None:
+        read.findings += read.plugin.findings()
     if spec.machine:
         _machine(read_machine(spec.machine, node=spec.node_name), read)
     elif bundle is not None:
         machine = _member(bundle.machine_input, read)
         if machine is not None:
             _machine(machine, read)
-    read.description = description_of(spec)
     _state(spec, bundle, read)
-    _pods(pods, bundle, spec.node_name or (bundle.node if bundle is not None else ""), read)
     return read
+
+
+def _plugin(named: "PluginNamed", read: Sources) -> None:
+    """The device plugin's configuration that was named."""
+    from numawise.apps.check.plugin import CheckedPlugin  # noqa: PLC0415 - few ask for it
+    from numawise.inputs.plugin import OFF, plugin_input  # noqa: PLC0415
+
+    if named == OFF or not isinstance(named, str | Mapping):
+        return
+    try:
+        given = plugin_input(named)
+    except InputError as problem:
+        place = Place(problem.file, problem.line or 1, problem.field)
+        read.findings.append(found("NW002", place, problem.message, fix=problem.advice))
+        return
+    read.texts[given.source.place.file] = given.text
+    read.plugin = CheckedPlugin(given.source, given.name, read.description)
 
 
 def _configuration(config: ConfigInput, read: Sources) -> None:
@@ -107,6 +135,9 @@ def _machine(given: MachineInput, read: Sources) -> None:
     """The machine; what is missing to use it is reported."""
     read.machine_file = given.name
     read.hardware = given.hardware
+    if read.plugin is not None:
+        given, findings = read.plugin.on(given)
+        read.findings += findings
     if given.missing:
         message = f"what depends on the machine is not checked: {given.missing}"
         place = Place(read.machine_file)
@@ -139,7 +170,7 @@ def _pods(words: tuple[str, ...], bundle: Bundle | None, node: str, read: Source
                 read.pods.append(one)
     for path in manifests(word for word in words if word not in named):
         before, podless = len(read.pods), list[Podless]()
-        for document in _documents(path, read):
+        for document in _without_plugin(_documents(path, read), read):
             value = document.value
             listed = listed or (isinstance(value, Mapping) and str(value.get("kind", "")).endswith("List"))
             for one in read_manifest(document, sorting, read.claims):
@@ -172,6 +203,32 @@ def _without_pods(podless: Sequence[Podless]) -> Iterator[Finding]:
         kinds = Counter(f"kind {one.kind}" if one.kind else "an object without kind" for one in others)
         names = both([f"{kind} ({count})" if count > 1 else kind for kind, count in kinds.items()])
         yield found("NW403", others[0].place, f"{names}: no pod template inside")
+
+
+def _without_plugin(documents: tuple[Document, ...], read: Sources) -> tuple[Document, ...]:
+    """The documents but for configurations of the device plugin, which are kept apart."""
+    if not any(marks_plugin(document.value) for document in documents):
+        return documents
+    from numawise.apps.check.plugin import CheckedPlugin  # noqa: PLC0415 - few ask for it
+    from numawise.codec.nvidia_forms import joined, plugin_source  # noqa: PLC0415
+
+    others: list[Document] = []
+    for document in documents:
+        source = plugin_source((document,))
+        if source is None:
+            others.append(document)
+        elif read.plugin is None:
+            read.plugin = CheckedPlugin(source, "", read.description)
+        else:
+            read.plugin = replace(read.plugin, source=joined((read.plugin.source, source)))
+    return tuple(others)
+
+
+def marks_plugin(value: object) -> bool:
+    """Whether a document may be about the device plugin: a quick look."""
+    if not isinstance(value, Mapping):
+        return False
+    return "kind" not in value or value.get("kind") in PLUGIN_KINDS
 
 
 def _documents(path: str, read: Sources) -> tuple[Document, ...]:
