@@ -76,12 +76,14 @@ class Node:
         release: str = "",
         node_object: str | Path | Mapping[str, object] = "",
         pod_resources: str | Path = "",
+        device_plugin: str | Path | Mapping[str, object] = "",
     ) -> None:
         """Start the kubelet; ``KubeletRefused`` when it would not.
 
         ``node_object``: the Node object, as a file or a mapping; without it labels, taints, conditions and
         ephemeral storage are not judged.  ``pod_resources``: a file with what the kubelet's PodResources
-        socket answers.
+        socket answers.  ``device_plugin``: the configuration of NVIDIA's device plugin, as a file, a mapping,
+        or ``off`` for a plugin that prefers no devices.
         """
         self._input = read_node(
             _spec(
@@ -94,6 +96,7 @@ class Node:
                 release=release,
                 node_object=node_object,
                 pod_resources=pod_resources,
+                device_plugin=device_plugin,
             )
         )
         self._node = start_node(self._input)
@@ -284,6 +287,7 @@ def _spec(
     release: str,
     node_object: str | Path | Mapping[str, object] = "",
     pod_resources: str | Path = "",
+    device_plugin: str | Path | Mapping[str, object] = "",
 ) -> NodeSpec:
     named: tuple[str, ...] | Mapping[str, object] | ConfigInput = ()
     if config is not None:
@@ -298,6 +302,7 @@ def _spec(
         kube=release,
         node_object=str(node_object) if isinstance(node_object, Path) else node_object,
         pod_resources=str(pod_resources),
+        device_plugin_config=str(device_plugin) if isinstance(device_plugin, Path) else device_plugin,
     )
 
 
