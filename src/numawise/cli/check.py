@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from numawise.results.finding import CheckReport
     from numawise.rules.versions import Version
 
-GIVE_SOMETHING = "give kubelet configurations, machines, state files, or objects that make pods"
+GIVE_SOMETHING = (
+    "give kubelet configurations, machines, state files, device plugin configurations, or objects that make "
+    "pods"
+)
 
 
 @click.command(

@@ -168,6 +168,7 @@ def _inside(looked_at: LookedAt | None) -> str:
         (looked_at.machines, "machine"),
         (looked_at.state_files, "state file"),
         (looked_at.pods, "pod"),
+        (looked_at.device_plugins, "device plugin configuration"),
     )
     words = [counted(count, word) for count, word in parts if count]
     return f" in {both(words)}" if words else ""

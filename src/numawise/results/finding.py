@@ -120,11 +120,13 @@ class LookedAt:
     state_files: int = 0
     pods: int = 0
     """Pods and pod templates."""
+    device_plugins: int = 0
+    """Configurations of device plugins."""
 
     @property
     def nothing(self) -> bool:
         """True when no check had anything to look at."""
-        return not (self.kubelets or self.machines or self.state_files or self.pods)
+        return not (self.kubelets or self.machines or self.state_files or self.pods or self.device_plugins)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,11 @@ def lint(
         and (not wanted or one.code.startswith(wanted))
     ]
     looked_at = LookedAt(
-        len(read.configurations), int(read.hardware is not None), len(read.files), len(read.pods)
+        len(read.configurations),
+        int(read.hardware is not None),
+        len(read.files),
+        len(read.pods),
+        len(read.plugin.source.entries) if read.plugin is not None else 0,
     )
     return CheckReport(tuple(kept), len(found_all) - len(kept), looked_at, files, tuple(read.remarks))
 
