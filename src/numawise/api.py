@@ -30,6 +30,7 @@ from numawise.inputs.spec import NodeSpec, read_node, read_release, start_node
 from numawise.node.node import restart as restart_node
 from numawise.node.node import simulate as admit_pods
 from numawise.node.resizing import resize, settle
+from numawise.render.alignment import alignment_text
 from numawise.render.simulation import filled_data
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, MEMORY
@@ -125,7 +126,7 @@ class Node:
         before = len(self._came)
         self._came = list(unique_uids([*self._came, *self._pods(pods)]))
         requests = [self._node.requested(raw) for raw in self._came[before:]]
-        return tuple(decision_of(outcome) for outcome in admit_pods(self._node, requests))
+        return tuple(decision_of(outcome, alignment_text) for outcome in admit_pods(self._node, requests))
 
     def explain(self, pod: PodNamed) -> Explanation:
         """What would become of a pod now, why, and what would change that; nothing is kept."""
@@ -200,7 +201,7 @@ class Node:
         if isinstance(restarted, Refusal):
             raise KubeletRefused(restarted.stage, restarted.message)
         self._node, outcomes = restarted
-        return tuple(map(decision_of, outcomes))
+        return tuple(decision_of(outcome, alignment_text) for outcome in outcomes)
 
     def state_files(self) -> dict[str, str]:
         """The state files that the kubelet would have written, by name."""

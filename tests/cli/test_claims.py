@@ -51,15 +51,21 @@ def test_devices_that_lie_well_do_so_by_chance(capsys: Capture, tmp_path: Path) 
     near = tmp_path / "near.yaml"
     near.write_text(text.replace("numaNode: {int: 1}", "numaNode: {int: 0}"))
     ran = numawise(capsys, "simulate", *NODE, PODS[0], near, "-o", "json")
-    (claim,) = json.loads(ran.out)["pods"][0]["claims"]
+    (pod,) = json.loads(ran.out)["pods"]
+    (claim,) = pod["claims"]
     assert claim["aligned"] is True
     assert "by chance" in claim["text"]
+    assert pod["answer"].startswith("Admitted: everything on NUMA 0, but claim devices by chance: ")
+    assert pod["alignment"]["everythingOn"] == 0
 
 
 def test_why_says_it_with_the_claim_that_would_align(capsys: Capture) -> None:
     ran = numawise(capsys, "why", *NODE, *PODS, "-o", "json")
     (pod,) = json.loads(ran.out)["pods"]
-    assert pod["answer"].startswith("Admitted: what the kubelet aligns is on NUMA 0")
+    assert pod["answer"].startswith(
+        "Admitted, but claim devices is not aligned: the Topology Manager does not"
+    )
+    assert "; on NUMA 0: 16 CPUs " in pod["answer"]
     assert "does not look at claims" in pod["remarks"][0]
     assert "matchAttribute: resource.kubernetes.io/numaNode" in pod["manifests"][0]
     older = numawise(capsys, "why", *NODE, PODS[0], "--kube", "1.36").out

@@ -79,9 +79,9 @@ def test_state_files_are_minded(capsys: pytest.CaptureFixture[str]) -> None:
     state = THREE / "state" / "numa1-busy"
     (one,) = pods(why(capsys, THREE, "--state", state, "-o", "json", pod))
     assert one["answer"].startswith(
-        "Admitted, but not aligned: 5 CPUs (1-5) on NUMA 0 and 11 CPUs (17-27) on NUMA 1"
+        "Admitted, but nothing is aligned: nvidia.com/gpu: 2 are asked for and would fit one NUMA node"
     )
-    assert "nvidia.com/gpu: 2 are asked for and would fit one NUMA node of an idle machine" in one["answer"]
+    assert "5 CPUs (1-5) on NUMA 0 and 11 CPUs (17-27) on NUMA 1" in one["answer"]
 
 
 def test_a_kubelet_that_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:

@@ -292,7 +292,7 @@ Examples:
   numawise plan pod --machine machine.yaml deployment.yaml | kubectl apply -f -
 
 \b
-Exit status: 0 admitted and aligned (or not tried), 1 not, 2 bad input.""",
+Exit status: 0 admitted and aligned, as far as the node aligns (or not tried), 1 not, 2 bad input.""",
 )
 @click.option("--name", metavar="NAME", help="Name of a new pod.  [default: the goal]")
 @click.option("--image", metavar="IMAGE", help="Image of a new pod.")

@@ -30,8 +30,8 @@ Examples:
 
 \b
 Exit status: 0 all admitted (with --compare, --compare-kube: nothing changes), 1 some not (something changes;
-not even one copy of --fill; a resize not carried out), 2 bad input (also: the kubelet would not start),
-130 interrupted."""
+a pod asks for a device resource that the machine does not offer; not even one copy of --fill; a resize not
+carried out), 2 bad input (also: the kubelet would not start), 130 interrupted."""
 )
 @node_options()
 @click.option(

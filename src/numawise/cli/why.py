@@ -33,8 +33,8 @@ Examples:
   kubectl numawise why deployment/web -n team-a --machine node7.yaml
 
 \b
-Exit status: 0 admitted, 1 rejected (also: the kubelet would not start), 2 bad input (also: no log),
-5 the cluster cannot be asked."""
+Exit status: 0 admitted, 1 rejected (also: admitted without a device resource that the machine does not
+offer; the kubelet would not start), 2 bad input (also: no log), 5 the cluster cannot be asked."""
 )
 @node_options()
 @click.option(

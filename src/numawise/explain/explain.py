@@ -25,6 +25,7 @@ from numawise.explain.free import Voter, pasted, voters_of
 from numawise.explain.merge import Cause, Merging, merge_cause, narrowings
 from numawise.explain.node_changes import Elsewhere, elsewhere_changes, node_changes
 from numawise.explain.outcome import (
+    admitted_alignment,
     admitted_answer,
     admitted_remarks,
     claim_manifests,
@@ -97,7 +98,7 @@ def explain(case: ExplainCase, others: Sequence[Elsewhere] = (), *, suggest: boo
     found = _explained(case, decision, steps)
     doubt = doubt_about(case.node, case.pod)
     if doubt.resources:
-        unsaid = replace(found, reason="", message="", round=None, rule="", findings=())
+        unsaid = replace(found, reason="", message="", round=None, rule="", findings=(), alignment=None)
         verdict, word = (NOT_KNOWN, "Not known") if doubt.verdict else (ADMITTED, "Admitted, place unknown")
         return replace(unsaid, verdict=verdict, answer=f"{word}: {doubt.text}", resources=doubt.resources)
     if isinstance(decision, Admitted) or not suggest:
@@ -135,12 +136,13 @@ def _explained(case: ExplainCase, decision: Decision, steps: Sequence[Step]) -> 
         lost = None
         if decisive is not None and not decisive.merged.best.preferred:
             lost = merge_cause(_only_voters(voters), merging)
-        answer, resources = admitted_answer(case, decision, lost)
+        alignment = admitted_alignment(case, decision)
+        answer, resources = admitted_answer(alignment, lost)
         remarks = admitted_remarks(case, decision)
         if pod.claims:
             remarks = (*remarks, *claim_remarks(case, decision))
             base = replace(base, manifests=claim_manifests(case, decision))
-        return replace(base, answer=answer, resources=resources, remarks=remarks)
+        return replace(base, answer=answer, resources=resources, remarks=remarks, alignment=alignment)
     if isinstance(decision, Crashed):
         cause = crash_cause(case, decision.message)
         return replace(

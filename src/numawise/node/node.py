@@ -49,6 +49,7 @@ from numawise.node.refusal_codes import refusal_advice
 from numawise.node.unknown import doubt_about
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import PodRequest, Role
+from numawise.results.alignment import NodeFacts
 from numawise.results.claims import claim_outcomes
 from numawise.results.simulation import Doubt, Simulated
 from numawise.rules.behaviour import Behaviour, behaviour_of
@@ -154,6 +155,12 @@ class SimulatedNode:
             limits = allocatable(self.machine, self.settings.reservation, self.config, self.state, described)
             self._limits = (plugins, limits)
         return self._limits[1]
+
+    @property
+    def facts(self) -> NodeFacts:
+        """What the alignment of a pod is judged by."""
+        listed = self.description.allocatable if self.description is not None else {}
+        return NodeFacts(self.machine, self.rules, listed)
 
     def used(self, uid: str = "") -> dict[str, int]:
         """What all live pods together ask for, without the one of the uid."""
@@ -433,7 +440,8 @@ def simulate(node: SimulatedNode, pods: Iterable[PodRequest], *, start: bool = T
             steps += _doomed(node)
         claims = claim_outcomes(pod, granted, node.machine, admitted=admitted) if pod.claims else ()
         left = not_judged(node.description, pod, node.allocatable()) if node.predicates else ()
-        outcomes.append(Simulated(pod, decision, tuple(steps), started, granted, claims, left, doubt))
+        facts = node.facts
+        outcomes.append(Simulated(pod, decision, tuple(steps), started, granted, facts, claims, left, doubt))
         if isinstance(decision, Crashed):
             break
     return tuple(outcomes)

@@ -4,7 +4,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from numawise.render.simulation import COLUMNS, Row, filled_data, pod_notes, pod_rows, whole_data
+from numawise.render.simulation import (
+    COLUMNS,
+    Row,
+    alignment_notes,
+    filled_data,
+    pod_notes,
+    pod_rows,
+    whole_data,
+)
 from numawise.render.terminal import DIM, YELLOW
 from numawise.results.comparison import (
     ADMITTED,
@@ -144,7 +152,7 @@ def _outcomes(pod: PodPair, comparison: ConfigComparison) -> Iterator[tuple[Simu
 
 
 def config_notes(comparison: ConfigComparison) -> list[str]:
-    """Why pods were refused that the other configuration lets in, or refuses otherwise."""
+    """Of pods that differ: why they were refused, and what of them is not aligned."""
     notes = []
     known = {uid: name for run in comparison.runs for uid, name in run.names.items()}
     for pod in comparison.pods:
@@ -152,6 +160,10 @@ def config_notes(comparison: ConfigComparison) -> list[str]:
             if outcome is not None and pod.differs:
                 lines = pod_notes(outcome, known)
                 notes += [line if line.startswith(" ") else f"{name}: {line}" for line in lines]
+    differing = [pod for pod in comparison.pods if pod.differs]
+    for number, name in enumerate(comparison.names):
+        outcomes = [(pod.first, pod.second)[number] for pod in differing]
+        notes += [f"{name}: {line}" for line in alignment_notes(filter(None, outcomes))]
     return notes
 
 

@@ -1,13 +1,14 @@
 """Many nodes in words: a row for each node and each workload, who fits nowhere, and the same as data."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from numawise.codec.decision import container_rows
 from numawise.engine.predicates import PODS
-from numawise.render.simulation import Row
+from numawise.render.alignment import alignment_verdict, noteworthy
+from numawise.render.simulation import Row, aligned_data
 from numawise.render.terminal import GREEN, RED, YELLOW
 from numawise.render.words import amount_text, counted
 from numawise.request.defaults import RawPod
@@ -89,8 +90,24 @@ def _where(placed: Sequence[Sent]) -> str:
 
 
 def notes(fleet: FleetRun) -> Iterator[str]:
-    """Why pods run nowhere, those alike together."""
-    for name, sent in _workloads(fleet.sent).items():
+    """Why pods run nowhere, and what of the others is not aligned, those alike together."""
+    workloads = _workloads(fleet.sent)
+    yield from _failures(workloads)
+    for name, sent in workloads.items():
+        verdicts = Counter(text for one in sent if (text := _unaligned(one)))
+        for text, count in verdicts.items():
+            who = f"{name}: {count} of {len(sent)} pods " if len(sent) > 1 else f"{name}: "
+            yield f"{who}{text[0].lower()}{text[1:]}"
+
+
+def _unaligned(one: Sent) -> str:
+    """What is to be said of a pod that found a node; '' when everything is together."""
+    alignment = one.outcome.alignment if one.outcome is not None and one.verdict == PLACED else None
+    return alignment_verdict(alignment) if alignment is not None and noteworthy(alignment) else ""
+
+
+def _failures(workloads: Mapping[str, Sequence[Sent]]) -> Iterator[str]:
+    for name, sent in workloads.items():
         failed = [one for one in sent if one.verdict != PLACED]
         for (verdict, reasons), alike in groupby(failed, key=lambda one: (one.verdict, one.reasons)):
             some = list(alike)
@@ -176,6 +193,7 @@ def _sent_data(one: Sent) -> Data:
         "node": one.node or None,
     }
     if one.outcome is not None and one.verdict == PLACED:
+        found |= aligned_data(one.outcome)
         found["containers"] = container_rows(one.outcome)
     if one.reasons:
         found["reasons"] = [{"reason": reason, "nodes": many} for reason, many in one.reasons]

@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE
 from numawise.codec.output import annotated_yaml, comment_lines, manifest_yaml
@@ -11,7 +11,8 @@ from numawise.machine.hardware import Hardware
 from numawise.quantity import Quantity
 from numawise.render.picture.layout import summary
 from numawise.render.words import clean
-from numawise.results.plain import API_VERSION
+from numawise.results.alignment import Alignment, ResourceAlignment
+from numawise.results.plain import API_VERSION, plain
 from numawise.results.plan import (
     Entry,
     KubeletPlace,
@@ -120,8 +121,6 @@ def _lines(pod: PlannedPod, *, many: bool) -> Iterator[str]:
         yield f"Tried: {proof.text}{fits}."
         if proof.crosses:
             yield f"{proof.crosses}."
-        elif proof.admitted and not proof.aligned:
-            yield "It is admitted, but not aligned."
         if proof.instead:
             yield "What would be aligned:"
         for line in proof.instead:
@@ -141,6 +140,30 @@ def pod_plan_data(plan: PodPlan) -> Data:
     }
 
 
+def _containers_data(alignment: Alignment) -> list[Data]:
+    """What each container has of its own."""
+    rows: dict[str, list[ResourceAlignment]] = {}
+    for one in alignment.resources:
+        rows.setdefault(one.container, []).extend([one] if one.given else [])
+    return [
+        {
+            "name": name,
+            "cpus": format_ids(_union(cpus for one in own for _, cpus in one.cpus)),
+            "memory": format_ids(_union(one.numa.bits for one in own if one.size)),
+            "devices": sorted(device for one in own for device, _ in one.devices),
+            "numa": format_ids(_union(one.numa.bits for one in own)),
+        }
+        for name, own in rows.items()
+    ]
+
+
+def _union(masks: Iterable[int]) -> int:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union
+
+
 def _pod_data(pod: PlannedPod) -> Data:
     proof = pod.proof
     return {
@@ -156,16 +179,8 @@ def _pod_data(pod: PlannedPod) -> Data:
             "fits": proof.fits,
             "crosses": proof.crosses or None,
             "instead": list(proof.instead),
-            "containers": [
-                {
-                    "name": one.container,
-                    "cpus": format_ids(one.cpus),
-                    "memory": format_ids(one.memory),
-                    "devices": list(one.devices),
-                    "numa": format_ids(one.numa),
-                }
-                for one in proof.places
-            ],
+            "alignment": plain(proof.alignment),
+            "containers": [] if proof.alignment is None else _containers_data(proof.alignment),
         },
         "remarks": list(pod.remarks),
     }

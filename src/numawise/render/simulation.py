@@ -1,12 +1,13 @@
 """A simulation of one node in words: rows of a table, notes below it, and the same as plain data."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from numawise.codec.decision import container_rows, findings, hint_lines, pod_data
 from numawise.codec.steps import duration_text
 from numawise.engine.admit import Admitted, Crashed, Rejected
+from numawise.render.alignment import alignment_text, alignment_verdict, noteworthy
 from numawise.render.demands import not_judged_text, preempted_text, unmet_text
 from numawise.render.resize import VERDICTS, resize_notes, resized_data, verdict_of
 from numawise.render.terminal import DIM, GREEN, RED, YELLOW
@@ -163,7 +164,7 @@ def notes(run: ScenarioRun) -> list[str]:
             found.append(f"{where}container {push.container} of {name} gets CPUs {format_ids(push.cpus)}")
         for resize in one.resizes:
             found += [f"{'' if line.startswith(' ') else where}{line}" for line in resize_notes(resize)]
-    return found + _not_judged(run)
+    return [*found, *alignment_notes(run.pods), *_not_judged(run)]
 
 
 def _not_judged(run: ScenarioRun) -> list[str]:
@@ -172,11 +173,22 @@ def _not_judged(run: ScenarioRun) -> list[str]:
     for one in run.pods:
         if one.not_judged:
             pods.setdefault(one.not_judged, []).append(one.pod.name)
-    some = [(fields, names[:MOST_NAMED], len(names) - MOST_NAMED) for fields, names in pods.items()]
-    return [
-        f"{', '.join(names)}{f' and {more} more' if more > 0 else ''}: {not_judged_text(fields)}"
-        for fields, names, more in some
-    ]
+    return [f"{_some(names)}: {not_judged_text(fields)}" for fields, names in pods.items()]
+
+
+def alignment_notes(pods: Iterable[Simulated]) -> list[str]:
+    """What of the admitted pods is not aligned, and why, pods alike together."""
+    names: dict[str, list[str]] = {}
+    for one in pods:
+        alignment = one.alignment
+        if alignment is not None and noteworthy(alignment):
+            names.setdefault(alignment_verdict(alignment), []).append(one.pod.name)
+    return [f"{_some(some)}: {text[0].lower()}{text[1:]}" for text, some in names.items()]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def pod_notes(one: Simulated, names: Mapping[str, str]) -> list[str]:
@@ -258,6 +270,8 @@ def summary(run: ScenarioRun) -> str:
     if not run.total:
         return ""
     text = f"{run.admitted} of {came} pods admitted"
+    if run.incomplete:
+        text += f", {run.incomplete} without a resource that this machine does not offer"
     if run.lost:
         text += f", {run.lost} of those that ran lost at a restart"
     if run.unsized:
@@ -299,7 +313,10 @@ def simulation_data(run: ScenarioRun, *, steps: bool) -> Data:
 
 def whole_data(one: Simulated) -> Data:
     """Everything about one pod."""
-    found = pod_data(one.pod, one.decision, one.steps, one.started, one.granted)
+    found = {
+        **pod_data(one.pod, one.decision, one.steps, one.started, one.granted),
+        **aligned_data(one),
+    }
     if one.doubt.resources:
         found["not_known"] = list(one.doubt.resources)
     if one.doubt.verdict:
@@ -311,6 +328,14 @@ def whole_data(one: Simulated) -> Data:
     if one.claims:
         found["claims"] = plain(one.claims)
     return found
+
+
+def aligned_data(one: Simulated) -> Data:
+    """What of an admitted pod is aligned, in one sentence and resource by resource."""
+    alignment = one.alignment
+    if alignment is None:
+        return {}
+    return {"answer": alignment_text(alignment), "alignment": plain(alignment)}
 
 
 def _step_data(one: StepResult, run: ScenarioRun) -> Data:

@@ -1,10 +1,11 @@
 """What the kubelet did with one pod, as a value."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.resize import ALLOCATED
 from numawise.engine.trace import Step
+from numawise.results.alignment import Alignment
 from numawise.results.claims import ClaimOutcome
 from numawise.results.plain import hidden, optional
 from numawise.results.simulation import Resized, Simulated
@@ -49,6 +50,10 @@ class PodDecision:
     """Fields of the pod that were left out, as nothing is known of the node's labels and storage."""
     containers: Mapping[str, ContainerGrant] = field(default_factory=dict)
     """By name; empty when the pod was not admitted."""
+    answer: str = ""
+    """Of an admitted pod in one sentence: what is not aligned and why, and where the rest is."""
+    alignment: Alignment | None = None
+    """The same as values; None when the pod was not admitted."""
     claims: tuple[ClaimOutcome, ...] = optional(())
     """What it has by claim, which the kubelet does not align."""
     steps: tuple[Step, ...] = hidden(())
@@ -84,8 +89,8 @@ def resize_of(resize: Resized) -> PodResize:
     return PodResize(resize.name, result.uid, result.outcome, result.reason, result.message, result.cause)
 
 
-def decision_of(outcome: Simulated) -> PodDecision:
-    """What became of a simulated pod."""
+def decision_of(outcome: Simulated, words: Callable[[Alignment], str]) -> PodDecision:
+    """What became of a simulated pod; ``words``: an alignment in one sentence."""
     pod, decision = outcome.pod, outcome.decision
     known = PodDecision(
         pod.name,
@@ -100,7 +105,9 @@ def decision_of(outcome: Simulated) -> PodDecision:
     match decision:
         case Admitted():
             grants = {each.name: _grant(outcome, each.name, decision) for each in pod.containers}
-            return replace(known, containers=grants)
+            alignment = outcome.alignment
+            answer = words(alignment) if alignment is not None else ""
+            return replace(known, containers=grants, answer=answer, alignment=alignment)
         case Rejected(reason=reason, message=message):
             return replace(known, reason=reason, message=message)
         case Crashed(message=message):

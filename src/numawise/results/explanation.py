@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from numawise.engine.hint import Hint
-from numawise.results.plain import API_VERSION
+from numawise.results.alignment import Alignment
+from numawise.results.plain import API_VERSION, plain
 from numawise.sets import ids_of
 from numawise.values import dataclass
 
@@ -180,6 +181,8 @@ class Explanation:
     """Changes were looked for, so that an empty list means none was found."""
     findings: tuple[tuple[str, str], ...] = ()
     """Known defects of the kubelet that had a part in it: name and text."""
+    alignment: Alignment | None = None
+    """Of an admitted pod: what is aligned, and why the rest is not."""
     manifests: tuple[str, ...] = ()
     """Claims that keep devices on one NUMA node, as YAML, where the pod's own do not."""
     reconstruction: Reconstruction | None = None
@@ -189,6 +192,11 @@ class Explanation:
     def admitted(self) -> bool:
         """True when the answer is yes."""
         return self.verdict == ADMITTED
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Device resources that it asks for and is admitted without, as nothing here offers them."""
+        return self.alignment.missing if self.alignment is not None else ()
 
     @property
     def cause(self) -> str:
@@ -218,6 +226,8 @@ def explanation_data(one: Explanation) -> Data:
         found |= {"container": one.container, "reason": one.reason, "message": one.message}
         if one.said:
             found["said"] = True
+    if one.alignment is not None:
+        found["alignment"] = plain(one.alignment)
     found |= {"policy": one.policy, "scope": one.scope, "rule": one.rule, "remarks": list(one.remarks)}
     found["round"] = _round_data(one.round) if one.round else None
     if one.searched:

@@ -6,6 +6,7 @@ lists as the kernel writes them, such as ``0-3,8``; sizes are bytes.
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from numawise.results.alignment import Alignment
 from numawise.results.claims import ClaimOutcome
 
 Verdict = Literal["admitted", "rejected", "crashed", "not known"]
@@ -115,6 +116,9 @@ class SimulatedPodForm(TypedDict):
     verdict: Verdict
     reason: NotRequired[str]
     message: NotRequired[str]
+    answer: NotRequired[str]
+    """What of an admitted pod is not aligned, and where the rest is."""
+    alignment: NotRequired[Alignment]
     containers: list[ContainerForm]
     failed: NotRequired[FailedForm]
     rounds: list[RoundForm]
@@ -293,6 +297,9 @@ class FleetPodForm(TypedDict):
     workload: str
     verdict: str
     node: str | None
+    answer: NotRequired[str]
+    """What of it is not aligned, and where the rest is."""
+    alignment: NotRequired[Alignment]
     containers: NotRequired[list[dict[str, Any]]]
     reasons: NotRequired[list[ReasonForm]]
     why: NotRequired[str]
@@ -463,6 +470,7 @@ class ProofForm(TypedDict):
     admitted: bool
     aligned: bool
     text: str
+    alignment: Alignment | None
     fits: int
     crosses: str | None
     instead: list[str]

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from numawise.results.alignment import Alignment
 from numawise.results.finding import Finding
 from numawise.results.forms import DefectForm, HintForm, OutcomeForm
 
@@ -97,6 +98,7 @@ class ExplanationForm(TypedDict):
     verdict: str
     answer: str
     resources: list[str]
+    alignment: NotRequired[Alignment]
     container: NotRequired[str]
     reason: NotRequired[str]
     message: NotRequired[str]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
 from numawise.machine.model import Machine
+from numawise.results.alignment import Alignment
 from numawise.rules.versions import DEFAULT, Version
 from numawise.values import dataclass, field
 
@@ -102,27 +103,14 @@ class ManifestChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerPlace:
-    """What one container of a pod that was tried received."""
-
-    container: str
-    cpus: int
-    """Exclusive CPUs."""
-    memory: int
-    """NUMA nodes of its memory."""
-    devices: tuple[str, ...]
-    numa: int
-    """All NUMA nodes that something came from."""
-
-
-@dataclass(frozen=True, slots=True)
 class Proof:
     """What came of a pod that was tried."""
 
     admitted: bool
     aligned: bool
     text: str
-    places: tuple[ContainerPlace, ...] = ()
+    alignment: Alignment | None = None
+    """Of an admitted one: what is aligned, and why the rest is not."""
     fits: int = 0
     """How many such pods the node takes, this one included."""
     crosses: str = ""

@@ -12,6 +12,7 @@ from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod
 from numawise.request.model import PodRequest
 from numawise.request.resize import ResizeRequest
+from numawise.results.alignment import Alignment, NodeFacts, alignment_of
 from numawise.results.claims import ClaimOutcome
 from numawise.rules.check import Refusal
 from numawise.rules.model import Rules
@@ -148,6 +149,8 @@ class Simulated:
     started: tuple[Started, ...]
     granted: NodeState
     """The state between admission and start: what was granted to whom."""
+    node: NodeFacts
+    """Where that was."""
     claims: tuple[ClaimOutcome, ...] = ()
     """What it has by claim, which the kubelet does not align."""
     not_judged: tuple[str, ...] = ()
@@ -163,6 +166,21 @@ class Simulated:
     def admitted(self) -> bool:
         """True when the kubelet is known to let it in."""
         return isinstance(self.decision, Admitted) and not self.doubt.verdict
+
+    @property
+    def alignment(self) -> Alignment | None:
+        """What of it is aligned, and why the rest is not; None: not admitted, or its place is not known."""
+        if not isinstance(self.decision, Admitted) or self.doubt.resources:
+            return None
+        return alignment_of(self.pod, self.node, self.granted, self.decision.affinity, self.started)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Device resources that it asks for and was admitted without, as nothing here offers them."""
+        if not self.admitted or not any(one.devices for one in self.pod.containers):
+            return ()
+        alignment = self.alignment
+        return alignment.missing if alignment is not None else ()
 
     def numas(self, machine: Machine) -> int:
         """The NUMA nodes on which it has CPUs, memory or devices; 0: it has none of its own."""
@@ -281,6 +299,11 @@ class ScenarioRun:
         return sum(pod.admitted for pod in self.pods)
 
     @property
+    def incomplete(self) -> int:
+        """How many of these ask for a resource that nothing here offers."""
+        return sum(bool(pod.missing) for pod in self.pods)
+
+    @property
     def lost(self) -> int:
         """Running pods that a restart refused."""
         return sum(not pod.admitted for result in self.results for pod in result.again)
@@ -303,13 +326,14 @@ class ScenarioRun:
 
     @property
     def well(self) -> bool:
-        """Everything was let in, stayed in, and of everything to be filled in at least one copy fits."""
+        """Everything was let in with all it asks for, and stayed in; of all to be filled in a copy fits."""
         return (
             not self.ended
             and self.admitted == self.total
             and not self.lost
             and not self.unsized
             and not self.preempted
+            and not self.incomplete
             and all(filled.count for filled in self.fills)
         )
 

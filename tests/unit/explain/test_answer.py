@@ -47,11 +47,11 @@ def test_rejected(
 
 @pytest.mark.parametrize(("policy", "pods", "answer"), [
     pytest.param(SINGLE, ["c cpu=4 memory=1Gi x/gpu=1"],               "Admitted: everything on NUMA 0: 4 CPUs (1-4), 1 GiB of memory, x/gpu g0", id="together"),
-    pytest.param(SINGLE, ["c cpu=7 memory=1Gi", "d cpu=8 memory=1Gi"], "Admitted: each container on a NUMA node of its own: c 7 CPUs (1-7) on NUMA 0, 1 GiB of memory on NUMA 0; d 8 CPUs (8-15) on NUMA 1, 1 GiB of memory on NUMA 1", id="each for itself"),
-    pytest.param(BEST,   ["c cpu=9 memory=1Gi"],                       "Admitted, but not aligned: 1 CPU (1) on NUMA 0 and 8 CPUs (8-15) on NUMA 1, 1 GiB of memory on NUMA 0-1; CPU needs two NUMA nodes (9 CPUs are asked for, at most 8 each) and memory needs one NUMA node (1 GiB is asked for); they cannot all have the NUMA nodes they prefer", id="what best-effort lost"),
-    pytest.param(SINGLE, ["c cpu=500m memory=1Gi"],                    "Admitted: everything on NUMA 0: 1 GiB of memory", id="a part of a CPU"),
-    pytest.param(SINGLE, ["c cpu=1..2 memory=1Gi"],                    "Admitted: nothing to align, as a Burstable pod shares CPUs and memory with others", id="not Guaranteed"),
-    pytest.param("none", ["c cpu=9 memory=1Gi"],                       "Admitted, but not aligned, as policy none does not look at NUMA nodes: 1 CPU (1) on NUMA 0 and 8 CPUs (8-15) on NUMA 1, 1 GiB of memory on NUMA 0", id="no policy"),
+    pytest.param(SINGLE, ["c cpu=7 memory=1Gi", "d cpu=8 memory=1Gi"], "Admitted: each container on one NUMA node, the pod on NUMA 0-1, as topologyManagerScope container aligns each for itself; c 7 CPUs (1-7) on NUMA 0, 1 GiB of memory on NUMA 0; d 8 CPUs (8-15) on NUMA 1, 1 GiB of memory on NUMA 1", id="each for itself"),
+    pytest.param(BEST,   ["c cpu=9 memory=1Gi"],                       "Admitted, but nothing is aligned: CPU needs two NUMA nodes (9 CPUs are asked for, at most 8 each) and memory needs one NUMA node (1 GiB is asked for); they cannot all have the NUMA nodes they prefer; 1 CPU (1) on NUMA 0 and 8 CPUs (8-15) on NUMA 1, 1 GiB of memory on NUMA 0-1", id="what best-effort lost"),
+    pytest.param(SINGLE, ["c cpu=500m memory=1Gi"],                    "Admitted, but CPUs are not aligned: 500m is not a whole number of CPUs, so its CPUs come from the shared pool; on NUMA 0: 1 GiB of memory", id="a part of a CPU"),
+    pytest.param(SINGLE, ["c cpu=1..2 memory=1Gi"],                    "Admitted, but nothing is aligned: the pod is Burstable, so its CPUs come from the shared pool and its memory from any NUMA node", id="not Guaranteed"),
+    pytest.param("none", ["c cpu=9 memory=1Gi"],                       "Admitted, but nothing is aligned: topologyManagerPolicy none does not look at NUMA nodes; 1 CPU (1) on NUMA 0 and 8 CPUs (8-15) on NUMA 1, 1 GiB of memory on NUMA 0", id="no policy"),
 ])  # fmt: skip
 def test_admitted(policy: str, pods: list[str], answer: str) -> None:
     found = why(SMALL, policy, *pods)

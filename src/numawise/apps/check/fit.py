@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 from numawise.apps.check.context import Context
 from numawise.apps.check.pods import requested
 from numawise.apps.check.reserved import cpus_are, first_cores, numa_text
-from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
+from numawise.engine.admit import Crashed, Decision, Rejected
 from numawise.engine.matching import NODE_AFFINITY, NODE_NAME, OS_DIFFERS, OS_LABEL_DIFFERS, TAINTS
 from numawise.engine.topology.why import NOTICEABLE, PER_COMBINATION, PER_MASK
-from numawise.engine.trace import Step, TooManyCombinations
+from numawise.engine.trace import TooManyCombinations
 from numawise.errors import SearchEnded, meant
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
@@ -19,16 +19,18 @@ from numawise.inputs.pods import PodSource, gpus_of
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import whole_gpus
 from numawise.machine.model import DevicePlugin, Machine
-from numawise.node.node import Files, SimulatedNode, boot
+from numawise.node.node import Files, SimulatedNode, boot, simulate
 from numawise.quantity import Quantity
+from numawise.render.alignment import apart_text
 from numawise.render.words import both
 from numawise.request.defaults import RawPod
 from numawise.request.model import HUGEPAGES, PodRequest, most_at_once
 from numawise.results.finding import Finding, Place, Severity, found
+from numawise.results.simulation import Simulated
 from numawise.rules.model import BEST_EFFORT, RESTRICTED, SINGLE, KubeletConfig, ReservedMemory
 from numawise.rules.versions import Version
 from numawise.sets import bits_of, format_ids
-from numawise.values import dataclass, replace
+from numawise.values import replace
 
 T = TypeVar("T")
 DEVICES_SHOWN = 4
@@ -194,20 +196,6 @@ USUAL_SERVER = 4
 """GPUs of a NUMA node on most servers with eight."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What became of a pod on an empty node."""
-
-    decision: Decision
-    steps: tuple[Step, ...]
-
-    @property
-    def aligned(self) -> bool:
-        """True when it was admitted as all its resources prefer."""
-        hints = self.decision.affinity.values() if isinstance(self.decision, Admitted) else ()
-        return isinstance(self.decision, Admitted) and all(hint.preferred for hint in hints)
-
-
 def willing(machine: Machine) -> KubeletConfig:
     """A configuration that aligns everything it can (rule 3)."""
     home = next((numa.id for numa in machine.numa if numa.memory), machine.numa[0].id)
@@ -288,12 +276,12 @@ class Fitting:
         return self.nodes[name]
 
 
-def _try(fitting: Fitting, config: KubeletConfig, pod: PodRequest) -> Trial | None:
+def _try(fitting: Fitting, config: KubeletConfig, pod: PodRequest) -> Simulated | None:
     node = fitting.node(config)
     if node is None:
         return None
-    steps: list[Step] = []
-    return Trial(node.ask(pod, steps.append), tuple(steps))
+    (outcome,) = simulate(replace(node, files=Files()), [pod])
+    return outcome
 
 
 def empty_node(machine: Machine, config: KubeletConfig, version: Version) -> SimulatedNode | None:
@@ -353,7 +341,7 @@ def _admitting(fitting: Fitting, config: KubeletConfig, pod: PodRequest) -> str:
 
 
 def _unaligned(
-    fitting: Fitting, config: KubeletConfig, pod: PodRequest, trial: Trial
+    fitting: Fitting, config: KubeletConfig, pod: PodRequest, trial: Simulated
 ) -> tuple[str, str] | None:
     """Admitted, but only because the policy does not insist: where it lies, and who refuses it."""
     if not _asks(pod):
@@ -363,21 +351,17 @@ def _unaligned(
         if aligning is None:
             return None
         trial = aligning
-    if trial.aligned or not isinstance(trial.decision, Admitted):
+    alignment = trial.alignment
+    if alignment is None or not alignment.scattered:
         return None
     refusing = [
         policy
         for policy in INSISTING
         if not any(_admits(fitting, config, pod, policy, scope) for scope in SCOPES)
     ]
-    where = ", ".join(
-        f"{name} on NUMA nodes {hint.numa}"
-        for name, hint in sorted(trial.decision.affinity.items())
-        if not hint.preferred and hint.numa is not None
-    )
     verb = "refuse" if len(refusing) > 1 else "refuses"
     why = f"{' and '.join(refusing)} {verb} it in either scope" if refusing else ""
-    return f": {where}" if where else "", why
+    return f": {apart_text(alignment)}", why
 
 
 def _asks(pod: PodRequest) -> bool:
@@ -387,7 +371,7 @@ def _asks(pod: PodRequest) -> bool:
 def _admits(fitting: Fitting, config: KubeletConfig, pod: PodRequest, policy: str, scope: str) -> bool:
     other = replace(config, topology_manager_policy=policy, topology_manager_scope=scope)
     trial = _try(fitting, other, pod)
-    return trial is not None and isinstance(trial.decision, Admitted)
+    return trial is not None and trial.admitted
 
 
 # --- what the machine has -------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 Rules kept here:
 
-1. A pod is aligned when the CPUs, memory and devices of each container come from one NUMA node, or, where no
-   NUMA node has enough of something, from NUMA nodes that all of it was asked of.
+1. A pod is aligned as far as the node aligns: as ``results.alignment`` has it, but for fractions of a CPU,
+   which helpers are left with on purpose, memory that the node does not pin, and what is not known.
 2. Why it crosses NUMA nodes is explained by what one of them has at most.
 3. What would do instead is tried before it is suggested.
 """
@@ -12,18 +12,21 @@ from collections.abc import Iterator, Mapping
 
 from numawise.apps.plan.kubelet import capacities_of
 from numawise.apps.plan.manifest import Share
-from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
+from numawise.engine.admit import Crashed, Decision, Rejected
 from numawise.errors import InputError
 from numawise.machine.hardware import GPU_RESOURCE
 from numawise.machine.model import Machine
-from numawise.node.node import Files, SimulatedNode, boot
+from numawise.node.node import Files, SimulatedNode, boot, simulate
 from numawise.quantity import Quantity
+from numawise.render.alignment import alignment_text
 from numawise.request.defaults import RawContainer, RawPod, defaulted
 from numawise.request.model import CPU, MEMORY, ContainerRequest, most_at_once
-from numawise.results.plan import ContainerPlace, NumaCapacity, Proof
+from numawise.results.alignment import FRACTION, MEMORY_POLICY, Alignment
+from numawise.results.plan import NumaCapacity, Proof
+from numawise.results.simulation import Simulated
 from numawise.rules.check import Refusal
 from numawise.rules.versions import Version
-from numawise.sets import bits_of, format_ids
+from numawise.sets import format_ids
 from numawise.values import dataclass, field, replace
 
 GIBI = 1 << 30
@@ -82,14 +85,12 @@ def prove(raw: RawPod, stage: Stage) -> Proof:
 
 
 def _proof(raw: RawPod, stage: Stage) -> Proof:
-    missing = _missing(raw, stage)
-    if missing:
-        return Proof(admitted=False, aligned=False, text=missing)
     node = stage.node()
     crosses = _crossing(raw, node)
-    decision, placed = _admit(raw, node)
-    if not isinstance(decision, Admitted):
-        words = _words(decision)
+    outcome = _admit(raw, node)
+    alignment = outcome.alignment
+    if alignment is None:
+        words = _words(outcome.decision)
         instead = tuple(_instead(raw, stage))
         return Proof(
             admitted=False,
@@ -98,77 +99,36 @@ def _proof(raw: RawPod, stage: Stage) -> Proof:
             crosses=crosses,
             instead=instead,
         )
-    aligned = _aligned(decision, placed)
-    where = "; ".join(_where(one) for one in placed if one.numa or one.devices) or "in the shared pool"
     fits = 1 + _more(raw, node)
+    aligned = _aligned(alignment)
     instead = () if aligned and (not crosses or _even(raw, node)) else tuple(_instead(raw, stage))
+    text = alignment_text(alignment).removeprefix("Admitted")
     return Proof(
         admitted=True,
         aligned=aligned,
-        text=f"admitted on {stage.name}: {where}",
-        places=placed,
+        text=f"admitted on {stage.name}{text}",
+        alignment=alignment,
         fits=fits,
         crosses=crosses,
         instead=instead,
     )
 
 
-def _missing(raw: RawPod, stage: Stage) -> str:
-    """Why the scheduler would not send the pod to such a machine; '' when it would."""
-    offered = {plugin.resource for plugin in stage.machine.plugins}
-    for container in raw.containers:
-        for resource, count in container.limits.items():
-            if "/" in resource and count.nano and resource not in offered:
-                near = [name for name in sorted(offered) if GPU_RESOURCE.search(name)]
-                has = f"; it has {', '.join(near)}" if near else ""
-                return f"the machine has no {resource}{has}"
-    return ""
-
-
 # --- looking --------------------------------------------------------------------------------
 
 
-def _admit(raw: RawPod, node: SimulatedNode) -> tuple[Decision, tuple[ContainerPlace, ...]]:
-    rules = node.rules
-    pod = defaulted(raw, pod_level=rules.pod_level_resources, sidecars=rules.sidecars)
-    decision = node.admit(pod)
-    if not isinstance(decision, Admitted):
-        return decision, ()
-    placed = tuple(_placed(node, raw.uid, container.name) for container in pod.containers)
-    node.start(pod, decision)
-    return decision, placed
+def _admit(raw: RawPod, node: SimulatedNode) -> Simulated:
+    """Admit a pod, and start it."""
+    (outcome,) = simulate(node, [node.requested(raw)])
+    return outcome
 
 
-def _placed(node: SimulatedNode, uid: str, name: str) -> ContainerPlace:
-    state, layout = node.state, node.machine.layout
-    cpus = state.cpu.assignments.get(uid, {}).get(name, 0)
-    memory = 0
-    for block in state.memory.assignments.get(uid, {}).get(name, ()):
-        memory |= block.numa
-    found = state.devices.grants.get(uid, {}).get(name, {})
-    homes = bits_of(numa for grant in found.values() for numa, _ in grant.per_numa if numa >= 0)
-    devices = tuple(sorted(one for grant in found.values() for one in grant.ids))
-    of_cpus = bits_of(numa for numa, own in layout.numas.items() if own & cpus)
-    return ContainerPlace(name, cpus, memory, devices, of_cpus | memory | homes)
-
-
-def _aligned(decision: Admitted, placed: tuple[ContainerPlace, ...]) -> bool:
+def _aligned(alignment: Alignment) -> bool:
     """Rule 1."""
-    if all(one.numa.bit_count() <= 1 for one in placed):
-        return True
-    hints = decision.affinity.values()
-    return bool(hints) and all(hint.preferred for hint in hints)
-
-
-def _where(one: ContainerPlace) -> str:
-    parts = []
-    if one.cpus:
-        parts.append(f"CPUs {format_ids(one.cpus)}")
-    if one.memory:
-        parts.append(f"memory on NUMA {format_ids(one.memory)}")
-    parts += one.devices
-    numa = f" on NUMA {format_ids(one.numa)}" if one.numa else ""
-    return f"{one.container}{numa} ({', '.join(parts)})"
+    return all(
+        one.aligned is not False or one.reasons in ((FRACTION,), (MEMORY_POLICY,))
+        for one in alignment.resources
+    )
 
 
 def _words(decision: Decision) -> str:
@@ -180,8 +140,8 @@ def _words(decision: Decision) -> str:
 
 def _more(raw: RawPod, node: SimulatedNode) -> int:
     for count in range(1, MOST):
-        decision, _ = _admit(replace(raw, uid=f"{raw.uid}#{count}", name=f"{raw.name}-{count}"), node)
-        if not isinstance(decision, Admitted):
+        again = replace(raw, uid=f"{raw.uid}#{count}", name=f"{raw.name}-{count}")
+        if not _admit(again, node).admitted:
             return count - 1
     return MOST - 1
 
@@ -217,7 +177,7 @@ def _crossing(raw: RawPod, node: SimulatedNode) -> str:
     for resource in sorted({name for one in raw.containers for name in one.limits if "/" in name}):
         asked = _needed(raw, resource, one_container=apart)
         most = max((dict(capacity.devices).get(resource, 0) for capacity in capacities), default=0)
-        if asked > most:
+        if asked > most > 0:
             return f"{asked} {resource} cross NUMA nodes, because none of them has more than {most}"
     cpus, memory = (_needed(raw, name, one_container=apart) for name in (CPU, MEMORY))
     most = max(capacity.cpus for capacity in capacities)
@@ -312,13 +272,10 @@ def _least(count: int, resource: str, stage: Stage, capacities: tuple[NumaCapaci
 
 def _tried(raw: RawPod, stage: Stage) -> int:
     """NUMA nodes that a pod is aligned on; none when it is refused or not aligned."""
-    decision, placed = _admit(raw, stage.node())
-    if not isinstance(decision, Admitted) or not _aligned(decision, placed):
+    alignment = _admit(raw, stage.node()).alignment
+    if alignment is None or alignment.scattered or alignment.missing:
         return 0
-    homes = 0
-    for one in placed:
-        homes |= one.numa
-    return homes
+    return alignment.numa.bits
 
 
 def _with(raw: RawPod, at: int, amounts: Mapping[str, int]) -> RawPod:

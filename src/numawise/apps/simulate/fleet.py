@@ -206,7 +206,7 @@ class _Desk:
             decision = member.node.admit(pod)  # this time it is meant: what a refusal leaves behind stays
             member.rejected += 1
             self.changed(member)
-            outcome = Simulated(pod, decision, (), (), member.node.state)
+            outcome = Simulated(pod, decision, (), (), member.node.state, member.node.facts)
             return Sent(raw, REJECTED, member.name, outcome, ((answer, 1),), why)
         sent = Sent(raw, NOWHERE, reasons=tuple(lacks.most_common()))
         known.nowhere = (self.changes, sent)
@@ -246,7 +246,7 @@ class _Desk:
         if any(one.error for one in started):
             return NO_START
         granted = NodeState(decision.state.cpu, decision.state.memory, state.devices)
-        return pod, Simulated(pod, decision, (), started, granted), state
+        return pod, Simulated(pod, decision, (), started, granted, node.facts), state
 
     def settle(self, member: Member, pod: PodRequest, outcome: Simulated, state: NodeState) -> None:
         member.node.keep(state)

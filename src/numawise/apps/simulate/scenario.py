@@ -217,7 +217,8 @@ class _Stage:
                 continue
             granted = self.node.state
             started = self.node.start(pod, decision)
-            came = Simulated(pod, decision, (), started, with_devices(granted, self.node.state))
+            granted = with_devices(granted, self.node.state)
+            came = Simulated(pod, decision, (), started, granted, self.node.facts)
             result.again.append(came)
 
     def remove(self, result: StepResult, act: Remove) -> None:
@@ -372,7 +373,7 @@ def fill(
             return
         granted = NodeState(decision.state.cpu, decision.state.memory, state.devices)
         node.keep(state)
-        found.copies.append(Simulated(pod, decision, (), started, granted))
+        found.copies.append(Simulated(pod, decision, (), started, granted, node.facts))
         if progress is not None:
             progress(found.count)
 

@@ -46,8 +46,8 @@ class Explained:
 
     @property
     def admitted(self) -> bool:
-        """True when the answer is yes for all of them."""
-        return all(one.admitted for one in self.found)
+        """True when the answer is yes for all of them, and none goes without a resource it asks for."""
+        return all(one.admitted and not one.missing for one in self.found)
 
 
 def explain_on(

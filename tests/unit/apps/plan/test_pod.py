@@ -272,7 +272,8 @@ def test_the_share_of_so_many_gpus_is_aligned(gpus: int, aligned: bool, numa: se
     proof = plan.pods[0].proof
     assert proof is not None
     assert (proof.admitted, proof.aligned) == (True, aligned)
-    assert {n for n in (0, 1) if proof.places[0].numa >> n & 1} == numa
+    assert proof.alignment is not None
+    assert set(proof.alignment.numa) == numa
     assert proof.fits == 8 // gpus
     assert bool(proof.crosses) == (gpus > 4)
 
@@ -334,7 +335,8 @@ def test_what_crosses_is_what_a_pod_has_at_one_time(
     proof = planned(manifest(main, *others, **spec), on).pods[0].proof
     assert proof is not None
     assert (proof.admitted, proof.aligned, bool(proof.crosses)) == (not crosses, not crosses, crosses)
-    assert all(place.numa.bit_count() == 1 for place in proof.places if place.cpus)
+    rows = proof.alignment.resources if proof.alignment else ()
+    assert all(len(row.numa) == 1 for row in rows if row.cpus)
 
 
 def test_what_is_taken_is_taken() -> None:
@@ -388,9 +390,25 @@ def test_other_objects_pass_unchanged() -> None:
 
 def test_a_resource_that_the_machine_does_not_have() -> None:
     plan = planned(manifest(container(None, {"cpu": "4", "memory": "8Gi", "amd.com/gpu": 1})), stage())
-    assert plan.pods[0].proof is not None
-    assert plan.pods[0].proof.text == "the machine has no amd.com/gpu; it has nvidia.com/gpu"
-    assert not plan.good
+    proof = plan.pods[0].proof
+    assert proof is not None
+    assert (proof.admitted, proof.aligned, plan.good) == (True, False, False)
+    assert ", but without amd.com/gpu: no device plugin offers it on this machine, which has " in proof.text
+
+
+@pytest.mark.parametrize(
+    ("config", "words", "aligned"),
+    [
+        ({"memoryManagerPolicy": "None", "reservedMemory": []}, "memory is not aligned", True),
+        ({"cpuManagerPolicy": "none", "cpuManagerPolicyOptions": {}}, "CPUs are not aligned", False),
+    ],
+)
+def test_what_the_node_does_not_align(config: dict[str, Any], words: str, aligned: bool) -> None:  # noqa: FBT001
+    found = manifest(container(None, {"cpu": "4", "memory": "8Gi", GPU: 1}))
+    proof = planned(found, stage(**{**stage().config, **config})).pods[0].proof
+    assert proof is not None
+    assert f"admitted on the node (1.37), but {words}: " in proof.text
+    assert proof.aligned is aligned
 
 
 def test_manifests_read_the_same_again() -> None:
