@@ -272,7 +272,7 @@ def _tried(
     pod, allocated = state.resizes.desired.get(uid), state.active[uid]
     if pod is None or allocated is None:
         return replace(state, resizes=_settled(state.resizes, uid)), ResizeResult(uid, UNCHANGED)
-    message = _obstacle(rules, pod, allocated_part(rules, pod, allocated), capacity)
+    message = infeasible(rules, pod, allocated_part(rules, pod, allocated), capacity)
     if message:
         resizes = _pending(state.resizes, uid, INFEASIBLE_REASON, message)
         result = ResizeResult(uid, INFEASIBLE, INFEASIBLE_REASON, message, "", pod, allocated)
@@ -352,7 +352,7 @@ def _pending(resizes: Resizes, uid: str, reason: str, message: str) -> Resizes:
 # --- what makes a resize infeasible -------------------------------------------------------------
 
 
-def _obstacle(rules: Rules, pod: PodRequest, allocated: PodRequest, capacity: Mapping[str, int]) -> str:
+def infeasible(rules: Rules, pod: PodRequest, allocated: PodRequest, capacity: Mapping[str, int]) -> str:
     """Why a resize is infeasible, in the kubelet's words; '': it is not (rule 2)."""
     behaviour = rules.behaviour
     if pod.constraints.static and behaviour.static_pods_keep_their_size:

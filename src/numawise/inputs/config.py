@@ -43,7 +43,8 @@ FIELD = re.compile(r"Go struct field KubeletConfiguration\.([\w.]+)")
 STRICT = frozenset({"NW103", "NW104", "NW105"})
 """What the kubelet warns about and ``check`` reports; other commands refuse it (rule 3)."""
 KINDLESS = "NW102"
-KUBEADM = ("InitConfiguration", "JoinConfiguration")
+BEGINNING = "InitConfiguration"
+KUBEADM = (BEGINNING, "JoinConfiguration")
 NOTHING_INSIDE = "has no kubelet configuration in it"
 IGNORED = "remove it; the kubelet would ignore it with a warning"
 QUOTE = "the value must be text: put it in quotes"
@@ -287,7 +288,10 @@ def _reported(forms: Sequence[Found], name: str, report: Report) -> Iterator[tup
 
 
 def _of_one_node(forms: tuple[Found, ...]) -> tuple[Found, ...]:
-    """Documents of kubeadm in one file are one node: flags belong to the configuration beside them."""
+    """Documents of kubeadm in one file are one node: flags belong to the configuration beside them.
+
+    That is all of it where the node begins the cluster; a node that joins one takes the cluster's.
+    """
     flags = [one for one in forms if one.part is None and one.inside in KUBEADM]
     configs = [one for one in forms if one.part is not None and not one.inside]
     if not flags or len(flags) + len(configs) < len(forms):
@@ -295,7 +299,9 @@ def _of_one_node(forms: tuple[Found, ...]) -> tuple[Found, ...]:
     if not configs:
         return tuple(joined_apart(flags))
     return tuple(
-        replace(config, flags=one.flags, inside=one.inside, platform=one.platform)
+        replace(config, flags=one.flags, platform=one.platform)
+        if one.inside == BEGINNING
+        else replace(config, flags=one.flags, inside=one.inside, platform=one.platform)
         for config in configs
         for one in joined_apart(flags)
     )

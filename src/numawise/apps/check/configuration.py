@@ -124,7 +124,8 @@ def _together(context: Context) -> Iterator[Finding]:
         message = f"topologyManagerPolicy is {policy}, and cpuManagerPolicy none"
         yield found("NW130", place("topologyManagerPolicy"), message)
     if context.aligning and context.static_cpus and config.memory_manager_policy == "None":
-        if context.version >= (1, 22):
+        settable = context.platform is None or not context.platform.refused("memoryManagerPolicy")
+        if context.version >= (1, 22) and settable:
             message = f"topologyManagerPolicy is {policy}, and memoryManagerPolicy None"
             yield found("NW131", place("topologyManagerPolicy"), message)
     elif not context.aligning and (context.static_cpus or context.static_memory):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from numawise.apps.check.refusals import Start
 from numawise.codec.kubelet.effective import Configuration
+from numawise.codec.kubelet.platforms import Platform, platform_of_node
 from numawise.machine.description import NodeDescription
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
@@ -36,6 +37,14 @@ class Context:
     def config(self) -> KubeletConfig:
         """The configuration as it is written."""
         return self.start.written or KubeletConfig()
+
+    @property
+    def platform(self) -> Platform | None:
+        """The platform that writes the configuration, by its form or by the node; None: not known."""
+        if self.configuration.platform is not None:
+            return self.configuration.platform
+        labels = self.description.labels if self.description is not None else ()
+        return platform_of_node(self.configuration.raw, labels)
 
     @property
     def static_cpus(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.apps.check.claims import claim_findings
 from numawise.apps.check.context import Context
+from numawise.apps.check.resizing import resize_findings
 from numawise.apps.check.returning import returning_findings
 from numawise.codec.claims import ClaimObjects
 from numawise.codec.document import Part
@@ -62,6 +63,7 @@ def pod_findings(
         yield from _scope(source, context, pod, rows)
         yield from _policy(source, context, rows)
         yield from returning_findings(source, pod, context)
+        yield from resize_findings(source, pod, context)
 
 
 def requested(source: PodSource, context: Context | None) -> PodRequest:

@@ -44,6 +44,8 @@ def sum_refused(context: Context, refused: StartRefusal) -> Finding | None:
     if not context.known and _in_percent(config):
         message = "evictionHard memory.available is a percentage of memory that is not known"
         return found("NW003", place, message, fix="pass --machine to check reservedMemory")
+    if context.platform is not None and context.platform.refused("reservedMemory"):
+        return None  # it writes reservedMemory by itself, whatever is reserved
     settings = settings_of(context, config)
     if settings is None or f'type "{MEMORY}"' not in refused.message:
         fix = "remove huge pages from reservedMemory: they cannot be reserved"
@@ -66,7 +68,8 @@ def sum_refused(context: Context, refused: StartRefusal) -> Finding | None:
     if given > wanted.nano:
         kept = settings.system_reserved.get(MEMORY, NOTHING).nano + given - wanted.nano
         more = f"systemReserved memory: {_bytes(kept // NANO)}"
-        fix = f"{fix}; or keep it, and {more}" if fix else more
+        meant = given >= 2 * wanted.nano  # whoever writes so much means it, and forgot the other half
+        fix = f"{more}; or {fix}" if meant and fix else f"{fix}; or keep it, and {more}" if fix else more
     severity = Severity.WARNING if partial else None
     return found("NW221", place, refused.message, why=why, fix=fix, stage=refused.stage, severity=severity)
 
@@ -284,16 +287,17 @@ def nothing_reserved(context: Context, refused: StartRefusal) -> Finding:
         cores = format_ids(first_cores(context.machine.layout))
         fix = f'reservedSystemCPUs: "{cores}", a core of each NUMA node'
     place = context.configuration.place("cpuManagerPolicy")
-    if not context.configuration.partial:
-        return found("NW201", place, refused.message, fix=fix, stage=refused.stage)
-    platform = context.configuration.reserved_by
-    if platform is not None:
+    platform = context.platform
+    if platform is not None and platform.reserves_cpus and platform.unless not in context.configuration.raw:
         message = f"how many CPUs are reserved is not in this file: {platform.reserves}"
         why = "the static policy needs some reserved CPU, and the platform sees to that"
         return found("NW201", place, message, why=why, fix=_choose(platform, fix), severity=Severity.INFO)
-    why = (
-        f"the configuration below the {context.configuration.inside} must reserve some, or the kubelet stops"
-    )
+    if not context.configuration.partial:
+        return found("NW201", place, refused.message, fix=fix, stage=refused.stage)
+    below = f"the configuration below the {context.configuration.inside}"
+    why = f"{below} must reserve some, or the kubelet stops"
+    if platform is not None and platform.reserves and not platform.reserves_cpus:
+        why = f"{why}; {platform.reserves}"
     return found(
         "NW201", place, refused.message, why=why, fix=fix, stage=refused.stage, severity=Severity.WARNING
     )
