@@ -160,3 +160,41 @@ def test_a_bar_on_a_terminal_alone(tmp_path: Path) -> None:
     assert "50 bytes/100 bytes" in drawn
     silent = program("why", "--log", INCIDENT)
     assert silent.err == ""
+
+
+def test_a_kubelet_that_does_not_start(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    loop = LOGS / "crash-loop.log"
+    ran = numawise(capsys, "why", "--log", loop, "--width", 80)
+    assert ran.status == 1
+    lines = ran.out.splitlines()
+    assert lines[1].startswith("The kubelet does not start (cpu-manager-start): ")
+    assert "It failed 3 times for this reason" in ran.out
+    assert "Kubelet not started 3 times, 0 rejected, 0 admitted." in lines
+    data = json.loads(numawise(capsys, "why", "--log", loop, "-o", "json").out)
+    (start,) = data["starts"]
+    assert (start["stage"], start["code"], start["times"]) == ("cpu-manager-start", "NW301", 3)
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "cpu_manager_state").write_text('{"policyName":"none","defaultCpuSet":"","checksum":1353318690}')
+    (tmp_path / "kubelet.yaml").write_text("cpuManagerPolicy: static\nreservedSystemCPUs: '0'\n")
+    node = ["--machine", SERVER / "machine.yaml", "--kubelet-config", tmp_path / "kubelet.yaml"]
+    beside = numawise(capsys, "why", "--log", loop, *node, "--state", state, "--width", 200)
+    assert beside.status == 1
+    assert "With these files the engine fails with the same words." in beside.out
+    assert "What would help: after each of these the kubelet starts, as simulated" in beside.out
+    assert "/var/lib/kubelet/cpu_manager_state, start it" in beside.out
+    fine = numawise(capsys, "why", "--log", loop, *node, "--width", 200)
+    assert "With these files the kubelet would start" in fine.out
+
+
+def test_the_same_sentence_as_why_itself(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What a log says of a start that failed is what ``why`` says of the files that make it fail."""
+    (tmp_path / "kubelet.yaml").write_text("cpuManagerPolicy: static\n")
+    log = tmp_path / "kubelet.log"
+    error = "failed to run Kubelet: [cpumanager] unable to determine reserved CPU resources for static policy"
+    log.write_text(f'E0815 22:24:53.000001 7 run.go:74] "command failed" err="{error}"\n')
+    node = ["--machine", SERVER / "machine.yaml", "--kubelet-config", tmp_path / "kubelet.yaml"]
+    (pod, *_) = sorted((SERVER / "pods").glob("*.yaml"))
+    itself = numawise(capsys, "why", *node, pod, "--width", 200)
+    logged = numawise(capsys, "why", "--log", log, "--width", 200)
+    assert logged.out.splitlines()[1] == itself.out.splitlines()[0]
