@@ -34,13 +34,13 @@ ENCODINGS = {
 }  # fmt: skip
 """How a file is packed, as cloud-init and Cluster API call it → base64, gzip."""
 DATA_URL = re.compile(r"data:([^,]*),(.*)", re.DOTALL)
-BASE64 = re.compile(r"[A-Za-z0-9+/\s]{16,}={0,2}\s*")
+BASE64 = re.compile(r"[A-Za-z0-9+/\s]{16,}+={0,2}\s*+")
 UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\ufffd]")
 MIME = re.compile(r"\s*(MIME-Version:|Content-Type:\s*multipart/)", re.IGNORECASE)
 BOUNDARY = re.compile(r"boundary=\"?([^\"\s;]+)\"?", re.IGNORECASE)
 TRANSFER = re.compile(r"^Content-Transfer-Encoding:\s*(\S+)", re.IGNORECASE | re.MULTILINE)
 TOML_TABLE = re.compile(
-    r"^\s*(\[+\s*\"?settings\"?\s*[.\]]|\"?settings\"?\s*\.\s*\"?kubernetes\"?\b.*=)", re.MULTILINE
+    r"^[ \t]*+(\[+[ \t]*+\"?settings\"?\s*[.\]]|\"?settings\"?\s*\.\s*\"?kubernetes\"?\b.*=)", re.MULTILINE
 )
 HEADER = re.compile(r"\s*\[+([^\]]+)\]+\s*(#.*)?")
 ASSIGNMENT = re.compile(r"\s*((?:\"[^\"]*\"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:\"[^\"]*\"|'[^']*'|[\w-]+))*)\s*=")

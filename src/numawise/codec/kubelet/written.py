@@ -279,7 +279,7 @@ def _karpenter(wanted: Wanted) -> Written:
     _put(_at(spec, "kubelet"), wanted, counted)
     data = str(spec.get("userData") or "")
     refused: dict[str, str] = {}
-    if others and re.search(r"^\s*\[+settings", data, re.MULTILINE):
+    if others and re.search(r"^[ \t]*\[+settings", data, re.MULTILINE):
         inner = _bottlerocket(Wanted(others, wanted.dropped, text=data))
         spec["userData"], refused = inner.text, dict(inner.refused)
     elif others:
