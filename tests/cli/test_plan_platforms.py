@@ -1,5 +1,6 @@
 """``numawise plan switch`` where a platform writes the kubelet's configuration."""
 
+import base64
 import json
 from pathlib import Path
 
@@ -164,6 +165,37 @@ def test_a_script_is_refused(capsys: Capture, new: Path, tmp_path: Path) -> None
         numawise(capsys, "plan", "switch", PLATFORMS / "gke.yaml", new, "--script", script), "would be undone"
     )
     assert not script.exists()
+
+
+# fmt: off
+@pytest.mark.parametrize("old", [
+    "{kind: EC2NodeClass, metadata: [1], spec: {userData: [1], kubelet: {cpuManagerPolicy: none}}}",
+    "{kind: KubeletConfig, metadata: [1], spec: {kubeletConfig: {cpuManagerPolicy: none}}}",
+    "{kind: ClusterConfig, nodeGroups: [{kubeletExtraConfig: {cpuManagerPolicy: none}}, 5]}",
+    "{kind: PerformanceProfile, metadata: {annotations: 5}, spec: {cpu: {reserved: 0, isolated: 1-3}}}",
+    "{kind: PerformanceProfile, spec: {cpu: {isolated: x}}}",
+    "{kind: NodeConfig, spec: {kubelet: {config: {cpuManagerPolicy: none}, flags: [1, {a: b}]}}}",
+    "{machine: {kubelet: {extraArgs: [1], extraConfig: {cpuManagerPolicy: none}}}}",
+    "{kubelet-arg: 5, kubelet-arg+: [cpu-manager-policy=none]}",
+    "{kubeletConfig: {cpuManagerPolicy: none, topologyManager: null}}",
+    "{kind: KubeadmConfig, spec: {files: [5], joinConfiguration: {patches: 5, nodeRegistration: {kubeletExtraArgs: {max-pods: 5}}}}}",
+    "{kind: KubeadmConfig, spec: {files: {a: b}, joinConfiguration: {nodeRegistration: {kubeletExtraArgs: [{name: max-pods, value: 5}, 5]}}}}",
+])
+def test_objects_of_odd_shape(capsys: Capture, new: Path, tmp_path: Path, old: str) -> None:
+    path, out = tmp_path / "old.yaml", tmp_path / "out"
+    path.write_text(old)
+    ran = numawise(capsys, "plan", "switch", path, new, "--config-out", out)
+    assert ran.status in (0, 1), ran.err
+    assert read_config(str(out)).raw(DEFAULT)["topologyManagerPolicy"] == "restricted"
+# fmt: on
+
+
+def test_packed_user_data_is_unpacked(capsys: Capture, new: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "old.txt", tmp_path / "out"
+    path.write_bytes(base64.b64encode((PLATFORMS / "bottlerocket.toml").read_bytes()))
+    ran = numawise(capsys, "plan", "switch", path, new, "--config-out", out)
+    assert ran.status == 0, ran.err
+    assert 'cluster-name = "training"' in out.read_text()
 
 
 def test_an_unknown_platform(capsys: Capture, new: Path) -> None:

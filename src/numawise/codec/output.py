@@ -1,4 +1,4 @@
-"""Plain data as JSON or YAML text, and YAML with a reason above every field.
+"""Plain data as JSON, YAML or TOML text, and YAML with a reason above every field.
 
 Rules kept here:
 
@@ -11,7 +11,7 @@ Rules kept here:
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -21,6 +21,7 @@ from numawise.results.plan import Entry
 
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[./-][A-Za-z0-9_]+)*|[0-9]+(?:[KMGT]i|[smh]|%)")
 NOT_TEXT = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 WIDTH = 100
 TEXT_TAG = "tag:yaml.org,2002:str"
 NUMERIC = tuple("0123456789+-.~")
@@ -139,3 +140,31 @@ def to_json(value: object) -> str:
 def to_yaml(value: object) -> str:
     """YAML in block style, keys in the given order."""
     return _escaped(yaml.dump(value, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110))
+
+
+# --- TOML -------------------------------------------------------------------------------------
+
+
+def toml_text(value: Mapping[str, Any], *path: str) -> str:
+    """A mapping as TOML: values first, then tables."""
+    lines = [f"{_key(name)} = {_toml(one)}" for name, one in value.items() if not isinstance(one, Mapping)]
+    if path and (lines or not value):
+        lines = [f"[{'.'.join(map(_key, path))}]", *lines]
+    text = "\n".join(lines) + "\n" if lines else ""
+    for name, one in value.items():
+        if isinstance(one, Mapping):
+            inner = toml_text(one, *path, name)
+            text += f"\n{inner}" if text else inner
+    return text
+
+
+def _key(name: str) -> str:
+    return name if BARE_KEY.fullmatch(name) else json.dumps(name)
+
+
+def _toml(value: Any) -> str:  # noqa: ANN401 - any value of a file
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(name)} = {_toml(one)}" for name, one in value.items()) + " }"
+    return str(value) if isinstance(value, float) else json.dumps(value)

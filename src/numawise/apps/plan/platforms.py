@@ -24,6 +24,7 @@ from numawise.codec.document import read_documents
 from numawise.codec.infile import read_raw
 from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.codec.kubelet.platforms import Platform, platform_of_node, platforms
+from numawise.codec.kubelet.userdata import plain_text
 from numawise.codec.kubelet.written import DEFAULTS, Wanted, Written, write_platform
 from numawise.datafile import data_text
 from numawise.errors import InputError, quoted, suggestion
@@ -145,7 +146,7 @@ def old_object(path: str, platform: str) -> OldObject:
     if is_bundle(path):
         return OldObject()
     raw, name = read_raw(path)
-    text = raw.decode("utf-8-sig", errors="replace")
+    text = plain_text(raw.decode("utf-8-sig", errors="replace"))
     try:
         config = config_in(text, name)
     except InputError:

@@ -21,7 +21,7 @@ from numawise.codec.kubelet.config import API_VERSION, KIND
 from numawise.codec.kubelet.flags import flags_for, known_flags
 from numawise.codec.kubelet.platforms import platforms
 from numawise.codec.kubelet.userdata import EXTRA, mime_parts
-from numawise.codec.output import manifest_yaml
+from numawise.codec.output import manifest_yaml, toml_text
 from numawise.rules.model import RESTRICTED, SINGLE
 from numawise.rules.versions import NEWEST
 from numawise.sets import format_ids, parse_ids
@@ -43,7 +43,6 @@ OLDER_KARPENTER = ("kubeReserved", "systemReserved", "evictionHard")
 """Fields that every release of Karpenter takes in ``spec.kubelet``; it counts with them, too."""
 PATCHES = "/etc/kubernetes/patches"
 ARGUMENT = re.compile(rf"{EXTRA}[ =]\s*('[^']*'|\"[^\"]*\"|\S+)")
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def _copy(wanted: Wanted, kind: str) -> Object | None:
     copied: Object = deepcopy(dict(wanted.old))
     copied.pop("status", None)
     for name in SERVER_SIDE:
-        copied.get("metadata", {}).pop(name, None)
+        _at(copied, "metadata").pop(name, None)
     return copied
 
 
@@ -120,6 +119,10 @@ def _put(place: Object, wanted: Wanted, fields: Fields | None = None) -> None:
     for name in (*wanted.dropped, *wanted.fields):
         place.pop(name, None)
     place.update(wanted.fields if fields is None else fields)
+
+
+def _list(value: object) -> list[Any]:
+    return list(value) if isinstance(value, list) else []
 
 
 def _unflagged(flags: Iterable[Any], wanted: Wanted) -> list[Any]:
@@ -171,8 +174,10 @@ def _performance(wanted: Wanted) -> Written:
     if reserved is not None:
         cpu = _at(spec, "cpu")
         every = wanted.cpus or _ids(cpu.get("isolated")) | _ids(cpu.get("reserved"))
-        cpu["reserved"] = str(reserved)
-        cpu["isolated"] = format_ids(every & ~parse_ids(str(reserved))) if every else "ALL_OTHER_CPUS"
+        if every:
+            cpu["reserved"], cpu["isolated"] = str(reserved), format_ids(every & ~parse_ids(str(reserved)))
+        else:
+            refused["reservedSystemCPUs"] = "which CPUs would be isolated is not known: give --machine"
     policy = fields.pop("topologyManagerPolicy", None) or _at(spec, "numa").get("topologyPolicy")
     if policy:
         _at(spec, "numa")["topologyPolicy"] = policy
@@ -190,7 +195,10 @@ def _performance(wanted: Wanted) -> Written:
 
 
 def _ids(value: object) -> int:
-    return parse_ids(str(value)) if value is not None else 0
+    try:
+        return parse_ids(str(value)) if value is not None else 0
+    except ValueError:
+        return 0
 
 
 # --- EKS --------------------------------------------------------------------------------------
@@ -255,8 +263,8 @@ def _eksctl(wanted: Wanted) -> Written:
     groups = [
         (kind, group)
         for kind in ("nodeGroups", "managedNodeGroups")
-        for group in value.pop(kind, None) or ()
-        if wanted.old is None or "kubeletExtraConfig" in group
+        for group in _list(value.pop(kind, None))
+        if isinstance(group, dict) and (wanted.old is None or "kubeletExtraConfig" in group)
     ]
     kind, group = groups[0] if groups else ("nodeGroups", {"name": wanted.pool or NAME})
     if wanted.old is not None:
@@ -328,31 +336,6 @@ def _bottlerocket_value(way: str, value: Any) -> Any:  # noqa: ANN401 - as a con
     return value
 
 
-def toml_text(value: Mapping[str, Any], *path: str) -> str:
-    """A mapping as TOML: values first, then tables."""
-    lines = [f"{_key(name)} = {_toml(one)}" for name, one in value.items() if not isinstance(one, Mapping)]
-    if path and (lines or not value):
-        lines = [f"[{'.'.join(map(_key, path))}]", *lines]
-    text = "\n".join(lines) + "\n" if lines else ""
-    for name, one in value.items():
-        if isinstance(one, Mapping):
-            inner = toml_text(one, *path, name)
-            text += f"\n{inner}" if text else inner
-    return text
-
-
-def _key(name: str) -> str:
-    return name if BARE_KEY.fullmatch(name) else json.dumps(name)
-
-
-def _toml(value: Any) -> str:  # noqa: ANN401 - any value of a file
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(name)} = {_toml(one)}" for name, one in value.items()) + " }"
-    return str(value) if isinstance(value, float) else json.dumps(value)
-
-
 # --- GKE, AKS, Talos, k3s ---------------------------------------------------------------------
 
 
@@ -387,10 +370,10 @@ def _aks(wanted: Wanted) -> Written:
 def _talos(wanted: Wanted) -> Written:
     remarks = []
     kubelet = _at(deepcopy(dict(wanted.old or {})), "machine", "kubelet")
-    flags = [name for name in kubelet.get("extraArgs") or () if _field_of(name) in wanted.fields]
+    flags = [name for name in _at(kubelet, "extraArgs") if _field_of(name) in wanted.fields]
     if flags:
         remarks.append(f"Remove {', '.join(flags)} from machine.kubelet.extraArgs: flags win over fields.")
-    extra = kubelet.get("extraConfig") or {}
+    extra = _at(kubelet, "extraConfig")
     left = [name for name in wanted.dropped if name in extra]
     if isinstance(extra.get("reservedMemory"), list) and "reservedMemory" in wanted.fields:
         left.append("reservedMemory")
@@ -413,8 +396,8 @@ def _k3s(wanted: Wanted) -> Written:
 
 
 def _listed(value: Mapping[str, Any] | None, name: str) -> list[Any]:
-    found = (value or {}).get(name) or []
-    return [found] if isinstance(found, str) else list(found)
+    found = (value or {}).get(name)
+    return [found] if isinstance(found, str) else _list(found)
 
 
 # --- kubeadm ----------------------------------------------------------------------------------
@@ -467,7 +450,9 @@ def _cluster_api(wanted: Wanted) -> Written:
     ]
     directory = ways[0]["patches"]["directory"] if ways else PATCHES
     path = f"{directory}/kubeletconfiguration9+merge.yaml"
-    files = [one for one in spec.get("files") or () if one.get("path") != path]
+    files = [
+        one for one in _list(spec.get("files")) if not (isinstance(one, Mapping) and one.get("path") == path)
+    ]
     spec["files"] = [*files, {"path": path, "content": _kubeadm(wanted).text}]
     return Written(f"{value['kind'].lower()}.yaml", manifest_yaml(value))
 
