@@ -29,6 +29,7 @@ Examples:
   journalctl -u kubelet --since -1h | numawise why --log -
   numawise why --log kubelet.log.1.gz --log kubelet.log --pod vmstorage-common-15
   numawise why --bundle node7.tar.gz
+  kubectl describe pod train-0 | numawise why -
   kubectl numawise why pod/train-0 -n team-a --bundle node7.tar.gz
   kubectl numawise why deployment/web -n team-a --machine node7.yaml
 
@@ -106,7 +107,9 @@ def command(
     node's state files, what it held is rebuilt from its other pods, and that is said.
 
     PODS are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates, such as
-    those of Ray, Kubeflow and Volcano, or names of pods of the bundle; - reads standard input.
+    those of Ray, Kubeflow and Volcano, what 'kubectl describe pod' prints, or names of pods of the bundle; -
+    reads standard input.  Without a machine, what 'kubectl describe pod' and 'kubectl get events' print is
+    explained by itself.
     """
     spec = node_spec(node, *logs, *pods)
     if logs:
@@ -172,6 +175,12 @@ def _explained(
         )
     if targets:
         return _live(node or read_node(spec), targets, access)
+    if files and not spec.bundle and not spec.machine and not spec.state:
+        from numawise.apps.why.pasted import explain_pasted_objects  # noqa: PLC0415
+
+        printed = explain_pasted_objects(files, read_node(spec))
+        if printed is not None:
+            return printed
     if not spec.bundle:
         given = {"--machine": spec.machine, "--kubelet-config": spec.has_config, "PODS": pods}
         missing = next((name for name, value in given.items() if not value), "")

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.document import Document, Part, read_file, shown
-from numawise.codec.infile import is_there
+from numawise.codec.infile import is_there, read_raw
 from numawise.codec.pod import amount_of, quantity
-from numawise.codec.workload import MOST_PODS, objects_in, pods_in, pods_of_all
+from numawise.codec.workload import MOST_PODS, objects_in, pod_documents, pods_in, pods_of_all
 from numawise.errors import InputError, quoted, suggestion
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawPod
@@ -121,7 +121,8 @@ def decode_steps(document: Document, folder: Path = Path()) -> tuple[Timed, ...]
 
 def pods_of(path: str) -> tuple[RawPod, ...]:
     """The pods of one file."""
-    return tuple(pods_of_all([one for document in read_file(path) for one in objects_in(document.root)]))
+    documents = pod_documents(*read_raw(path))
+    return tuple(pods_of_all([one for document in documents for one in objects_in(document.root)]))
 
 
 def template_of(pods: Sequence[RawPod]) -> RawPod | None:

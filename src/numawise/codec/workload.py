@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.codec.claims import claim_objects, resolved
-from numawise.codec.document import Document, Part, shown
+from numawise.codec.document import Document, Done, Part, Twice, read_documents, shown
 from numawise.codec.job_systems import (
     MOST_REPLICAS,
     READERS,
@@ -43,6 +43,8 @@ from numawise.request.defaults import RawPod
 from numawise.values import dataclass, replace
 
 MOST_PODS = MOST_OBJECTS = MOST_REPLICAS
+PRINTED = (b"Namespace:", b"SEEN", b"Warning", b"Normal")
+"""One of these is in everything that kubectl prints about pods and events."""
 FEWER = "split it into smaller files, or ask for fewer replicas"
 OWN_GROUPS = frozenset({"apps", "batch", "autoscaling", "policy", "extensions"})
 PODLESS = words("""
@@ -127,6 +129,21 @@ def objects_in(part: Part, kind: str = "") -> Iterator[Object]:
             waiting.extend((item, kind.removesuffix("List"), True) for item in reversed(items))
         else:
             yield Object(part, kind, listed)
+
+
+def pod_documents(
+    raw: bytes, file: str, twice: Twice | None = None, done: Done | None = None
+) -> tuple[Document, ...]:
+    """The documents of a file with pods: YAML, JSON, or what ``kubectl describe`` and its like print.
+
+    ``twice``, ``done``: as of ``read_documents``.
+    """
+    if any(mark in raw for mark in PRINTED):
+        from numawise.codec.kubectl import is_kubectl_text, kubectl_documents  # noqa: PLC0415 - few are
+
+        if is_kubectl_text(raw):
+            return kubectl_documents(raw, file)
+    return read_documents(raw, file, twice, done)
 
 
 def decode_pods(document: Document) -> tuple[RawPod, ...]:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from numawise.codec.claims import ClaimObjects, is_claim_object, resolved
-from numawise.codec.document import Document, Part, read_file
-from numawise.codec.infile import is_file, is_folder, is_there, reading
+from numawise.codec.document import Document, Part
+from numawise.codec.infile import is_file, is_folder, is_there, read_raw, reading
 from numawise.codec.pod import only_known, pod_in, unique_uids
 from numawise.codec.workload import (
     MOST_PODS,
@@ -29,6 +29,7 @@ from numawise.codec.workload import (
     Object,
     metadata_of,
     objects_in,
+    pod_documents,
     pods_of,
     pods_of_all,
     runtimes_of,
@@ -39,7 +40,7 @@ from numawise.errors import InputError
 from numawise.request.defaults import RawContainer, RawPod
 from numawise.request.model import HUGEPAGES, PodRequest
 from numawise.results.finding import Finding, Place, Severity, found
-from numawise.values import dataclass, replace
+from numawise.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from numawise.inputs.bundle import Bundle
@@ -62,6 +63,11 @@ KUBELET = (
     "KubeadmControlPlane",
     "KubeadmConfig",
 )
+PODLESS_ADVICE = {
+    "Event": "'numawise why FILE', without --machine, says which events are refusals and what they mean",
+    "NodeResourceTopology": "it is a machine (--machine), and what is free on it (--state)",
+}
+"""What objects without pods are for."""
 GIVE_PODS = "give files or folders with Pods, Deployments, Jobs, or any object with pod templates"
 
 
@@ -72,6 +78,8 @@ class PodsInput:
     pods: tuple[RawPod, ...]
     remarks: tuple[str, ...] = ()
     """What was left out or assumed."""
+    refusals: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    """Namespace and name of pods that a kubelet refused, as their status says → reason, message."""
 
 
 PodNamed = str | Path | Mapping[str, object] | RawPod
@@ -85,6 +93,7 @@ def read_pods(
     pods: list[RawPod] = []
     sorting = Sorting(node, refused=refused)
     claims = ClaimObjects()
+    refusals: dict[tuple[str, str], tuple[str, str]] = {}
     for word in named:
         if isinstance(word, RawPod):
             pods.append(word)
@@ -95,17 +104,33 @@ def read_pods(
             continue
         for documents in _documents(word):
             objects = [one for document in documents for one in objects_in(document.root)]
+            refusals |= _refusals(objects)
             every = pods_of_all([one for one in objects if sorting.kept(one)], MOST_PODS - len(pods))
             about_claims = [one for one in objects if is_claim_object(one)]
             for one in about_claims:
                 claims.add(one)
             if not every and not sorting.left and not about_claims:
-                raise InputError("has no pods", file=documents[0].file, advice=GIVE_PODS)
+                podless = next(
+                    (PODLESS_ADVICE[one.kind] for one in objects if one.kind in PODLESS_ADVICE), ""
+                )
+                raise InputError("has no pods", file=documents[0].file, advice=podless or GIVE_PODS)
             pods += every
     if named and not pods:
         what = f"no pod is left: {sorting.said}" if sorting.left else "has claims and no pods"
         raise InputError(what, file=str(named[0]), advice=GIVE_PODS)
-    return PodsInput(unique_uids(resolved(pods, claims)), sorting.remarks)
+    return PodsInput(unique_uids(resolved(pods, claims)), sorting.remarks, refusals)
+
+
+def _refusals(objects: Iterable[Object]) -> dict[tuple[str, str], tuple[str, str]]:
+    """The pods that a kubelet refused, by namespace and name."""
+    refused: dict[tuple[str, str], tuple[str, str]] = {}
+    for one in objects:
+        status: Any = one.part.at("status").value if one.kind == "Pod" else None
+        if isinstance(status, Mapping) and status.get("phase") == "Failed" and _is_refusal(status):
+            namespace = one.part.at("metadata", "namespace").value
+            said = str(status.get("reason")), str(status.get("message") or "")
+            refused[str(namespace or "default"), one.name] = said
+    return refused
 
 
 def _is_name(word: PodNamed) -> TypeGuard[str]:
@@ -118,7 +143,7 @@ def _documents(word: str | Path | Mapping[str, object]) -> Iterator[tuple[Docume
         yield (Document(word, "pod"),)
         return
     for path in manifests((str(word),)):
-        yield read_file(path)
+        yield pod_documents(*read_raw(path))
 
 
 def is_path(word: str) -> bool:
@@ -214,7 +239,7 @@ def read_live(words: Sequence[str], node: str = "") -> "tuple[Live, tuple[str, .
     sorting = Sorting(node)
     for path in manifests(words):
         known = False
-        for document in read_file(path):
+        for document in pod_documents(*read_raw(path)):
             for one in objects_in(document.root):
                 if one.kind != "Pod":
                     continue
@@ -358,7 +383,7 @@ def _workload(one: Object, runtimes: Mapping[tuple[str, str], Part]) -> Iterator
             yield PodSource(spec, one.kind, one.name, metadata=metadata_of(one.part, spec))
         return
     if not templates:
-        yield Podless(one.kind, _place(one.part))
+        yield Podless(one.kind, _place(one.part), reason=PODLESS_ADVICE.get(one.kind, ""))
     for template in templates:
         name = one.name if len(templates) == 1 else template.name
         source = PodSource(template.spec, one.kind, name, metadata=template.metadata, replicas=template.count)

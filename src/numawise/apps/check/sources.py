@@ -15,10 +15,10 @@ from typing import IO, TYPE_CHECKING, TypeVar
 
 from numawise.codec.bundle.manifest import STATE as STATE_MEMBERS
 from numawise.codec.claims import ClaimObjects, resolved
-from numawise.codec.document import Document, read_documents
+from numawise.codec.document import Document
 from numawise.codec.infile import read_raw
 from numawise.codec.kubelet.effective import Configuration, directory_finding
-from numawise.codec.workload import FEWER, MOST_OBJECTS
+from numawise.codec.workload import FEWER, MOST_OBJECTS, pod_documents
 from numawise.errors import InputError
 from numawise.inputs.bundle import Bundle, open_bundle
 from numawise.inputs.config import ConfigInput, already_set, read_config, read_configs
@@ -195,9 +195,9 @@ def _pods(words: tuple[str, ...], bundle: Bundle | None, node: str, read: Source
 
 def _without_pods(podless: Sequence[Podless]) -> Iterator[Finding]:
     """What is said of objects without pods, once for a file (rule 4)."""
-    for one in podless:
-        if one.reason:
-            yield found("NW403", one.place, f"kind {one.kind}: {one.reason}")
+    reasons = {(one.kind, one.reason): one for one in reversed(podless) if one.reason}
+    for one in reversed(reasons.values()):
+        yield found("NW403", one.place, f"kind {one.kind}: {one.reason}")
     others = [one for one in podless if not one.reason]
     if others:
         kinds = Counter(f"kind {one.kind}" if one.kind else "an object without kind" for one in others)
@@ -241,7 +241,7 @@ def _documents(path: str, read: Sources) -> tuple[Document, ...]:
         with progress_bar(
             read.terminal, "reading", len(raw), amount=lambda size: bytes_text(int(size))
         ) as done:
-            documents = read_documents(raw, name, twice.append, done)
+            documents = pod_documents(raw, name, twice.append, done)
     except InputError as problem:
         place = Place(name, problem.line or 1, problem.field)
         if b"{{" in raw:

@@ -11,6 +11,7 @@ Rules kept here:
    again.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
 from numawise.apps.why.live import Live, ran_at, raw_pod
@@ -30,12 +31,20 @@ from numawise.inputs.bundle import Bundle
 from numawise.inputs.spec import NodeInput
 from numawise.kube.client import Object
 from numawise.node.node import SimulatedNode
-from numawise.render.words import both
+from numawise.quantity import Quantity
+from numawise.render.words import both, bytes_text
 from numawise.request.defaults import RawPod, defaulted
+from numawise.request.model import CPU, HUGEPAGES, MEMORY
 from numawise.results.explanation import ADMITTED, REJECTED, Explanation
+from numawise.strconv import whole_number
 from numawise.values import dataclass, replace
 
 NOT_SCHEDULED = "not scheduled"
+SUMS = re.compile(
+    r"enough resource: ([^\s,]{1,100}), requested: (\d{1,18}), used: (\d{1,18}), capacity: (\d{1,18})",
+    re.ASCII,
+)
+ODD = re.compile(r"requested (\d{1,6}) cpus not multiple cpus per core = (\d{1,4})", re.ASCII)
 SHOWN = 3
 """Containers whose requests are shown; of more only the number."""
 
@@ -117,7 +126,7 @@ def _by_status(live: Live, given: NodeInput, missing: str) -> Explanation:
     remarks = [*live.remarks, *live.node.remarks]
     if verdict == REJECTED:
         owner = raw.owner if raw else ""
-        remarks += filter(None, [recreation(owner), _more(live, missing)])
+        remarks += filter(None, [recreation(owner), _meaning(message) or _more(live, missing)])
     elif verdict == NOT_SCHEDULED:
         remarks.append("To judge it on a node of the cluster, name one with --node-name")
     elif missing:
@@ -168,6 +177,30 @@ def _verdict(live: Live, raw: RawPod | None, policy: str) -> tuple[str, str]:
     return ADMITTED, f"Admitted by node {node}, {phase.lower()} there"
 
 
+def _meaning(message: str) -> str:
+    """What decided, where the kubelet's message says it: the sums of the node, or whole cores."""
+    if sums := SUMS.search(message):
+        resource, wanted, used, room = sums[1], *map(whole_number, sums.groups()[1:])
+        amounts = [_amount(resource, size) for size in (room, used, wanted)]
+        return (
+            f"No NUMA node decided, but the sum of {resource}: of {amounts[0]} the pods there request "
+            f"{amounts[1]} already, and this one asks for {amounts[2]}"
+        )
+    if odd := ODD.search(message):
+        asked, threads = whole_number(odd[1]), max(1, whole_number(odd[2]))
+        up = -(-asked // threads) * threads
+        return (
+            f"full-pcpus-only gives out whole cores of {threads} CPUs: ask for {up} CPUs instead of {asked}"
+        )
+    return ""
+
+
+def _amount(resource: str, size: int) -> str:
+    if resource == CPU:
+        return f"{Quantity(size * 1_000_000)} CPUs"
+    return bytes_text(size) if resource == MEMORY or resource.startswith(HUGEPAGES) else str(size)
+
+
 def _scheduler(live: Live) -> str:
     """What the scheduler last said about a pod."""
     said = [one for one in live.events if one.get("reason") == "FailedScheduling"]
@@ -178,7 +211,7 @@ def _more(live: Live, missing: str) -> str:
     """How to learn more."""
     what = "Not known: which resource decided, on which NUMA node and by how much"
     if missing == "the machine":
-        return f"{what}, as the API server does not know the machine: {_learn(live)}; or give --machine"
+        return f"{what}, as the machine is not known: {_learn(live)}; or give --machine"
     if missing == "the kubelet's configuration":
         unread = "as the kubelet's configuration may not be read: give --kubelet-config"
         return f"{what}, {unread}; or {_learn(live)}"

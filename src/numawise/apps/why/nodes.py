@@ -33,7 +33,7 @@ from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import REFERENCE, Version
 from numawise.values import dataclass, replace
 
-ADMITTED_NOW = "The kubelet refused it, but with what was held when the bundle was made it is admitted"
+AT_BUNDLE = "what was held when the bundle was made"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,10 @@ def explain_on(
     for raw in refused:
         node.remove(raw.uid)
     remarks: tuple[str, ...] = ()
+    said: Mapping[tuple[str, str], tuple[str, str]] = {}
     if pods or bundle is None:
         read = source.pods(pods, refused=True)
-        wanted, remarks = read.pods, read.remarks
+        wanted, remarks, said = read.pods, read.remarks, read.refusals
     else:
         wanted = bundle.refused_or_error()
     elsewhere = [_other_node(folder, version) for folder in others]
@@ -87,6 +88,9 @@ def explain_on(
         told = explain(case, [Elsewhere(name, case_of(one, raw)) for name, one in elsewhere])
         if bundle is not None and raw in refused:
             told = as_said(told, *bundle.refusals()[raw.uid])
+        elif (refusal := said.get((raw.namespace, raw.name))) is not None:
+            held = f"what {source.state_place} records" if source.texts else "nothing held there"
+            told = as_said(told, *refusal, held)
         found.append(told)
         if raw in refused or (bundle is not None and raw.uid in node.state.active):
             continue
@@ -100,11 +104,17 @@ def explain_on(
     return Explained(tuple(found), warnings, remarks)
 
 
-def as_said(found: Explanation, reason: str, message: str) -> Explanation:
-    """An explanation beside what the kubelet said when it refused the pod."""
+def as_said(found: Explanation, reason: str, message: str, held: str = AT_BUNDLE) -> Explanation:
+    """An explanation beside what the kubelet said when it refused the pod; ``held``: by what it is judged."""
     said = f"{reason}: {message}" if message else reason
     if found.admitted:
-        return replace(found, remarks=(f"{ADMITTED_NOW}. It said then: {said}", *found.remarks))
+        return replace(
+            found,
+            remarks=(
+                f"The kubelet refused it, but with {held} it is admitted. It said then: {said}",
+                *found.remarks,
+            ),
+        )
     if found.reason == reason:
         return replace(found, message=message or found.message, said=bool(message))
     earlier = f"When it refused the pod the kubelet said: {said}; what was held then is not known"
