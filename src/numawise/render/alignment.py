@@ -228,11 +228,12 @@ def _outside_reasons(
     """What plugins, and the machine's description, say or do not say."""
     if NOT_OFFERED in by_reason:
         it = "it" if len(alignment.missing) == 1 else "them"
+        what = it if len(by_reason) == 1 else both(alignment.missing)
         if alignment.offered:
             shown = both(alignment.offered[:MOST_NAMED])
-            yield f"no device plugin offers {it} on this machine, which has {shown}"
+            yield f"no device plugin offers {what} on this machine, which has {shown}"
         else:
-            yield f"no device plugin offers {it} on this machine, as far as it is described"
+            yield f"no device plugin offers {what} on this machine, as far as it is described"
         yield f"a kubelet starts the container without {it}, and a scheduler sends the pod elsewhere"
     if NOT_KNOWN in by_reason:
         names = both(_names(by_reason[NOT_KNOWN], alignment.resources))

@@ -120,7 +120,7 @@ def sentence(hardware: Machine, policy: str, *containers: str, **more: Any) -> s
                  f"Admitted, but without amd.com/gpu: no device plugin offers it on this machine, which has {GPU}, x/fab, x/nic and x/usb; a kubelet starts the container without it, "
                  "and a scheduler sends the pod elsewhere; on NUMA 0: 4 CPUs (1-4), 1 GiB of memory", id="not offered"),
     pytest.param(SINGLE, ["c cpu=1..4 a/b=1 a/c=2"], {},
-                 f"Admitted, but without a/b and a/c, and nothing is aligned: no device plugin offers them on this machine, which has {GPU}, x/fab, x/nic and x/usb; a kubelet starts the "
+                 f"Admitted, but without a/b and a/c, and nothing is aligned: no device plugin offers a/b and a/c on this machine, which has {GPU}, x/fab, x/nic and x/usb; a kubelet starts the "
                  f"container without them, and a scheduler sends the pod elsewhere; the pod is Burstable, {FLOATS}", id="not offered, and Burstable"),
     pytest.param(SINGLE, ["c cpu=4 memory=1Gi amd.com/gpu=0"], {}, "Admitted: everything on NUMA 0: 4 CPUs (1-4), 1 GiB of memory", id="none is asked for"),
     # resources of the pod
