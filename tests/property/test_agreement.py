@@ -67,6 +67,15 @@ CONFIGS = {
     f"{indented(FIELDS, 4)}",
     "kops.yaml": "apiVersion: kops.k8s.io/v1alpha2\nkind: InstanceGroup\nspec:\n  kubelet:\n"
     f"{indented(FIELDS, 4)}",
+    "karpenter.yaml": "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nspec:\n  userData: |\n"
+    "    apiVersion: node.eks.aws/v1alpha1\n    kind: NodeConfig\n    spec:\n      kubelet:\n        config:\n"
+    f"{indented(FIELDS, 10)}",
+    "bottlerocket.toml": '[settings.kubernetes]\ncpu-manager-policy = "static"\n'
+    'topology-manager-policy = "restricted"\nreserved-cpus = "0"\n',
+    "bootstrap.sh": f"#!/bin/bash\n/etc/eks/bootstrap.sh it --kubelet-extra-args '{FLAGS}'\n",
+    "capi.yaml": "kind: KubeadmConfigTemplate\nspec:\n  template:\n    spec:\n      joinConfiguration:\n"
+    "        nodeRegistration:\n          kubeletExtraArgs:\n          - {name: cpu-manager-policy, value: static}\n"
+    "          - {name: topology-manager-policy, value: restricted}\n          - {name: reserved-cpus, value: '0'}\n",
     "microshift.yaml": f"kubelet:\n{indented(FIELDS, 2)}",
     "configmap.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kubelet-config}\ndata:\n  kubelet: |\n"
     f"{indented(HEAD + FIELDS, 4)}",
