@@ -169,7 +169,7 @@ def _numbered(variable: Variable, count: int, *, asks: bool) -> Iterator[Finding
         message = (
             f"{setting} names the {'GPU' if count == 1 else f'{count} GPUs'} that the container sees anyway"
         )
-        yield found("NW501", variable.place, message, why=why)
+        yield found("NW501", variable.place, message, why=why, severity=Severity.INFO)
     elif beyond:
         message = f"{setting}: the container sees GPUs 0 to {count - 1} and no {', '.join(beyond)}"
         yield found("NW501", variable.place, message)

@@ -389,7 +389,9 @@ def _offers(source: PodSource, context: Context, pod: PodRequest) -> Iterator[Fi
                     f'did you mean "{near}"?' if near else f"the machine offers {', '.join(sorted(offered))}"
                 )
                 place = source.place(part, "resources", "limits", name)
-                yield found("NW429", place, f"container {raw.name} asks for {name}", fix=fix)
+                yield found(
+                    "NW429", place, f"container {raw.name} asks for {name}, which is not there", fix=fix
+                )
     for name in sorted({n for c in pod.containers for n in c.limits if n.startswith(HUGEPAGES)}):
         wanted = most_at_once(pod.containers, lambda c, n=name: _value(c.limits.get(n)))  # type: ignore[misc]
         has = _pages(context.machine, name)
