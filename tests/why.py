@@ -2,7 +2,9 @@
 
 Walks recorded scenarios.  For every pod that is refused, a cause must be named; and every suggestion is carried
 out as a person would, on the files: the pod's manifest and the kubelet's configuration are patched, pods are
-removed, the kubelet restarts; then the scenario is replayed up to there, and the pod must be admitted.
+removed, the kubelet restarts; then the scenario is replayed up to there, and the pod must be admitted, also by
+the sums of all requests, and on an idle machine.  Of a suggestion with several edits none can be left out, and
+no number can be nearer to what was asked for.
 
 Exit status: 0 all is well, 1 something is not, 2 nothing to look at.
 """
@@ -24,15 +26,30 @@ from numawise.codec.machine import devices_from, machine_from
 from numawise.codec.pod import pod_from
 from numawise.codec.workload import decode_pods
 from numawise.engine.admit import Admitted, Crashed
+from numawise.engine.predicates import insufficient
+from numawise.engine.predicates import judged as judged_requests
 from numawise.engine.state import NodeState
 from numawise.errors import InputError
-from numawise.explain.case import ExplainCase, case_of
+from numawise.explain.case import (
+    ExplainCase,
+    acceptable,
+    admitted,
+    case_of,
+    created_again,
+    healed,
+    idle,
+    with_pod,
+    without,
+)
+from numawise.explain.change import page_size, written
 from numawise.explain.explain import explain
+from numawise.explain.free import is_memory
 from numawise.explain.start import explain_refusal
 from numawise.machine.model import DevicePlugin, Machine
 from numawise.node.node import Files, boot
 from numawise.node.replay import replay
-from numawise.results.explanation import CRASHED, REJECTED, Explanation, Suggestion, suggestion_data
+from numawise.quantity import Quantity
+from numawise.results.explanation import CRASHED, REJECTED, Explanation, Patch, Suggestion, suggestion_data
 from numawise.rules.check import Refusal
 from numawise.rules.versions import REFERENCE, Version, parse_version
 from tests.fidelity import trace_files, trace_lines
@@ -185,12 +202,7 @@ def patched(value: Any, patches: Iterable[Data]) -> Any:
         if patch["op"] == "remove":
             del target[_key(target, last)]
             continue
-        if patch["op"] == "copy":
-            new = json.loads(
-                json.dumps(_at(value, [p.replace("~1", "/") for p in patch["from"].split("/")[1:]]))
-            )
-        else:
-            new = patch["value"]
+        new = patch["value"]
         if isinstance(target, list) and patch["op"] != "replace":
             target.insert(len(target) if last == "-" else int(last), new)
         else:
@@ -276,6 +288,101 @@ def _problem(result: Data, before: int, count: int) -> str:
     return f"a container does not start: {failed[0]}" if failed else ""
 
 
+# --- is it minimal? ------------------------------------------------------------------------------
+
+
+def edits_of(suggestion: Suggestion) -> list[Suggestion]:
+    """A suggestion in single edits: an amount of a container, a setting, a pod, a resource to heal."""
+    amounts: dict[object, tuple[Patch, ...]] = {}
+    for patch in suggestion.pod:
+        key = (patch.path[:-2], patch.path[-1]) if patch.path[-2] in ("requests", "limits") else patch.path
+        amounts[key] = (*amounts.get(key, ()), patch)
+    none = replace(suggestion, pod=(), kubelet=(), remove=(), heal=())
+    return [
+        *(replace(none, pod=patches) for patches in amounts.values()),
+        *(replace(none, kubelet=(patch,)) for patch in suggestion.kubelet),
+        *(replace(none, remove=(uid,)) for uid in suggestion.remove),
+        *(replace(none, heal=(resource,)) for resource in suggestion.heal),
+    ]
+
+
+def together(edits: Sequence[Suggestion]) -> Suggestion:
+    """Single edits as one suggestion."""
+    return replace(
+        edits[0],
+        pod=tuple(patch for one in edits for patch in one.pod),
+        remove=tuple(uid for one in edits for uid in one.remove),
+        heal=tuple(resource for one in edits for resource in one.heal),
+    )
+
+
+def nearer(refused: Refused, edit: Suggestion) -> Suggestion | None:
+    """The same edit one step nearer to what was asked for; None: that would be no edit, or it has no steps."""
+    if not edit.pod or edit.pod[0].op != "replace" or edit.pod[0].path[-2] not in ("requests", "limits"):
+        return None
+    steps = [str(step) for step in edit.pod[0].path]
+    before, after = Quantity.parse(str(_at(refused.manifest, steps))), Quantity.parse(str(edit.pod[0].value))
+    resource = steps[-1]
+    if resource == "cpu":
+        rules = refused.case.rules
+        step = refused.case.machine.layout.threads_per_core if rules.cpu_options.full_cores else 1
+    else:
+        step = page_size(resource) if is_memory(resource) else 1
+    value = after.value + (step if after.value < before.value else -step)
+    if not after.whole or (value - before.value) * (after.value - before.value) <= 0:
+        return None
+    return replace(edit, pod=tuple(replace(one, value=str(written(value, resource))) for one in edit.pod))
+
+
+def followed(refused: Refused, suggestion: Suggestion) -> ExplainCase:
+    """The case after a suggestion that leaves the kubelet alone."""
+    case = refused.case
+    if suggestion.recreate and case.again:
+        case = created_again(case)
+    pod = pod_from(patched(refused.manifest, suggestion_data(suggestion).get("pod", ())))
+    case = healed(without(case, *suggestion.remove), suggestion.heal)
+    return with_pod(case, replace(pod, uid=case.raw.uid))
+
+
+def fits(case: ExplainCase) -> bool:
+    """True when all requests together are no more than the node has."""
+    node = replace(case.node, predicates=True)
+    sums = node.sums(node.used(case.pod.uid))
+    return sums is not None and not insufficient(case.rules, sums, judged_requests(case.rules, case.pod))
+
+
+def judged_otherwise(refused: Refused, suggestion: Suggestion) -> str:
+    """Which other check of ours refuses a suggestion; '' when none does."""
+    if suggestion.kubelet or suggestion.node:
+        return ""
+    case = followed(refused, suggestion)
+    if fits(refused.case) and not fits(case):
+        return "the sums do not hold"
+    alone = idle(case)
+    fine = admitted(alone) or admitted(healed(alone, alone.state.devices.plugins))
+    return "" if fine else "not admitted on an idle machine"
+
+
+def not_minimal(refused: Refused, suggestion: Suggestion) -> str:
+    """What of a suggestion is not needed; '' when all of it is."""
+    edits = edits_of(suggestion)
+    if suggestion.kubelet or suggestion.node:
+        return "several settings" if len(edits) > 1 else ""
+
+    def enough(some: Sequence[Suggestion]) -> bool:
+        case = followed(refused, together(some))
+        return acceptable(case.pod) and admitted(case) and (fits(case) or not fits(refused.case))
+
+    for at, edit in enumerate(edits):
+        rest = [*edits[:at], *edits[at + 1 :]]
+        if rest and enough(rest):
+            return f"{suggestion_data(edit)} can be left out"
+        other = nearer(refused, edit)
+        if other is not None and enough([*edits[:at], other, *edits[at + 1 :]]):
+            return f"{suggestion_data(other)} is enough"
+    return ""
+
+
 # --- judging -------------------------------------------------------------------------------------
 
 
@@ -288,6 +395,13 @@ class Tally:
     helped: int = 0
     not_started: int = 0
     started: int = 0
+    outlooks: Counter[str] = field(default_factory=Counter)
+    several: int = 0
+    """Suggestions of several edits."""
+    excess: int = 0
+    """Suggestions of which something is not needed."""
+    first: Counter[str] = field(default_factory=Counter)
+    """First suggestions, by what they leave alone."""
     suggestions: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
@@ -298,6 +412,10 @@ class Tally:
         self.helped += other.helped
         self.not_started += other.not_started
         self.started += other.started
+        self.outlooks += other.outlooks
+        self.several += other.several
+        self.excess += other.excess
+        self.first += other.first
         self.suggestions += other.suggestions
         self.failed += other.failed
         self.problems += other.problems
@@ -309,6 +427,21 @@ def explained(found: Explanation) -> bool:
     return (
         found.verdict in (REJECTED, CRASHED) and len(found.answer) > 20 and named and "\n" not in found.answer
     )
+
+
+def first_of(suggestions: Sequence[Suggestion]) -> Counter[str]:
+    """What the first suggestion leaves alone."""
+    found: Counter[str] = Counter()
+    if not suggestions:
+        return found
+    one = suggestions[0]
+    edits = edits_of(one)
+    found["one number"] = len(edits) == 1 and bool(one.pod)
+    found["the pod as it is"] = not one.pod
+    found["one edit"] = len(edits) <= 1
+    found["all devices"] = not any("/" in str(patch.path[-1]) for patch in one.pod)
+    found["no restart of the kubelet"] = not one.kubelet
+    return found
 
 
 def judged(line: bytes) -> Tally:
@@ -325,9 +458,17 @@ def judged(line: bytes) -> Tally:
             tally.unexplained += 1
             tally.problems.append(f"{where}: not explained: {found.answer}")
         tally.helped += bool(found.suggestions)
+        tally.outlooks[found.outlook] += 1
+        tally.first += first_of(found.suggestions)
         for suggestion in found.suggestions:
             tally.suggestions[suggestion.kind] += 1
+            tally.several += len(edits_of(suggestion)) > 1
+            unneeded = not_minimal(refused, suggestion)
+            if unneeded:
+                tally.excess += 1
+                tally.problems.append(f"{where}: {suggestion.text}: {unneeded}")
             problem = carried_out(scenario, refused, suggestion)
+            problem = problem or judged_otherwise(refused, suggestion)
             if problem:
                 tally.failed[suggestion.kind] += 1
                 tally.problems.append(f"{where}: {suggestion.text}: {problem}")
@@ -366,6 +507,8 @@ def report(path: Path, jobs: int, every: int) -> Tally:
     tried = sum(total.suggestions.values())
     _print(f"  suggestions {tried:6}   {kinds}")
     _print(f"  admitted    {tried - sum(total.failed.values()):6}   when carried out")
+    _print(f"  several     {total.several:6}   suggestions of several edits")
+    _print(f"  not minimal {total.excess:6}   of all suggestions")
     for problem in total.problems[:SHOWN]:
         _print(f"  ! {problem}")
     return total
@@ -388,8 +531,12 @@ def main(arguments: Sequence[str]) -> int:
     tried = sum(total.suggestions.values())
     _print(
         f"{total.refused} refusals, {total.refused - total.unexplained} explained, {total.helped} with help; "
-        f"{tried} suggestions, {tried - sum(total.failed.values())} admitted"
+        f"{tried} suggestions, {tried - sum(total.failed.values())} admitted; {total.several} of several edits, "
+        f"{total.excess} not minimal"
     )
+    _print(", ".join(f"{count} {word or 'not known'}" for word, count in total.outlooks.most_common()))
+    for word, count in total.first.most_common():
+        _print(f"  first suggestion: {word:26} {100 * count / max(1, total.helped):5.1f} %")
     return 1 if total.problems else 0
 
 

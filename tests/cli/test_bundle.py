@@ -264,8 +264,9 @@ def test_why(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (ran.status, ran.err) == (1, "")
     (found,) = json.loads(ran.out)["pods"]
     assert found["name"] == NAMES.name("pod", "train-c-n1")
-    assert (
-        found["answer"] == "Rejected: example.com/gpu: 1 is asked for and none is free (2 in all, 2 in use)"
+    assert found["answer"] == (
+        "Rejected, not now (2 pods hold 2 example.com/gpu): example.com/gpu: 1 is asked for and none is free "
+        "(2 in all, 2 in use)"
     )
     removal = next(one for one in found["suggestions"] if one.get("remove"))
     names = {NAMES.name("pod", f"train-{letter}-n1") for letter in "ab"}
@@ -363,7 +364,8 @@ def test_a_bundle_in_place_of_one_part(
     flags = [word for name, path in (parts | {option: node}).items() for word in (name, path)]
     ran = numawise(capsys, "why", *flags, "--kube", "1.36", tmp_path / "pod.json")
     assert ran.status == 1
-    assert "Rejected: example.com/gpu: 1 is asked for and none is free (2 in all, 2 in use)" in ran.out
+    cause = "example.com/gpu: 1 is asked for and none is free (2 in all, 2 in use)"
+    assert f"Rejected, not now (2 pods hold 2 example.com/gpu): {cause}" in " ".join(ran.out.split())
 
 
 def test_help_shows_examples() -> None:

@@ -222,7 +222,7 @@ def test_the_managers_may_stop_it_first(capsys: pytest.CaptureFixture[str]) -> N
     ran = numawise(capsys, "simulate", *files, *five)
     assert ran.status == 1
     assert "ai-training-5gpu: no more fit\n    the next one: TopologyAffinityError: " in ran.out
-    assert "    Rejected: nvidia.com/gpu: " in ran.out
+    assert "    Rejected, never on this machine as configured, even idle: nvidia.com/gpu: " in ran.out
 
 
 def test_most(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_five_gpus(capsys: pytest.CaptureFixture[str]) -> None:
     five = EIGHT / "pods" / "04-five-gpu-training.yaml"
     (one,) = pods(why(capsys, EIGHT, "-o", "json", five, kubelet="kubelet-single-numa-node.yaml"))
     assert one["answer"] == (
-        "Rejected: nvidia.com/gpu: 5 are asked for and no NUMA node of this machine can give more than 4; "
+        "Rejected, never on this machine as configured, even idle: nvidia.com/gpu: 5 are asked for and no NUMA node of this machine can give more than 4; "
         "single-numa-node needs one NUMA node with all of them"
     )
     assert one["resources"] == ["nvidia.com/gpu"]

@@ -44,7 +44,7 @@ def test_there_are_examples_of_all_sources() -> None:
 def test_every_kind_of_suggestion_is_told() -> None:
     source = "".join(path.read_text() for path in (ROOT / "src/numawise/explain").glob("*.py"))
     kinds = set(re.findall(r'Suggestion\(\s*"([a-z ]+)"', source)) | set(
-        re.findall(r'_priced_\w+\([^"]*"([a-z]+)"', source)
+        re.findall(r'_ranked_\w+\([^"]*"([a-z]+)"', source)
     )
     assert len(kinds) > 12
     for kind in kinds:

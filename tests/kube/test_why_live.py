@@ -225,13 +225,12 @@ def unpack(bundle: Path, folder: Path) -> Path:
 def test_a_bundle_tells_which_resource_and_names_the_pods(here: Here) -> None:
     found = here.told("train-c-n1", "--bundle", here.bundle())
     assert found["verdict"] == "rejected"
-    assert (
-        found["answer"] == "Rejected: example.com/gpu: 1 is asked for and none is free (2 in all, 2 in use)"
+    assert found["answer"] == (
+        "Rejected, not now (2 pods hold 2 example.com/gpu): example.com/gpu: 1 is asked for and none is free "
+        "(2 in all, 2 in use)"
     )
     texts = [one["text"] for one in found["suggestions"]]
-    assert any(text.startswith("Remove pod acme/train-b-n1, which holds 2 CPUs (4-5)") for text in texts), (
-        texts
-    )
+    assert any(text.startswith("Wait until pod acme/train-b-n1 (holds 2 CPUs (4-5)") for text in texts), texts
 
 
 def test_a_pod_that_runs_keeps_what_it_has(here: Here) -> None:
@@ -311,7 +310,7 @@ def test_a_machine_without_a_bundle(here: Here) -> None:
     out = here.bundle()
     folder = unpack(out, here.folder / "unpacked")
     found = here.told("train-c-n1", "--machine", folder / "machine.yaml", "--state", folder / "state")
-    assert found["answer"].startswith("Rejected: example.com/gpu")
+    assert found["answer"].startswith("Rejected, not now (2 pods hold 2 example.com/gpu)")
 
 
 # --- flags ----------------------------------------------------------------------------------

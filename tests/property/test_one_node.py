@@ -75,11 +75,12 @@ def test_the_sums_are_explained(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         "Node didn't have enough resource: cpu, requested: 40000, used: 100000, capacity: 127000"
     )
     assert refused["answer"] == (
-        "Rejected: cpu: the pod requests 40, all pods together may request 127, and 1 other pod requests 100 of them"
+        "Rejected, not now (1 pod requests 100 CPUs): cpu: the pod requests 40, all pods together may request 127, "
+        "and 1 other pod requests 100 of them"
     )
     texts = [one["text"] for one in refused["suggestions"]]
     assert any("27" in text for text in texts), texts
-    assert any("Remove pod default/first, which requests 100 CPU" in text for text in texts), texts
+    assert any("Wait until pod default/first (requests 100 CPU" in text for text in texts), texts
 
 
 def test_a_kubelet_that_would_not_start_is_an_exception() -> None:

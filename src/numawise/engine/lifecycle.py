@@ -82,11 +82,12 @@ def start_containers(
     return draft.freeze(), tuple(started)
 
 
-def remove(state: NodeState, uid: str) -> NodeState:
-    """A pod has ended; what it had is collected later."""
+def remove(state: NodeState, *uids: str) -> NodeState:
+    """Pods have ended; what they had is collected later."""
     draft = Draft(state)
-    if uid in draft.active.rows:
-        draft.goes(uid)
+    for uid in uids:
+        if uid in draft.active.rows:
+            draft.goes(uid)
     return draft.freeze()
 
 

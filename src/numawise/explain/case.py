@@ -8,8 +8,10 @@ Rules kept here:
 3. A pod that must be created again comes under another uid, when what the old one held was collected.
 """
 
+from collections.abc import Iterable
+
 from numawise.engine.admit import Admitted, Decision
-from numawise.engine.lifecycle import plugins_spoke, remove
+from numawise.engine.lifecycle import devices_changed, plugins_spoke, remove
 from numawise.engine.start import Records, start
 from numawise.engine.state import NodeState
 from numawise.engine.trace import Note, ignore
@@ -111,9 +113,25 @@ def with_state(case: ExplainCase, state: NodeState) -> ExplainCase:
     return replace(case, node=replace(case.node, state=state))
 
 
-def without(case: ExplainCase, uid: str) -> ExplainCase:
-    """The same after another pod has ended."""
-    return with_state(case, remove(case.state, uid))
+def without(case: ExplainCase, *uids: str) -> ExplainCase:
+    """The same after other pods have ended."""
+    return with_state(case, remove(case.state, *uids))
+
+
+def idle(case: ExplainCase) -> ExplainCase:
+    """The same after all other pods have ended."""
+    return without(case, *(uid for uid in case.state.active if uid != case.pod.uid))
+
+
+def healed(case: ExplainCase, resources: Iterable[str]) -> ExplainCase:
+    """The same with all devices of some resources healthy."""
+    state = case.state
+    for resource in resources:
+        plugin = state.devices.plugins.get(resource)
+        if plugin is not None and len(plugin.healthy) < len(plugin.devices):
+            healthy = [replace(device, healthy=True) for device in plugin.devices.values()]
+            state = devices_changed(state, resource, healthy)
+    return case if state is case.state else with_state(case, state)
 
 
 def created_again(case: ExplainCase) -> ExplainCase:

@@ -11,14 +11,13 @@ Rules kept here:
 from collections.abc import Mapping, Sequence
 
 from numawise.quantity import BINARY, DECIMAL, Quantity
-from numawise.request.defaults import RawContainer, RawPod
-from numawise.request.model import CPU, HUGEPAGES, MEMORY, Amounts, Role
+from numawise.request.defaults import RawPod
+from numawise.request.model import HUGEPAGES, MEMORY, Amounts, Role
 from numawise.results.explanation import Patch
 from numawise.rules.model import KubeletConfig, ReservedMemory
 from numawise.values import dataclass, replace
 
 MI = 1 << 20
-LONGEST_NAME = 63
 SIDES = ("requests", "limits")
 CONFIG_FIELDS: Mapping[str, str] = {
     "cpuManagerPolicy": "cpu_manager_policy",
@@ -133,91 +132,6 @@ def sides_of(raw: RawPod, number: int | None, resource: str) -> str:
     """Where an amount is written: ``requests and limits``, ``limits``."""
     owner = raw if number is None else raw.containers[number]
     return " and ".join(side for side in SIDES if resource in (getattr(owner, side) or {}))
-
-
-# --- dividing a container -------------------------------------------------------------------
-
-
-def split(raw: RawPod, number: int, parts: int) -> RawPod | None:
-    """The pod with one app container made into several, its amounts divided; None: they cannot be."""
-    one = raw.containers[number]
-    shares = [(divided(one.requests, parts, part), divided(one.limits, parts, part)) for part in range(parts)]
-    names = part_names(raw, number, parts)
-    if names is None or any(
-        not size.nano
-        for sides in shares
-        for side in sides
-        for name, size in side.items()
-        if name in (CPU, MEMORY)
-    ):
-        return None
-    made = [
-        RawContainer(name, one.role, _without_nothing(requests), _without_nothing(limits))
-        for name, (requests, limits) in zip((one.name, *names), shares, strict=True)
-    ]
-    containers = list(raw.containers)
-    containers[number] = made[0]
-    return replace(raw, containers=(*containers, *made[1:]))
-
-
-def part_names(raw: RawPod, number: int, parts: int) -> tuple[str, ...] | None:
-    """Names for the new containers; None: there are none left."""
-    taken = {one.name for one in raw.containers}
-    stem = raw.containers[number].name
-    names = tuple(f"{stem}-{part}" for part in range(2, parts + 1))
-    if taken & set(names) or any(len(name) > LONGEST_NAME for name in names):
-        return None
-    return names
-
-
-def divided(amounts: Amounts, parts: int, part: int) -> dict[str, Quantity]:
-    """One of several nearly equal shares, in whole CPUs, pages, MiB or devices."""
-    found = {}
-    for name, size in amounts.items():
-        if name == CPU and not size.whole:
-            unit, total = 1, size.milli
-            share = total // parts + (part < total % parts)
-            found[name] = Quantity.parse(f"{share}m")
-            continue
-        unit = page_size(name) if name == MEMORY or name.startswith(HUGEPAGES) else 1
-        whole, rest = divmod(size.value, unit)
-        share = (whole // parts + (part < whole % parts)) * unit
-        found[name] = written(share + (rest if part == 0 else 0), name)
-    return found
-
-
-def _without_nothing(amounts: Amounts) -> Amounts:
-    return {name: size for name, size in amounts.items() if size.nano}
-
-
-def split_patches(raw: RawPod, number: int, parts: int) -> tuple[Patch, ...]:
-    """The same as an edit of the manifest: copies of the container, then names and amounts."""
-    changed = split(raw, number, parts)
-    assert changed is not None
-    place = place_of(raw, number)
-    apps = sum(one.role is Role.APP for one in raw.containers)
-    patches: list[Patch] = []
-    for part in range(1, parts):
-        patches.append(Patch("copy", ("spec", "containers", "-"), source=place))
-        where: tuple[str | int, ...] = ("spec", "containers", apps + part - 1)
-        one = changed.containers[len(raw.containers) + part - 1]
-        patches.append(Patch("replace", (*where, "name"), one.name))
-        patches += _share_patches(where, raw.containers[number], one)
-    patches += _share_patches(place, raw.containers[number], changed.containers[number])
-    return tuple(patches)
-
-
-def _share_patches(place: tuple[str | int, ...], old: RawContainer, new: RawContainer) -> list[Patch]:
-    patches = []
-    for side in SIDES:
-        before, after = getattr(old, side), getattr(new, side)
-        for name, size in before.items():
-            path = (*place, "resources", side, name)
-            if name not in after:
-                patches.append(Patch("remove", path))
-            elif after[name] != size:
-                patches.append(Patch("replace", path, str(after[name])))
-    return patches
 
 
 # --- configurations -------------------------------------------------------------------------

@@ -18,7 +18,8 @@ from numawise.engine.matching import (
     untolerated,
 )
 from numawise.explain.case import ExplainCase, with_pod, without
-from numawise.explain.search import ChangeSearch, Priced
+from numawise.explain.ranking import Level, Ranked
+from numawise.explain.search import ChangeSearch
 from numawise.explain.words import pod_name
 from numawise.machine.description import NO_EXECUTE, NodeDescription
 from numawise.render.demands import unmet_text
@@ -28,7 +29,6 @@ from numawise.request.defaults import RawPod
 from numawise.results.explanation import Patch, Suggestion
 from numawise.values import replace
 
-DEMAND, HOLDER = 0.1, 0.6
 AFFINITY = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 
 
@@ -38,17 +38,17 @@ def unmet_cause(case: ExplainCase, unmet: Unmet) -> str:
     return f"{cause}; {fix}"
 
 
-def demand_changes(search: ChangeSearch, unmet: Unmet) -> Iterator[Priced]:
+def demand_changes(search: ChangeSearch, unmet: Unmet) -> Iterator[Ranked]:
     """The change of the pod, or of the pods around it, that takes the obstacle away (rule 1)."""
     case = search.case
     if unmet.reason == NODE_PORTS and search.works(without(case, unmet.holder)):
         text = f"Remove pod {pod_name(case, unmet.holder)}, which has the port"
-        yield Priced(HOLDER, Suggestion("remove", text, remove=(unmet.holder,)))
+        yield Ranked(Level.WAIT, Suggestion("remove", text, remove=(unmet.holder,)))
     found = _changed(search, unmet)
     if found is not None:
         raw, text, price, patches = found
         if search.works(with_pod(case, raw)):
-            yield Priced(DEMAND, Suggestion("constraint", text, price, pod=patches))
+            yield Ranked(Level.LITTLE, Suggestion("constraint", text, price, pod=patches))
 
 
 def _changed(search: ChangeSearch, unmet: Unmet) -> tuple[RawPod, str, str, tuple[Patch, ...]] | None:

@@ -3,9 +3,9 @@
 Rules kept here:
 
 1. Nothing is suggested that the engine did not admit on the same state, after the very change.
-2. Smallest first: what costs nothing, then a part of the request, then another pod, then the promise that the
-   configuration makes, then the alignment itself.
+2. Suggestions stand in the order of ``ranking``.
 3. A pod that the kubelet knows already cannot be changed; it has to be recreated.
+4. Whether the pod is refused even on an idle machine, or only now, is said first.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,17 @@ from numawise.engine.topology.policy import judge
 from numawise.engine.topology.scope import NOT_ALIGNED
 from numawise.engine.trace import HintsFound, HintsMerged, RoundBegan, Step
 from numawise.explain import words
-from numawise.explain.case import ExplainCase, admitted, created_again, decided
+from numawise.explain.case import ExplainCase, admitted, created_again, decided, healed, idle, with_pod
+from numawise.explain.change import with_amounts
+from numawise.explain.combined import combined_changes
 from numawise.explain.demands import demand_changes
-from numawise.explain.free import Voter, pasted, voters_of
+from numawise.explain.free import REUSED, Voter, pasted, voters_of
 from numawise.explain.merge import Cause, Merging, merge_cause, narrowings
-from numawise.explain.node_changes import Elsewhere, elsewhere_changes, node_changes
+from numawise.explain.node_changes import (
+    Elsewhere,
+    elsewhere_changes,
+    node_changes,
+)
 from numawise.explain.outcome import (
     admitted_alignment,
     admitted_answer,
@@ -32,15 +38,19 @@ from numawise.explain.outcome import (
     claim_remarks,
     remarks_of,
 )
+from numawise.explain.outlook import NEVER_TEXT, Outlook, outlook_of
 from numawise.explain.pod_changes import last_resorts, pod_changes
+from numawise.explain.ranking import Level, Ranked
 from numawise.explain.search import ChangeSearch
 from numawise.explain.shortage import crash_cause, failure_cause
 from numawise.machine.model import Machine, Numa
 from numawise.node.unknown import doubt_about
 from numawise.render.words import both
+from numawise.request.model import Role
 from numawise.results.explanation import (
     ADMITTED,
     CRASHED,
+    NEVER,
     REJECTED,
     Explanation,
     ResourceHints,
@@ -65,7 +75,7 @@ def suggestions(
     resources: Sequence[str],
     others: Sequence[Elsewhere] = (),
 ) -> tuple[Suggestion, ...]:
-    """What would let the pod in, smallest first (rule 2).
+    """What would let the pod in, in the order of their ranks (rule 2).
 
     ``container``: where it failed; ``resources``: those that decided; ``others``: nodes it could go to.
     """
@@ -78,13 +88,24 @@ def suggestions(
     search = ChangeSearch(case, decision, container, resources)
     unmet = decision.unmet if isinstance(decision, Rejected) else None
     if unmet is not None:
-        changes = (*demand_changes(search, unmet), *elsewhere_changes(search, others))
-        return tuple(one.suggestion for one in sorted(changes, key=lambda one: one.cost))
-    found = sorted((*pod_changes(search), *node_changes(search, others)), key=lambda one: one.cost)
-    if not found:
-        found = list(last_resorts(search))
-    shown = [one.suggestion for one in found[:SHOWN]]
+        changes = [*demand_changes(search, unmet), *elsewhere_changes(search, others)]
+        return tuple(one.suggestion for one in sorted(changes, key=lambda one: one.key))
+    changes = [*pod_changes(search), *node_changes(search, others)]
+    if all(one.level > Level.PART for one in changes):
+        changes += combined_changes(search)
+    if not changes:
+        changes = [*last_resorts(search), *combined_changes(search, last_resorts)]
+    changes.sort(key=lambda one: one.key)
+    shown = [one.suggestion for one in changes if _lasting(case, one)][:SHOWN]
     return tuple(replace(one, recreate=True) if again and not one.node else one for one in shown)
+
+
+def _lasting(case: ExplainCase, change: Ranked) -> bool:
+    """True when a changed pod is admitted on an idle machine, too, and not only beside those that run now."""
+    if not change.changes:
+        return True
+    alone = idle(with_pod(case, with_amounts(case.raw, change.changes)))
+    return admitted(alone) or admitted(healed(alone, case.state.devices.plugins))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -95,8 +116,8 @@ def explain(case: ExplainCase, others: Sequence[Elsewhere] = (), *, suggest: boo
     """What becomes of a pod, and why; ``suggest``: look for changes that would let it in."""
     steps: list[Step] = []
     decision = decided(case, steps.append)
-    found = _explained(case, decision, steps)
     doubt = doubt_about(case.node, case.pod)
+    found = _explained(case, decision, steps, known=not doubt.resources)
     if doubt.resources:
         unsaid = replace(found, reason="", message="", round=None, rule="", findings=(), alignment=None)
         verdict, word = (NOT_KNOWN, "Not known") if doubt.verdict else (ADMITTED, "Admitted, place unknown")
@@ -107,11 +128,11 @@ def explain(case: ExplainCase, others: Sequence[Elsewhere] = (), *, suggest: boo
     return replace(found, suggestions=changes, searched=True)
 
 
-def _explained(case: ExplainCase, decision: Decision, steps: Sequence[Step]) -> Explanation:
+def _explained(
+    case: ExplainCase, decision: Decision, steps: Sequence[Step], *, known: bool = True
+) -> Explanation:
     pod, rules = case.pod, case.rules
-    merging = Merging(
-        rules.topology_policy, case.machine.numa_bits, rules.behaviour.preferred_needs_equal_masks
-    )
+    merging = _merging(case)
     merges = _merges(steps)
     decisive = _decisive_merge(merges, decision)
     voters: tuple[ResourceHints | Voter, ...] = ()
@@ -154,28 +175,66 @@ def _explained(case: ExplainCase, decision: Decision, steps: Sequence[Step]) -> 
             remarks=remarks_of(case, None),
         )
     refused = decisive is not None and not decisive.merged.admitted
-    if refused:
-        assert decisive is not None
-        cause = merge_cause(_only_voters(voters), merging)
-        container = decisive.merged.container or ""
-    else:
-        cause, container = failure_cause(case, decision, steps), decision.container
+    cause, container = _refused(case, decision, steps)
+    outlook = outlook_of(case, decision, cause.resources) if known else Outlook()
     return replace(
         base,
         verdict=REJECTED,
-        answer=_answer(case, container, cause),
+        answer=_answer(case, container, cause, outlook),
+        outlook=outlook.when,
+        held_by=outlook.holders,
         container=container,
         resources=cause.resources,
         reason=decision.reason,
         message=decision.message,
         rule=base.rule if refused else "",
-        remarks=remarks_of(case, decision),
+        remarks=(*_idle_remarks(case, container, cause, outlook), *remarks_of(case, decision)),
     )
 
 
-def _answer(case: ExplainCase, container: str, cause: Cause) -> str:
-    where = f"container {container}: " if container and len(case.pod.containers) > 1 else ""
-    return f"Rejected: {where}{cause.text}"
+def _refused(case: ExplainCase, decision: Rejected, steps: Sequence[Step]) -> tuple[Cause, str]:
+    """What decided against the pod, and the container it did so at; '': the pod as a whole."""
+    merges = _merges(steps)
+    if not merges or merges[-1].merged.admitted:
+        return failure_cause(case, decision, steps), decision.container
+    voters = voters_of(case, decision.state, merges[-1].found)
+    return merge_cause(_only_voters(voters), _merging(case)), merges[-1].merged.container or ""
+
+
+def _merging(case: ExplainCase) -> Merging:
+    rules = case.rules
+    return Merging(rules.topology_policy, case.machine.numa_bits, rules.behaviour.preferred_needs_equal_masks)
+
+
+def _idle_remarks(case: ExplainCase, container: str, cause: Cause, outlook: Outlook) -> tuple[str, ...]:
+    """Why the pod is refused even on an idle machine, where that is not what decided now."""
+    if outlook.when != NEVER or outlook.text != NEVER_TEXT:
+        return ()
+    alone = healed(idle(created_again(case) if case.again else case), case.state.devices.plugins)
+    steps: list[Step] = []
+    decision = decided(alone, steps.append)
+    if not isinstance(decision, Rejected):
+        return ()
+    found, where = _refused(alone, decision, steps)
+    again = REUSED in found.text and REUSED in cause.text  # the same init container, elsewhere
+    if where == container and (found.text == cause.text or again):
+        return ()
+    plugins = case.state.devices.plugins.values()
+    well = "" if all(one.healthy == one.devices.keys() for one in plugins) else " with healthy devices"
+    return (f"On an idle machine{well}: {_in_container(case, where)}{found.text}",)
+
+
+def _answer(case: ExplainCase, container: str, cause: Cause, outlook: Outlook) -> str:
+    first = f"Rejected, {outlook.text}" if outlook.text else "Rejected"
+    return f"{first}: {_in_container(case, container)}{cause.text}"
+
+
+def _in_container(case: ExplainCase, name: str) -> str:
+    """``init container setup: ``; '' where the pod has one container, or all of it decided."""
+    one = next((one for one in case.pod.containers if one.name == name), None)
+    if one is None or len(case.pod.containers) < 2:
+        return ""
+    return f"{'init ' if one.role is Role.INIT else ''}container {name}: "
 
 
 def explain_hints(

@@ -10,7 +10,8 @@ from numawise.engine.trace import HintsFound
 from numawise.explain.case import ExplainCase
 from numawise.explain.words import asked as asked_for
 from numawise.explain.words import free_text
-from numawise.request.model import CPU, HUGEPAGES, MEMORY, ContainerRequest, most_at_once
+from numawise.render.words import both
+from numawise.request.model import CPU, HUGEPAGES, MEMORY, ContainerRequest, Role, most_at_once
 from numawise.results.explanation import (
     BYTES,
     CPUS,
@@ -38,26 +39,33 @@ class Stock:
     free: int
     unplaced: int
     """Free ones that are on no NUMA node."""
+    own: int = 0
+    """Those that other containers of the pod have."""
 
     @property
     def text(self) -> str:
-        """``8 in all, 5 in use, 1 unhealthy``."""
+        """``8 in all, 3 in use, 2 in other containers of the pod, 1 unhealthy``."""
         parts = [f"{self.total} in all"]
-        if self.healthy - self.free:
-            parts.append(f"{self.healthy - self.free} in use")
+        if self.healthy - self.free - self.own > 0:
+            parts.append(f"{self.healthy - self.free - self.own} in use")
+        if self.own:
+            parts.append(f"{self.own} in other containers of the pod")
         if self.total - self.healthy:
             parts.append(f"{self.total - self.healthy} unhealthy")
         return ", ".join(parts)
 
 
-def stock_of(state: NodeState, resource: str) -> Stock:
-    """How many devices there are, and how many are free."""
+def stock_of(case: ExplainCase, state: NodeState, resource: str) -> Stock:
+    """How many devices there are, how many are free, and how many the pod has."""
+    uid, numas = case.pod.uid, {numa.id for numa in case.machine.numa}
     plugin = state.devices.plugins.get(resource)
     if plugin is None:
         return Stock(0, 0, 0, 0)
     free = plugin.healthy - state.devices.allocated.get(resource, frozenset())
-    unplaced = sum(not plugin.devices[name].numa for name in free)
-    return Stock(len(plugin.devices), len(plugin.healthy), len(free), unplaced)
+    unplaced = sum(not numas & set(plugin.devices[name].numa or ()) for name in free)
+    grants = state.devices.grants.get(uid, {}).values()
+    own = {name for grant in grants if resource in grant for name in grant[resource].ids}
+    return Stock(len(plugin.devices), len(plugin.healthy), len(free), unplaced, len(own & plugin.healthy))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -70,6 +78,8 @@ def stock_of(state: NodeState, resource: str) -> Stock:
 # 3. A NUMA node that has enough and does not serve gets a note that says why.
 
 
+REUSED = "must be used again"
+"""How a note ends that is about what init containers leave to those after them."""
 FEW = 4
 """Masks of several NUMA nodes that are listed."""
 ENUMERABLE = 12
@@ -143,7 +153,7 @@ def _answer(
     unit = unit_of(resource)
     numas = [numa.id for numa in case.machine.numa]
     if unit == CPUS:
-        places = _cpu_places(case, family, numas)
+        places = _cpu_places(case, state, family, numas)
     elif unit == BYTES:
         places = _memory_places(case, state, step, resource, family, asked, numas)
     else:
@@ -180,7 +190,7 @@ def _why_impossible(
     wanted = asked_for(resource, unit, asked)
     uid = case.pod.uid
     if unit == DEVICES:
-        stock = stock_of(state, resource)
+        stock = stock_of(case, state, resource)
         grants = state.devices.grants.get(uid, {})
         held: set[str] = set()
         for name, resources in grants.items():
@@ -188,7 +198,9 @@ def _why_impossible(
                 held |= resources[resource].ids
         if held and len(held) != asked:
             return f"{wanted}, but the {'pod' if container is None else 'container'} already has {len(held)}"
-        unplaced = f", {stock.unplaced} of the free ones on no NUMA node" if stock.unplaced else ""
+        unplaced = (
+            f", {stock.unplaced} of the free ones on no NUMA node of the machine" if stock.unplaced else ""
+        )
         return f"{wanted} and {free_text(DEVICES, stock.free, asked)} ({stock.text}{unplaced})"
     if case.pod.pod_level and case.rules.pod_level_managers and container is None:
         what = "CPUs" if unit == CPUS else "memory"
@@ -226,7 +238,9 @@ def mark_of(family: Family | None, numa: int) -> str:
     return POSSIBLE if family.offers(1 << numa) else NO
 
 
-def _cpu_places(case: ExplainCase, family: Family | None, numas: Sequence[int]) -> Iterator[NumaFree]:
+def _cpu_places(
+    case: ExplainCase, state: NodeState | None, family: Family | None, numas: Sequence[int]
+) -> Iterator[NumaFree]:
     layout, rules = case.machine.layout, case.rules
     free: Mapping[int, int] = {}
     least = 0
@@ -241,8 +255,24 @@ def _cpu_places(case: ExplainCase, family: Family | None, numas: Sequence[int]) 
         if mark == NO and isinstance(family, HintRule) and free.get(numa, 0) >= least:
             beside = sum(nodes for nodes in family.touch if not nodes >> numa & 1)
             if beside:
-                note = f"CPUs that an init container left on NUMA {format_ids(beside)} must be reused"
+                note = _left_cpus(case, state, beside)
         yield NumaFree(numa, mark, free.get(numa, 0) if free else None, size, note)
+
+
+def _left_cpus(case: ExplainCase, state: NodeState | None, mask: int) -> str:
+    """Which CPUs of which init containers on some NUMA nodes must be used again."""
+    own = state.cpu.assignments.get(case.pod.uid, {}) if state is not None else {}
+    there = 0
+    for numa in ids_of(mask):
+        there |= case.machine.layout.numas.get(numa, 0)
+    inits = [one.name for one in case.pod.containers if one.role is Role.INIT]
+    left = {name: cpus for name, one in own.items() if name in inits and (cpus := one & there)}
+    cpus = 0
+    for some in left.values():
+        cpus |= some
+    whose = f"init container {both(list(left))}" if left else "an init container"
+    which = f"CPU {format_ids(cpus)}" if cpus.bit_count() == 1 else f"CPUs {format_ids(cpus)}".rstrip()
+    return f"{which} of {whose} on NUMA {format_ids(mask)} {REUSED}"
 
 
 def _memory_places(
@@ -309,7 +339,7 @@ def _device_places(
         have = free[numa] if free is not None else None
         note = ""
         if mark == NO and have is not None and have >= asked > 0 and needs:
-            note = "devices that an init container left elsewhere must be reused"
+            note = f"devices of an init container elsewhere {REUSED}"
         yield NumaFree(numa, mark, have, size[numa], note)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from numawise.engine.hint import HintRule
-from numawise.explain.free import Voter, preferred_masks, single_nodes
+from numawise.explain.free import REUSED, Voter, preferred_masks, single_nodes
 from numawise.explain.words import (
     amount,
     asked_text,
@@ -299,13 +299,33 @@ def _lacks(voters: Sequence[Voter]) -> str:
         by_numa.setdefault(numa, []).append(text)
     if not by_numa or len(by_numa) > 4:
         return ""
-    return both([f"NUMA {numa} {both(texts)}" for numa, texts in by_numa.items()])
+    masks: dict[str, int] = {}
+    for numa, texts in by_numa.items():
+        masks[both(texts)] = masks.get(both(texts), 0) | 1 << numa
+    return both([_who_lacks(mask, text) for text, mask in masks.items()])
+
+
+def _who_lacks(mask: int, text: str) -> str:
+    """``NUMA 0 lacks 2 of 4 CPUs``, ``NUMA 2-3 each lack …``."""
+    if mask.bit_count() == 1:
+        return f"{numa_text(mask)} {text}"
+    for word, plural in (
+        ("lacks ", "each lack "),
+        ("does not ", "do not "),
+        ("has ", "have "),
+        ("is ", "are "),
+    ):
+        if text.startswith(word):
+            return f"{numa_text(mask)} {plural}{text.removeprefix(word)}"
+    return f"{numa_text(mask)} {text}"
 
 
 def _lack(resource: str, unit: str, wanted: int | None, place: NumaFree) -> str:
     if wanted is None or place.free is None:
         return ""
     if place.note:
+        if place.note.endswith(REUSED):
+            return f"does not serve it, as {place.note}"
         return f"is {place.note}" if place.note.startswith("in ") else f"has {place.note}"
     missing = wanted - place.free
     if missing <= 0:

@@ -7,27 +7,27 @@ Rules kept here:
 3. A configuration is changed by a restart, after which all live pods must be admitted again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from numawise.engine.failure import SMT_ALIGNMENT
-from numawise.engine.lifecycle import devices_changed
 from numawise.engine.predicates import Insufficient, asked
 from numawise.engine.state import Holding, held_by
 from numawise.explain import words
-from numawise.explain.case import ExplainCase, restarted, with_config, with_pod, with_state, without
+from numawise.explain.case import ExplainCase, healed, restarted, with_config, with_pod, without
 from numawise.explain.change import Setting, setting_patches, with_settings
-from numawise.explain.search import ChangeSearch, Priced
+from numawise.explain.ranking import Level, Ranked
+from numawise.explain.search import ChangeSearch, fewest
 from numawise.request.model import PodRequest
 from numawise.results.explanation import Suggestion
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.rules.options import ACROSS_NUMA, CLOSEST, FULL_CORES
-from numawise.values import dataclass, replace
+from numawise.values import dataclass
 
-ELSEWHERE, HEAL, REMOVE, SCOPE, OPTION = 0.02, 0.04, 0.6, 1.0, 1.1
-POLICY = {RESTRICTED: 1.15, BEST_EFFORT: 1.25, NONE: 1.35}
+SYSTEM_NAMESPACE = "kube-system"
+POLICY = {RESTRICTED: Level.SETTING, BEST_EFFORT: Level.ALIGNMENT, NONE: Level.ALIGNMENT}
 LOOSER = {SINGLE: (RESTRICTED, BEST_EFFORT, NONE), RESTRICTED: (BEST_EFFORT, NONE), BEST_EFFORT: (NONE,)}
-MOST_PODS, MOST_PAIRS, MOST_TOGETHER = 250, 60, 4
+MOST_PODS, MOST_PAIRS, MOST_TOGETHER = 250, 30, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Elsewhere:
     case: ExplainCase
 
 
-def node_changes(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[Priced]:
+def node_changes(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[Ranked]:
     """Every change around the pod that lets it in, of each kind the smallest."""
     yield from elsewhere_changes(search, others)
     yield from _healed(search)
@@ -48,71 +48,87 @@ def node_changes(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[
     yield from _policy(search)
 
 
-def elsewhere_changes(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[Priced]:
+def elsewhere_changes(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[Ranked]:
     """Another node that admits the pod as it is."""
     for one in others:
         if search.works(with_pod(one.case, search.case.raw)):
-            yield Priced(ELSEWHERE, Suggestion("node", words.elsewhere_text(one.name), node=one.name))
+            yield Ranked(Level.NOTHING, Suggestion("node", words.elsewhere_text(one.name), node=one.name), 0)
             return
 
 
-def _healed(search: ChangeSearch) -> Iterator[Priced]:
+def _healed(search: ChangeSearch) -> Iterator[Ranked]:
     """Devices that are unhealthy, as if they were not."""
-    state = search.case.state
+    plugins = search.case.state.devices.plugins
     for resource in search.resources:
-        plugin = state.devices.plugins.get(resource)
-        if plugin is None:
-            continue
-        ill = sorted(plugin.devices.keys() - plugin.healthy)
-        if ill:
-            well = [replace(device, healthy=True) for device in plugin.devices.values()]
-            if search.works(with_state(search.case, devices_changed(state, resource, well))):
-                text = words.healing_text(resource, ill)
-                yield Priced(HEAL, Suggestion("heal", text, heal=(resource,)))
-                return
+        plugin = plugins.get(resource)
+        unhealthy = sorted(plugin.devices.keys() - plugin.healthy) if plugin is not None else []
+        if unhealthy and search.works(healed(search.case, (resource,))):
+            text = words.healing_text(resource, unhealthy)
+            yield Ranked(Level.NOTHING, Suggestion("heal", text, heal=(resource,)))
+            return
 
 
 # --- other pods -----------------------------------------------------------------------------
 
 
-def _removed(search: ChangeSearch) -> Iterator[Priced]:
+def _removed(search: ChangeSearch) -> Iterator[Ranked]:
     """The smallest pod without which this one is admitted, or the fewest pods (rule 1)."""
+    shares = pod_shares(search)
+    gone = fewest_pods(search, shares)
+    if gone:
+        suggestion = Suggestion("remove", words.removal_text(search.case, gone), remove=gone)
+        yield Ranked(Level.WAIT, suggestion, len(gone), sum(shares[uid] for uid in gone))
+
+
+def pod_shares(search: ChangeSearch) -> dict[str, float]:
+    """Which part of the node each other pod holds, those first that are the least to lose."""
     state = search.case.state
     holdings = {uid: held_by(state, uid) for uid in state.active if uid != search.case.pod.uid}
     shares = {uid: _share(search.case, holding) for uid, holding in holdings.items() if holding}
     if search.insufficient is not None:  # pods without anything of their own count, too
         for uid in holdings.keys() - shares.keys():
             shares[uid] = _requested_share(search.insufficient, state.active[uid])
-    uids = sorted(shares, key=lambda one: shares[one])[:MOST_PODS]
-    one = next((uid for uid in uids if search.works(without(search.case, uid))), None)
-    found = (one,) if one is not None else _several(search, uids, shares)
-    if found:
-        share = sum(shares[uid] for uid in found)
-        text = words.removal_text(search.case, {uid: holdings[uid] for uid in found})
-        yield Priced(REMOVE + min(share, 0.35), Suggestion("remove", text, remove=tuple(found)))
+
+    def rank(uid: str) -> tuple[bool, float]:
+        pod = state.active[uid]
+        return pod is not None and pod.namespace == SYSTEM_NAMESPACE, shares[uid]
+
+    return {uid: shares[uid] for uid in sorted(shares, key=rank)[:MOST_PODS]}
 
 
-def _several(search: ChangeSearch, uids: Sequence[str], shares: dict[str, float]) -> tuple[str, ...] | None:
-    """Two pods, or a few, none of which can stay."""
+def fewest_pods(search: ChangeSearch, shares: Mapping[str, float]) -> tuple[str, ...] | None:
+    """The pod, or two, or a few, none of which can stay; ``shares``: pods, the least to lose first."""
 
     def works(gone: Sequence[str]) -> bool:
-        case = search.case
-        for uid in gone:
-            case = without(case, uid)
-        return search.works(case)
+        return search.works(without(search.case, *gone))
 
-    if len(uids) < 2 or not works(uids):
+    uids = list(shares)
+    if not uids or not works(uids):
         return None
-    pairs = sorted(combinations(uids, 2), key=lambda pair: shares[pair[0]] + shares[pair[1]])
-    for pair in pairs[:MOST_PAIRS]:
-        if works(pair):
-            return pair
-    gone = list(uids)
-    for uid in reversed(uids):  # the largest may stay first
-        rest = [one for one in gone if one != uid]
-        if works(rest):
-            gone = rest
-    return tuple(gone) if len(gone) <= MOST_TOGETHER else None
+    alike = _alike(search.case, uids)
+    for some in alike:
+        if works(some[:1]):
+            return (some[0],)
+    gone = fewest(uids[::-1], works)  # the largest may stay first
+    if len(gone) > 2:
+        few = [uid for some in alike for uid in some[:2]]
+        pairs = sorted(combinations(few, 2), key=lambda pair: shares[pair[0]] + shares[pair[1]])
+        gone = next((pair for pair in pairs[:MOST_PAIRS] if works(pair)), gone)
+    return gone if len(gone) <= MOST_TOGETHER and not search.trials.spent else None
+
+
+def _alike(case: ExplainCase, uids: Sequence[str]) -> list[tuple[str, ...]]:
+    """Pods that hold the same amounts on the same NUMA nodes, so that one of them stands for all."""
+    kinds: dict[object, tuple[str, ...]] = {}
+    for uid in uids:
+        holding = held_by(case.state, uid)
+        cpus = tuple((own & holding.cpus).bit_count() for own in case.machine.layout.numas.values())
+        grants = case.state.devices.grants.get(uid, {}).values()
+        devices = tuple(sorted((name, one[name].per_numa) for one in grants for name in one))
+        memory = tuple((holding.memory or {}).items())
+        kind = (cpus, memory, holding.numa, devices, uid if not holding else "")
+        kinds[kind] = (*kinds.get(kind, ()), uid)
+    return list(kinds.values())
 
 
 def _share(case: ExplainCase, holding: Holding) -> float:
@@ -143,14 +159,14 @@ def _configured(search: ChangeSearch, settings: Sequence[Setting]) -> bool:
     return after is not None and search.works(after)
 
 
-def _priced_settings(
-    search: ChangeSearch, cost: float, kind: str, text: tuple[str, str], settings: Sequence[Setting]
-) -> Priced:
+def _ranked_settings(
+    search: ChangeSearch, level: Level, kind: str, text: tuple[str, str], settings: Sequence[Setting]
+) -> Ranked:
     patches = setting_patches(search.case.config, settings)
-    return Priced(cost, Suggestion(kind, *text, kubelet=patches))
+    return Ranked(level, Suggestion(kind, *text, kubelet=patches), 2)
 
 
-def _scope(search: ChangeSearch) -> Iterator[Priced]:
+def _scope(search: ChangeSearch) -> Iterator[Ranked]:
     """The other scope."""
     case = search.case
     if case.rules.topology_policy == NONE or (len(case.pod.containers) < 2 and not case.pod.pod_level):
@@ -159,20 +175,20 @@ def _scope(search: ChangeSearch) -> Iterator[Priced]:
     settings = [Setting(("topologyManagerScope",), other)]
     if _configured(search, settings):
         text = words.scope_text(other, case.config.topology_manager_scope)
-        yield _priced_settings(search, SCOPE, "scope", text, settings)
+        yield _ranked_settings(search, Level.SETTING, "scope", text, settings)
 
 
-def _policy(search: ChangeSearch) -> Iterator[Priced]:
+def _policy(search: ChangeSearch) -> Iterator[Ranked]:
     """Another policy (rule 2)."""
     now = search.case.config.topology_manager_policy
     for policy in LOOSER.get(search.case.rules.topology_policy, ()):
         settings = [Setting(("topologyManagerPolicy",), policy)]
         if _configured(search, settings):
-            yield _priced_settings(search, POLICY[policy], "policy", words.policy_text(policy, now), settings)
+            yield _ranked_settings(search, POLICY[policy], "policy", words.policy_text(policy, now), settings)
             return
 
 
-def _options(search: ChangeSearch) -> Iterator[Priced]:
+def _options(search: ChangeSearch) -> Iterator[Ranked]:
     """Without an option that stands in the way."""
     config = search.case.config
     suspects: list[tuple[str, str]] = []
@@ -187,5 +203,5 @@ def _options(search: ChangeSearch) -> Iterator[Priced]:
     for field, name in suspects:
         settings = [Setting((field, name))]
         if name in given[field] and _configured(search, settings):
-            yield _priced_settings(search, OPTION, "option", words.option_text(field, name), settings)
+            yield _ranked_settings(search, Level.SETTING, "option", words.option_text(field, name), settings)
             return

@@ -7,17 +7,21 @@ Rules kept here:
 2. The marks of a dial are the amounts at which the verdict can change.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, combinations
+from typing import TypeVar
 
-from numawise.engine.admit import Crashed, Rejected
+from numawise.engine.admit import Crashed, Decision, Rejected
+from numawise.engine.predicates import insufficient, judged
 from numawise.explain.case import ExplainCase, acceptable, admitted, with_pod
 from numawise.explain.change import SetAmount, page_size, with_amounts, written
 from numawise.explain.free import asked_of, is_memory
-from numawise.request.model import CPU, HUGEPAGES, MEMORY, Role
-from numawise.results.explanation import Suggestion
+from numawise.quantity import Quantity
+from numawise.request.model import CPU, HUGEPAGES, MEMORY
 from numawise.sets import ids_of
-from numawise.values import dataclass
+from numawise.values import dataclass, replace
+
+T = TypeVar("T")
 
 MOST_DIALS = 12
 
@@ -146,31 +150,9 @@ def _sums(amounts: Iterable[int]) -> Iterator[int]:
     yield from accumulate(ordered)
 
 
-def growth_marks(case: ExplainCase, dial: Dial) -> list[int]:
-    """Amounts, in steps, from which on one more NUMA node is needed."""
-    if dial.resource == CPU:
-        sizes = [cpus.bit_count() for cpus in case.machine.layout.numas.values()]
-    else:
-        sizes = [
-            node.tables[dial.resource].allocatable
-            for node in case.state.memory.numa.values()
-            if dial.resource in node.tables
-        ]
-    return [total // dial.step + 1 for total in accumulate(sorted(sizes, reverse=True))]
-
-
 def is_device(resource: str) -> bool:
     """True for what device plugins offer."""
     return resource not in (CPU, MEMORY) and not resource.startswith(HUGEPAGES)
-
-
-def app_dials(case: ExplainCase, dials: Iterable[Dial]) -> tuple[Dial, ...]:
-    """Dials of app containers."""
-    return tuple(
-        dial
-        for dial in dials
-        if dial.container is not None and case.pod.containers[dial.container].role is Role.APP
-    )
 
 
 # --------------------------------------------------------------------------------------------------
@@ -200,12 +182,25 @@ class Trials:
         self.left -= 1
         return self.left >= 0
 
+    @property
+    def spent(self) -> bool:
+        """True when a question could no longer be asked, so that its answer was taken for a no."""
+        return self.left < 0
+
 
 def largest(works: Works, most: int, marks: Iterable[int], least: int = 1) -> int | None:
     """The largest amount from ``least`` to below ``most`` that works; None: none was found."""
-    if most - least <= FEW:
-        return next((amount for amount in range(most - 1, least - 1, -1) if works(amount)), None)
     inside = sorted({mark for mark in marks if least < mark < most - 1}, reverse=True)[:MOST_MARKS]
+    if most - least <= FEW:
+        known = {}
+        for mark in (least, *reversed(inside)):
+            known[mark] = least < most and works(mark)
+            if known[mark]:
+                break
+        else:
+            return None
+        amounts = range(most - 1, mark, -1)
+        return next((amount for amount in amounts if amount not in known and works(amount)), mark)
     above = most
     for mark in (most - 1, *inside, least):
         if works(mark):
@@ -215,8 +210,8 @@ def largest(works: Works, most: int, marks: Iterable[int], least: int = 1) -> in
 
 
 def bisect(works: Works, good: int, bad: int) -> int:
-    """The last good amount before a bad one."""
-    while bad - good > 1:
+    """The last good amount before a bad one, which may lie above or below."""
+    while abs(bad - good) > 1:
         middle = (good + bad) // 2
         if works(middle):
             good = middle
@@ -225,9 +220,30 @@ def bisect(works: Works, good: int, bad: int) -> int:
     return good
 
 
-def smallest_above(works: Works, least: int, marks: Iterable[int], most: int) -> int | None:
-    """The smallest mark above ``least`` and not above ``most`` that works; None: none does."""
-    return next((mark for mark in sorted(set(marks)) if least < mark <= most and works(mark)), None)
+def fewest(items: Sequence[T], works: Callable[[Sequence[T]], bool]) -> tuple[T, ...]:
+    """Those of some items, all of which together work, that cannot be done without.
+
+    Of up to ``MOST_SUBSETS`` items the smallest set that works; of more, one of which none can be left out.
+    """
+    left = tuple(items)
+    size = len(left) // 2
+    while len(left) > MOST_SUBSETS:
+        before, at = left, 0
+        while at < len(left):
+            rest = (*left[:at], *left[at + size :])
+            if rest and works(rest):
+                left = rest
+            else:
+                at += size
+        if size == 1 and left == before:
+            break
+        size = max(1, size // 2)
+    if len(left) <= MOST_SUBSETS:
+        for size in range(1, len(left)):
+            for some in combinations(left, size):
+                if works(some):
+                    return some
+    return left
 
 
 # --------------------------------------------------------------------------------------------------
@@ -235,30 +251,45 @@ def smallest_above(works: Works, least: int, marks: Iterable[int], most: int) ->
 #
 # Rules kept here:
 #
-# 1. A change counts only when the API server would take the pod and the engine admits it.
+# 1. A change counts only when the API server would take the pod, the sums of all requests hold, and the
+#    engine admits it.
 # 2. The search is bounded by the number of questions to the engine, never by time, so that it always finds
 #    the same.
+# 3. Of several edits none can be left out, and no number can be nearer to what was asked for.  Where the
+#    questions run out before that is known, there is no suggestion.
 
 
-TRIALS = ((8, 600), (16, 200), (64, 60))
+TRIALS = ((8, 600), (16, 250), (64, 120))
 """Up to so many NUMA nodes: how often the engine is asked; a decision takes longer the more there are."""
+MOST_SUBSETS, ROUNDS = 4, 4
+
+Target = int | Quantity | None
+"""What a dial is set to: so many steps, an amount between two steps, or nothing at all."""
+Edits = Mapping[Dial, Target]
 
 
-@dataclass(frozen=True, slots=True)
-class Priced:
-    """A suggestion and how dear it is."""
-
-    cost: float
-    suggestion: Suggestion
+def changes_of(edits: Edits) -> list[SetAmount]:
+    """The same as changes to a manifest."""
+    return [
+        dial.set_to(target) if isinstance(target, int) else SetAmount(dial.container, dial.resource, target)
+        for dial, target in edits.items()
+    ]
 
 
 class ChangeSearch:
     """What all kinds of changes look at."""
 
     def __init__(
-        self, case: ExplainCase, decision: Rejected | Crashed, container: str, resources: Sequence[str]
+        self,
+        case: ExplainCase,
+        decision: Decision,
+        container: str,
+        resources: Sequence[str],
+        goal: Callable[[ExplainCase], bool] = admitted,
     ) -> None:
-        self.case = case
+        self.case = _summing(case)
+        self.goal = goal
+        """What a change has to reach."""
         self.reason = decision.reason if isinstance(decision, Rejected) else ""
         self.insufficient = decision.insufficient if isinstance(decision, Rejected) else None
         """What the sums had too little of."""
@@ -269,16 +300,77 @@ class ChangeSearch:
         """Those that decided."""
         self.trials = Trials(next((n for most, n in TRIALS if len(case.machine.numa) <= most), TRIALS[-1][1]))
         self.dials: tuple[Dial, ...] = dials_of(case, container, resources)
-        names = [one.name for one in case.pod.containers]
-        self.here = tuple(
-            dial for dial in self.dials if dial.container is None or names[dial.container] == container
-        )
+        self.here = tuple(dial for dial in self.dials if self.name_of(dial) in (None, container))
         """The dials of the container that failed."""
+
+    def on(self, case: ExplainCase) -> "ChangeSearch":
+        """The same search on another state of the node; its questions count together."""
+        other = object.__new__(ChangeSearch)
+        other.__dict__.update(self.__dict__)
+        other.case = case
+        return other
+
+    def name_of(self, dial: Dial) -> str | None:
+        """The name of the container that a dial belongs to; None: the pod itself."""
+        return None if dial.container is None else self.case.pod.containers[dial.container].name
 
     def works(self, case: ExplainCase) -> bool:
         """True when the changed case is admitted (rule 1)."""
-        return acceptable(case.pod) and self.trials.spend() and admitted(case)
+        return acceptable(case.pod) and self.trials.spend() and self.goal(case)
 
     def works_with(self, changes: Sequence[SetAmount]) -> bool:
         """True when the pod is admitted with other amounts."""
         return self.works(with_pod(self.case, with_amounts(self.case.raw, changes)))
+
+    def works_edited(self, edits: Edits) -> bool:
+        """True when the pod is admitted with its dials set so."""
+        return self.works_with(changes_of(edits))
+
+    def minimal(self, edits: Edits) -> dict[Dial, Target] | None:
+        """The same edits, less what is not needed (rule 3); None: not known, the questions ran out."""
+        found = {dial: target for dial, target in edits.items() if target != dial.steps}
+        for _ in range(ROUNDS):
+            before = found
+            kept = fewest(
+                sorted(found, key=_restored_first),
+                lambda dials, found=found: self.works_edited({dial: found[dial] for dial in dials}),  # type: ignore[misc]
+            )
+            found = self._nearest({dial: found[dial] for dial in found if dial in kept})
+            if found == before:
+                break
+        return None if self.trials.spent else found
+
+    def _nearest(self, edits: dict[Dial, Target]) -> dict[Dial, Target]:
+        """Each number as near to what was asked for as it goes while the others stay."""
+        for dial in sorted(edits, key=_restored_first):
+            target = edits[dial]
+
+            def works(steps: int, dial: Dial = dial) -> bool:
+                return self.works_edited({**edits, dial: steps})
+
+            if target is None:
+                found = largest(works, dial.steps, marks_of(self.case, dial), dial.least)
+                edits[dial] = found if found is not None else None
+            elif isinstance(target, int) and target < dial.steps:
+                if target + 1 < dial.steps and works(target + 1):
+                    found = largest(works, dial.steps, marks_of(self.case, dial), target + 1)
+                    edits[dial] = found or target + 1
+            elif isinstance(target, int) and target - 1 > dial.steps and works(target - 1):
+                edits[dial] = bisect(works, target - 1, dial.steps)
+        return edits
+
+
+def _restored_first(dial: Dial) -> tuple[bool, bool]:
+    """Devices are kept before memory, and memory before CPUs."""
+    return not is_device(dial.resource), not is_memory(dial.resource)
+
+
+def _summing(case: ExplainCase) -> ExplainCase:
+    """The case with the sums of all requests compared, unless they do not hold before any change."""
+    node = case.node
+    if node.predicates:
+        return case
+    sums = replace(node, predicates=True).sums(node.used(case.pod.uid))
+    if sums is None or insufficient(case.rules, sums, judged(case.rules, case.pod)):
+        return case
+    return replace(case, node=replace(node, predicates=True))

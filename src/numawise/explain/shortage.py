@@ -141,10 +141,8 @@ def _memory(case: ExplainCase, decision: Rejected, container: str | None, steps:
     mask = _chosen(steps, container)
     if decision.error == BREAKS_GROUP and mask is not None:
         busy = [numa for numa in ids_of(mask) if books[numa].users and books[numa].cells != mask]
-        return Cause(
-            (MEMORY,),
-            f"memory: {numa_text(mask)} would have to serve as one group, but {_uses(books, busy)}",
-        )
+        why = _uses(case, decision.state, busy)
+        return Cause((MEMORY,), f"memory: {numa_text(mask)} would have to serve as one group, but {why}")
     if not wanted:
         return Cause(
             (MEMORY,),
@@ -166,10 +164,10 @@ def _memory(case: ExplainCase, decision: Rejected, container: str | None, steps:
                 f"{kind}: {asked(kind, BYTES, size)} and {total} on the whole machine ({rooms})",
             )
     if mask is not None:
-        found = _not_extended(books, wanted, mask)
+        found = _not_extended(case, decision.state, wanted, mask)
         if found:
             return found
-    return _no_group(books, wanted)
+    return _no_group(case, decision.state, wanted)
 
 
 def _wanted(case: ExplainCase, container: str | None) -> Mapping[str, int]:
@@ -187,8 +185,9 @@ def _chosen(steps: Sequence[Step], container: str | None) -> int | None:
     return None
 
 
-def _not_extended(books: Mapping[int, NumaMemory], wanted: Mapping[str, int], mask: int) -> Cause | None:
+def _not_extended(case: ExplainCase, state: NodeState, wanted: Mapping[str, int], mask: int) -> Cause | None:
     """The nodes the other resources settled on have too little, and cannot be joined by others."""
+    books = state.memory.numa
     for kind, size in wanted.items():
         free = sum(books[numa].tables[kind].free for numa in ids_of(mask) if kind in books[numa].tables)
         if free >= size:
@@ -199,13 +198,14 @@ def _not_extended(books: Mapping[int, NumaMemory], wanted: Mapping[str, int], ma
             f"{kind}: {asked(kind, BYTES, size)}, {numa_text(mask)} that the merge chose {have} "
             f"{amount(BYTES, free, size)} free, and no larger set of NUMA nodes may take it"
         )
-        reasons = _uses(books, [numa for numa in (*ids_of(mask), *rest) if books[numa].users])
+        reasons = _uses(case, state, [numa for numa in (*ids_of(mask), *rest) if books[numa].users])
         return Cause((kind,), f"{text}: {reasons}" if reasons else text)
     return None
 
 
-def _no_group(books: Mapping[int, NumaMemory], wanted: Mapping[str, int]) -> Cause:
+def _no_group(case: ExplainCase, state: NodeState, wanted: Mapping[str, int]) -> Cause:
     """Enough is free in all, but the nodes cannot be used together."""
+    books = state.memory.numa
     able = {kind: _able(books, kind, size) for kind, size in wanted.items()}
     kind = next((kind for kind, masks in able.items() if not masks), "")
     if not kind and len(able) > 1:
@@ -221,7 +221,7 @@ def _no_group(books: Mapping[int, NumaMemory], wanted: Mapping[str, int]) -> Cau
         NumaFree(numa, free=table.free, note=_group_note(books[numa], numa)) for numa, table in tables.items()
     ]
     rooms = free_by_numa_text(BYTES, places, size)
-    reasons = _uses(books, [numa for numa, node in books.items() if node.users])
+    reasons = _uses(case, state, [numa for numa, node in books.items() if node.users])
     text = f"{kind}: {asked(kind, BYTES, size)}, {rooms}; these cannot serve it together"
     return Cause((kind,), f"{text}: {reasons}" if reasons else text)
 
@@ -242,21 +242,44 @@ def _group_note(node: NumaMemory, numa: int) -> str:
     return f"in a group with NUMA {format_ids(others)}" if others else ""
 
 
-def _uses(books: Mapping[int, NumaMemory], numas: Iterable[int]) -> str:
+def _uses(case: ExplainCase, state: NodeState, numas: Iterable[int]) -> str:
     """What keeps NUMA nodes from joining a group."""
+    books = state.memory.numa
+    parts, own = _own_uses(case, state, tuple(numas))
     groups: dict[int, None] = {}
     alone = 0
     for numa in numas:
         cells = books[numa].cells
-        if cells.bit_count() > 1:
+        if cells.bit_count() > 1 and not own >> numa & 1:
             groups[cells] = None
-        else:
+        elif not own >> numa & 1:
             alone |= 1 << numa
-    parts = [f"{numa_text(cells)} already serve pods as one group" for cells in groups]
     if alone:
         serve = "serves" if alone.bit_count() == 1 else "serve"
         parts.insert(0, f"{numa_text(alone)} {serve} pods on {nodes_text(1)} each and can join no group")
+    parts += [f"{numa_text(cells)} already serve pods as one group" for cells in groups]
     return both(parts)
+
+
+def _own_uses(case: ExplainCase, state: NodeState, numas: Sequence[int]) -> tuple[list[str], int]:
+    """Containers of the pod itself that use NUMA nodes, and the nodes that nobody else uses."""
+    users = dict.fromkeys(numas, 0)
+    places: dict[str, int] = {}
+    for name, blocks in state.memory.assignments.get(case.pod.uid, {}).items():
+        for block in blocks:
+            for numa in ids_of(block.numa):
+                if numa in users:
+                    users[numa] += 1
+                    places[name] = places.get(name, 0) | block.numa
+    own = sum(1 << numa for numa, count in users.items() if count and count >= state.memory.numa[numa].users)
+    inits = {one.name for one in case.pod.containers if one.role is Role.INIT}
+    texts = [
+        f"{'init container' if name in inits else 'container'} {name} of this pod has its memory on "
+        f"{numa_text(mask)}"
+        for name, mask in places.items()
+        if mask & own
+    ]
+    return texts, own
 
 
 def inexact_kinds(case: ExplainCase, container: str | None) -> tuple[str, ...]:
@@ -286,7 +309,7 @@ def _device_text(
     case: ExplainCase, state: NodeState, container: ContainerRequest | None, resource: str, count: int
 ) -> str:
     assert container is not None
-    stock = stock_of(state, resource)
+    stock = stock_of(case, state, resource)
     wanted = asked(resource, DEVICES, count)
     grant = state.devices.grants.get(case.pod.uid, {}).get(container.name, {}).get(resource)
     if grant is not None and len(grant.ids) != count:

@@ -1,22 +1,24 @@
 """How an explanation words amounts, NUMA nodes and holders, and a change and what it costs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from numawise.engine import predicates
 from numawise.engine.predicates import PODS
-from numawise.engine.state import Holding
+from numawise.engine.state import Holding, held_by
 from numawise.explain.case import ExplainCase
 from numawise.explain.change import SetAmount, place_of, sides_of
 from numawise.quantity import Quantity
 from numawise.render.words import amount_text, both, bytes_text, counted
 from numawise.request.defaults import RawPod
-from numawise.request.model import CPU, MEMORY
+from numawise.request.model import CPU, MEMORY, Role
 from numawise.results.explanation import BYTES, CPUS, NumaFree, Patch, ResourceHints
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED
 from numawise.sets import format_ids
 
 UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1))
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
+MOST_NAMED = 3
+"""Pods that are described one by one."""
 MOST_ROOMS = 4
 """NUMA nodes that have different amounts; of more, only the largest is shown."""
 
@@ -139,7 +141,10 @@ LOST = {
 
 def owner_text(raw: RawPod, number: int | None) -> str:
     """Whose amount it is."""
-    return "the pod's own resources" if number is None else f"container {raw.containers[number].name}"
+    if number is None:
+        return "the pod's own resources"
+    one = raw.containers[number]
+    return f"{'init ' if one.role is Role.INIT else ''}container {one.name}"
 
 
 def set_text(raw: RawPod, change: SetAmount) -> str:
@@ -173,14 +178,32 @@ def reduction_text(raw: RawPod, change: SetAmount, value: int) -> str:
     return f"Ask for {what}: set {set_text(raw, change)}"
 
 
-def growth_text(raw: RawPod, change: SetAmount, value: int) -> str:
-    """More of one resource."""
-    assert change.amount is not None
-    more = change.amount.value - value
-    what = (
-        counted(more, "more CPU") if change.resource == CPU else f"{bytes_text(more)} more {change.resource}"
-    )
-    return f"Ask for {what}, so that it needs as many NUMA nodes as the rest: set {set_text(raw, change)}"
+def growth_text(raw: RawPod, changes: Sequence[SetAmount]) -> str:
+    """More of one resource, or of several."""
+    what = "more"
+    if len(changes) == 1:
+        (change,) = changes
+        assert change.amount is not None
+        more = change.amount.value - old_amount(raw, change).value
+        what = counted(more, "more CPU") if change.resource == CPU else f"more {change.resource}"
+    why = "so that all of it needs the same number of NUMA nodes"
+    return f"Ask for {what}, {why}: set {'; set '.join(set_text(raw, change) for change in changes)}"
+
+
+def init_text(raw: RawPod, changes: Sequence[SetAmount]) -> tuple[str, str]:
+    """Init containers whose CPUs stand in the way of the containers after them."""
+    numbers = [change.container for change in changes if change.container is not None]
+    names = both([raw.containers[number].name for number in numbers])
+    amounts = "; set ".join(set_text(raw, change) for change in changes)
+    who, its = ("init container", "its") if len(numbers) == 1 else ("init containers", "their")
+    if all(change.amount is not None and not change.amount.whole for change in changes):
+        text = f"Let {who} {names} run in the shared pool: set {amounts}"
+        return (
+            text,
+            f"only {who} {names} then {'runs' if len(numbers) == 1 else 'run'} without exclusive CPUs",
+        )
+    what = "CPUs" if all(change.resource == CPU for change in changes) else "memory"
+    return f"Let {who} {names} have {its} {what} where the other containers fit: set {amounts}", ""
 
 
 def rounding_text(raw: RawPod, changes: Sequence[SetAmount], threads: int) -> str:
@@ -201,22 +224,6 @@ def exact_text(raw: RawPod, changes: Sequence[SetAmount]) -> str:
         sides = sides_of(raw, change.container, change.resource)
         parts.append(f"{change.resource} as {change.amount} in {owner_text(raw, change.container)} ({sides})")
     return f"Write the amount as a whole number: {'; '.join(parts)}"
-
-
-def balance_text(raw: RawPod, changes: Sequence[SetAmount]) -> str:
-    """The same in all, divided evenly."""
-    return f"Divide evenly among the containers: set {'; set '.join(set_text(raw, c) for c in changes)}"
-
-
-def split_text(raw: RawPod, changed: RawPod, number: int) -> tuple[str, str]:
-    """One container made into several."""
-    parts = [changed.containers[number], *changed.containers[len(raw.containers) :]]
-    shares = []
-    for part in parts:
-        amounts = {**part.requests, **part.limits}
-        shares.append(f"{part.name} with {', '.join(f'{name} {size}' for name, size in amounts.items())}")
-    price = "the work must be able to run as several processes"
-    return f"Divide container {raw.containers[number].name} into {len(parts)}: {both(shares)}", price
 
 
 def fractional_text(raw: RawPod, changes: Sequence[SetAmount]) -> tuple[str, str]:
@@ -249,15 +256,22 @@ def elsewhere_text(name: str) -> str:
 def drop_text(raw: RawPod, changes: Sequence[SetAmount]) -> tuple[str, str]:
     """Without devices or huge pages."""
     resources = both(list(dict.fromkeys(change.resource for change in changes)))
-    owners = both(list(dict.fromkeys(owner_text(raw, change.container) for change in changes)))
-    return f"Do without {resources}: remove it from {owners}", "the pod then has none of it"
+    owners: dict[str, list[str]] = {}
+    for change in changes:
+        owners.setdefault(change.resource, []).append(owner_text(raw, change.container))
+    if len(owners) == 1:
+        (names,) = owners.values()
+        has = f"{names[0]} then has" if len(names) == 1 else "these then have"
+        return f"Do without {resources}: remove it from {both(names)}", f"{has} none of it"
+    parts = [f"remove {resource} from {both(names)}" for resource, names in owners.items()]
+    return f"Do without {resources}: {'; '.join(parts)}", "these then have none of it"
 
 
 def without_text(raw: RawPod, changes: Sequence[SetAmount]) -> tuple[str, str]:
-    """Without devices, and perhaps without CPUs of its own."""
+    """Without some devices, and less of others."""
     amounts = "; set ".join(set_text(raw, change) for change in changes)
-    text = f"Reduce or remove the requests that cannot be satisfied: set {amounts}"
-    return text, "little is left to align then"
+    gone = both(list(dict.fromkeys(change.resource for change in changes if change.amount is None)))
+    return f"Ask for what the machine has: set {amounts}", f"a container then has no {gone}"
 
 
 def healing_text(resource: str, devices: Sequence[str]) -> str:
@@ -267,10 +281,23 @@ def healing_text(resource: str, devices: Sequence[str]) -> str:
     return f"Bring {some} of {resource} back to health: {they} reported unhealthy"
 
 
-def removal_text(case: ExplainCase, holdings: Mapping[str, Holding]) -> str:
-    """Other pods go."""
-    parts = [_held_text(case, uid, holding) for uid, holding in holdings.items()]
-    return f"Remove {'pod' if len(parts) == 1 else 'pods'} {both(parts)}"
+def removal_text(case: ExplainCase, uids: Sequence[str]) -> str:
+    """Other pods end first."""
+    if len(uids) > MOST_NAMED:
+        names = both(
+            [*(pod_name(case, uid) for uid in uids[:MOST_NAMED]), f"{len(uids) - MOST_NAMED} others"]
+        )
+        return f"Wait until {len(uids)} pods end, or remove them: {names}"
+    parts = both([_held_text(case, uid, held_by(case.state, uid)) for uid in uids])
+    if len(uids) == 1:
+        return f"Wait until pod {parts} ends, or remove it"
+    return f"Wait until pods {parts} end, or remove them"
+
+
+def joined_text(texts: Sequence[str]) -> str:
+    """Several changes that are needed together."""
+    first, *rest = texts
+    return "; and ".join([first, *(f"{text[0].lower()}{text[1:]}" for text in rest)])
 
 
 def pod_name(case: ExplainCase, uid: str) -> str:
@@ -295,8 +322,8 @@ def _held_text(case: ExplainCase, uid: str, holding: Holding) -> str:
             for resource, size in requests.items()
             if size and resource != PODS
         ]
-        return f"{name}, which requests {both(parts)}" if parts else name
-    return f"{name}, which holds {both(parts)}"
+        return f"{name} (requests {both(parts)})" if parts else name
+    return f"{name} (holds {both(parts)})"
 
 
 def scope_text(scope: str, before: str) -> tuple[str, str]:

@@ -23,6 +23,8 @@ KIND = "Explanation"
 ADMITTED, REJECTED, CRASHED, NOT_STARTED = "admitted", "rejected", "crashed", "not started"
 DEFERRED, INFEASIBLE = "deferred", "infeasible"
 """Of a pod that runs and asks for another size."""
+NEVER, NOT_NOW = "never", "not now"
+"""Of a refusal: not even on an idle machine; only while others hold what is missing."""
 PREFERRED, POSSIBLE, NO = "preferred", "possible", "no"
 CPUS, BYTES, DEVICES, UNKNOWN = "CPUs", "bytes", "devices", ""
 HINTS, NO_PREFERENCE, IMPOSSIBLE = "hints", "no preference", "impossible"
@@ -96,8 +98,6 @@ class Patch:
     op: str
     path: tuple[str | int, ...]
     value: object = None
-    source: tuple[str | int, ...] = ()
-    """Of ``copy``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,10 @@ class Explanation:
     """The kubelet's own words."""
     said: bool = False
     """A kubelet said them, in a log, a status or an event; False: it would say them, as simulated."""
+    outlook: str = ""
+    """Of a refusal: ``NEVER`` or ``NOT_NOW``; '' where it is not known."""
+    held_by: tuple[str, ...] = ()
+    """Of one that is not now: uids of the pods that hold what decided."""
     remarks: tuple[str, ...] = ()
     """What else there is to know, a sentence each."""
     policy: str = ""
@@ -226,6 +230,7 @@ def explanation_data(one: Explanation) -> Data:
         found |= {"container": one.container, "reason": one.reason, "message": one.message}
         if one.said:
             found["said"] = True
+        found |= {"outlook": one.outlook or None, "heldBy": list(one.held_by)}
     if one.alignment is not None:
         found["alignment"] = plain(one.alignment)
     found |= {"policy": one.policy, "scope": one.scope, "rule": one.rule, "remarks": list(one.remarks)}
@@ -273,10 +278,7 @@ def patch_data(patches: Iterable[Patch]) -> list[Data]:
     """A JSON Patch."""
     found = []
     for patch in patches:
-        operation: Data = {"op": patch.op}
-        if patch.op == "copy":
-            operation["from"] = pointer(patch.source)
-        operation["path"] = pointer(patch.path)
+        operation: Data = {"op": patch.op, "path": pointer(patch.path)}
         if patch.op in ("add", "replace"):
             operation["value"] = patch.value
         found.append(operation)

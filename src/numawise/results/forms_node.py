@@ -103,6 +103,8 @@ class ExplanationForm(TypedDict):
     reason: NotRequired[str]
     message: NotRequired[str]
     said: NotRequired[bool]
+    outlook: NotRequired[str | None]
+    heldBy: NotRequired[list[str]]
     policy: str
     scope: str
     rule: str

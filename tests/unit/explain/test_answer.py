@@ -39,7 +39,7 @@ def test_rejected(
     hardware: Any, policy: str, pod: str, running: Any, more: dict[str, Any], answer: str
 ) -> None:
     found = why(hardware, policy, pod, running=running, **more)
-    assert (found.verdict, found.answer) == (REJECTED, f"Rejected: {answer}")
+    assert (found.verdict, found.cause) == (REJECTED, answer)
     assert all(name in found.answer.lower() for name in found.resources)
     assert found.resources
     assert found.searched
@@ -62,7 +62,7 @@ def test_admitted(policy: str, pods: list[str], answer: str) -> None:
 
 def test_container_is_named_where_there_are_several() -> None:
     found = why(SMALL, SINGLE, "c cpu=2 memory=1Gi", "d cpu=9 memory=1Gi")
-    assert found.answer.startswith("Rejected: container d: cpu: 9 CPUs are asked for")
+    assert found.cause.startswith("container d: cpu: 9 CPUs are asked for")
     assert found.container == "d"
 
 
@@ -113,7 +113,7 @@ def test_two_types_of_memory_on_different_nodes() -> None:
     told = (
         "hugepages-1Gi only on NUMA 0, memory only on NUMA 1: no NUMA nodes that may be used have all of it"
     )
-    assert found.answer == f"Rejected: {told}"
+    assert found.cause == told
 
 
 def test_of_two_types_of_memory_the_short_one_is_named() -> None:

@@ -63,8 +63,9 @@ def test_the_incident() -> None:
         why_text([SAMPLES["incident"]], 100).split("\nWhat would help")[0]
         == """\
 p
-Rejected: CPU hints only on NUMA 1, memory hints only on NUMA 0: no NUMA node serves both (NUMA 0
-lacks 3 of 4 CPUs and NUMA 1 lacks 16 GiB of 40 GiB of memory).
+Rejected, not now (2 pods hold 8 CPUs and 41 GiB of memory): CPU hints only on NUMA 1, memory hints
+only on NUMA 0: no NUMA node serves both (NUMA 0 lacks 3 of 4 CPUs and NUMA 1 lacks 16 GiB of 40 GiB
+of memory).
 The kubelet would say: TopologyAffinityError: Resources cannot be allocated with Topology locality
 
 Hints of container c
@@ -100,7 +101,7 @@ def test_equal_nodes_share_a_column_where_there_are_many() -> None:
 def test_several_pods_are_counted_and_admitted_ones_are_short() -> None:
     told = why_text([SAMPLES["admitted"], SAMPLES["incident"]], 100)
     assert told.startswith(
-        "p\nAdmitted: everything on NUMA 0: 4 CPUs (1-4), 1 GiB of memory.\n\np\nRejected: "
+        "p\nAdmitted: everything on NUMA 0: 4 CPUs (1-4), 1 GiB of memory.\n\np\nRejected, not now ("
     )
     assert told.endswith("\n1 of 2 pods admitted\n")
 

@@ -313,7 +313,7 @@ def _never(fitting: Fitting, config: KubeletConfig, raw: RawPod, pod: PodRequest
     explanation = explain(case_of(node, raw))
     fix = explanation.suggestions[0].text if explanation.suggestions else ""
     others = _admitting(fitting, config, pod)
-    why = explanation.answer.removeprefix("Rejected: ")
+    why = explanation.cause
     return f"{why}; admitted under {others}" if others else why, fix
 
 

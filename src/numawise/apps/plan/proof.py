@@ -14,12 +14,16 @@ from numawise.apps.plan.kubelet import capacities_of
 from numawise.apps.plan.manifest import Share
 from numawise.engine.admit import Crashed, Decision, Rejected
 from numawise.errors import InputError
+from numawise.explain.case import ExplainCase, case_of, decided, with_pod
+from numawise.explain.change import SetAmount, with_amounts, written
+from numawise.explain.growth import grown_edits
+from numawise.explain.search import ChangeSearch, changes_of
 from numawise.machine.hardware import GPU_RESOURCE
 from numawise.machine.model import Machine
 from numawise.node.node import Files, SimulatedNode, boot, simulate
 from numawise.quantity import Quantity
 from numawise.render.alignment import alignment_text
-from numawise.request.defaults import RawContainer, RawPod, defaulted
+from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import CPU, MEMORY, ContainerRequest, most_at_once
 from numawise.results.alignment import FRACTION, MEMORY_POLICY, Alignment
 from numawise.results.plan import NumaCapacity, Proof
@@ -204,8 +208,9 @@ def _instead(raw: RawPod, stage: Stage) -> Iterator[str]:
     for at, container in enumerate(raw.containers):
         for resource in container.limits:
             if GPU_RESOURCE.search(resource) and "/" in resource:
-                yield from _other_counts(raw, at, resource, stage, capacities)
-                yield from _wide(raw, at, resource, stage, capacities)
+                case = case_of(node, raw)
+                yield from _other_counts(case, at, resource, capacities)
+                yield from _wide(case, at, resource)
                 return
 
 
@@ -222,72 +227,51 @@ def _even(raw: RawPod, node: SimulatedNode) -> bool:
 
 
 def _other_counts(
-    raw: RawPod, at: int, resource: str, stage: Stage, capacities: tuple[NumaCapacity, ...]
+    case: ExplainCase, at: int, resource: str, capacities: tuple[NumaCapacity, ...]
 ) -> Iterator[str]:
     """As many GPUs as one NUMA node has, or as all of them have, with CPUs and memory in proportion."""
-    asked = _needed(raw, resource)
+    asked = _needed(case.raw, resource)
     counts = [dict(capacity.devices).get(resource, 0) for capacity in capacities]
-    threads = stage.machine.layout.threads_per_core
-    limits = raw.containers[at].limits
+    threads = case.machine.layout.threads_per_core
+    limits = case.raw.containers[at].limits
     for count in sorted({max(counts), sum(counts)} - {asked, 0}):
         cpus = max(threads, limits[CPU].value * count // asked // threads * threads)
         memory = limits[MEMORY].value * count // asked
         memory = memory // GIBI * GIBI if memory >= GIBI else memory >> 20 << 20
-        least = _least(count, resource, stage, capacities)
-        other = _with(raw, at, {resource: count, CPU: max(cpus, least[0]), MEMORY: max(memory, least[1])})
-        homes = _tried(other, stage)
+        amounts = {resource: count, CPU: cpus, MEMORY: memory}
+        changes = [SetAmount(at, name, written(size, name)) for name, size in amounts.items()]
+        other = with_pod(case, with_amounts(case.raw, changes))
+        if not _homes(other):
+            other = _grown(other, at) or other
+        homes = _homes(other)
         if homes:
-            given = other.containers[at].limits
-            amounts = f"{count} {resource}, {given[CPU]} CPUs and {given[MEMORY]}"
-            yield f"{amounts}: admitted, aligned on NUMA {format_ids(homes)}"
+            yield f"{_amounts_text(other, at, resource)}: admitted, aligned on NUMA {format_ids(homes)}"
 
 
-def _wide(
-    raw: RawPod, at: int, resource: str, stage: Stage, capacities: tuple[NumaCapacity, ...]
-) -> Iterator[str]:
+def _wide(case: ExplainCase, at: int, resource: str) -> Iterator[str]:
     """So many CPUs and so much memory that these need as many NUMA nodes as the GPUs do."""
-    asked, old = _needed(raw, resource), raw.containers[at].limits
-    least = _least(asked, resource, stage, capacities)
-    cpus, memory = max(least[0], old[CPU].value), max(least[1], old[MEMORY].value)
-    if (cpus, memory) == (old[CPU].value, old[MEMORY].value):
-        return
-    homes = _tried(_with(raw, at, {CPU: cpus, MEMORY: memory}), stage)
-    if homes:
-        what = f"{asked} {resource}, {cpus} CPUs and {Quantity.of(memory)}"
-        yield f"{what}: admitted, because all of it then needs {homes.bit_count()} NUMA nodes"
+    other = _grown(case, at)
+    if other is not None:
+        why = f"because all of it then needs {_homes(other).bit_count()} NUMA nodes"
+        yield f"{_amounts_text(other, at, resource)}: admitted, {why}"
 
 
-def _least(count: int, resource: str, stage: Stage, capacities: tuple[NumaCapacity, ...]) -> tuple[int, int]:
-    """CPUs and memory that need as many NUMA nodes as so many GPUs do; none where these need one."""
-    counts = sorted((dict(capacity.devices).get(resource, 0) for capacity in capacities), reverse=True)
-    needed = next((many for many in range(1, len(counts) + 1) if sum(counts[:many]) >= count), 1)
-    if needed < 2:
-        return 0, 0
-    threads = stage.machine.layout.threads_per_core
-    sizes = sorted((cpus.bit_count() for cpus in stage.machine.layout.numas.values()), reverse=True)
-    cpus = -(-(sum(sizes[: needed - 1]) + 1) // threads) * threads
-    memory = sum(sorted((capacity.memory for capacity in capacities), reverse=True)[: needed - 1])
-    return cpus, (memory // GIBI + 1) * GIBI
+def _grown(case: ExplainCase, at: int) -> ExplainCase | None:
+    """The pod with more of what needs fewer NUMA nodes than the rest, as ``why`` suggests; None: no such."""
+    name = case.raw.containers[at].name
+    search = ChangeSearch(case, decided(case), name, (), goal=lambda one: bool(_homes(one)))
+    edits = grown_edits(search)
+    return None if edits is None else with_pod(case, with_amounts(case.raw, changes_of(edits)))
 
 
-def _tried(raw: RawPod, stage: Stage) -> int:
+def _amounts_text(case: ExplainCase, at: int, resource: str) -> str:
+    limits = case.raw.containers[at].limits
+    return f"{limits[resource].value} {resource}, {limits[CPU]} CPUs and {limits[MEMORY]}"
+
+
+def _homes(case: ExplainCase) -> int:
     """NUMA nodes that a pod is aligned on; none when it is refused or not aligned."""
-    alignment = _admit(raw, stage.node()).alignment
+    alignment = _admit(case.raw, replace(case.node)).alignment
     if alignment is None or alignment.scattered or alignment.missing:
         return 0
     return alignment.numa.bits
-
-
-def _with(raw: RawPod, at: int, amounts: Mapping[str, int]) -> RawPod:
-    container = raw.containers[at]
-    new = {name: Quantity.parse(str(Quantity.of(value, _style(name)))) for name, value in amounts.items()}
-    changed = RawContainer(
-        container.name, container.role, {**container.requests, **new}, {**container.limits, **new}
-    )
-    every = list(raw.containers)
-    every[at] = changed
-    return replace(raw, containers=tuple(every))
-
-
-def _style(name: str) -> str:
-    return "BinarySI" if name == MEMORY else "DecimalSI"

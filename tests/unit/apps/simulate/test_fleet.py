@@ -116,7 +116,7 @@ def test_sums_alone(seed: int) -> None:
         if one.verdict == NOWHERE:
             assert all(reason.startswith("OutOf") for reason, _ in one.reasons)
         if one.verdict == REJECTED:
-            assert one.why.startswith(f"{one.node}: Rejected: ")
+            assert one.why.startswith(f"{one.node}: Rejected, ")
     check_sums(fleet)
 
 
