@@ -11,7 +11,7 @@ Rules kept here:
 from collections.abc import Callable, Iterator, Mapping
 
 from numawise.codec.document import Part
-from numawise.codec.pod import SPEC_FIELDS, words
+from numawise.codec.pod import CONTAINER_FIELDS, SPEC_FIELDS, words
 from numawise.strconv import whole_number
 from numawise.values import dataclass, replace
 
@@ -255,3 +255,18 @@ def reader_of(kind: str, group: str) -> Callable[[Part, str], Iterator[Template]
     if kind in KNATIVE:
         return _knative if group == "serving.knative.dev" else None
     return READERS.get(kind)
+
+
+def only_known(spec: Part) -> Part:
+    """A pod spec without the fields that pods do not have, its own and those of its containers."""
+    value = {key: item for key, item in spec.mapping().items() if key in SPEC_FIELDS}
+    for key in ("initContainers", "containers"):
+        listed = value.get(key)
+        if isinstance(listed, list):
+            value[key] = [
+                {name: item for name, item in one.items() if name in CONTAINER_FIELDS}
+                if isinstance(one, Mapping)
+                else one
+                for one in listed
+            ]
+    return Part(spec.document, spec.steps, value)

@@ -284,21 +284,6 @@ def misspelt(part: Part, known: frozenset[str], read: frozenset[str]) -> None:
             raise part.at(key).error(f"unknown field {shown(key)}", suggestion(key, read))
 
 
-def only_known(spec: Part) -> Part:
-    """A pod spec without the fields that pods do not have, its own and those of its containers."""
-    value = {key: item for key, item in spec.mapping().items() if key in SPEC_FIELDS}
-    for key in ("initContainers", "containers"):
-        listed = value.get(key)
-        if isinstance(listed, list):
-            value[key] = [
-                {name: item for name, item in one.items() if name in CONTAINER_FIELDS}
-                if isinstance(one, Mapping)
-                else one
-                for one in listed
-            ]
-    return Part(spec.document, spec.steps, value)
-
-
 # --- containers ---------------------------------------------------------------------------
 
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from numawise.codec.claims import ClaimObjects, is_claim_object, resolved
 from numawise.codec.document import Document, Part
 from numawise.codec.infile import is_file, is_folder, is_there, read_raw, reading
-from numawise.codec.pod import only_known, pod_in, unique_uids
+from numawise.codec.job_systems import only_known
+from numawise.codec.pod import pod_in, unique_uids
 from numawise.codec.workload import (
     MOST_PODS,
     NATIVE,
