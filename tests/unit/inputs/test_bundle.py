@@ -200,7 +200,7 @@ def test_configz_is_believed_and_differences_are_told(root: Path, tmp_path: Path
     bundle = opened(found, tmp_path)
     assert bundle.config_input().config((1, 36)).topology_manager_policy == "restricted"
     assert any(
-        remark.startswith("topology_manager_policy: the running kubelet") for remark in found.manifest.remarks
+        remark.startswith("topologyManagerPolicy: the running kubelet") for remark in found.manifest.remarks
     )
     assert b"10.96.0.10" not in bundle.members["kubelet/configz.json"]
 
