@@ -77,7 +77,8 @@ def _summary(report: LogReport) -> str:
     reading = report.reading
     verdicts = []
     if report.starts:
-        verdicts.append(f"kubelet not started {times_text(sum(one.failure.count for one in report.starts))}")
+        failed = report.starts_left_out + sum(one.failure.count for one in report.starts)
+        verdicts.append(f"kubelet not started {times_text(failed)}")
     verdicts += [f"{report.rejected:,} rejected", f"{report.admitted:,} admitted"]
     if report.resizes:
         verdicts.append(f"{counted(report.resizes, 'resize')} refused")

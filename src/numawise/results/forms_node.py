@@ -245,6 +245,7 @@ class KubeletLogForm(TypedDict):
     early: int
     resizesRefused: int
     starts: list[StartFailureForm]
+    startsLeftOut: int
     kubelets: list[LoggedKubeletForm]
     pods: list[ExplainedAdmissionForm]
 

@@ -409,6 +409,8 @@ class LogReport:
     """Kubelets that did not start."""
     resizes: int = 0
     """New sizes that running pods were refused."""
+    starts_left_out: int = 0
+    """Starts that failed for reasons beyond those that are kept apart."""
 
     @property
     def refused(self) -> bool:
@@ -444,6 +446,7 @@ def report_data(report: LogReport) -> Data:
         "early": report.early,
         "resizesRefused": report.resizes,
         "starts": [_start_data(one) for one in report.starts],
+        "startsLeftOut": report.starts_left_out,
         "kubelets": [_kubelet_data(one) for one in report.kubelets],
         "pods": [_finding_data(one) for one in report.findings],
     }

@@ -165,6 +165,7 @@ def read_log(source: Source, wanted: LogFilter, given: LogEvidence | None = None
         groups.early,
         tuple(ExplainedStart(one, explain_start(one)) for one in starts.finish()),
         groups.resizes,
+        starts.left_out,
     )
 
 

@@ -91,6 +91,8 @@ class Starts:
         self.timely = timely
         self._pending: OrderedDict[Origin, _Pending] = OrderedDict()
         self._found: OrderedDict[tuple[str, str, str], StartFailure] = OrderedDict()
+        self.left_out = 0
+        """Failures for reasons beyond those that are kept apart."""
         self._up: dict[str, int] = {}
         """By node, the last line of a kubelet that was up."""
 
@@ -136,6 +138,7 @@ class Starts:
         before = self._found.get(key)
         if before is None:
             if len(self._found) >= MOST_REASONS:
+                self.left_out += 1
                 return
             code = code_of(refusal.stage, refusal.message) if refusal.stage else ""
             self._found[key] = StartFailure(

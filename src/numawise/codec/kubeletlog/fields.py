@@ -15,7 +15,8 @@ from numawise.results.log import NOBODY, PodRef
 from numawise.strconv import whole_number
 from numawise.values import dataclass, field
 
-QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+QUOTED = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
+"""Possessive: nothing is kept to try again, however long the text is."""
 KEY = re.compile(r"\s*([^\s=\"]+(?: [^\s=\"]+)?)=")
 BARE = re.compile(r"\S*")
 ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{3}|.)", re.DOTALL)

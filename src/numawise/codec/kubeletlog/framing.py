@@ -193,7 +193,7 @@ DATES = frozenset(
 
 def _json_text(text: str) -> str:
     """The rest of a JSON string, up to its quote where there is one."""
-    found = re.match(r'(?:[^"\\]|\\.)*', text, re.DOTALL)
+    found = re.match(r'[^"\\]*+(?:\\.[^"\\]*+)*+', text, re.DOTALL)
     inner = found[0] if found else text
     try:
         return str(json.loads(f'"{inner}"'))

@@ -170,3 +170,17 @@ def test_different_reasons_are_not_one(tmp_path: Path) -> None:
         (("web-2", "web-3"), "UnexpectedAdmissionError", 2),
     ]  # fmt: skip
     assert len({one.explanation.answer for one in report.findings}) == 3
+
+
+def test_reasons_without_number_are_counted(tmp_path: Path) -> None:
+    lines = [f'{HEAD}run.go:74] "command failed" err="failed to run Kubelet: reason {n}"' for n in range(500)]
+    report = report_of(tmp_path, lines)
+    assert (len(report.starts), report.starts_left_out) == (200, 300)
+
+
+def test_an_enormous_error(tmp_path: Path) -> None:
+    """It is cut, and nothing of it takes much memory or time."""
+    error = "failed to run Kubelet: " + "[invalid configuration: x, path: " * 200_000
+    for line in (f'{HEAD}run.go:74] "command failed" err="{error}"', f"Error: {error}"):
+        (start,) = report_of(tmp_path, [line]).starts
+        assert len(start.failure.message) <= 4000
