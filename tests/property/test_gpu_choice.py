@@ -130,8 +130,9 @@ def literal_choices(links: GpuLinks, free: int, count: int, must: int) -> list[i
         rest = tuple(i for i in members if i not in gpus)
         numa = links.numa_of(bits_of(gpus))
         key = (
-            -total(links.points, gpus),
+            -links.worst_class(bits_of(gpus)),
             numa.bit_count(),
+            -total(links.points, gpus),
             *(-useful(links.points, rest, size) for size in sizes),
             gpus,
         )
@@ -204,14 +205,23 @@ def test_never_worse_than_nvidias_policy(data: st.DataObject) -> None:
 
 
 def compare(links: GpuLinks, free: int, count: int, must: int) -> None:
-    """The choice has no fewer points than NVIDIA's; with equal ones, in one NUMA node, its rest is as good."""
+    """The choice is no worse than NVIDIA's by worst link, NUMA nodes and points; in one NUMA node, with equal
+    ones, its rest is as good.
+    """
     members = tuple(ids_of(free))
     most, theirs = nvidia(links.points, members, count, must)
     first = choices(links, free, count, must)[0]
     mine = tuple(ids_of(first.gpus))
+
+    def key(gpus: Gpus) -> tuple[int, int, int]:
+        packed = bits_of(gpus)
+        return links.worst_class(packed), -links.numa_of(packed).bit_count(), total(links.points, gpus)
+
+    assert key(mine) == max(key(gpus) for gpus in combinations(members, count) if not must & ~bits_of(gpus))
+    assert key(mine) >= max(map(key, theirs))
     best = max(total(links.points, gpus) for gpus in theirs)
-    assert total(links.points, mine) >= best
-    if len(set(links.numa)) == 1 and count > 1 and total(links.points, mine) == best:
+    equal = key(mine)[0] == min(key(gpus)[0] for gpus in theirs) and key(mine)[2] == best
+    if len(set(links.numa)) == 1 and count > 1 and equal:
         rest = tuple(i for i in members if i not in mine)
         assert best + best_division(links.points, rest, count) >= most
 

@@ -2,25 +2,29 @@
 
 Rules kept here:
 
-1. A choice is better by this sort key: the points of all links between its GPUs (``links``); fewer NUMA
-   nodes, and those closer together; what the GPUs left over are good for, for later jobs of the same size,
-   then of 2, 4, 8 and so on (``measure``); the lowest positions.  So one GPU alone breaks no pair while
-   another would do.
+1. A choice is better by this sort key: the class of its worst link (NVLink, then PIX, PXB, PHB, NODE, SYS),
+   for a job waits for its slowest pair; fewer NUMA nodes; the points of all links between its GPUs
+   (``links``); NUMA nodes closer together; what the GPUs left over are good for, for later jobs of the same
+   size, then of 2, 4, 8 and so on (``measure``); the lowest positions.  So one GPU alone breaks no pair while
+   another would do, and one NVLink more does not outweigh a NUMA node.
 2. The best choice is given for every set of NUMA nodes that can serve, so that a caller who finds no CPUs or
    no memory beside the first can take the next; where very many sets can, for the best of them.
 3. Up to 16 free GPUs no choice with better links is missed, whatever the links are; where links are nested,
-   for any number.  ``nested`` and ``search`` name their bounds.
+   for any number.  ``nested`` and ``search`` name their bounds.  For a better worst link than the choice with
+   the most points has, the links of that class and better ones are given so many more points that a choice of
+   them alone comes first, where there is one.
 
 Counterpart: the best-effort policy of NVIDIA's go-gpuallocator, whose points these are.  It divides all free
 GPUs into sets of the size asked for, takes the division with the most points and returns the best set of it.
-That set never has more points than the choice made here, for no set has; it may have fewer, since there
-links of this job are given up for links of jobs to come.  Among sets with equal points the rest decides here
-too, and it does for one GPU alone, where there the first is taken.
+There links of this job are given up for links of jobs to come, and a worst link or a NUMA node for more
+points; of one GPU alone the first is taken.
 """
 
-from numawise.gpus.links import GpuLinks
-from numawise.gpus.measure import Measure, best_nested, nesting
-from numawise.gpus.search import best_searched
+from itertools import combinations
+
+from numawise.gpus.links import SAME_GPU, GpuLinks, class_of
+from numawise.gpus.measure import WIDTH, Measure, best_nested, nesting
+from numawise.gpus.search import MOST_EXACT, best_searched
 from numawise.sets import format_ids, ids_of
 from numawise.values import dataclass
 
@@ -38,15 +42,16 @@ class Choice:
     numa: int
     """Packed NUMA nodes of the GPUs; 0 when the machine has none."""
     score: Score
-    """Points of all links; number of NUMA nodes and their distances, both below zero; what the rest is good
-    for, by sizes of later jobs.  Of two choices for one request the greater score is the better choice."""
+    """Class of the worst link; number of NUMA nodes, below zero; points of all links; distances of the NUMA
+    nodes, below zero; what the rest is good for, by sizes of later jobs.  Of two choices for one request the
+    greater score is the better choice."""
     worst: str
     """The worst link among the GPUs, such as ``PIX`` or ``NV18``; '' for one GPU, or when unknown."""
 
     @property
     def points(self) -> int:
         """Points of all links between the GPUs."""
-        return self.score[0]
+        return self.score[2]
 
 
 def choices(links: GpuLinks, free: int, count: int, must: int = 0) -> tuple[Choice, ...]:
@@ -59,21 +64,60 @@ def choices(links: GpuLinks, free: int, count: int, must: int = 0) -> tuple[Choi
     if must & ~free or not max(1, must.bit_count()) <= count <= free.bit_count():
         return ()
     measure = Measure(links.points, free, count)
-    whole = None if measure.small else nesting(measure)
-    if whole is None:
-        found = best_searched(measure, links.numa, must)
-    else:
-        found = best_nested(measure, whole, links.numa, must)
+    best = _best(measure, links, must)
+    for link_class in _classes(links, free) if count > 2 else ():
+        behind = [numa for numa, worth in best.items() if links.worst_class(measure.gpus(worth)) < link_class]
+        if not behind and best:
+            break
+        for numa, worth in _of_class(links, measure, must, link_class).items():
+            if numa not in best or links.worst_class(measure.gpus(best[numa])) < link_class:
+                best[numa] = worth
     ranked = []
-    for numa, worth in found.items():
+    for numa, worth in best.items():
         points, *rest = measure.digits(worth)
-        score = (points, -numa.bit_count(), -links.spread(numa), *rest)
+        worst = links.worst_class(measure.gpus(worth))
+        score = (worst, -numa.bit_count(), points, -links.spread(numa), *rest)
         ranked.append((score, worth, numa))
     ranked.sort(reverse=True)
     return tuple(
         Choice(gpus, numa, score, links.worst(gpus))
         for score, gpus, numa in ((score, measure.gpus(worth), numa) for score, worth, numa in ranked)
     )
+
+
+def _best(measure: Measure, links: GpuLinks, must: int) -> dict[int, int]:
+    """NUMA nodes → the worth of the choice on them that has the most points."""
+    whole = None if measure.small else nesting(measure)
+    if whole is None:
+        return best_searched(measure, links.numa, must)
+    return best_nested(measure, whole, links.numa, must)
+
+
+def _classes(links: GpuLinks, free: int) -> list[int]:
+    """Classes of the links between free GPUs, the best first; the worst is every choice's."""
+    found = {class_of(links.points[i][j]) for i, j in combinations(ids_of(free), 2)}
+    return sorted(found, reverse=True)[:-1]
+
+
+def _of_class(links: GpuLinks, measure: Measure, must: int, link_class: int) -> dict[int, int]:
+    """NUMA nodes → the worth of the choice on them without a link below a class (rule 3)."""
+    count = measure.count
+    more = (count * (count - 1) // 2 + 1) * SAME_GPU
+    if more.bit_length() + (count * count).bit_length() >= WIDTH:
+        return {}
+    raised = tuple(
+        tuple(points + more if class_of(points) >= link_class and points else points for points in row)
+        for row in links.points
+    )
+    search = Measure(raised, measure.free, count)
+    if measure.free.bit_count() <= MOST_EXACT:
+        found = best_searched(search, links.numa, must, measure)
+    else:
+        best = _best(search, links, must)
+        found = {numa: measure.of(search.gpus(worth)) for numa, worth in best.items()}
+    return {
+        numa: worth for numa, worth in found.items() if links.worst_class(measure.gpus(worth)) >= link_class
+    }
 
 
 def advice(links: GpuLinks, free: int, count: int) -> str:

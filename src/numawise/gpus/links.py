@@ -102,6 +102,11 @@ class GpuLinks:
         """Points of all pairs among some GPUs."""
         return sum(self.points[i][j] for i, j in combinations(ids_of(gpus), 2))
 
+    def worst_class(self, gpus: int) -> int:
+        """The class of the worst link among some GPUs; of one GPU, the best there is."""
+        pairs = combinations(ids_of(gpus), 2)
+        return min((class_of(self.points[i][j]) for i, j in pairs), default=class_of(DIRECT_POINTS))
+
     def worst(self, gpus: int) -> str:
         """The worst link among some GPUs; '' for one GPU, or when unknown."""
         pairs = combinations(ids_of(gpus), 2)
@@ -111,6 +116,11 @@ class GpuLinks:
     def names(self, gpus: int) -> str:
         """Some GPUs by name."""
         return ", ".join(self.gpus[i].name for i in ids_of(gpus))
+
+
+def class_of(points: int) -> int:
+    """The class of a link by its points: all direct links are one, above the ways over PCIe."""
+    return min(points, DIRECT_POINTS)
 
 
 def _by_numa(one: int, other: int) -> str:

@@ -25,17 +25,29 @@ MOST_ROUNDS = 16
 Points = Sequence[Sequence[int]]
 
 
-def best_searched(measure: Measure, numa: Sequence[int], must: int) -> dict[int, int]:
-    """NUMA nodes → the best worth of a choice that lies on just these."""
+def best_searched(
+    measure: Measure, numa: Sequence[int], must: int, judge: Measure | None = None
+) -> dict[int, int]:
+    """NUMA nodes → the best worth of a choice that lies on just these.
+
+    ``judge``: decides between choices with equal points, and gives the worth.
+    """
+    judge = judge or measure
     if measure.free.bit_count() > MOST_EXACT:
-        return _grown(measure, numa, must)
+        return _judged(judge, measure, _grown(measure, numa, must))
     if len({numa[i] for i in ids_of(measure.free)}) > MANY_HOMES:
         anywhere = _with_most_points(measure, (0,) * len(numa), must)
-        worth = max(map(measure.of, anywhere[0][1]))
-        return _grown(measure, numa, must) | {_nodes(numa, measure.gpus(worth)): worth}
+        worth = max(map(judge.of, anywhere[0][1]))
+        grown = _judged(judge, measure, _grown(measure, numa, must))
+        return grown | {_nodes(numa, judge.gpus(worth)): worth}
     found = _with_most_points(measure, numa, must)
     best = sorted(found, key=lambda nodes: (-found[nodes][0], nodes.bit_count(), nodes))[:FEW]
-    return {nodes: max(map(measure.of, found[nodes][1])) for nodes in best}
+    return {nodes: max(map(judge.of, found[nodes][1])) for nodes in best}
+
+
+def _judged(judge: Measure, measure: Measure, found: dict[int, int]) -> dict[int, int]:
+    """Worths of one measure in terms of another."""
+    return found if judge is measure else {nodes: judge.of(measure.gpus(one)) for nodes, one in found.items()}
 
 
 def _nodes(numa: Sequence[int], gpus: int) -> int:

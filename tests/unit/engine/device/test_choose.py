@@ -106,7 +106,7 @@ FIRST = [  # machine, free, count, chosen, NUMA nodes, worst link
     ("dgx-1",     "1-7",       1, "1",         "0",     ""),
     ("dgx-1",     "0-7",       2, "0,3",       "0",     "NV2"),
     ("dgx-1",     "1-2,4-7",   2, "1-2",       "0",     "NV2"),
-    ("dgx-1",     "0-1,4-5",   2, "0,4",       "0-1",   "NV2"),   # more NVLinks, though across
+    ("dgx-1",     "0-1,4-5",   2, "0-1",       "0",     "NV1"),   # one NVLink less, but one NUMA node
     ("dgx-1",     "0-7",       4, "0-3",       "0",     "NV1"),
     ("dgx-1",     "4-7",       3, "4,6-7",     "1",     "NV1"),
     ("dgx-a100",  "0-7",       2, "0-1",       "3",     "NV12"),
@@ -213,8 +213,7 @@ ADVICE = [  # machine, free, count, sentences
     ("dgx-a100", "0-7",     5, ["5 GPUs cross NUMA nodes 1,3,7: 2 + 2 + 1 (worst link NV12)",
                                 "2 would stay on NUMA node 3 (link NV12)",
                                 "6 would cross evenly, 2 + 2 + 2 (worst link NV12)"]),
-    ("dgx-1",    "0-1,4-5", 2, ["2 GPUs cross NUMA nodes 0-1: evenly, 1 + 1 (link NV2)",
-                                "GPU0, GPU1 would stay on NUMA node 0 (link NV1)"]),
+    ("dgx-1",    "0-1,4-5", 2, ["2 GPUs: GPU0, GPU1 on NUMA node 0 (link NV1)"]),
     ("16-pairs", "0-15",   10, ["10 GPUs cross NUMA nodes 0-1: 8 + 2 (worst link SYS)",
                                 "8 would stay on NUMA node 0 (worst link NODE)",
                                 "16 would cross evenly, 8 + 8 (worst link SYS)"]),
@@ -227,6 +226,19 @@ ADVICE = [  # machine, free, count, sentences
 @pytest.mark.parametrize(("name", "free", "count", "sentences"), ADVICE)
 def test_advice(name: str, free: str, count: int, sentences: list[str]) -> None:
     assert advice(LINKS[name], parse_ids(free), count) == "; ".join(sentences)
+
+
+def test_one_pair_of_nvlinks_does_not_outweigh_a_numa_node() -> None:
+    rows = [
+        " ".join(
+            "X" if i == j else "NV4" if {i, j} == {4, 5} else "NODE" if i // 4 == j // 4 else "SYS"
+            for j in range(6)
+        )
+        for i in range(6)
+    ]
+    given = machine("\n".join(rows), "000011")
+    first = choices(GpuLinks.of(given, given.gpus), 0b111111, 4)[0]
+    assert (format_ids(first.gpus), format_ids(first.numa), first.worst) == ("0-3", "0", "NODE")
 
 
 def test_one_after_another_until_all_are_taken() -> None:
