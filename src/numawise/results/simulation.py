@@ -177,7 +177,8 @@ class Simulated:
     @property
     def missing(self) -> tuple[str, ...]:
         """Device resources that it asks for and was admitted without, as nothing here offers them."""
-        if not self.admitted or not any(one.devices for one in self.pod.containers):
+        known = self.granted.devices.plugins
+        if not any(name not in known for one in self.pod.containers for name, _ in one.devices):
             return ()
         alignment = self.alignment
         return alignment.missing if alignment is not None else ()
