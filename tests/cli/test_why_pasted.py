@@ -122,3 +122,30 @@ def test_text_cannot_steer_a_terminal() -> None:
     ran = program("why", "-", stdin=TOPOLOGY.replace("with Topology", "\x1b]0;x\x07\x9b31m with"))
     assert ran.status == 1
     assert not {"\x1b", "\x07", "\x9b"} & set(ran.out + ran.err)
+
+
+def test_a_published_topology_in_the_place_of_state_files(tmp_path: Path) -> None:
+    rows = [("cpu", "4", "4", "1"), ("cpu", "4", "4", "3")]
+    zones = [
+        {
+            "name": f"node-{at}",
+            "type": "Node",
+            "resources": [{"name": name, "capacity": size, "allocatable": some, "available": free}],
+        }
+        for at, (name, size, some, free) in enumerate(rows)
+    ]
+    kind = {"apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology"}
+    (tmp_path / "nrt.json").write_text(json.dumps({**kind, "metadata": {"name": "n1"}, "zones": zones}))
+    (tmp_path / "kubelet.yaml").write_text(KUBELET)
+    text = TOPOLOGY.replace("      nvidia.com/gpu:  1\n", "").replace(
+        "cpu:             2", "cpu:             3"
+    )
+    ran = program("why", *MACHINE, "--state", "nrt.json", "-", "-o", "json", stdin=text, cwd=tmp_path)
+    (found,) = json.loads(ran.out)["pods"]
+    assert "on NUMA 1" in found["answer"], found
+    ran = program("plan", "pod", *MACHINE, "--state", "nrt.json", "--cpus", "1", cwd=tmp_path)
+    assert ran.status == 2
+    for words in (("state", "show"), ("state", "verify")):
+        ran = program(*words, "nrt.json", cwd=tmp_path)
+        assert ran.status == 2
+        assert "says how much is in use and not by whom" in ran.err

@@ -35,6 +35,7 @@ from numawise.rules.versions import DEFAULT, Profile, Version, profile_of
 from numawise.values import dataclass, replace
 
 if TYPE_CHECKING:
+    from numawise.codec.hardware.nrt import NodeTopology
     from numawise.codec.podresources import PodResources
     from numawise.inputs.bundle import Bundle
     from numawise.inputs.plugin import PluginNamed
@@ -101,6 +102,8 @@ class NodeInput:
     bundle: "Bundle | None" = None
     description: NodeDescription | None = None
     """What the Node object says; None: there is none."""
+    published: "NodeTopology | None" = None
+    """What a NodeResourceTopology, given in the place of state files, publishes as free."""
     answers: "PodResources | None" = None
     """What the kubelet's PodResources socket answered; None: it was not asked."""
 
@@ -171,7 +174,16 @@ class NodeInput:
     @property
     def texts(self) -> dict[str, str]:
         """State file → text."""
+        if self.published is not None:
+            raise _not_who(self.state_place)
         return self.state.texts if self.state is not None else {}
+
+    def hold_published(self, kubelet: SimulatedNode) -> None:
+        """Let what a NodeResourceTopology does not publish as free be in use."""
+        if self.published is not None:
+            from numawise.node.rebuild import place_by_free  # noqa: PLC0415 - few ask for it
+
+            place_by_free(kubelet, self.running, self.published.available)
 
     @property
     def state_place(self) -> str:
@@ -208,6 +220,11 @@ class NodeInput:
         return read_pods(words, node=self.name, bundle=self.bundle, refused=refused)
 
 
+def _not_who(file: str) -> InputError:
+    what = "is a NodeResourceTopology, which says how much is in use and not by whom"
+    return InputError(what, file=file, advice="give the kubelet's state files, or a bundle")
+
+
 def read_node(spec: NodeSpec) -> NodeInput:
     """Read all that is named (rule 1)."""
     bundle = None
@@ -226,10 +243,12 @@ def read_node(spec: NodeSpec) -> NodeInput:
     elif bundle is not None and bundle.has_config:
         config = bundle.config_input()
     state: StateFolder | None = None
+    published: NodeTopology | None = None
     if spec.state:
-        from numawise.inputs.state import read_state  # noqa: PLC0415 - few ask for it
+        from numawise.inputs.state import read_published, read_state  # noqa: PLC0415 - few ask for it
 
-        state = read_state(spec.state)
+        published = read_published(spec.state, spec.node_name)
+        state = read_state(spec.state) if published is None else None
     elif bundle is not None and bundle.texts:
         state = bundle.state()
     answers: PodResources | None = None
@@ -247,7 +266,7 @@ def read_node(spec: NodeSpec) -> NodeInput:
     if machine is not None and spec.device_plugin_config:
         machine, description = with_plugin_of(spec, machine, description)
     return NodeInput(
-        spec, read_release(spec.kube, bundle), machine, config, state, bundle, description, answers
+        spec, read_release(spec.kube, bundle), machine, config, state, bundle, description, published, answers
     )
 
 
@@ -374,6 +393,8 @@ def read_state_of(spec: NodeSpec, pods: Sequence[str] = (), field: str = "--kube
     node = read_node(replace(spec, kube="") if profile else spec)
     if profile is not None:
         node = replace(node, profile=profile)
+    if node.published is not None:
+        raise _not_who(node.state_place)
     if node.state is None:
         assert node.bundle is not None
         return StateInput(node.bundle.state(), Against())
@@ -404,7 +425,7 @@ def start_node(node: NodeInput) -> SimulatedNode:
             node.machine,
             node.config,
             node.version,
-            node.texts,
+            node.state.texts if node.state is not None else {},
             file=node.configuration.name,
             state_file=node.state_place,
         )
@@ -412,6 +433,7 @@ def start_node(node: NodeInput) -> SimulatedNode:
         raise _not_known(node, refusal) or refusal from None
     kubelet.describe(node.description)
     kubelet.run_already(node.running, node.holders.gone)
+    node.hold_published(kubelet)
     return kubelet
 
 

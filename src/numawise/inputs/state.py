@@ -16,6 +16,8 @@ from numawise.codec.checkpoint import LARGEST_STATE, PLACES
 from numawise.codec.checkpoint.look import kind_of_state, look
 from numawise.codec.checkpoint.pasted import pasted
 from numawise.codec.checkpoint.reading import ALLOCATED_FILE, Resources, allocated_pods
+from numawise.codec.document import read_documents
+from numawise.codec.hardware.nrt import KIND, NodeTopology, is_topology, read_topology
 from numawise.codec.infile import is_file, is_folder, is_there, members, read_raw
 from numawise.errors import InputError
 from numawise.node.state.folder import StateFile, StateFolder
@@ -90,3 +92,17 @@ def _bytes(path: Path) -> bytes:
     if not is_file(path):
         raise InputError("is not a regular file", file=str(path), advice=ADVICE)
     return read_raw(path, LARGEST_STATE)[0]
+
+
+def read_published(words: str | Sequence[str], node: str = "") -> NodeTopology | None:
+    """What a NodeResourceTopology in the place of state files says; None: they are something else."""
+    words = (words,) if isinstance(words, str) else tuple(words)
+    if len(words) != 1 or not is_file(words[0]) or is_bundle(words[0]):
+        return None
+    raw, name = read_raw(words[0])
+    if KIND.encode() not in raw:
+        return None
+    documents = read_documents(raw, name)
+    if len(documents) != 1 or not is_topology(documents[0].value):
+        return None
+    return read_topology(documents[0].root, node)

@@ -75,7 +75,7 @@ def _placed(live: Live, given: NodeInput, rebuilt: Explanation) -> Explanation:
     if not rebuilt.admitted or basis is None or called(rebuilt.namespace, rebuilt.name) in basis.unplaced:
         answer = f"{known.answer}, and the reconstruction has no place for it"
         return replace(known, answer=answer, remarks=rebuilt.remarks, reconstruction=basis)
-    where = rebuilt.answer.removeprefix("Admitted").removeprefix(": ").removeprefix(", ")
+    where = rebuilt.answer.removeprefix("Admitted").lstrip(":, ").removeprefix("but ")
     return replace(rebuilt, verdict=known.verdict, answer=f"{known.answer}; by the reconstruction {where}")
 
 

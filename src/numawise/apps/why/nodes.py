@@ -58,7 +58,7 @@ def explain_on(
     node = started_node(
         source.machine,
         source.config,
-        source.texts,
+        source.state.texts if source.state is not None else {},
         version,
         source.running,
         source.description,
@@ -66,6 +66,7 @@ def explain_on(
     )
     if isinstance(node, Explanation):
         return Explained((node,))
+    source.hold_published(node)
     refused = bundle.refused() if bundle is not None else ()
     for raw in refused:
         node.remove(raw.uid)
@@ -89,7 +90,7 @@ def explain_on(
         if bundle is not None and raw in refused:
             told = as_said(told, *bundle.refusals()[raw.uid])
         elif (refusal := said.get((raw.namespace, raw.name))) is not None:
-            held = f"what {source.state_place} records" if source.texts else "nothing held there"
+            held = f"what {source.state_place} records" if source.state_place else "nothing held there"
             told = as_said(told, *refusal, held)
         found.append(told)
         if raw in refused or (bundle is not None and raw.uid in node.state.active):
