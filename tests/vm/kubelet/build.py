@@ -75,5 +75,5 @@ def _unpacked(package: str, names: tuple[str, ...], scratch: Path, place: Path) 
         if done.returncode != 0:
             raise CannotBuild(f"the package {package} cannot be unpacked: {done.stderr.strip()[-500:]}")
     for name in names:
-        (found,) = {path.resolve() for path in tree.rglob(name) if path.is_file()}
+        (found,) = {path.resolve() for path in tree.glob(f"usr/*bin/{name}") if path.is_file()}
         shutil.copy(found, place / name)
