@@ -285,7 +285,7 @@ def removal_text(case: ExplainCase, uids: Sequence[str]) -> str:
     """Other pods end first."""
     if len(uids) > MOST_NAMED:
         names = both(
-            [*(pod_name(case, uid) for uid in uids[:MOST_NAMED]), f"{len(uids) - MOST_NAMED} others"]
+            [*(pod_name(case, uid) for uid in uids[:MOST_NAMED]), counted(len(uids) - MOST_NAMED, "other")]
         )
         return f"Wait until {len(uids)} pods end, or remove them: {names}"
     parts = both([_held_text(case, uid, held_by(case.state, uid)) for uid in uids])
