@@ -356,7 +356,8 @@ def judged_otherwise(refused: Refused, suggestion: Suggestion) -> str:
     if suggestion.kubelet or suggestion.node:
         return ""
     case = followed(refused, suggestion)
-    if fits(refused.case) and not fits(case):
+    before = followed(refused, replace(suggestion, pod=(), remove=(), heal=()))
+    if fits(before) and not fits(case):
         return "the sums do not hold"
     alone = idle(case)
     fine = admitted(alone) or admitted(healed(alone, alone.state.devices.plugins))
