@@ -297,18 +297,19 @@ def inexact_kinds(case: ExplainCase, container: str | None) -> tuple[str, ...]:
 
 
 def _devices(case: ExplainCase, decision: Rejected) -> Cause:
-    state = decision.state
     container = next((one for one in case.pod.containers if one.name == decision.container), None)
     for resource, count in sorted(container.devices) if container else ():
         if resource in decision.error:
-            return Cause((resource,), f"{resource}: {_device_text(case, state, container, resource, count)}")
+            text = _device_text(case, decision, container, resource, count)
+            return Cause((resource,), f"{resource}: {text}")
     return Cause((), decision.error)
 
 
 def _device_text(
-    case: ExplainCase, state: NodeState, container: ContainerRequest | None, resource: str, count: int
+    case: ExplainCase, decision: Rejected, container: ContainerRequest | None, resource: str, count: int
 ) -> str:
     assert container is not None
+    state = decision.state
     stock = stock_of(case, state, resource)
     wanted = asked(resource, DEVICES, count)
     grant = state.devices.grants.get(case.pod.uid, {}).get(container.name, {}).get(resource)
@@ -325,7 +326,11 @@ def _device_text(
     if grant is not None:
         lost = sorted(grant.ids - state.devices.plugins[resource].healthy)
         return f"the container has {both(lost)}, which {'is' if len(lost) == 1 else 'are'} no longer healthy"
-    return f"{wanted} and {free_text(DEVICES, stock.free, count)} ({stock.text})"
+    if stock.free < count:
+        return f"{wanted} and {free_text(DEVICES, stock.free, count)} ({stock.text})"
+    if state.devices.plugins[resource].refuses_several and count > 1:
+        return f"{wanted}, and its device plugin gives a container one share, no more"
+    return f"{wanted}, {stock.free} are free, but: {decision.error}"
 
 
 # --- crashes --------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from numawise.results.alignment import (
     AlignmentReason,
     ResourceAlignment,
 )
+from numawise.results.claims import NOT_ALIGNED
 from numawise.sets import format_ids
 
 MOST_NAMED = 4
@@ -218,7 +219,7 @@ def _reasons(alignment: Alignment, rows: Rows, cause: str) -> list[str]:
     if TOPOLOGY_POLICY in by_reason:
         clauses.append("topologyManagerPolicy none does not look at NUMA nodes")
     if CLAIM in by_reason:
-        clauses.append("the Topology Manager does not look at claims")
+        clauses.append(NOT_ALIGNED)
     return clauses
 
 

@@ -10,12 +10,14 @@ from numawise.engine.admit import Admitted
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.results.explanation import ADMITTED, CRASHED, REJECTED
+from numawise.values import replace
 from tests.unit.build import even, machine
 from tests.unit.explain.asking import FOUR, GI, SMALL, SMT, case, node, raw, why
 
 SINGLE, RESTRICTED, BEST = "single-numa-node", "restricted", "best-effort"
 WHOLE_CORES = {"cpuManagerPolicyOptions": {"full-pcpus-only": "true"}}
 FULL = ("a cpu=4 memory=1Gi", "b cpu=4 memory=1Gi")
+SHARES = replace(SMALL, plugins=(replace(SMALL.plugins[0], refuses_several=True),))
 APART = ("a cpu=6 memory=1Gi", "b cpu=2 memory=40Gi")
 
 
@@ -29,6 +31,7 @@ APART = ("a cpu=6 memory=1Gi", "b cpu=2 memory=40Gi")
     pytest.param(SMALL, RESTRICTED, "c cpu=6 memory=1Gi",         FULL,  {}, "cpu: 6 CPUs are asked for and would fit one NUMA node of an idle machine, but NUMA 0 has 3 free and NUMA 1 has 4, 2 short; restricted takes no more than one NUMA node for it", id="preferred width not attained"),
     pytest.param(SMALL, RESTRICTED, "c cpu=4 memory=1Gi x/gpu=3", (),    {}, "x/gpu needs two NUMA nodes (3 are asked for, at most 2 each) and CPU needs one NUMA node (4 CPUs are asked for); restricted wants the same NUMA nodes preferred by all", id="different widths"),
     pytest.param(SMALL, BEST,       "c cpu=4 memory=1Gi x/gpu=3", ("a cpu=1 memory=1Gi x/gpu=2",), {}, "x/gpu: 3 are asked for and 2 are free (4 in all, 2 in use)", id="devices used up"),
+    pytest.param(SHARES, BEST,      "c cpu=1 memory=1Gi x/gpu=2", (),    {}, "x/gpu: 2 are asked for, and its device plugin gives a container one share, no more", id="one share"),
     pytest.param(SMALL, BEST,       "c cpu=1 memory=128Gi",       (),    {}, "memory: 128 GiB is asked for and 127 GiB is free on the whole machine (NUMA 0 has 63 GiB free and NUMA 1 has 64 GiB)", id="memory nowhere"),
     pytest.param(SMALL, BEST,       "c cpu=1 memory=1.5Gi",       (),    {}, "memory: the amount is written with a fraction or an exponent, which the Memory Manager does not read", id="memory not whole"),
     pytest.param(SMALL, "none",     "c cpu=16 memory=1Gi",        (),    {}, "cpu: 16 CPUs are asked for and 15 are free on the whole machine (NUMA 0 has 7 free and NUMA 1 has 8)", id="no policy, no CPUs"),

@@ -161,6 +161,8 @@ def _checked(
 def _amounts(found: Explanation, ours: Explanation) -> Explanation:
     """The engine's answer, which knows amounts, with what the log adds to it."""
     remarks = tuple(dict.fromkeys([*found.remarks, *ours.remarks]))
+    if found.said and found.reason == ours.reason:
+        ours = replace(ours, message=found.message, said=True)
     return replace(ours, name=found.name, namespace=found.namespace, uid=found.uid, remarks=remarks)
 
 
