@@ -27,6 +27,7 @@ from numawise.codec.podresources import ListedPod, PodResources
 from numawise.codec.workload import decode_pods
 from numawise.engine.state import CpuState, DeviceFile
 from numawise.errors import InputError, quoted
+from numawise.inputs.pods import Holders
 from numawise.machine.model import Device, DevicePlugin, Machine
 from numawise.node.state.folder import StateFolder, recorded_uids
 from numawise.quantity import Quantity
@@ -39,17 +40,6 @@ RECORD_GATE = "InPlacePodVerticalScaling"
 """The gate with which the kubelet keeps a record of what it allocated."""
 Names = Mapping[str, tuple[str, str]]
 """Uid → namespace and name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Holders:
-    """The pods of a node, as far as they are known."""
-
-    running: tuple[RawPod, ...] = ()
-    """Pods whose requests are known, in the order they are listed."""
-    gone: frozenset[str] = frozenset()
-    """Uids that are recorded and hold nothing."""
-    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

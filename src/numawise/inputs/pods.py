@@ -83,6 +83,17 @@ class PodsInput:
     """Namespace and name of pods that a kubelet refused, as their status says → reason, message."""
 
 
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """The pods of a node, as far as they are known."""
+
+    running: tuple[RawPod, ...] = ()
+    """Pods whose requests are known, in the order they are listed."""
+    gone: frozenset[str] = frozenset()
+    """Uids that are recorded and hold nothing."""
+    remarks: tuple[str, ...] = ()
+
+
 PodNamed = str | Path | Mapping[str, object] | RawPod
 """What a pod may be named by: words as on a command line, a manifest, or a pod that was read already."""
 

@@ -24,7 +24,7 @@ from numawise.codec.infile import is_file, is_folder, is_there
 from numawise.errors import InputError, KubeletRefused
 from numawise.inputs.config import ConfigInput, read_config
 from numawise.inputs.machine import MACHINE_FILES, MachineInput, Named, read_machine
-from numawise.inputs.pods import PodNamed, PodsInput, read_live, read_pods
+from numawise.inputs.pods import Holders, PodNamed, PodsInput, read_live, read_pods
 from numawise.machine.description import NodeDescription
 from numawise.machine.hardware import Hardware
 from numawise.machine.model import Machine
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from numawise.codec.podresources import PodResources
     from numawise.inputs.bundle import Bundle
     from numawise.inputs.plugin import PluginNamed
-    from numawise.inputs.podresources import Holders
     from numawise.node.state.folder import Against, Live, StateFolder
 
 STATIC = "static"
@@ -193,12 +192,12 @@ class NodeInput:
         return self.bundle.path if self.bundle is not None else ""
 
     @cached_property
-    def holders(self) -> "Holders":
+    def holders(self) -> Holders:
         """Who runs there, and who is recorded and gone (rule 4)."""
-        from numawise.inputs.podresources import RECORD_GATE, Evidence, Holders, holders_of  # noqa: PLC0415 - few have any
-
         if self.state is None and self.bundle is None:
             return Holders()
+        from numawise.inputs.podresources import RECORD_GATE, Evidence, holders_of  # noqa: PLC0415 - few have any
+
         own = self.bundle is not None and not self.spec.state
         seen = Evidence(
             state=self.state,

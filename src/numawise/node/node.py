@@ -45,7 +45,6 @@ from numawise.engine.trace import Defect, Note, Step, ignore
 from numawise.errors import KubeletRefused
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Device, DevicePlugin, Machine
-from numawise.node.refusal_codes import refusal_advice
 from numawise.node.unknown import doubt_about
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import PodRequest, Role
@@ -366,6 +365,8 @@ def started(
     """
     node = boot(machine, kubelet, Files(dict(texts or {})), version=version)
     if isinstance(node, Refusal):
+        from numawise.node.refusal_codes import refusal_advice  # noqa: PLC0415 - a refusal is rare
+
         at_state = state_file and node.stage.endswith("-start")
         advice = refusal_advice(node, len(machine.numa), version)
         place = state_file if at_state else file
