@@ -61,7 +61,7 @@ def explain_log(context: click.Context, flags: LogFlags, output: str, width: int
         click.echo(drawn, nl=False, color=colored)
     else:
         from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
-        from numawise.results.log import report_data  # noqa: PLC0415
+        from numawise.results.log_data import report_data  # noqa: PLC0415
 
         found = report_data(report)
         click.echo(to_json(found) if output == "json" else to_yaml(found), nl=False)

@@ -17,25 +17,22 @@ Rules kept here:
 
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import datetime
 
 from numawise.apps.logs.kubelets import Kubelets
-from numawise.engine.failure import SMT_ALIGNMENT, TOPOLOGY_AFFINITY, UNEXPECTED
-from numawise.engine.hint import NOWHERE, Family, Hint
+from numawise.apps.logs.open_admission import OpenAdmission, OpenRound
+from numawise.engine.hint import NOWHERE
 from numawise.request.model import CPU
 from numawise.results import log as values
 from numawise.results.explanation import ADMITTED, REJECTED
 from numawise.results.log import (
-    UNFINISHED,
     Event,
     LoggedAdmission,
-    LoggedRound,
     Origin,
     PodRef,
     Shortage,
     Trouble,
 )
-from numawise.values import dataclass, field, replace
+from numawise.values import replace
 
 MOST_OPEN = 64
 MOST_KUBELETS = 256
@@ -44,123 +41,6 @@ LONGEST_AGO = 500_000
 """Lines after which an admission that nothing more was heard of is done."""
 
 Done = Callable[[LoggedAdmission], None]
-
-
-@dataclass(slots=True)
-class _Round:
-    container: str | None
-    hints: dict[str, Family | None] = field(default_factory=dict)
-    own: dict[str, Family | None] = field(default_factory=dict)
-    """As the providers report them; used where the Topology Manager's line is missing."""
-    unsure: set[str] = field(default_factory=set)
-    nearby: set[str] = field(default_factory=set)
-    """Resources of which only a line that names no pod says how they answered."""
-    shortages: dict[str, Shortage] = field(default_factory=dict)
-    best: Hint | None = None
-    answered: bool = False
-    placed: bool = False
-    cut: bool = False
-    named: bool = False
-
-    @property
-    def preferred(self) -> bool:
-        """The answer is as good as it gets."""
-        return self.best is not None and self.best.preferred
-
-    def value(self) -> LoggedRound:
-        hints = {**{name: one for name, one in self.own.items() if name not in self.hints}, **self.hints}
-        for name in self.unsure & hints.keys():
-            # Neither line came; an answer that is preferred cannot hold a resource without a way.
-            if hints[name] is NOWHERE and self.preferred:
-                hints[name] = None
-        unsure = frozenset((self.unsure | self.nearby) & hints.keys())
-        return LoggedRound(
-            self.container, hints, self.shortages, self.best, self.placed, self.cut, self.named, unsure
-        )
-
-
-@dataclass(slots=True)
-class _OpenAdmission:
-    origin: Origin
-    pod: PodRef
-    line: int
-    last: int
-    time: datetime | None
-    announced: bool = False
-    """The kubelet said that it begins, as it will for the next one, too."""
-    rounds: list[_Round] = field(default_factory=list)
-    pod_scope: bool = False
-    allocating: bool = False
-    shortages: dict[str, Shortage] = field(default_factory=dict)
-    verdict: str = ""
-    reason: str = ""
-    message: str = ""
-    accepted: bool = False
-    """The Topology Manager has said yes; the sums come after it."""
-    resize: bool = False
-    heard: set[tuple[str, str]] = field(default_factory=set)
-    """Who has reported a rejection."""
-    troubles: list[Trouble] = field(default_factory=list)
-    cpus: dict[str, str] = field(default_factory=dict)
-    devices: dict[str, str] = field(default_factory=dict)
-    wanted: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def settled(self) -> bool:
-        """True when lines say how it ended."""
-        return bool(self.verdict or self.troubles)
-
-    @property
-    def passed(self) -> bool:
-        """True when the Topology Manager let it pass, as far as lines show."""
-        last = self.rounds[-1] if self.rounds else None
-        return bool(last.placed if last is not None else self.allocating) or self.accepted
-
-    @property
-    def over(self) -> bool:
-        """True when nothing that belongs to an admission can follow any more, but for words about it."""
-        last = self.rounds[-1] if self.rounds else None
-        refused = last is not None and last.answered and not last.placed and not last.preferred
-        return refused or self.settled
-
-    def value(self) -> LoggedAdmission:
-        verdict, stated, likely = self._verdict()
-        reason = self.reason
-        if REJECTED in (verdict, likely) and not reason:
-            reason = self._concluded_reason()
-        return LoggedAdmission(
-            self.pod,
-            self.origin,
-            self.time,
-            self.line,
-            self.last,
-            tuple(one.value() for one in self.rounds),
-            self.pod_scope,
-            verdict,
-            stated,
-            likely,
-            reason,
-            self.message,
-            tuple(dict.fromkeys(self.troubles)),
-            dict(self.cpus),
-            dict(self.devices),
-            dict(self.wanted),
-            self.resize,
-        )
-
-    def _verdict(self) -> tuple[str, bool, str]:
-        """Verdict, whether a line says it, and which is likely where none does (rule 3)."""
-        if self.verdict:
-            return self.verdict, True, ""
-        if self.troubles:
-            named = any(trouble.named for trouble in self.troubles)
-            return (REJECTED, False, "") if named else (UNFINISHED, False, REJECTED)
-        return UNFINISHED, False, ADMITTED if self.passed else ""
-
-    def _concluded_reason(self) -> str:
-        if not self.troubles:
-            return TOPOLOGY_AFFINITY
-        return SMT_ALIGNMENT if self.troubles[-1].error.startswith("SMT Alignment") else UNEXPECTED
 
 
 class Admissions:
@@ -177,8 +57,8 @@ class Admissions:
         self.failed = failed
         """Called with what a kubelet says that does not start."""
         self.kubelets = Kubelets(MOST_KUBELETS)
-        self._open: OrderedDict[Origin, OrderedDict[int, _OpenAdmission]] = OrderedDict()
-        self._busy: dict[Origin, _OpenAdmission] = {}
+        self._open: OrderedDict[Origin, OrderedDict[int, OpenAdmission]] = OrderedDict()
+        self._busy: dict[Origin, OpenAdmission] = {}
         self._ended: OrderedDict[PodRef, frozenset[tuple[str, str]]] = OrderedDict()
         """Rejected pods whose admission is done, so that late words about them make no new one."""
 
@@ -229,7 +109,7 @@ class Admissions:
 
     # --- which admission ---
 
-    def _of(self, event: Event, *, adopt: bool = True) -> _OpenAdmission | None:
+    def _of(self, event: Event, *, adopt: bool = True) -> OpenAdmission | None:
         """The admission a line belongs to (rule 1); ``adopt``: it may be the first to name the pod."""
         busy = self._busy.get(event.origin)
         if not event.pod:
@@ -244,7 +124,7 @@ class Admissions:
             return busy
         return None
 
-    def _touched(self, one: _OpenAdmission, event: Event) -> _OpenAdmission:
+    def _touched(self, one: OpenAdmission, event: Event) -> OpenAdmission:
         if not one.pod and event.pod:
             for other in list(self._open[event.origin].values()):
                 if other is not one and other.pod.matches(event.pod):
@@ -256,7 +136,7 @@ class Admissions:
         self._open[event.origin].move_to_end(id(one))
         return one
 
-    def _begin(self, event: Event) -> _OpenAdmission:
+    def _begin(self, event: Event) -> OpenAdmission:
         opened = self._open.setdefault(event.origin, OrderedDict())
         self._open.move_to_end(event.origin)
         if len(self._open) > MOST_KUBELETS:
@@ -266,16 +146,16 @@ class Admissions:
             if len(opened) < MOST_OPEN and event.line - oldest.last < LONGEST_AGO:
                 break
             self._end(oldest)
-        one = _OpenAdmission(event.origin, event.pod, event.line, event.line, event.time)
+        one = OpenAdmission(event.origin, event.pod, event.line, event.line, event.time)
         opened[id(one)] = one
         self._busy[event.origin] = one
         return one
 
-    def _ongoing(self, event: Event) -> _OpenAdmission:
+    def _ongoing(self, event: Event) -> OpenAdmission:
         found = self._of(event)
         return self._begin(event) if found is None else self._touched(found, event)
 
-    def _end(self, one: _OpenAdmission) -> None:
+    def _end(self, one: OpenAdmission) -> None:
         del self._open[one.origin][id(one)]
         if self._busy.get(one.origin) is one:
             del self._busy[one.origin]
@@ -316,7 +196,7 @@ class Admissions:
             self._end(found)
         self._begin(event).announced = True
 
-    def _round(self, event: Event) -> _Round:
+    def _round(self, event: Event) -> OpenRound:
         """The merge that hints belong to; they may begin another admission (rule 2)."""
         one = self._of(event)
         if one is not None and (one.over or any(each.answered for each in one.rounds)):
@@ -332,7 +212,7 @@ class Admissions:
         one = self._begin(event) if one is None else self._touched(one, event)
         one.resize = one.resize or event.resize
         if not one.rounds or one.rounds[-1].answered or one.rounds[-1].container != event.container:
-            one.rounds.append(_Round(event.container))
+            one.rounds.append(OpenRound(event.container))
             one.pod_scope = one.pod_scope or event.container is None
         return one.rounds[-1]
 
@@ -375,7 +255,7 @@ class Admissions:
         round_ = one.rounds[-1] if one.rounds else None
         again = round_ is not None and round_.answered and self._is_another(round_, event)
         if round_ is None or again:
-            round_ = _Round(event.container)
+            round_ = OpenRound(event.container)
             one.rounds.append(round_)
         if event.container is not None and round_.container is None and not one.pod_scope:
             round_.container = event.container
@@ -387,13 +267,13 @@ class Admissions:
         round_.shortages, one.shortages = {**round_.shortages, **one.shortages}, {}
 
     @staticmethod
-    def _is_another(round_: _Round, event: Event) -> bool:
+    def _is_another(round_: OpenRound, event: Event) -> bool:
         """True for an answer that is not said again, but that of another merge."""
         if event.container is not None and round_.container not in (None, event.container):
             return True
         return event.kind == values.MERGED or (event.hint is not None and event.hint != round_.best)
 
-    def _joined(self, nameless: _OpenAdmission, event: Event) -> _OpenAdmission:
+    def _joined(self, nameless: OpenAdmission, event: Event) -> OpenAdmission:
         """The admission of the pod that an answer turns out to be about, with that answer."""
         for other in reversed(self._open[event.origin].values()):
             known = any(each.answered and each.container == event.container for each in other.rounds)
@@ -406,12 +286,12 @@ class Admissions:
     def _stored(self, event: Event) -> None:
         one = self._ongoing(event)
         if not one.rounds:
-            one.rounds.append(_Round(event.container, best=event.hint))
+            one.rounds.append(OpenRound(event.container, best=event.hint))
         for round_ in reversed(one.rounds):
             if one.pod_scope or event.container is None or round_.container in (None, event.container):
                 break
         else:
-            round_ = _Round(event.container, best=event.hint)
+            round_ = OpenRound(event.container, best=event.hint)
             one.rounds.append(round_)
         round_.best = event.hint or round_.best
         round_.named = round_.named or (event.hint is not None and bool(event.pod))
@@ -500,7 +380,7 @@ class Admissions:
         one.last = event.line
 
     @staticmethod
-    def _may_be_about(one: _OpenAdmission, event: Event) -> bool:
+    def _may_be_about(one: OpenAdmission, event: Event) -> bool:
         if one.pod.uid and event.pod.uid:
             return one.pod.uid == event.pod.uid
         return one.over or not (one.rounds or one.allocating)

@@ -15,7 +15,8 @@ from numawise.apps.logs.wording import PodOwner, owner_of, span_text, times_text
 from numawise.errors import InputError
 from numawise.inputs.spec import NodeSpec, read_node
 from numawise.results.explanation import Explanation
-from numawise.results.log import YEARLESS, Kubelet, LoggedAdmission, LogReport, PodRef, Repeats, report_data
+from numawise.results.log import YEARLESS, Kubelet, LoggedAdmission, LogReport, PodRef, Repeats
+from numawise.results.log_data import report_data
 from tests.logs import admissions_in, interleaved
 from tests.logwriting import Hint, Log, Style, framed, write_admission, write_boot
 
