@@ -41,24 +41,20 @@ class PluginInput:
         label = self.name or (description.labels.get(LABEL, "") if description is not None else "")
         _, reading = self.source.selected(label)
         refused = (*self.source.findings, *(reading.findings if reading is not None else ()))
-        for finding in refused:
-            if finding.code == "NW701":
-                raise InputError(
-                    f"NVIDIA's device plugin would not start: {finding.message}",
-                    file=finding.file,
-                    line=finding.line,
-                    field=finding.field,
-                    advice=finding.fix,
-                )
-        for finding in refused:
-            if finding.code == "NW702":
-                raise InputError(
-                    f"{finding.message}, which NVIDIA's device plugin ignores",
-                    file=finding.file,
-                    line=finding.line,
-                    field=finding.field,
-                    advice=finding.fix,
-                )
+        sentences = {
+            "NW701": "NVIDIA's device plugin would not start: {}",
+            "NW702": "{}, which NVIDIA's device plugin ignores",
+        }
+        for code, sentence in sentences.items():
+            for finding in refused:
+                if finding.code == code:
+                    raise InputError(
+                        sentence.format(finding.message),
+                        file=finding.file,
+                        line=finding.line,
+                        field=finding.field,
+                        advice=finding.fix,
+                    )
         return self.source.config(reading)
 
 

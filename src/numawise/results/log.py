@@ -152,6 +152,13 @@ def between(first: datetime, last: datetime) -> timedelta:
     return passed
 
 
+def seconds_between(first: datetime | None, last: datetime | None) -> float | None:
+    """Seconds from one to the other; None where one is not known."""
+    if first is None or last is None:
+        return None
+    return max(0.0, between(first, last).total_seconds())
+
+
 def stamp_text(time: datetime) -> str:
     """``2024-08-15 22:24:53``, or ``Aug 15 22:24:53`` where the year is not known."""
     if time.year == YEARLESS:
@@ -316,9 +323,7 @@ class Repeats:
     @property
     def seconds(self) -> float | None:
         """From the first to the last."""
-        if self.first is None or self.last is None:
-            return None
-        return max(0.0, between(self.first, self.last).total_seconds())
+        return seconds_between(self.first, self.last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,9 +359,7 @@ class StartFailure:
     @property
     def seconds(self) -> float | None:
         """From the first to the last."""
-        if self.first is None or self.last is None:
-            return None
-        return max(0.0, between(self.first, self.last).total_seconds())
+        return seconds_between(self.first, self.last)
 
 
 @dataclass(frozen=True, slots=True)
