@@ -26,6 +26,7 @@ from numawise.explain.explain import explain
 from numawise.inputs.config import ConfigInput, read_config
 from numawise.inputs.machine import MachineInput, Named, read_machine
 from numawise.inputs.pods import PodNamed, names_of
+from numawise.inputs.recognise import recognised
 from numawise.inputs.spec import NodeSpec, read_node, read_release, start_node
 from numawise.node.node import restart as restart_node
 from numawise.node.node import simulate as admit_pods
@@ -244,7 +245,10 @@ def check(
     ignore: Iterable[str] = (),
     select: Iterable[str] = (),
 ) -> CheckReport:
-    """Lint configurations, machines, state files and pods, together and against a release."""
+    """Lint configurations, machines, state files and pods, together and against a release.
+
+    ``pods`` may name files of any of these kinds, as ``numawise check FILE…`` does.
+    """
     spec = _spec(
         machine,
         config,
@@ -255,8 +259,10 @@ def check(
         release=release,
         node_object=node_object,
     )
-    version = read_node(spec).version if bundle else read_release(release).version
-    return lint(spec, tuple(map(str, pods)), version, ignore=ignore, select=select)
+    given = recognised(spec, map(str, pods))
+    version = read_node(given.spec).version if given.spec.bundle else read_release(release).version
+    report = lint(given.spec, given.pods, version, ignore=ignore, select=select)
+    return replace(report, remarks=(*given.remarks, *report.remarks))
 
 
 def to_json(value: object) -> str:

@@ -241,7 +241,6 @@ def test_brief_goes_with_text_alone() -> None:
     ({"a.yaml": SERVICE},                                        "a.yaml: nothing was checked; give kubelet"),
     ({"a.yaml": SERVICE, "b.yaml": "kind: ConfigMap\n"},         "nothing in these 2 files was checked; give kubelet"),
     ({"a.yaml": "apiVersion: x.io/v1\nkind: Task\nspec: {}\n"},  "a.yaml: nothing was checked"),
-    ({"a.yaml": "resources: [a, b]\n"},                          "a.yaml: nothing was checked"),
 ])  # fmt: skip
 @pytest.mark.parametrize("more", [(), ("-o", "json"), ("--brief",), ("-o", "github")])
 def test_files_in_which_nothing_was_looked_at(
@@ -252,6 +251,23 @@ def test_files_in_which_nothing_was_looked_at(
     assert ran.status == 2
     assert words in ran.err
     assert "no pod template inside" in ran.out
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("resources: [a, b]\n",                         "error NW002 is not recognised: it has no kind"),
+    ("just words\n",                                "error NW002 is not a Kubernetes object"),
+    ("\n",                                          "error NW002 is empty"),
+])  # fmt: skip
+def test_a_file_that_is_not_recognised(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    ran = program("check", "--brief", "a.yaml", cwd=tmp_path)
+    assert (ran.status, ran.err) == (1, "")
+    assert words in ran.out
+    if text.strip():
+        assert (
+            "recognised are objects that make pods, kubelet configurations"
+            in program("check", "a.yaml", cwd=tmp_path).out
+        )
 
 
 def test_what_was_looked_at_is_said_where_nothing_was_found(tmp_path: Path) -> None:

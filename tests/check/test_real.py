@@ -91,8 +91,8 @@ def _devices(pod: dict[str, Any]) -> bool:
 
 # fmt: off
 @pytest.mark.parametrize(("name", "expected"), [
-    pytest.param("seed001-1", {"NW410", "NW501", "NW503"}, id="training by number"),
-    pytest.param("seed001-3", {"NW501", "NW503"},          id="inference by number"),
+    pytest.param("seed001-1", {"NW410", "NW503"}, id="training by number"),
+    pytest.param("seed001-3", {"NW503"},                   id="inference by number"),
     pytest.param("awsome-distr-raycluster", {"NW402"},     id="a template that was not filled in"),
     pytest.param("kubernetes-e-ray-cluster-auto", {"NW411"}, id="a helper without limits"),
 ])

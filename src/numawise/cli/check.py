@@ -10,7 +10,6 @@ from numawise.cli.options import (
     node_options,
     node_spec,
     output_option,
-    pods_argument,
     say_remarks,
     several_configs,
 )
@@ -30,7 +29,8 @@ GIVE_SOMETHING = (
 @click.command(
     epilog="""\b
 Examples:
-  numawise check --kubelet-config /var/lib/kubelet/config.yaml
+  numawise check /var/lib/kubelet/config.yaml
+  numawise check kubelet.yaml machine.yaml cpu_manager_state deploy/
   numawise check --kubelet-config config.yaml --machine node7.yaml --state /var/lib/kubelet pods/*.yaml
   numawise check --kubelet-flags "--cpu-manager-policy=static --reserved-cpus=0-1" --kube 1.31
   numawise check --kubelet-config config.yaml --upgrade 1.34:1.36
@@ -52,7 +52,7 @@ Exit status: 0 no errors, 1 errors (with --strict: or warnings), 2 bad input, or
 @click.option("--brief", is_flag=True, help="One line for each finding: FILE:LINE: LEVEL CODE SENTENCE.")
 @click.option("--explain", metavar="CODE", help="Explain a code, and exit.")
 @output_option("text", "json", "sarif", "github")
-@pods_argument
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.pass_context
 def command(
     context: click.Context,
@@ -64,7 +64,7 @@ def command(
     brief: bool,
     explain: str | None,
     output: str,
-    pods: Sequence[str],
+    files: Sequence[str],
     **node: Any,  # noqa: ANN401 - the options of a node
 ) -> int:
     """Find what a kubelet would refuse, in its own words, and what it accepts but does harm.
@@ -72,11 +72,14 @@ def command(
     Everything is judged together: the configuration on the machine, with the state files it would start on,
     and the pods on all that.  Whatever is not given is not judged.
 
-    PODS are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates, such as
-    those of Ray, Kubeflow and Volcano, or names of pods of the bundle; - reads standard input.
+    Every FILE is recognised by what is in it: pods and any object with pod templates (Deployments, Jobs,
+    those of Ray, Kubeflow, Volcano, …), kubelet configurations, state files, machines, Node objects, and all
+    else that the options take.  Several configurations are several kubelets.  A folder stands for all YAML
+    and JSON in it, and state files; a name for a pod of the bundle; - reads pods from standard input.
     """
     from numawise.apps.check.lint import lint  # noqa: PLC0415 - keeps --help quick
     from numawise.inputs.bundle import open_bundle  # noqa: PLC0415
+    from numawise.inputs.recognise import recognised  # noqa: PLC0415
     from numawise.inputs.spec import NodeSpec, read_release  # noqa: PLC0415
     from numawise.rules.versions import Profile  # noqa: PLC0415
 
@@ -85,9 +88,12 @@ def command(
         return 0
     if brief and output != "text":
         raise InputError(f"cannot go with -o {output}", field="--brief", advice="leave out one of them")
-    spec = node_spec(node, *pods)
-    if spec == NodeSpec(kube=spec.kube, node_name=spec.node_name) and not pods:
-        raise InputError("nothing to check", advice="give --kubelet-config, --machine, --state or pods")
+    spec = node_spec(node, *files)
+    if spec == NodeSpec(kube=spec.kube, node_name=spec.node_name) and not files:
+        raise InputError("nothing to check", advice=GIVE_SOMETHING)
+    given = recognised(spec, files)
+    say_remarks(given.remarks)
+    spec = given.spec
     ways = _upgrade(upgrade)
     if ways is not None and not spec.kube and not spec.bundle:
         profile = Profile(ways[0])
@@ -96,7 +102,7 @@ def command(
     say_remarks([profile.remark] if profile.remark else [])
     report = lint(
         spec,
-        pods,
+        given.pods,
         profile.version,
         ignore=_codes(ignore),
         select=_codes(select),
@@ -106,9 +112,9 @@ def command(
     say_remarks(report.remarks)
     _show(report, "brief" if brief else output, context)
     if report.looked_at.nothing and not report.failed(strict=strict):
-        what = f"in these {len(pods)} files " if len(pods) > 1 else ""
+        what = f"in these {len(files)} files " if len(files) > 1 else ""
         raise InputError(
-            f"nothing {what}was checked", file=pods[0] if len(pods) == 1 else "", advice=GIVE_SOMETHING
+            f"nothing {what}was checked", file=files[0] if len(files) == 1 else "", advice=GIVE_SOMETHING
         )
     return 1 if report.failed(strict=strict) else 0
 

@@ -282,6 +282,21 @@ def _is_one(value: object) -> bool:
     return isinstance(value, Mapping) and ("cpus" in value or "numa" in value) and "topology" not in value
 
 
+def is_machine_document(value: object) -> bool:
+    """Whether a document is a machine in a form of ours, or a NodeResourceTopology."""
+    if _is_hardware(value) or _is_topology(value):
+        return True
+    return isinstance(value, Mapping) and {"cpus", "numa"} <= set(value)
+
+
+def is_machine_print(text: str, name: str) -> bool:
+    """Whether a text is what a tool says of a machine."""
+    try:
+        return bool(list(_readings(text, name)))
+    except InputError:
+        return False
+
+
 def _is_hardware(value: object) -> bool:
     if not isinstance(value, Mapping) or "kind" not in value:
         return False

@@ -69,6 +69,10 @@ PODLESS_ADVICE = {
     "NodeResourceTopology": "it is a machine (--machine), and what is free on it (--state)",
 }
 """What objects without pods are for."""
+RECOGNISED = (
+    "recognised are objects that make pods, kubelet configurations and flags, state files, machines, "
+    "NodeResourceTopologies, Node objects, configurations of NVIDIA's device plugin, and bundles"
+)
 GIVE_PODS = "give files or folders with Pods, Deployments, Jobs, or any object with pod templates"
 
 
@@ -334,9 +338,8 @@ def read_manifest(
     try:
         objects = list(objects_in(document.root))
     except InputError as problem:
-        yield found(
-            "NW002", Place(problem.file, problem.line or 1, problem.field), "is not a Kubernetes object"
-        )
+        place = Place(problem.file, problem.line or 1, problem.field)
+        yield found("NW002", place, "is not a Kubernetes object", fix=RECOGNISED)
         return
     runtimes = runtimes_of(objects)
     for one in objects:
@@ -344,7 +347,12 @@ def read_manifest(
             continue
         if one.kind in KUBELET or (not one.kind and kubelet_configurations(document)):
             message = f"is a kubelet configuration{f' ({one.kind})' if one.kind else ''}, not a pod"
-            yield found("NW002", _place(one.part), message, fix="pass it with --kubelet-config")
+            yield found(
+                "NW002",
+                _place(one.part),
+                message,
+                fix="pass it with --kubelet-config, or as a file of its own",
+            )
         elif one.kind == "Pod":
             yield from _pod(one)
         elif (one.kind, one.name) in runtimes:

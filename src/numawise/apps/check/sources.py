@@ -9,6 +9,7 @@ Rules kept here:
    not one of Kubernetes itself: it may make pods in a way that is not known.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, TypeVar
@@ -23,7 +24,17 @@ from numawise.errors import InputError
 from numawise.inputs.bundle import Bundle, open_bundle
 from numawise.inputs.config import ConfigInput, already_set, read_config, read_configs
 from numawise.inputs.machine import TELL_MORE, MachineInput, read_machine
-from numawise.inputs.pods import Podless, PodSource, Sorting, is_path, manifests, names_of, read_manifest
+from numawise.inputs.pods import (
+    RECOGNISED,
+    Podless,
+    PodSource,
+    Sorting,
+    is_path,
+    manifests,
+    names_of,
+    read_manifest,
+)
+from numawise.inputs.recognise import marks_plugin
 from numawise.inputs.spec import NodeSpec, description_of
 from numawise.inputs.state import read_state
 from numawise.machine.description import NodeDescription
@@ -39,7 +50,11 @@ if TYPE_CHECKING:
     from numawise.apps.check.plugin import CheckedPlugin
     from numawise.inputs.plugin import PluginNamed
 
-PLUGIN_KINDS = ("ConfigMap", "ClusterPolicy", "HelmRelease", "Application")
+UNREAD = "NW002"
+LOG = re.compile(rb"^(?:.{0,200}\bkubelet\[\d+\]: )?[IWEF]\d{4} \d\d:\d\d:\d\d", re.MULTILINE)
+BEGINNING = 1 << 14
+LOG_ADVICE = "a kubelet's log is read by 'numawise why --log FILE'"
+OBJECT = re.compile(rb"^\s*[\"']?(?:kind|apiVersion)[\"']?\s*:", re.MULTILINE)
 T = TypeVar("T")
 
 
@@ -95,7 +110,8 @@ def sources(
     read.description = description_of(spec)
     if spec.device_plugin_config:
         _plugin(spec.device_plugin_config, read)
-    _pods(pods, bundle, spec.node_name or (bundle.node if bundle is not None else ""), read)
+    node = spec.node_name or (bundle.node if bundle is not None else "")
+    _pods(pods, bundle, node, frozenset(spec.words), read)
     if read.plugin is not None:
         read.findings += read.plugin.findings()
     if spec.machine:
@@ -157,7 +173,10 @@ def _state(spec: NodeSpec, bundle: Bundle | None, read: Sources) -> None:
         read.paths = {name: bundle.place(f"{STATE_MEMBERS}/{name}") for name in read.files}
 
 
-def _pods(words: tuple[str, ...], bundle: Bundle | None, node: str, read: Sources) -> None:
+def _pods(
+    words: tuple[str, ...], bundle: Bundle | None, node: str, others: frozenset[str], read: Sources
+) -> None:
+    """Pods of the files; ``others``: those of which a part is something else, which is read elsewhere."""
     listed = bundle is not None and not words
     sorting = Sorting(node)
     document = bundle.pod_document() if bundle is not None else None
@@ -175,14 +194,21 @@ def _pods(words: tuple[str, ...], bundle: Bundle | None, node: str, read: Source
             listed = listed or (isinstance(value, Mapping) and str(value.get("kind", "")).endswith("List"))
             for one in read_manifest(document, sorting, read.claims):
                 if isinstance(one, Finding):
-                    read.findings.append(one)
+                    if path not in others or one.code != UNREAD:
+                        read.findings.append(one)
                 elif isinstance(one, Podless):
                     podless.append(one)
                 else:
                     read.pods.append(one)
             if len(read.pods) + len(read.findings) > MOST_OBJECTS:
                 raise InputError(f"more than {MOST_OBJECTS:,} objects are too many", file=path, advice=FEWER)
+        if path in others:
+            continue
         alone = path in words and len(read.pods) == before
+        if alone and podless and not any(one.kind for one in podless):
+            what = "is not recognised: it has no kind"
+            read.findings.append(found(UNREAD, podless[0].place, what, fix=RECOGNISED))
+            continue
         read.findings += _without_pods([one for one in podless if alone or (one.strange and one.kind)])
     for at, source in enumerate(read.pods):
         if source.raw is not None and source.raw.claims:
@@ -224,18 +250,15 @@ def _without_plugin(documents: tuple[Document, ...], read: Sources) -> tuple[Doc
     return tuple(others)
 
 
-def marks_plugin(value: object) -> bool:
-    """Whether a document may be about the device plugin: a quick look."""
-    if not isinstance(value, Mapping):
-        return False
-    return "kind" not in value or value.get("kind") in PLUGIN_KINDS
-
-
 def _documents(path: str, read: Sources) -> tuple[Document, ...]:
     """The documents of a file with pods (rule 1)."""
     raw, name = read_raw(path)
     commented = b"numawise:" in raw.lower()
     read.texts[name] = raw.decode("utf-8-sig", errors="surrogateescape") if commented else ""
+    if LOG.search(raw[:BEGINNING]) and not OBJECT.search(raw[:BEGINNING]):
+        what = "is a log, of which nothing is checked"
+        read.findings.append(found(UNREAD, Place(name, 1), what, fix=LOG_ADVICE))
+        return ()
     twice: list[InputError] = []
     try:
         with progress_bar(
@@ -247,7 +270,8 @@ def _documents(path: str, read: Sources) -> tuple[Document, ...]:
         if b"{{" in raw:
             read.findings.append(found("NW402", place, "is a template, and not YAML before it is filled in"))
         else:
-            read.findings.append(found("NW002", place, problem.message, fix=problem.advice))
+            fix = problem.advice or ("" if OBJECT.search(raw) else RECOGNISED)
+            read.findings.append(found(UNREAD, place, problem.message, fix=fix))
         return ()
     read.findings += [found("NW104", Place(name, one.line), already_set(one)) for one in twice]
     return documents
