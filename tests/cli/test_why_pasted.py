@@ -109,6 +109,24 @@ def test_with_a_machine_it_is_simulated(tmp_path: Path) -> None:
     assert "NW434" in ran.out
 
 
+def test_plan_pod_takes_a_description() -> None:
+    ran = program("plan", "pod", "--machine", "2s 2n 8c 2gpu", "-", "-o", "json", stdin=DESCRIBED)
+    assert ran.status == 0, ran
+    plan = json.loads(ran.out)
+    (manifest,), (pod,) = plan["manifests"], plan["pods"]
+    assert (manifest["kind"], manifest["metadata"]["name"]) == ("Pod", "initd")
+    assert not {"nodeName", "status", "ownerReferences"} & {
+        *manifest,
+        *manifest["spec"],
+        *manifest["metadata"],
+    }
+    assert manifest["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert any("kubectl describe prints only part of a pod" in remark for remark in pod["remarks"])
+    ran = program("plan", "pod", "-", stdin=LISTED)
+    assert (ran.status, ran.err.count("\n")) == (2, 1)
+    assert "has no pods; 'numawise why FILE'" in ran.err
+
+
 def test_other_commands_say_what_events_are_for(tmp_path: Path) -> None:
     (tmp_path / "kubelet.yaml").write_text(KUBELET)
     ran = program("simulate", *MACHINE, "-", stdin=LISTED, cwd=tmp_path)

@@ -95,7 +95,8 @@ def kubelet(
         alpha=alpha,
         hugepages=pages_given(hugepages),
     )
-    own = node.configuration.raw(node.version) if node.spec.has_config else None
+    given = node.config_input if node.spec.has_config else None
+    own = given.raw(node.version) if given is not None else None
     plan = plan_kubelet(node.machine, plan_goal, node.hardware, own)
     if output == "yaml":
         _print(kubelet_plan_yaml(plan, node.hardware), out)
@@ -104,11 +105,11 @@ def kubelet(
     return 0
 
 
-def _node(spec: "NodeSpec") -> "NodeInput":
+def _node(spec: "NodeSpec", *, started: bool = False) -> "NodeInput":
     from numawise.inputs.spec import read_node  # noqa: PLC0415 - keeps --help quick
 
     node = read_node(spec)
-    say_remarks(node.remarks)
+    say_remarks(node.remarks_of_start if started else node.remarks)
     return node
 
 
@@ -334,8 +335,8 @@ def pod(
 ) -> int:
     """Turn flags, or manifests, into pods that get CPUs, memory and GPUs of the same NUMA nodes.
 
-    FILES are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates; without
-    any, a new pod is made of the flags.
+    FILES are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates, or what
+    kubectl describe pod prints; without any, a new pod is made of the flags.
     What was changed, why, and what came of a trial on the machine stands in comments.
     """
     from numawise.apps.plan.pod import PodFlags, load_pod_plan  # noqa: PLC0415 - keeps --help quick
@@ -357,7 +358,7 @@ def pod(
         health=health,
         goal=goal,
     )
-    node = _node(node_spec(named, *files))
+    node = _node(node_spec(named, *files), started=True)
     plan = load_pod_plan(flags, files, node)
     _print(pod_plan_text(plan) if output == "yaml" else to_json(pod_plan_data(plan)), out)
     return 0 if plan.good else 1

@@ -48,7 +48,8 @@ class SimulateOptions:
 def simulate_one(asked: SimulateOptions) -> int:
     """Pods and steps on one node."""
     source = read_node(asked.named)
-    say_remarks(source.remarks)
+    _ = source.configuration  # that there is none is said first
+    say_remarks(source.remarks_of_start)
     happening = _script(asked, source)
     run = _run(asked, source, happening)
     steps = asked.steps is not None or bool(asked.resizes)
@@ -69,7 +70,7 @@ def compare_configs(asked: SimulateOptions, other: str) -> int:
     source = read_node(asked.named)
     described = source.description.reconfigured() if source.description is not None else None
     second = replace(source, config_input=read_config(other), description=described)
-    say_remarks(dict.fromkeys((*source.remarks, *second.remarks)))
+    say_remarks(dict.fromkeys((*source.remarks_of_start, *second.remarks_of_start)))
     happening = _script(asked, source)
     first = _run(asked, source, happening)
     runs = (first, _run(asked, second, () if first.interrupted else happening))
@@ -116,7 +117,7 @@ def compare_releases(asked: SimulateOptions, releases: str) -> int:
     for one, another in ((old, new), (new, old)):
         config.config(one.version, another.version)
     pods = source.pods(asked.pods)
-    say_remarks((*source.remarks[1 if source.profile.remark else 0 :], *pods.remarks))
+    say_remarks((*source.remarks_of_start[1 if source.profile.remark else 0 :], *pods.remarks))
     case = Case(source.machine, source.texts, pods.pods, description=source.description)
     changes = compare(case, Pair(old.version, new.version, raws[0], raws[1]))
     count = len(case.pods)

@@ -182,13 +182,14 @@ def _explained(
         if printed is not None:
             return printed
     if not spec.bundle:
-        given = {"--machine": spec.machine, "--kubelet-config": spec.has_config, "PODS": pods}
+        given = {"--machine": spec.machine, "PODS": pods}
         missing = next((name for name, value in given.items() if not value), "")
         if missing:
             advice = "give --machine, --kubelet-config and pods, or --bundle, or --policy and --hints"
             raise InputError("is missing", field=missing, advice=advice)
     node = node or read_node(spec)
-    say_remarks(node.remarks)
+    _ = node.configuration  # that there is none is said first
+    say_remarks(node.remarks_of_start)
     return explain_on(node, pods, nodes, sys.stderr)
 
 

@@ -138,12 +138,20 @@ def pod_documents(
 
     ``twice``, ``done``: as of ``read_documents``.
     """
-    if any(mark in raw for mark in PRINTED):
-        from numawise.codec.kubectl import is_kubectl_text, kubectl_documents  # noqa: PLC0415 - few are
+    if is_printed(raw):
+        from numawise.codec.kubectl import kubectl_documents  # noqa: PLC0415 - few are
 
-        if is_kubectl_text(raw):
-            return kubectl_documents(raw, file)
+        return kubectl_documents(raw, file)
     return read_documents(raw, file, twice, done)
+
+
+def is_printed(raw: bytes) -> bool:
+    """Whether a file is what ``kubectl describe`` and its like print for people."""
+    if not any(mark in raw for mark in PRINTED):
+        return False
+    from numawise.codec.kubectl import is_kubectl_text  # noqa: PLC0415 - few are
+
+    return is_kubectl_text(raw)
 
 
 def decode_pods(document: Document) -> tuple[RawPod, ...]:

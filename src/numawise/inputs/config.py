@@ -9,11 +9,14 @@ Rules kept here:
    reports them all; for every other command the first that the kubelet would refuse is an ``InputError``.  So
    is a field that the release does not know, which the kubelet would pass over: most likely it is misspelt.
 4. Only ``kind`` and ``apiVersion`` may be left out where the kubelet would miss them.
+5. A machine out of a NodeResourceTopology has no CPU ids: reserved CPUs are moved to where the object keeps
+   some from pods.  Where no configuration is given, what the object shows is one, with what was assumed.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.document import Document, Part, read_documents
@@ -27,12 +30,15 @@ from numawise.codec.kubelet.forms import (
     joined_apart,
     kubelet_configurations,
 )
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.results.finding import Finding, Place, Severity, codes, found
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version
 from numawise.values import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from numawise.codec.hardware.nrt import NodeTopology
 
 FLAGS = "--kubelet-flags"
 DROP_IN = ".conf"
@@ -45,6 +51,7 @@ STRICT = frozenset({"NW103", "NW104", "NW105"})
 KINDLESS = "NW102"
 BEGINNING = "InitConfiguration"
 KUBEADM = (BEGINNING, "JoinConfiguration")
+RESERVED = "reservedSystemCPUs"
 NOTHING_INSIDE = "has no kubelet configuration in it"
 IGNORED = "remove it; the kubelet would ignore it with a warning"
 QUOTE = "the value must be text: put it in quotes"
@@ -68,6 +75,10 @@ class ConfigInput:
     """What was wrong with the files as such."""
     tolerant: bool = False
     """A kubelet ran with it, so that what it passed over does not matter."""
+    published: "NodeTopology | None" = None
+    """The object that the machine was read from (rule 5)."""
+    assumed: str = ""
+    """What was assumed, where this is what a NodeResourceTopology shows."""
 
     def configuration(self, version: Version) -> Configuration:
         """All parts together, as one release reads them, with what is wrong."""
@@ -90,7 +101,11 @@ class ConfigInput:
             quote = " into Go struct field " in value.message and "of type string" in value.message
             advice = QUOTE if quote else ""
             raise InputError(value.message, file=place.file, line=place.line, advice=advice)
-        return value
+        if self.published is None:
+            return value
+        from numawise.codec.hardware.nrt_config import fitted_config  # noqa: PLC0415 - few ask for it
+
+        return fitted_config(value, self.published)
 
     @property
     def remark(self) -> str:
@@ -103,9 +118,29 @@ class ConfigInput:
         part = f"{self.name}: part of a kubelet configuration"
         return f"{part}; the kubelet's defaults are taken for the rest{more}"
 
+    @property
+    def fit(self) -> str:
+        """What a NodeResourceTopology made of it: what was assumed, or which CPUs are reserved (rule 5)."""
+        if self.assumed:
+            return f"{self.name}: configuration assumed from this NodeResourceTopology: {self.assumed}"
+        written = self.configuration(DEFAULT).raw
+        ids = self._fitted(written).get(RESERVED)
+        if ids == written.get(RESERVED):
+            return ""
+        before = f"{RESERVED} {quoted(written[RESERVED])} is" if RESERVED in written else "reserved CPUs are"
+        where = "as many of each NUMA node as the NodeResourceTopology, which has no CPU ids, keeps from pods"
+        return f"{self.name}: {before} taken as {ids}: {where}"
+
     def raw(self, version: Version) -> Mapping[str, object]:
         """All fields together, as one release reads them."""
-        return {**self.configuration(version).raw, **self._kind()}
+        return {**self._fitted(self.configuration(version).raw), **self._kind()}
+
+    def _fitted(self, raw: Mapping[str, object]) -> Mapping[str, object]:
+        if self.published is None:
+            return raw
+        from numawise.codec.hardware.nrt_config import fitted_fields  # noqa: PLC0415 - few ask for it
+
+        return fitted_fields(raw, self.published)
 
     def _refused(self, one: Finding) -> bool:
         if one.code == KINDLESS:
@@ -157,6 +192,16 @@ def read_config(
         return configs[0]
     plain = _plain(str(named), findings)
     return ConfigInput(plain.file, Found(plain.root))
+
+
+def shown_config(topology: "NodeTopology", name: str) -> ConfigInput | None:
+    """The configuration that a NodeResourceTopology shows; None when its policy is not known."""
+    from numawise.codec.hardware.nrt_config import assumed_config  # noqa: PLC0415 - few ask for it
+
+    assumed = assumed_config(topology)
+    if assumed is None:
+        return None
+    return replace(read_config(assumed.raw), name=name, assumed=assumed.text)
 
 
 def _overlaid(base: ConfigInput, drop_ins: str, flags: str) -> ConfigInput:

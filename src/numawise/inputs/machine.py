@@ -27,6 +27,7 @@ from numawise.machine.model import Machine
 from numawise.values import dataclass, replace
 
 if TYPE_CHECKING:
+    from numawise.codec.hardware.nrt import NodeTopology
     from numawise.gpus.nvidia_plugin import PluginConfig
 
 THIS = "this"
@@ -64,6 +65,8 @@ class MachineInput:
     """The node's name in a cluster, where that is known."""
     plugin: "PluginConfig | None" = None
     """The configuration of NVIDIA's device plugin; None: its defaults, or what a machine file says."""
+    published: "NodeTopology | None" = None
+    """The NodeResourceTopology that it was read from."""
 
     @property
     def missing(self) -> str:
@@ -323,7 +326,7 @@ def _value(document: Document, name: str, title: str, node: str) -> MachineInput
         from numawise.codec.hardware.nrt import read_topology  # noqa: PLC0415 - machine files do without
 
         topology = read_topology(document.root, node)
-        return MachineInput(topology.hardware, name, topology.machine, topology.node)
+        return MachineInput(topology.hardware, name, topology.machine, topology.node, published=topology)
     machine = decode_machine(document)
     return MachineInput(hardware_of(machine, title), name, machine)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.infile import is_file, is_folder, is_there
 from numawise.errors import InputError, KubeletRefused
-from numawise.inputs.config import ConfigInput, read_config
+from numawise.inputs.config import ConfigInput, read_config, shown_config
 from numawise.inputs.machine import MACHINE_FILES, MachineInput, Named, read_machine
 from numawise.inputs.pods import Holders, PodNamed, PodsInput, read_live, read_pods
 from numawise.machine.description import NodeDescription
@@ -122,6 +122,11 @@ class NodeInput:
         return tuple(filter(None, parts))
 
     @property
+    def remarks_of_start(self) -> tuple[str, ...]:
+        """Likewise where its kubelet is started: with what a NodeResourceTopology made of its settings."""
+        return (*self.remarks, *filter(None, [self._config.fit if self._config is not None else ""]))
+
+    @property
     def name(self) -> str:
         """The node's name in the cluster; '' when it is not known."""
         machine = self.machine_input.node if self.machine_input is not None else ""
@@ -164,11 +169,29 @@ class NodeInput:
     @property
     def configuration(self) -> ConfigInput:
         """The configuration, in its parts."""
-        if self.config_input is None:
+        if self._config is None:
             if self.bundle is not None:
                 return self.bundle.config_input()
-            raise InputError("is missing", field="--kubelet-config", advice=CONFIG_ADVICE)
-        return self.config_input
+            what = "is missing"
+            if self.machine_input is not None and self.machine_input.published is not None:
+                what += f", and {self.machine_input.name} does not have the topology policy"
+            raise InputError(what, field="--kubelet-config", advice=CONFIG_ADVICE)
+        return self._config
+
+    @cached_property
+    def _config(self) -> ConfigInput | None:
+        """The configuration that was named, or else what the machine's NodeResourceTopology shows."""
+        machine = self.machine_input
+        if machine is None or machine.published is None:
+            return self.config_input
+        if self.config_input is not None:
+            return replace(self.config_input, published=machine.published)
+        return shown_config(machine.published, machine.name) if self.bundle is None else None
+
+    @property
+    def has_config(self) -> bool:
+        """Whether a configuration is known."""
+        return self._config is not None
 
     @property
     def texts(self) -> dict[str, str]:

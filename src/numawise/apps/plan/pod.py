@@ -5,12 +5,15 @@ Rules kept here:
 1. A manifest keeps all that does not stand in the way; objects that make no pods pass unchanged.
 2. Memory is tried as it was limited; where that does not stay together and the request does, the request is
    taken.
-3. Without a machine nothing is proved, and without a configuration the one that ``plan kubelet`` writes is
-   used.
+3. Without a machine nothing is proved, and without a configuration, named or shown by a NodeResourceTopology,
+   the one that ``plan kubelet`` writes is used.
+4. What ``kubectl describe pod`` prints is a pod as well, without node, owner and status; a remark says that
+   it is not all of the pod.
 """
 
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from numawise.apps.plan.kubelet import plan_kubelet
 from numawise.apps.plan.manifest import (
@@ -24,12 +27,13 @@ from numawise.apps.plan.manifest import (
     pod_templates,
 )
 from numawise.apps.plan.proof import Stage, prove, share_of
-from numawise.codec.document import Document, read_file
+from numawise.codec.document import Document
+from numawise.codec.infile import read_raw
 from numawise.codec.job_systems import pod_fields
 from numawise.codec.pod import pod_in
-from numawise.codec.workload import objects_in, pods_of_all
+from numawise.codec.workload import is_printed, objects_in, pod_documents, pods_of_all
 from numawise.errors import InputError
-from numawise.inputs.pods import manifests
+from numawise.inputs.pods import PODLESS_ADVICE, manifests
 from numawise.inputs.spec import NodeInput
 from numawise.machine.hardware import GPU_RESOURCE, GPU_RESOURCES, NVIDIA
 from numawise.machine.model import Machine
@@ -47,6 +51,10 @@ from numawise.results.plan import (
 from numawise.rules.versions import Version, shown
 from numawise.values import dataclass, replace
 
+IN_PART = (
+    "kubectl describe prints only part of a pod, without security contexts and affinities among others: take "
+    "over the amounts into its own manifest."
+)
 BROKEN = (TypeError, AttributeError, KeyError, ValueError)
 
 
@@ -208,7 +216,8 @@ class PodFlags:
 
 def load_pod_plan(flags: PodFlags, files: Sequence[str], node: NodeInput) -> PodPlan:
     """Read all there is, and make the pods ready."""
-    documents = [document for path in manifests(files) for document in read_file(path)]
+    printed: list[str] = []
+    documents = [document for path in manifests(files) for document in _documents(path, printed)]
     check_objects(documents)  # these know their lines
     values = [(document.value, document.file) for document in documents]
     kind = next((str(value.get("kind")) for value, _ in values if isinstance(value, dict)), "")
@@ -222,7 +231,31 @@ def load_pod_plan(flags: PodFlags, files: Sequence[str], node: NodeInput) -> Pod
         raise InputError(
             f"{flag} is for a new pod, and {files[0]} is an existing one", advice="leave out one of them"
         )
-    return plan_pods(values, amounts, stage, goal if not files else flags.goal)
+    plan = plan_pods(values, amounts, stage, goal if not files else flags.goal)
+    if not printed:
+        return plan
+    told = f"{', '.join(printed)}: {IN_PART}"
+    return replace(plan, pods=tuple(replace(one, remarks=(*one.remarks, told)) for one in plan.pods))
+
+
+def _documents(path: str, printed: list[str]) -> tuple[Document, ...]:
+    """The objects of a file; of what was printed for people the pods alone, as manifests (rule 4)."""
+    raw, name = read_raw(path)
+    documents = pod_documents(raw, name)
+    if not is_printed(raw):
+        return documents
+    pods = []
+    for document in documents:
+        value: Any = document.value
+        if value["kind"] == "Pod":
+            spec = {key: part for key, part in value["spec"].items() if key != "nodeName"}
+            metadata = {key: part for key, part in value["metadata"].items() if key != "ownerReferences"}
+            head = {"apiVersion": value["apiVersion"], "kind": value["kind"]}
+            pods.append(Document({**head, "metadata": metadata, "spec": spec}, name))
+    if not pods:
+        raise InputError("has no pods", file=name, advice=PODLESS_ADVICE["Event"])
+    printed.append(name)
+    return tuple(pods)
 
 
 def _stage(node: NodeInput, goal: str) -> Stage | None:
@@ -232,7 +265,7 @@ def _stage(node: NodeInput, goal: str) -> Stage | None:
             raise InputError("needs --machine", field=given, advice="give the machine, too")
         return None
     raw = None
-    if node.config_input is not None:
+    if node.has_config:
         _ = node.config  # what the kubelet would refuse is refused here
         raw = node.configuration.raw(node.version)
     return stage_for(node.machine, node.version, raw, goal, node.texts)

@@ -352,7 +352,7 @@ def groups_of(
         if group.named not in started:
             source = read_node(group.named)
             started[group.named] = node = start_node(source)
-            for remark in source.remarks:
+            for remark in source.remarks_of_start:
                 say(remark)
             if node.files.forgotten:
                 say(f"warning: {source.state_place}: {node.files.forgotten}")

@@ -23,6 +23,7 @@ from numawise.rules.options import CLOSEST
 from numawise.sets import format_ids, ids_of
 from numawise.values import dataclass, replace
 
+STATIC = "static"
 OPTION = "topologyManagerOption"
 CLOSEST_ATTRIBUTE = f"{OPTION}PreferClosestNumaNodes"
 NOT_SHOWN = "options of the managers that an exporter does not publish are taken as unset"
@@ -46,8 +47,8 @@ def assumed_config(topology: NodeTopology) -> AssumedConfig | None:
         raw["topologyManagerPolicyOptions"] = {CLOSEST: "true"}
     parts = [f"policy {topology.policy} with scope {topology.scope}"]
     reserved = reserved_cpus(topology)
-    if reserved and topology.attributes.get("cpuManagerPolicy", "static") == "static":
-        raw |= {"cpuManagerPolicy": "static", "reservedSystemCPUs": format_ids(reserved)}
+    if reserved and topology.attributes.get("cpuManagerPolicy", STATIC) == STATIC:
+        raw |= {"cpuManagerPolicy": STATIC, "reservedSystemCPUs": format_ids(reserved)}
         parts.append(f"CPU Manager static with {reserved.bit_count()} reserved CPUs")
     else:
         parts.append("CPU Manager none")
@@ -102,6 +103,14 @@ def _reserved_memory(topology: NodeTopology) -> dict[int, dict[str, int]]:
 def fitted_config(config: KubeletConfig, topology: NodeTopology) -> KubeletConfig:
     """A configuration with its reserved CPUs on the NUMA nodes where the object keeps some (rule 3)."""
     reserved = reserved_cpus(topology)
-    if config.cpu_manager_policy != "static" or not reserved:
+    if config.cpu_manager_policy != STATIC or not reserved:
         return config
     return replace(config, reserved_system_cpus=format_ids(reserved))
+
+
+def fitted_fields(raw: Mapping[str, object], topology: NodeTopology) -> dict[str, object]:
+    """Likewise the fields of one, as they are written."""
+    reserved = reserved_cpus(topology)
+    if raw.get("cpuManagerPolicy") != STATIC or not reserved:
+        return dict(raw)
+    return {**raw, "reservedSystemCPUs": format_ids(reserved)}
