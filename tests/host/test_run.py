@@ -4,6 +4,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -302,3 +303,95 @@ def test_a_full_disk_holds_nothing(tmp_path: Path) -> None:
         assert host.run("run", "-q", "--cpus", str(CPUS), "--", "true").returncode == 0
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+# --------------------------------------------------------------------------------------------------
+# What goes wrong around a job, or looks as if it did.
+
+
+def script(folder: Path, content: bytes) -> str:
+    file = folder / "job"
+    file.write_bytes(content)
+    file.chmod(0o755)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    "command", [("run", "-q", "--mode", "affinity"), ("bind", "--local-rank", "0", "--local-size", "1")]
+)
+def test_a_script_without_an_interpreter_is_the_shells(
+    host: Host, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    done = host.run(*command, "--", script(tmp_path, b'echo "$0: $1"\nexit 7\n'), "one word")
+    assert (done.returncode, done.stdout) == (7, f"{tmp_path}/job: one word\n"), done
+
+
+@pytest.mark.parametrize(
+    "command", [("run", "-q", "--mode", "affinity"), ("bind", "--local-rank", "0", "--local-size", "1")]
+)
+def test_a_program_for_another_processor_is_not(host: Host, tmp_path: Path, command: tuple[str, ...]) -> None:
+    done = host.run(*command, "--", script(tmp_path, b"\x7fELF\x02\x01\x01\0echo it ran\n"))
+    assert (done.returncode, done.stdout) == (126, ""), done
+    assert "Exec format error" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "said"),
+    [("exit 0", 0, "with status 0"), ("exit 3", 3, "with status 3"), ("kill -9 $$", -9, "by signal 9")],
+)
+def test_the_status_of_the_job_stands_when_the_ledger_fails(
+    host: Host, tmp_path: Path, ends: str, status: int, said: str
+) -> None:
+    ledger = host.environment["NUMAWISE_LEDGER"]
+    done = host.run(
+        "run",
+        "-q",
+        "--mode",
+        "affinity",
+        "--cpus",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        f"mv {ledger} {tmp_path}/gone; {ends}",
+    )
+    assert done.returncode == status, done
+    (line,) = done.stderr.splitlines()
+    assert f"the job has ended {said}, but its hold sh (" in line
+    Path(tmp_path, "gone").rename(ledger)
+    assert host.holds() == []  # the next one who looks passes it over
+    assert host.run("run", "-q", "--mode", "affinity", "--cpus", str(CPUS), "--", "true").returncode == 0
+
+
+def test_a_run_inside_a_hold_says_what_to_do(host: Host) -> None:
+    inner = host.argv("run", "--mode", "affinity", "--cpus", "1", "--", "true")
+    done = host.run("run", "-q", "--mode", "affinity", "--cpus", str(CPUS), "--", *inner)
+    assert done.returncode == 1, done
+    assert "this runs inside hold" in done.stderr
+    assert "start the command without 'numawise run'" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--gpu-ids", "--cpus", "--memory", "--name"])
+def test_an_empty_value_is_refused(host: Host, option: str) -> None:
+    done = host.run("run", option, "", "--", "true")
+    assert done.returncode == 2, done
+    assert f"{option}: is empty" in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_nothing_of_ours_lands_in_closed_streams(host: Host, tmp_path: Path, closed: str) -> None:
+    inner = f"ls /proc/$$/fd > {tmp_path}/open"
+    outer = f'exec {closed}; {sys.executable} -m numawise run --mode affinity --cpus 1 -- sh -c "$JOB"'
+    before = f'exec {closed}; sh -c "$JOB"'
+    seen = []
+    for text in (before, outer):
+        done = subprocess.run(
+            ["bash", "-c", text],
+            env={**host.environment, "JOB": inner},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done
+        seen.append(Path(tmp_path, "open").read_text())
+    assert seen[0] == seen[1]

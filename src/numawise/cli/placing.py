@@ -21,19 +21,16 @@ def placement_options(command: Command) -> Command:
         click.option(
             "--cpus",
             metavar="N",
-            default="",
             help="Exclusive CPUs; a fraction (0.5, 1500m): in the shared pool.",
         ),
-        click.option("--memory", metavar="SIZE", default="", help="Memory, such as 64g or 64Gi (the same)."),
+        click.option("--memory", metavar="SIZE", help="Memory, such as 64g or 64Gi (the same)."),
         click.option(
             "--gpus",
             metavar="N",
             type=click.IntRange(1, 1000),
             help="Number of GPUs; the best linked are taken.",
         ),
-        click.option(
-            "--gpu-ids", metavar="LIST", default="", help="These GPUs: 0,1 or UUIDs or PCI addresses."
-        ),
+        click.option("--gpu-ids", metavar="LIST", help="These GPUs: 0,1 or UUIDs or PCI addresses."),
         click.option(
             "--device", "devices", metavar="RESOURCE=N", multiple=True, help="Other devices, such as nvme=1."
         ),
@@ -46,9 +43,7 @@ def placement_options(command: Command) -> Command:
             help="Topology policy; best-effort unless configured otherwise.",
         ),
         click.option("--full-cores", is_flag=True, help="Whole cores only, shared with no other job."),
-        click.option(
-            "--name", metavar="NAME", default="", help="Name of the hold.  [default: the command's]"
-        ),
+        click.option("--name", metavar="NAME", help="Name of the hold.  [default: the command's]"),
     )
     for option in reversed(options):
         command = option(command)
@@ -70,6 +65,15 @@ def request_of(arguments: dict[str, Any], policy: str = "") -> "JobRequest":
     from numawise.apps.launch.request import read_request  # noqa: PLC0415 - keeps --help quick
 
     given = {name: arguments.pop(name) for name in NAMES}
+    for name in ("cpus", "memory", "gpu_ids", "name"):
+        if given[name] == "":  # an unset variable must not mean less care, or every GPU
+            raise InputError(
+                "is empty",
+                field=f"--{name.replace('_', '-')}",
+                advice="give a value, or leave the option out; is a variable of the shell unset?",
+            )
+    for name in ("cpus", "memory", "name"):
+        given[name] = given[name] or ""
     given["policy"] = given["policy"] or policy or POLICIES[1]
     given["gpus"], given["nics"] = given["gpus"] or 0, given["nics"] or 0
     return read_request(**given)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from numawise.cli.options import BeforeDashes, Teller, machine_option, required_command
+from numawise.cli.options import BeforeDashes, Teller, machine_option, required_command, say
 from numawise.cli.placing import placement_options, request_of, seconds, wait_option
 
 EXAMPLES = """\b
@@ -63,7 +63,7 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
         raise click.UsageError("--machine is for --dry-run: a job cannot run on another machine")
 
     teller = Teller(quiet=quiet)
-    return teller.ended(launch.run(job, settings, teller.started, teller.waiting))
+    return teller.ended(launch.run(job, settings, teller.started, teller.waiting, say))
 
 
 def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps

@@ -7,9 +7,11 @@ Rules kept here:
 2. A second pipe, closed by exec, brings back why exec failed.
 3. The job keeps terminal, standard streams, process group and inherited files.  Signals that the kernel sends
    to the whole group (Ctrl-C) reach it by themselves; those that somebody sends to us are passed on.
-4. A job that a signal ended is reported as such: we end ourselves by the same signal.
+4. A script without ``#!`` is run by /bin/sh, as shells and ``execvp`` do.
+5. A job that a signal ended is reported as such: we end ourselves by the same signal.
 """
 
+import errno
 import json
 import os
 import resource
@@ -30,6 +32,7 @@ PASSED_ON = (
 )
 FROM_KERNEL = 0x80
 """``si_code`` of a signal that the kernel sent, as the terminal does."""
+SHELL, BEGINNING = "/bin/sh", 256
 PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -156,7 +159,7 @@ def _become(path: str, command: Sequence[str], orders: int, saying: int) -> NoRe
         settle(Itself(*itself))
         for number in PYTHON_IGNORES:
             signal.signal(number, signal.SIG_DFL)
-        os.execve(path, decided or list(command), environment)  # noqa: S606 - this is the whole purpose
+        exec_program(path, decided or list(command), environment)
     except OSError as problem:
         code = NOT_FOUND if isinstance(problem, FileNotFoundError) else NOT_EXECUTABLE
         _write_all(saying, f"{code} {path}: {problem.strerror}".encode())
@@ -164,6 +167,25 @@ def _become(path: str, command: Sequence[str], orders: int, saying: int) -> NoRe
         _write_all(saying, f"{NOT_STARTED} {problem}".encode())
     finally:
         os._exit(NOT_STARTED)
+
+
+def exec_program(path: str, argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Become a program; a text that the kernel does not know how to execute is the shell's (rule 4)."""
+    try:
+        os.execve(path, list(argv), dict(environment))  # noqa: S606 - this is the whole purpose
+    except OSError as problem:
+        if problem.errno != errno.ENOEXEC or not _is_text(path):
+            raise
+    os.execve(SHELL, [SHELL, path, *argv[1:]], dict(environment))  # noqa: S606
+
+
+def _is_text(path: str) -> bool:
+    """Whether a file begins as a text does; a program for another processor has zero bytes there."""
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123 - a command is text
+            return b"\0" not in stream.read(BEGINNING)
+    except OSError:
+        return False
 
 
 def _hold_signals_back() -> None:

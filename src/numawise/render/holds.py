@@ -53,6 +53,8 @@ def no_room_lines(found: NoRoom, capacity: Capacity) -> Iterable[str]:
         yield f"  {hold.name} ({hold.id}) of {hold.owner.user}, {owner_text(hold)}: {what}"
     if found.message:
         yield f"  a kubelet would say: {found.message}"
+    if found.advice:
+        yield f"  {found.advice}"
 
 
 def held(hold: Hold, gpus: dict[str, str]) -> Iterable[str]:

@@ -134,7 +134,7 @@ def _put_bytes(stream: IO[str], data: bytes) -> None:
 def printing() -> Iterator[Printer]:
     """Let everything that is printed inside pass through printers; gives that of standard output."""
     before = sys.stdout, sys.stderr
-    if None in before:
+    if None in (sys.stdin, *before):
         _fill_gaps()
     out, err = Printer(before[0], "standard output", needed=True), Printer(before[1], "standard error")
     sys.stdout, sys.stderr = out, err

@@ -66,7 +66,14 @@ from numawise.apps.launch.ranks import (
 )
 from numawise.errors import HostError, InputError, quoted
 from numawise.host import mempolicy
-from numawise.host.child import NOT_EXECUTABLE, NOT_FOUND, PYTHON_IGNORES, CannotStart, find_command
+from numawise.host.child import (
+    NOT_EXECUTABLE,
+    NOT_FOUND,
+    PYTHON_IGNORES,
+    CannotStart,
+    exec_program,
+    find_command,
+)
 from numawise.host.discover import read_live
 from numawise.host.processes import allowed_of, launcher_cpus, set_affinity
 from numawise.machine.hardware import Hardware
@@ -411,7 +418,7 @@ def become(argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     sys.stderr.flush()
     before = [(number, signal.signal(number, signal.SIG_DFL)) for number in PYTHON_IGNORES]
     try:
-        os.execve(program, list(argv), dict(environment))  # noqa: S606 - that is what this is for
+        exec_program(program, argv, environment)
     except OSError as error:
         for number, handler in before:
             signal.signal(number, handler)
@@ -435,4 +442,4 @@ def _why(program: str, error: OSError) -> str:
         )
     if isinstance(error, FileNotFoundError):
         return "the loader that it was linked for is missing"
-    return "a script needs #! in its first line, and a program must be built for this processor"
+    return "a program must be built for this processor"

@@ -52,7 +52,7 @@ def read_request(
     cpus: str = "",
     memory: str = "",
     gpus: int = 0,
-    gpu_ids: str = "",
+    gpu_ids: str | None = None,
     devices: Sequence[str] = (),
     nics: int = 0,
     policy: str = BEST_EFFORT,
@@ -104,8 +104,8 @@ def parse_cpus(text: str, field: str = "--cpus") -> int:
     return found
 
 
-def _list(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(",")) if text else ()
+def _list(text: str | None) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",")) if text is not None else ()
     if not all(found):
         raise InputError(
             f"{quoted(text)} has an empty entry", field="--gpu-ids", advice="write 0,1 or GPU-uuid,…"

@@ -7,6 +7,8 @@ Rules kept here:
 2. The way it is kept to its grant is the best that this host allows, unless one was asked for; where the best
    fails after all, affinity takes its place, and the remarks say so.
 3. Nothing is held before the command was found and the request understood.
+4. Once the job runs, its exit status is the answer: a hold that cannot be given back is a warning, and is
+   freed by the next one who looks.
 """
 
 import os
@@ -18,7 +20,7 @@ from typing import Protocol
 
 from numawise.apps.launch.capacity import capacity_of, with_gpu_users
 from numawise.apps.launch.decide import place
-from numawise.apps.launch.environment import MODE, Joined, job_environment, joined
+from numawise.apps.launch.environment import HOLD, MODE, Joined, job_environment, joined
 from numawise.apps.launch.holds import Holdings, Taken
 from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, InputError, NumawiseError
@@ -48,6 +50,7 @@ LOOK_AGAIN = 1.0
 
 OnStarted = Callable[[JobStarted], None]
 OnWaiting = Callable[[NoRoom], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ def launch(
     settings: HostSettings,
     on_started: OnStarted,
     on_waiting: OnWaiting,
+    report: Report,
     capacity: Capacity | None = None,
 ) -> int | NoRoom:
     """Decide, hold, bind, start, wait, give back; the exit code of the job, or why there is no room."""
@@ -100,7 +104,7 @@ def launch(
             taken = take_patiently(holdings, start, child.pid, on_waiting)
             if isinstance(taken, NoRoom):
                 child.abort()
-                return taken
+                return _inside(taken, job.environment.get(HOLD, ""))
             ready = _start(start, holdings, taken, child, on_started)
         except BaseException:
             child.abort()
@@ -109,10 +113,24 @@ def launch(
         code = os.waitstatus_to_exitcode(status)
         try:
             start.finish(holdings, ready.hold, code)
-        except NumawiseError:
-            if code == 0:
-                raise  # the job is done, and the next call reaps what it held; but the user should know
+        except (NumawiseError, OSError) as problem:
+            how = f"with status {code}" if code >= 0 else f"by signal {-code}"
+            report(
+                f"the job has ended {how}, but its hold {ready.hold.name} ({ready.hold.id}) could not be "
+                f"given back: {problem}; the next 'numawise run', 'ps' or 'reap' frees it"
+            )
     return exit_as(status)
+
+
+def _inside(no_room: NoRoom, hold: str) -> NoRoom:
+    """What to do instead, where what is missing belongs to the very hold that this runs in."""
+    if no_room.advice or not any(holder.id == hold for holder in no_room.holders):
+        return no_room
+    return replace(
+        no_room,
+        advice=f"this runs inside hold {hold} already: start the command without 'numawise run' to use what "
+        "that holds, or divide it among ranks with 'numawise bind'",
+    )
 
 
 def _start(
@@ -196,6 +214,7 @@ def run(
     settings: HostSettings,
     on_started: OnStarted,
     on_waiting: OnWaiting,
+    report: Report,
     capacity: Capacity | None = None,
 ) -> int | NoRoom:
     """Run a command to its end; its exit code, or why there is no room for it."""
@@ -204,7 +223,7 @@ def run(
         raise InputError(
             "needs CPUs of its own", field="--isolate", advice="give --cpus a whole number of CPUs"
         )
-    return launch(job, path, settings, on_started, on_waiting, capacity)
+    return launch(job, path, settings, on_started, on_waiting, report, capacity)
 
 
 def capacity_here(settings: HostSettings, root: Path | None = None) -> Capacity:

@@ -173,7 +173,7 @@ def _number(process: Placed, thread: ProcessThread) -> str:
 #    the fork cannot be distinguished and count for each.
 # 3. A page is local when its NUMA node is one of those given for the process that maps it.
 # 4. Why a page is elsewhere follows from what binds the process' memory *now*: where that would not have
-#    allowed the page, it was made before the binding.
+#    allowed the page, it was made before the binding, or moved later: the kernel does not record which.
 
 
 MOST_FILES = 3
@@ -250,14 +250,17 @@ def reason(part: PageRange, process: Placed, home: int, numa: int) -> str:
     if part.kind == SHARED:
         return "shared memory lies where it was first touched, by whichever process"
     if mode == "bind":
-        return f"made before its memory was bound to NUMA {format_ids(nodes)}"
+        return f"made before its memory was bound to NUMA {format_ids(nodes)}, or moved there later"
     if mode in CHOOSING:
-        return f"NUMA {format_ids(nodes)} is only preferred, or became so later"
+        return f"NUMA {format_ids(nodes)} is only preferred, or became so later, or the pages were moved"
     if process.mems and not process.mems >> numa & 1:
         return f"made before its control group kept it off {there}"
     if process.mems and not process.mems & ~home:
         return f"made before its control group kept it on {here}"
-    return "nothing binds its memory, and the thread that first touched it ran elsewhere or memory was short"
+    return (
+        "nothing binds its memory: the thread that first touched it ran elsewhere, memory was short, "
+        "or the pages were moved later"
+    )
 
 
 def policy_of(text: str) -> tuple[str, int]:

@@ -212,15 +212,15 @@ def test_why_threads_stray(threads: str, more: dict[str, object], wanted: JobGra
 
 @pytest.mark.parametrize(("memory", "mems", "why"), [
     ("anonymous 1=50",                 "0",   "made before its control group kept it off NUMA 1"),
-    ("anonymous 1=50 bind:0",          "0-1", "made before its memory was bound to NUMA 0"),
-    ("anonymous 1=50 bind=static:0",   "0-1", "made before its memory was bound to NUMA 0"),
+    ("anonymous 1=50 bind:0",          "0-1", "made before its memory was bound to NUMA 0, or moved there later"),
+    ("anonymous 1=50 bind=static:0",   "0-1", "made before its memory was bound to NUMA 0, or moved there later"),
     ("anonymous 1=50 bind:1",          "0-1", "put there by the program itself (policy bind:1)"),
     ("anonymous 1=50 prefer:1",        "0-1", "put there by the program itself (policy prefer:1)"),
-    ("anonymous 1=50 prefer (many):0", "0-1", "NUMA 0 is only preferred, or became so later"),
+    ("anonymous 1=50 prefer (many):0", "0-1", "NUMA 0 is only preferred, or became so later, or the pages were moved"),
     ("anonymous 1=50 interleave:0-1",  "0-1", "spread by the program itself (policy interleave:0-1)"),
     ("anonymous 1=50 weighted interleave:0-1", "0-1", "spread by the program itself (policy weighted interleave:0-1)"),
     ("shared 1=50 /dev/shm/x",         "0",   "shared memory lies where it was first touched, by whichever process"),
-    ("anonymous 1=50",                 "0-1", "nothing binds its memory, and the thread that first touched it ran elsewhere or memory was short"),
+    ("anonymous 1=50",                 "0-1", "nothing binds its memory: the thread that first touched it ran elsewhere, memory was short, or the pages were moved later"),
 ])  # fmt: skip
 def test_why_memory_is_remote(memory: str, mems: str, why: str) -> None:
     verdict = grade(machine(), Seen((process(memory=memory, mems=mems),)), hold())

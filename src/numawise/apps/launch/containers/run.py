@@ -23,7 +23,7 @@ from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import job_environment
 from numawise.apps.launch.holds import Holdings, Taken
 from numawise.apps.launch.request import NAME, JobRequest
-from numawise.apps.launch.run import Job, OnStarted, OnWaiting, Ready, launch
+from numawise.apps.launch.run import Job, OnStarted, OnWaiting, Ready, Report, launch
 from numawise.errors import HostError, InputError, NumawiseError
 from numawise.host import containers as engines
 from numawise.host.child import CannotStart, WaitingChild, find_command
@@ -52,8 +52,6 @@ LOOK_FOR_ID = 0.25
 NOTHING_MADE = 125
 """The exit status of a client whose engine made no container, or could not start it."""
 SHORTEST_ID = 12
-
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +159,7 @@ def run_container(
     path = find_command(job.given.engine, job.environment.get("PATH"))
     with _file_for_id(job) as cidfile:
         start = _ContainerStart(job, engine_for(job), gpu_setup_of(job), cidfile, report)
-        return launch(start, path, settings, on_started, on_waiting)
+        return launch(start, path, settings, on_started, on_waiting, report)
 
 
 def become_client(given: ContainerCommand, words: Sequence[str], environment: Mapping[str, str]) -> None:
