@@ -81,13 +81,59 @@ def test_options_win_and_that_is_said(tmp_path: Path) -> None:
     files = {"m.yaml": MACHINE, "other.yaml": MACHINE, "k.yaml": STATIC}
     counts, said = looked_at(tmp_path, files, "--machine", "m.yaml", "other.yaml", "k.yaml")
     assert counts == {"kubelets": 1, "machines": 1}
-    assert "other.yaml: is a machine; --machine names another, which is taken" in said
+    assert "other.yaml: a machine, passed over, as --machine names another" in said
 
 
 def test_of_two_machines_none_is_taken(tmp_path: Path) -> None:
     counts, said = looked_at(tmp_path, {"m.yaml": MACHINE, "n.yaml": MACHINE, "k.yaml": STATIC})
     assert counts == {"kubelets": 1}
     assert "m.yaml and n.yaml are 2 machines: none is taken; --machine names one" in said
+
+
+UNPLACED = """cpus:
+- {cpu: 0, core: 0, socket: 0, numa: 0}
+- {cpu: 1, core: 1, socket: 0, numa: 0}
+- {cpu: 2, core: 2, socket: 0, numa: 0}
+- {cpu: 3, core: 3, socket: 1, numa: 1}
+- {cpu: 4, core: 4, socket: 1, numa: 1}
+numa:
+- {id: 0, memory: 8589934592, distances: [10, 20]}
+- {id: 1, memory: 8589934592, distances: [20, 10]}
+devices:
+  nvidia.com/gpu: {devices: [{id: g0, numa: null, numa_unknown: true}, {id: g1, numa: null, numa_unknown: true}]}
+"""
+SINGLE = f"{STATIC}topologyManagerPolicy: single-numa-node\n"
+TWO = pod('{limits: {cpu: "2", memory: 64Mi, nvidia.com/gpu: "2"}}')
+
+
+def answers(*numas: int) -> str:
+    devices = [
+        {"resourceName": "nvidia.com/gpu", "deviceIds": [f"g{i}"], "topology": {"nodes": [{"ID": str(numa)}]}}
+        for i, numa in enumerate(numas)
+    ]
+    return json.dumps({"List": {"podResources": []}, "GetAllocatableResources": {"devices": devices}})
+
+
+@pytest.mark.parametrize(("numas", "expected"), [
+    ((),      ("NW003", "warning", "the NUMA nodes of free nvidia.com/gpu devices are not known")),
+    ((0, 1),  ("NW420", "error", "TopologyAffinityError")),
+    ((1, 1),  ()),
+])  # fmt: skip
+def test_what_is_not_known_is_not_refused(
+    numas: tuple[int, ...], expected: tuple[str, ...], tmp_path: Path
+) -> None:
+    files = {"k.yaml": SINGLE, "m.yaml": UNPLACED, "p.yaml": TWO}
+    files |= {"answers.json": answers(*numas)} if numas else {}
+    write(files, tmp_path)
+    lines = program(
+        "check", "--brief", "--select", "NW003,NW420,NW237", *files, cwd=tmp_path
+    ).out.splitlines()
+    assert len(lines) == bool(expected)
+    assert all(word in lines[0] for word in expected)
+    option = ("--pod-resources", "answers.json") if numas else ()
+    ran = program("why", "--machine", "m.yaml", "--kubelet-config", "k.yaml", *option, "p.yaml", cwd=tmp_path)
+    verdict = "Not known" if not numas else "Rejected" if expected else "Admitted"
+    assert ran.out.splitlines()[1].startswith(verdict)
 
 
 def test_a_log_says_where_it_is_read(tmp_path: Path) -> None:

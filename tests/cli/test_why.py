@@ -187,3 +187,54 @@ def test_examples_of_the_help_run(capsys: pytest.CaptureFixture[str]) -> None:
         ]
         ran = program(*words)
         assert (ran.status, ran.err) == (1, "")
+
+
+SMALL = """cpus:
+- {cpu: 0, core: 0, socket: 0, numa: 0}
+- {cpu: 1, core: 1, socket: 0, numa: 0}
+- {cpu: 2, core: 2, socket: 0, numa: 0}
+numa:
+- {id: 0, memory: 8589934592, distances: [10]}
+devices:
+  example.com/fpga: {devices: [{id: a, numa: [0]}, {id: b, numa: [0]}, {id: c, numa: [0]}]}
+"""
+SMALL_KUBELET = """apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+reservedSystemCPUs: "0"
+topologyManagerPolicy: POLICY
+"""
+
+
+@pytest.mark.parametrize(("policy", "inits", "containers", "expected"), [
+    ("none",        [],                           [("a", {"cpu": "1"}), ("b", {"cpu": "2"})],
+     "container b: cpu: 2 CPUs are asked for and 1 is free on the whole machine (NUMA 0 has 1 free); other containers of the pod have 1"),
+    ("restricted",  [],                           [("a", {"cpu": "2"}), ("b", {"cpu": "1"})],
+     "container b: cpu: 1 CPU is asked for and none is free on the whole machine; other containers of the pod have 2"),
+    ("none",        [("i", {"example.com/fpga": "2"})], [("a", {"example.com/fpga": "4"})],
+     "container a: example.com/fpga: 4 are asked for and 3 are free (3 in all, 2 left by init containers)"),
+    ("none",        [],                           [("a", {"example.com/fpga": "2"}), ("b", {"example.com/fpga": "2"})],
+     "container b: example.com/fpga: 2 are asked for and 1 is free (3 in all, 2 in other containers of the pod)"),
+])  # fmt: skip
+def test_what_the_pod_itself_has_is_said(
+    policy: str,
+    inits: list[tuple[str, dict[str, str]]],
+    containers: list[tuple[str, dict[str, str]]],
+    expected: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def made(some: list[tuple[str, dict[str, str]]]) -> list[dict[str, Any]]:
+        common = {"memory": "64Mi"}
+        return [
+            {"name": name, "image": "x", "resources": {"limits": {"cpu": "1", **common, **limits}}}
+            for name, limits in some
+        ]
+
+    spec = {"initContainers": made(inits), "containers": made(containers)}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    (tmp_path / "machine.yaml").write_text(SMALL)
+    (tmp_path / "kubelet.yaml").write_text(SMALL_KUBELET.replace("POLICY", policy))
+    (tmp_path / "pod.yaml").write_text(yaml.safe_dump(pod))
+    (one,) = pods(why(capsys, tmp_path, "-o", "json", "--kube", "1.36", tmp_path / "pod.yaml"))
+    assert one["answer"].endswith(expected), one["answer"]

@@ -42,7 +42,7 @@ from numawise.explain.outlook import NEVER_TEXT, Outlook, outlook_of
 from numawise.explain.pod_changes import last_resorts, pod_changes
 from numawise.explain.ranking import Level, Ranked
 from numawise.explain.search import ChangeSearch
-from numawise.explain.shortage import crash_cause, failure_cause
+from numawise.explain.shortage import crash_cause, failure_cause, with_own_uses
 from numawise.machine.model import Machine, Numa
 from numawise.node.unknown import doubt_about
 from numawise.render.words import both
@@ -196,9 +196,12 @@ def _refused(case: ExplainCase, decision: Rejected, steps: Sequence[Step]) -> tu
     """What decided against the pod, and the container it did so at; '': the pod as a whole."""
     merges = _merges(steps)
     if not merges or merges[-1].merged.admitted:
-        return failure_cause(case, decision, steps), decision.container
-    voters = voters_of(case, decision.state, merges[-1].found)
-    return merge_cause(_only_voters(voters), _merging(case)), merges[-1].merged.container or ""
+        cause, container = failure_cause(case, decision, steps), decision.container
+    else:
+        voters = voters_of(case, decision.state, merges[-1].found)
+        cause = merge_cause(_only_voters(voters), _merging(case))
+        container = merges[-1].merged.container or ""
+    return with_own_uses(case, decision.state, cause), container
 
 
 def _merging(case: ExplainCase) -> Merging:

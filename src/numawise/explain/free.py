@@ -41,6 +41,8 @@ class Stock:
     """Free ones that are on no NUMA node."""
     own: int = 0
     """Those that other containers of the pod have."""
+    left: int = 0
+    """Of these: those of finished init containers, which the containers after them take over."""
 
     @property
     def text(self) -> str:
@@ -48,8 +50,10 @@ class Stock:
         parts = [f"{self.total} in all"]
         if self.healthy - self.free - self.own > 0:
             parts.append(f"{self.healthy - self.free - self.own} in use")
-        if self.own:
-            parts.append(f"{self.own} in other containers of the pod")
+        if self.own > self.left:
+            parts.append(f"{self.own - self.left} in other containers of the pod")
+        if self.left:
+            parts.append(f"{self.left} left by init containers")
         if self.total - self.healthy:
             parts.append(f"{self.total - self.healthy} unhealthy")
         return ", ".join(parts)
@@ -63,9 +67,14 @@ def stock_of(case: ExplainCase, state: NodeState, resource: str) -> Stock:
         return Stock(0, 0, 0, 0)
     free = plugin.healthy - state.devices.allocated.get(resource, frozenset())
     unplaced = sum(not numas & set(plugin.devices[name].numa or ()) for name in free)
-    grants = state.devices.grants.get(uid, {}).values()
-    own = {name for grant in grants if resource in grant for name in grant[resource].ids}
-    return Stock(len(plugin.devices), len(plugin.healthy), len(free), unplaced, len(own & plugin.healthy))
+    inits = {one.name for one in case.pod.containers if one.role is Role.INIT}
+    finished: set[str] = set()
+    others: set[str] = set()
+    for container, grant in state.devices.grants.get(uid, {}).items():
+        if resource in grant:
+            (finished if container in inits else others).update(grant[resource].ids)
+    own, left = (finished | others) & plugin.healthy, (finished - others) & plugin.healthy
+    return Stock(len(plugin.devices), len(plugin.healthy), len(free), unplaced, len(own), len(left))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from numawise.request.model import CPU, MEMORY, Amounts, ContainerRequest, Role
 from numawise.results.explanation import BYTES, CPUS, DEVICES, NumaFree
 from numawise.sets import format_ids, ids_of
 
+WHOLE = "on the whole machine"
 NOBODY_TO_END = "the pod is critical, but ending all pods that it may end would not free enough"
 
 
@@ -43,6 +44,35 @@ def failure_cause(case: ExplainCase, decision: Rejected, steps: Sequence[Step]) 
     if decision.provider == "memory":
         return _memory(case, decision, container, steps)
     return _devices(case, decision)
+
+
+def with_own_uses(case: ExplainCase, state: NodeState, cause: Cause) -> Cause:
+    """A shortage on the whole machine, with what other containers of the pod have of it."""
+    if WHOLE not in cause.text or len(cause.resources) != 1:
+        return cause
+    (resource,) = cause.resources
+    if resource == CPU:
+        own = 0
+        for cpus in state.cpu.assignments.get(case.pod.uid, {}).values():
+            own |= cpus
+        held, unit = (own & ~left_by_inits(case, state)).bit_count(), CPUS
+    else:
+        inits = {one.name for one in case.pod.containers if one.role is Role.INIT}
+        grants = state.memory.assignments.get(case.pod.uid, {})
+        held, unit = (
+            sum(
+                block.size
+                for name, blocks in grants.items()
+                for block in blocks
+                if block.type == resource and name not in inits
+            ),
+            BYTES,
+        )
+    if not held:
+        return cause
+    return Cause(
+        cause.resources, f"{cause.text}; other containers of the pod have {amount(unit, held, held)}"
+    )
 
 
 # --- sums -----------------------------------------------------------------------------------
@@ -326,8 +356,8 @@ def _device_text(
     if grant is not None:
         lost = sorted(grant.ids - state.devices.plugins[resource].healthy)
         return f"the container has {both(lost)}, which {'is' if len(lost) == 1 else 'are'} no longer healthy"
-    if stock.free < count:
-        return f"{wanted} and {free_text(DEVICES, stock.free, count)} ({stock.text})"
+    if stock.free + stock.left < count:
+        return f"{wanted} and {free_text(DEVICES, stock.free + stock.left, count)} ({stock.text})"
     if state.devices.plugins[resource].refuses_several and count > 1:
         return f"{wanted}, and its device plugin gives a container one share, no more"
     return f"{wanted}, {stock.free} are free, but: {decision.error}"

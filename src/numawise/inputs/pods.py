@@ -71,7 +71,8 @@ PODLESS_ADVICE = {
 """What objects without pods are for."""
 RECOGNISED = (
     "recognised are objects that make pods, kubelet configurations and flags, state files, machines, "
-    "NodeResourceTopologies, Node objects, configurations of NVIDIA's device plugin, and bundles"
+    "NodeResourceTopologies, Node objects, answers of the PodResources socket, configurations of NVIDIA's "
+    "device plugin, and bundles"
 )
 GIVE_PODS = "give files or folders with Pods, Deployments, Jobs, or any object with pod templates"
 

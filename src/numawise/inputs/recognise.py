@@ -2,9 +2,9 @@
 
 Rules kept here:
 
-1. A file is what the one loader of its kind takes it for: a bundle, state files, a machine, a Node object, a
-   kubelet configuration in any form, its flags.  Everything else is read as objects that make pods, and so is
-   standard input.  A file of several documents may be several of these.
+1. A file is what the one loader of its kind takes it for: a bundle, state files, a machine, a Node object,
+   answers of the PodResources socket, a kubelet configuration in any form, its flags.  Everything else is
+   read as objects that make pods, and so is standard input.  A file of several documents may be several.
 2. An option that names a part of the node wins over files of that part; configurations add up, for each is a
    kubelet of its own.  What is passed over, or cannot be taken because there are several, is said.
 3. In a folder all YAML and JSON is looked at, and state files of the kubelet; a folder with ``sys`` or
@@ -32,16 +32,25 @@ from numawise.inputs.pods import manifests
 from numawise.inputs.spec import NodeSpec
 from numawise.values import dataclass, field, replace
 
-BUNDLE, STATE, MACHINE, PRINT, NODE, CONFIG, FLAGS, RECORD, PODS = range(9)
+BUNDLE, STATE, MACHINE, PRINT, NODE, ANSWERS, CONFIG, FLAGS, RECORD, PODS = range(10)
 TITLES = {
     BUNDLE: ("a bundle", "--bundle"),
     STATE: ("a state file", "--state"),
     MACHINE: ("a machine", "--machine"),
     PRINT: ("about a machine", "--machine"),
     NODE: ("a Node object", "--node-object"),
+    ANSWERS: ("answers of the PodResources socket", "--pod-resources"),
     FLAGS: ("flags of a kubelet", "--kubelet-flags"),
 }
-ONLY_ONE = {BUNDLE: "bundles", MACHINE: "machines", NODE: "files with Node objects", FLAGS: "files of flags"}
+ONLY_ONE = {
+    BUNDLE: "bundles",
+    MACHINE: "machines",
+    NODE: "files with Node objects",
+    ANSWERS: "answers of a PodResources socket",
+    FLAGS: "files of flags",
+}
+LISTED = frozenset({"podResources", "pod_resources"})
+"""Where the answer of a PodResources socket has its pods."""
 KIND = re.compile(rb"""(?:^|[\s{,"'])kind["']?\s*:\s*["']?(\w+)""")
 POD_KINDS = frozenset({"Pod", "PodList", *NATIVE})
 POD_KINDS_RAW = frozenset(kind.encode() for kind in POD_KINDS)
@@ -91,13 +100,14 @@ def recognised(spec: NodeSpec, words: Iterable[str]) -> Recognised:
         STATE: bool(spec.state),
         MACHINE: not isinstance(spec.machine, tuple | list) or bool(spec.machine),
         NODE: bool(spec.node_object),
+        ANSWERS: bool(spec.pod_resources),
         FLAGS: bool(spec.kubelet_flags),
     }
     named[PRINT] = named[MACHINE]
     for kind, (title, option) in TITLES.items():
         files = found.of(kind)
         if files and named[kind]:
-            remarks += [f"{file}: is {title}; {option} names another, which is taken" for file in files]
+            remarks += [f"{file}: {title}, passed over, as {option} names another" for file in files]
             del found.files[kind]
         elif kind in ONLY_ONE and len(files) > 1:
             several = f"{files[0]} and {files[1]}" + (", …" if len(files) > 2 else "")
@@ -115,6 +125,7 @@ def recognised(spec: NodeSpec, words: Iterable[str]) -> Recognised:
         bundle=spec.bundle or next(iter(found.of(BUNDLE)), ""),
         state=spec.state or found.of(STATE),
         node_object=spec.node_object or next(iter(found.of(NODE)), ""),
+        pod_resources=spec.pod_resources or next(iter(found.of(ANSWERS)), ""),
         kubelet_flags=spec.kubelet_flags or next(iter(found.of(FLAGS)), ""),
         machine=machines or spec.machine,
     )
@@ -200,6 +211,10 @@ def _document(document: Document) -> Iterator[int]:
         yield NODE
         if not all(_is_node(item) for item in value.get("items") or ()):
             yield PODS
+    elif kind is None and any(
+        LISTED & set(part) for part in (value, *value.values()) if isinstance(part, Mapping)
+    ):
+        yield ANSWERS
     elif kind in POD_KINDS or _is_plugin(document):
         yield PODS
     else:

@@ -36,6 +36,7 @@ T = TypeVar("T")
 DEVICES_SHOWN = 4
 ELSEWHERE = (NODE_AFFINITY, NODE_NAME, TAINTS, OS_DIFFERS, OS_LABEL_DIFFERS)
 """Reasons of pods that another node may take."""
+GIVE_PLACES = "give what the kubelet's PodResources socket answers, with --pod-resources"
 YEAR = 365 * 86400.0
 
 
@@ -111,11 +112,11 @@ def _devices(context: Context, place: Place) -> Iterator[Finding]:
     machine = context.machine
     for plugin in machine.plugins:
         where = Place(place.file, place.line, plugin.resource)
-        homeless = [one.id for one in plugin.devices if not one.numa]
+        homeless = [one.id for one in plugin.devices if not one.numa and not one.numa_unknown]
         if homeless and len(machine.numa) > 1:
             every = len(homeless) == len(plugin.devices)
-            which = "none of its devices has" if every else f"{_some(homeless)} {_have(homeless)} not"
-            yield found("NW237", where, f"{plugin.resource}: {which} a NUMA node")
+            which = "none of its devices has a" if every else f"{_some(homeless)} {_have(homeless)} no"
+            yield found("NW237", where, f"{plugin.resource}: {which} NUMA node")
         bad = [one.id for one in plugin.devices if not one.healthy]
         if bad:
             yield found("NW241", where, f"{plugin.resource}: {_some(bad)} of {len(plugin.devices)} unhealthy")
@@ -247,7 +248,12 @@ class Fitting:
                 many = f"up to {step.combinations:.1e} combinations of hints, {duration(step.seconds)}"
                 yield found("NW436", place, f"{source.title}: {many}")
                 break
-        if isinstance(trial.decision, Crashed):
+        doubt = trial.doubt
+        if doubt.resources and not isinstance(trial.decision, Crashed):
+            if doubt.verdict:
+                message = f"{source.title}: {doubt.text}"
+                yield found("NW003", place, message, fix=GIVE_PLACES, severity=Severity.WARNING)
+        elif isinstance(trial.decision, Crashed):
             yield found("NW428", place, f"{source.title}: {trial.decision.message}")
         elif isinstance(trial.decision, Rejected):
             raw = source.raw

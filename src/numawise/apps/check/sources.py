@@ -48,7 +48,9 @@ from numawise.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from numawise.apps.check.plugin import CheckedPlugin
+    from numawise.codec.podresources import PodResources
     from numawise.inputs.plugin import PluginNamed
+    from numawise.node.state.folder import StateFolder
 
 UNREAD = "NW002"
 LOG = re.compile(rb"^(?:.{0,200}\bkubelet\[\d+\]: )?[IWEF]\d{4} \d\d:\d\d:\d\d", re.MULTILINE)
@@ -124,6 +126,15 @@ def sources(
     return read
 
 
+def _answers(spec: NodeSpec, bundle: Bundle | None) -> "PodResources | None":
+    """What the kubelet says of its devices (as of every other command)."""
+    if spec.pod_resources:
+        from numawise.codec.podresources import read_pod_resources  # noqa: PLC0415 - few ask for it
+
+        return read_pod_resources(spec.pod_resources)
+    return bundle.pod_resources() if bundle is not None and not spec.machine and not spec.state else None
+
+
 def _plugin(named: "PluginNamed", read: Sources) -> None:
     """The device plugin's configuration that was named."""
     from numawise.apps.check.plugin import CheckedPlugin  # noqa: PLC0415 - few ask for it
@@ -163,6 +174,8 @@ def _machine(given: MachineInput, read: Sources) -> None:
 
 
 def _state(spec: NodeSpec, bundle: Bundle | None, read: Sources) -> None:
+    """State files, and devices where the kubelet says they are."""
+    state: StateFolder | None = None
     if spec.state:
         state = read_state(spec.state)
         read.remarks += state.remarks
@@ -171,6 +184,12 @@ def _state(spec: NodeSpec, bundle: Bundle | None, read: Sources) -> None:
     elif bundle is not None:
         read.files = bundle.texts
         read.paths = {name: bundle.place(f"{STATE_MEMBERS}/{name}") for name in read.files}
+        state = bundle.state() if bundle.texts else None
+    answers = _answers(spec, bundle) if read.machine is not None else None
+    if read.machine is not None and answers is not None:
+        from numawise.inputs.podresources import located  # noqa: PLC0415 - few have answers
+
+        read.machine = located(read.machine, answers, state)
 
 
 def _pods(
