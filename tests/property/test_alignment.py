@@ -73,7 +73,7 @@ def homes(node: SimulatedNode, outcome: Simulated) -> dict[tuple[str, str], set[
     return found
 
 
-@laws(400)
+@laws(200)
 @given(cases())
 def test_everything_on_a_numa_node_is_there(case: Case) -> None:
     """The sentence is said when and only when every amount of every container is on that NUMA node."""
@@ -94,7 +94,7 @@ def test_everything_on_a_numa_node_is_there(case: Case) -> None:
             assert alignment.everything_on is None
 
 
-@laws(400)
+@laws(200)
 @given(cases())
 def test_rows_are_about_the_placement(case: Case) -> None:
     """Every amount has one row; what floats or is not known is never called aligned."""
