@@ -119,6 +119,7 @@ def test_beside_the_node(capsys: pytest.CaptureFixture[str]) -> None:
     (b'I0101 00:00:00.000000 1 schedule_one.go:1] "Successfully bound pod to node"\n', ["log of a program other than the kubelet"]),
     (b"\x1f\x8bgarbage",                          ["is damaged"]),
     (gzip.compress(b"x" * 100_000, mtime=0)[:60],  ["is damaged"]),
+    ("I0101 10:00:00.0 kubelet\n".encode("utf-16"), ["is UTF-16", "save it as UTF-8"]),
     (bytes(range(256)) * 100,                     ["is not a kubelet log"]),
 ])  # fmt: skip
 def test_what_is_no_log(

@@ -176,6 +176,8 @@ def _check(source: Source, tally: Tally) -> None:
     file = ", ".join(map(name_of, source.paths))
     if not tally.start:
         raise InputError("is empty", file=file, advice="give a kubelet's log, such as journalctl -u kubelet")
+    if tally.start[1:].count("\0") * 3 > len(tally.start):  # every other byte: what PowerShell redirects
+        raise InputError("is UTF-16, which no kubelet writes", file=file, advice="save it as UTF-8")
     start = tally.start if len(tally.start) <= 60 else tally.start[:60] + "…"
     what = "is not a kubelet log" if not tally.known else "is the log of a program other than the kubelet"
     raise InputError(
