@@ -86,7 +86,8 @@ class Replayed:
 
 
 def main() -> None:
-    from numawise.host.nvml import load, read_gpus  # noqa: PLC0415
+    from numawise.host.nvml import read_gpus  # noqa: PLC0415
+    from numawise.host.nvml_library import load  # noqa: PLC0415
 
     recorder = Recorder(load())
     hardware = read_gpus(recorder)

@@ -5,9 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from numawise.errors import HostError
 from numawise.host import nvml as subject
 from numawise.machine.hardware import Gpu
 
@@ -137,13 +134,3 @@ def test_what_is_not_supported_is_unknown_with_one_remark_each() -> None:
 def test_no_gpus() -> None:
     found = subject.read_gpus(replayed([("nvmlDeviceGetCount", 0)]))
     assert (found.gpus, found.matrix) == ((), None)
-
-
-def test_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject.importlib, "import_module", _missing)
-    with pytest.raises(HostError, match=r"install numawise\[nvidia\]"):
-        subject.load()
-
-
-def _missing(name: str) -> None:
-    raise ImportError(name)

@@ -27,6 +27,7 @@ def command(context: click.Context, root: str, output: str) -> int:
     """
     from numawise.apps.machine.doctor import examine  # noqa: PLC0415 - keeps --help quick
     from numawise.codec.output import to_json  # noqa: PLC0415
+    from numawise.host.discover import has_nvidia  # noqa: PLC0415
     from numawise.host.readiness import read_readiness  # noqa: PLC0415
     from numawise.inputs.machine import discover  # noqa: PLC0415
     from numawise.render.table import table  # noqa: PLC0415
@@ -35,7 +36,9 @@ def command(context: click.Context, root: str, output: str) -> int:
     from numawise.results.plain import document  # noqa: PLC0415
 
     folder = Path(root)
-    findings = examine(discover(folder), read_readiness(folder, ask_nvml=folder == Path("/")))
+    hardware = discover(folder)
+    ready = read_readiness(folder, ask_nvml=folder == Path("/") and has_nvidia(hardware))
+    findings = examine(hardware, ready)
     if output == "json":
         click.echo(to_json(document("Examination", {"findings": findings})), nl=False)
     else:

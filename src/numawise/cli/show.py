@@ -123,7 +123,11 @@ def _held(*others: str) -> "tuple[Hardware, Overlay]":
         for sentence in holdings.silent:
             say(sentence)
     held = holds_held(live, gpu_names(capacity))
-    hardware = replace(capacity.hardware, name=capacity.hardware.name or "this machine")
+    hardware = replace(
+        capacity.hardware,
+        name=capacity.hardware.name or "this machine",
+        gpus=capacity.hardware.gpus or capacity.gpus,
+    )
     data = tuple(hold_data(hold, capacity, live) for hold in live)
     return hardware, Overlay(held_hardware(hardware, held), held.cpus, data)
 

@@ -1,6 +1,7 @@
 """This machine in one value, out of ``/sys``, ``/proc``, NVIDIA's driver and NVML."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from numawise.errors import HostError
@@ -8,8 +9,20 @@ from numawise.host.files import Tree
 from numawise.host.pci import read_pci
 from numawise.host.sysfs import read_memory, read_nodes, read_threads
 from numawise.host.system import read_host
-from numawise.machine.hardware import DIFFERS, GPU, NVIDIA, UNKNOWN, Hardware, MemoryNode, Remark
+from numawise.machine.hardware import (
+    DIFFERS,
+    GPU,
+    GPUS_GUESSED,
+    NVIDIA,
+    NVML,
+    UNKNOWN,
+    Gpu,
+    Hardware,
+    MemoryNode,
+    Remark,
+)
 from numawise.machine.locality import short_address
+from numawise.values import replace
 
 ROOT = Path("/")
 MEMORY = "proc/meminfo"
@@ -75,18 +88,36 @@ HERE = Path("/")
 def read_live(root: Path | None = None) -> Hardware:
     """This machine, or the copy of the files of one below ``root``."""
     found = read_hardware(root or HERE)
-    if root is not None or not any(device.vendor == NVIDIA and device.kind == GPU for device in found.pci):
-        return found
+    return found if root is not None or not has_nvidia(found) else with_driver(found, read_nvml, HERE)
+
+
+def has_nvidia(hardware: Hardware) -> bool:
+    """Whether the machine has GPUs of NVIDIA's, so that its driver is worth asking."""
+    return any(device.vendor == NVIDIA and device.kind == GPU for device in hardware.pci)
+
+
+def with_driver(found: Hardware, ask: Callable[[], Hardware], root: Path) -> Hardware:
+    """A machine with what NVIDIA's driver says; when it cannot be asked, what its files say, and a remark."""
     from numawise.codec.hardware.combine import combine  # noqa: PLC0415 - only machines with such GPUs need it
 
-    return combine([found, read_nvml()])
+    try:
+        return combine([found, ask()])
+    except HostError as problem:
+        remark = Remark(UNKNOWN, NVML, f"{problem.message}: {GPUS_GUESSED}; {problem.advice}")
+        return combine([replace(found, gpus=driver_gpus(found, root)), Hardware(remarks=(remark,))])
 
 
 def read_nvml() -> Hardware:
-    """GPUs as NVML reports them; a remark alone when it cannot be asked."""
-    from numawise.host.nvml import load, read_gpus  # noqa: PLC0415 - an extra
+    """GPUs as NVML reports them; raise ``HostError`` when it cannot be asked."""
+    from numawise.host.nvml import read_gpus  # noqa: PLC0415 - only machines with such GPUs need it
+    from numawise.host.nvml_library import load  # noqa: PLC0415 - as above
 
-    try:
-        return read_gpus(load())
-    except HostError as problem:
-        return Hardware(remarks=(Remark(UNKNOWN, "gpus", f"NVML cannot be asked: {problem.message}"),))
+    return read_gpus(load())
+
+
+def driver_gpus(hardware: Hardware, root: Path) -> tuple[Gpu, ...]:
+    """The GPUs on PCIe with the UUIDs that NVIDIA's driver lists in ``/proc``; none where it lists none."""
+    from numawise.machine.nearest import gpus_of  # noqa: PLC0415 - only machines with such GPUs need it
+
+    uuids = {address: f"GPU-{uuid}" for uuid, address in nvidia_uuids(root).items()}
+    return tuple(replace(gpu, uuid=uuids.get(gpu.address, "")) for gpu in gpus_of(hardware)) if uuids else ()

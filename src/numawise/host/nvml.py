@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-1. The library is an argument, so that a recording can stand in for it; ``load`` finds the real one.
+1. The library is an argument, so that a recording can stand in for it; ``nvml_library`` has the real one.
 2. A call that a GPU, a driver or a sandbox does not support leaves its field unknown, with one remark.
 3. A link is written as ``nvidia-smi topo -m`` prints it: ``NV`` and the number of NVLinks between two GPUs,
    else how far apart they are on PCIe.  Over NVSwitch every pair has the fewer of the two GPUs' links.
@@ -10,13 +10,11 @@ Rules kept here:
    its own; that is ``own_numa``, and never mistaken for the first.
 """
 
-import importlib
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from numawise.errors import HostError
 from numawise.host.files import Tree
 from numawise.machine.hardware import NVIDIA, UNKNOWN, Gpu, Hardware, Matrix, Remark
 from numawise.machine.locality import short_address
@@ -32,23 +30,6 @@ ANCESTORS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 MOST_GPUS, MOST_INSTANCES = 1024, 64
 MOST_LINKS = 18
 TO_GPU, TO_SWITCH = 0, 2
-
-
-def load() -> Any:  # noqa: ANN401 - a module without types
-    """The NVML bindings, ready for use; raise ``HostError`` when they, or the driver, are missing."""
-    try:
-        nvml = importlib.import_module("pynvml")
-    except ImportError:
-        raise HostError(
-            "the Python bindings of NVML are not installed", advice="install numawise[nvidia]"
-        ) from None
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError as error:
-        raise HostError(
-            f"NVML cannot be used: {error}", advice="check the NVIDIA driver with nvidia-smi"
-        ) from None
-    return nvml
 
 
 def read_gpus(nvml: Any) -> Hardware:  # noqa: ANN401
@@ -278,15 +259,20 @@ def nvidia_minors(root: Path = ROOT) -> dict[int, str]:
     return found
 
 
-def nvml_users(nvml: Any) -> tuple[GpuUse, ...]:  # noqa: ANN401 - a module without types
-    """Compute processes that NVML lists; its process numbers are those of this pid namespace, or 0."""
+def nvml_users(nvml: Any, unlisted: list[str] | None = None) -> tuple[GpuUse, ...]:  # noqa: ANN401 - or a recording
+    """Compute processes that NVML lists; its process numbers are those of this pid namespace, or 0.
+
+    Addresses of GPUs whose processes it does not list are added to ``unlisted``.
+    """
     found = []
     for at in range(_ask(nvml, "nvmlDeviceGetCount") or 0):
         handle = _ask(nvml, "nvmlDeviceGetHandleByIndex", at)
         bus = getattr(_ask(nvml, "nvmlDeviceGetPciInfo", handle), "busId", "")
         address = short_address(bus.decode() if isinstance(bus, bytes) else str(bus))
-        for row in _ask(nvml, "nvmlDeviceGetComputeRunningProcesses", handle) or ():
-            found.append(GpuUse(row.pid, address, COMPUTES, "", row.usedGpuMemory or None))
+        rows = _ask(nvml, "nvmlDeviceGetComputeRunningProcesses", handle)
+        if rows is None and unlisted is not None:
+            unlisted.append(address)
+        found += [GpuUse(row.pid, address, COMPUTES, "", row.usedGpuMemory or None) for row in rows or ()]
     return tuple(found)
 
 

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 from numawise.errors import HostError
-from numawise.host import nvml
 from numawise.host.files import Tree
 from numawise.values import dataclass
 
@@ -25,6 +24,8 @@ class Readiness:
     """We may make cgroups below our own."""
     nvml_problem: str = ""
     """Why NVML cannot be used; '' when it can."""
+    nvml_advice: str = ""
+    """What to do about it."""
     nvidia_driver: bool = False
     """The kernel has NVIDIA's driver."""
     kubelet: tuple[str, ...] = ()
@@ -38,12 +39,14 @@ def read_readiness(root: Path = ROOT, *, ask_nvml: bool = True) -> Readiness:
     group = _own_group(tree)
     controllers = tree.text(f"sys/fs/cgroup{group}/cgroup.controllers")
     state = root / "var/lib/kubelet"
+    problem, advice = _nvml_problem() if ask_nvml else ("not asked", "")
     return Readiness(
         root=os.geteuid() == 0,
         systemd=(root / "run/systemd/system").is_dir(),
         controllers=None if controllers is None else frozenset(controllers.split()),
         cgroup_writable=os.access(root / f"sys/fs/cgroup{group}", os.W_OK),
-        nvml_problem=_nvml_problem() if ask_nvml else "not asked",
+        nvml_problem=problem,
+        nvml_advice=advice,
         nvidia_driver=(root / "proc/driver/nvidia").exists() or (root / "sys/module/nvidia").exists(),
         kubelet=tuple(str(state / name) for name in KUBELET_STATE if (state / name).exists()),
         docker=(root / "var/run/docker.sock").exists() or (root / "run/docker.sock").exists(),
@@ -57,9 +60,11 @@ def _own_group(tree: Tree) -> str:
     return ""
 
 
-def _nvml_problem() -> str:
+def _nvml_problem() -> tuple[str, str]:
+    from numawise.host.nvml_library import load  # noqa: PLC0415 - loads ctypes
+
     try:
-        nvml.load()
+        load()
     except HostError as error:
-        return str(error)
-    return ""
+        return error.message, error.advice
+    return "", ""

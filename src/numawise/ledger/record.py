@@ -26,6 +26,7 @@ from numawise.results.placement import (
     MemoryPart,
     Owner,
     Waiter,
+    same_device,
 )
 from numawise.sets import format_ids, parse_ids
 from numawise.values import dataclass
@@ -354,13 +355,13 @@ def _json(value: object) -> str:
 
 def taken_by(holds: Iterable[Hold], grant: Grant) -> tuple[str, Hold] | None:
     """Something of the grant that another hold has, and that hold."""
-    wanted = {(resource, device) for resource, devices in grant.devices for device in devices}
+    wanted = [(resource, device) for resource, devices in grant.devices for device in devices]
     for hold in holds:
         both = hold.grant.cpus & grant.cpus
         if both:
             return f"{'CPU' if both.bit_count() == 1 else 'CPUs'} {format_ids(both)}", hold
         for resource, devices in hold.grant.devices:
             for device in devices:
-                if (resource, device) in wanted:
+                if any(kind == resource and same_device(device, other) for kind, other in wanted):
                     return f"{device} of {resource}", hold
     return None

@@ -147,6 +147,14 @@ def gpu_maker(model: str, function: "PciDevice | None" = None) -> int | None:
     return next((maker for maker, names in MAKER_WORDS if any(name in words for name in names)), None)
 
 
+GPUS_GUESSED = (
+    "links between NVIDIA's GPUs are guessed from PCIe, without NVLink; "
+    "MIG instances, and GPUs in use without a hold, are not seen"
+)
+NVML = "nvml"
+"""Place of the remark that NVIDIA's driver could not be asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """Links between GPUs and NICs, as ``nvidia-smi topo -m`` prints them."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from numawise.engine.state import NodeState
-from numawise.machine.hardware import Gpu, Hardware, MemoryNode, PciDevice
+from numawise.machine.hardware import NVML, Gpu, Hardware, MemoryNode, PciDevice
 from numawise.render.picture.layout import MARKS
 from numawise.render.words import bytes_text
 from numawise.results.placement import Hold
@@ -76,7 +76,7 @@ def holds_held(holds: Iterable[Hold], gpus: Mapping[str, str]) -> HolderMap:
         _mark(cpus, hold.grant.cpus, hold.name)
         for _, ids in hold.grant.devices:
             for one in ids:
-                devices[gpus.get(one, one)] = hold.name
+                devices[one] = devices[gpus.get(one, one)] = hold.name
         for part in hold.grant.memory:
             nodes = list(ids_of(part.numa))
             for numa in nodes:
@@ -92,7 +92,7 @@ def held_hardware(hardware: Hardware, held: HolderMap) -> Hardware:
         gpus=tuple(_gpu(gpu, held.devices) for gpu in hardware.gpus),
         pci=tuple(_device(device, held.devices) for device in hardware.pci),
         matrix=None,
-        remarks=(),
+        remarks=tuple(remark for remark in hardware.remarks if remark.place == NVML),
     )
 
 

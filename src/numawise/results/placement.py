@@ -11,11 +11,12 @@ Rules kept here:
 from collections.abc import Iterable, Mapping
 
 from numawise.gpus.links import GpuLinks
-from numawise.machine.hardware import Gpu, Hardware
+from numawise.machine.hardware import NVIDIA, NVML, Gpu, Hardware
+from numawise.machine.locality import short_address
 from numawise.machine.model import Machine
 from numawise.machine.nearest import NearNic
 from numawise.sets import bits_of, ids_of
-from numawise.values import dataclass, field
+from numawise.values import dataclass, field, replace
 
 RUN, CONTAINER, PYTHON = "run", "container", "python"
 SYSTEMD, CGROUP_V2, CGROUP_V1, AFFINITY = "systemd", "cgroup v2", "cgroup v1", "affinity"
@@ -149,6 +150,74 @@ class Capacity:
     def numa_of(self, cpus: int) -> int:
         """NUMA nodes of a set of CPUs."""
         return bits_of(node for node, own in (self.cpus or {}).items() if own & cpus)
+
+
+# --------------------------------------------------------------------------------------------------
+# What the ledger calls a GPU.
+#
+# Rules kept here:
+#
+# 1. A GPU goes by its PCI address, which is the same whether or not its driver can be asked; a MIG instance
+#    by that of its GPU, a slash and its UUID.  Without an address: by UUID, else by name.
+# 2. A GPU and a part of it are never given to two.  Who cannot ask the driver sees a GPU where others see
+#    MIG instances: a hold on one of these is a hold on it, and the other way round.
+# 3. UUIDs, too, are understood in a hold.  One that cannot be placed, because the driver cannot be asked,
+#    may be any of the GPUs whose UUID is not known, so all of these count as held.
+
+
+def gpu_id(gpu: Gpu) -> str:
+    """What the ledger calls a GPU (rule 1)."""
+    if not gpu.address:
+        return gpu.uuid or gpu.name
+    address = short_address(gpu.address)
+    return f"{address}/{gpu.uuid or gpu.name}" if gpu.parent else address
+
+
+def same_device(one: str, other: str) -> bool:
+    """Whether two ids of the ledger mean one device, or a device and a part of it (rule 2)."""
+    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
+
+
+def in_ids_of(capacity: Capacity, holds: Iterable[Hold]) -> tuple[Hold, ...]:
+    """The holds with their GPUs called as the capacity calls them; the others of a hold stay as they are."""
+    every = tuple(holds)
+    resources = set(capacity.gpu_resources)
+    if not any(resource in resources for hold in every for resource, _ in hold.grant.devices):
+        return every
+    by_uuid = {gpu.uuid: gpu_id(gpu) for gpu in capacity.hardware.gpus if gpu.uuid}
+    return tuple(
+        replace(
+            hold,
+            grant=replace(
+                hold.grant,
+                devices=tuple(
+                    (resource, _ids_here(capacity, resource, ids, by_uuid) if resource in resources else ids)
+                    for resource, ids in hold.grant.devices
+                ),
+            ),
+        )
+        for hold in every
+    )
+
+
+def _ids_here(
+    capacity: Capacity, resource: str, ids: Iterable[str], by_uuid: Mapping[str, str]
+) -> tuple[str, ...]:
+    offered = [
+        (gpu, name)
+        for gpu, name, kind in zip(capacity.gpus, capacity.gpu_ids, capacity.gpu_resources, strict=True)
+        if kind == resource
+    ]
+    unasked = any(remark.place == NVML for remark in capacity.hardware.remarks)
+    found: dict[str, None] = {}
+    for device in ids:
+        here = by_uuid.get(device, device)
+        same = [name for _, name in offered if same_device(name, here)]
+        if not same and unasked and device.startswith(("GPU-", "MIG-")):
+            part = device.startswith("MIG-")
+            same = [name for gpu, name in offered if gpu.maker == NVIDIA and (part or not gpu.uuid)]
+        found |= dict.fromkeys(same or (device,))
+    return tuple(found)
 
 
 def pool_of(capacity: Capacity, holds: Iterable[Hold]) -> int:

@@ -29,6 +29,7 @@ from numawise.results.placement import (
     Nic,
     NoRoom,
     Placement,
+    in_ids_of,
     pool_cpus,
     pool_of,
 )
@@ -58,6 +59,7 @@ def ask(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id:
         memory_static=request.memory > 0,
         topology_policy=request.policy,
     )
+    holds = in_ids_of(capacity, holds)
     state = _state(capacity, rules, holds)
     candidates: Sequence[Choice] = ()
     resource, count = "", 0

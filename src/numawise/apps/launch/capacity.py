@@ -6,7 +6,7 @@ Rules kept here:
    (``isolcpus``): a job of several threads would pile up on one of them.
 2. On machines with more than four CPUs the lowest core stays with the system, on smaller ones none;
    ``reserved-cpus`` says otherwise.  What is kept back is never given alone but is part of the shared pool.
-3. GPUs go by UUID, else by PCI address, else by name.
+3. GPUs go by what the ledger calls them (``results.placement``).
 4. Ids and names of devices end up in command lines, variables and unit files: one that would not be a plain
    word there is refused, whoever wrote it.
 """
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, InputError, quoted
 from numawise.gpus.links import GpuLinks
-from numawise.machine.hardware import NVIDIA, NVME, Gpu, Hardware, PciDevice
+from numawise.machine.hardware import NVIDIA, NVME, NVML, Gpu, Hardware, PciDevice
 from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.locality import cpus_by_numa, short_address
 from numawise.machine.model import Device, DevicePlugin, Machine, Numa
 from numawise.machine.nearest import gpus_of, near_nics, placed_gpus
-from numawise.results.placement import Capacity
+from numawise.results.placement import Capacity, gpu_id
 from numawise.sets import format_ids, ids_of, parse_ids
 from numawise.values import replace
 
@@ -42,7 +42,7 @@ def capacity_of(hardware: Hardware, reserved: str = "") -> Capacity:
     """What of this hardware can be given; ``reserved`` is a CPU list, ``none``, or '' for the rule."""
     gpus = gpus_of(hardware)
     placed = placed_gpus(hardware, gpus) if gpus else ()
-    ids = tuple(gpu.uuid or gpu.address or gpu.name for gpu in gpus)
+    ids = tuple(map(gpu_id, gpus))
     resources = tuple(gpu.resource_name or OTHER_GPU for gpu in gpus)
     nics = {nic.name: nic for nic in near_nics(hardware, ())}
     plugins: dict[str, list[Device]] = {}
@@ -54,7 +54,8 @@ def capacity_of(hardware: Hardware, reserved: str = "") -> Capacity:
         if disk.kind == NVME:
             name = next((n for n in disk.names if n.startswith("nvme")), disk.address)
             plugins.setdefault(NVME_RESOURCE, []).append(Device(name, _numa(disk)))
-    _check_words((*plugins, *(gpu.name for gpu in gpus), *(nic.hca for nic in nics.values() if nic.hca)))
+    words = (word for gpu in gpus for word in (gpu.name, gpu.uuid, gpu.address) if word)
+    _check_words((*plugins, *words, *(nic.hca for nic in nics.values() if nic.hca)))
     _check_words(device.id for devices in plugins.values() for device in devices)
     offers = tuple(DevicePlugin(resource, tuple(devices)) for resource, devices in plugins.items())
     seen = kubelet_view(hardware, offers)
@@ -161,22 +162,31 @@ def with_gpu_users(capacity: Capacity, request: JobRequest) -> Capacity:
         return capacity
     from numawise.host.nvml import kfd_users  # noqa: PLC0415 - for jobs with GPUs alone
 
-    users = (*_nvidia(capacity), *kfd_users())
+    remarks = [remark.text for remark in capacity.hardware.remarks if remark.place == NVML]
+    users = (*(() if remarks else _nvidia(capacity, remarks)), *kfd_users())
     found: dict[int, tuple[int, ...]] = {}
     for position, gpu in enumerate(capacity.gpus):
         own = short_address(gpu.address) if gpu.address else ""
         pids = tuple(sorted({use.pid for use in users if own and use.address == own}))
         if pids:
             found[position] = pids
-    return replace(capacity, users=found)
+    return replace(capacity, users=found, remarks=(*capacity.remarks, *remarks))
 
 
-def _nvidia(capacity: Capacity) -> "tuple[GpuUse, ...]":
-    if all(gpu.maker != NVIDIA for gpu in capacity.gpus):
+def _nvidia(capacity: Capacity, remarks: list[str]) -> "tuple[GpuUse, ...]":
+    names = {short_address(gpu.address): gpu.name for gpu in capacity.gpus if gpu.maker == NVIDIA}
+    if not names:
         return ()
-    from numawise.host.nvml import load, nvml_users  # noqa: PLC0415 - an extra
+    from numawise.host.nvml import nvml_users  # noqa: PLC0415 - only machines with such GPUs need it
+    from numawise.host.nvml_library import load  # noqa: PLC0415 - as above
 
+    unlisted: list[str] = []
     try:
-        return nvml_users(load())
-    except HostError:
+        users = nvml_users(load(), unlisted)
+    except HostError as problem:
+        remarks.append(f"whether GPUs are in use without a hold is not known: {problem}")
         return ()
+    if unlisted:
+        some = ", ".join(names.get(address, address) for address in unlisted)
+        remarks.append(f"whether {some} is in use without a hold is not known: NVML lists no processes there")
+    return users

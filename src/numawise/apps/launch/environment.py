@@ -144,12 +144,12 @@ def _ids(hardware: Hardware, gpus: Iterable[Gpu], *prefixes: str) -> list[str]:
         if gpu.parent and not gpu.uuid:
             raise HostError(
                 f"the UUID of the MIG instance {gpu.name} is not known, and CUDA takes nothing else for it",
-                advice="install numawise[nvidia], so that NVML reports it",
+                advice="run 'numawise doctor' to see why NVML does not report it",
             )
         if gpu.parent:
             raise HostError(
                 f"the MIG instance {gpu.name} goes by UUID and another GPU of the job has none",
-                advice="install numawise[nvidia], so that NVML reports it",
+                advice="run 'numawise doctor' to see why NVML does not report it",
             )
     return [str(gpu_index(hardware, gpu)) for gpu in some]
 

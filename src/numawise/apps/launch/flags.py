@@ -38,6 +38,7 @@ from numawise.results.placement import (
     Nic,
     NoRoom,
     Placement,
+    in_ids_of,
     pool_cpus,
     pool_of,
 )
@@ -350,7 +351,7 @@ def found_placement(
 
 def placement_of(hold: Hold, capacity: Capacity, holds: Iterable[Hold]) -> Placement:
     """What a hold of the ledger has, as it is now."""
-    grant = hold.grant
+    grant = in_ids_of(capacity, (hold,))[0].grant
     names = {name for _, ids in grant.devices for name in ids}
     gpus = tuple(gpu for name, gpu in zip(capacity.gpu_ids, capacity.gpus, strict=True) if name in names)
     granted = {name for resource, ids in grant.devices if resource == NIC_RESOURCE for name in ids}

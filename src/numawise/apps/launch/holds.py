@@ -46,6 +46,7 @@ from numawise.results.placement import (
     Owner,
     Placement,
     Waiter,
+    in_ids_of,
     pool_cpus,
     pool_of,
 )
@@ -184,7 +185,7 @@ class Holdings:
         holds = self.ledger.holds()
         gone = (*self.dead_containers(holds), *self._dead_processes(holds))
         self.silent = (*self.silent, *self.ledger.problems, *self._undecided(holds))
-        return tuple(hold for hold in holds if hold not in gone)
+        return in_ids_of(self.capacity, (hold for hold in holds if hold not in gone))
 
     def find(self, name: str) -> Hold:
         """The hold of this id or name."""

@@ -256,7 +256,7 @@ def _listed(hardware: Hardware, gpus: Sequence[Gpu], name: str, text: str) -> Vi
             if entry.startswith(("GPU-", "MIG-")) and not any(one.uuid for one in gpus):
                 raise HostError(
                     f"{name} names {entry}, and the UUIDs of this machine's GPUs are not known",
-                    advice="install numawise[nvidia], so that NVML reports them",
+                    advice="run 'numawise doctor' to see why NVML does not report them",
                 )
             if entry and entry not in ("-1", "NoDevFiles"):
                 remarks.append(

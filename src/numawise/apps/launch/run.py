@@ -281,7 +281,7 @@ def take_patiently(holdings: Holdings, start: Launch, pid: int, on_waiting: OnWa
 
 def preview(job: Job, capacity: Capacity, holds: Sequence[Hold], *, here: bool) -> Preview | NoRoom:
     """What ``run`` would do; ``here``: on this very machine, so that its control groups are known."""
-    found = place(capacity, holds, job.request, "preview")
+    found = place(with_gpu_users(capacity, job.request) if here else capacity, holds, job.request, "preview")
     if isinstance(found, NoRoom):
         return found
     new = job_variables(job, found, "HOLD", job.request.name or "NAME", capacity.hardware)

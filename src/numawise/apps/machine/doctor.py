@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from numawise.host.readiness import Readiness
-from numawise.machine.hardware import GPU, NIC, NVIDIA, Hardware, PciDevice
+from numawise.machine.hardware import GPU, GPUS_GUESSED, NIC, NVIDIA, Hardware, PciDevice
 from numawise.results.finding import Finding, Severity
 from numawise.sets import bits_of, format_ids
 
@@ -132,8 +132,11 @@ def _gpus(hardware: Hardware, ready: Readiness) -> Iterator[Finding]:
         fix = "install the NVIDIA driver"
         yield _bad("NVIDIA driver", f"{len(nvidia)} GPUs on PCIe, and no driver", fix)
     else:
-        fix = "pip install 'numawise[nvidia]'; until then links are guessed from PCIe, and NVLink is not seen"
-        yield _mind("NVML", ready.nvml_problem, fix)
+        yield _mind(
+            "NVML",
+            ready.nvml_problem,
+            "; ".join(filter(None, (ready.nvml_advice, f"until then {GPUS_GUESSED}"))),
+        )
 
 
 def _devices(hardware: Hardware) -> Iterator[Finding]:

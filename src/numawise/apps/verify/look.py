@@ -35,7 +35,7 @@ from numawise.host.placed import (
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_of, short_address
 from numawise.results.finding import Severity
-from numawise.results.placement import HOLD_VARIABLE, Hold
+from numawise.results.placement import HOLD_VARIABLE, Hold, same_device
 from numawise.results.verification import CheckedJob, JobGrant, Verdict
 from numawise.sets import bits_of
 from numawise.values import dataclass, field, replace
@@ -222,7 +222,8 @@ class JobHost:
         for device in self.hardware.pci:
             known[short_address(device.address)] = short_address(device.address)
         ids = (device for _, devices in hold.grant.devices for device in devices)
-        return tuple(known[one] for one in ids if one and known.get(one))
+        found = (known.get(one) or known.get(one.partition("/")[0]) for one in ids if one)
+        return tuple(dict.fromkeys(address for address in found if address))
 
     def seen(self, found: Sequence[Placed], hold: Hold | None, wanted: JobGrant | None) -> Seen:
         """All that the grade needs to know about some processes."""
@@ -293,14 +294,19 @@ def twice_granted(holds: Sequence[Hold]) -> tuple[str, ...]:
     """What two holds have at once, a sentence each."""
     found = []
     for at, one in enumerate(holds):
-        devices = {(resource, device) for resource, ids in one.grant.devices for device in ids}
+        devices = [(resource, device) for resource, ids in one.grant.devices for device in ids]
         for other in holds[at + 1 :]:
             both = one.grant.cpus & other.grant.cpus
             if both:
                 found.append(
                     f"{cpu_list(both)} granted twice: to hold {title(one)} and to hold {title(other)}"
                 )
-            shared = devices & {(resource, device) for resource, ids in other.grant.devices for device in ids}
+            shared = {
+                (resource, device)
+                for resource, ids in other.grant.devices
+                for device in ids
+                if any(kind == resource and same_device(device, own) for kind, own in devices)
+            }
             found += [
                 f"{device} of {resource} granted twice: to hold {title(one)} and to hold {title(other)}"
                 for resource, device in sorted(shared)

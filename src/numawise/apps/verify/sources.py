@@ -12,7 +12,7 @@ from numawise.host.nvml import GpuUse
 from numawise.host.placed import Placed, read_tasks
 from numawise.ledger.place import VARIABLE, find_ledger, machine_id
 from numawise.ledger.store import Ledger
-from numawise.machine.hardware import Hardware
+from numawise.machine.hardware import NVIDIA, Hardware
 from numawise.results.finding import Finding, Severity
 from numawise.results.placement import Hold
 from numawise.values import dataclass, field
@@ -97,11 +97,11 @@ def read_ledger(
         return (), (f"holds are not known: {problem}",)
 
 
-def load_nvml(hardware: Hardware) -> Any:  # noqa: ANN401 - a module without types
-    """NVML's bindings, ready for use; None where there are none, or no GPU of NVIDIA's."""
-    if not hardware.gpus:
+def load_nvml(hardware: Hardware) -> Any:  # noqa: ANN401 - or a recording
+    """NVIDIA's library, ready for use; None where it cannot be used, or there is no GPU of NVIDIA's."""
+    if not any(gpu.maker == NVIDIA for gpu in hardware.gpus):
         return None
-    from numawise.host.nvml import load  # noqa: PLC0415 - an extra
+    from numawise.host.nvml_library import load  # noqa: PLC0415 - only machines with such GPUs need it
 
     try:
         return load()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from numawise.apps.launch.capacity import with_gpu_users
 from numawise.apps.launch.containers.command import ContainerCommand, refuse_conflicts
 from numawise.apps.launch.containers.life import engine_labels, made_only, move_container, owned_by
 from numawise.apps.launch.containers.setup import ContainerGpuSetup, Shell, compose
@@ -96,7 +97,7 @@ class Printed:
 
 def printed(job: ContainerJob, capacity: Capacity, holds: Sequence[Hold], *, here: bool) -> Printed | NoRoom:
     """The command that would be run; ``here``: on this very machine, so that its files can be looked at."""
-    found = place(capacity, holds, job.request, "preview")
+    found = place(with_gpu_users(capacity, job.request) if here else capacity, holds, job.request, "preview")
     if isinstance(found, NoRoom):
         return found
     gpu_setup = gpu_setup_of(job) if here else ContainerGpuSetup(cdi=job.cdi)
