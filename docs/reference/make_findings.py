@@ -15,6 +15,7 @@ SUBJECTS = {
     "NW5": "A pod's environment",
     "NW6": "Upgrades",
     "NW7": "Device plugins",
+    "NW8": "Published topologies",
 }
 LANGUAGE = {".yaml": "yaml", ".env": "sh", ".conf": "yaml"}
 INTRO = """# Findings

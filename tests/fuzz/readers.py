@@ -22,6 +22,7 @@ from tests.fuzz.seeds import Files
 MACHINE = ("--machine", "{case}/machine")
 NODE = (*MACHINE, "--kubelet-config", "{case}/kubelet.yaml")
 PODS = ("{case}/pods.yaml",)
+PUBLISHED = ("--machine", "{case}/nrt.yaml", "--node-name", "n1")
 FORMS = ("text", "json")
 Words = tuple[str, ...]
 
@@ -204,6 +205,14 @@ READERS: dict[str, Reader] = {
         ), damaged=("flags",)),
         Reader("state-files", seeds.states, OF_STATE, damaged=("state/",), finished=seeds.with_checksums, share=2.0),
         Reader("pods", seeds.pods, OF_A_NODE, damaged=("pods.yaml",), share=2.0),
+        Reader("kubectl-text", seeds.printed_pods, (*OF_A_NODE, ("why", *PODS), ("why", *PODS, "-o", "json"), ("check", *PODS), ("plan", "pod", *MACHINE, *PODS)), damaged=("pods.yaml",)),
+        Reader("published-node", seeds.published, (
+            ("simulate", *PUBLISHED, *PODS), ("why", *PUBLISHED, *PODS, "-o", "json"), ("plan", "pod", *PUBLISHED, *PODS),
+            ("simulate", *PUBLISHED, "--state", "{case}/nrt.yaml", *PODS), ("why", *NODE, "--state", "{case}/nrt.yaml", *PODS),
+            ("simulate", *PUBLISHED, "--kubelet-config", "{case}/kubelet.yaml", *PODS, "-o", "json"),
+            ("check", "{case}/nrt.yaml"), ("check", "{case}/nrt.yaml", "{case}/kubelet.yaml", "{case}/node.yaml", *PODS),
+            ("check", *PUBLISHED, "-o", "json"),
+        ), damaged=("nrt.yaml",)),
         Reader("workloads", seeds.workloads, OF_A_NODE, damaged=("pods.yaml",)),
         Reader("check-examples", seeds.check_examples, (("@check",), ("@check", "-o", "json"))),
         Reader("node-object", seeds.node_objects, (

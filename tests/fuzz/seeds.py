@@ -146,6 +146,29 @@ def topologies() -> list[bytes]:
     return [yaml.safe_dump(one).encode(), json.dumps(two).encode()]
 
 
+def published(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
+    """NodeResourceTopologies as a whole node, with the older form of the policy as well."""
+    one, two = topologies()
+    older = yaml.safe_load(one)
+    older |= {"apiVersion": "topology.node.k8s.io/v1alpha1", "topologyPolicies": ["SingleNUMANodePodLevel"]}
+    older.pop("attributes")
+    pods = small_node()["pods.yaml"].replace(b"x/gpu", b"nvidia.com/gpu")
+    nodes = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "4"}}}
+    node = yaml.safe_dump({"apiVersion": "v1", "kind": "Node", **nodes}).encode()
+    texts = (one, two, yaml.safe_dump(older).encode())
+    return [{**small_node(), "nrt.yaml": text, "pods.yaml": pods, "node.yaml": node} for text in texts]
+
+
+def printed_pods(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
+    """What kubectl prints for people."""
+    from tests.unit.codec.test_kubectl import DESCRIBED, LISTED  # noqa: PLC0415
+
+    refused = DESCRIBED.replace("OutOfcpu", "TopologyAffinityError")
+    pasted = "".join(f"> {line}\n" for line in refused.splitlines())
+    texts = (DESCRIBED, LISTED, f"{refused}\n\n{DESCRIBED}", f"$ kubectl describe pod x\n{pasted}")
+    return [{**small_node(), "pods.yaml": text.encode()} for text in texts]
+
+
 def cadvisor() -> list[bytes]:
     cores = [
         {

@@ -30,7 +30,7 @@ from numawise.codec.kubelet.forms import (
     joined_apart,
     kubelet_configurations,
 )
-from numawise.errors import InputError, quoted
+from numawise.errors import InputError
 from numawise.results.finding import Finding, Place, Severity, codes, found
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
@@ -51,7 +51,6 @@ STRICT = frozenset({"NW103", "NW104", "NW105"})
 KINDLESS = "NW102"
 BEGINNING = "InitConfiguration"
 KUBEADM = (BEGINNING, "JoinConfiguration")
-RESERVED = "reservedSystemCPUs"
 NOTHING_INSIDE = "has no kubelet configuration in it"
 IGNORED = "remove it; the kubelet would ignore it with a warning"
 QUOTE = "the value must be text: put it in quotes"
@@ -123,13 +122,11 @@ class ConfigInput:
         """What a NodeResourceTopology made of it: what was assumed, or which CPUs are reserved (rule 5)."""
         if self.assumed:
             return f"{self.name}: configuration assumed from this NodeResourceTopology: {self.assumed}"
-        written = self.configuration(DEFAULT).raw
-        ids = self._fitted(written).get(RESERVED)
-        if ids == written.get(RESERVED):
+        if self.published is None:
             return ""
-        before = f"{RESERVED} {quoted(written[RESERVED])} is" if RESERVED in written else "reserved CPUs are"
-        where = "as many of each NUMA node as the NodeResourceTopology, which has no CPU ids, keeps from pods"
-        return f"{self.name}: {before} taken as {ids}: {where}"
+        from numawise.codec.hardware.nrt_config import moved  # noqa: PLC0415 - few ask for it
+
+        return moved(self.name, self.configuration(DEFAULT).raw, self.published)
 
     def raw(self, version: Version) -> Mapping[str, object]:
         """All fields together, as one release reads them."""

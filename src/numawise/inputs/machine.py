@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from numawise.codec.bundle.archive import is_bundle
-from numawise.codec.document import Document, read_documents
+from numawise.codec.document import Document, Part, read_documents
 from numawise.codec.infile import is_file, is_folder, is_there, name_of, read_raw
 from numawise.codec.machine import decode_machine, encode_machine
 from numawise.errors import InputError, meant, quoted
@@ -120,6 +120,30 @@ def read_machine(named: Named, *, node: str = "") -> MachineInput:
         case str() | Path():
             return _words((str(named),), node)
     return _words(tuple(map(str, named)), node)
+
+
+def topology_document(named: Named) -> Document | None:
+    """The document of a file with NodeResourceTopologies; None: the machine is something else."""
+    words = (named,) if isinstance(named, str | Path) else named
+    if (
+        not isinstance(words, Sequence)
+        or len(words) != 1
+        or not is_file(words[0])
+        or is_bundle(str(words[0]))
+    ):
+        return None
+    text, name = _text(str(words[0]))
+    documents = _documents(text, name)
+    return documents[0] if len(documents) == 1 and _is_topology(documents[0].value) else None
+
+
+def topology_machine(root: Part, node: str = "", name: str = "") -> MachineInput:
+    """The machine of an object, or of that of ``node`` in a list; ``name``: what to call it in messages."""
+    from numawise.codec.hardware.nrt import read_topology  # noqa: PLC0415 - machine files do without
+
+    topology = read_topology(root, node)
+    name = name or root.document.file
+    return MachineInput(topology.hardware, name, topology.machine, topology.node, published=topology)
 
 
 def is_name(word: str) -> bool:
@@ -323,10 +347,7 @@ def _value(document: Document, name: str, title: str, node: str) -> MachineInput
 
         return _titled(hardware_from(document), title, name)
     if _is_topology(value):
-        from numawise.codec.hardware.nrt import read_topology  # noqa: PLC0415 - machine files do without
-
-        topology = read_topology(document.root, node)
-        return MachineInput(topology.hardware, name, topology.machine, topology.node, published=topology)
+        return topology_machine(document.root, node, name)
     machine = decode_machine(document)
     return MachineInput(hardware_of(machine, title), name, machine)
 

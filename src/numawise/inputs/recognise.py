@@ -21,6 +21,7 @@ from numawise.codec.checkpoint import PLACES
 from numawise.codec.checkpoint.look import kind_of_state
 from numawise.codec.checkpoint.pasted import pasted
 from numawise.codec.document import Document
+from numawise.codec.hardware.nrt import is_topology
 from numawise.codec.infile import is_file, is_folder, is_there, read_raw
 from numawise.codec.kubelet.flags import read_flags
 from numawise.codec.kubelet.forms import configurations_in_text, kubelet_configurations
@@ -205,7 +206,9 @@ def _document(document: Document) -> Iterator[int]:
         yield PODS
         return
     kind = value.get("kind")
-    if is_machine_document(value):
+    if is_topology(value):
+        yield PODS  # several may be given, and each is judged
+    elif is_machine_document(value):
         yield MACHINE
     elif kind in NODE_KINDS and _has_nodes(value):
         yield NODE

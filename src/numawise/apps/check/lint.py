@@ -15,6 +15,7 @@ from numawise.apps.check.refusals import Start, started
 from numawise.apps.check.sources import Sources, sources
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE
 from numawise.codec.checkpoint.look import look
+from numawise.codec.hardware.nrt_config import fitted_fields
 from numawise.codec.kubelet.effective import Configuration
 from numawise.compare.upgrade import (
     FIELD_UNKNOWN,
@@ -70,7 +71,7 @@ def lint(
     ]
     looked_at = LookedAt(
         len(read.configurations),
-        int(read.hardware is not None),
+        max(int(read.hardware is not None), len(read.topologies)),
         len(read.files),
         len(read.pods),
         len(read.plugin.source.entries) if read.plugin is not None else 0,
@@ -123,7 +124,10 @@ def _findings(read: Sources, upgrade: Upgrade | None, terminal: IO[str] | None) 
 def context_of(read: Sources, configuration: Configuration) -> Context:
     """A kubelet with everything that was given beside its configuration."""
     machine = read.machine or assumed_machine(configuration.raw, read.files)
-    start = started(configuration.raw, machine, read.files, read.version)
+    raw = configuration.raw
+    if read.published is not None:  # it has no CPU ids
+        raw = fitted_fields(raw, read.published)
+    start = started(raw, machine, read.files, read.version)
     return Context(
         configuration=configuration,
         version=read.version,

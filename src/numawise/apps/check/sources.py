@@ -17,13 +17,21 @@ from typing import IO, TYPE_CHECKING, TypeVar
 from numawise.codec.bundle.manifest import STATE as STATE_MEMBERS
 from numawise.codec.claims import ClaimObjects, resolved
 from numawise.codec.document import Document
+from numawise.codec.hardware.nrt import NodeTopology, is_topology, topologies_of
+from numawise.codec.hardware.nrt_config import moved
 from numawise.codec.infile import read_raw
 from numawise.codec.kubelet.effective import Configuration, directory_finding
 from numawise.codec.workload import FEWER, MOST_OBJECTS, pod_documents
 from numawise.errors import InputError
 from numawise.inputs.bundle import Bundle, open_bundle
 from numawise.inputs.config import ConfigInput, already_set, read_config, read_configs
-from numawise.inputs.machine import TELL_MORE, MachineInput, read_machine
+from numawise.inputs.machine import (
+    TELL_MORE,
+    MachineInput,
+    read_machine,
+    topology_document,
+    topology_machine,
+)
 from numawise.inputs.pods import (
     RECOGNISED,
     Podless,
@@ -85,6 +93,10 @@ class Sources:
     """What the Node object says."""
     plugin: "CheckedPlugin | None" = None
     """The configuration of NVIDIA's device plugin."""
+    topologies: list[Document] = field(default_factory=list)
+    """NodeResourceTopologies, or lists of them."""
+    published: NodeTopology | None = None
+    """The one that is the machine."""
 
 
 def sources(
@@ -116,8 +128,15 @@ def sources(
     _pods(pods, bundle, node, frozenset(spec.words), read)
     if read.plugin is not None:
         read.findings += read.plugin.findings()
-    if spec.machine:
+    published = topology_document(spec.machine)
+    if published is not None:
+        read.topologies.insert(0, published)
+    well = not read.topologies or _published(read)
+    if spec.machine and published is None:
         _machine(read_machine(spec.machine, node=spec.node_name), read)
+    elif read.topologies:
+        if well:
+            _published_machine(spec, read)
     elif bundle is not None:
         machine = _member(bundle.machine_input, read)
         if machine is not None:
@@ -170,7 +189,33 @@ def _machine(given: MachineInput, read: Sources) -> None:
         place = Place(read.machine_file)
         read.findings.append(found("NW003", place, message, fix=TELL_MORE, severity=Severity.WARNING))
         return
-    read.machine = given.machine
+    read.machine, read.published = given.machine, given.published
+
+
+def _published(read: Sources) -> bool:
+    """What is wrong with NodeResourceTopologies; whether there are no errors among it."""
+    from numawise.apps.check.published import topology_findings  # noqa: PLC0415 - few ask for it
+
+    findings = list(topology_findings(read.topologies, read.description, read.configurations))
+    read.findings += findings
+    return all(one.severity is not Severity.ERROR for one in findings)
+
+
+def _published_machine(spec: NodeSpec, read: Sources) -> None:
+    """The NodeResourceTopology that is meant as the machine: the only one, or that of the node."""
+    node = spec.node_name or (read.description.name if read.description is not None else "")
+    objects = [root for document in read.topologies for root in topologies_of(document.root)]
+    meant = [root for root in objects if root.at("metadata", "name").value == node] or objects
+    if len(meant) == 1:
+        given = topology_machine(meant[0])
+        _machine(given, read)
+        if given.published is not None:
+            remarks = [moved(one.name, one.raw, given.published) for one in read.configurations]
+            read.remarks += filter(None, (*given.remarks[:1], *remarks))
+        return
+    message = f"what depends on the machine is not checked: {len(meant)} nodes are published"
+    place = Place(meant[0].document.file)
+    read.findings.append(found("NW003", place, message, fix="name one with --node-name"))
 
 
 def _state(spec: NodeSpec, bundle: Bundle | None, read: Sources) -> None:
@@ -210,6 +255,9 @@ def _pods(
         before, podless = len(read.pods), list[Podless]()
         for document in _without_plugin(_documents(path, read), read):
             value = document.value
+            if is_topology(value):
+                read.topologies.append(document)
+                continue
             listed = listed or (isinstance(value, Mapping) and str(value.get("kind", "")).endswith("List"))
             for one in read_manifest(document, sorting, read.claims):
                 if isinstance(one, Finding):

@@ -75,6 +75,12 @@ def _items(value: object) -> list[object]:
     return items if all(isinstance(one, Mapping) and one.get("kind") == KIND for one in items) else []
 
 
+def topologies_of(root: Part) -> list[Part]:
+    """Every object of a value that ``is_topology``."""
+    items = root.at("items")
+    return items.items() if isinstance(items.value, list) else [root]
+
+
 def read_topology(root: Part, node: str = "") -> NodeTopology:
     """Read the object, or that of ``node`` in a list of them."""
     if isinstance(root.value, Mapping) and isinstance(root.value.get("items"), list):
@@ -109,16 +115,17 @@ def read_topology(root: Part, node: str = "") -> NodeTopology:
         sources=(SOURCE,),
         remarks=tuple(remarks),
     )
-    policy, scope = _policy(root)
+    root.at("topologyPolicies").items("a list of policies")
+    attributes, policies = _attributes(root), published_policies(root)
     return NodeTopology(
         title,
         machine,
         hardware,
         _offered(zones, "allocatable"),
         _offered(zones, "available"),
-        policy,
-        scope,
-        _attributes(root),
+        policies.policy,
+        policies.scope,
+        attributes,
     )
 
 
@@ -143,18 +150,45 @@ def _attributes(root: Part) -> dict[str, str]:
     return attributes
 
 
-def _policy(root: Part) -> tuple[str, str]:
-    """The topology policy and its scope (rule 4)."""
-    attributes = _attributes(root)
-    listed = root.at("topologyPolicies").items("a list of policies")
-    words = [LISTED_POLICY.fullmatch(one.value) for one in listed if isinstance(one.value, str)]
+@dataclass(frozen=True, slots=True)
+class PublishedPolicies:
+    """The topology policy, in both places where an object may have it."""
+
+    written: str = ""
+    """The attribute as it is."""
+    written_scope: str = ""
+    listed: tuple[str, str] = ("", "")
+    """Policy and scope of the deprecated list."""
+
+    @property
+    def attribute(self) -> str:
+        """The attribute's policy; '' when it is not one."""
+        return self.written if self.written in POLICIES.values() else ""
+
+    @property
+    def policy(self) -> str:
+        """The policy that counts (rule 4)."""
+        return self.attribute or self.listed[0]
+
+    @property
+    def scope(self) -> str:
+        """Its scope."""
+        scope = (self.attribute and self.written_scope) or self.listed[1]
+        return scope if scope in SCOPES.values() else "container" if self.policy else ""
+
+
+def published_policies(root: Part) -> PublishedPolicies:
+    """The topology policy as far as it can be read; what is not a list has none."""
+    attributes = _attributes(root) if isinstance(root.at("attributes").value, list) else {}
+    listed = root.at("topologyPolicies").value
+    words = (
+        [LISTED_POLICY.fullmatch(one) for one in listed if isinstance(one, str)]
+        if isinstance(listed, list)
+        else []
+    )
     known = next((word for word in words if word), None)
-    policy, scope = (POLICIES[known[1]], SCOPES[known[2] or ""]) if known else ("", "")
-    named = attributes.get(POLICY_ATTRIBUTE, "")
-    if named in POLICIES.values():
-        policy = named
-        scope = attributes.get(SCOPE_ATTRIBUTE, "") or scope
-    return policy, scope if scope in SCOPES.values() else "container" if policy else ""
+    pair = (POLICIES[known[1]], SCOPES[known[2] or ""]) if known else ("", "")
+    return PublishedPolicies(attributes.get(POLICY_ATTRIBUTE, ""), attributes.get(SCOPE_ATTRIBUTE, ""), pair)
 
 
 def _named(items: Part, node: str) -> Part:

@@ -16,6 +16,7 @@ from typing import Any
 
 from numawise.codec.hardware.nrt import NodeTopology
 from numawise.codec.kubelet.config import API_VERSION, KIND
+from numawise.errors import quoted
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
 from numawise.rules.model import KubeletConfig
@@ -24,6 +25,7 @@ from numawise.sets import format_ids, ids_of
 from numawise.values import dataclass, replace
 
 STATIC = "static"
+RESERVED = "reservedSystemCPUs"
 OPTION = "topologyManagerOption"
 CLOSEST_ATTRIBUTE = f"{OPTION}PreferClosestNumaNodes"
 NOT_SHOWN = "options of the managers that an exporter does not publish are taken as unset"
@@ -48,7 +50,7 @@ def assumed_config(topology: NodeTopology) -> AssumedConfig | None:
     parts = [f"policy {topology.policy} with scope {topology.scope}"]
     reserved = reserved_cpus(topology)
     if reserved and topology.attributes.get("cpuManagerPolicy", STATIC) == STATIC:
-        raw |= {"cpuManagerPolicy": STATIC, "reservedSystemCPUs": format_ids(reserved)}
+        raw |= {"cpuManagerPolicy": STATIC, RESERVED: format_ids(reserved)}
         parts.append(f"CPU Manager static with {reserved.bit_count()} reserved CPUs")
     else:
         parts.append("CPU Manager none")
@@ -113,4 +115,14 @@ def fitted_fields(raw: Mapping[str, object], topology: NodeTopology) -> dict[str
     reserved = reserved_cpus(topology)
     if raw.get("cpuManagerPolicy") != STATIC or not reserved:
         return dict(raw)
-    return {**raw, "reservedSystemCPUs": format_ids(reserved)}
+    return {**raw, RESERVED: format_ids(reserved)}
+
+
+def moved(name: str, raw: Mapping[str, object], topology: NodeTopology) -> str:
+    """That other CPUs are taken as the reserved ones of the configuration called ``name``; '' if not."""
+    ids = fitted_fields(raw, topology).get(RESERVED)
+    if ids == raw.get(RESERVED):
+        return ""
+    before = f"{RESERVED} {quoted(raw[RESERVED])} is" if RESERVED in raw else "reserved CPUs are"
+    where = "as many of each NUMA node as the NodeResourceTopology, which has no CPU ids, keeps from pods"
+    return f"{name}: {before} taken as {ids}: {where}"
