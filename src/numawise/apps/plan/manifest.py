@@ -142,6 +142,8 @@ def copied(value: Manifest) -> Manifest:
 
 GIBI = 1 << 30
 SHM_PER_GPU = 8 * GIBI
+DEFAULT_SHM = GIBI // 16
+"""What a container has without a volume for it."""
 PINNING = {
     "CUDA_VISIBLE_DEVICES": "the device plugin shows the container its GPUs alone, numbered from 0",
     "NVIDIA_VISIBLE_DEVICES": "the device plugin sets it to the GPUs that were allocated",
@@ -215,7 +217,10 @@ def shared_memory(spec: Manifest, container: Manifest, amounts: PodAmounts) -> I
     if volume is None:
         if size == 0 or (size is None and (not count or amounts.service)):
             return
-        size = size or max(GIBI // 4, min(SHM_PER_GPU * count, memory // 4))
+        if size is None:
+            size = _at_most_half(max(GIBI // 4, min(SHM_PER_GPU * count, memory // 4)), memory)
+            if size <= DEFAULT_SHM:
+                return
         _add_volume(spec, container, size)
         yield ManifestChange(
             name,
@@ -231,11 +236,16 @@ def shared_memory(spec: Manifest, container: Manifest, amounts: PodAmounts) -> I
     limit = empty.get("sizeLimit")
     now = quantity(limit).value if limit is not None else 0
     if size is None:
-        size = now if 0 < now < memory else max(GIBI // 4, memory // 2)
+        size = now if 0 < now < memory else _at_most_half(max(GIBI // 4, memory // 2), memory)
     if size != now:
         empty["sizeLimit"] = text_of(size, MEMORY)
         before = f"instead of {limit}" if limit is not None else "because without a limit it could take all"
         yield ManifestChange(name, f"{SHM}: {_shm(size, memory)}, {before}")
+
+
+def _at_most_half(size: int, memory: int) -> int:
+    """Shared memory counts against the memory of the container, which needs some for itself."""
+    return min(size, memory // 2) if memory else size
 
 
 def _add_volume(spec: Manifest, container: Manifest, size: int) -> None:

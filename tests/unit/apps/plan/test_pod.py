@@ -210,6 +210,8 @@ def with_shm(empty: dict[str, Any]) -> dict[str, Any]:
     pytest.param(manifest(container(None, {"cpu": "4", "memory": "256Gi", GPU: 2})), {},                {"medium": "Memory", "sizeLimit": "16Gi"}, id="8Gi for each GPU"),
     pytest.param(manifest(container(None, {"cpu": "4", "memory": "16Gi", GPU: 1})),  {"shm": 2 * GIB},  {"medium": "Memory", "sizeLimit": "2Gi"}, id="as asked for"),
     pytest.param(manifest(container(None, {"cpu": "4", "memory": "16Gi", GPU: 1})),  {"shm": 0},        None, id="none, as asked for"),
+    pytest.param(manifest(container(None, {"cpu": "4", "memory": "300Mi", GPU: 1})), {},                {"medium": "Memory", "sizeLimit": "150Mi"}, id="half of little memory"),
+    pytest.param(manifest(container(None, {"cpu": "4", "memory": "60Mi", GPU: 1})),  {},                None, id="memory for none"),
     pytest.param(manifest(container(None, {"cpu": "4", "memory": "16Gi"})),          {},                None, id="none without a GPU"),
     pytest.param(with_shm({"emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}),   {},                {"medium": "Memory", "sizeLimit": "8Gi"}, id="in order"),
     pytest.param(with_shm({"emptyDir": {"medium": "Memory"}}),                       {},                {"medium": "Memory", "sizeLimit": "8Gi"}, id="without a limit"),
