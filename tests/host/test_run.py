@@ -395,3 +395,63 @@ def test_nothing_of_ours_lands_in_closed_streams(host: Host, tmp_path: Path, clo
         assert done.returncode == 0, done
         seen.append(Path(tmp_path, "open").read_text())
     assert seen[0] == seen[1]
+
+
+def test_holds_in_threads_end_in_any_order(host: Host) -> None:
+    code = """
+import os, threading, numawise
+before, variables = os.sched_getaffinity(0), dict(os.environ)
+first_in, second_in, first_out = (threading.Event() for _ in range(3))
+seen = {}
+def first():
+    with numawise.hold(cpus=1):
+        first_in.set()
+        second_in.wait()
+    first_out.set()
+def second():
+    first_in.wait()
+    with numawise.hold(cpus=1) as held:
+        seen["both"] = os.sched_getaffinity(0)
+        second_in.set()
+        first_out.wait()
+        seen["own"] = os.sched_getaffinity(0) == set(held.cpus)
+        seen["hold"] = os.environ["NUMAWISE_HOLD"] == held.id
+threads = [threading.Thread(target=run) for run in (first, second)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(seen["both"]) == 2 and seen["own"] and seen["hold"], seen
+assert os.sched_getaffinity(0) == before
+assert dict(os.environ) == variables
+"""
+    if CPUS < 2:
+        pytest.skip("needs two CPUs")
+    python(host, code)
+
+
+def test_a_hold_leaves_the_programs_own_variables_alone(host: Host) -> None:
+    code = """
+import os, numawise
+os.environ["GONE"] = "1"
+os.environ.pop("OMP_NUM_THREADS", None)
+with numawise.hold(cpus=1) as held:
+    os.environ["NEW"] = "x"
+    os.environ["OMP_NUM_THREADS"] = "5"
+    del os.environ["GONE"]
+assert os.environ["NEW"] == "x"
+assert os.environ["OMP_NUM_THREADS"] == "5"
+assert "GONE" not in os.environ
+assert "NUMAWISE_HOLD" not in os.environ
+"""
+    python(host, code)
+
+
+def python(host: Host, code: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=host.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr

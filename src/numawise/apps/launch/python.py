@@ -5,11 +5,15 @@ Rules kept here:
 1. The hold ends with the block, or with the process, whichever comes first.
 2. Bound are all threads of the process and what it starts from then on; the memory policy is that of the
    calling thread, and of threads it starts.  Leaving the block puts both back as they were.
-3. Variables of the job are set in ``os.environ`` for the block, so import CUDA users inside it.
+3. Variables of the job are set in ``os.environ`` for the block, so import CUDA users inside it.  At its end
+   those that still have our value get back what they had; whatever else the program changed stays.
+4. A process with several holds, nested or in threads, runs on the CPUs of all of them, and after the last on
+   those it had before the first, in whichever order they end.
 """
 
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -21,12 +25,12 @@ from numawise.apps.launch.holds import Taken
 from numawise.apps.launch.request import read_request
 from numawise.apps.launch.run import Job, capacity_here, imagined, open_holdings, take_patiently
 from numawise.errors import NumawiseError
-from numawise.host import confine, mempolicy
+from numawise.host import confine, mempolicy, processes
 from numawise.host.settings import read_settings
 from numawise.results.placement import AFFINITY, PYTHON, Held, JobPlacement, NoRoom, Placement
 from numawise.rules.model import BEST_EFFORT
-from numawise.sets import ids_of
-from numawise.values import replace
+from numawise.sets import bits_of, ids_of
+from numawise.values import dataclass, field, replace
 
 
 class NoRoomError(NumawiseError):
@@ -143,19 +147,72 @@ def _bound(taken: Taken, *, bind: bool) -> Iterator[Held]:
     if not bind:
         yield held
         return
-    ours = dict(os.environ)
-    plan = confine.plan(AFFINITY, held.id, os.getpid(), placement.cpus, placement.mems)
-    confine.carry_out(plan)
-    policy = confine.settle(plan.itself)
-    os.environ.update(_variables(taken, ours))
+    remarks, policy = _BINDINGS.enter(taken)
     try:
-        yield replace(held, remarks=(*held.remarks, *plan.remarks))
+        yield replace(held, remarks=(*held.remarks, *remarks))
     finally:
-        for variable in set(os.environ) - set(ours):
-            del os.environ[variable]
-        os.environ.update(ours)
-        mempolicy.set_mempolicy(policy.mode, policy.nodes)
-        confine.leave(plan)
+        mempolicy.set_mempolicy(policy.mode, policy.nodes, policy.flags)
+        _BINDINGS.leave(held.id)
+
+
+@dataclass(slots=True)
+class _Bindings:
+    """What the open holds of this process have bound and set (rules 3 and 4)."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    cpus: dict[str, int] = field(default_factory=dict)
+    """Hold → its CPUs."""
+    before: int = 0
+    """CPUs of the process before the first hold."""
+    variables: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Hold → what it set, in the order of entering."""
+    environment: dict[str, str | None] = field(default_factory=dict)
+    """What variables were before the first hold that set them; None: they were not there."""
+
+    def enter(self, taken: Taken) -> tuple[tuple[str, ...], mempolicy.Policy]:
+        """Bind the process and set its variables; remarks, and the memory policy that it had."""
+        placement, hold = taken.placement, taken.hold.id
+        with self.lock:
+            if not self.cpus:
+                self.before = bits_of(os.sched_getaffinity(0))
+            every = placement.cpus | self._held()
+            plan = confine.plan(AFFINITY, hold, os.getpid(), every, placement.mems)
+            confine.carry_out(plan)
+            policy = confine.settle(plan.itself)
+            self.cpus[hold] = placement.cpus
+            ours = _variables(taken, os.environ)
+            for name in ours:
+                if all(name not in others for others in self.variables.values()):
+                    self.environment[name] = os.environ.get(name)
+            self.variables[hold] = ours
+            os.environ.update(ours)
+        return plan.remarks, policy
+
+    def leave(self, hold: str) -> None:
+        """Undo what one hold did, as far as no other hold and not the program itself has replaced it."""
+        with self.lock:
+            del self.cpus[hold]
+            processes.set_affinity((os.getpid(),), self._held() or self.before)
+            for name, value in self.variables.pop(hold).items():
+                others = [ours[name] for ours in self.variables.values() if name in ours]
+                before = others[-1] if others else self.environment.get(name)
+                if os.environ.get(name) == value:
+                    if before is None:
+                        del os.environ[name]
+                    else:
+                        os.environ[name] = before
+                if not others:
+                    self.environment.pop(name, None)
+
+    def _held(self) -> int:
+        every = 0
+        for cpus in self.cpus.values():
+            every |= cpus
+        return every
+
+
+_BINDINGS = _Bindings()
+# Of the whole process, as affinity and variables are.
 
 
 def _variables(taken: Taken, environment: Mapping[str, str]) -> dict[str, str]:
