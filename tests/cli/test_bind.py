@@ -169,22 +169,26 @@ def test_a_command_that_cannot_be_run(tmp_path: Path) -> None:
     plain.write_text("x")
     script = tmp_path / "script"
     script.write_text("#!/no/such/python\n")
-    bare = tmp_path / "bare"
-    bare.write_text("echo\n")
-    for file in (script, bare):
-        file.chmod(0o755)
+    script.chmod(0o755)
     for command, status, words in (
         ("nosuchcommand", 127, "nosuchcommand: command not found"),
         (tmp_path / "none", 127, "command not found"),
         (plain, 126, "cannot be executed"),
         (tmp_path, 126, "is a folder"),
         (script, 127, "its first line names /no/such/python"),
-        (bare, 126, "a script needs #!"),
     ):
         ran = bind("--", command, LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
         assert ran.status == status, ran
         assert words in ran.err
         assert ran.err.count("\n") == 1
+
+
+def test_a_script_without_a_first_line_is_run_by_the_shell(tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.write_text("echo here $1\n")
+    bare.chmod(0o755)
+    ran = bind("--", bare, "too", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
+    assert (ran.status, ran.out) == (0, "here too\n")
 
 
 def test_a_dry_run_shows_all_ranks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,6 +88,7 @@ def parallel(folder: Path, processes: int, times: int, mode: str = "") -> list[s
                 HostSettings(reserved_cpus="none"),
                 _quiet,
                 _quiet,
+                _quiet,
                 capacity,
             )
             if found != 0:
@@ -119,7 +120,7 @@ def crash(folder: Path, times: int, seed: int = 0, mode: str = "") -> list[str]:
             request = request_of(rng, cpus)
             pid = forked(
                 lambda request=request: int(
-                    run(job(folder, request, mode), settings, _quiet, _quiet, capacity) != 0
+                    run(job(folder, request, mode), settings, _quiet, _quiet, _quiet, capacity) != 0
                 )
             )
             running[pid] = time.monotonic() + rng.random() * rng.choice([0.005, 0.03, 0.1])
