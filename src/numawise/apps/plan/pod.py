@@ -234,8 +234,8 @@ def load_pod_plan(flags: PodFlags, files: Sequence[str], node: NodeInput) -> Pod
     plan = plan_pods(values, amounts, stage, goal if not files else flags.goal)
     if not printed:
         return plan
-    told = f"{', '.join(printed)}: {IN_PART}"
-    return replace(plan, pods=tuple(replace(one, remarks=(*one.remarks, told)) for one in plan.pods))
+    remark = f"{', '.join(printed)}: {IN_PART}"
+    return replace(plan, pods=tuple(replace(one, remarks=(*one.remarks, remark)) for one in plan.pods))
 
 
 def _documents(path: str, printed: list[str]) -> tuple[Document, ...]:

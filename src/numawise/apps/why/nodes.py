@@ -86,13 +86,13 @@ def explain_on(
                 arrive_as_allocated(node, raw)
             continue
         case = case_of(node, raw)
-        told = explain(case, [Elsewhere(name, case_of(one, raw)) for name, one in elsewhere])
+        explained = explain(case, [Elsewhere(name, case_of(one, raw)) for name, one in elsewhere])
         if bundle is not None and raw in refused:
-            told = as_said(told, *bundle.refusals()[raw.uid])
+            explained = as_said(explained, *bundle.refusals()[raw.uid])
         elif (refusal := said.get((raw.namespace, raw.name))) is not None:
             held = f"what {source.state_place} records" if source.state_place else "nothing held there"
-            told = as_said(told, *refusal, held)
-        found.append(told)
+            explained = as_said(explained, *refusal, held)
+        found.append(explained)
         if raw in refused or (bundle is not None and raw.uid in node.state.active):
             continue
         decision = node.admit(case.pod)
@@ -180,7 +180,7 @@ def explain_pasted(
     """Explain ``cpu=1! 0-1`` and the like; without a ``count`` the NUMA nodes are those that are named."""
     hints: dict[str, Family | None] = {}
     for text in texts:
-        resource, equals, told = text.partition("=")
+        resource, equals, listed = text.partition("=")
         if not equals or not resource.strip():
             raise InputError(
                 f"{quoted(text)} names no resource", field=OPTION, advice="write it like cpu='1! 0-1'"
@@ -189,7 +189,7 @@ def explain_pasted(
         if resource in hints:
             raise InputError(f"{resource} is given twice", field=OPTION, advice="give each resource once")
         try:
-            hints[resource] = parse_hints(told)
+            hints[resource] = parse_hints(listed)
         except ValueError as problem:
             raise InputError(f"{resource}: {problem}", field=OPTION) from None
     named = 0
