@@ -11,6 +11,7 @@ import pytest
 from numawise.cli.main import main
 from numawise.render.plan import COMMAND
 from numawise.render.words import columns
+from tests import needs
 
 ROOT = Path(__file__).parents[2]
 GPU = "examples/8gpu-server"
@@ -37,7 +38,7 @@ COMMANDS = (
     "machine list",
     "machine show dgx-h100",
     "doctor",
-    "ps",
+    pytest.param("ps", marks=[needs.PROC, needs.SYS]),
     "discover",
 )
 

@@ -11,6 +11,7 @@ import pytest
 
 from numawise.errors import ClusterError
 from numawise.kube.podresources import PREFACE, ask
+from tests import needs
 
 Answer = Callable[[socket.socket, bytes], None]
 
@@ -93,6 +94,17 @@ def kubelet(path: Path, answer: Answer) -> Iterator[str]:
         thread.start()
         yield str(path)
         thread.join(30)
+
+
+@needs.PROC
+def test_a_socket_with_a_long_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / ("x" * 120)
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with kubelet(Path("s"), messages):
+        answers, problems = ask(str(folder / "s"))
+    assert sorted(answers) == ["Allocatable", "List"]
+    assert problems == ()
 
 
 def test_both_calls(tmp_path: Path) -> None:

@@ -92,7 +92,9 @@ def _step(folder: Path, raw: dict[str, Any]) -> Step:
 def unpacked(archive: Path, folder: Path) -> Round:
     """A round out of its archive."""
     with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+        # Python before 3.11.4 has no filters
+        packed.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        packed.extractall(folder)
     return read_round(folder)
 
 

@@ -28,6 +28,8 @@ ACKNOWLEDGED, END_STREAM, END_HEADERS, PADDED = 1, 1, 4, 8
 NO_TABLE, INITIAL_WINDOW = 1, 4
 LARGEST_WINDOW, FIRST_WINDOW = 2**31 - 1, 65535
 LARGEST, PATIENCE, STREAM = 32 << 20, 10.0, 1
+LONGEST_NAME = 107
+"""Bytes that the kernel takes as the name of a socket."""
 
 Json = dict[str, Any]
 
@@ -70,7 +72,10 @@ def _called(path: str, method: str) -> bytes:
 
 
 def _connect(connection: socket.socket, path: str) -> None:
-    """Connect by way of the folder, because the kernel takes short names alone."""
+    """Connect; to a long name by way of its folder, because the kernel takes short ones alone."""
+    if len(os.fsencode(path)) <= LONGEST_NAME:
+        connection.connect(path)
+        return
     folder, _, name = path.rpartition("/")
     opened = os.open(
         folder or ("/" if path.startswith("/") else "."), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
