@@ -9,9 +9,13 @@ import pytest
 
 from numawise.inputs.bundle import open_bundle
 from numawise.inputs.spec import NodeSpec, read_node
+from tests import needs
 from tests.cli.run import numawise
 from tests.kube.test_podresources import frame, kubelet, part
 from tests.nodetree import grow_node, pod_list
+
+pytestmark = needs.PROC
+"""The name of the socket is long."""
 
 GPU = "example.com/gpu"
 NODE = {
