@@ -64,7 +64,7 @@ class Memory(ctypes.Structure):
     )
 
 
-class Process(ctypes.Structure):
+class ComputeProcess(ctypes.Structure):
     """``nvmlProcessInfo_t`` since driver 470."""
 
     _fields_ = (
@@ -80,11 +80,11 @@ class Process(ctypes.Structure):
         return None if self.bytes == NOT_AVAILABLE else int(self.bytes)
 
 
-class OldProcess(ctypes.Structure):
+class OldComputeProcess(ctypes.Structure):
     """``nvmlProcessInfo_t`` before driver 470."""
 
     _fields_ = (("pid", Number), ("bytes", ctypes.c_ulonglong))
-    usedGpuMemory = Process.usedGpuMemory  # noqa: N815
+    usedGpuMemory = ComputeProcess.usedGpuMemory  # noqa: N815
 
 
 def load(names: tuple[str, ...] = NAMES) -> "Nvml":
@@ -180,13 +180,15 @@ class Nvml:
     def nvmlDeviceGetNvLinkRemoteDeviceType(self, device: Handle, link: int) -> int:  # noqa: N802
         return self._number("nvmlDeviceGetNvLinkRemoteDeviceType", device, Number(link))
 
-    def nvmlDeviceGetComputeRunningProcesses(self, device: Handle) -> list[Process | OldProcess]:  # noqa: N802
+    def nvmlDeviceGetComputeRunningProcesses(
+        self, device: Handle
+    ) -> list[ComputeProcess | OldComputeProcess]:  # noqa: N802
         """The processes that compute on a GPU; asked again when more have come meanwhile."""
         name = "nvmlDeviceGetComputeRunningProcesses"
-        kind: type[Process | OldProcess] = Process
+        kind: type[ComputeProcess | OldComputeProcess] = ComputeProcess
         function = self._function((f"{name}_v3", f"{name}_v2"))
         if function is None:
-            kind, function = OldProcess, self._function((name,))
+            kind, function = OldComputeProcess, self._function((name,))
         room = 0
         for _ in range(TRIES):
             count = Number(room)

@@ -9,7 +9,15 @@ import pytest
 from numawise.errors import HostError
 from numawise.host import nvml_library as subject
 from numawise.host.nvml import COMPUTES, GpuUse, nvml_users, read_gpus
-from numawise.host.nvml_library import INSUFFICIENT_SIZE, Nvml, NVMLError, OldProcess, PciInfo, Process, load
+from numawise.host.nvml_library import (
+    INSUFFICIENT_SIZE,
+    ComputeProcess,
+    Nvml,
+    NVMLError,
+    OldComputeProcess,
+    PciInfo,
+    load,
+)
 
 NOT_SUPPORTED = 3
 BYTES = 1 << 37
@@ -44,7 +52,7 @@ class FakeLibrary:
         self, processes: dict[int, list[tuple[int, int]]] | None = None, *, old: bool = False
     ) -> None:
         self.processes = processes or {}
-        form, suffix = (OldProcess, "") if old else (Process, "_v3")
+        form, suffix = (OldComputeProcess, "") if old else (ComputeProcess, "_v3")
         listed = c_function(ctypes.c_int, POINTER, POINTER, POINTER)(
             lambda device, count, rows: self.list_processes(form, device, count, rows)
         )

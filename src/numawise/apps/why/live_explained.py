@@ -16,7 +16,14 @@ from collections.abc import Iterable, Mapping
 
 from numawise.apps.why.live import Live, ran_at, raw_pod
 from numawise.apps.why.nodes import as_said, started_node
-from numawise.apps.why.rebuilt import Setting, called, explain_rebuilt, reported_config, runs, setting_of
+from numawise.apps.why.rebuilt import (
+    NodeWithoutState,
+    called,
+    explain_rebuilt,
+    reported_config,
+    runs,
+    without_state,
+)
 from numawise.codec.bundle.manifest import ONCE, Names, key_of
 from numawise.codec.bundle.pods import kubelet_uid, mapping
 from numawise.codec.bundle.state import renamed_state
@@ -55,14 +62,14 @@ def explain_live(live: Live, given: NodeInput) -> Explanation:
         return _by_status(live, given, "")
     if given.bundle is not None and live.sent_to:
         _same_node(live, given.bundle)
-    setting = setting_of(live, given)
-    if isinstance(setting, str):
-        return _by_status(live, given, setting)
+    stateless = without_state(live, given)
+    if isinstance(stateless, str):
+        return _by_status(live, given, stateless)
     if given.texts:
-        return _recorded(live, given, setting)
+        return _recorded(live, given, stateless)
     if not live.node.name and given.machine_input is None:
         return _by_status(live, given, "its node")
-    rebuilt = explain_rebuilt(live, setting)
+    rebuilt = explain_rebuilt(live, stateless)
     if rebuilt is None:
         return _by_status(live, given, "which pods run there")
     return _placed(live, given, rebuilt) if runs(live) else rebuilt
@@ -79,14 +86,19 @@ def _placed(live: Live, given: NodeInput, rebuilt: Explanation) -> Explanation:
     return replace(rebuilt, verdict=known.verdict, answer=f"{known.answer}; by the reconstruction {where}")
 
 
-def _recorded(live: Live, given: NodeInput, setting: Setting) -> Explanation:
+def _recorded(live: Live, given: NodeInput, stateless: NodeWithoutState) -> Explanation:
     """Explain a pod on the state files that were given."""
     assert live.pod is not None
     raw = raw_pod(live.pod)
     running = (raw_pod(pod) for pod in live.node.pods or () if ran_at(pod, ""))
     others = [pod for pod in running if pod.uid != raw.uid]
     node = started_node(
-        setting.machine, setting.config, _texts(live, given), setting.version, others, setting.description
+        stateless.machine,
+        stateless.config,
+        _texts(live, given),
+        stateless.version,
+        others,
+        stateless.description,
     )
     remarks = (*live.remarks, *live.node.remarks)
     if isinstance(node, Explanation):

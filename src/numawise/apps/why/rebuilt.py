@@ -54,7 +54,7 @@ CORES = "A NodeResourceTopology does not say which CPUs are of one core, so full
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class NodeWithoutState:
     """A node without its state, and where each part comes from."""
 
     machine: Machine
@@ -70,7 +70,7 @@ class Setting:
     remarks: tuple[str, ...] = ()
 
 
-def setting_of(live: Live, given: NodeInput) -> Setting | str:
+def without_state(live: Live, given: NodeInput) -> NodeWithoutState | str:
     """The node as far as it is known (rule 1); a text that says what is missing."""
     version = given.version if given.spec.kube else live.node.version or given.version
     topology, remarks = _topology(live)
@@ -104,7 +104,9 @@ def setting_of(live: Live, given: NodeInput) -> Setting | str:
         remarks += (CORES,) if FULL_CORES in config.cpu_manager_policy_options else ()
     listed = None if published else answers
     described = description_of(live, given)
-    return Setting(machine, machine_source, config, source, version, described, topology, listed, remarks)
+    return NodeWithoutState(
+        machine, machine_source, config, source, version, described, topology, listed, remarks
+    )
 
 
 def _this_machine() -> Machine | None:
@@ -144,7 +146,7 @@ def _topology(live: Live) -> tuple[NodeTopology | None, tuple[str, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class RebuildWay:
     """One way to rebuild the state of a node."""
 
     pods: tuple[Object, ...]
@@ -160,7 +162,7 @@ class Attempt:
     """All pods of the node are known."""
 
 
-def attempts_for(live: Live, setting: Setting) -> Iterator[Attempt]:
+def ways_for(live: Live, stateless: NodeWithoutState) -> Iterator[RebuildWay]:
     """The ways to rebuild the state that the pod met, the likeliest first (rules 2 and 3)."""
     own = kubelet_uid(live.pod or {})
     known = live.node.pods is not None
@@ -174,14 +176,14 @@ def attempts_for(live: Live, setting: Setting) -> Iterator[Attempt]:
             sets.setdefault(_uids(then), (then, moment))
     else:
         sets[_uids(now)] = now, ""
-    listed = setting.answers.pods if setting.answers is not None else None
+    listed = stateless.answers.pods if stateless.answers is not None else None
     if listed is not None:
-        yield from (Attempt(pods, when, listed, None, now, known) for pods, when in sets.values())
-    free = setting.topology.available if setting.topology is not None else {}
+        yield from (RebuildWay(pods, when, listed, None, now, known) for pods, when in sets.values())
+    free = stateless.topology.available if stateless.topology is not None else {}
     if any(free.values()):
-        yield from (Attempt(pods, when, None, free, now, known) for pods, when in sets.values())
+        yield from (RebuildWay(pods, when, None, free, now, known) for pods, when in sets.values())
     if known:
-        yield from (Attempt(pods, when) for pods, when in sets.values())
+        yield from (RebuildWay(pods, when) for pods, when in sets.values())
 
 
 def runs(live: Live) -> bool:
@@ -193,23 +195,23 @@ def _uids(pods: Iterable[Object]) -> frozenset[str]:
     return frozenset(map(kubelet_uid, pods))
 
 
-def rebuilt(setting: Setting, attempt: Attempt) -> tuple[SimulatedNode, Rebuilt] | Explanation:
-    """The node in the state of an attempt; an explanation when its kubelet would not start."""
-    node = started_node(setting.machine, setting.config, {}, setting.version, (), setting.description)
+def rebuilt(stateless: NodeWithoutState, way: RebuildWay) -> tuple[SimulatedNode, Rebuilt] | Explanation:
+    """The node with its state rebuilt in this way; an explanation when its kubelet would not start."""
+    node = started_node(stateless.machine, stateless.config, {}, stateless.version, (), stateless.description)
     if isinstance(node, Explanation):
         return node
-    now_raw = [raw_pod(pod) for pod in attempt.now]
-    if attempt.listed is not None:
-        placing = place_listed(node, now_raw, attempt.listed)
-    elif attempt.free is not None:
-        placing = place_by_free(node, now_raw, attempt.free)
+    now_raw = [raw_pod(pod) for pod in way.now]
+    if way.listed is not None:
+        placing = place_listed(node, now_raw, way.listed)
+    elif way.free is not None:
+        placing = place_by_free(node, now_raw, way.free)
     else:
-        return node, admit_running(node, map(raw_pod, attempt.pods))
-    then, now = _uids(attempt.pods), _uids(attempt.now)
+        return node, admit_running(node, map(raw_pod, way.pods))
+    then, now = _uids(way.pods), _uids(way.now)
     for uid in now - then:
         node.remove(uid)
         release(node, uid)
-    ended = admit_running(node, (raw_pod(pod) for pod in attempt.pods if kubelet_uid(pod) not in now))
+    ended = admit_running(node, (raw_pod(pod) for pod in way.pods if kubelet_uid(pod) not in now))
     unplaced = [pod for pod in placing.unplaced if pod.uid in then]
     return node, replace(placing, unplaced=(*unplaced, *ended.unplaced))
 
@@ -217,28 +219,28 @@ def rebuilt(setting: Setting, attempt: Attempt) -> tuple[SimulatedNode, Rebuilt]
 # --- the explanation ------------------------------------------------------------------------
 
 
-def explain_rebuilt(live: Live, setting: Setting) -> Explanation | None:
+def explain_rebuilt(live: Live, stateless: NodeWithoutState) -> Explanation | None:
     """Explain a pod on its node as rebuilt; None when nothing is known of what runs there."""
     assert live.pod is not None
     raw = raw_pod(live.pod)
     reason, message = live.refusal
-    first: tuple[Attempt, SimulatedNode, Rebuilt] | None = None
-    for attempt in attempts_for(live, setting):
-        found = rebuilt(setting, attempt)
+    first: tuple[RebuildWay, SimulatedNode, Rebuilt] | None = None
+    for way in ways_for(live, stateless):
+        found = rebuilt(stateless, way)
         if isinstance(found, Explanation):
             return replace(found, remarks=(*found.remarks, *live.remarks, *live.node.remarks))
         node, placing = found
-        first = first or (attempt, node, placing)
+        first = first or (way, node, placing)
         if not reason:
             break
         if explain(case_of(node, raw), suggest=False).reason == reason:
-            return _reproduced(live, setting, attempt, node, placing, raw)
+            return _reproduced(live, stateless, way, node, placing, raw)
     if first is None:
         return None
-    attempt, node, placing = first
+    way, node, placing = first
     if not reason:
         found = explain(case_of(node, raw))
-        return _judged(live, setting, attempt, placing, found, reproduced=None)
+        return _judged(live, stateless, way, placing, found, reproduced=None)
     by_it = explain(case_of(node, raw), suggest=False)
     lowered = by_it.answer[:1].lower() + by_it.answer[1:]
     answer = (
@@ -259,30 +261,35 @@ def explain_rebuilt(live: Live, setting: Setting) -> Explanation | None:
         policy=by_it.policy,
         scope=by_it.scope,
     )
-    return _judged(live, setting, attempt, placing, found, reproduced=False)
+    return _judged(live, stateless, way, placing, found, reproduced=False)
 
 
 def _reproduced(
-    live: Live, setting: Setting, attempt: Attempt, node: SimulatedNode, placing: Rebuilt, raw: RawPod
+    live: Live,
+    stateless: NodeWithoutState,
+    way: RebuildWay,
+    node: SimulatedNode,
+    placing: Rebuilt,
+    raw: RawPod,
 ) -> Explanation:
     reason, message = live.refusal
     found = replace(explain(case_of(node, raw)), reason=reason, message=message, said=True)
     others = [pod for pod in live.node.pods or () if kubelet_uid(pod) != raw.uid]
     now = tuple(pod for pod in in_order(others) if ran_at(pod, ""))
-    if attempt.moment and _uids(attempt.pods) != _uids(now):
-        again = rebuilt(setting, replace(attempt, pods=now, moment=""))
+    if way.moment and _uids(way.pods) != _uids(now):
+        again = rebuilt(stateless, replace(way, pods=now, moment=""))
         if not isinstance(again, Explanation):
             today = explain(case_of(again[0], raw), suggest=False)
             verdict = "be admitted" if today.admitted else f"be rejected again ({today.reason})"
             text = f"With the {_pods_text(len(now), '')} now it would {verdict}"
             found = replace(found, remarks=(text, *found.remarks))
-    return _judged(live, setting, attempt, placing, found, reproduced=True)
+    return _judged(live, stateless, way, placing, found, reproduced=True)
 
 
 def _judged(
     live: Live,
-    setting: Setting,
-    attempt: Attempt,
+    stateless: NodeWithoutState,
+    way: RebuildWay,
     placing: Rebuilt,
     found: Explanation,
     *,
@@ -292,11 +299,11 @@ def _judged(
     names = [called(pod.namespace, pod.name) for pod in placing.unplaced]
     reconstruction = Reconstruction(
         node=live.node.name,
-        moment=f"{attempt.moment}Z" if attempt.moment else "",
-        machine=setting.machine_source,
-        configuration=setting.config_source,
-        state=_state_source(attempt),
-        pods=len(attempt.pods),
+        moment=f"{way.moment}Z" if way.moment else "",
+        machine=stateless.machine_source,
+        configuration=stateless.config_source,
+        state=_state_source(way),
+        pods=len(way.pods),
         unplaced=tuple(names),
         reproduced=reproduced,
     )
@@ -306,9 +313,9 @@ def _judged(
         remarks=(
             *live.remarks,
             *_sources(reconstruction),
-            *_doubts(live, attempt, placing, names),
+            *_doubts(live, way, placing, names),
             *found.remarks,
-            *setting.remarks,
+            *stateless.remarks,
             *live.node.remarks,
         ),
     )
@@ -320,12 +327,12 @@ def _pods_text(count: int, moment: str) -> str:
     return f"one pod {which}" if count == 1 else f"{count} pods {which}"
 
 
-def _state_source(attempt: Attempt) -> str:
-    count = len(attempt.pods)
-    pods = f"the {_pods_text(count, attempt.moment)}" if count else "no pod that holds anything"
-    if attempt.listed is not None:
+def _state_source(way: RebuildWay) -> str:
+    count = len(way.pods)
+    pods = f"the {_pods_text(count, way.moment)}" if count else "no pod that holds anything"
+    if way.listed is not None:
         return f"{pods}, with what its kubelet lists (PodResources)"
-    if attempt.free is not None:
+    if way.free is not None:
         return f"{pods}, placed by what {PUBLISHED} publishes as free"
     return f"{pods}, admitted in the order of {'its' if count == 1 else 'their'} start" if count else pods
 
@@ -339,15 +346,15 @@ def _sources(one: Reconstruction) -> Iterator[str]:
     )
 
 
-def _doubts(live: Live, attempt: Attempt, placing: Rebuilt, names: Sequence[str]) -> Iterator[str]:
+def _doubts(live: Live, way: RebuildWay, placing: Rebuilt, names: Sequence[str]) -> Iterator[str]:
     if names:
         them = "it" if len(names) == 1 else "them"
         run = "runs" if len(names) == 1 else "run"
         yield f"Not known where: {_some(names)} {run} there, and the reconstruction has no place for {them}"
-    if live.gone and attempt.moment:
+    if live.gone and way.moment:
         held = "what it held" if len(live.gone) == 1 else "what they held"
         yield f"Not known: {held}: {_some(live.gone)} ran there then, by events, and {_are(live.gone)} gone"
-    if not attempt.complete:
+    if not way.complete:
         yield "Not known: which pods run there"
     for amounts, what in (
         (placing.nameless, "in use that no pod accounts for"),
