@@ -87,6 +87,9 @@ class OldComputeProcess(ctypes.Structure):
     usedGpuMemory = ComputeProcess.usedGpuMemory  # noqa: N815
 
 
+ProcessRow = ComputeProcess | OldComputeProcess
+
+
 def load(names: tuple[str, ...] = NAMES) -> "Nvml":
     """The library, ready for use; raise ``HostError`` when it is missing or cannot reach the driver."""
     problem = ""
@@ -180,12 +183,10 @@ class Nvml:
     def nvmlDeviceGetNvLinkRemoteDeviceType(self, device: Handle, link: int) -> int:  # noqa: N802
         return self._number("nvmlDeviceGetNvLinkRemoteDeviceType", device, Number(link))
 
-    def nvmlDeviceGetComputeRunningProcesses(
-        self, device: Handle
-    ) -> list[ComputeProcess | OldComputeProcess]:  # noqa: N802
+    def nvmlDeviceGetComputeRunningProcesses(self, device: Handle) -> list[ProcessRow]:  # noqa: N802
         """The processes that compute on a GPU; asked again when more have come meanwhile."""
         name = "nvmlDeviceGetComputeRunningProcesses"
-        kind: type[ComputeProcess | OldComputeProcess] = ComputeProcess
+        kind: type[ProcessRow] = ComputeProcess
         function = self._function((f"{name}_v3", f"{name}_v2"))
         if function is None:
             kind, function = OldComputeProcess, self._function((name,))
