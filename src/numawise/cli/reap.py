@@ -19,7 +19,7 @@ def command() -> int:
 
     Every command that changes the ledger does the first by itself; run this by hand or from a timer.
     """
-    from numawise.apps.launch.holds import remove_stale  # noqa: PLC0415
+    from numawise.apps.launch.ending import remove_stale  # noqa: PLC0415
     from numawise.apps.launch.run import capacity_here, open_holdings  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
     from numawise.render import holds as words  # noqa: PLC0415 - keeps --help quick

@@ -23,7 +23,7 @@ def command(holds: tuple[str, ...], kill: bool, force: bool) -> int:
     A hold ends by itself with its job.  One whose job still runs is given back only with --kill or --force,
     since the next job would be put beside it.  Only root can release what another user holds.
     """
-    from numawise.apps.launch.holds import release  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.launch.ending import release  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.launch.run import capacity_here, open_holdings  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
 

@@ -9,7 +9,7 @@ Rules kept here:
    so that two changes cannot cross.  Jobs of other users are moved by the process that watches over them.
 3. An engine of containers is asked before the change, since it may be slow; while it does not answer, its
    holds stay.
-4. With others in line for room, a newcomer is served after them.
+4. With others in line for room, a newcomer is served after them (``line``).
 5. What other users recorded is read and counted, never acted on.  Only where root asks for it (``reap``,
    ``release``) it acts for a user, with the rights of that user (``host.rights``), so that a hold that lies
    does no more than its author could; and never while others wait for the ledger.
@@ -18,7 +18,6 @@ Rules kept here:
 """
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -26,26 +25,22 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from numawise.apps.launch.decide import cpus_text, gpus_text, place
+from numawise.apps.launch import line
 from numawise.apps.launch.environment import HOLD
 from numawise.apps.launch.request import JobRequest
-from numawise.errors import HostError, InputError, LedgerError, quoted
+from numawise.errors import HostError, InputError, quoted
 from numawise.host import confine, processes
 from numawise.host.rights import as_user
-from numawise.ledger.reap import dead, left_line
+from numawise.ledger.reap import dead
 from numawise.ledger.store import Ledger, LedgerChange
 from numawise.machine.hardware import Hardware
-from numawise.render.words import bytes_text
 from numawise.results.placement import (
-    CGROUP_V2,
-    PYTHON,
     RUN,
     Capacity,
     Hold,
     NoRoom,
     Owner,
     Placement,
-    Waiter,
     in_ids_of,
     pool_cpus,
     pool_of,
@@ -105,10 +100,7 @@ class Holdings:
             self._reap(change, gone)
             reaped = len(change.holds) < before
             hold_id = change.new_id()
-            if not change.first_in_line(ticket or "-"):
-                found: Placement | NoRoom = self._behind(change, request)
-            else:
-                found = place(self.capacity, change.holds, request, hold_id)
+            found = line.place_in_turn(change, self.capacity, request, hold_id, ticket)
             if isinstance(found, NoRoom):
                 if reaped:
                     self._settle(change.holds)
@@ -127,7 +119,7 @@ class Holdings:
             if planned is not None:
                 hold = planned(hold, found)
             change.add(hold)
-            self._leave_line(change, ticket)
+            line.leave(change, ticket, self.who.uid)
             if reaped or hold.grant.cpus:
                 self._settle(change.holds, but=hold.id)
         return Taken(hold, found, self.capacity.hardware)
@@ -135,22 +127,16 @@ class Holdings:
     def queue(self, request: JobRequest) -> str:
         """Take a place in the line of those who wait for room; the ticket for ``take``."""
         with self.ledger.change() as change:
-            ticket = change.new_id()
-            owner = self.owner(os.getpid())
-            change.wait_in_line(Waiter(ticket, owner, request_text(request), time.time()))
-        return ticket
+            return line.join(change, self.owner(os.getpid()), request)
 
     def is_next(self, ticket: str) -> bool:
         """Whether it is worth trying: no living process is ahead of us in the line."""
-        first = next(iter(self.ledger.waiters()), None)
-        if first is None or first.id == ticket:
-            return True
-        return bool(left_line((first,), self.who.boot, self._process_lives, self.who.namespace))
+        return line.is_next(self.ledger.waiters(), ticket, self.who, self._process_lives)
 
     def leave_queue(self, ticket: str) -> None:
         """Give a place in the line back."""
         with self.ledger.change() as change:
-            self._leave_line(change, ticket)
+            line.leave(change, ticket, self.who.uid)
 
     def rebind(self, hold: Hold) -> None:
         """Record that a job is kept to its grant in another way than planned."""
@@ -264,22 +250,11 @@ class Holdings:
     def _reap(
         self, change: LedgerChange, containers: Iterable[Hold], *, everybodys: bool = False
     ) -> tuple[Hold, ...]:
-        for waiter in left_line(
-            change.waiters,
-            self.who.boot,
-            self._process_lives,
-            self.who.namespace,
-        ):
-            change.leave_line(waiter)
+        line.without_dead(change, self.who, self._process_lives)
         dead_holds = (*containers, *self._dead_processes(change.holds))
         reaped = change.reap(dead_holds, everybodys=everybodys)
         self._clear(hold for hold in reaped if hold.owner.uid == self.who.uid)
         return reaped
-
-    def _leave_line(self, change: LedgerChange, ticket: str) -> None:
-        for waiter in change.waiters:
-            if waiter.id == ticket and waiter.owner.uid == self.who.uid:
-                change.leave_line(waiter)
 
     def _process_lives(self, owner: Owner) -> bool:
         return processes.alive(owner.pid, owner.start, self.root)
@@ -287,12 +262,6 @@ class Holdings:
     def _dead_processes(self, holds: Iterable[Hold]) -> tuple[Hold, ...]:
         owned = [hold for hold in holds if not hold.owner.engine]
         return dead(owned, self.who.boot, self.lives, self.who.namespace)
-
-    def _behind(self, change: LedgerChange, request: JobRequest) -> NoRoom:
-        first = change.waiters[0]
-        found = place(self.capacity, change.holds, request, change.new_id())
-        reason = f"{first.owner.user or first.owner.uid} is first in line, waiting for {first.request}"
-        return found if isinstance(found, NoRoom) else NoRoom(reason)
 
     def _settle(self, holds: Sequence[Hold], but: str = "") -> None:
         """Give everybody in the shared pool its CPUs (rule 2); ``but`` is bound elsewhere."""
@@ -360,18 +329,6 @@ def _same(hold: Hold, other: Hold) -> bool:
     return (hold.id, hold.owner.uid) == (other.id, other.owner.uid)
 
 
-def request_text(request: JobRequest) -> str:
-    """What is asked for, in a few words."""
-    parts = [
-        cpus_text(request.cpus) if request.cpus else "",
-        bytes_text(request.memory) if request.memory else "",
-        gpus_text(request.gpus or len(request.gpu_ids)) if request.gpus or request.gpu_ids else "",
-        f"{request.nics} NICs" if request.nics else "",
-        *(f"{count} {resource}" for resource, count in request.devices),
-    ]
-    return ", ".join(part for part in parts if part) or "a place in the shared pool"
-
-
 def _name(request: JobRequest, command: Sequence[str], holds: Iterable[Hold]) -> str:
     """The name asked for, which must be free; else the command's, with a number where that is taken."""
     taken = {hold.name for hold in holds}
@@ -389,75 +346,3 @@ def _name(request: JobRequest, command: Sequence[str], holds: Iterable[Hold]) ->
     while found in taken:
         found, number = f"{base}-{number}", number + 1
     return found
-
-
-# --------------------------------------------------------------------------------------------------
-# Ending holds before their time, and clearing up after the dead.
-#
-# Rules kept here:
-#
-# 1. A hold whose job runs is given back only when the job is ended, or when the user insists.
-# 2. Only processes that belong to the job are ended: those of its control group, or those that carry its
-#    mark; with the rights of its user alone, so that a hold that names other processes ends none of them.
-# 3. A control group that no hold names is removed only while nobody can make a new one, and only when empty.
-
-
-PATIENCE = 5.0
-PAUSE = 0.02
-
-
-def release(holdings: Holdings, hold: Hold, *, kill: bool = False, force: bool = False) -> str:
-    """Give a hold back; why not, as a sentence, or ''."""
-    if not holdings.acts_for(hold):
-        raise LedgerError(
-            f"{hold.name} ({hold.id}) belongs to {hold.owner.user}",
-            f"ask {hold.owner.user}, or do it as root",
-        )
-    alive = holdings.is_alive(hold)
-    if alive and kill:
-        if hold.owner.engine:
-            engine = hold.owner.engine
-            return f"{hold.name} is a container: end it with '{engine} rm -f {hold.owner.container[:12]}'"
-        if hold.kind == PYTHON:
-            return f"{hold.name} belongs to the Python program {hold.owner.pid}: end that"
-        others = holdings.ledger.holds()
-        as_user(hold.owner.uid, lambda: _kill(holdings, hold, others))
-        alive = False
-    if alive and not force:
-        return f"{hold.name} ({hold.id}) still runs: end it with --kill, or free it anyway with --force"
-    holdings.end(hold, even_alive=True)
-    return ""
-
-
-def _kill(holdings: Holdings, hold: Hold, others: Sequence[Hold]) -> str:
-    until = time.monotonic() + PATIENCE
-    while True:
-        if hold.group:
-            confine.kill(hold.mode, hold.group, holdings.root)
-        family = holdings.family(hold, others)
-        for pid in family:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            except PermissionError:
-                raise HostError(f"process {pid} of {hold.name} may not be ended", "do it as root") from None
-        if not family and not (hold.group and confine.populated(hold.mode, hold.group, holdings.root)):
-            return ""
-        if time.monotonic() > until:
-            raise HostError(f"{hold.name} ({hold.id}) does not end", "it may hang in the kernel: see 'ps -l'")
-        time.sleep(PAUSE)
-
-
-def remove_stale(holdings: Holdings, now: float) -> tuple[str, ...]:
-    """Remove control groups that a crash has left behind (rule 3), a minute ago or more; their paths."""
-    with holdings.ledger.change() as change:
-        named = [hold.group for hold in change.holds if hold.group]
-        found = []
-        for group in confine.stale(named, now, holdings.root):
-            try:
-                if confine.tear_down(CGROUP_V2, group, holdings.root):
-                    found.append(group)
-            except HostError:
-                continue
-    return tuple(found)

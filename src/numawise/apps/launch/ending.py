@@ -1,0 +1,80 @@
+"""Ending holds before their time, and clearing up after the dead.
+
+Rules kept here:
+
+1. A hold whose job runs is given back only when the job is ended, or when the user insists.
+2. Only processes that belong to the job are ended: those of its control group, or those that carry its
+   mark; with the rights of its user alone, so that a hold that names other processes ends none of them.
+3. A control group that no hold names is removed only while nobody can make a new one, and only when empty.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+
+from numawise.apps.launch.holds import Holdings
+from numawise.errors import HostError, LedgerError
+from numawise.host import confine
+from numawise.host.rights import as_user
+from numawise.results.placement import CGROUP_V2, PYTHON, Hold
+
+PATIENCE = 5.0
+PAUSE = 0.02
+
+
+def release(holdings: Holdings, hold: Hold, *, kill: bool = False, force: bool = False) -> str:
+    """Give a hold back; why not, as a sentence, or ''."""
+    if not holdings.acts_for(hold):
+        raise LedgerError(
+            f"{hold.name} ({hold.id}) belongs to {hold.owner.user}",
+            f"ask {hold.owner.user}, or do it as root",
+        )
+    alive = holdings.is_alive(hold)
+    if alive and kill:
+        if hold.owner.engine:
+            engine = hold.owner.engine
+            return f"{hold.name} is a container: end it with '{engine} rm -f {hold.owner.container[:12]}'"
+        if hold.kind == PYTHON:
+            return f"{hold.name} belongs to the Python program {hold.owner.pid}: end that"
+        others = holdings.ledger.holds()
+        as_user(hold.owner.uid, lambda: _kill(holdings, hold, others))
+        alive = False
+    if alive and not force:
+        return f"{hold.name} ({hold.id}) still runs: end it with --kill, or free it anyway with --force"
+    holdings.end(hold, even_alive=True)
+    return ""
+
+
+def _kill(holdings: Holdings, hold: Hold, others: Sequence[Hold]) -> str:
+    until = time.monotonic() + PATIENCE
+    while True:
+        if hold.group:
+            confine.kill(hold.mode, hold.group, holdings.root)
+        family = holdings.family(hold, others)
+        for pid in family:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            except PermissionError:
+                raise HostError(f"process {pid} of {hold.name} may not be ended", "do it as root") from None
+        if not family and not (hold.group and confine.populated(hold.mode, hold.group, holdings.root)):
+            return ""
+        if time.monotonic() > until:
+            raise HostError(f"{hold.name} ({hold.id}) does not end", "it may hang in the kernel: see 'ps -l'")
+        time.sleep(PAUSE)
+
+
+def remove_stale(holdings: Holdings, now: float) -> tuple[str, ...]:
+    """Remove control groups that a crash has left behind (rule 3), a minute ago or more; their paths."""
+    with holdings.ledger.change() as change:
+        named = [hold.group for hold in change.holds if hold.group]
+        found = []
+        for group in confine.stale(named, now, holdings.root):
+            try:
+                if confine.tear_down(CGROUP_V2, group, holdings.root):
+                    found.append(group)
+            except HostError:
+                continue
+    return tuple(found)
