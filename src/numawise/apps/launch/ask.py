@@ -7,19 +7,18 @@ wants a place in the shared pool starts without the engine.
 from collections.abc import Iterable, Sequence
 
 from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS
-from numawise.apps.launch.decide import cpus_text, gpus_text, shared_shortage, with_memory
+from numawise.apps.launch.decide import shared_shortage, with_memory
 from numawise.apps.launch.request import JobRequest
+from numawise.apps.launch.shortage import shortage
+from numawise.apps.launch.wanted_gpus import gpus_wanted
 from numawise.engine.admit import Admitted, Crashed, Rejected, admit
-from numawise.engine.failure import SMT_ALIGNMENT
 from numawise.engine.memory.tables import charge, empty_tables
 from numawise.engine.state import Block, CpuState, DeviceState, MemoryState, NodeState, Plugin
 from numawise.errors import InputError, quoted
-from numawise.gpus.choose import Choice, choices
+from numawise.gpus.choose import Choice
 from numawise.machine.hardware import Gpu
-from numawise.machine.locality import short_address
 from numawise.machine.nearest import near_nics
 from numawise.quantity import Quantity
-from numawise.render.words import bytes_text
 from numawise.request.model import CPU, GUARANTEED, MEMORY, ContainerRequest, PodRequest, Role
 from numawise.results.placement import (
     Capacity,
@@ -290,157 +289,3 @@ def _remarks(
         yield f"not aligned: its parts lie on several NUMA nodes (policy {request.policy} allows that)"
     if near and not cpus & capacity.cpus_of(near):
         yield f"no shared CPU is left on NUMA {format_ids(near)}, so it runs on {format_ids(cpus)}"
-
-
-# --------------------------------------------------------------------------------------------------
-# Which GPUs a job may get: those it names, or the best linked sets of the free ones.
-#
-# Rules kept here:
-#
-# 1. A GPU is named by its index, its name, its UUID or the beginning of one, or its PCI address.
-# 2. A job's GPUs are of one maker; by number it gets the maker that the machine has most of.
-# 3. GPUs in use without a hold are passed over as long as enough others are free.
-
-
-def gpus_wanted(
-    capacity: Capacity, holds: Sequence[Hold], request: JobRequest
-) -> NoRoom | tuple[tuple[Choice, ...], str, int]:
-    """Sets of GPUs to ask the engine about, best first; their resource; how many."""
-    if not request.gpus and not request.gpu_ids:
-        return (), "", 0
-    if not capacity.gpus or capacity.links is None:
-        raise InputError(
-            "no usable GPU was found on this machine",
-            field="--gpus" if request.gpus else "--gpu-ids",
-            advice="see 'numawise discover', and 'numawise doctor' for what hides them",
-        )
-    holder = {
-        (resource, name): hold for hold in holds for resource, names in hold.grant.devices for name in names
-    }
-    taken = {
-        position: holder[key]
-        for position, key in enumerate(zip(capacity.gpu_resources, capacity.gpu_ids, strict=True))
-        if key in holder
-    }
-    if request.gpu_ids:
-        positions = [_position(capacity, text) for text in request.gpu_ids]
-        if len(set(positions)) != len(positions):
-            raise InputError(
-                f"{quoted(','.join(request.gpu_ids))} names a GPU twice",
-                field="--gpu-ids",
-                advice="name each once",
-            )
-        kinds = {capacity.gpu_resources[position] for position in positions}
-        if len(kinds) > 1:
-            raise InputError(
-                f"GPUs of several makers ({', '.join(sorted(kinds))}) cannot be held together",
-                field="--gpu-ids",
-                advice="hold them one after another",
-            )
-        missing = [position for position in positions if position in taken]
-        if missing:
-            names = ", ".join(capacity.gpus[position].name for position in missing)
-            return NoRoom(f"{names} is not free", tuple(dict.fromkeys(taken[p] for p in missing)))
-        mask = bits_of(positions)
-        return choices(capacity.links, mask, len(positions), mask), kinds.pop(), len(positions)
-    resource = max(
-        dict.fromkeys(capacity.gpu_resources), key=capacity.gpu_resources.count
-    )  # the first of equals
-    own = bits_of(p for p, kind in enumerate(capacity.gpu_resources) if kind == resource)
-    free = own & ~bits_of(taken)
-    if free.bit_count() < request.gpus:
-        reason = f"{gpus_text(request.gpus)} asked for, {free.bit_count()} of {own.bit_count()} free"
-        return NoRoom(reason, tuple(dict.fromkeys(taken.values())))
-    quiet = free & ~bits_of(capacity.users or ())
-    return (
-        choices(capacity.links, quiet if quiet.bit_count() >= request.gpus else free, request.gpus),
-        resource,
-        request.gpus,
-    )
-
-
-def _position(capacity: Capacity, text: str) -> int:
-    """The GPU that a user means by an index, a name, a UUID or the beginning of one, or a PCI address."""
-    found: list[int] = []
-    for position, gpu in enumerate(capacity.gpus):
-        exact = (str(position), gpu.name, gpu.uuid, gpu.address, capacity.gpu_ids[position])
-        if text in exact or (gpu.address and short_address(text) == short_address(gpu.address)):
-            return position
-        if len(text) >= 8 and gpu.uuid.startswith(text):
-            found.append(position)
-    if len(found) == 1:
-        return found[0]
-    known = ", ".join(f"{position} ({capacity.gpu_ids[position]})" for position in range(len(capacity.gpus)))
-    what = "matches several GPUs" if found else "is not a GPU of this machine"
-    raise InputError(f"{quoted(text)} {what}", field="--gpu-ids", advice=f"it has {known}")
-
-
-# --------------------------------------------------------------------------------------------------
-# Why the engine found no room, in the user's words: what is short, by how much, and who holds it.
-#
-# Rules kept here:
-#
-# 1. What is short in sum is reported first: CPUs, memory, devices; then that it is free but not together.
-# 2. The kubelet's own words go along, for those who grep.
-
-
-def shortage(
-    capacity: Capacity,
-    holds: Sequence[Hold],
-    request: JobRequest,
-    state: NodeState,
-    decision: Rejected | Crashed,
-) -> NoRoom:
-    """What is short, in the user's words; the kubelet's go along."""
-    said = decision.message
-    if isinstance(decision, Crashed):
-        return NoRoom(f"the request breaks the rules: {said}", (), said)
-    free = state.cpu.shared & ~capacity.reserved
-    exclusive = tuple(hold for hold in holds if hold.grant.cpus)
-    if request.whole_cpus > free.bit_count():
-        return NoRoom(f"{cpus_text(request.cpus)} asked for, {free.bit_count()} free", exclusive)
-    if decision.reason == SMT_ALIGNMENT:
-        return _cores_shortage(capacity, request, exclusive, free, said)
-    left = {numa: books.tables[MEMORY].free for numa, books in state.memory.numa.items()}
-    booked = tuple(hold for hold in holds if hold.grant.memory)
-    if request.memory > sum(left.values()):
-        reason = f"{bytes_text(request.memory)} of memory asked for, {bytes_text(sum(left.values()))} free"
-        return NoRoom(reason, booked)
-    asked = {WORDS.get(name, name): count for name, count in request.devices}
-    if request.nics:
-        asked[NIC_RESOURCE] = asked.get(NIC_RESOURCE, 0) + request.nics
-    for plugin in capacity.machine.plugins:
-        taken = state.devices.allocated.get(plugin.resource, frozenset())
-        rest = len({device.id for device in plugin.devices} - taken)
-        if asked.get(plugin.resource, 0) > rest:
-            having = tuple(hold for hold in holds if plugin.resource in dict(hold.grant.devices))
-            reason = f"{asked[plugin.resource]} of {plugin.resource} asked for, {rest} free"
-            return NoRoom(reason, having)
-    if decision.provider == "memory":
-        reason = (
-            f"{bytes_text(request.memory)} of memory would have to come from several NUMA nodes, "
-            "and jobs that keep to some of these have memory there"
-        )
-        return NoRoom(reason, booked, said)
-    parts = [
-        f"NUMA {numa} has {(free & cpus).bit_count()} CPUs"
-        + (f" and {bytes_text(left[numa])}" if numa in left else "")
-        for numa, cpus in (capacity.cpus or {}).items()
-    ]
-    reason = f"it is free, but not together as policy {request.policy} wants it ({', '.join(parts)} free)"
-    return NoRoom(reason, tuple(holds), f"{decision.reason}: {said}")
-
-
-def _cores_shortage(
-    capacity: Capacity, request: JobRequest, exclusive: tuple[Hold, ...], free: int, said: str
-) -> NoRoom:
-    threads = capacity.machine.layout.threads_per_core
-    count = request.whole_cpus
-    if count % threads:
-        reason = f"{count} CPUs are not a whole number of cores, which have {threads} threads here"
-        fitting = " or ".join(
-            str(n) for n in (count // threads * threads, -(-count // threads) * threads) if n
-        )
-        return NoRoom(reason, exclusive, said, f"ask for {fitting}")
-    cores = sum(free & core == core for core in capacity.machine.layout.cores.values())
-    return NoRoom(f"{count // threads} whole cores asked for, {cores} free", exclusive, said)
