@@ -178,7 +178,9 @@ def settings(_: list[str], case: Path) -> None:
     """Settings of the system and of the user."""
     from numawise.host.settings import read_settings  # noqa: PLC0415
 
-    read_settings({"HOME": str(case / "home")}, case / "root")
+    for file in (case / "root").rglob("*"):  # whatever mask they were written under
+        file.chmod(0o755)
+    read_settings({"HOME": str(case / "home")}, case / "root", {os.geteuid()})
 
 
 def ledger(line: list[str], _: Path) -> None:

@@ -611,7 +611,14 @@ def nodes(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
 def settings(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     system = b'reserved-cpus = "0-1"\npolicy = "restricted"\nledger = "/var/lib/x"\n'
     user = b'policy = "best-effort"\n[a]\nb = [1, 2.5, 1979-05-27T07:32:00Z, """x""", {c = true}]\n'
-    return [{"root/etc/numawise/config.toml": system, "home/.config/numawise/config.toml": user}]
+    box = b'ledger = "/var/lib/numawise"\ngroup = "gpu-users"\nfence-gpus = true\n'
+    return [
+        {
+            "root/etc/numawise/box.toml": box,
+            "root/etc/numawise/config.toml": system,
+            "home/.config/numawise/config.toml": user,
+        }
+    ]
 
 
 def kubeconfigs(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
