@@ -1,4 +1,4 @@
-"""``numawise flags``: a placement as text for numactl, containers, systemd, Slurm and Kubernetes."""
+"""``numawise flags``: a placement as text for numactl, containers, Compose, systemd, Slurm and Kubernetes."""
 
 import os
 from typing import Any
@@ -8,7 +8,7 @@ import click
 from numawise.cli.options import machine_option, output_option, say
 from numawise.cli.placing import placement_options, request_of
 
-FORMATS = ("numactl", "taskset", "docker", "podman", "systemd", "slurm", "kubernetes", "env")
+FORMATS = ("numactl", "taskset", "docker", "podman", "compose", "systemd", "slurm", "kubernetes", "env")
 
 
 @click.command(
@@ -17,6 +17,7 @@ Examples:
   numawise flags --cpus 16 --memory 64g --gpus 2
   numawise flags --cpus 8 --full-cores --format numactl
   numawise flags --hold train --format systemd
+  numawise flags --cpus 8 --gpus 2 --format compose --service train > compose.override.yaml
   numawise flags --cpus 8 --memory 32g --gpus 1 --format kubernetes --machine dgx-h100
   eval "$(numawise flags --gpus 2 --format env)"
 
@@ -34,11 +35,13 @@ Exit status: 0; 1 no room, 2 bad input or more than the machine has, 3 host, 4 l
     show_default="all",
     help="For which program; may be given several times.",
 )
+@click.option("--service", metavar="NAME", help="The service of the Compose file; with --format compose.")
 @machine_option("A machine other than this one; nothing runs on it.")
 @output_option("text", "json")
 def command(
     hold: str,
     formats: tuple[str, ...],
+    service: str | None,
     machine: tuple[str, ...],
     output: str,
     **options: Any,  # noqa: ANN401 - click's
@@ -47,6 +50,7 @@ def command(
 
     Nothing is held by this: what runs with these flags is not in the ledger, and others may get the same.
     """
+    from numawise.apps.launch.containers.compose_file import checked_service  # noqa: PLC0415
     from numawise.apps.launch.flags import (  # noqa: PLC0415
         flags_data,
         found_placement,
@@ -57,6 +61,7 @@ def command(
     from numawise.host.settings import read_settings  # noqa: PLC0415
     from numawise.render import holds as words  # noqa: PLC0415 - keeps --help quick
     from numawise.results.placement import NoRoom  # noqa: PLC0415
+    from numawise.values import replace  # noqa: PLC0415
 
     if hold and machine:
         raise InputError("cannot be used together", field="--hold and --machine", advice="give one of them")
@@ -64,6 +69,10 @@ def command(
     if hold and given:
         flag = "--" + given[0].removesuffix("s" if given[0] == "devices" else "").replace("_", "-")
         raise InputError("cannot be used together", field=f"--hold and {flag}", advice="give one of them")
+    if service is not None and not {"compose", "all"} & set(formats):
+        raise InputError("is for Compose alone", field="--service", advice="add --format compose")
+    if service is not None:
+        checked_service(service)
     settings = read_settings()
     request = request_of(options, settings.policy)
     capacity, found = found_placement(request, hold, machine, settings, os.environ)
@@ -72,7 +81,7 @@ def command(
             say(line)
         return 1
     chosen = FORMATS if "all" in formats else tuple(dict.fromkeys(formats))
-    written = texts(found, chosen)
+    written = texts(replace(found, service=service) if service else found, chosen)
     if output == "json":
         click.echo(to_json(flags_data(found, written)), nl=False)
         return 0

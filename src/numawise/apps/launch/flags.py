@@ -1,4 +1,4 @@
-"""A placement as text for use elsewhere: what numactl, containers, systemd, Slurm and Kubernetes take.
+"""A placement as text for elsewhere: what numactl, containers, Compose, systemd, Slurm and Kubernetes take.
 
 Rules kept here:
 
@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from numawise.apps.launch.capacity import NIC_RESOURCE, capacity_of
 from numawise.apps.launch.containers.command import read_command
-from numawise.apps.launch.containers.setup import ContainerGpuSetup, compose
+from numawise.apps.launch.containers.compose_file import SERVICE, compose_file
+from numawise.apps.launch.containers.setup import ContainerGpuSetup, Shell, compose
 from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import cores_of, job_environment
 from numawise.apps.launch.request import JobRequest
@@ -63,6 +64,8 @@ class PlacedJob:
     environment: tuple[tuple[str, str], ...] = ()
     """Variables for the job; none of a hold's where there is none."""
     gpu_setup: ContainerGpuSetup = field(default_factory=ContainerGpuSetup)
+    service: str = SERVICE
+    """What a Compose file calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +122,20 @@ def podman(asked: PlacedJob) -> Text:
 
 
 def _container(engine: str, asked: PlacedJob) -> Text:
-    given = read_command(engine, ("run", IMAGE))
-    found = compose(given, asked.placement, asked.hardware, gpu_setup=asked.gpu_setup)
+    found = _run(engine, asked)
     return Text(tuple(str(found).splitlines()), found.argv, found.remarks)
+
+
+def _run(engine: str, asked: PlacedJob) -> Shell:
+    given = read_command(engine, ("run", IMAGE))
+    return compose(given, asked.placement, asked.hardware, gpu_setup=asked.gpu_setup)
+
+
+def compose_service(asked: PlacedJob) -> Text:
+    """A file that is laid over the one of ``docker compose``."""
+    found = _run(DOCKER, asked)
+    written = compose_file(asked.service, found.lines[1:-1])
+    return Text(written.lines, remarks=(*written.remarks, *found.remarks))
 
 
 def systemd(asked: PlacedJob) -> Text:
@@ -243,6 +257,7 @@ FORMATS: Mapping[str, Callable[[PlacedJob], Text]] = {
     "taskset": taskset,
     "docker": docker,
     "podman": podman,
+    "compose": compose_service,
     "systemd": systemd,
     "slurm": slurm,
     "kubernetes": kubernetes,
