@@ -280,3 +280,24 @@ def test_without_any_preparation(public: Path) -> None:
     finally:
         box.end()
         server.close()
+
+
+def test_only_its_user_and_root_enter_a_hold(box: Box) -> None:
+    box.by(ALICE).start("run", "-q", "--cpus", "1", "--name", "train", "--", "sleep", "3600")
+    box.hold("train")
+    refused = box.by(BOB).run("exec", "train", "--", "true")
+    assert refused.returncode == 4
+    assert f"belongs to {ALICE}" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert box.by(ALICE).run("exec", "train", "--", "sh", "-c", "exit 5").returncode == 5
+    assert box.by(0).run("exec", "train", "--", "sh", "-c", "exit 6").returncode == 6
+
+
+def test_root_enters_no_hold_that_lies(box: Box) -> None:
+    """Bob claims a process of Alice's as his: what root runs in his hold would run in hers."""
+    box.by(ALICE).start("run", "-q", "--cpus", "1", "--name", "train", "--", "sleep", "3600")
+    hers = box.hold("train")
+    box.forge(BOB, pid=hers["pid"], start=start_time(hers["pid"]), mode=hers["mode"])
+    refused = box.by(0).run("exec", "evil", "--", "true")
+    assert refused.returncode == 3
+    assert "may be forged" in refused.stderr

@@ -22,6 +22,7 @@ COMMANDS = {
     "discover": "Read this machine, a sysfs tree, or saved output of lscpu and other tools.",
     "docker": "Start a Docker container on CPUs, memory and GPUs that belong together.",
     "doctor": "What on this host stands in the way of alignment, and what to do.",
+    "exec": "Run a command inside a running hold: a debugger, a shell, a sidecar.",
     "flags": "A placement as text for numactl, containers, systemd, Slurm and Kubernetes.",
     "machine": "Make machine files from a description or a catalogue of known servers.",
     "ps": "Who holds which CPUs, memory and GPUs on this host.",
@@ -42,7 +43,19 @@ COMMANDS = {
 
 
 SECTIONS = {
-    "On one host": ("run", "docker", "podman", "nerdctl", "bind", "flags", "ps", "verify", "release", "reap"),
+    "On one host": (
+        "run",
+        "docker",
+        "podman",
+        "nerdctl",
+        "bind",
+        "exec",
+        "flags",
+        "ps",
+        "verify",
+        "release",
+        "reap",
+    ),
     "The machine": ("show", "discover", "machine", "doctor"),
     "Kubernetes": ("why", "simulate", "check", "plan", "state", "bundle", "replay"),
     "For programs": ("schema",),

@@ -10,7 +10,7 @@ from numawise.errors import LONGEST_MESSAGE, InputError, cut, quoted
 
 if TYPE_CHECKING:
     from numawise.inputs.spec import NodeSpec
-    from numawise.results.placement import Capacity, JobStarted, NoRoom
+    from numawise.results.placement import Capacity, JobStarted, NoRoom, Preview
 
 
 def output_option(*forms: str, words: str = "Output format.") -> Callable[[Any], Any]:
@@ -157,12 +157,22 @@ class BeforeDashes(click.Command):
         rest = super().parse_args(ctx, args[:at])
         words = ctx.args
         if words and not ctx.resilient_parsing:
+            named = "".join(f"{word} " for word in _arguments(ctx))
             meant = " ".join([*words, *(["--", *args[at + 1 :]] if at < len(args) else [])])
             raise InputError(
                 f"{quoted(words[0])} is given where an option is expected",
-                advice=f"write -- before the command: {ctx.command_path} [OPTIONS] -- {meant}",
+                advice=f"write -- before the command: {ctx.command_path} [OPTIONS] {named}-- {meant}",
             )
         return rest
+
+
+def _arguments(context: click.Context) -> list[str]:
+    """The words before ``--`` that are no options, such as the hold of ``exec``."""
+    return [
+        str(context.params.get(each.name or "") or each.make_metavar(context))
+        for each in context.command.params
+        if isinstance(each, click.Argument)
+    ]
 
 
 def command_of(context: click.Context) -> tuple[str, ...]:
@@ -176,7 +186,8 @@ def required_command(context: click.Context) -> tuple[str, ...]:
     found = command_of(context)
     if not found:
         raise InputError(
-            "no command is given", advice=f"write it after --: {context.command_path} -- COMMAND"
+            "no command is given",
+            advice=f"write it after --: {' '.join((context.command_path, *_arguments(context)))} -- COMMAND",
         )
     return found
 
@@ -221,3 +232,16 @@ class Teller:
         for line in no_room_lines(ended, capacity or capacity_here(read_settings())):
             say(line)
         return 1
+
+
+def show_preview(preview: "Preview") -> None:
+    """What a launcher would do, for people: the placement, remarks, steps, and variables."""
+    from numawise.apps.launch.environment import SET  # noqa: PLC0415 - keeps --help quick
+    from numawise.render.holds import placement_text  # noqa: PLC0415
+
+    kept = f", kept by {preview.mode}" if preview.mode else ""
+    click.echo(placement_text(preview.placement) + kept)
+    # What is for other commands of ours is of no interest to people.
+    variables = (f"{name}={value}" for name, value in preview.environment if name != SET)
+    for line in (*preview.remarks, *preview.steps, *variables):
+        click.echo(f"  {line}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from numawise.cli.options import BeforeDashes, Teller, machine_option, required_command, say
+from numawise.cli.options import BeforeDashes, Teller, machine_option, required_command, say, show_preview
 from numawise.cli.placing import placement_options, request_of, seconds, wait_option
 
 EXAMPLES = """\b
@@ -68,7 +68,6 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
 
 def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps
     from numawise.apps.launch import run as launch  # noqa: PLC0415
-    from numawise.apps.launch.environment import SET  # noqa: PLC0415
     from numawise.render import holds as words  # noqa: PLC0415
     from numawise.results.placement import NoRoom  # noqa: PLC0415
 
@@ -79,13 +78,5 @@ def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN
     if options["output"] == "json":
         click.echo(json.dumps(words.preview_data(found, job.command), indent=2))
         return 0
-    click.echo(words.placement_text(found.placement) + (f", kept by {found.mode}" if found.mode else ""))
-    for remark in found.remarks:
-        click.echo(f"  {remark}")
-    for step in found.steps:
-        click.echo(f"  {step}")
-    for name, value in found.environment:
-        if name == SET:  # for other commands of ours, of no interest to people
-            continue
-        click.echo(f"  {name}={value}")
+    show_preview(found)
     return 0

@@ -157,8 +157,7 @@ def _become(path: str, command: Sequence[str], orders: int, saying: int) -> NoRe
             os._exit(NOT_STARTED)
         itself, environment, decided = json.loads(message)
         settle(Itself(*itself))
-        for number in PYTHON_IGNORES:
-            signal.signal(number, signal.SIG_DFL)
+        _hear_all()
         exec_program(path, decided or list(command), environment)
     except OSError as problem:
         code = NOT_FOUND if isinstance(problem, FileNotFoundError) else NOT_EXECUTABLE
@@ -167,6 +166,25 @@ def _become(path: str, command: Sequence[str], orders: int, saying: int) -> NoRe
         _write_all(saying, f"{NOT_STARTED} {problem}".encode())
     finally:
         os._exit(NOT_STARTED)
+
+
+def _hear_all() -> None:
+    """Give the signals that Python ignores their meaning back: a program inherits what is ignored."""
+    for number in PYTHON_IGNORES:
+        signal.signal(number, signal.SIG_DFL)
+
+
+def take_over(path: str, command: Sequence[str], itself: Itself, environment: Mapping[str, str]) -> NoReturn:
+    """Become a program ourselves, with nothing of us left behind; raise ``CannotStart`` when that fails."""
+    settle(itself)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    _hear_all()
+    try:
+        exec_program(path, command, environment)
+    except OSError as problem:
+        code = NOT_FOUND if isinstance(problem, FileNotFoundError) else NOT_EXECUTABLE
+        raise CannotStart(f"{path}: {problem.strerror}", code) from None
 
 
 def exec_program(path: str, argv: Sequence[str], environment: Mapping[str, str]) -> NoReturn:

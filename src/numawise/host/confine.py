@@ -128,6 +128,17 @@ def plan(
     return Plan(mode, group.name, group.steps, remarks=group.remarks)
 
 
+def join(mode: str, group: str, pid: int, cpus: int = 0, mems: int = 0, root: Path = ROOT) -> Plan:
+    """What to do so that one more process is kept as a running job is; nothing is done yet.
+
+    It goes into the job's group; where the job has none, on the CPUs and NUMA nodes that are given.
+    """
+    folder = _folder(mode, group, root)
+    if not folder:
+        return _affinity(pid, Limits(cpus, _with_memory(mems, root)))
+    return Plan(mode, group, groups.join(folder, pid, root))
+
+
 def _base(version: int, root: Path) -> cgroup.Base:
     base = cgroup.base_of(version, root)
     if base.problem:

@@ -35,7 +35,7 @@ from numawise.host.plan import (
     remove_folder,
     write,
 )
-from numawise.host.system import cgroup_mounts
+from numawise.host.system import cgroup_mounts, folder_in, own_groups
 from numawise.sets import bits_of, format_ids
 from numawise.values import dataclass
 
@@ -215,6 +215,22 @@ def _settings_v1(controller: str, group: str, limits: Limits) -> Iterator[Step]:
         quota, period = quota_of(limits.cpu_limit)
         yield Write(f"{group}/cpu.cfs_period_us", str(period))
         yield Write(f"{group}/cpu.cfs_quota_us", str(quota))
+
+
+def join(group: str, pid: int, root: Path = ROOT) -> tuple[Step, ...]:
+    """The steps that put one more process into a job's groups, and back where a later one fails."""
+    tree = Tree(root)
+    own = own_groups(tree)
+    homes: dict[str, str] = {}
+    for mount in cgroup_mounts(tree):
+        names = ("",) if mount.kind == "cgroup2" else (mount.kind, *sorted(mount.options))
+        home = next((own[name] for name in names if name in own), "/")
+        homes[f"{root / mount.point.strip('/')}/"] = str(root / folder_in(mount, home))
+    steps: list[Step] = [widen(pid)]
+    for folder in folders_of(group):
+        home = homes[max((point for point in homes if folder.startswith(point)), key=len)]
+        steps.append(_enter(folder, home, pid))
+    return tuple(steps)
 
 
 def is_genuine(group: str, root: Path = ROOT) -> bool:

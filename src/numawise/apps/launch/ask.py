@@ -6,7 +6,7 @@ wants a place in the shared pool starts without the engine.
 
 from collections.abc import Iterable, Sequence
 
-from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS
+from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS, nics_of
 from numawise.apps.launch.decide import shared_shortage, with_memory
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.shortage import shortage
@@ -25,7 +25,6 @@ from numawise.results.placement import (
     Grant,
     Hold,
     MemoryPart,
-    Nic,
     NoRoom,
     Placement,
     in_ids_of,
@@ -250,21 +249,11 @@ def _placement(
         mems=mems,
         memory=request.memory,
         gpus=gpus,
-        nics=_nics(capacity, gpus, granted_nics),
+        nics=nics_of(capacity, gpus, granted_nics),
         policy=request.policy,
         aligned=found.preferred,
         remarks=tuple(_remarks(capacity, holds, request, found, cpus, near)),
     )
-
-
-def _nics(capacity: Capacity, gpus: tuple[Gpu, ...], granted: tuple[str, ...]) -> tuple[Nic, ...]:
-    """The cards that were granted, else those nearest to the GPUs; none without either."""
-    if not gpus and not granted:
-        return ()
-    ranked = near_nics(capacity.hardware, [gpu.name for gpu in gpus])
-    if granted:
-        return tuple(Nic(nic.name, nic.hca) for nic in ranked if nic.name in granted)
-    return tuple(Nic(nic.name, nic.hca) for nic in ranked if nic.nearest)
 
 
 def _remarks(

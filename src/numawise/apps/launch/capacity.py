@@ -23,7 +23,7 @@ from numawise.machine.kubelet_view import kubelet_view
 from numawise.machine.locality import cpus_by_numa, short_address
 from numawise.machine.model import Device, DevicePlugin, Machine, Numa
 from numawise.machine.nearest import gpus_of, near_nics, placed_gpus
-from numawise.results.placement import Capacity, gpu_id
+from numawise.results.placement import Capacity, Nic, gpu_id
 from numawise.sets import format_ids, ids_of, parse_ids
 from numawise.values import replace
 
@@ -150,6 +150,16 @@ def _numa(device: PciDevice | None) -> tuple[int, ...] | None:
     if device is None or device.numa is None or device.numa < 0:
         return None
     return (device.numa,)
+
+
+def nics_of(capacity: Capacity, gpus: tuple[Gpu, ...], granted: tuple[str, ...]) -> tuple[Nic, ...]:
+    """The cards that were granted, else those nearest to the GPUs; none without either."""
+    if not gpus and not granted:
+        return ()
+    ranked = near_nics(capacity.hardware, [gpu.name for gpu in gpus])
+    if granted:
+        return tuple(Nic(nic.name, nic.hca) for nic in ranked if nic.name in granted)
+    return tuple(Nic(nic.name, nic.hca) for nic in ranked if nic.nearest)
 
 
 # --------------------------------------------------------------------------------------------------
