@@ -24,10 +24,11 @@ binds_memory = pytest.mark.skipif(bool(mempolicy.problem()), reason="memory poli
 
 
 @pytest.fixture(autouse=True)
-def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_launcher(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in list(os.environ):
         if name.startswith(LAUNCHERS):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("NUMAWISE_LEDGER", str(tmp_path / "ledger"))
 
 
 def bind(*arguments: object, **environment: str) -> Ran:

@@ -254,7 +254,7 @@ READERS: dict[str, Reader] = {
         Reader("ledger", seeds.ledgers, (
             ("ps",), ("ps", "-o", "json"), ("ps", "-o", "name"), ("verify",), ("verify", "bcd23", "-o", "json"), ("reap",),
             ("release", "bcd23"), ("release", "train", "--kill", "--force"), ("run", "--dry-run", "--cpus", "1", "--", "true"),
-            ("show", "--holds"), ("flags", "--hold", "train"), ("run", "--cpus", "1", "--", "true"), ("@ledger", "{case}/ledger"),
+            ("show", "--holds"), ("flags", "--hold", "train"), ("bind", "--dry-run"), ("run", "--cpus", "1", "--", "true"), ("@ledger", "{case}/ledger"),
         ), damaged=("ledger/",), acts=True, share=1.5),
         Reader("words", seeds.words, (("@words", "{case}/words"),), share=2.0),
         Reader("descriptions", seeds.descriptions, (("@described", "{case}/words"),)),

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numawise.apps.launch.environment import cores_of
-from numawise.apps.launch.ranks import MODES, RankCpus, Shares, TooFew, divide
+from numawise.apps.launch.ranks import MODES, RankCpus, RankRefused, Shares, divide
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_by_numa
 from numawise.machine.nearest import gpus_of
@@ -32,7 +32,7 @@ def test_laws(machine: Hardware, bits: int, size: int, by: str, data: st.DataObj
     allowed = bits & every or every
     gpus = data.draw(st.permutations(gpus_of(machine)))[: data.draw(st.integers(0, 8))]
     found = divide(machine, RankCpus(allowed, 0), gpus, size, by)
-    if isinstance(found, TooFew):
+    if isinstance(found, RankRefused):
         assert by == "exclusive"
         assert len(cores_of(machine, allowed)) < size or gpus
         return

@@ -17,7 +17,7 @@ from numawise.cli.options import (
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
-    from numawise.apps.launch.bind import Prepared
+    from numawise.apps.launch.frame import Prepared
 
 COLUMNS = ("RANK", "GPU", "NUMA", "CPUS", "CORES", "MEMORY", "THREADS", "NICS")
 
@@ -34,7 +34,7 @@ Examples:
   numawise bind --dry-run --local-size 8 --machine dgx-h100
 
 \b
-Exit status: that of COMMAND; 127 not found, 126 not executable, 1 too few cores, 2 bad input, 3 host.""",
+Exit status: that of COMMAND; 127 not found, 126 not executable, 1 no place for it, 2 bad input, 3 host.""",
 )
 @click.option(
     "--by",
@@ -61,6 +61,10 @@ Exit status: that of COMMAND; 127 not found, 126 not executable, 1 too few cores
 @click.option("--local-rank", type=click.IntRange(0, 65535), metavar="N", help="The rank on this host.")
 @click.option("--local-size", type=click.IntRange(1, 65535), metavar="N", help="Ranks on this host.")
 @click.option("--rank-variable", metavar="NAME", default="", help="Variable that has the rank on this host.")
+@click.option("--strict", is_flag=True, help="Do not start on a GPU that another job holds.")
+@click.option(
+    "--ignore-holds", is_flag=True, help="Use CPUs that other jobs hold alone, and do not ask whose GPUs are."
+)
 @click.option("--dry-run", is_flag=True, help="Show what each rank would get, and start nothing.")
 @machine_option("With --dry-run: a machine other than this one.")
 @output_option("text", "json", words="Output format of --dry-run.")
@@ -77,6 +81,8 @@ def command(
     local_rank: int | None,
     local_size: int | None,
     rank_variable: str,
+    strict: bool,
+    ignore_holds: bool,
     dry_run: bool,
     machine: tuple[str, ...],
     output: str,
@@ -85,17 +91,11 @@ def command(
     """Run COMMAND as one rank, on its GPU's part of this machine.
 
     Which rank it is comes from the launcher: torchrun, mpirun, srun and others.  Within numawise run the
-    hold's CPUs are divided, otherwise those that this process may use.
+    hold's CPUs are divided, otherwise those that this process may use and no other job holds alone.
     """
-    from numawise.apps.launch.bind import (  # noqa: PLC0415 - keeps --help quick
-        BindOptions,
-        apply,
-        become,
-        prepare,
-        rank_line,
-        start,
-    )
-    from numawise.apps.launch.ranks import TooFew  # noqa: PLC0415
+    from numawise.apps.launch.bind import apply, become, rank_line, start  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.launch.frame import BindOptions, prepare  # noqa: PLC0415
+    from numawise.apps.launch.ranks import RankRefused  # noqa: PLC0415
     from numawise.host.child import find_command  # noqa: PLC0415
 
     environment = {} if machine else dict(os.environ)
@@ -113,9 +113,11 @@ def command(
         size=local_size,
         variable=rank_variable,
         machine=machine,
+        ignore_holds=ignore_holds,
+        strict=strict,
     )
     found = prepare(asked, environment, all_ranks=dry_run)
-    if isinstance(found, TooFew):
+    if isinstance(found, RankRefused):
         say(f"{found.message}; {found.advice}")
         return 1
     if dry_run:
@@ -125,6 +127,9 @@ def command(
     refused = apply(bound.share, memory or "")
     if verbose:
         say(rank_line(bound.share, found.size))
+    if verbose or found.own or found.rank == 0:
+        for clash in found.clashes:
+            say(clash)
     if verbose or found.rank == 0:
         for remark in (*bound.remarks, *refused):
             say(remark)
@@ -146,7 +151,7 @@ def _show(context: click.Context, found: "Prepared", memory: str, output: str) -
             "by": found.shares.by,
             "memory": memory,
             "ranks": rows,
-            "remarks": list(found.shares.remarks),
+            "remarks": [*found.clashes, *found.shares.remarks],
         }
         click.echo(to_json(data), nl=False)
         return
@@ -158,5 +163,5 @@ def _show(context: click.Context, found: "Prepared", memory: str, output: str) -
         numbers = (str(row["cores"]), f"NUMA {row['mems']}" if row["mems"] else "any", str(row["threads"]))
         cells.append([str(row["rank"]), row["gpu"] or "-", numa, cpus, *numbers, nics])
     table(COLUMNS, cells, sys.stdout, color=context.color)
-    for remark in found.shares.remarks:
+    for remark in (*found.clashes, *found.shares.remarks):
         say(remark)

@@ -14,10 +14,11 @@ Rules kept here:
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from numawise.host.numamaps import ANONYMOUS, FILE, HUGE, SHARED, Pages, gather, parse_keys
+from numawise.results.placement import Hold
 from numawise.sets import LARGEST_ID, parse_ids
 from numawise.values import dataclass
 
@@ -127,6 +128,21 @@ def in_container(groups: Iterable[str], container: str) -> bool:
         return False
     ids = (found for path in groups for found in CONTAINER.findall(path))
     return any(found.startswith(container) or container.startswith(found) for found in ids)
+
+
+def in_hold(hold: Hold, above: Mapping[int, int], groups: Iterable[str], mark: str) -> bool:
+    """Whether a process belongs to a hold: by its parents, its control groups, its container, or its mark.
+
+    ``above`` has the start times of the process and its parents by number, ``mark`` is the hold that its
+    environment names.
+    """
+    owner, own = hold.owner, tuple(groups)
+    return (
+        (bool(owner.pid) and above.get(owner.pid) == owner.start)
+        or (bool(hold.group) and in_group(own, hold.group))
+        or (bool(owner.container) and in_container(own, owner.container))
+        or mark == hold.id
+    )
 
 
 def container_of(groups: Iterable[str]) -> str:

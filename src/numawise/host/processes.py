@@ -24,6 +24,7 @@ ROOT = Path("/")
 DEAD = ("Z", "X", "x")
 ROUNDS = 50
 """So often are new threads looked for; a program that makes threads faster than this is reported."""
+MOST_PARENTS = 64
 ALLOWED = re.compile(r"^(Cpus|Mems)_allowed_list:\s*([0-9,-]*)$", re.ASCII | re.MULTILINE)
 HIDDEN = re.compile(r"(?:^|,)hidepid=(?!0|off)", re.ASCII)
 UID = re.compile(r"^Uid:\s*([0-9]+)", re.ASCII | re.MULTILINE)
@@ -123,6 +124,19 @@ def processes(root: Path = ROOT) -> tuple[Process, ...]:
 def children(pid: int, root: Path = ROOT) -> tuple[int, ...]:
     """The processes it started that still have it as parent."""
     return tuple(process.pid for process in processes(root) if process.parent == pid)
+
+
+def parents(pid: int, root: Path = ROOT) -> tuple[Process, ...]:
+    """The process, its parent, and so on upwards, as far as they can be seen."""
+    found: dict[int, Process] = {}
+    at = pid
+    while at > 0 and at not in found and len(found) < MOST_PARENTS:
+        process = read_process(at, root)
+        if process is None:
+            break
+        found[at] = process
+        at = process.parent
+    return tuple(found.values())
 
 
 def family(
@@ -252,21 +266,13 @@ def _numbers(folder: Path) -> tuple[int, ...]:
 # do. Its CPUs are those it had to share out, whatever it bound each rank to.
 
 
-MOST_PARENTS = 64
-
-
 def launcher_cpus(mark: str, pid: int = 0, root: Path = ROOT) -> int | None:
     """CPUs of the process that started the ranks; None when unknown.
 
     The mark is the rank's variable with its value, ``LOCAL_RANK=3``.
     """
-    at = pid or os.getpid()
-    for _ in range(MOST_PARENTS):
-        process = read_process(at, root)
-        if process is None or process.parent <= 0:
-            return None
-        at = process.parent
-        if not carries(at, mark, root):
-            allowed = allowed_of(at, root=root)
+    for process in parents(pid or os.getpid(), root)[1:]:
+        if not carries(process.pid, mark, root):
+            allowed = allowed_of(process.pid, root=root)
             return allowed[0] if allowed else None
     return None

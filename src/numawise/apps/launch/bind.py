@@ -2,16 +2,14 @@
 
 Rules kept here:
 
-1. What the ranks may share is the hold this runs in, within what the kernel allows; without a hold, what this
-   process may use.
-2. ``OMP_NUM_THREADS`` is the rank's part of the cores.  A number that the user has set stays; the one that
+1. ``OMP_NUM_THREADS`` is the rank's part of the cores.  A number that the user has set stays; the one that
    ``numawise run`` set for the whole job, and the 1 that torchrun sets, do not.
-3. Places for threads are given only where no other rank has the same CPUs.
-4. ``UCX_NET_DEVICES`` names the network cards nearest to the rank's GPU.  ``NCCL_IB_HCA`` must be the same on
+2. Places for threads are given only where no other rank has the same CPUs.
+3. ``UCX_NET_DEVICES`` names the network cards nearest to the rank's GPU.  ``NCCL_IB_HCA`` must be the same on
    all ranks of a host, so it names the cards of all of them, and is left alone when the ranks see different
-   GPUs.  ``CUDA_VISIBLE_DEVICES`` stays, since ranks count within it, unless one GPU is options for.
-5. Memory is bound strictly: pages that do not fit push out cached files of these NUMA nodes rather than land
-   elsewhere.  Where the kernel refuses and it was not options for by name, a remark says so.
+   GPUs.  ``CUDA_VISIBLE_DEVICES`` stays, since ranks count within it, unless one GPU is asked for.
+4. Memory is bound strictly: pages that do not fit push out cached files of these NUMA nodes rather than land
+   elsewhere.  Where the kernel refuses and it was not asked for by name, a remark says so.
 """
 
 import os
@@ -23,15 +21,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from numawise.apps.launch.environment import (
-    CPUS,
     FREE,
-    GOMP,
-    GPUS,
-    HOLD,
-    KMP,
-    MEMS,
     NCCL,
-    PROC_BIND,
     THREADS,
     UCX,
     Joined,
@@ -42,28 +33,8 @@ from numawise.apps.launch.environment import (
     visible,
     without_ours,
 )
-from numawise.apps.launch.launchers import (
-    LocalRank,
-    Visible,
-    host_gpus,
-    is_launched,
-    is_ray_worker,
-    visible_gpus,
-)
-from numawise.apps.launch.launchers import (
-    local_rank as launched_rank,
-)
-from numawise.apps.launch.ranks import (
-    MODES,
-    RankCpus,
-    RankShare,
-    Shares,
-    TooFew,
-    cpus_of_ranks,
-    divide,
-    joined_share,
-    own_share,
-)
+from numawise.apps.launch.frame import BindOptions, Prepared, prepare
+from numawise.apps.launch.ranks import MODES, RankRefused, RankShare, Shares
 from numawise.errors import HostError, InputError, quoted
 from numawise.host import mempolicy
 from numawise.host.child import (
@@ -74,46 +45,16 @@ from numawise.host.child import (
     exec_program,
     find_command,
 )
-from numawise.host.discover import read_live
-from numawise.host.processes import allowed_of, launcher_cpus, set_affinity
+from numawise.host.processes import set_affinity
 from numawise.machine.hardware import Hardware
-from numawise.machine.locality import cpus_by_numa
 from numawise.results.placement import RankBinding
-from numawise.sets import bits_of, format_ids, ids_of, parse_ids
-from numawise.values import dataclass, replace
+from numawise.sets import format_ids, ids_of
+from numawise.values import dataclass
 
 BIND, PREFERRED, OFF = "bind", "preferred", "off"
 ALL, ONE = "all", "one"
 FLAG = re.compile(r"--([a-z][a-z-]+)", re.ASCII)
 TORCHRUN = "TORCHELASTIC_RUN_ID"
-
-
-@dataclass(frozen=True, slots=True)
-class BindOptions:
-    """What the flags say."""
-
-    by: str = ""
-    threads: int = 0
-    one_gpu: bool = False
-    cpus: str | None = None
-    rank: int | None = None
-    size: int | None = None
-    variable: str = ""
-    machine: tuple[str, ...] = ()
-    """Another machine than this one, as it is named."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What the ranks of this host get."""
-
-    hardware: Hardware
-    shares: Shares
-    size: int
-    rank: int | None = None
-    """Which of them this process is, where that is known."""
-    same_gpus: bool = True
-    """All ranks see the same GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,145 +64,6 @@ class Bound:
     share: RankShare
     environment: Mapping[str, str]
     remarks: tuple[str, ...] = ()
-
-
-def prepare(options: BindOptions, environment: Mapping[str, str], *, all_ranks: bool) -> Prepared | TooFew:
-    """Find out what the ranks get; ``all_ranks``: of every one, and none of them needs to be this process."""
-    if not all_ranks and options.rank is None and not options.variable and is_ray_worker(environment):
-        return _ray_worker(options, environment)
-    found = None
-    if not all_ranks or options.rank is not None or options.variable or is_launched(environment):
-        found = launched_rank(environment, rank=options.rank, size=options.size, variable=options.variable)
-    hardware = _other(options.machine) if options.machine else read_live()
-    seen = visible_gpus(hardware, environment)
-    room = cpus_on(hardware) if options.machine else cpus_here(hardware, environment, found, os.getpid())
-    if not room.cpus:
-        advice = "add a print that lists them, such as lscpu -e"
-        raise InputError("the machine's CPUs are not known", field="--machine", advice=advice)
-    if options.cpus is not None:
-        room = within(room, options.cpus)
-    size = ranks_meant(found, options.size, seen, len(cpus_by_numa(hardware)))
-    rank = found.rank if found else None
-    own = room.divided and rank is not None and not all_ranks
-    shares = (
-        own_share(hardware, room, seen.gpus, rank or 0)
-        if own
-        else divide(hardware, room, seen.gpus, size, options.by)
-    )
-    if isinstance(shares, TooFew):
-        return shares
-    shares = replace(shares, remarks=(*seen.remarks, *room.remarks, *shares.remarks))
-    return Prepared(hardware, shares, size, rank, same_gpus=len(seen.gpus) > 1 or size == 1)
-
-
-def _ray_worker(options: BindOptions, environment: Mapping[str, str]) -> Prepared | TooFew:
-    """What a Ray worker gets: the part of each GPU that Ray shows it, as if every GPU had its rank."""
-    hardware = _other(options.machine) if options.machine else read_live()
-    every = host_gpus(hardware, environment)
-    seen = visible_gpus(hardware, environment)
-    if seen.variable in ("", GPUS) or not seen.gpus:
-        raise InputError(
-            "Ray shows this worker no GPU, so its place on this host is unknown",
-            advice="give the task or actor num_gpus, or give --local-rank and --local-size",
-        )
-    names = [gpu.name for gpu in every.gpus]
-    ranks = [names.index(gpu.name) for gpu in seen.gpus if gpu.name in names]
-    if not ranks:
-        raise InputError(
-            f"none of the GPUs in {seen.variable}={environment.get(seen.variable, '')} belongs to the hold",
-            advice="start Ray inside 'numawise run', or give --local-rank and --local-size",
-        )
-    cpus = cpus_on(hardware) if options.machine else cpus_here(hardware, environment, None, os.getpid())
-    if options.cpus is not None:
-        cpus = within(cpus, options.cpus)
-    shares = divide(hardware, cpus, every.gpus, len(names), options.by)
-    if isinstance(shares, TooFew):
-        return shares
-    shares = joined_share(hardware, shares, ranks)
-    shares = replace(shares, remarks=(*seen.remarks, *cpus.remarks, *shares.remarks))
-    return Prepared(hardware, shares, len(names), ranks[0], same_gpus=True)
-
-
-def _other(machine: tuple[str, ...]) -> Hardware:
-    from numawise.inputs.machine import read_machine  # noqa: PLC0415 - reads every form of machine file
-
-    return read_machine(machine).hardware
-
-
-def cpus_here(
-    hardware: Hardware, environment: Mapping[str, str], found: LocalRank | None, pid: int
-) -> RankCpus:
-    """What the ranks of this host may share, on the live machine (rule 1)."""
-    allowed = allowed_of(pid)
-    if allowed is None:
-        raise HostError("the kernel does not report the CPUs this process may run on", "is /proc mounted?")
-    variable = found.variable if found else ""
-    launcher = found.launcher if found else None
-    host = hardware.host
-    cpuset = host.cpuset if host is not None else None
-    return cpus_of_ranks(
-        *allowed,
-        hold=_listed(environment, CPUS) if environment.get(HOLD) else None,
-        hold_mems=_listed(environment, MEMS) if environment.get(HOLD) else None,
-        cpuset=cpuset if cpuset is not None else bits_of(thread.cpu for thread in hardware.threads),
-        launcher=launcher_cpus(f"{variable}={environment[variable]}", pid) if variable else None,
-        unbound=launcher.unbound if launcher else "",
-        tied_by=_tied_by(environment),
-    )
-
-
-def _tied_by(environment: Mapping[str, str]) -> str:
-    """The variable, if any, by which OpenMP ties the first thread of every process that loads it."""
-    bound = environment.get(PROC_BIND, "").lower()
-    names = () if bound == FREE else (PROC_BIND, GOMP, KMP)
-    found = next((name for name in names if environment.get(name)), "")
-    return f"{found}={environment[found]}" if found else ""
-
-
-def cpus_on(hardware: Hardware) -> RankCpus:
-    """A whole machine, for one that we do not run on."""
-    return RankCpus(bits_of(thread.cpu for thread in hardware.threads), 0)
-
-
-def within(room: RankCpus, text: str) -> RankCpus:
-    """The part of a room that a list of CPUs leaves."""
-    try:
-        wanted = parse_ids(text)
-    except ValueError as problem:
-        raise InputError(
-            f"{quoted(text)} is not a list of CPUs: {problem}", field="--cpus", advice="write 0-15,64-79"
-        ) from None
-    if not wanted or wanted & ~room.cpus:
-        raise InputError(
-            f"CPUs {format_ids(wanted & ~room.cpus)} may not be used here" if wanted else "the list is empty",
-            field="--cpus",
-            advice=f"choose from {format_ids(room.cpus)}",
-        )
-    return RankCpus(wanted, room.mems, room.divided, room.remarks)
-
-
-def _listed(environment: Mapping[str, str], name: str) -> int | None:
-    text = environment.get(name, "")
-    try:
-        return parse_ids(text) if text else None
-    except ValueError as problem:
-        raise InputError(
-            f"{quoted(text)} is not a list: {problem}", field=name, advice=f"unset {name}"
-        ) from None
-
-
-def ranks_meant(found: LocalRank | None, size: int | None, seen: Visible, nodes: int) -> int:
-    """How many ranks there are on this host: as given, else one for each GPU, else one for each NUMA node."""
-    given = size if size is not None else found.size if found else None
-    if given is not None:
-        return given
-    guess = len(seen.gpus) or max(nodes, 1)
-    if found is not None and found.rank >= guess:
-        raise InputError(
-            f"the number of ranks on this host is not known, and this is rank {found.rank}",
-            advice="give --local-size",
-        )
-    return guess
 
 
 def start(prepared: Prepared, options: BindOptions, environment: Mapping[str, str]) -> Bound:
@@ -332,6 +134,8 @@ def bind(
     local_rank: int | None = None,
     local_size: int | None = None,
     rank_variable: str = "",
+    ignore_holds: bool = False,
+    strict: bool = False,
 ) -> RankBinding:
     """Bind the calling process, a rank of a job, near to its GPU; what it was bound to.
 
@@ -356,6 +160,8 @@ def bind(
         rank=local_rank,
         size=local_size,
         variable=rank_variable,
+        ignore_holds=ignore_holds,
+        strict=strict,
     )
     before = dict(os.environ)
     try:
@@ -364,8 +170,8 @@ def bind(
         parts = (problem.message, problem.field, problem.advice)
         message, field, advice = (FLAG.sub(lambda flag: flag[1].replace("-", "_"), text) for text in parts)
         raise InputError(message, field=field, advice=advice) from None
-    if isinstance(prepared, TooFew):
-        raise HostError(prepared.message, FLAG.sub(r"\1", prepared.advice))
+    if isinstance(prepared, RankRefused):
+        raise HostError(prepared.message, FLAG.sub(lambda flag: flag[1].replace("-", "_"), prepared.advice))
     bound = start(prepared, options, before)
     refused = apply(bound.share, memory)
     for name in before.keys() - bound.environment.keys():
@@ -381,7 +187,7 @@ def bind(
         threads=threads or share.threads,
         exclusive=share.alone,
         environment={k: v for k, v in bound.environment.items() if before.get(k) != v},
-        remarks=(*bound.remarks, *refused),
+        remarks=(*prepared.clashes, *bound.remarks, *refused),
     )
 
 

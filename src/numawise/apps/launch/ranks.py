@@ -70,8 +70,8 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True)
-class TooFew:
-    """There are fewer cores than ranks that must have one each."""
+class RankRefused:
+    """There is no place for the ranks: too few cores to have one each, or others hold what they need."""
 
     message: str
     advice: str
@@ -120,12 +120,12 @@ def cpus_of_ranks(
 
 def divide(
     hardware: Hardware, room: RankCpus, gpus: Sequence[Gpu], size: int, by: str = ""
-) -> Shares | TooFew:
+) -> Shares | RankRefused:
     """Give each of the ranks its part; without a word for how, ``exclusive`` where that is possible."""
     nodes = _nodes(hardware, room.cpus)
     homes, remarks = _homes(hardware, nodes, gpus, size)
     split = _exclusive(hardware, nodes, homes) if by in ("", BY_EXCLUSIVE) else None
-    if isinstance(split, TooFew):
+    if isinstance(split, RankRefused):
         if by:
             return split
         remarks = (*remarks, f"{split.message}: ranks of a NUMA node share its CPUs (--by {BY_NODE})")
@@ -265,14 +265,14 @@ def memory_near(hardware: Hardware, cpus: int, allowed: int) -> int:
     return _nearest(hardware, here, usable)
 
 
-def _exclusive(hardware: Hardware, nodes: Mapping[int, int], homes: Sequence[int]) -> list[int] | TooFew:
+def _exclusive(hardware: Hardware, nodes: Mapping[int, int], homes: Sequence[int]) -> list[int] | RankRefused:
     found = [0] * len(homes)
     for home in dict.fromkeys(homes):
         ranks = [rank for rank, own in enumerate(homes) if own == home]
         cores = cores_of(hardware, _cpus(nodes, home))
         if len(cores) < len(ranks):
             have = "1 core" if len(cores) == 1 else f"{len(cores)} cores"
-            return TooFew(
+            return RankRefused(
                 f"NUMA node {format_ids(home)} has {have} here for {len(ranks)} ranks",
                 f"start fewer ranks, allow more CPUs, or share them with --by {BY_NODE}",
             )

@@ -27,6 +27,7 @@ from numawise.host.placed import (
     container_of,
     in_container,
     in_group,
+    in_hold,
     read_free,
     read_groups,
     read_placed,
@@ -176,22 +177,14 @@ class JobHost:
     def hold_of(self, pid: int) -> Hold | None:
         """The hold that a process belongs to."""
         table = self.table()
-        above = set()
+        above: dict[int, int] = {}
         at = pid
         while at in table and at not in above:
-            above.add(at)
+            above[at] = table[at].start
             at = table[at].parent
-        for hold in self.holds:
-            owner = hold.owner
-            parent = table.get(owner.pid) if owner.pid in above else None
-            if (
-                (parent is not None and parent.start == owner.start)
-                or (hold.group and in_group(self.groups(pid), hold.group))
-                or (owner.container and in_container(self.groups(pid), owner.container))
-                or pid in self.marks().get(hold.id, ())
-            ):
-                return hold
-        return None
+        groups = self.groups(pid)
+        mark = next((hold for hold, pids in self.marks().items() if pid in pids), "")
+        return next((hold for hold in self.holds if in_hold(hold, above, groups, mark)), None)
 
     def wanted(self, hold: Hold) -> JobGrant:
         """What a hold was granted: its own CPUs, or the part of the shared pool that it runs on."""

@@ -2,8 +2,9 @@
 
 import pytest
 
-from numawise.apps.launch.bind import BindOptions, Prepared, prepare, ranks_meant, start, within
+from numawise.apps.launch.bind import start
 from numawise.apps.launch.environment import job_environment, joined
+from numawise.apps.launch.frame import BindOptions, Prepared, prepare, ranks_meant, within
 from numawise.apps.launch.launchers import LocalRank, Visible
 from numawise.apps.launch.ranks import RankCpus, Shares, divide
 from numawise.errors import InputError

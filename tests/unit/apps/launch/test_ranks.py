@@ -5,7 +5,15 @@ from dataclasses import replace
 import pytest
 
 from numawise.apps.launch.launchers import visible_gpus
-from numawise.apps.launch.ranks import RankCpus, Shares, TooFew, cpus_of_ranks, divide, memory_near, own_share
+from numawise.apps.launch.ranks import (
+    RankCpus,
+    RankRefused,
+    Shares,
+    cpus_of_ranks,
+    divide,
+    memory_near,
+    own_share,
+)
 from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Gpu, Hardware, MemoryNode, Thread
 from numawise.machine.synthetic import synthetic
@@ -17,7 +25,7 @@ DUAL = "2s 2n 8c 2t 4gpu"  # 0-3,8-11 with GPU0-1 | 4-7,12-15 with GPU2-3
 
 def shared(
     machine: str, by: str, size: int, *, cpus: str = "", gpus: str | None = None
-) -> tuple[Hardware, Shares | TooFew]:
+) -> tuple[Hardware, Shares | RankRefused]:
     hardware = synthetic(machine)
     allowed = parse_ids(cpus) if cpus else bits_of(thread.cpu for thread in hardware.threads)
     seen = visible_gpus(hardware, {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus})
@@ -92,7 +100,7 @@ def test_threads_are_a_part_of_the_cores() -> None:
 
 def test_too_few_cores() -> None:
     found = shared("1s 2c", "exclusive", 3)[1]
-    assert isinstance(found, TooFew)
+    assert isinstance(found, RankRefused)
     assert found.message == "NUMA node 0 has 2 cores here for 3 ranks"
     assert "--by node" in found.advice
 
