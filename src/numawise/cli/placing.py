@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
-NAMES = ("cpus", "memory", "gpus", "gpu_ids", "devices", "nics", "policy", "full_cores", "name")
+NAMES = (
+    *("cpus", "memory", "gpus", "gpu_ids", "devices", "nics", "policy", "full_cores", "name"),
+    *("numa", "cpu_ids", "exclusive"),
+)
+TEXTS = ("cpus", "memory", "gpus", "gpu_ids", "name", "numa", "cpu_ids", "exclusive")
+"""Given, they say something."""
 
 
 def placement_options(command: Command) -> Command:
@@ -26,11 +31,19 @@ def placement_options(command: Command) -> Command:
         click.option("--memory", metavar="SIZE", help="Memory, such as 64g or 64Gi (the same)."),
         click.option(
             "--gpus",
-            metavar="N",
-            type=click.IntRange(1, 1000),
-            help="Number of GPUs; the best linked are taken.",
+            metavar="N|all",
+            help="Number of GPUs, of which the best linked are taken; or all of them.",
         ),
-        click.option("--gpu-ids", metavar="LIST", help="These GPUs: 0,1 or UUIDs or PCI addresses."),
+        click.option("--gpu-ids", metavar="LIST", help="These GPUs: 0-3,6 or UUIDs or PCI addresses."),
+        click.option("--cpu-ids", metavar="LIST", help="These CPUs, exclusive: 0-7 or 0-3,64-67."),
+        click.option("--numa", metavar="LIST", help="All of it from these NUMA nodes: 1 or 0-1."),
+        click.option(
+            "--exclusive",
+            is_flag=False,
+            flag_value="numa",
+            metavar="[numa|machine]",
+            help="The whole NUMA nodes that it is placed on, or the whole machine.",
+        ),
         click.option(
             "--device", "devices", metavar="RESOURCE=N", multiple=True, help="Other devices, such as nvme=1."
         ),
@@ -65,16 +78,16 @@ def request_of(arguments: dict[str, Any], policy: str = "") -> "JobRequest":
     from numawise.apps.launch.request import read_request  # noqa: PLC0415 - keeps --help quick
 
     given = {name: arguments.pop(name) for name in NAMES}
-    for name in ("cpus", "memory", "gpu_ids", "name"):
+    for name in TEXTS:
         if given[name] == "":  # an unset variable must not mean less care, or every GPU
             raise InputError(
                 "is empty",
                 field=f"--{name.replace('_', '-')}",
                 advice="give a value, or leave the option out; is a variable of the shell unset?",
             )
-    for name in ("cpus", "memory", "name"):
+    for name in ("cpus", "memory", "name", "numa", "cpu_ids", "exclusive"):
         given[name] = given[name] or ""
-    given["policy"] = given["policy"] or policy or POLICIES[1]
+    given["policy"] = given["policy"] or policy
     given["gpus"], given["nics"] = given["gpus"] or 0, given["nics"] or 0
     return read_request(**given)
 

@@ -32,6 +32,7 @@ def started_line(started: JobStarted) -> str:
 def placement_text(placement: Placement) -> str:
     """``CPUs 2-9, memory on NUMA 0 (64 GiB), GPU0 GPU1``."""
     own = bool(placement.grant.cpus)
+    whole = f"NUMA {format_ids(placement.whole)} alone: " if placement.whole else ""
     parts = [f"{'CPUs' if own else 'shared CPUs'} {format_ids(placement.cpus)}"]
     if placement.mems:
         limit = f" ({bytes_text(placement.memory)})" if placement.memory else ""
@@ -41,7 +42,7 @@ def placement_text(placement: Placement) -> str:
     granted = [name for resource, names in placement.grant.devices for name in names if "gpu" not in resource]
     if granted:
         parts.append(" ".join(granted))
-    return ", ".join(parts)
+    return whole + ", ".join(parts)
 
 
 def no_room_lines(found: NoRoom, capacity: Capacity) -> Iterable[str]:
@@ -169,6 +170,7 @@ def placement_data(placement: Placement) -> dict[str, object]:
     return {
         "cpus": format_ids(placement.cpus),
         "exclusive": bool(placement.grant.cpus),
+        "wholeNuma": format_ids(placement.whole) or None,
         "mems": format_ids(placement.mems),
         "memory": placement.memory or None,
         "gpus": [gpu_data(gpu) for gpu in placement.gpus],

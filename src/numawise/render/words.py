@@ -85,6 +85,26 @@ def runs(numbers: Iterable[int]) -> str:
     return ",".join("-".join(map(str, part)) for part in parts)
 
 
+def gpu_ranges(names: Iterable[str], gap: str = " ") -> str:
+    """Names as ranges where they count up: ``GPU0-3 GPU6``; in the order in which they come."""
+    runs: list[tuple[str, int, int]] = []
+    for name in names:
+        stem = name.rstrip("0123456789")
+        digits = name[len(stem) :]
+        plain = (
+            stem and digits.isascii() and digits and (digits == "0" or digits[0] != "0") and len(digits) < 6
+        )
+        number = int(digits) if plain else -1
+        if plain and runs and runs[-1][0] == stem and runs[-1][2] == number - 1:
+            runs[-1] = (stem, runs[-1][1], number)
+        else:
+            runs.append((stem, number, number) if plain else (name, -1, -1))
+    return gap.join(
+        stem if first < 0 else f"{stem}{first}" if first == last else f"{stem}{first}-{last}"
+        for stem, first, last in runs
+    )
+
+
 def cpus_text(hardware: Hardware, cpus: int) -> str:
     """CPUs as a person says them: cores, then the threads beside them."""
     cores = cores_in(hardware, cpus)

@@ -23,6 +23,7 @@ class GrantForm(TypedDict):
 
     cpus: str
     exclusive: bool
+    wholeNuma: str | None
     mems: str
     memory: int | None
     gpus: list[PlacedGpuForm]

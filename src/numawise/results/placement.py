@@ -265,6 +265,8 @@ class Placement:
     """What the user should know, a sentence each."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables for the job."""
+    whole: int = 0
+    """NUMA nodes that are the job's as a whole; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)

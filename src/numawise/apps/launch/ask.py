@@ -10,13 +10,16 @@ from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS, nics_of
 from numawise.apps.launch.decide import shared_shortage, with_memory
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.shortage import shortage
-from numawise.apps.launch.wanted_gpus import gpus_wanted
+from numawise.apps.launch.wanted_gpus import gpus_wanted, part_gpus
+from numawise.apps.launch.where import Part, narrowed, part_of
+from numawise.apps.launch.whole import with_whole_nodes
 from numawise.engine.admit import Admitted, Crashed, Rejected, admit
 from numawise.engine.memory.tables import charge, empty_tables
 from numawise.engine.state import Block, CpuState, DeviceState, MemoryState, NodeState, Plugin
 from numawise.errors import InputError, quoted
 from numawise.gpus.choose import Choice
 from numawise.machine.hardware import Gpu
+from numawise.machine.model import Machine
 from numawise.machine.nearest import near_nics
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, GUARANTEED, MEMORY, ContainerRequest, PodRequest, Role
@@ -58,23 +61,30 @@ def ask(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id:
         topology_policy=request.policy,
     )
     holds = in_ids_of(capacity, holds)
-    state = _state(capacity, rules, holds)
+    part = part_of(capacity, holds, request)
+    if isinstance(part, NoRoom):
+        return part
+    state = narrowed(_state(capacity, rules, holds), part)
     candidates: Sequence[Choice] = ()
     resource, count = "", 0
     if request.gpus or request.gpu_ids:
-        wanted = gpus_wanted(capacity, holds, request)
+        wanted = gpus_wanted(capacity, holds, request, part)
         if isinstance(wanted, NoRoom):
             return wanted
         candidates, resource, count = wanted
     pod = _request(capacity, request, resource, count, hold_id)
-    found = _best(capacity, rules, state, pod, resource, candidates)
+    found = _best(capacity, part.machine, rules, state, pod, resource, candidates)
     if not isinstance(found.decision, Admitted):
-        return shortage(capacity, holds, request, state, found.decision)
-    return _placement(capacity, holds, request, hold_id, found)
+        return shortage(capacity, part, holds, request, state, found.decision)
+    placement = _placement(capacity, part, holds, request, hold_id, found)
+    if request.exclusive and isinstance(placement, Placement):
+        return with_whole_nodes(capacity, holds, request, part, placement)
+    return placement
 
 
 def _best(
     capacity: Capacity,
+    machine: Machine,
     rules: Rules,
     state: NodeState,
     pod: PodRequest,
@@ -85,7 +95,7 @@ def _best(
     best: _Found | None = None
     for choice in candidates or (None,):
         offered = _offering(capacity, state, resource, choice) if choice else state
-        decision = admit(capacity.machine, rules, offered, pod, pick=_nearest(capacity, choice))
+        decision = admit(machine, rules, offered, pod, pick=_nearest(capacity, choice))
         hint = decision.affinity.get(JOB) if isinstance(decision, Admitted) else None
         found = _Found(decision, choice, preferred=hint is None or hint.preferred)
         if isinstance(decision, Admitted) and (
@@ -149,8 +159,8 @@ def _state(capacity: Capacity, rules: Rules, holds: Sequence[Hold]) -> NodeState
 def _request(capacity: Capacity, request: JobRequest, resource: str, gpus: int, hold_id: str) -> PodRequest:
     """The job as a pod of one container."""
     amounts: dict[str, Quantity] = {}
-    if request.cpus:
-        amounts[CPU] = Quantity.parse(f"{request.cpus}m")
+    if request.cpus or request.exclusive:  # whole nodes: a CPU of its own, wherever the rest is
+        amounts[CPU] = Quantity.parse(f"{request.cpus or 1000}m")
     if request.memory:
         amounts[MEMORY] = Quantity.of(request.memory)
     if gpus:
@@ -207,7 +217,7 @@ def _chosen(capacity: Capacity, choice: "Choice | None") -> tuple[Gpu, ...]:
 
 
 def _placement(
-    capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str, found: _Found
+    capacity: Capacity, part: Part, holds: Sequence[Hold], request: JobRequest, hold_id: str, found: _Found
 ) -> Placement | NoRoom:
     admitted = found.decision
     assert isinstance(admitted, Admitted)
@@ -220,14 +230,16 @@ def _placement(
     }
     pool = pool_of(capacity, holds) & ~own
     if own:
-        short = shared_shortage(pool, holds)
+        short = shared_shortage(capacity, pool, holds)
         if short:
             return short
     hint = admitted.affinity.get(JOB)
-    every = capacity.machine.numa_bits
+    every = part.numa
     near = 0
     if not own and hint is not None and hint.numa is not None and (blocks or devices):
         near = hint.numa.bits if hint.numa.bits != every else 0
+    if not own and request.numa is not None:
+        near = near or every
     cpus = own or pool_cpus(capacity, pool, near)
     booked = 0
     for block in blocks:
@@ -252,18 +264,26 @@ def _placement(
         nics=nics_of(capacity, gpus, granted_nics),
         policy=request.policy,
         aligned=found.preferred,
-        remarks=tuple(_remarks(capacity, holds, request, found, cpus, near)),
+        remarks=tuple(_remarks(capacity, part, holds, request, found, cpus, near)),
     )
 
 
 def _remarks(
-    capacity: Capacity, holds: Sequence[Hold], request: JobRequest, found: _Found, cpus: int, near: int
+    capacity: Capacity,
+    part: Part,
+    holds: Sequence[Hold],
+    request: JobRequest,
+    found: _Found,
+    cpus: int,
+    near: int,
 ) -> Iterable[str]:
     yield from capacity.remarks
     choice = found.choice
     if choice is not None and capacity.links is not None and request.gpus:
         taken = {name for hold in holds for _, names in hold.grant.devices for name in names}
-        free = bits_of(p for p, name in enumerate(capacity.gpu_ids) if name not in taken)
+        free = part_gpus(capacity, part) & bits_of(
+            p for p, name in enumerate(capacity.gpu_ids) if name not in taken
+        )
         from numawise.gpus.choose import advice  # noqa: PLC0415 - as above
 
         text = advice(capacity.links, free, request.gpus)

@@ -168,7 +168,7 @@ def nics_of(capacity: Capacity, gpus: tuple[Gpu, ...], granted: tuple[str, ...])
 
 def with_gpu_users(capacity: Capacity, request: JobRequest) -> Capacity:
     """The capacity with the processes on its GPUs, for a request that asks for some."""
-    if not capacity.gpus or not (request.gpus or request.gpu_ids):
+    if not capacity.gpus or not (request.gpus or request.gpu_ids or request.exclusive):
         return capacity
     from numawise.host.nvml import kfd_users  # noqa: PLC0415 - for jobs with GPUs alone
 

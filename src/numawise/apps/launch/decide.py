@@ -12,12 +12,16 @@ Rules kept here:
 4. Without an amount of memory nothing is booked, but its pages come from the NUMA nodes of its CPUs and GPUs
    (where these have no memory, from the nearest that have).
 5. What could not be given even on the empty machine is a mistake in the request, not want of room.
+6. What a request says about where is kept to (``where``), in the shared pool, too: nobody may take the last
+   CPU of the NUMA nodes that a job there has to stay on.
 """
 
 from collections.abc import Sequence
 
 from numawise.apps.launch.request import JobRequest
+from numawise.apps.launch.where import NUMA_LABEL, check_where, open_nodes
 from numawise.errors import InputError
+from numawise.render.words import bytes_text
 from numawise.results.placement import Capacity, Grant, Hold, NoRoom, Placement, pool_cpus, pool_of
 from numawise.rules.model import BEST_EFFORT, NONE
 from numawise.sets import format_ids, ids_of
@@ -25,6 +29,7 @@ from numawise.sets import format_ids, ids_of
 
 def place(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str) -> Placement | NoRoom:
     """Decide where a job goes, given who holds what; raise ``InputError`` for what can never be given."""
+    check_where(capacity, request)
     found = _decide(capacity, holds, request, hold_id)
     if isinstance(found, Placement) or not holds:
         return _possible(capacity, request, found)
@@ -35,36 +40,54 @@ def place(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_i
 def _possible(capacity: Capacity, request: JobRequest, found: Placement | NoRoom) -> Placement | NoRoom:
     if isinstance(found, Placement):
         return found
-    every = capacity.machine.layout.all
-    kept = f" (CPUs {format_ids(capacity.reserved)} are kept for the system)" if capacity.reserved else ""
     raise InputError(
         f"this machine cannot give that, even when nothing runs: {found.reason}",
         advice=found.advice
-        or f"it has {every.bit_count()} CPUs{kept}, {gpus_text(len(capacity.gpus))}; ask for less"
+        or f"{_has(capacity, request)}; ask for less"
+        + ("" if request.numa is None else ", or for other NUMA nodes")
         + ("" if request.policy in (NONE, BEST_EFFORT) else " or take another --policy"),
     )
+
+
+def _has(capacity: Capacity, request: JobRequest) -> str:
+    """What there is on an idle machine, or on the NUMA nodes that the request names."""
+    if request.numa is None:
+        cpus, reserved, gpus = capacity.machine.layout.all, capacity.reserved, len(capacity.gpus)
+        memory, subject = "", "it"
+    else:
+        numa = request.numa.bits
+        cpus, subject = capacity.cpus_of(numa), f"NUMA {request.numa}"
+        reserved = cpus & capacity.reserved
+        gpus = sum(bool(home & numa) for home in capacity.links.numa) if capacity.links else 0
+        memory = ", " + bytes_text(sum(n.memory for n in capacity.machine.numa if numa >> n.id & 1))
+    kept = f" (CPUs {format_ids(reserved)} are kept for the system)" if reserved else ""
+    return f"{subject} has {cpus.bit_count()} CPUs{kept}{memory}, {gpus_text(gpus)}"
 
 
 def _decide(
     capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str
 ) -> Placement | NoRoom:
+    numa = open_nodes(capacity, holds, request)
+    if isinstance(numa, NoRoom):
+        return numa
     pool = pool_of(capacity, holds)
-    if not request.whole_cpus:
-        short = pool_shortage(pool, holds, request)
+    if not request.has_own_cpus:
+        short = pool_shortage(capacity, pool, holds, request)
         if short:
             return short
     if not (
-        request.whole_cpus
+        request.has_own_cpus
         or request.memory
         or request.gpus
         or request.gpu_ids
         or request.devices
         or request.nics
     ):
-        mems = with_memory(capacity, capacity.machine.numa_bits)
-        grant = Grant(mems=mems, cpu_limit=request.cpus)
+        near = 0 if request.numa is None else numa
+        mems = with_memory(capacity, numa)
+        grant = Grant(near=near, mems=mems, cpu_limit=request.cpus)
         return Placement(
-            grant, pool_cpus(capacity, pool, 0), mems, policy=request.policy, remarks=capacity.remarks
+            grant, pool_cpus(capacity, pool, near), mems, policy=request.policy, remarks=capacity.remarks
         )
 
     from numawise.apps.launch.ask import ask  # noqa: PLC0415 - the engine, which a place in the pool does not need
@@ -85,28 +108,42 @@ def with_memory(capacity: Capacity, numa: int) -> int:
     return found
 
 
-def pool_shortage(pool: int, holds: Sequence[Hold], request: JobRequest) -> NoRoom | None:
+def pool_shortage(capacity: Capacity, pool: int, holds: Sequence[Hold], request: JobRequest) -> NoRoom | None:
     """Why the shared pool cannot take one more."""
     if not pool:
         return NoRoom("no CPU is left in the shared pool", tuple(h for h in holds if h.grant.cpus))
-    promised = sum(hold.grant.cpu_limit for hold in holds)
-    left = pool.bit_count() * 1000 - promised
-    if request.cpus > left:
-        reason = (
-            f"{cpus_text(request.cpus)} asked for in the shared pool, {cpus_text(max(left, 0))} of it left"
-        )
-        return NoRoom(reason, tuple(h for h in holds if h.grant.cpus or h.grant.cpu_limit))
+    parts = [(pool, "", tuple(holds))]
+    if request.numa is not None:
+        numa, there = request.numa.bits, capacity.cpus_of(request.numa.bits)
+        if not pool & there:
+            reason = f"no CPU of NUMA {request.numa} is left in the shared pool"
+            return NoRoom(reason, tuple(hold for hold in holds if hold.grant.cpus & there))
+        inside = tuple(hold for hold in holds if hold.grant.near and not hold.grant.near & ~numa)
+        parts.append((pool & there, f" on NUMA {request.numa}", inside))
+    for cpus, where, sharing in parts:
+        left = cpus.bit_count() * 1000 - sum(hold.grant.cpu_limit for hold in sharing)
+        if request.cpus > left:
+            reason = (
+                f"{cpus_text(request.cpus)} asked for in the shared pool{where}, "
+                f"{cpus_text(max(left, 0))} of it left"
+            )
+            return NoRoom(reason, tuple(h for h in holds if h.grant.cpus or h.grant.cpu_limit))
     return None
 
 
-def shared_shortage(pool: int, holds: Sequence[Hold]) -> NoRoom | None:
-    """Why those in the shared pool could not go on with what would be left of it (rule 3)."""
+def shared_shortage(capacity: Capacity, pool: int, holds: Sequence[Hold]) -> NoRoom | None:
+    """Why those in the shared pool could not go on with what would be left of it (rules 3 and 6)."""
     shared = tuple(hold for hold in holds if not hold.grant.cpus)
     promised = sum(hold.grant.cpu_limit for hold in shared)
     if shared and (not pool or promised > pool.bit_count() * 1000):
         left = f"{pool.bit_count()} CPUs would be left" if pool else "no CPU would be left"
         needed = f" ({cpus_text(promised)} promised)" if promised else ""
         return NoRoom(f"{left} in the shared pool, where {len(shared)} jobs run{needed}", shared)
+    for hold in shared:
+        if dict(hold.labels).get(NUMA_LABEL) and not pool & capacity.cpus_of(hold.grant.near):
+            numa = format_ids(hold.grant.near)
+            reason = f"no CPU of NUMA {numa} would be left in the shared pool, where {hold.name} keeps to it"
+            return NoRoom(reason, (hold,))
     return None
 
 

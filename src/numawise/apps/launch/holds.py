@@ -28,6 +28,7 @@ from typing import Self
 from numawise.apps.launch import line
 from numawise.apps.launch.environment import HOLD
 from numawise.apps.launch.request import JobRequest
+from numawise.apps.launch.where import where_labels
 from numawise.errors import HostError, InputError, quoted
 from numawise.host import confine, processes
 from numawise.host.rights import as_user
@@ -114,7 +115,7 @@ class Holdings:
                 policy=request.policy,
                 command=tuple(command[:1] if processes.hides_others(self.root) else command),
                 since=time.time(),
-                labels=labels,
+                labels=(*labels, *where_labels(request)),
             )
             if planned is not None:
                 hold = planned(hold, found)

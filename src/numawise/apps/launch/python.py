@@ -41,12 +41,15 @@ def place(
     *,
     cpus: float | str = "",
     memory: int | str = "",
-    gpus: int = 0,
+    gpus: int | str = 0,
     gpu_ids: str | None = None,
     devices: Mapping[str, int] | None = None,
     nics: int = 0,
     policy: str = "",
     full_cores: bool = False,
+    numa: int | str = "",
+    cpu_ids: str = "",
+    exclusive: str = "",
     machine: str = "",
 ) -> JobPlacement | NoRoom:
     """Where a job would go now, or why there is no room; nothing is held.
@@ -63,6 +66,9 @@ def place(
         nics=nics,
         policy=policy or settings.policy or BEST_EFFORT,
         full_cores=full_cores,
+        numa=str(numa),
+        cpu_ids=cpu_ids,
+        exclusive=exclusive,
     )
     capacity, holds, _ = imagined((machine,) if machine else (), settings, os.environ)
     found = decided_place(capacity, holds, request, "place")
@@ -98,12 +104,15 @@ def hold(
     *,
     cpus: float | str = "",
     memory: int | str = "",
-    gpus: int = 0,
+    gpus: int | str = 0,
     gpu_ids: str | None = None,
     devices: Mapping[str, int] | None = None,
     nics: int = 0,
     policy: str = "",
     full_cores: bool = False,
+    numa: int | str = "",
+    cpu_ids: str = "",
+    exclusive: str = "",
     name: str = "",
     wait: float = 0.0,
     bind: bool = True,
@@ -124,6 +133,9 @@ def hold(
         nics=nics,
         policy=policy or settings.policy or BEST_EFFORT,
         full_cores=full_cores,
+        numa=str(numa),
+        cpu_ids=cpu_ids,
+        exclusive=exclusive,
         name=name,
     )
     environment = dict(os.environ)

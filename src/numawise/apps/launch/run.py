@@ -219,7 +219,7 @@ def run(
 ) -> int | NoRoom:
     """Run a command to its end; its exit code, or why there is no room for it."""
     path = find_command(job.command[0], job.environment.get("PATH"))
-    if job.isolate and not job.request.whole_cpus:
+    if job.isolate and not job.request.has_own_cpus:
         raise InputError(
             "needs CPUs of its own", field="--isolate", advice="give --cpus a whole number of CPUs"
         )

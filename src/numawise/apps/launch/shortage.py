@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS
 from numawise.apps.launch.decide import cpus_text
 from numawise.apps.launch.request import JobRequest
+from numawise.apps.launch.where import Part
 from numawise.engine.admit import Crashed, Rejected
 from numawise.engine.failure import SMT_ALIGNMENT
 from numawise.engine.state import NodeState
@@ -21,6 +22,7 @@ from numawise.results.placement import Capacity, Hold, NoRoom
 
 def shortage(
     capacity: Capacity,
+    part: Part,
     holds: Sequence[Hold],
     request: JobRequest,
     state: NodeState,
@@ -33,13 +35,14 @@ def shortage(
     free = state.cpu.shared & ~capacity.reserved
     exclusive = tuple(hold for hold in holds if hold.grant.cpus)
     if request.whole_cpus > free.bit_count():
-        return NoRoom(f"{cpus_text(request.cpus)} asked for, {free.bit_count()} free", exclusive)
+        return NoRoom(f"{cpus_text(request.cpus)} asked for, {free.bit_count()} free{part.text}", exclusive)
     if decision.reason == SMT_ALIGNMENT:
         return _cores_shortage(capacity, request, exclusive, free, said)
     left = {numa: books.tables[MEMORY].free for numa, books in state.memory.numa.items()}
     booked = tuple(hold for hold in holds if hold.grant.memory)
     if request.memory > sum(left.values()):
-        reason = f"{bytes_text(request.memory)} of memory asked for, {bytes_text(sum(left.values()))} free"
+        free_text = f"{bytes_text(sum(left.values()))} free{part.text}"
+        reason = f"{bytes_text(request.memory)} of memory asked for, {free_text}"
         return NoRoom(reason, booked)
     asked = {WORDS.get(name, name): count for name, count in request.devices}
     if request.nics:
@@ -49,7 +52,7 @@ def shortage(
         rest = len({device.id for device in plugin.devices} - taken)
         if asked.get(plugin.resource, 0) > rest:
             having = tuple(hold for hold in holds if plugin.resource in dict(hold.grant.devices))
-            reason = f"{asked[plugin.resource]} of {plugin.resource} asked for, {rest} free"
+            reason = f"{asked[plugin.resource]} of {plugin.resource} asked for, {rest} free{part.text}"
             return NoRoom(reason, having)
     if decision.provider == "memory":
         reason = (
@@ -61,6 +64,7 @@ def shortage(
         f"NUMA {numa} has {(free & cpus).bit_count()} CPUs"
         + (f" and {bytes_text(left[numa])}" if numa in left else "")
         for numa, cpus in (capacity.cpus or {}).items()
+        if part.numa >> numa & 1
     ]
     reason = f"it is free, but not together as policy {request.policy} wants it ({', '.join(parts)} free)"
     return NoRoom(reason, tuple(holds), f"{decision.reason}: {said}")

@@ -5,21 +5,24 @@ Rules kept here:
 1. A GPU is named by its index, its name, its UUID or the beginning of one, or its PCI address.
 2. A job's GPUs are of one maker; by number it gets the maker that the machine has most of.
 3. GPUs in use without a hold are passed over as long as enough others are free.
+4. With NUMA nodes named, GPUs by number and ``all`` are those whose home is there; one that is named must be.
 """
 
 from collections.abc import Sequence
 
 from numawise.apps.launch.decide import gpus_text
-from numawise.apps.launch.request import JobRequest
+from numawise.apps.launch.request import EVERY_GPU, JobRequest
+from numawise.apps.launch.where import Part
 from numawise.errors import InputError, quoted
 from numawise.gpus.choose import Choice, choices
 from numawise.machine.locality import short_address
+from numawise.render.words import gpu_ranges
 from numawise.results.placement import Capacity, Hold, NoRoom
-from numawise.sets import bits_of
+from numawise.sets import bits_of, format_ids
 
 
 def gpus_wanted(
-    capacity: Capacity, holds: Sequence[Hold], request: JobRequest
+    capacity: Capacity, holds: Sequence[Hold], request: JobRequest, part: Part
 ) -> NoRoom | tuple[tuple[Choice, ...], str, int]:
     """Sets of GPUs to ask the engine about, best first; their resource; how many."""
     if not request.gpus and not request.gpu_ids:
@@ -39,13 +42,8 @@ def gpus_wanted(
         if key in holder
     }
     if request.gpu_ids:
-        positions = [_position(capacity, text) for text in request.gpu_ids]
-        if len(set(positions)) != len(positions):
-            raise InputError(
-                f"{quoted(','.join(request.gpu_ids))} names a GPU twice",
-                field="--gpu-ids",
-                advice="name each once",
-            )
+        positions = named_gpus(capacity, request)
+        _check_numa(capacity, request, positions)
         kinds = {capacity.gpu_resources[position] for position in positions}
         if len(kinds) > 1:
             raise InputError(
@@ -55,17 +53,22 @@ def gpus_wanted(
             )
         missing = [position for position in positions if position in taken]
         if missing:
-            names = ", ".join(capacity.gpus[position].name for position in missing)
-            return NoRoom(f"{names} is not free", tuple(dict.fromkeys(taken[p] for p in missing)))
+            is_are = "is" if len(missing) == 1 else "are"
+            reason = f"{gpu_ranges(capacity.gpus[position].name for position in missing)} {is_are} not free"
+            return NoRoom(reason, tuple(dict.fromkeys(taken[p] for p in missing)))
         mask = bits_of(positions)
         return choices(capacity.links, mask, len(positions), mask), kinds.pop(), len(positions)
     resource = max(
         dict.fromkeys(capacity.gpu_resources), key=capacity.gpu_resources.count
     )  # the first of equals
-    own = bits_of(p for p, kind in enumerate(capacity.gpu_resources) if kind == resource)
+    own = part_gpus(capacity, part) & bits_of(
+        p for p, kind in enumerate(capacity.gpu_resources) if kind == resource
+    )
     free = own & ~bits_of(taken)
     if free.bit_count() < request.gpus:
-        reason = f"{gpus_text(request.gpus)} asked for, {free.bit_count()} of {own.bit_count()} free"
+        reason = (
+            f"{gpus_text(request.gpus)} asked for, {free.bit_count()} of {own.bit_count()} free{part.text}"
+        )
         return NoRoom(reason, tuple(dict.fromkeys(taken.values())))
     quiet = free & ~bits_of(capacity.users or ())
     return (
@@ -73,6 +76,53 @@ def gpus_wanted(
         resource,
         request.gpus,
     )
+
+
+def part_gpus(capacity: Capacity, part: Part) -> int:
+    """The GPUs of a part of the machine, as packed positions (rule 4)."""
+    links = capacity.links
+    if part.whole or links is None:
+        return (1 << len(capacity.gpus)) - 1
+    return bits_of(position for position, home in enumerate(links.numa) if home & part.numa)
+
+
+def named_gpus(capacity: Capacity, request: JobRequest) -> tuple[int, ...]:
+    """The positions of the GPUs that a request names, in the order in which it does."""
+    if request.gpu_ids == (EVERY_GPU,):
+        homes = capacity.links.numa if capacity.links else ()
+        inside = [p for p, home in enumerate(homes) if request.numa is None or home & request.numa.bits]
+        if not inside:
+            raise InputError(
+                f"there is no GPU on NUMA {request.numa}",
+                field="--gpus and --numa",
+                advice="see 'numawise show' for where the GPUs are",
+            )
+        return tuple(inside)
+    positions = tuple(_position(capacity, text) for text in request.gpu_ids)
+    if len(set(positions)) != len(positions):
+        raise InputError(
+            f"{quoted(','.join(request.gpu_ids))} names a GPU twice",
+            field="--gpu-ids",
+            advice="name each once",
+        )
+    return positions
+
+
+def _check_numa(capacity: Capacity, request: JobRequest, positions: Sequence[int]) -> None:
+    """Refuse GPUs that are named but known to be elsewhere than the NUMA nodes that are."""
+    if request.numa is None or capacity.links is None:
+        return
+    homes = capacity.links.numa
+    outside = [position for position in positions if homes[position] & ~request.numa.bits]
+    if outside:
+        names = gpu_ranges(capacity.gpus[position].name for position in outside)
+        where = format_ids(sum({homes[position] for position in outside}))
+        there = [gpu.name for gpu, home in zip(capacity.gpus, homes, strict=True) if home & request.numa.bits]
+        raise InputError(
+            f"{names} {'is' if len(outside) == 1 else 'are'} on NUMA {where}, not on {request.numa}",
+            field="--gpu-ids and --numa",
+            advice=f"on NUMA {request.numa} there is {gpu_ranges(there) or 'no GPU'}",
+        )
 
 
 def _position(capacity: Capacity, text: str) -> int:
