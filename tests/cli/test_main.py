@@ -73,6 +73,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
+    (["--local_rank=1", "bind", "--", "x"], "start deepspeed with --no_local_rank"),
     (["simulat"],                        "Did you mean 'simulate'?"),
     (["nonsense"],                       "No such command 'nonsense'"),
     (["simulate", "p"],                  "Missing option '--machine'"),

@@ -80,6 +80,17 @@ class LazyGroup(click.Group):
         command: click.Command = module.container_command(cmd_name) if cmd_name in HOME else module.command
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Say of a rank that a launcher put before the command how to make it stop."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in ("--local_rank", "--local-rank"):
+                raise
+            what = f"{error.option_name} stands before the command, where the launcher put it"
+            advice = "start deepspeed with --no_local_rank, torch.distributed.launch with --use-env"
+            raise click.UsageError(f"{what}: {advice}.", ctx) from None
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

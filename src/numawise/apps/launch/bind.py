@@ -3,7 +3,7 @@
 Rules kept here:
 
 1. ``OMP_NUM_THREADS`` is the rank's part of the cores.  A number that the user has set stays; the one that
-   ``numawise run`` set for the whole job, and the 1 that torchrun sets, do not.
+   ``numawise run`` set for the whole job, and the 1 that torchrun and Ray set, do not.
 2. Places for threads are given only where no other rank has the same CPUs.
 3. ``UCX_NET_DEVICES`` names the network cards nearest to the rank's GPU.  ``NCCL_IB_HCA`` must be the same on
    all ranks of a host, so it names the cards of all of them, and is left alone when the ranks see different
@@ -34,6 +34,7 @@ from numawise.apps.launch.environment import (
     without_ours,
 )
 from numawise.apps.launch.frame import BindOptions, Prepared, prepare
+from numawise.apps.launch.launchers import RAY
 from numawise.apps.launch.ranks import MODES, RankRefused, RankShare, Shares
 from numawise.errors import HostError, InputError, quoted
 from numawise.host import mempolicy
@@ -95,7 +96,7 @@ def _network(hcas: Sequence[str], every: Sequence[str]) -> Sequence[tuple[str, s
 
 def _joined(environment: Mapping[str, str], ours: tuple[tuple[str, str], ...], threads: int) -> Joined:
     user = without_ours(environment)
-    if threads or (TORCHRUN in user and user.get(THREADS) == "1"):
+    if threads or ((TORCHRUN in user or RAY in user) and user.get(THREADS) == "1"):
         user.pop(THREADS, None)
     if threads:
         user[THREADS] = str(threads)

@@ -48,7 +48,7 @@ SLURM = Launcher(
     "--cpu-bind=none",
 )
 LAUNCHERS = (
-    Launcher("torchrun", "LOCAL_RANK", ("LOCAL_WORLD_SIZE",)),
+    Launcher("torchrun", "LOCAL_RANK", ("LOCAL_WORLD_SIZE", "LOCAL_SIZE")),  # the second is DeepSpeed's
     Launcher("Horovod", "HOROVOD_LOCAL_RANK", ("HOROVOD_LOCAL_SIZE",)),
     Launcher(
         "Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_LOCAL_SIZE",), "mpirun --bind-to none"

@@ -47,6 +47,8 @@ def test_ranks_that_share_get_a_number_of_threads_only() -> None:
     pytest.param({"OMP_NUM_THREADS": "7"},                             {},             "7", id="the user's stays"),
     pytest.param({"OMP_NUM_THREADS": "1", "TORCHELASTIC_RUN_ID": "x"}, {},             "2", id="torchrun's 1 does not"),
     pytest.param({"OMP_NUM_THREADS": "3", "TORCHELASTIC_RUN_ID": "x"}, {},             "3", id="another under torchrun is the user's"),
+    pytest.param({"OMP_NUM_THREADS": "1", "RAY_RAYLET_PID": "7"}, {},                  "2", id="Ray's 1 does not"),
+    pytest.param({"OMP_NUM_THREADS": "3", "RAY_RAYLET_PID": "7"}, {},                  "3", id="another under Ray is the user's"),
     pytest.param({"OMP_NUM_THREADS": "7"},                             {"threads": 5}, "5", id="a flag wins"),
     pytest.param({"OMP_NUM_THREADS": "1", "TORCHELASTIC_RUN_ID": "x"}, {"threads": 1}, "1", id="a flag says 1"),
 ])

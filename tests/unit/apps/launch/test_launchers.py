@@ -14,6 +14,7 @@ def variables(text: str) -> dict[str, str]:
 # fmt: off
 @pytest.mark.parametrize(("environment", "rank", "size", "variable"), [
     pytest.param("LOCAL_RANK=3 LOCAL_WORLD_SIZE=8 RANK=11",                   3, 8,    "LOCAL_RANK",                 id="torchrun"),
+    pytest.param("LOCAL_RANK=3 LOCAL_SIZE=8 RANK=11 CROSS_SIZE=2",            3, 8,    "LOCAL_RANK",                 id="DeepSpeed"),
     pytest.param("OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=4", 1, 4,    "OMPI_COMM_WORLD_LOCAL_RANK", id="Open MPI"),
     pytest.param("MPI_LOCALRANKID=2 MPI_LOCALNRANKS=4 PMI_RANK=6",            2, 4,    "MPI_LOCALRANKID",            id="Intel MPI"),
     pytest.param("MV2_COMM_WORLD_LOCAL_RANK=0 MV2_COMM_WORLD_LOCAL_SIZE=2",   0, 2,    "MV2_COMM_WORLD_LOCAL_RANK",  id="MVAPICH2"),
