@@ -22,7 +22,7 @@ from numawise.ledger.place import machine_id
 from numawise.ledger.store import Ledger
 from numawise.machine.locality import memory_near, numa_of
 from numawise.results.placement import Grant, Hold, Owner
-from numawise.sets import bits_of
+from numawise.sets import bits_of, format_ids
 from tests import needs
 from tests.cli.run import Ran, numawise, refused
 
@@ -121,6 +121,17 @@ def test_a_job_that_was_never_bound(capsys: pytest.CaptureFixture[str], ledger: 
     assert f"sleep ({pid}): CPUs " in ran.out
     assert "its process was never bound" in ran.out
     assert data(every)["jobs"][0]["findings"][0]["code"] == "threads-elsewhere"
+
+
+@TWO
+def test_a_process_on_cpus_of_somebody_else(capsys: pytest.CaptureFixture[str], ledger: Path) -> None:
+    with running("sleep", "100", cpus={CPU}) as holding, running("sleep", "100") as pid:
+        write(ledger, hold(holding))
+        ran = numawise(capsys, "verify", pid)
+        kept = numawise(capsys, "verify", "train")
+    assert (ran.status, kept.status) == (1, 0)
+    assert f"may run on CPU {CPU}, which hold b2345 (train) of " in ran.out.splitlines()[0]
+    assert f"taskset -acp {format_ids(EVERY & ~(1 << CPU))} {pid}" in ran.out
 
 
 @TWO

@@ -56,6 +56,7 @@ CHECKS = (
     Check("run: the best way there is",                     running.mode_of_choice, (V2, V1, SYSTEMD)),
     Check("verify: bound well",                             verifying.bound_well),
     Check("verify: memory bound elsewhere",                 verifying.misplaced),
+    Check("verify: on CPUs of another job",                 verifying.on_foreign_cpus),
     Check("verify: memory bound late",                      verifying.bound_late),
     Check("verify: memory interleaved",                     verifying.interleaved),
     Check("verify: nothing bound",                          verifying.unbound),

@@ -132,6 +132,22 @@ def misplaced(guest: Guest) -> str:
         return text
 
 
+def on_foreign_cpus(guest: Guest) -> str:
+    """Bound well, but to a node of which another job has CPUs alone."""
+    here, there = two_nodes(guest)
+    first = here & -here
+    with program(lambda: (on(first), mempolicy.bind_memory(1))) as holding:
+        owner = Owner(0, "root", boot_id(), holding, start_time(holding) or 0)
+        other = Hold("b2345", "other", owner, Grant(cpus=first, mems=1))
+        with program(lambda: (on(here), mempolicy.bind_memory(1))) as pid:
+            text = expect(check(pid, other), "cpus-of-another")
+            assert "hold b2345 (other) of root has alone" in text
+        with program(lambda: (on(there), mempolicy.bind_memory(2))) as pid:
+            expect(check(pid, other))
+        expect(check(holding, other))
+    return text
+
+
 def bound_late(guest: Guest) -> str:
     """Memory first touched on node 1, CPUs and policy bound to node 0 afterwards."""
     here, there = two_nodes(guest)

@@ -4,6 +4,7 @@ Rules kept here:
 
 1. With a grant: every thread may run on granted CPUs only, at least 98 % of the job's own pages lie on
    granted NUMA nodes (``pages`` says which are its own), and its GPUs are granted and near to its CPUs.
+   With or without a grant: no thread may run on CPUs that another hold has alone, and no GPU is another's.
 2. Without one a job is compared with itself, process by process: local are the NUMA nodes of the CPUs its
    threads are bound to.  A thread that may run on every CPU is not bound.  A process without any bound thread
    belongs where its GPUs are; without GPUs it belongs nowhere, and that is a leak, too.
@@ -14,16 +15,18 @@ Rules kept here:
    use, busy strangers, NUMA balancing, swap.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from numawise.apps.verify.leaks import (
     cpu_list,
     gpus_seen,
     graded_uses,
     judge_bound,
+    judge_foreign,
     judge_gpus,
     judge_granted,
     union,
+    union_of,
     weigh,
 )
 from numawise.apps.verify.sources import ENOUGH, Seen, job_finding
@@ -71,6 +74,7 @@ def grade(hardware: Hardware, seen: Seen, wanted: JobGrant | None = None) -> Ver
             if wanted
             else judge_bound(hardware, processes, homes)
         ),
+        *judge_foreign(processes, seen),
         *_judge_pages(hardware, seen, processes, amounts, unknown=only is None),
         *judge_gpus(gpus, graded, homes, wanted, seen),
         *_judge_surroundings(hardware, seen, processes, wanted),
@@ -84,8 +88,8 @@ def grade(hardware: Hardware, seen: Seen, wanted: JobGrant | None = None) -> Ver
         threads=sum(len(process.threads) for process in processes),
         cpus=union(processes),
         ran=bits_of(thread.cpu for process in processes for thread in process.threads if thread.cpu >= 0),
-        numa=_all(homes.values()) if homes else numas,
-        mems=_all(mems.values()),
+        numa=union_of(homes.values()) if homes else numas,
+        mems=union_of(mems.values()),
         amounts=amounts,
         gpus=tuple(replace(gpu, used=gpu.name in {one.name for one in graded}) for gpu in gpus),
         swapped=sum(process.swapped for process in processes),
@@ -107,7 +111,7 @@ def _homes(
         for thread in process.threads:
             if open_to_all & ~thread.allowed:
                 bound |= thread.allowed
-        near = _all(gpu.near for gpu in gpus if process.pid in gpu.pids)
+        near = union_of(gpu.near for gpu in gpus if process.pid in gpu.pids)
         found[process.pid] = numa_of(hardware, bound) or near or every
     return found
 
@@ -288,10 +292,3 @@ def _threads_text(hardware: Hardware, verdict: Verdict) -> str:
     who = threads if verdict.processes == 1 else f"{threads} of {verdict.processes} processes"
     numa = numa_of(hardware, verdict.cpus)
     return f"{who} on {cpu_list(verdict.cpus)}" + (f" (NUMA {format_ids(numa)})" if numa else "")
-
-
-def _all(sets: Iterable[int]) -> int:
-    found = 0
-    for bits in sets:
-        found |= bits
-    return found

@@ -8,7 +8,7 @@ Rules kept here:
    process was bound, or moved itself; a process of which all threads stray was never bound.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from numawise.apps.verify.sources import Seen, job_finding
 from numawise.host.numamaps import OWN, SHARED, PageRange, Pages
@@ -33,10 +33,14 @@ def cpu_list(cpus: int) -> str:
 
 def union(processes: Sequence[Placed]) -> int:
     """CPUs that some thread may run on."""
+    return union_of(thread.allowed for process in processes for thread in process.threads)
+
+
+def union_of(sets: Iterable[int]) -> int:
+    """All of some packed sets."""
     found = 0
-    for process in processes:
-        for thread in process.threads:
-            found |= thread.allowed
+    for bits in sets:
+        found |= bits
     return found
 
 
@@ -101,6 +105,28 @@ def _why(
     if wanted.since and seen.boot and seen.boot + thread.start / seen.ticks < wanted.since:
         return "it was started before the hold, and binding its process did not reach it"
     return "its process is bound: it was started before that, or moved itself"
+
+
+def judge_foreign(processes: Sequence[Placed], seen: Seen) -> Iterator[Finding]:
+    """CPUs that other holds have alone."""
+    theirs = union_of(one.cpus for one in seen.foreign_cpus)
+    for one in seen.foreign_cpus:
+        some = [process for process in processes if process.pid in one.pids]
+        names = [f"{clean(process.name)} ({process.pid})" for process in some]
+        who = names[0] if len(names) == 1 else f"{len(names)} processes"
+        rest = union(some) & ~theirs
+        move = f"; to move it now: taskset -acp {format_ids(rest)} {some[0].pid}" if rest else ""
+        yield job_finding(
+            "cpus-of-another",
+            Severity.ERROR,
+            f"{who} may run on {cpu_list(one.cpus)}, which {one.holder} has alone",
+            tuple(
+                f"{name}: {cpu_list(union((process,)))}"
+                for name, process in zip(names[:MOST], some, strict=False)
+            ),
+            "start it with numawise run, or with numawise bind, which leave out what others hold"
+            + (move if len(some) == 1 else ""),
+        )
 
 
 def judge_bound(
@@ -350,7 +376,8 @@ def judge_gpus(
                 Severity.ERROR,
                 f"{gpu.name} belongs to {owner}",
                 (f"{_verb(gpu)} by {', '.join(map(str, gpu.pids))}",),
-                "let the job see its own GPUs only: CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES",
+                "let the job see its own GPUs only (CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES), or let "
+                "numawise run --gpus choose free ones",
             )
         elif wanted is not None and gpu.address and short_address(gpu.address) not in wanted.gpus:
             yield job_finding(

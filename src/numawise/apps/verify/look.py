@@ -7,18 +7,29 @@ Rules kept here:
 2. A process that belongs to a hold is compared with the hold; any other, with its descendants and, in a
    container, with everything in it, is compared with itself.
 3. The ledger is only read.  For a bare process it is not needed, and an unreadable one is reported.
-4. A hold of which nothing runs any more is a leak of the ledger; one whose processes count in another pid
+4. What a living hold has is its own: CPUs that it has alone and its GPUs are foreign to every process that
+   does not belong to it, with or without a hold.
+5. A hold of which nothing runs any more is a leak of the ledger; one whose processes count in another pid
    namespace cannot be judged from here.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from numawise.apps.verify.grade import grade
-from numawise.apps.verify.leaks import cpu_list
-from numawise.apps.verify.sources import GLANCE, HERE, Seen, Stranger, boot_time, busy_threads, job_finding
+from numawise.apps.verify.leaks import cpu_list, union, union_of
+from numawise.apps.verify.sources import (
+    GLANCE,
+    HERE,
+    ForeignCpus,
+    Seen,
+    Stranger,
+    boot_time,
+    busy_threads,
+    job_finding,
+)
 from numawise.errors import InputError, quoted
 from numawise.host import processes
 from numawise.host.nvml import GpuUse, kfd_users, nvml_users, opened
@@ -95,20 +106,14 @@ class JobHost:
         found = self.read(self.members(hold))
         label = f"hold {title(hold)}"
         if not found:
-            elsewhere = (
-                bool(hold.owner.namespace and self.namespace) and hold.owner.namespace != self.namespace
-            )
-            verdict = _out_of_sight() if elsewhere and not hold.owner.container else _gone(hold)
-            return CheckedJob(label, verdict, hold, wanted=wanted)
+            return CheckedJob(label, self.nothing(hold), hold, wanted=wanted)
         return CheckedJob(
             label, grade(self.hardware, self.seen(found, hold, wanted), wanted), hold, wanted=wanted
         )
 
     def nothing(self, hold: Hold) -> Verdict:
-        """The verdict on a hold without processes (rule 4)."""
-        theirs = 0 if hold.owner.container else hold.owner.namespace
-        elsewhere = bool(theirs and self.namespace) and theirs != self.namespace
-        return _out_of_sight() if elsewhere else _gone(hold)
+        """The verdict on a hold without processes (rule 5)."""
+        return _out_of_sight() if self.is_elsewhere(hold) else _gone(hold)
 
     def find(self, name: str) -> Hold | None:
         """The hold of this id or name; None when there is none."""
@@ -176,6 +181,10 @@ class JobHost:
 
     def hold_of(self, pid: int) -> Hold | None:
         """The hold that a process belongs to."""
+        return next(iter(self.holds_of(pid)), None)
+
+    def holds_of(self, pid: int) -> tuple[Hold, ...]:
+        """All holds that a process belongs to: one may have been made inside another."""
         table = self.table()
         above: dict[int, int] = {}
         at = pid
@@ -184,7 +193,16 @@ class JobHost:
             at = table[at].parent
         groups = self.groups(pid)
         mark = next((hold for hold, pids in self.marks().items() if pid in pids), "")
-        return next((hold for hold in self.holds if in_hold(hold, above, groups, mark)), None)
+        return tuple(hold for hold in self.holds if in_hold(hold, above, groups, mark))
+
+    def lives(self, hold: Hold) -> bool:
+        """Whether something of a hold runs, or cannot be seen from here."""
+        return self.is_elsewhere(hold) or bool(self.members(hold))
+
+    def is_elsewhere(self, hold: Hold) -> bool:
+        """Whether a hold's processes count in another pid namespace."""
+        theirs = 0 if hold.owner.container else hold.owner.namespace
+        return bool(theirs and self.namespace) and theirs != self.namespace
 
     def wanted(self, hold: Hold) -> JobGrant:
         """What a hold was granted: its own CPUs, or the part of the shared pool that it runs on."""
@@ -230,28 +248,46 @@ class JobHost:
         strangers: tuple[Stranger, ...] = ()
         if hold is not None and wanted is not None and wanted.alone:
             overlaps = tuple(
-                (other.grant.cpus & wanted.cpus, f"hold {title(other)}")
+                (other.grant.cpus & wanted.cpus, holder(other))
                 for other in others
                 if other.grant.cpus & wanted.cpus
             )
             strangers = self.strangers(wanted.cpus, pids)
         mine = set(wanted.gpus) if wanted else set()
+        having = [other for other in others if other.grant.devices and self.lives(other)]
         return Seen(
             processes=tuple(found),
             uses=tuple(uses),
             listed=listed,
             strangers=strangers,
             foreign={
-                address: f"hold {title(other)}"
-                for other in others
+                address: holder(other)
+                for other in having
                 for address in self.addresses(other)
                 if address not in mine
             },
+            foreign_cpus=tuple(self.foreign_cpus(found, others, wanted)),
             overlaps=overlaps,
             free=read_free(self.root, (node.id for node in self.hardware.numa)),
             boot=boot_time(self.root),
             ticks=os.sysconf("SC_CLK_TCK") if self.root == HERE else TICKS,
         )
+
+    def foreign_cpus(
+        self, found: Sequence[Placed], others: Sequence[Hold], wanted: JobGrant | None
+    ) -> Iterator[ForeignCpus]:
+        """What other holds have alone and these processes may run on; what was granted twice is not meant."""
+        granted = wanted.cpus if wanted and wanted.alone else 0
+        masks = {process.pid: union((process,)) & ~granted for process in found if not process.kernel}
+        for other in others:
+            pids = [
+                pid
+                for pid, mask in masks.items()
+                if mask & other.grant.cpus and other not in self.holds_of(pid)
+            ]
+            if pids and self.lives(other):
+                cpus = other.grant.cpus & union_of(masks[pid] for pid in pids)
+                yield ForeignCpus(holder(other), cpus, tuple(pids))
 
     def users(self) -> tuple[tuple[GpuUse, ...], bool]:
         """Who computes on GPUs, and whether drivers report it.
@@ -310,6 +346,11 @@ def twice_granted(holds: Sequence[Hold]) -> tuple[str, ...]:
 def title(hold: Hold) -> str:
     """Id and name of a hold."""
     return f"{hold.id} ({hold.name})" if hold.name else hold.id
+
+
+def holder(hold: Hold) -> str:
+    """A hold and whose it is."""
+    return f"hold {title(hold)} of {hold.owner.user or hold.owner.uid}"
 
 
 def _gone(hold: Hold) -> Verdict:

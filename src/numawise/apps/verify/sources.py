@@ -46,6 +46,17 @@ class Stranger:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignCpus:
+    """CPUs that another hold has alone, and that processes of a job may run on nevertheless."""
+
+    holder: str
+    """That hold, with its user."""
+    cpus: int
+    pids: tuple[int, ...]
+    """The processes that may run there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """All that was read about a job."""
 
@@ -56,6 +67,7 @@ class Seen:
     strangers: tuple[Stranger, ...] = ()
     foreign: Mapping[str, str] = field(default_factory=dict)
     """PCI address of a GPU → the other hold that has it."""
+    foreign_cpus: tuple[ForeignCpus, ...] = ()
     overlaps: tuple[tuple[int, str], ...] = ()
     """CPUs that another hold has been granted, too, and that hold."""
     free: Mapping[int, int] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from numawise.host.discover import read_hardware
 from numawise.machine.hardware import Gpu
 from numawise.render.verify import together
 from numawise.results.placement import CONTAINER, Grant, Hold, Owner
+from numawise.results.verification import CheckedJob
 from numawise.sets import format_ids, parse_ids
 from tests.unit.host.test_nvml_use import Nvml
 from tests.unit.host.test_placed import ID, process
@@ -181,8 +182,59 @@ def test_a_gpu_of_another_hold(tmp_path: Path) -> None:
     other = hold("c2345", pid=90, cpus="4-7", gpus="GPU-1")
     found = host(tmp_path, tree, hold(), other).check_hold(hold())
     assert found.verdict.sentence == (
-        "not aligned: GPU1 is on NUMA 1 and the job on NUMA 0; GPU1 belongs to hold c2345 (c2345-name)"
+        "not aligned: GPU1 is on NUMA 1 and the job on NUMA 0; GPU1 belongs to hold c2345 (c2345-name) of root"
     )
+    alone = host(tmp_path / "alone", tree, other).check_pid(40)
+    assert "GPU1 belongs to hold c2345 (c2345-name) of root" in alone.verdict.sentence
+
+
+def leaks(found: CheckedJob) -> list[str]:
+    return [finding.code for finding in found.verdict.findings if finding.severity.value == "error"]
+
+
+def test_a_process_on_cpus_that_a_hold_has_alone(tmp_path: Path) -> None:
+    tree = job(40) | job(90, threads="2-3")
+    found = host(tmp_path, tree, hold("c2345", cpus="0-2", owner={})).check_pid(90)
+    assert found.verdict.sentence == (
+        "not aligned: job (90) may run on CPU 2, which hold c2345 (c2345-name) of root has alone"
+    )
+    (finding,) = [one for one in found.verdict.findings if one.code == "cpus-of-another"]
+    assert "taskset -acp 3 90" in finding.fix
+
+
+@pytest.mark.parametrize(("mask", "theirs", "more", "expected"), [
+    pytest.param("0-1", "4-7",  {},                                          [],                  id="elsewhere"),
+    pytest.param("0-1", "0-3",  {},                                          ["cpus-of-another"], id="all of it"),
+    pytest.param("0-1", "",     {},                                          [],                  id="in the shared pool"),
+    pytest.param("0-1", "0-3",  {"start": 9},                                [],                  id="of a job that has ended"),
+    pytest.param("0-1", "0-3",  {"pid": 50},                                 [],                  id="its own"),
+    pytest.param("0-1", "0-3",  {"pid": 99, "owner": {"namespace": 8}},      ["cpus-of-another"], id="in another pid namespace"),
+])  # fmt: skip
+def test_whose_cpus_are_foreign(
+    tmp_path: Path, mask: str, theirs: str, more: dict[str, Any], expected: list[str]
+) -> None:
+    tree = job(40) | job(50) | job(60, parent=50, threads=mask)
+    place = replace(host(tmp_path, tree, hold("c2345", cpus=theirs, **more)), namespace=7)
+    assert leaks(place.check_pid(60)) == expected
+
+
+def test_a_hold_inside_another_is_not_foreign(tmp_path: Path) -> None:
+    tree = job(40, threads="0-1") | job(50, parent=40, threads="2-3")
+    outer, inner = hold(cpus="0-1"), hold("c2345", pid=50, cpus="2-3")
+    found = host(tmp_path, tree, outer, inner).check_hold(outer)
+    assert "cpus-of-another" not in leaks(found)
+
+
+def test_a_job_of_a_hold_that_reaches_into_another(tmp_path: Path) -> None:
+    tree = job(40, threads="0-5") | job(90, threads="4-7")
+    other = hold("c2345", pid=90, cpus="4-7")
+    found = host(tmp_path, tree, hold(), other).check_hold(hold())
+    assert leaks(found) == ["threads-elsewhere", "cpus-of-another"]
+    assert "CPUs 4-5, which hold c2345" in found.verdict.sentence
+    twice = hold("c2345", pid=90, cpus="3-7")
+    assert leaks(host(tmp_path / "twice", tree, hold(cpus="0-5"), twice).check_hold(hold(cpus="0-5"))) == [
+        "cpus-granted-twice"
+    ]
 
 
 @pytest.mark.parametrize(("listed", "used"), [
