@@ -97,18 +97,18 @@ class Host:
 
     def holds(self) -> tuple[Hold, ...]:
         """Holds that are alive; nothing is reaped."""
-        holdings = open_holdings(capacity_here(HostSettings()), {}, str(self.ledger))
+        holdings = open_holdings(capacity_here(HostSettings()), {}, HostSettings(ledger=str(self.ledger)))
         with closing(holdings.ledger):
             return holdings.live()
 
     def reaped(self) -> list[str]:
-        holdings = open_holdings(capacity_here(HostSettings()), {}, str(self.ledger))
+        holdings = open_holdings(capacity_here(HostSettings()), {}, HostSettings(ledger=str(self.ledger)))
         with closing(holdings.ledger):
             return [hold.name for hold in holdings.reap()]
 
     def recorded(self) -> tuple[Hold, ...]:
         """All holds of the ledger, dead ones included."""
-        holdings = open_holdings(capacity_here(HostSettings()), {}, str(self.ledger))
+        holdings = open_holdings(capacity_here(HostSettings()), {}, HostSettings(ledger=str(self.ledger)))
         with closing(holdings.ledger):
             return holdings.ledger.holds()
 

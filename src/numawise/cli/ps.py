@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from numawise.cli.options import say
+from numawise.cli.options import say, say_remarks
 from numawise.errors import quoted
 
 if TYPE_CHECKING:
@@ -43,10 +43,12 @@ def command(context: click.Context, watch: float | None, user: str, output: str)
     if user:
         _check_user(user)
     settings = read_settings()
-    with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
+    with open_holdings(capacity_here(settings), os.environ, settings) as holdings:
         while True:
             if watch and output == "text" and sys.stdout.isatty():
                 click.echo(CLEAR_SCREEN, nl=False)
+            if output != "name":
+                say_remarks(holdings.place.warnings)
             _show(holdings, user, output, context.color)
             if not watch:
                 return 0
@@ -80,6 +82,8 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
             "apiVersion": API_VERSION,
             "kind": "HoldList",
             "ledger": str(holdings.ledger.path),
+            "shared": holdings.place.shared,
+            "remarks": [*holdings.place.warnings, *holdings.capacity.remarks, *holdings.silent],
             "holds": [words.hold_data(hold, holdings.capacity, every) for hold in holds],
             "waiting": [words.waiter_data(waiter) for waiter in holdings.ledger.waiters()],
         }

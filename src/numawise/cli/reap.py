@@ -25,7 +25,7 @@ def command() -> int:
     from numawise.render import holds as words  # noqa: PLC0415 - keeps --help quick
 
     settings = read_settings()
-    with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
+    with open_holdings(capacity_here(settings), os.environ, settings) as holdings:
         names = words.gpu_names(holdings.capacity)
         for hold in holdings.reap():
             what = ", ".join(words.held(hold, names)) or "a place in the shared pool"

@@ -28,7 +28,7 @@ def command(holds: tuple[str, ...], kill: bool, force: bool) -> int:
     from numawise.host.settings import read_settings  # noqa: PLC0415
 
     settings = read_settings()
-    with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
+    with open_holdings(capacity_here(settings), os.environ, settings) as holdings:
         found = [holdings.find(name) for name in holds]
         status = 0
         for hold in found:

@@ -118,9 +118,9 @@ def _held(*others: str) -> "tuple[Hardware, Overlay]":
     from numawise.values import replace  # noqa: PLC0415
 
     settings = read_settings()
-    with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
+    with open_holdings(capacity_here(settings), os.environ, settings) as holdings:
         live, capacity = holdings.live(), holdings.capacity
-        for sentence in holdings.silent:
+        for sentence in (*holdings.place.warnings, *holdings.silent):
             say(sentence)
     held = holds_held(live, gpu_names(capacity))
     hardware = replace(

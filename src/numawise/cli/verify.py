@@ -64,7 +64,7 @@ def command(context: click.Context, subject: str | None, measuring: bool, output
     if measuring and subject is None:
         raise InputError("measures one job", field="--measure", advice="name a hold or a process")
     hardware = read_live()
-    holds, remarks = read_ledger(os.environ, read_settings().ledger, needed=not (subject or "").isdecimal())
+    holds, remarks = read_ledger(os.environ, read_settings(), needed=not (subject or "").isdecimal())
     host = JobHost(hardware, holds, nvml=load_nvml(hardware), namespace=pid_namespace())
     checks = _checks(host, subject)
     overlaps = twice_granted(holds) if subject is None else ()

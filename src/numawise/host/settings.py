@@ -23,6 +23,8 @@ BOX_FILE = "etc/numawise/box.toml"
 SYSTEM_FILE = "etc/numawise/config.toml"
 USER_FILE = "numawise/config.toml"
 RESERVED, POLICY, LEDGER, GROUP, FENCE = "reserved-cpus", "policy", "ledger", "group", "fence-gpus"
+BOX_LEDGER = "ledger for all"
+"""The same key in a file of the system: a user may choose another, which is then not the machine's."""
 KINDS: dict[str, type] = {RESERVED: str, POLICY: str, LEDGER: str, GROUP: str, FENCE: bool}
 VARIABLES = {RESERVED: "NUMAWISE_RESERVED_CPUS", POLICY: "NUMAWISE_POLICY", LEDGER: "NUMAWISE_LEDGER"}
 SYSTEM_ONLY = (RESERVED, GROUP, FENCE)
@@ -39,6 +41,9 @@ class HostSettings:
     """A CPU list, or ``none``; '': the rule of the house."""
     policy: str = ""
     ledger: str = ""
+    """The folder that the user asked for."""
+    box_ledger: str = ""
+    """The folder for all users that the administrator named."""
     group: str = ""
     """Whose members record their holds in the ledger that the administrator made."""
     fence_gpus: bool = False
@@ -47,6 +52,10 @@ class HostSettings:
     """Setting → the file or variable it comes from."""
     remarks: tuple[str, ...] = ()
     """What was passed over, a sentence each."""
+
+    def origin(self, key: str) -> str:
+        """The file or variable that a setting comes from; '' where it is not set."""
+        return dict(self.origins).get(key, "")
 
 
 def read_settings(
@@ -63,7 +72,8 @@ def read_settings(
     read += [(user_file, _users(user_file))] if user_file else []
     for file, settings in read:
         for key, value in settings.items():
-            values[key], origins[key] = value, str(file)
+            name = BOX_LEDGER if key == LEDGER and file != user_file else key
+            values[name], origins[name] = value, str(file)
     for key, variable in VARIABLES.items():
         asked = environment.get(variable)
         if asked and key in SYSTEM_ONLY and key in values and os.geteuid() != 0:
@@ -77,6 +87,7 @@ def read_settings(
         str(values.get(RESERVED, "")),
         str(values.get(POLICY, "")),
         str(values.get(LEDGER, "")),
+        str(values.get(BOX_LEDGER, "")),
         str(values.get(GROUP, "")),
         values.get(FENCE) is True,
         tuple(sorted(origins.items())),

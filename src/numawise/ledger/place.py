@@ -2,27 +2,30 @@
 
 Rules kept here:
 
-1. ``NUMAWISE_LEDGER`` names the folder.  Otherwise all users of a machine share one truth without an
-   administrator: each has a file in ``/var/tmp``, where the sticky bit keeps everybody's from the others.
-2. An administrator may make ``/var/lib/numawise`` (``install -d -m 1777``): whoever may write there does so
-   instead, and everybody reads both.  One that not everybody may read is not used: what is recorded there
-   would be granted again.  What the administrator set is never changed.
+1. A user may name the folder (``NUMAWISE_LEDGER``).  Otherwise all users of a machine share one truth without
+   an administrator: each has a file in ``/var/tmp``, where the sticky bit keeps everybody's from the others.
+2. An administrator may make ``/var/lib/numawise`` or name another folder (``numawise setup``): whoever may
+   write there does so instead, and everybody reads both.  One that not everybody may read is not used: what
+   is recorded there would be granted again.  What the administrator set is never changed.
 3. A lock that all users of a ledger meet at must not be on a network file system: there ``/dev/shm`` takes
    the place of ``/var/tmp``, and a folder that was asked for by name is refused.
 4. Where no such place can be had, a user has a ledger alone, in ``$XDG_STATE_HOME/numawise/<machine>/``
-   (``~/.local/state``), and a remark says so.
-5. Environment, user and root are arguments.  Nothing is made here.
+   (``~/.local/state``).
+5. A place that others do not see, as far as that can be known (``sharing``), comes with a sentence that says
+   why and what to do.
+6. Environment, user and root are arguments.  Nothing is made here.
 """
 
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from numawise.errors import InputError, LedgerError, quoted
 from numawise.ledger.file import unsafe
 from numawise.ledger.refusals import may_write
+from numawise.ledger.sharing import Sight, sight_of, unescaped
 from numawise.values import dataclass
 
 VARIABLE = "NUMAWISE_LEDGER"
@@ -33,8 +36,6 @@ COMMON = ("var/tmp", "dev/shm")
 EARLIER = "ledger.db"
 """What numawise 0.1 called its ledger."""
 ADMINISTRATORS = frozenset({0})
-PRIVATE_TMP = re.compile(r"/systemd-private-|\.inst$|/tmp-inst/")
-"""In the root of a mount: made for a service or a session alone (PrivateTmp, pam_namespace)."""
 NETWORK = frozenset((
     *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "fhgfs", "gfs", "gfs2", "glusterfs", "gpfs", "lustre"),
     *("mmfs", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "wekafs"),
@@ -44,7 +45,7 @@ LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs", "fuse.lxcfs", "fuse.mergerfs", "f
 """Everything else that FUSE mounts counts as remote: sshfs, s3fs, glusterfs, juicefs and their like."""
 MACHINE_IDS = ("etc/machine-id", "var/lib/dbus/machine-id")
 HEXADECIMAL = re.compile(r"[0-9a-f]{32}", re.ASCII)
-ESCAPE = re.compile(r"\\([0-7]{3})", re.ASCII)
+PREPARE = "let an administrator run 'numawise setup'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +54,42 @@ class LedgerPlace:
 
     folders: tuple[Path, ...]
     """The first is where this user's holds are recorded; all are read."""
-    shared: bool = False
-    """All users of the machine see it."""
+    shared: bool | None = False
+    """All users of the machine see it; None: not known."""
+    alone: str = ""
+    """Why it is not shared, or not surely, and what to do: a sentence."""
+    chosen: bool = False
+    """The user asked for this place by name."""
     remarks: tuple[str, ...] = ()
-    """What the user should know, a sentence each."""
+    """What else the user should know, a sentence each."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What must be said even to those who want to hear nothing: they did not choose to be alone."""
+        return () if self.chosen or not self.alone else (self.alone,)
 
 
 def find_ledger(
     environ: Mapping[str, str],
     uid: int,
     *,
+    system: str = "",
+    origin: str = VARIABLE,
     root: Path = ROOT,
     trusted: Collection[int] = ADMINISTRATORS,
     writable: Callable[[Path], bool] = may_write,
 ) -> LedgerPlace:
-    """Where this user's ledger lies; folders for all must belong to one of the users ``trusted``."""
-    asked = environ.get(VARIABLE, "")
-    if asked:
-        return _named(asked, root)
+    """Where this user's ledger lies; folders for all must belong to one of the users ``trusted``.
+
+    ``system`` is the folder that the administrator named, '' for the usual one; ``origin`` is what the user's
+    own wish (``NUMAWISE_LEDGER`` in ``environ``) comes from.
+    """
     remarks: list[str] = []
-    folders = [*_system(root, trusted, remarks), *_common(root, trusted, remarks)]
+    asked = environ.get(VARIABLE, "")
+    folders = [*_system(root, system, trusted, remarks), *_common(root, trusted)]
     usable = [folder for folder in folders if writable(folder)]
+    if asked and not _is_usual(_named(asked, origin, root), usable):
+        return _chosen(Path(asked), origin)
     if usable:
         first = usable[0]
         if _reached(earlier := root / SYSTEM / EARLIER):
@@ -81,21 +97,46 @@ def find_ledger(
                 f"jobs that an earlier numawise recorded in {earlier} are not seen here; "
                 "remove it when they have ended"
             )
-        return LedgerPlace((first, *(f for f in folders if f != first)), shared=True, remarks=tuple(remarks))
+        others = tuple(folder for folder in folders if folder != first)
+        sights = {folder: sight_of(_below(folder, root), root) for folder in folders}
+        remarks += [
+            f"jobs that others recorded in {folder} are not seen here: {sights[folder].why}"
+            for folder in others
+            if sights[folder].by_all is False
+        ]
+        return LedgerPlace(
+            (first, *others), sights[first].by_all, _unshared(first, sights[first]), remarks=tuple(remarks)
+        )
     own = _own(environ, uid, root, writable)
     alone = (
-        f"user {uid} has a ledger alone ({own}): jobs of other users are not respected, nor yours by them; "
-        f"an administrator can make one for all with 'install -d -m 1777 /{SYSTEM}'"
+        f"the ledger is not shared: user {uid} may write in no folder for all and has one alone ({own}), so "
+        f"jobs of other users are not respected, nor yours by them; {PREPARE}"
     )
-    return LedgerPlace((own, *folders), remarks=(alone, *remarks))
+    return LedgerPlace((own, *folders), alone=alone, remarks=tuple(remarks))
 
 
-def _system(root: Path, trusted: Collection[int], remarks: list[str]) -> Iterator[Path]:
+def _unshared(folder: Path, sight: Sight) -> str:
+    """The sentence about a folder that others do not see."""
+    if sight.by_all is not False:
+        return ""
+    return (
+        f"the ledger in {folder} is not shared with the rest of the machine ({sight.why}): jobs outside are "
+        f"not respected, nor yours by them; start this outside, or {PREPARE} and share that folder, and "
+        "/etc/machine-id, with this place"
+    )
+
+
+def _system(root: Path, named: str, trusted: Collection[int], remarks: list[str]) -> Iterator[Path]:
     """The administrator's folder, where there is one that can be read."""
-    folder = root / SYSTEM
+    folder = root / (named or SYSTEM).lstrip("/")
     try:
         status = folder.lstat()
-    except OSError:
+    except OSError as error:
+        if named:
+            remarks.append(
+                f"the ledger's folder {folder} is not used: {error.strerror}; let an administrator run "
+                "'numawise setup' again"
+            )
         return
     if stat.S_ISDIR(status.st_mode) and status.st_mode & 0o005 != 0o005:
         problem = "not everybody may read it (chmod o+rx)"
@@ -111,7 +152,7 @@ def _system(root: Path, trusted: Collection[int], remarks: list[str]) -> Iterato
         yield folder
 
 
-def _common(root: Path, trusted: Collection[int], remarks: list[str]) -> Iterator[Path]:
+def _common(root: Path, trusted: Collection[int]) -> Iterator[Path]:
     """The folder in which everybody may have a file."""
     for name in COMMON:
         folder = root / name
@@ -119,12 +160,8 @@ def _common(root: Path, trusted: Collection[int], remarks: list[str]) -> Iterato
             status = folder.stat()
         except OSError:
             continue
-        open_to_all = status.st_mode & 0o1003 == 0o1003
+        open_to_all = status.st_mode & 0o1007 == 0o1007
         if open_to_all and not _not_for_all(status, trusted) and not network_file_system(folder, root):
-            if _is_private(folder, root):
-                remarks.append(
-                    f"{folder} is private to this service or session, so jobs outside of it are not seen"
-                )
             yield folder
             return
 
@@ -133,16 +170,6 @@ def _not_for_all(status: os.stat_result, trusted: Collection[int]) -> str:
     if not stat.S_ISDIR(status.st_mode):
         return "it is not a folder"
     return "" if status.st_uid in trusted else f"it belongs to uid {status.st_uid}, not to root"
-
-
-def _is_private(folder: Path, root: Path) -> bool:
-    """Whether what lies there is another folder than what other processes see under that name."""
-    point = _below(folder, root)
-    for line in _text(root / "proc/self/mountinfo").splitlines():
-        words = line.split(" ")
-        if len(words) > 4 and words[4] == point and PRIVATE_TMP.search(words[3]):
-            return True
-    return False
 
 
 def machine_id(root: Path = ROOT) -> str:
@@ -189,19 +216,20 @@ def file_system(path: str, mounts: str) -> str:
         words = line.split(" ")
         if len(words) < 3:
             continue
-        point = ESCAPE.sub(lambda found: chr(int(found[1], 8)), words[1]).rstrip("/")
+        point = unescaped(words[1]).rstrip("/")
         inside = path == point or path.startswith(point + "/")
         if inside and len(point) >= best:  # of two at one place the later hides the earlier
             best, kind = len(point), words[2]
     return kind
 
 
-def _named(text: str, root: Path) -> LedgerPlace:
+def _named(text: str, origin: str, root: Path) -> Path:
+    """The folder that the user asked for."""
     path = Path(text)
     if not path.is_absolute() or "\0" in text:
         raise InputError(
             f"{quoted(text)} is not an absolute path",
-            field=VARIABLE,
+            field=origin,
             advice="write one, such as /srv/numawise",
         )
     kind = network_file_system(path, root)
@@ -210,7 +238,27 @@ def _named(text: str, root: Path) -> LedgerPlace:
             f"the ledger {path} would be on a network file system ({kind}), where its lock is not safe",
             f"set {VARIABLE} to a folder on a local disk",
         )
-    return LedgerPlace((path,))
+    return path
+
+
+def _is_usual(path: Path, usable: Sequence[Path]) -> bool:
+    """Whether the user asked for what would be taken anyway."""
+    return bool(usable) and os.path.realpath(path) == os.path.realpath(usable[0])
+
+
+def _chosen(path: Path, origin: str) -> LedgerPlace:
+    """A ledger beside the machine's; who else uses it nobody can say."""
+    try:
+        open_to_others = bool(path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    except OSError:
+        open_to_others = False  # it will be made for its owner alone
+    who = "only users who name it too share it" if open_to_others else "nobody else can record anything there"
+    undo = f"unset {origin}" if origin == VARIABLE else f"take 'ledger' out of {origin}"
+    alone = (
+        f"the ledger {path} is not the machine's: {origin} names it, and {who}, so jobs of others may not be "
+        f"respected, nor yours by them; {undo} to share with all"
+    )
+    return LedgerPlace((path,), None if open_to_others else False, alone, chosen=True)
 
 
 def _own(environ: Mapping[str, str], uid: int, root: Path, writable: Callable[[Path], bool]) -> Path:

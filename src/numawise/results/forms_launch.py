@@ -109,6 +109,9 @@ class HoldListForm(TypedDict):
     """Who holds what on this host (``ps``)."""
 
     ledger: str
+    shared: bool | None
+    """All users of the machine use this ledger; null: not known."""
+    remarks: list[str]
     holds: list[HoldForm]
     waiting: list[WaiterForm]
 

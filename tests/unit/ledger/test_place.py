@@ -21,6 +21,7 @@ from tests import needs
 
 ID = "3d1219c7c4c5404aaa1f6d2a48adfda4"
 LOCAL = "/dev/sda1 / ext4 rw 0 0\n"
+MOUNTED = "36 25 8:1 / / rw - ext4 /dev/sda rw\n"
 NFS_HOME = LOCAL + "server:/home /home nfs4 rw 0 0\n"
 NFS_ROOT = "server:/image / nfs rw 0 0\ntmpfs /run tmpfs rw 0 0\n"
 
@@ -32,7 +33,8 @@ def host(root: Path, *, mounts: str = LOCAL, folders: str = "home/alice var/lib 
     for folder in COMMON:
         (root / folder).mkdir(parents=True, exist_ok=True)
         (root / folder).chmod(0o1777)
-    told = {"etc__machine_id": ID + "\n", "proc__self__mounts": mounts} | files
+    seen = {"proc__self__mountinfo": MOUNTED, "proc__1__mountinfo": MOUNTED}
+    told = {"etc__machine_id": ID + "\n", "proc__self__mounts": mounts} | seen | files
     for name, text in told.items():
         place = root / name.replace("__", "/").replace("boot_id", "boot%id").replace("_", "-").replace(
             "%", "_"
@@ -107,7 +109,7 @@ def test_what_an_earlier_numawise_recorded_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "folder"), [
-    (0o1777, "var/tmp"), (0o777, "dev/shm"), (0o755, "dev/shm"), (0o1770, "dev/shm"),
+    (0o1777, "var/tmp"), (0o777, "dev/shm"), (0o755, "dev/shm"), (0o1770, "dev/shm"), (0o1773, "dev/shm"),
 ])  # fmt: skip
 def test_a_place_for_all_has_the_sticky_bit(tmp_path: Path, mode: int, folder: str) -> None:
     root = host(tmp_path)
@@ -126,11 +128,37 @@ def test_a_place_for_all_is_roots(tmp_path: Path) -> None:
     "where", ["/tmp/systemd-private-1f-job.service-x/tmp", "/tmp-inst/alice", "/tmp.inst"]
 )
 def test_a_place_that_is_not_what_others_see_is_named(tmp_path: Path, where: str) -> None:
-    mounts = f"36 25 8:1 / / rw - ext4 /dev/sda rw\n37 36 8:1 {where} /var/tmp rw - ext4 /dev/sda rw\n"
+    mounts = f"{MOUNTED}37 36 8:1 {where} /var/tmp rw - ext4 /dev/sda rw\n"
     root = host(tmp_path, proc__self__mountinfo=mounts)
-    assert "private to this service or session" in found(root)[1].remarks[0]
-    (root / "proc/self/mountinfo").write_text(mounts.replace(where, "/data"))
-    assert found(root)[1].remarks == ()
+    place = found(root)[1]
+    assert (place.shared, place.warnings) == (False, (place.alone,))
+    assert "not shared with the rest of the machine (it is private to this service or session)" in place.alone
+    assert "let an administrator run 'numawise setup'" in place.alone
+    (root / "proc/1/mountinfo").write_text(mounts)
+    place = found(root)[1]
+    assert (place.shared, place.alone, place.remarks) == (True, "", ())
+
+
+def test_a_private_place_beside_one_for_all(tmp_path: Path) -> None:
+    """Holds of those who may not write the administrator's folder are not seen, and that is said."""
+    mounts = f"{MOUNTED}37 36 0:9 / /var/tmp rw - tmpfs tmpfs rw\n"
+    root = host(tmp_path, folders="home/alice var/lib/numawise", proc__self__mountinfo=mounts)
+    (root / "var/lib/numawise").chmod(0o1777)
+    folders, place = found(root)
+    assert (folders, place.shared, place.alone) == (["var/lib/numawise", "var/tmp"], True, "")
+    assert "recorded in" in place.remarks[0]
+    assert "the rest of the machine has something else mounted there" in place.remarks[0]
+
+
+def test_the_folder_that_the_administrator_named(tmp_path: Path) -> None:
+    root = host(tmp_path, folders="home/alice srv/jobs var/lib/numawise")
+    for name in ("srv/jobs", "var/lib/numawise"):
+        (root / name).chmod(0o1777)
+    folders, place = found(root, system="/srv/jobs")
+    assert (folders, place.shared, place.remarks) == (["srv/jobs", "var/tmp"], True, ())
+    folders, place = found(root, system="/srv/gone")
+    assert folders == ["var/tmp"]
+    assert "/srv/gone is not used: No such file" in place.remarks[0]
 
 
 @pytest.mark.parametrize(("environ", "expected"), [
@@ -145,8 +173,9 @@ def test_alone_where_nothing_can_be_shared_and_loudly(
     folders, place = found(host(tmp_path), variables, 4000000001, writable=only("home"))
     assert folders == [f"{expected}/{ID}", "var/tmp"]
     assert not place.shared
-    assert "has a ledger alone" in place.remarks[0]
-    assert "install -d -m 1777 /var/lib/numawise" in place.remarks[0]
+    assert place.warnings == (place.alone,)
+    assert "may write in no folder for all and has one alone" in place.alone
+    assert "let an administrator run 'numawise setup'" in place.alone
 
 
 def test_nowhere(tmp_path: Path) -> None:
@@ -169,12 +198,30 @@ def test_by_name(tmp_path: Path) -> None:
     root = host(tmp_path, mounts=NFS_HOME)
     for uid in (0, 1001):
         asked = {"NUMAWISE_LEDGER": str(root / "srv/jobs"), "HOME": "/home/alice"}
-        assert found(root, asked, uid)[1] == LedgerPlace((root / "srv/jobs",))
+        place = found(root, asked, uid)[1]
+        assert (place.folders, place.shared, place.chosen) == ((root / "srv/jobs",), False, True)
+        assert "NUMAWISE_LEDGER names it, and nobody else can record anything there" in place.alone
+        assert place.alone.endswith("unset NUMAWISE_LEDGER to share with all")
+        assert place.warnings == ()
     with pytest.raises(LedgerError, match=r"network file system \(nfs4\).*local disk"):
         found(root, {"NUMAWISE_LEDGER": str(root / "home/new/ledger")})
     with pytest.raises(InputError, match=r"NUMAWISE_LEDGER: 'ledger' is not an absolute path"):
         found(root, {"NUMAWISE_LEDGER": "ledger"})
     assert found(root, {"NUMAWISE_LEDGER": ""})[0] == ["var/tmp"]
+
+
+def test_by_name_with_others(tmp_path: Path) -> None:
+    """Who else names it nobody knows, so nothing is claimed; the usual place is the usual place by any name."""
+    root = host(tmp_path, folders="srv/jobs")
+    (root / "srv/jobs").chmod(0o1777)
+    place = found(root, {"NUMAWISE_LEDGER": str(root / "srv/jobs")}, origin="/home/a/config.toml")[1]
+    assert (place.shared, place.chosen) == (None, True)
+    assert "only users who name it too share it" in place.alone
+    assert place.alone.endswith("take 'ledger' out of /home/a/config.toml to share with all")
+    (root / "srv/usual").symlink_to(root / "var/tmp")
+    for name in ("var/tmp", "srv/usual"):
+        place = found(root, {"NUMAWISE_LEDGER": str(root / name)})[1]
+        assert (place.folders, place.shared, place.alone) == ((root / "var/tmp",), True, "")
 
 
 @pytest.mark.parametrize(("path", "kind"), [

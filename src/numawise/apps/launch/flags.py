@@ -351,7 +351,7 @@ def found_placement(
         found = place(capacity, (), request, "flags")
         return capacity, found if isinstance(found, NoRoom) else placed_job(found, capacity.hardware)
     capacity = capacity_here(settings)
-    with open_holdings(capacity, environment, settings.ledger) as holdings:
+    with open_holdings(capacity, environment, settings) as holdings:
         holds = holdings.live()
         if hold:
             one = holdings.find(hold)

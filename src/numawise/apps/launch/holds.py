@@ -32,6 +32,7 @@ from numawise.apps.launch.where import where_labels
 from numawise.errors import HostError, InputError, quoted
 from numawise.host import confine, processes
 from numawise.host.rights import as_user
+from numawise.ledger.place import LedgerPlace
 from numawise.ledger.reap import dead
 from numawise.ledger.store import Ledger, LedgerChange
 from numawise.machine.hardware import Hardware
@@ -74,6 +75,8 @@ class Holdings:
     who: Owner
     """Us: user, boot and pid namespace; the pid is filled in for each hold."""
     root: Path = Path("/")
+    place: LedgerPlace = LedgerPlace(())
+    """Where the ledger lies, and who shares it."""
     silent: tuple[str, ...] = ()
     """Engines of containers that do not answer, and files that were passed over, a sentence each."""
 

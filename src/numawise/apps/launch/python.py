@@ -141,13 +141,14 @@ def hold(
     environment = dict(os.environ)
     job = Job(request, (sys.argv[0] or "python",), wait, AFFINITY, "", environment, PYTHON)
     capacity = with_gpu_users(capacity_here(settings), request)
-    with open_holdings(capacity, environment, settings.ledger) as holdings:
+    with open_holdings(capacity, environment, settings) as holdings:
         taken = take_patiently(holdings, job, os.getpid(), lambda _: None)
         if isinstance(taken, NoRoom):
             raise NoRoomError(taken.reason, "wait for it, or see 'numawise ps' for who holds what")
         try:
             with _bound(taken, bind=bind) as held:
-                yield replace(held, environment=_variables(taken, environment))
+                remarks = (*holdings.place.warnings, *held.remarks)
+                yield replace(held, environment=_variables(taken, environment), remarks=remarks)
         finally:
             holdings.end(taken.hold, even_alive=True)
 

@@ -38,8 +38,9 @@ from numawise.host.discover import read_live
 from numawise.host.plan import Itself, Plan, describe
 from numawise.host.processes import pid_namespace
 from numawise.host.settings import HostSettings
+from numawise.inputs.ledger import ledger_place
 from numawise.ledger.file import user_name
-from numawise.ledger.place import boot_id, find_ledger, machine_id
+from numawise.ledger.place import boot_id, machine_id
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import Hardware
 from numawise.results.placement import RUN, Capacity, Hold, JobStarted, NoRoom, Owner, Placement, Preview
@@ -100,7 +101,9 @@ def launch(
     child = fork_waiting(path, job.command)
     with ExitStack() as closing:
         try:
-            holdings = closing.enter_context(open_holdings(capacity, job.environment, settings.ledger))
+            holdings = closing.enter_context(open_holdings(capacity, job.environment, settings))
+            for warning in holdings.place.warnings:
+                report(warning)
             taken = take_patiently(holdings, start, child.pid, on_waiting)
             if isinstance(taken, NoRoom):
                 child.abort()
@@ -232,14 +235,17 @@ def capacity_here(settings: HostSettings, root: Path | None = None) -> Capacity:
     return replace(capacity, remarks=(*capacity.remarks, *settings.remarks))
 
 
-def open_holdings(capacity: Capacity, environment: Mapping[str, str], ledger: str = "") -> Holdings:
-    """This host's holds; ``ledger`` is a path that was asked for."""
+def open_holdings(
+    capacity: Capacity, environment: Mapping[str, str], settings: HostSettings | None = None
+) -> Holdings:
+    """This host's holds, in the ledger that user and administrator set."""
     uid = os.geteuid()
-    where = {**environment, "NUMAWISE_LEDGER": ledger} if ledger else environment
-    found = find_ledger(where, uid)
+    found = ledger_place(environment, settings)
     who = Owner(uid=uid, user=user_name(uid), boot=boot_id(), namespace=pid_namespace())
     opened = Ledger.open(found.folders, machine_id())
-    return Holdings(opened, replace(capacity, remarks=(*capacity.remarks, *found.remarks)), who)
+    said = (found.alone,) if found.chosen else ()
+    remarks = (*capacity.remarks, *said, *found.remarks)
+    return Holdings(opened, replace(capacity, remarks=remarks), who, place=found)
 
 
 def take_patiently(holdings: Holdings, start: Launch, pid: int, on_waiting: OnWaiting) -> Taken | NoRoom:
@@ -302,8 +308,9 @@ def imagined(
 
         return capacity_of(read_machine(machine).hardware, settings.reserved_cpus), (), False
     capacity = capacity_here(settings)
-    with open_holdings(capacity, environment, settings.ledger) as holdings:
-        return capacity, holdings.live(), True
+    with open_holdings(capacity, environment, settings) as holdings:
+        remarks = (*holdings.place.warnings, *holdings.capacity.remarks)
+        return replace(capacity, remarks=remarks), holdings.live(), True
 
 
 class _FollowPool:

@@ -10,7 +10,9 @@ from numawise.errors import HostError, LedgerError
 from numawise.host.files import Tree
 from numawise.host.nvml import GpuUse
 from numawise.host.placed import Placed, read_tasks
-from numawise.ledger.place import VARIABLE, find_ledger, machine_id
+from numawise.host.settings import HostSettings
+from numawise.inputs.ledger import ledger_place
+from numawise.ledger.place import machine_id
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import NVIDIA, Hardware
 from numawise.results.finding import Finding, Severity
@@ -90,19 +92,17 @@ BUSY = 0.1
 
 
 def read_ledger(
-    environment: Mapping[str, str], ledger: str = "", *, needed: bool = True
+    environment: Mapping[str, str], settings: HostSettings | None = None, *, needed: bool = True
 ) -> tuple[tuple[Hold, ...], tuple[str, ...]]:
     """The holds of this host, and remarks; nothing is made where there is no ledger yet.
 
     ``needed`` is False where they only help; then a ledger that cannot be read becomes a remark.
     """
-    uid = os.geteuid()
-    where = {**environment, VARIABLE: ledger} if ledger else environment
     try:
-        place = find_ledger(where, uid)
+        place = ledger_place(environment, settings)
         with Ledger.open(place.folders, machine_id()) as opened_ledger:
             holds = opened_ledger.holds()
-            return holds, (*place.remarks, *opened_ledger.problems)
+            return holds, (*place.warnings, *place.remarks, *opened_ledger.problems)
     except LedgerError as problem:
         if needed:
             raise
