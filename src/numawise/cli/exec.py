@@ -40,7 +40,7 @@ def command(context: click.Context, hold: str, dry_run: bool, output: str) -> in
 
     words = required_command(context)
     settings = read_settings()
-    with open_holdings(capacity_here(settings), os.environ, settings.ledger) as holdings:
+    with open_holdings(capacity_here(settings), os.environ, settings) as holdings:
         if not dry_run:
             enter.enter(holdings, hold, words, dict(os.environ), say)
         preview, started = enter.preview(holdings, hold, words, dict(os.environ))

@@ -9,8 +9,8 @@ Rules kept here:
 4. A ledger that cannot be read, or parts of it, stop nobody: one sentence says so.
 """
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from numawise.apps.launch.environment import HOLD
 from numawise.apps.launch.ranks import RankCpus, RankRefused
@@ -20,6 +20,9 @@ from numawise.render.words import both, clean
 from numawise.results.placement import Hold, gpu_id, same_device
 from numawise.sets import format_ids
 from numawise.values import dataclass, replace
+
+if TYPE_CHECKING:
+    from numawise.host.settings import HostSettings
 
 MOST = 4
 ANYWAY = "--ignore-holds takes no notice of holds"
@@ -50,18 +53,19 @@ NOBODY = OtherHolds()
 def read_others(hardware: Hardware, environment: Mapping[str, str], pid: int) -> OtherHolds:
     """Read who else holds something here (rules 1, 2 and 4)."""
     from numawise.host.settings import read_settings  # noqa: PLC0415 - as below
-    from numawise.ledger.place import VARIABLE, find_ledger, machine_id  # noqa: PLC0415 - as below
+    from numawise.inputs.ledger import ledger_place  # noqa: PLC0415 - as below
+    from numawise.ledger.place import machine_id  # noqa: PLC0415 - as below
     from numawise.ledger.store import Ledger  # noqa: PLC0415 - a machine of a file has no ledger
 
     try:
-        ledger = read_settings(environment).ledger
-        place = find_ledger({**environment, VARIABLE: ledger} if ledger else environment, os.geteuid())
+        settings = read_settings(environment)
+        place = ledger_place(environment, settings)
         with Ledger.open(place.folders, machine_id()) as opened:
-            every, problems = opened.holds(), (*place.remarks, *opened.problems)
+            every, problems = opened.holds(), (*place.warnings, *place.remarks, *opened.problems)
         inside = _inside(every, environment, pid)
         others = [hold for hold in every if (hold.grant.cpus or hold.grant.devices) and hold not in inside]
         if others:
-            others = _living(others, hardware, environment, ledger)
+            others = _living(others, hardware, environment, settings)
     except (NumawiseError, OSError) as problem:
         return OtherHolds(remark=f"what others hold is not known, and not left out: {problem}")
     more = f" (and {len(problems) - 1} more such: see 'numawise ps')" if len(problems) > 1 else ""
@@ -83,13 +87,13 @@ def _inside(holds: Iterable[Hold], environment: Mapping[str, str], pid: int) -> 
 
 
 def _living(
-    holds: Sequence[Hold], hardware: Hardware, environment: Mapping[str, str], ledger: str
+    holds: Sequence[Hold], hardware: Hardware, environment: Mapping[str, str], settings: "HostSettings"
 ) -> list[Hold]:
     """Those whose jobs run, with their GPUs called as this machine calls them."""
     from numawise.apps.launch.capacity import capacity_of  # noqa: PLC0415 - only where somebody holds something
     from numawise.apps.launch.run import open_holdings  # noqa: PLC0415 - as above
 
-    with open_holdings(capacity_of(hardware), environment, ledger) as holdings:
+    with open_holdings(capacity_of(hardware), environment, settings) as holdings:
         known = {(hold.owner.uid, hold.id) for hold in holds}
         return [hold for hold in holdings.live() if (hold.owner.uid, hold.id) in known]
 
