@@ -7,7 +7,8 @@ Rules kept here:
 2. Places for threads are given only where no other rank has the same CPUs.
 3. ``UCX_NET_DEVICES`` names the network cards nearest to the rank's GPU.  ``NCCL_IB_HCA`` must be the same on
    all ranks of a host, so it names the cards of all of them, and is left alone when the ranks see different
-   GPUs.  ``CUDA_VISIBLE_DEVICES`` stays, since ranks count within it, unless one GPU is asked for.
+   GPUs.  ``CUDA_VISIBLE_DEVICES`` stays, since ranks count within it, unless one GPU is asked for or
+   the launcher shows GPUs that the hold does not have.
 4. Memory is bound strictly: pages that do not fit push out cached files of these NUMA nodes rather than land
    elsewhere.  Where the kernel refuses and it was not asked for by name, a remark says so.
 """
@@ -76,7 +77,7 @@ def start(prepared: Prepared, options: BindOptions, environment: Mapping[str, st
     ours = (
         *_threads(hardware, share, options.threads),
         *_network([nic.hca for nic in share.nics], every),
-        *(visible(hardware, (share.gpu,)) if options.one_gpu and share.gpu else ()),
+        *visible(hardware, (share.gpu,) if options.one_gpu and share.gpu else prepared.shown),
     )
     found = _joined(environment, ours, options.threads)
     return Bound(share, found.environment, (*shares.remarks, *found.remarks))

@@ -19,6 +19,7 @@ from numawise.apps.launch.launchers import (
     host_gpus,
     is_launched,
     is_ray_worker,
+    rank_gpus,
     visible_gpus,
 )
 from numawise.apps.launch.launchers import (
@@ -37,7 +38,7 @@ from numawise.apps.launch.ranks import (
 from numawise.errors import HostError, InputError, quoted
 from numawise.host.discover import read_live
 from numawise.host.processes import allowed_of, launcher_cpus
-from numawise.machine.hardware import Hardware
+from numawise.machine.hardware import Gpu, Hardware
 from numawise.machine.locality import cpus_by_numa
 from numawise.sets import bits_of, format_ids, parse_ids
 from numawise.values import dataclass, replace
@@ -77,6 +78,8 @@ class Prepared:
     """GPUs of these ranks that other holds have, a sentence for each hold."""
     own: bool = False
     """Only this rank was looked at, not those beside it."""
+    shown: tuple[Gpu, ...] = ()
+    """GPUs to show to the ranks in place of those that the launcher shows them; none: theirs stay."""
 
 
 def prepare(
@@ -89,7 +92,7 @@ def prepare(
     if not all_ranks or options.rank is not None or options.variable or is_launched(environment):
         found = launched_rank(environment, rank=options.rank, size=options.size, variable=options.variable)
     hardware = _other(options.machine) if options.machine else read_live()
-    seen = visible_gpus(hardware, environment)
+    seen, anew = rank_gpus(hardware, environment)
     room, others = _room(options, hardware, environment, found)
     if isinstance(room, RankRefused):
         return room
@@ -109,7 +112,8 @@ def prepare(
     if clashes and options.strict:
         return _strictly(clashes)
     same_gpus = len(seen.gpus) > 1 or size == 1
-    return Prepared(hardware, shares, size, rank, same_gpus, clashes, own=own)
+    shown = seen.gpus if anew else ()
+    return Prepared(hardware, shares, size, rank, same_gpus, clashes, own=own, shown=shown)
 
 
 def _ray_worker(options: BindOptions, environment: Mapping[str, str]) -> Prepared | RankRefused:

@@ -16,11 +16,11 @@ Rules kept here:
 import re
 from collections.abc import Mapping, Sequence
 
-from numawise.apps.launch.environment import CUDA, CUDA_ORDER, GPUS, LEVEL_ZERO, ROCR, gpu_index
+from numawise.apps.launch.environment import CUDA, CUDA_ORDER, GPUS, HOLD, LEVEL_ZERO, ROCR, gpu_index
 from numawise.errors import HostError, InputError, quoted
 from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
 from numawise.machine.locality import short_address, whole_gpus
-from numawise.machine.nearest import gpus_of
+from numawise.machine.nearest import chip_of, gpus_of
 from numawise.strconv import whole_number
 from numawise.values import dataclass
 
@@ -186,6 +186,8 @@ def _number(text: str, name: str) -> int:
 # 3. Without these a hold's ``NUMAWISE_GPUS`` counts, and without that all GPUs of the machine.
 # 4. An unknown UUID is not guessed: without the driver's library the GPU cannot be found, and that is
 #    an error.  An index is counted along the PCI bus; where that may be wrong, a remark says so.
+# 5. DeepSpeed with ``--num_gpus`` shows its ranks the first GPUs of the machine, whatever it was shown.  So
+#    where a list has a GPU outside of the hold, the hold's GPUs take its place; a part of them stays.
 
 
 HIP = "HIP_VISIBLE_DEVICES"
@@ -205,6 +207,18 @@ def host_gpus(hardware: Hardware, environment: Mapping[str, str]) -> Visible:
     """The GPUs that all processes of the job on this host see together: the hold's, else all."""
     hiding = (CUDA, ROCR, HIP, LEVEL_ZERO)
     return visible_gpus(hardware, {name: value for name, value in environment.items() if name not in hiding})
+
+
+def rank_gpus(hardware: Hardware, environment: Mapping[str, str]) -> tuple[Visible, bool]:
+    """The GPUs that a rank is to see, and whether its variables must be set for that (rule 5)."""
+    seen = visible_gpus(hardware, environment)
+    if not environment.get(HOLD) or not environment.get(GPUS) or seen.variable in ("", GPUS):
+        return seen, False
+    held = host_gpus(hardware, environment)
+    chips = {chip_of(gpu) for gpu in held.gpus}
+    if not chips or all(chip_of(gpu) in chips for gpu in seen.gpus):
+        return seen, False
+    return held, True
 
 
 def visible_gpus(hardware: Hardware, environment: Mapping[str, str]) -> Visible:

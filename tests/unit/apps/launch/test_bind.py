@@ -1,11 +1,13 @@
 """How a rank starts: its variables, out of what it inherited and what it got."""
 
+from dataclasses import replace
+
 import pytest
 
 from numawise.apps.launch.bind import start
 from numawise.apps.launch.environment import job_environment, joined
 from numawise.apps.launch.frame import BindOptions, Prepared, prepare, ranks_meant, within
-from numawise.apps.launch.launchers import LocalRank, Visible
+from numawise.apps.launch.launchers import LocalRank, Visible, rank_gpus
 from numawise.apps.launch.ranks import RankCpus, Shares, divide
 from numawise.errors import InputError
 from numawise.machine.catalog import machine_named
@@ -153,6 +155,41 @@ def test_a_ray_worker_goes_by_its_gpus(variables: dict[str, str], rank: int, cpu
     assert (share.rank, format_ids(share.cpus), format_ids(share.mems)) == (rank, cpus, mems)
     assert share.alone
 # fmt: on
+
+
+# fmt: off
+@pytest.mark.parametrize(("held", "shown", "expected", "homes"), [
+    pytest.param("2,3",   "0,1",   "2,3",   [2, 2], id="the first of the machine"),
+    pytest.param("1,2",   "0,1",   "1,2",   [1, 2], id="some of the hold's"),
+    pytest.param("2,3",   "2,3",   "2,3",   [2, 2], id="the hold's own"),
+    pytest.param("0,2,3", "2,3",   "2,3",   [2, 2], id="a part of the hold"),
+    pytest.param("2,3",   "3,2",   "3,2",   [2, 2], id="the hold's in another order"),
+    pytest.param("",      "0,1",   "0,1",   [1, 1], id="a hold without GPUs"),
+])
+def test_a_launcher_that_shows_others_gpus(held: str, shown: str, expected: str, homes: list[int]) -> None:
+    """DeepSpeed's --num_gpus shows the first GPUs of the machine, whatever the hold has."""
+    addresses = [DUAL.gpus[int(number)].address for number in held.split(",") if number]
+    environment = {"NUMAWISE_HOLD": "abcde", "NUMAWISE_GPUS": ",".join(addresses), "CUDA_VISIBLE_DEVICES": shown, "LOCAL_SIZE": "2"}
+    options = BindOptions(machine="2s 2n 8c 2t 4gpu")
+    for rank, home in enumerate(homes):
+        own = environment | {"LOCAL_RANK": str(rank)}
+        found = prepare(options, own, all_ranks=False)
+        assert isinstance(found, Prepared)
+        bound = start(found, options, own)
+        assert bound.environment["CUDA_VISIBLE_DEVICES"] == expected
+        assert bound.share.home == home
+        assert any("the grant decides its GPUs" in remark for remark in bound.remarks) == (shown != expected)
+# fmt: on
+
+
+def test_parts_of_a_gpu_are_not_widened_to_the_whole() -> None:
+    parts = tuple(Gpu(f"GPU2:{i}", f"MIG-{i}", parent="GPU2", maker=0x10DE) for i in range(2))
+    machine = replace(DUAL, gpus=(*DUAL.gpus, *parts))
+    held = {"NUMAWISE_HOLD": "abcde", "NUMAWISE_GPUS": "MIG-1"}
+    seen, anew = rank_gpus(machine, held | {"CUDA_VISIBLE_DEVICES": "MIG-1"})
+    assert ([gpu.name for gpu in seen.gpus], anew) == (["GPU2:1"], False)
+    seen, anew = rank_gpus(machine, held | {"CUDA_VISIBLE_DEVICES": "0"})
+    assert ([gpu.name for gpu in seen.gpus], anew) == (["GPU2:1"], True)
 
 
 def test_what_runs_inside_ray_wins_over_it() -> None:
