@@ -36,12 +36,16 @@ BAD_SUFFIX = "unable to parse quantity's suffix"
 SIZE_UNITS = {"": 0, "b": 0} | {
     letter + end: 10 * power for power, letter in enumerate("kmgtp", start=1) for end in ("", "b", "i", "ib")
 }
+KIBI = 10
 LARGEST_SIZE = 1 << 60
 SIZE_ADVICE = "write it like 64g, 64Gi or 512m (1024-based, in any command)"
 
 
-def parse_size(text: str, field: str = "--memory") -> int:
-    """Bytes above 0 of a size that a person typed, rounded down (rule 5); a plain number counts bytes."""
+def parse_size(text: str, field: str = "--memory", least: int = 1) -> int:
+    """Bytes above 0 of a size that a person typed, rounded down (rule 5); a plain number counts bytes.
+
+    ``least``: what is smaller cannot be meant, and the next larger unit is offered instead.
+    """
     word = text.strip().lower()
     number = word.rstrip("abcdefghijklmnopqrstuvwxyz")
     shift = SIZE_UNITS.get(word[len(number) :])
@@ -55,6 +59,11 @@ def parse_size(text: str, field: str = "--memory") -> int:
             f"{quoted(text)} is out of range",
             field=field,
             advice="give at least one byte and at most 1024 PiB",
+        )
+    if size < least:
+        meant = number.strip() + ("m" if shift == KIBI else "g")
+        raise InputError(
+            f"{quoted(text)} is {size} bytes, too little for any program", field=field, advice=f"{meant}?"
         )
     return size
 

@@ -46,18 +46,30 @@ def printed(
 def test_the_documents_machine(
     capsys: pytest.CaptureFixture[str], own_ledger: Path, flags: str, words: str, gpus: str, cpus: str, mems: str
 ) -> None:
-    out, _ = printed(capsys, flags, words)
+    out, _ = printed(capsys, f"{flags} --memory-policy bind", words)
     lines = out.splitlines()
     assert lines[:4] == ["docker run \\", f"  --gpus '\"device={gpus}\"' \\", f"  --cpuset-cpus={cpus} \\", f"  --cpuset-mems={mems} \\"]
     argv = shlex.split(out.replace("\\\n", " "))
     assert argv[-len(shlex.split(words)) + 1 :] == shlex.split(words)[1:]
     assert "numawise" not in out
     assert not own_ledger.exists()
+    spilling, said = printed(capsys, flags, words)
+    assert spilling == out.replace(f"  --cpuset-mems={mems} \\\n", "")
+    assert "memory policy" not in said
 # fmt: on
 
 
+def test_a_memory_policy_that_only_the_container_could_set_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out, err = printed(capsys, "--gpu-ids 0,4 --memory-policy interleave", "run box")
+    assert "--cpuset-mems" not in out
+    assert "memory is not interleaved over NUMA 0-1: nobody outside of a container can set" in err
+    assert "numactl --interleave=0-1" in err
+
+
 def test_the_first_example_to_the_letter(capsys: pytest.CaptureFixture[str]) -> None:
-    out, err = printed(capsys, "--gpu-ids 0", TRAIN)
+    out, err = printed(capsys, "--gpu-ids 0 --memory-policy bind", TRAIN)
     assert not err
     assert out.splitlines() == [
         "docker run \\",
@@ -107,10 +119,10 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         "--gpus",
         '"device=5"',
         "--cpuset-cpus=32-63,96-127",
-        "--cpuset-mems=1",
         "box",
     ]
     assert data["cpus"] == "32-63,96-127"
+    assert (data["mems"], data["memoryPolicy"]) == ("1", "preferred")
 
 
 # fmt: off

@@ -50,7 +50,7 @@ def test_all_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert ran.status == 0
     headings = [line[2:] for line in ran.out.splitlines() if line.startswith("# ") and line[2:] in FORMATS]
     assert headings == list(FORMATS)
-    assert "numactl --physcpubind=0-1,8-9 --membind=0 COMMAND" in ran.out
+    assert "numactl --physcpubind=0-1,8-9 --preferred=0 COMMAND" in ran.out
     assert "numawise: taskset: memory is not bound to NUMA node 0" in ran.err
 
 
@@ -80,7 +80,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["apiVersion"], found["kind"]) == ("numawise.dev/v1", "Flags")
     assert found["placement"]["gpus"][0]["name"] == "GPU2"
     assert list(found["formats"]) == ["numactl", "env"]
-    assert found["formats"]["numactl"]["argv"][1:3] == ["--physcpubind=4,12", "--membind=1"]
+    assert found["formats"]["numactl"]["argv"][1:3] == ["--physcpubind=4,12", "--preferred=1"]
     assert found["environment"]["OMP_PLACES"] == "{4,12}"
     assert not [name for name in found["environment"] if name.startswith("NUMAWISE")]
 

@@ -13,11 +13,13 @@ from tests import needs
 from tests.host.launching import Host, allowed
 from tests.waiting import PATIENCE
 
+from numawise.host.confine import allowed as allowed_here
 from numawise.host.confine import modes
 from numawise.sets import ids_of, parse_ids
 
 pytestmark = needs.PROC
 CPUS = len(os.sched_getaffinity(0))
+MEMS = allowed_here()[1]
 MASK = "grep -h Cpus_allowed_list /proc/self/status | cut -f2"
 OPEN = {"affinity", *(mode.name.split()[0] for mode in modes() if not mode.problem)}
 several = pytest.mark.skipif(CPUS < 2, reason="needs two CPUs")
@@ -42,13 +44,30 @@ def test_a_job_has_its_cpus_and_nothing_stays(host: Host, mode: str) -> None:
     assert host.holds() == []
 
 
-def test_affinity_also_binds_memory(host: Host) -> None:
+@pytest.mark.parametrize("mode", ["cgroup", "affinity"])
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("bind", "bind:0"), ("interleave", "interleave:0"), ("preferred", "default")]
+)
+def test_the_memory_policy_of_a_job(host: Host, mode: str, policy: str, expected: str) -> None:
+    """On a machine with one NUMA node to prefer it is nothing, and a control group binds without a policy."""
     if not Path("/proc/self/numa_maps").exists():
         pytest.skip("this kernel does not tell where pages lie")
-    done = host.run(
-        "run", "-q", "--mode", "affinity", "--cpus", "1", "--", "head", "-1", "/proc/self/numa_maps"
-    )
-    assert done.stdout.split()[1].startswith("bind"), done
+    if MEMS != 1:
+        pytest.skip("this machine has several NUMA nodes")
+    if mode not in OPEN:
+        pytest.skip(f"this host does not let us use {mode}")
+    words = ("--mode", mode, "--cpus", "1", "--memory-policy", policy)
+    done = host.run("run", "-q", *words, "--", "head", "-1", "/proc/self/numa_maps")
+    bound_by_group = mode == "cgroup" and policy == "bind"
+    assert done.stdout.split()[1] == ("default" if bound_by_group else expected), done
+
+
+def test_a_memory_limit_that_cannot_be_meant(host: Host) -> None:
+    done = host.run("run", "--memory", "64", "--", "true")
+    assert done.returncode == 2
+    assert "--memory: '64' is 64 bytes" in done.stderr
+    assert "64g?" in done.stderr
+    assert not host.ledger.exists()
 
 
 @pytest.mark.parametrize(

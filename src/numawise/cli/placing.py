@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
+MEMORY_POLICIES = ("bind", "preferred", "interleave")
 NAMES = (
     *("cpus", "memory", "gpus", "gpu_ids", "devices", "nics", "policy", "full_cores", "name"),
-    *("numa", "cpu_ids", "exclusive"),
+    *("numa", "cpu_ids", "exclusive", "memory_policy"),
 )
 TEXTS = ("cpus", "memory", "gpus", "gpu_ids", "name", "numa", "cpu_ids", "exclusive")
 """Given, they say something."""
@@ -29,6 +30,12 @@ def placement_options(command: Command) -> Command:
             help="Exclusive CPUs; a fraction (0.5, 1500m): in the shared pool.",
         ),
         click.option("--memory", metavar="SIZE", help="Memory, such as 64g or 64Gi (the same)."),
+        click.option(
+            "--memory-policy",
+            type=click.Choice(MEMORY_POLICIES),
+            help="Pages from its NUMA nodes alone (bind), from others when these are full (preferred), or "
+            "from all of its nodes in turn.  [default: preferred; bind under restricted, single-numa-node]",
+        ),
         click.option(
             "--gpus",
             metavar="N|all",

@@ -6,9 +6,11 @@ Rules kept here:
    control group holds every thread and child of the job whatever they call later, and can be changed while it
    runs; where systemd is in charge it must be asked.  Affinity is open to everybody: the job's process sets
    its own CPU mask and memory policy before exec, which its children inherit and may undo.
-2. In a control group the cpuset is enough: ``cpuset.mems`` binds the memory of every task in it, so no policy
-   is set on top.  The job's process only drops the mask and policy that it inherited from whoever started us
-   (``taskset``, ``numactl``), since the kernel would intersect them with the cpuset.
+2. Memory that is bound to its NUMA nodes needs nothing but the cpuset in a control group: ``cpuset.mems``
+   holds for every task in it.  Memory that may spill (preferred, interleaved) must not meet a narrow
+   ``cpuset.mems``, which would make it strict again: the job's process sets its memory policy before exec, in
+   every mode.  Otherwise it drops the mask and policy that it inherited from whoever started us (``taskset``,
+   ``numactl``), since the kernel would intersect them with the cpuset.
 3. Nothing is granted outside of the cpuset that we live in ourselves, nor memory on a NUMA node without any.
 4. What took effect is read back from ``/proc/PID/status``; anything else than the plan is an error, and
    undone.
@@ -32,13 +34,24 @@ from numawise.host.files import Tree
 from numawise.host.jobgroup import Limits
 from numawise.host.plan import Itself, Plan, Prove, SetMask
 from numawise.host.system import read_host
-from numawise.results.placement import AFFINITY, CGROUP_V1, CGROUP_V2, MODES, SYSTEMD
+from numawise.results.placement import (
+    AFFINITY,
+    BOUND,
+    CGROUP_V1,
+    CGROUP_V2,
+    INTERLEAVED,
+    MODES,
+    PREFERRED,
+    SYSTEMD,
+    MemoryPolicy,
+)
 from numawise.sets import format_ids
 from numawise.values import dataclass, replace
 
 ROOT = Path("/")
 WORDS = {"systemd": (SYSTEMD,), "cgroup": (CGROUP_V2, CGROUP_V1), "affinity": (AFFINITY,)}
 """What a user may ask for, and the modes that are meant."""
+HOW = {BOUND: "bound to", PREFERRED: "preferred on", INTERLEAVED: "interleaved over"}
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*", re.ASCII)
 KILL_ROUNDS = 50
 YOUNG = 60.0
@@ -102,6 +115,7 @@ def plan(
     memory: int = 0,
     cpu_limit: int = 0,
     isolate: str = "",
+    memory_policy: MemoryPolicy = BOUND,
     root: Path = ROOT,
 ) -> Plan:
     """What to do so that process ``pid`` and all it starts is kept to this; nothing is done yet.
@@ -114,9 +128,13 @@ def plan(
         raise ValueError(f"{quoted(hold)} cannot name a control group")
     mems = _with_memory(mems, root)
     _check_inside(cpus, mems, root)
-    limits = Limits(cpus, mems, memory, cpu_limit, _partition(isolate, cpus))
+    strict = memory_policy == BOUND
+    limits = Limits(cpus, mems if strict else 0, memory, cpu_limit, _partition(isolate, cpus))
+    named = 0 if memory_policy == PREFERRED and _is_every(mems, root) else mems
+    alone = not named or (strict and mode != AFFINITY)  # the default policy, whatever was inherited
+    itself, remarks = (Itself(), ()) if alone else _own_policy(named, memory_policy)
     if mode == AFFINITY:
-        return _affinity(pid, limits)
+        return _affinity(pid, limits, itself, remarks)
     if mode == SYSTEMD:
         group = systemd.scope(hold, pid, limits, root)
     elif mode == CGROUP_V2:
@@ -125,7 +143,7 @@ def plan(
         group = groups.group_v1(_base(1, root), hold, pid, limits, root)
     else:
         raise ValueError(f"unknown mode {quoted(mode)}")
-    return Plan(mode, group.name, group.steps, remarks=group.remarks)
+    return Plan(mode, group.name, group.steps, itself, (*remarks, *group.remarks))
 
 
 def join(mode: str, group: str, pid: int, cpus: int = 0, mems: int = 0, root: Path = ROOT) -> Plan:
@@ -154,21 +172,34 @@ def _partition(isolate: str, cpus: int) -> str:
     return isolate
 
 
-def _affinity(pid: int, limits: Limits) -> Plan:
+def _is_every(mems: int, root: Path) -> bool:
+    """Whether these are all NUMA nodes that memory can come from: to prefer them all is to prefer none."""
+    _, ours = allowed(root)
+    having = Tree(root).ids("sys/devices/system/node/has_memory")
+    return not (ours if having is None else ours & having) & ~mems
+
+
+def _own_policy(mems: int, memory_policy: MemoryPolicy) -> tuple[Itself, tuple[str, ...]]:
+    """The memory policy that the job's process gives itself; none, and a remark, where it may not."""
+    refused = mempolicy.problem()
+    if not refused:
+        return Itself(0, mems, memory_policy), ()
+    remark = (
+        f"Memory is not {HOW[memory_policy]} NUMA nodes {format_ids(mems)}: {refused}. Pages still come from"
+        " the NUMA node of the CPU that touches them first, while that has free memory."
+    )
+    return Itself(), (remark,)
+
+
+def _affinity(pid: int, limits: Limits, itself: Itself, about_memory: tuple[str, ...]) -> Plan:
     if limits.partition:
         raise HostError("CPUs cannot be isolated by affinity", "run it as root, or without --isolate")
-    remarks = []
-    refused = mempolicy.problem() if limits.mems else ""
-    if refused:
-        remarks.append(
-            f"Memory is not bound to NUMA nodes {format_ids(limits.mems)}: {refused}. Pages still come from"
-            " the NUMA node of the CPU that touches them first, while that has free memory."
-        )
+    remarks = list(about_memory)
     for amount, what in ((limits.memory, "memory"), (limits.cpu_limit, "CPU")):
         if amount:
             remarks.append(f"The {what} limit is not enforced: that needs a control group.")
     steps = (SetMask(pid, limits.cpus, groups.mask_of(pid)), Prove(pid, limits.cpus, 0))
-    return Plan(AFFINITY, "", steps, Itself(limits.cpus, 0 if refused else limits.mems), tuple(remarks))
+    return Plan(AFFINITY, "", steps, replace(itself, cpus=limits.cpus), tuple(remarks))
 
 
 def _with_memory(mems: int, root: Path) -> int:
@@ -209,6 +240,7 @@ def put(
     memory: int = 0,
     cpu_limit: int = 0,
     isolate: str = "",
+    memory_policy: MemoryPolicy = BOUND,
     root: Path = ROOT,
 ) -> Plan:
     """Choose, plan and carry out; the plan that took effect.
@@ -217,13 +249,14 @@ def put(
     remark says why.
     """
     mode = choose(wanted, root)
-    todo = plan(mode, hold, pid, cpus, mems, memory, cpu_limit, isolate, root)
+    limits = (hold, pid, cpus, mems, memory, cpu_limit, isolate, memory_policy)
+    todo = plan(mode, *limits, root)
     try:
         carry_out(todo, root)
     except HostError as error:
         if wanted or isolate or mode == AFFINITY or processes.read_process(pid, root) is None:
             raise
-        todo = plan(AFFINITY, hold, pid, cpus, mems, memory, cpu_limit, isolate, root)
+        todo = plan(AFFINITY, *limits, root)
         carry_out(todo, root)
         return replace(todo, remarks=(f"Bound by affinity: {mode} failed ({error.message}).", *todo.remarks))
     return todo

@@ -86,6 +86,21 @@ def bind_memory(nodes: int) -> None:
     set_mempolicy(BIND, nodes)
 
 
+def prefer_memory(nodes: int) -> None:
+    """Let new memory come from these NUMA nodes as long as they have some, then from others.
+
+    Several are known to kernels from 5.15 on.  Older ones are left to their default, the node of the CPU that
+    touches a page first: a job runs on CPUs of the nodes it was granted.
+    """
+    if not nodes & nodes - 1:
+        set_mempolicy(PREFERRED, nodes)
+        return
+    try:
+        set_mempolicy(PREFERRED_MANY, nodes)
+    except HostError:
+        set_mempolicy(DEFAULT)
+
+
 def mbind(address: int, length: int, mode: int, nodes: int = 0, flags: int = 0) -> None:
     """Set the policy of a range of this process' memory; ``MOVE`` also moves what lies elsewhere."""
     size = _size(nodes)

@@ -14,13 +14,16 @@ import errno
 import os
 import shlex
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from numawise.errors import HostError, quoted
 from numawise.host import mempolicy
 from numawise.host.processes import allowed_of, group_of, set_affinity
 from numawise.host.rights import plain_environment
+from numawise.results.placement import BOUND, INTERLEAVED, PREFERRED, MemoryPolicy
 from numawise.sets import format_ids
 from numawise.values import dataclass
 
@@ -29,6 +32,11 @@ TRIES = 100
 """So often is a group looked at whose last process is just ending."""
 PATIENCE = 30.0
 """Seconds that systemd is given for a scope or a changed property."""
+SET_POLICY: dict[MemoryPolicy, Callable[[int], None]] = {
+    BOUND: mempolicy.bind_memory,
+    PREFERRED: mempolicy.prefer_memory,
+    INTERLEAVED: partial(mempolicy.set_mempolicy, mempolicy.INTERLEAVE),
+}
 EVERY_CPU = (1 << (1 << 13)) - 1
 """More than any kernel is built for: "whatever the cpuset allows"."""
 
@@ -114,7 +122,8 @@ class Itself:
     cpus: int = 0
     """CPUs of its mask; 0: those it has been given."""
     mems: int = 0
-    """NUMA nodes its memory policy binds it to; 0: the default policy, whatever it inherited."""
+    """NUMA nodes that its memory policy names; 0: the default policy, whatever it inherited."""
+    memory_policy: MemoryPolicy = BOUND
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +143,7 @@ def describe(plan: Plan) -> tuple[str, ...]:
     """The plan in lines that a person could type as root."""
     lines = [line for line in map(_line, plan.steps) if line]
     if plan.itself.mems:
-        lines.append(f"set_mempolicy bind:{format_ids(plan.itself.mems)}")
+        lines.append(f"set_mempolicy {plan.itself.memory_policy}:{format_ids(plan.itself.mems)}")
     return tuple(lines)
 
 
@@ -196,7 +205,7 @@ def settle(itself: Itself) -> mempolicy.Policy:
     if itself.cpus:
         set_affinity((os.getpid(),), itself.cpus)
     if itself.mems:
-        mempolicy.bind_memory(itself.mems)
+        SET_POLICY[itself.memory_policy](itself.mems)
     elif before.mode != mempolicy.DEFAULT:
         mempolicy.set_mempolicy(mempolicy.DEFAULT)
     return before

@@ -16,14 +16,17 @@ from typing import Any
 
 from numawise.results.placement import (
     AFFINITY,
+    BOUND,
     CONTAINER,
     ENGINES,
+    MEMORY_POLICIES,
     MODES,
     PYTHON,
     RUN,
     Grant,
     Hold,
     MemoryPart,
+    MemoryPolicy,
     Owner,
     Waiter,
     same_device,
@@ -106,6 +109,7 @@ def _hold(row: Mapping[str, Any], uid: int, user: str) -> Hold:
             memory=tuple(_memory(row)),
             devices=tuple(_devices(row)),
             cpu_limit=_number(row, "cpuLimit", LARGEST_NUMBER),
+            memory_policy=_memory_policy(row),
         ),
         kind=_chosen(row, "kind", KINDS, RUN),
         mode=mode,
@@ -218,6 +222,15 @@ def _memory(row: Mapping[str, Any]) -> Iterator[MemoryPart]:
         yield MemoryPart(_ids(part, "numa", MOST_NODES), _number(part, "bytes", LARGEST_NUMBER))
 
 
+def _memory_policy(row: Mapping[str, Any]) -> MemoryPolicy:
+    """Rows without it are of programs that bound all memory."""
+    value = row.get("memoryPolicy", BOUND)
+    for known in MEMORY_POLICIES:
+        if value == known:
+            return known
+    raise Bad(f"memoryPolicy is {short(value)}")
+
+
 def _devices(row: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
     for resource, ids in _object(row, "devices").items():
         if not isinstance(ids, list) or len(ids) > MOST_DEVICES:
@@ -293,6 +306,7 @@ def _hold_data(hold: Hold) -> dict[str, Any]:
         "memory": [{"numa": format_ids(part.numa), "bytes": part.size} for part in grant.memory],
         "devices": {resource: list(devices) for resource, devices in grant.devices},
         "cpuLimit": grant.cpu_limit,
+        "memoryPolicy": "" if grant.memory_policy == BOUND else grant.memory_policy,
         "mode": hold.mode,
         "cgroup": hold.group,
         "policy": hold.policy,

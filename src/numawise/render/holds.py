@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from numawise.machine.hardware import Gpu
 from numawise.render.words import bytes_text
 from numawise.results.placement import (
+    BOUND,
+    INTERLEAVED,
+    PREFERRED,
     Capacity,
     Hold,
     JobStarted,
@@ -13,12 +16,14 @@ from numawise.results.placement import (
     Placement,
     Preview,
     Waiter,
+    default_memory_policy,
     pool_cpus,
     pool_of,
 )
 from numawise.sets import format_ids
 
 COLUMNS = ("HOLD", "NAME", "USER", "OWNER", "CPUS", "NUMA", "MEMORY", "DEVICES", "BY", "SINCE", "COMMAND")
+MEMORY_WORDS = {BOUND: "bound to", PREFERRED: "on", INTERLEAVED: "interleaved over"}
 UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 LONGEST = 40
 
@@ -30,13 +35,14 @@ def started_line(started: JobStarted) -> str:
 
 
 def placement_text(placement: Placement) -> str:
-    """``CPUs 2-9, memory on NUMA 0 (64 GiB), GPU0 GPU1``."""
+    """``CPUs 2-9, memory on NUMA 0 (64 GiB), GPU0 GPU1``: there first, unless it is ``bound to`` it."""
     own = bool(placement.grant.cpus)
     whole = f"NUMA {format_ids(placement.whole)} alone: " if placement.whole else ""
     parts = [f"{'CPUs' if own else 'shared CPUs'} {format_ids(placement.cpus)}"]
     if placement.mems:
         limit = f" ({bytes_text(placement.memory)})" if placement.memory else ""
-        parts.append(f"memory on NUMA {format_ids(placement.mems)}{limit}")
+        words = MEMORY_WORDS[placement.grant.memory_policy]
+        parts.append(f"memory {words} NUMA {format_ids(placement.mems)}{limit}")
     if placement.gpus:
         parts.append(" ".join(gpu.name for gpu in placement.gpus))
     granted = [name for resource, names in placement.grant.devices for name in names if "gpu" not in resource]
@@ -98,6 +104,7 @@ def hold_data(hold: Hold, capacity: Capacity, holds: Sequence[Hold]) -> dict[str
         "exclusive": bool(grant.cpus),
         "cpuLimit": grant.cpu_limit / 1000 if grant.cpu_limit else None,
         "mems": format_ids(grant.mems),
+        "memoryPolicy": grant.memory_policy,
         "memory": [{"numa": format_ids(part.numa), "bytes": part.size} for part in grant.memory],
         "devices": {resource: list(names) for resource, names in grant.devices},
         "mode": hold.mode,
@@ -138,7 +145,7 @@ def hold_rows(holds: Sequence[Hold], capacity: Capacity, every: Sequence[Hold]) 
                 hold.owner.user,
                 owner_text(hold),
                 cpus,
-                format_ids(grant.mems) or "-",
+                _mems_cell(hold),
                 bytes_text(memory) if memory else "-",
                 devices or "-",
                 hold.mode or "-",
@@ -147,6 +154,13 @@ def hold_rows(holds: Sequence[Hold], capacity: Capacity, every: Sequence[Hold]) 
             )
         )
     return rows
+
+
+def _mems_cell(hold: Hold) -> str:
+    """NUMA nodes of its memory, and how it is kept there where that is not the default of its policy."""
+    grant = hold.grant
+    usual = grant.memory_policy == default_memory_policy(hold.policy)
+    return (format_ids(grant.mems) + ("" if usual else f" {grant.memory_policy}")) if grant.mems else "-"
 
 
 def age(seconds: float) -> str:
@@ -172,6 +186,7 @@ def placement_data(placement: Placement) -> dict[str, object]:
         "exclusive": bool(placement.grant.cpus),
         "wholeNuma": format_ids(placement.whole) or None,
         "mems": format_ids(placement.mems),
+        "memoryPolicy": placement.grant.memory_policy,
         "memory": placement.memory or None,
         "gpus": [gpu_data(gpu) for gpu in placement.gpus],
         "nics": [{"name": nic.name, "rdma": nic.hca or None} for nic in placement.nics],

@@ -33,6 +33,7 @@ def job_data(check: CheckedJob) -> dict[str, Any]:
             "cpus": format_ids(check.wanted.cpus),
             "exclusive": check.wanted.alone,
             "mems": format_ids(check.wanted.mems),
+            "memoryPolicy": check.wanted.memory_policy,
             "gpus": sorted(check.wanted.gpus),
         }
     return found | {

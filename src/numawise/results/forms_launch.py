@@ -2,6 +2,8 @@
 
 from typing import TypedDict
 
+from numawise.results.placement import MemoryPolicy
+
 
 class PlacedGpuForm(TypedDict):
     """A GPU."""
@@ -25,6 +27,7 @@ class GrantForm(TypedDict):
     exclusive: bool
     wholeNuma: str | None
     mems: str
+    memoryPolicy: MemoryPolicy
     memory: int | None
     gpus: list[PlacedGpuForm]
     nics: list[PlacedNicForm]
@@ -86,6 +89,7 @@ class HoldForm(TypedDict):
     exclusive: bool
     cpuLimit: float | None
     mems: str
+    memoryPolicy: MemoryPolicy
     memory: list[HeldMemoryForm]
     devices: dict[str, list[str]]
     mode: str

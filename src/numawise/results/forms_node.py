@@ -3,6 +3,7 @@
 from typing import Any, NotRequired, TypedDict
 
 from numawise.results.finding import Finding
+from numawise.results.placement import MemoryPolicy
 
 # --- verify, doctor, bundle -----------------------------------------------------------------
 
@@ -13,6 +14,7 @@ class GrantedForm(TypedDict):
     cpus: str
     exclusive: bool
     mems: str
+    memoryPolicy: MemoryPolicy
     gpus: list[str]
 
 

@@ -9,12 +9,14 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from numawise.gpus.links import GpuLinks
 from numawise.machine.hardware import NVIDIA, NVML, Gpu, Hardware
 from numawise.machine.locality import short_address
 from numawise.machine.model import Machine
 from numawise.machine.nearest import NearNic
+from numawise.rules.model import RESTRICTED, SINGLE
 from numawise.sets import bits_of, ids_of
 from numawise.values import dataclass, field, replace
 
@@ -24,6 +26,13 @@ MODES = (SYSTEMD, CGROUP_V2, CGROUP_V1, AFFINITY)
 """How a job is kept to its grant, the best first; a container is kept by its engine."""
 DOCKER, PODMAN, NERDCTL = "docker", "podman", "nerdctl"
 ENGINES = (DOCKER, PODMAN, NERDCTL)
+MemoryPolicy = Literal["bind", "preferred", "interleave"]
+BOUND: MemoryPolicy = "bind"
+PREFERRED: MemoryPolicy = "preferred"
+INTERLEAVED: MemoryPolicy = "interleave"
+MEMORY_POLICIES = (BOUND, PREFERRED, INTERLEAVED)
+"""How a job's memory is kept to its NUMA nodes: there alone; there first, and elsewhere when they are full;
+in turn on each, and elsewhere when they are full."""
 HOLD_VARIABLE = "NUMAWISE_HOLD"
 """Variable by which every process of a job names its hold."""
 
@@ -75,6 +84,13 @@ class Grant:
     """Resource → device ids."""
     cpu_limit: int = 0
     """Thousandths of a CPU asked for in the shared pool; 0: no number was given."""
+    memory_policy: MemoryPolicy = BOUND
+    """How its memory is kept to ``mems``."""
+
+
+def default_memory_policy(policy: str) -> MemoryPolicy:
+    """How memory is kept to its NUMA nodes unless said otherwise: strictly where the topology policy does."""
+    return BOUND if policy in (RESTRICTED, SINGLE) else PREFERRED
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +331,7 @@ class JobPlacement:
     """NUMA nodes its memory comes from."""
     memory: int = 0
     """Bytes that were promised; 0: no amount was asked for."""
+    memory_policy: MemoryPolicy = BOUND
     gpus: tuple[Gpu, ...] = ()
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     aligned: bool = True

@@ -1,7 +1,7 @@
 """How jobs are placed: what they were granted, where their threads, pages and GPUs are, and the verdict."""
 
 from numawise.results.finding import Finding
-from numawise.results.placement import Hold
+from numawise.results.placement import BOUND, Hold, MemoryPolicy
 from numawise.values import dataclass
 
 PAGE_KINDS = ("anonymous", "huge", "shared", "driver", "file")
@@ -21,6 +21,7 @@ class JobGrant:
     since: float = 0.0
     """Seconds since the epoch."""
     group: str = ""
+    memory_policy: MemoryPolicy = BOUND
 
 
 @dataclass(frozen=True, slots=True)

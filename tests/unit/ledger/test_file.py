@@ -97,6 +97,8 @@ BAD_ROWS = [
     pytest.param(edited(memory=[{"numa": "0", "bytes": -5}]), "bytes is -5",                    id="negative memory"),
     pytest.param(edited(devices={"a/b": ["d", "d"]}),     "a device of 'a/b' is named twice",   id="a device twice"),
     pytest.param(edited(devices={"a/b": ["d\n"]}),        "a device id 'd\\n' has characters",  id="a device with a line break"),
+    pytest.param(edited(memoryPolicy="local"),            "memoryPolicy is 'local'",            id="a memory policy that is none"),
+    pytest.param(edited(memoryPolicy=["bind"]),           "memoryPolicy is list",               id="a memory policy that is a list"),
     pytest.param(edited(command="rm"),                    "command is not a list",              id="a command that is no list"),
     pytest.param(edited(command=[1]),                     "command is not a list of words",     id="no words"),
     pytest.param(edited(labels={"x": 1}),                 "label 'x' is not a text",            id="a label that is no text"),

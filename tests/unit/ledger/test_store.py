@@ -34,6 +34,7 @@ def path(tmp_path: Path) -> Path:
     pytest.param(hold("k", command=("\udcff\udc80.py", "ok")),                               id="a command that is not text"),
     pytest.param(Hold("k", "", owner(), Grant(near=0b10, mems=0b11, cpu_limit=1500,
                       memory=(MemoryPart(0b11, 1 << 62), MemoryPart(0b1, 5)))),              id="memory on several nodes"),
+    pytest.param(Hold("k", "", owner(), Grant(mems=1, memory_policy="preferred")),           id="memory that may spill"),
     pytest.param(Hold("k", "", owner(), Grant(devices=(("z/nic", ("n",)), ("a/gpu", ("n",))))),
                  id="one name under two resources"),
 ])  # fmt: skip

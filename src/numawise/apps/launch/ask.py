@@ -253,6 +253,7 @@ def _placement(
         memory=tuple(MemoryPart(block.numa, block.size) for block in blocks),
         devices=tuple(sorted(devices.items())),
         cpu_limit=0 if own else request.cpus,
+        memory_policy=request.granted_memory_policy,
     )
     granted_nics = devices.get(NIC_RESOURCE, ())
     return Placement(

@@ -115,10 +115,8 @@ def apply(share: RankShare, memory: str) -> tuple[str, ...]:
     try:
         if memory != PREFERRED:
             mempolicy.bind_memory(share.mems)
-        elif share.mems.bit_count() == 1:
-            mempolicy.set_mempolicy(mempolicy.PREFERRED, share.mems)
         else:
-            mempolicy.set_mempolicy(mempolicy.PREFERRED_MANY, share.mems)
+            mempolicy.prefer_memory(share.mems)
     except HostError as problem:
         if memory:
             raise

@@ -85,7 +85,8 @@ def _decide(
     ):
         near = 0 if request.numa is None else numa
         mems = with_memory(capacity, numa)
-        grant = Grant(near=near, mems=mems, cpu_limit=request.cpus)
+        kept = request.granted_memory_policy
+        grant = Grant(near=near, mems=mems, cpu_limit=request.cpus, memory_policy=kept)
         return Placement(
             grant, pool_cpus(capacity, pool, near), mems, policy=request.policy, remarks=capacity.remarks
         )

@@ -32,8 +32,11 @@ from numawise.machine.locality import threads_per_core
 from numawise.machine.nearest import near_nics
 from numawise.render.holds import placement_data
 from numawise.results.placement import (
+    BOUND,
     DOCKER,
+    INTERLEAVED,
     PODMAN,
+    PREFERRED,
     Capacity,
     Hold,
     Nic,
@@ -96,12 +99,22 @@ def placed_job(
 
 
 def numactl(asked: PlacedJob) -> Text:
-    """``numactl``: CPUs by the system's numbers, memory strictly."""
+    """``numactl``: CPUs by the system's numbers, memory by its policy."""
     placement = asked.placement
     words = ["numactl", f"--physcpubind={format_ids(placement.cpus)}"]
     if placement.mems:
-        words.append(f"--membind={format_ids(placement.mems)}")
+        words.append(f"{_numactl_option(placement)}={format_ids(placement.mems)}")
     return _command((*words, COMMAND), _left_out(placement, "memory", "gpus", "share"))
+
+
+def _numactl_option(placement: Placement) -> str:
+    match placement.grant.memory_policy:
+        case "bind":
+            return "--membind"
+        case "interleave":
+            return "--interleave"
+        case _:
+            return "--preferred" if placement.mems.bit_count() == 1 else "--preferred-many"
 
 
 def taskset(asked: PlacedJob) -> Text:
@@ -143,13 +156,13 @@ def systemd(asked: PlacedJob) -> Text:
     placement = asked.placement
     cpus, mems = format_ids(placement.cpus), format_ids(placement.mems)
     group = [f"AllowedCPUs={cpus}"]
-    if mems:
+    if mems and placement.grant.memory_policy == BOUND:
         group.append(f"AllowedMemoryNodes={mems}")
     if placement.memory:
         group.append(f"MemoryMax={placement.memory}")
     if _share(placement):
         group.append(f"CPUQuota={_share(placement) / 10:g}%")
-    process = [f"CPUAffinity={cpus}", *(["NUMAPolicy=bind", f"NUMAMask={mems}"] if mems else [])]
+    process = [f"CPUAffinity={cpus}", *(_unit_policy(placement) if mems else ())]
     lines = [
         "# /etc/systemd/system/NAME.service.d/numawise.conf, then: systemctl daemon-reload",
         "[Service]",
@@ -161,6 +174,14 @@ def systemd(asked: PlacedJob) -> Text:
     words = ["systemd-run", "--scope", *(f"--property={line}" for line in group)]
     words += [f"--setenv={name}={value}" for name, value in asked.environment]
     return Text((*lines, *_wrapped((*words, "--", COMMAND))))
+
+
+def _unit_policy(placement: Placement) -> tuple[str, ...]:
+    """One NUMA node can be preferred in a unit; where there are several, each CPU its own."""
+    policy = placement.grant.memory_policy
+    if policy == PREFERRED and placement.mems.bit_count() > 1:
+        return ("NUMAPolicy=local",)
+    return f"NUMAPolicy={policy}", f"NUMAMask={format_ids(placement.mems)}"
 
 
 def slurm(asked: PlacedJob) -> Text:
@@ -183,8 +204,12 @@ def slurm(asked: PlacedJob) -> Text:
     if own:
         words = ["srun", "--exclusive", *(word for word in request if not word.startswith("--gres-flags"))]
         words.append(f"--cpu-bind=mask_cpu:{own:#x}")
-        if placement.mems:
-            words.append(f"--mem-bind=mask_mem:{placement.mems:#x}")
+        policy = placement.grant.memory_policy
+        if placement.mems and policy == INTERLEAVED:
+            remarks.append("Slurm cannot interleave memory: start the command with numactl --interleave")
+        elif placement.mems:
+            prefer = "prefer," if policy == PREFERRED else ""
+            words.append(f"--mem-bind={prefer}mask_mem:{placement.mems:#x}")
         lines += ["", "# exactly these CPUs; Slurm allows that where the job has the whole host:"]
         return Text((*lines, *_wrapped((*words, COMMAND))), remarks=tuple(remarks))
     return Text(tuple(lines), remarks=tuple(remarks))

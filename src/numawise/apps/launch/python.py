@@ -41,6 +41,7 @@ def place(
     *,
     cpus: float | str = "",
     memory: int | str = "",
+    memory_policy: str | None = None,
     gpus: int | str = 0,
     gpu_ids: str | None = None,
     devices: Mapping[str, int] | None = None,
@@ -60,6 +61,7 @@ def place(
     request = read_request(
         cpus=str(cpus),
         memory=str(memory),
+        memory_policy=memory_policy,
         gpus=gpus,
         gpu_ids=gpu_ids,
         devices=_devices(devices),
@@ -92,6 +94,7 @@ def _plain(placement: Placement) -> dict[str, Any]:
         "exclusive": bool(placement.grant.cpus),
         "mems": tuple(ids_of(placement.mems)),
         "memory": placement.memory,
+        "memory_policy": placement.grant.memory_policy,
         "gpus": placement.gpus,
         "devices": dict(placement.grant.devices),
         "aligned": placement.aligned,
@@ -104,6 +107,7 @@ def hold(
     *,
     cpus: float | str = "",
     memory: int | str = "",
+    memory_policy: str | None = None,
     gpus: int | str = 0,
     gpu_ids: str | None = None,
     devices: Mapping[str, int] | None = None,
@@ -127,6 +131,7 @@ def hold(
     request = read_request(
         cpus=str(cpus),
         memory=str(memory),
+        memory_policy=memory_policy,
         gpus=gpus,
         gpu_ids=gpu_ids,
         devices=_devices(devices),
@@ -189,7 +194,14 @@ class _Bindings:
             if not self.cpus:
                 self.before = bits_of(os.sched_getaffinity(0))
             every = placement.cpus | self._held()
-            plan = confine.plan(AFFINITY, hold, os.getpid(), every, placement.mems)
+            plan = confine.plan(
+                AFFINITY,
+                hold,
+                os.getpid(),
+                every,
+                placement.mems,
+                memory_policy=placement.grant.memory_policy,
+            )
             confine.carry_out(plan)
             policy = confine.settle(plan.itself)
             self.cpus[hold] = placement.cpus

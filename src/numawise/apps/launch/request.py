@@ -15,12 +15,15 @@ from enum import Enum
 
 from numawise.errors import InputError, quoted
 from numawise.quantity import parse_size
+from numawise.results.placement import MEMORY_POLICIES, MemoryPolicy, default_memory_policy
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.sets import LARGEST_ID, CpuSet, NumaSet, parse_ids
 from numawise.strconv import whole_number
 from numawise.values import dataclass, replace
 
 POLICIES = (NONE, BEST_EFFORT, RESTRICTED, SINGLE)
+LEAST_MEMORY = 1 << 20
+"""No program runs in less; who asks for less has forgotten the unit."""
 MILLI_CPUS = re.compile(r"([0-9]{1,9})m", re.ASCII)
 CPUS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,9})?", re.ASCII)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", re.ASCII)
@@ -60,6 +63,13 @@ class JobRequest:
     cpu_ids: CpuSet | None = None
     """The very CPUs to have alone; None: any."""
     exclusive: Exclusive | None = None
+    memory_policy: MemoryPolicy | None = None
+    """None: as the topology policy has it (``granted_memory_policy``)."""
+
+    @property
+    def granted_memory_policy(self) -> MemoryPolicy:
+        """How its memory will be kept to its NUMA nodes."""
+        return self.memory_policy or default_memory_policy(self.policy)
 
     @property
     def whole_cpus(self) -> int:
@@ -87,6 +97,7 @@ def read_request(
     cpu_ids: str = "",
     exclusive: str = "",
     like: JobRequest | None = None,
+    memory_policy: str | None = None,
 ) -> JobRequest:
     """Read the flags of a launcher; ``like``: what is not said is as in this request (rule 4)."""
     if policy and policy not in POLICIES:
@@ -95,15 +106,23 @@ def read_request(
             field="--policy",
             advice=f"choose one of {', '.join(POLICIES)}",
         )
+    kept = next((known for known in MEMORY_POLICIES if known == memory_policy), None)
+    if memory_policy is not None and kept is None:
+        raise InputError(
+            f"unknown memory policy {quoted(memory_policy)}",
+            field="--memory-policy",
+            advice=f"choose one of {', '.join(MEMORY_POLICIES)}",
+        )
     base = like or JobRequest()
     request = replace(
         base,
-        memory=parse_size(memory) if memory else base.memory,
+        memory=parse_size(memory, least=LEAST_MEMORY) if memory else base.memory,
         devices=tuple(map(_device, devices)) or base.devices,
         nics=nics or base.nics,
         policy=policy or base.policy,
         full_cores=full_cores or base.full_cores,
         name=_name(name),
+        memory_policy=kept or base.memory_policy,
         numa=NumaSet(_ids(numa, "--numa", "NUMA nodes", "1 or 0-1")) if numa else base.numa,
         exclusive=_exclusive(exclusive) if exclusive else base.exclusive,
     )

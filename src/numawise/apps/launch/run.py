@@ -43,7 +43,17 @@ from numawise.ledger.file import user_name
 from numawise.ledger.place import boot_id, machine_id
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import Hardware
-from numawise.results.placement import RUN, Capacity, Hold, JobStarted, NoRoom, Owner, Placement, Preview
+from numawise.results.placement import (
+    RUN,
+    Capacity,
+    Hold,
+    JobStarted,
+    MemoryPolicy,
+    NoRoom,
+    Owner,
+    Placement,
+    Preview,
+)
 from numawise.values import dataclass, field, replace
 
 LOOK_AGAIN = 1.0
@@ -206,10 +216,11 @@ class Job:
         """Give the hold back, unless something of the job still runs."""
         holdings.end(hold)
 
-    def _limits(self, placement: Placement) -> tuple[int, int, int, int, str]:
-        """What the job is kept to: CPUs, NUMA nodes, memory, thousandths of a CPU, kind of partition."""
-        limit = placement.grant.cpu_limit
-        return placement.cpus, placement.mems, placement.memory, limit, self.isolate
+    def _limits(self, placement: Placement) -> tuple[int, int, int, int, str, MemoryPolicy]:
+        """What it is kept to: CPUs, NUMA nodes, memory, thousandths of a CPU, partition, memory policy."""
+        grant = placement.grant
+        share = (placement.cpus, placement.mems, placement.memory, grant.cpu_limit)
+        return *share, self.isolate, grant.memory_policy
 
 
 def run(

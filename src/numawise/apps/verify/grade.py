@@ -5,6 +5,8 @@ Rules kept here:
 1. With a grant: every thread may run on granted CPUs only, at least 98 % of the job's own pages lie on
    granted NUMA nodes (``pages`` says which are its own), and its GPUs are granted and near to its CPUs.
    With or without a grant: no thread may run on CPUs that another hold has alone, and no GPU is another's.
+   Where the granted memory policy lets pages spill, those elsewhere are a note, unless the program itself has
+   chosen their place.
 2. Without one a job is compared with itself, process by process: local are the NUMA nodes of the CPUs its
    threads are bound to.  A thread that may run on every CPU is not bound.  A process without any bound thread
    belongs where its GPUs are; without GPUs it belongs nowhere, and that is a leak, too.
@@ -36,6 +38,7 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_by_numa, memory_near, numa_of, open_cpus
 from numawise.render.words import bytes_text, clean, counted, percent
 from numawise.results.finding import RANK, Finding, Severity
+from numawise.results.placement import BOUND
 from numawise.results.verification import Amounts, GpuSeen, JobGrant, Remote, Verdict
 from numawise.sets import bits_of, format_ids
 from numawise.values import replace
@@ -45,6 +48,8 @@ MOST = 4
 NOTED_FILES = 16 << 20
 """Bytes of the page cache elsewhere that are worth a note."""
 NEARLY_FULL = 0.02
+BY_ITSELF = "by the program itself"
+"""In the reason why pages lie where they do: the program has asked for it."""
 
 
 def grade(hardware: Hardware, seen: Seen, wanted: JobGrant | None = None) -> Verdict:
@@ -75,7 +80,7 @@ def grade(hardware: Hardware, seen: Seen, wanted: JobGrant | None = None) -> Ver
             else judge_bound(hardware, processes, homes)
         ),
         *judge_foreign(processes, seen),
-        *_judge_pages(hardware, seen, processes, amounts, unknown=only is None),
+        *_judge_pages(hardware, seen, processes, amounts, wanted, unknown=only is None),
         *judge_gpus(gpus, graded, homes, wanted, seen),
         *_judge_surroundings(hardware, seen, processes, wanted),
     ]
@@ -129,17 +134,35 @@ def _aligned(findings: Sequence[Finding]) -> bool | None:
 
 
 def _judge_pages(
-    hardware: Hardware, seen: Seen, processes: Sequence[Placed], amounts: Amounts, *, unknown: bool
+    hardware: Hardware,
+    seen: Seen,
+    processes: Sequence[Placed],
+    amounts: Amounts,
+    wanted: JobGrant | None,
+    *,
+    unknown: bool,
 ) -> Iterator[Finding]:
     far = [one for one in amounts.remote if one.kind in OWN]
-    if amounts.share < ENOUGH:
+    spilled = far if may_spill(wanted) and not any(BY_ITSELF in one.reason for one in far) else []
+    if spilled and amounts.share < ENOUGH:
+        places = format_ids(bits_of(one.numa for one in spilled))
+        size = sum(one.size for one in spilled)
+        yield job_finding(
+            "memory-spilled",
+            Severity.INFO,
+            f"{bytes_text(size)} of {bytes_text(amounts.own)} lies on NUMA {places}, as its policy allows",
+            (*(_remote_text(one) for one in spilled[:MOST]), *_short_of_memory(hardware, seen, amounts)),
+            "--memory books the amount when the job starts, where there is room for it; --memory-policy bind "
+            "allows no other NUMA node",
+        )
+    elif amounts.share < ENOUGH:
         places = format_ids(bits_of(one.numa for one in far))
         text = f"{percent(1 - amounts.share, up=True)} of {bytes_text(amounts.own)} lies on NUMA {places}"
         why = [_remote_text(one) for one in far[:MOST]]
         full = _short_of_memory(hardware, seen, amounts)
         advice = "start it with numawise run, which binds memory before the program begins"
         pids = {process.pid for process in processes}
-        if len(pids) == 1 and far and all("itself" not in one.reason for one in far):
+        if len(pids) == 1 and far and all(BY_ITSELF not in one.reason for one in far):
             near = bits_of(numa for numa, _ in amounts.table) & ~bits_of(one.numa for one in far)
             advice += (
                 f"; to move what is there: migratepages {min(pids)} {places} {format_ids(near)}"
@@ -179,6 +202,11 @@ def _judge_pages(
             Severity.INFO,
             f"{counted(garbled, 'line')} of numa_maps could not be understood",
         )
+
+
+def may_spill(wanted: JobGrant | None) -> bool:
+    """Whether the grant lets pages come from other NUMA nodes when its own are full."""
+    return wanted is not None and wanted.memory_policy != BOUND
 
 
 def _remote_text(one: Remote) -> str:
@@ -276,9 +304,9 @@ def _sentence(hardware: Hardware, verdict: Verdict, graded: Sequence[GpuSeen], *
     unread = [finding.message for finding in verdict.findings if finding.severity is Severity.WARNING]
     if amounts.own:
         share = f"{percent(amounts.share)} of {bytes_text(amounts.own)}"
-        parts.append(
-            f"{share} on NUMA {format_ids(verdict.mems)}" if same else f"{share} on its own NUMA nodes"
-        )
+        where = f"NUMA {format_ids(verdict.mems)}" if same else "its own NUMA nodes"
+        spilled = any(finding.code == "memory-spilled" for finding in verdict.findings)
+        parts.append(f"{share} on {where}" + (", the rest spilled" if spilled else ""))
     for gpu in graded:
         if gpu.near:
             parts.append(f"{gpu.name} on NUMA {format_ids(gpu.near)}")

@@ -221,6 +221,7 @@ class JobHost:
             alone=bool(hold.grant.cpus),
             since=hold.since,
             group=hold.group,
+            memory_policy=hold.grant.memory_policy,
         )
 
     def addresses(self, hold: Hold) -> tuple[str, ...]:

@@ -32,6 +32,28 @@ def own(cpus: str = "1-2,9-10", *, memory: int = 64 * GIB, gpus: int = 2, **rest
     return placed_job(replace(placement, **rest), SERVER)  # type: ignore[arg-type]
 
 
+def spilling(policy: str, **rest: object) -> PlacedJob:
+    """Memory that may come from other nodes, too."""
+    bits = parse_ids("1-2,9-10")
+    placement = Placement(Grant(cpus=bits, memory_policy=policy), bits, 1)  # type: ignore[arg-type]
+    return placed_job(replace(placement, **rest), SERVER)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("policy", "mems", "unit", "slurm"), [
+    ("preferred",  1, ["NUMAPolicy=preferred", "NUMAMask=0"],    "--mem-bind=prefer,mask_mem:0x1"),
+    ("preferred",  3, ["NUMAPolicy=local"],                      "--mem-bind=prefer,mask_mem:0x3"),
+    ("interleave", 3, ["NUMAPolicy=interleave", "NUMAMask=0-1"], ""),
+    ("bind",       1, ["NUMAPolicy=bind", "NUMAMask=0"],         "--mem-bind=mask_mem:0x1"),
+])  # fmt: skip
+def test_memory_policies_in_other_words(policy: str, mems: int, unit: list[str], slurm: str) -> None:
+    asked = spilling(policy, mems=mems)
+    lines = text("systemd", asked).splitlines()
+    assert [line for line in lines if line.startswith(("NUMAPolicy", "NUMAMask=0"))] == unit
+    assert any("AllowedMemoryNodes" in line for line in lines) == (policy == "bind")
+    assert [word for word in command("slurm", asked) if "mem-bind" in word] == [slurm] * bool(slurm)
+    assert any("interleave" in remark for remark in FORMATS["slurm"](asked).remarks) == (not slurm)
+
+
 def pool(limit: int = 1500, **rest: object) -> PlacedJob:
     placement = Placement(Grant(cpu_limit=limit, near=1), parse_ids("0-3,8-11"), 1)
     return placed_job(replace(placement, **rest), SERVER)  # type: ignore[arg-type]
@@ -57,6 +79,9 @@ def command(name: str, asked: PlacedJob) -> list[str]:
     pytest.param("numactl", own(),                "numactl --physcpubind=1-2,9-10 --membind=0 COMMAND",     id="numactl"),
     pytest.param("numactl", own(mems=0b1101),     "numactl --physcpubind=1-2,9-10 --membind=0,2-3 COMMAND", id="numactl, several nodes"),
     pytest.param("numactl", own(mems=0),          "numactl --physcpubind=1-2,9-10 COMMAND",                 id="numactl, any node"),
+    pytest.param("numactl", spilling("preferred"),         "numactl --physcpubind=1-2,9-10 --preferred=0 COMMAND",        id="numactl, preferred"),
+    pytest.param("numactl", spilling("preferred", mems=3), "numactl --physcpubind=1-2,9-10 --preferred-many=0-1 COMMAND", id="numactl, several preferred"),
+    pytest.param("numactl", spilling("interleave", mems=3), "numactl --physcpubind=1-2,9-10 --interleave=0-1 COMMAND",    id="numactl, interleaved"),
     pytest.param("numactl", pool(),               "numactl --physcpubind=0-3,8-11 --membind=0 COMMAND",     id="numactl, shared pool"),
     pytest.param("taskset", own(),                "taskset --cpu-list 1-2,9-10 COMMAND",                    id="taskset"),
 ])

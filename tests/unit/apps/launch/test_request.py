@@ -28,12 +28,28 @@ def test_no_number_of_cpus(text: str) -> None:
     pytest.param({"devices": ["=1"]},               "--device: '=1'",            id="device without name"),
     pytest.param({"full_cores": True},              "--full-cores",              id="whole cores of nothing"),
     pytest.param({"cpus": "0.5", "full_cores": True}, "--full-cores",            id="whole cores of half a CPU"),
+    pytest.param({"memory": "64"},                  "--memory: '64' is 64 bytes.*64g\\?",      id="memory without a unit"),
+    pytest.param({"memory": "512k"},                "--memory: '512k' is 524288 bytes.*512m\\?", id="memory in a small unit"),
+    pytest.param({"memory_policy": "local"},        "--memory-policy: unknown memory policy 'local'", id="memory policy"),
+    pytest.param({"memory_policy": ""},             "--memory-policy",           id="empty memory policy"),
     pytest.param({"name": "a b"},                   "--name: 'a b'",             id="name with a blank"),
     pytest.param({"name": "-x"},                    "--name: '-x'",              id="name like a flag"),
 ])  # fmt: skip
 def test_refused(flags: dict[str, object], complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):
         read_request(**flags)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("policy", "asked", "granted"), [
+    ("none",             None,         "preferred"),
+    ("best-effort",      None,         "preferred"),
+    ("restricted",       None,         "bind"),
+    ("single-numa-node", None,         "bind"),
+    ("best-effort",      "bind",       "bind"),
+    ("single-numa-node", "interleave", "interleave"),
+])  # fmt: skip
+def test_memory_is_strict_where_that_is_promised(policy: str, asked: str | None, granted: str) -> None:
+    assert read_request(policy=policy, memory_policy=asked).granted_memory_policy == granted
 
 
 def test_whole_cpus_are_to_have_alone() -> None:

@@ -166,7 +166,7 @@ class Child:
         return False
 
 
-def job(holdings: Holdings, mode: str = "", **request: int) -> Job:
+def job(holdings: Holdings, mode: str = "", **request: int | str) -> Job:
     return Job(JobRequest(name="", **request), ("train",), mode=mode, root=holdings.root)  # type: ignore[arg-type]
 
 
@@ -178,9 +178,37 @@ def started(
     return _start(asked, holdings, taken, child, on_started).hold  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("policy", "narrow"), [
+    pytest.param({},                                 "",  id="preferred unless said otherwise"),
+    pytest.param({"memory_policy": "interleave"},    "",  id="interleaved"),
+    pytest.param({"memory_policy": "bind"},          "0", id="bound on request"),
+    pytest.param({"policy": "restricted"},           "0", id="bound under a policy that promises it"),
+    pytest.param({"policy": "single-numa-node", "memory_policy": "preferred"}, "", id="preferred on request"),
+])  # fmt: skip
+def test_only_bound_memory_narrows_the_cpuset(
+    kernel: Kernel, holdings: Holdings, policy: dict[str, str], narrow: str
+) -> None:
+    """A narrow cpuset.mems is strict whatever the memory policy says, so a policy that spills has none."""
+    child = Child(kernel)
+    hold = started(holdings, job(holdings, cpus=2000, memory=4 * GIB, **policy), child)
+    (group,) = kernel.groups()
+    assert (group / "cpuset.mems").read_text().strip() == narrow
+    assert (group / "memory.max").read_text().strip() == str(4 * GIB)
+    granted = "bind" if narrow else policy.get("memory_policy", "preferred")
+    assert hold.grant.memory_policy == granted
+    assert child.itself == (Itself() if narrow else Itself(0, 1, hold.grant.memory_policy))
+    assert holdings.ledger.holds() == (hold,)
+
+
+def test_to_prefer_every_node_is_to_prefer_none(kernel: Kernel, holdings: Holdings) -> None:
+    child = Child(kernel)
+    started(holdings, job(holdings, cpus=500), child)
+    assert child.itself == Itself()
+
+
 def test_a_whole_life(kernel: Kernel, holdings: Holdings) -> None:
     child, seen = Child(kernel), list[JobStarted]()
-    asked = job(holdings, cpus=2000, memory=4 * GIB)
+    asked = job(holdings, cpus=2000, memory=4 * GIB, memory_policy="bind")
     hold = started(holdings, asked, child, seen.append)
     assert hold.mode == confine.CGROUP_V2
     assert holdings.live() == (hold,)
@@ -207,7 +235,7 @@ def test_a_failure_on_the_way_leaves_nothing(kernel: Kernel, holdings: Holdings,
     child = Child(kernel)
     words = "but may use" if at == "proof" else rf"cannot write '.*' to .*/{at}: Invalid argument"
     with pytest.raises(HostError, match=words):
-        started(holdings, job(holdings, "cgroup", cpus=2000, memory=GIB), child)
+        started(holdings, job(holdings, "cgroup", cpus=2000, memory=GIB, memory_policy="bind"), child)
     assert child.did == "abort"
     assert (holdings.ledger.holds(), kernel.groups()) == ((), [])
 

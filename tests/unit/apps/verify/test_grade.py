@@ -112,6 +112,19 @@ def test_a_hold(found: Placed, wanted: JobGrant, expected: str) -> None:
     assert verdict.aligned is (not leaks)
 
 
+@pytest.mark.parametrize(("memory", "policy", "expected"), [
+    pytest.param("anonymous 0=60 1=40 prefer:0",  "preferred",  "(memory-spilled)", id="spilled"),
+    pytest.param("anonymous 0=99 1=1 prefer:0",   "preferred",  "",                 id="hardly any"),
+    pytest.param("anonymous 0=60 1=40 prefer:0",  "bind",       "memory-remote",    id="not with memory that is bound"),
+    pytest.param("anonymous 0=60 1=40 bind:1",    "preferred",  "memory-remote",    id="put there by the program"),
+    pytest.param("anonymous 0=60 1=40",           "interleave", "(memory-spilled)", id="beyond the nodes it is interleaved over"),
+])  # fmt: skip
+def test_memory_that_may_spill(memory: str, policy: str, expected: str) -> None:
+    verdict = grade(machine(), Seen((process(memory=memory, mems="0"),)), hold(memory_policy=policy))
+    assert codes(verdict) == expected
+    assert ("60 % of 100 MiB on NUMA 0, the rest spilled" in verdict.sentence) == ("spilled" in expected)
+
+
 @pytest.mark.parametrize(("mems", "memory", "loose"), [
     ("0",   "anonymous 0=9",        False),
     ("0-1", "anonymous 0=9",        True),
@@ -404,6 +417,12 @@ def test_as_data_and_as_a_table() -> None:
     assert data["label"] == r"process 40 (\x1b[31mjob)"
     assert data["memory"]["share"] == 0.666667
     assert data["memory"]["numa"]["1"] == {"anonymous": 50 * MIB, "file": 7 * MIB}
-    assert data["granted"] == {"cpus": "0-7", "exclusive": True, "mems": "0", "gpus": []}
+    assert data["granted"] == {
+        "cpus": "0-7",
+        "exclusive": True,
+        "mems": "0",
+        "memoryPolicy": "bind",
+        "gpus": [],
+    }
     assert [finding["code"] for finding in data["findings"]] == ["memory-remote", "memory-unbound"]
     assert bits_of([0]) == verdict.mems

@@ -23,7 +23,7 @@ from numawise.apps.launch.containers.setup import ContainerGpuSetup, Shell, comp
 from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import job_environment
 from numawise.apps.launch.holds import Holdings, Taken
-from numawise.apps.launch.request import NAME, JobRequest
+from numawise.apps.launch.request import LEAST_MEMORY, NAME, JobRequest
 from numawise.apps.launch.run import Job, OnStarted, OnWaiting, Ready, Report, launch
 from numawise.errors import HostError, InputError, NumawiseError
 from numawise.host import containers as engines
@@ -76,7 +76,8 @@ def container_request(
     refuse_conflicts(given, memory=bool(request.memory), gpus=gpus, inherited=inherited)
     field_name = f"{given.engine} {given.verb[-1]} --memory"
     typed = given.value("memory")
-    memory = parse_size(typed, field_name) if typed.strip("0") else request.memory  # 0: no limit
+    sized = bool(typed.strip("0"))  # 0: no limit
+    memory = parse_size(typed, field_name, LEAST_MEMORY) if sized else request.memory
     named = given.value("name")
     name = request.name or (named if NAME.fullmatch(named) else "")
     return replace(request, memory=memory, name=name)

@@ -9,7 +9,9 @@ Rules kept here:
    which keeps the order and holds in a privileged container too; indices would mean other GPUs there.
    ``NVIDIA_VISIBLE_DEVICES`` is the engine's to set.
 4. Variables that the user gives win over the placement's.  Where they fight the grant, a remark says so.
-5. Without a hold (``--print``) nothing is said of one: no label, no file for the id, no ``NUMAWISE_…``.
+5. Memory is kept to its NUMA nodes by ``--cpuset-mems`` where it is bound.  Where it may spill none is set:
+   the kernel's default takes pages near to the CPU, which is on its nodes, then from others.
+6. Without a hold (``--print``) nothing is said of one: no label, no file for the id, no ``NUMAWISE_…``.
 """
 
 import re
@@ -32,8 +34,8 @@ from numawise.apps.launch.environment import (
 from numawise.errors import HostError
 from numawise.host.containers import LABEL
 from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu, Hardware
-from numawise.machine.locality import pci_by_address, short_address
-from numawise.results.placement import PODMAN, Placement
+from numawise.machine.locality import memory_near, numa_of, pci_by_address, short_address
+from numawise.results.placement import BOUND, INTERLEAVED, PODMAN, Placement
 from numawise.sets import format_ids
 from numawise.values import dataclass, field
 
@@ -98,7 +100,7 @@ def compose(
     added: list[tuple[str, ...]] = [*gpu_lines(given.engine, placement.gpus, hardware, gpu_setup)]
     if placement.cpus:
         added.append((f"--cpuset-cpus={format_ids(placement.cpus)}",))
-    if placement.mems:
+    if placement.mems and placement.grant.memory_policy == BOUND:
         added.append((f"--cpuset-mems={format_ids(placement.mems)}",))
     if placement.memory and not given.value("memory"):
         added.append((f"--memory={size(placement.memory)}",))
@@ -119,7 +121,8 @@ def compose(
         (*given.ends, given.image),
         *((given.command,) if given.command else ()),
     )
-    return Shell(lines, tuple(_remarks(given, placement, own, gpu_setup)))
+    remarks = (*_remarks(given, placement, own, gpu_setup), *_about_memory(placement, hardware))
+    return Shell(lines, remarks)
 
 
 def size(amount: int) -> str:
@@ -211,7 +214,7 @@ def _device_files(
 
 
 def _passed_on(placement: Placement, own: Collection[str], hold: str) -> Iterator[tuple[str, str]]:
-    """Variables of the placement that hold inside a container (rules 3 to 5)."""
+    """Variables of the placement that hold inside a container (rules 3, 4 and 6)."""
     threads_placed = any(name in own for name in BOUND_BY)
     for name, value in placement.environment:
         if name in own or (threads_placed and name in (PLACES, GOMP, PROC_BIND)):
@@ -243,6 +246,23 @@ def _remarks(
     for option in given.all("device"):
         if not gpus and (option.value or "").startswith("/dev/dri"):
             yield f"the GPUs of --device {option.value} are not recorded; others may be granted them"
+
+
+def _about_memory(placement: Placement, hardware: Hardware) -> Iterator[str]:
+    """What becomes of a memory policy that only a process inside the container could set (rule 5)."""
+    mems, policy = format_ids(placement.mems), placement.grant.memory_policy
+    near = memory_near(hardware, numa_of(hardware, placement.cpus))
+    if not placement.mems or policy == BOUND or (policy != INTERLEAVED and placement.mems == near):
+        return
+    what, option = (
+        ("interleaved over", f"numactl --interleave={mems}")
+        if policy == INTERLEAVED
+        else ("preferred on", f"numactl --preferred-many={mems}")
+    )
+    yield (
+        f"memory is not {what} NUMA {mems}: nobody outside of a container can set its memory policy; pages "
+        f"come from the NUMA node of the CPU that touches them first; start the command in it with {option}"
+    )
 
 
 def _fights(name: str, value: str, gpus: tuple[Gpu, ...]) -> Iterator[str]:
