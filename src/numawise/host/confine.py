@@ -130,9 +130,7 @@ def plan(
     _check_inside(cpus, mems, root)
     strict = memory_policy == BOUND
     limits = Limits(cpus, mems if strict else 0, memory, cpu_limit, _partition(isolate, cpus))
-    named = 0 if memory_policy == PREFERRED and _is_every(mems, root) else mems
-    alone = not named or (strict and mode != AFFINITY)  # the default policy, whatever was inherited
-    itself, remarks = (Itself(), ()) if alone else _own_policy(named, memory_policy)
+    itself, remarks = _own_policy(mems, memory_policy, root, fenced=strict and mode != AFFINITY)
     if mode == AFFINITY:
         return _affinity(pid, limits, itself, remarks)
     if mode == SYSTEMD:
@@ -146,15 +144,25 @@ def plan(
     return Plan(mode, group.name, group.steps, itself, (*remarks, *group.remarks))
 
 
-def join(mode: str, group: str, pid: int, cpus: int = 0, mems: int = 0, root: Path = ROOT) -> Plan:
+def join(
+    mode: str,
+    group: str,
+    pid: int,
+    cpus: int = 0,
+    mems: int = 0,
+    memory_policy: MemoryPolicy = BOUND,
+    root: Path = ROOT,
+) -> Plan:
     """What to do so that one more process is kept as a running job is; nothing is done yet.
 
     It goes into the job's group; where the job has none, on the CPUs and NUMA nodes that are given.
     """
     folder = _folder(mode, group, root)
+    fenced = bool(folder) and memory_policy == BOUND
+    itself, remarks = _own_policy(_with_memory(mems, root), memory_policy, root, fenced=fenced)
     if not folder:
-        return _affinity(pid, Limits(cpus, _with_memory(mems, root)))
-    return Plan(mode, group, groups.join(folder, pid, root))
+        return _affinity(pid, Limits(cpus), itself, remarks)
+    return Plan(mode, group, groups.join(folder, pid, root), itself, remarks)
 
 
 def _base(version: int, root: Path) -> cgroup.Base:
@@ -179,8 +187,15 @@ def _is_every(mems: int, root: Path) -> bool:
     return not (ours if having is None else ours & having) & ~mems
 
 
-def _own_policy(mems: int, memory_policy: MemoryPolicy) -> tuple[Itself, tuple[str, ...]]:
-    """The memory policy that the job's process gives itself; none, and a remark, where it may not."""
+def _own_policy(
+    mems: int, memory_policy: MemoryPolicy, root: Path, *, fenced: bool
+) -> tuple[Itself, tuple[str, ...]]:
+    """The memory policy that a process of the job gives itself; none, and a remark, where it may not.
+
+    ``fenced``: its control group keeps it to its NUMA nodes, so it only drops what it inherited.
+    """
+    if fenced or not mems or (memory_policy == PREFERRED and _is_every(mems, root)):
+        return Itself(), ()
     refused = mempolicy.problem()
     if not refused:
         return Itself(0, mems, memory_policy), ()

@@ -139,7 +139,8 @@ def _inside(
     """The way into a job (rule 1); ``refused``: why its group cannot be entered."""
     placement = placement_of(holdings.capacity, holdings.ledger.holds(), hold)
     mode, group = (AFFINITY, "") if refused else (hold.mode, hold.group)
-    plan = confine.join(mode, group, os.getpid(), placement.cpus, placement.mems, holdings.root)
+    kept = placement.grant.memory_policy
+    plan = confine.join(mode, group, os.getpid(), placement.cpus, placement.mems, kept, holdings.root)
     given = job_environment(placement, hold.id, hold.name, holdings.capacity.hardware)
     new = joined(environment, (*given, (MODE, plan.mode)))
     remarks = (*new.remarks, *plan.remarks)
