@@ -71,7 +71,9 @@ def _check_user(name: str) -> None:
 
 def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> None:
     from numawise.render import holds as words  # noqa: PLC0415
-    from numawise.render.table import sentences, table  # noqa: PLC0415
+    from numawise.render.hold_table import write_free, write_holds  # noqa: PLC0415
+    from numawise.render.table import sentences  # noqa: PLC0415
+    from numawise.sets import format_ids  # noqa: PLC0415
 
     every = holdings.live()
     holds = tuple(hold for hold in every if user in ("", hold.owner.user))
@@ -85,6 +87,7 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
             "shared": holdings.place.shared,
             "remarks": [*holdings.place.warnings, *holdings.capacity.remarks, *holdings.silent],
             "holds": [words.hold_data(hold, holdings.capacity, every) for hold in holds],
+            "free": words.free_data(holdings.capacity, every),
             "waiting": [words.waiter_data(waiter) for waiter in holdings.ledger.waiters()],
         }
         click.echo(json.dumps(data, indent=2))
@@ -94,8 +97,11 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
             click.echo(hold.name)
         return
     if holds:
-        table(words.COLUMNS, words.hold_rows(holds, holdings.capacity, every), sys.stdout, color=color)
-    sentences(words.free_text(holdings.capacity, every), sys.stdout)
+        write_holds(holds, holdings.capacity, every, sys.stdout, color=color)
+        click.echo()
+    write_free(holdings.capacity, every, sys.stdout, color=color)
+    if holdings.capacity.reserved:
+        sentences(f"kept for the system: CPUs {format_ids(holdings.capacity.reserved)}", sys.stdout)
     for waiter in holdings.ledger.waiters():
         who = f"{waiter.owner.user} (pid {waiter.owner.pid})"
         sentences(f"waiting: {who} for {waiter.request}", sys.stdout)

@@ -16,16 +16,14 @@ from numawise.results.placement import (
     Placement,
     Preview,
     Waiter,
-    default_memory_policy,
+    free_memory,
     pool_cpus,
     pool_of,
 )
 from numawise.sets import format_ids
 
-COLUMNS = ("HOLD", "NAME", "USER", "OWNER", "CPUS", "NUMA", "MEMORY", "DEVICES", "BY", "SINCE", "COMMAND")
 MEMORY_WORDS = {BOUND: "bound to", PREFERRED: "on", INTERLEAVED: "interleaved over"}
 UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
-LONGEST = 40
 
 
 def started_line(started: JobStarted) -> str:
@@ -126,43 +124,6 @@ def waiter_data(waiter: Waiter) -> dict[str, object]:
     }
 
 
-def hold_rows(holds: Sequence[Hold], capacity: Capacity, every: Sequence[Hold]) -> list[tuple[str, ...]]:
-    """A row for each hold, under ``COLUMNS``; ``every`` hold of the host makes the shared pool."""
-    names = gpu_names(capacity)
-    pool = pool_of(capacity, every)
-    rows: list[tuple[str, ...]] = []
-    for hold in holds:
-        grant = hold.grant
-        shared = format_ids(pool_cpus(capacity, pool, grant.near))
-        limit = f"{grant.cpu_limit / 1000:g} of " if grant.cpu_limit else ""
-        cpus = format_ids(grant.cpus) if grant.cpus else f"{limit}shared {shared}"
-        devices = " ".join(names.get(name, name) for _, some in grant.devices for name in some)
-        memory = sum(part.size for part in grant.memory)
-        rows.append(
-            (
-                hold.id,
-                hold.name,
-                hold.owner.user,
-                owner_text(hold),
-                cpus,
-                _mems_cell(hold),
-                bytes_text(memory) if memory else "-",
-                devices or "-",
-                hold.mode or "-",
-                age(time.time() - hold.since),
-                _cut(" ".join(hold.command)) or "-",
-            )
-        )
-    return rows
-
-
-def _mems_cell(hold: Hold) -> str:
-    """NUMA nodes of its memory, and how it is kept there where that is not the default of its policy."""
-    grant = hold.grant
-    usual = grant.memory_policy == default_memory_policy(hold.policy)
-    return (format_ids(grant.mems) + ("" if usual else f" {grant.memory_policy}")) if grant.mems else "-"
-
-
 def age(seconds: float) -> str:
     """``3d4h``, ``5m2s``: at most two units."""
     left = max(0, int(seconds))
@@ -172,11 +133,6 @@ def age(seconds: float) -> str:
         if count or (unit == "s" and not parts):
             parts.append(f"{count}{unit}")
     return "".join(parts[:2])
-
-
-def _cut(text: str) -> str:
-    shown = "".join(c if c.isprintable() else "?" for c in text)
-    return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
 
 
 def placement_data(placement: Placement) -> dict[str, object]:
@@ -218,16 +174,27 @@ def preview_data(found: Preview, command: Sequence[str]) -> dict[str, object]:
     }
 
 
-def free_text(capacity: Capacity, holds: Sequence[Hold]) -> str:
-    """What is left: CPUs by NUMA node, and GPUs."""
-    pool = pool_of(capacity, holds)
-    taken = {name for hold in holds for _, names in hold.grant.devices for name in names}
-    free = [gpu.name for name, gpu in zip(capacity.gpu_ids, capacity.gpus, strict=True) if name not in taken]
-    parts = [
-        f"NUMA {numa}: CPUs {format_ids(pool & cpus & ~capacity.reserved) or 'none'}"
-        for numa, cpus in (capacity.cpus or {}).items()
+def free_data(capacity: Capacity, holds: Sequence[Hold]) -> list[dict[str, object]]:
+    """What each NUMA node has left, as JSON."""
+    pool = pool_of(capacity, holds) & ~capacity.reserved
+    memory, gpus = free_memory(capacity, holds), free_gpus(capacity, holds)
+    return [
+        {
+            "numa": node.id,
+            "cpus": format_ids(pool & (capacity.cpus or {}).get(node.id, 0)),
+            "memory": memory[node.id],
+            "gpus": gpus.get(1 << node.id, []),
+        }
+        for node in capacity.machine.numa
     ]
-    if capacity.gpus:
-        parts.append(f"GPUs: {' '.join(free) or 'none'}")
-    kept = f" (kept for the system: {format_ids(capacity.reserved)})" if capacity.reserved else ""
-    return f"free: {'; '.join(parts)}{kept}"
+
+
+def free_gpus(capacity: Capacity, holds: Sequence[Hold]) -> dict[int, list[str]]:
+    """Home of the GPUs, packed → names of those that no hold has."""
+    taken = {name for hold in holds for _, names in hold.grant.devices for name in names}
+    homes = capacity.links.numa if capacity.links else ()
+    free: dict[int, list[str]] = {}
+    for gpu, name, home in zip(capacity.gpus, capacity.gpu_ids, homes, strict=True):
+        if name not in taken:
+            free.setdefault(home, []).append(gpu.name)
+    return free

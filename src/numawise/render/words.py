@@ -1,6 +1,7 @@
 """How a picture words things: counts, amounts of memory, ranges of CPUs; and how a line is broken."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cores_in, first_cpus
 from numawise.quantity import Quantity
 from numawise.sets import format_ids, ids_of
+from numawise.strconv import whole_number
 
 if TYPE_CHECKING:
     from numawise.engine.predicates import Insufficient
@@ -85,24 +87,25 @@ def runs(numbers: Iterable[int]) -> str:
     return ",".join("-".join(map(str, part)) for part in parts)
 
 
-def gpu_ranges(names: Iterable[str], gap: str = " ") -> str:
-    """Names as ranges where they count up: ``GPU0-3 GPU6``; in the order in which they come."""
-    runs: list[tuple[str, int, int]] = []
+NUMBERED = re.compile(r"(.*[^0-9])(0|[1-9][0-9]{0,4})", re.ASCII)
+
+
+def gpu_ranges(names: Iterable[str]) -> str:
+    """Names as ranges where they count up: ``GPU0-3,6``; in the order in which they come.
+
+    ``--gpu-ids`` understands it.
+    """
+    groups: list[tuple[str, list[list[int]]]] = []
     for name in names:
-        stem = name.rstrip("0123456789")
-        digits = name[len(stem) :]
-        plain = (
-            stem and digits.isascii() and digits and (digits == "0" or digits[0] != "0") and len(digits) < 6
-        )
-        number = int(digits) if plain else -1
-        if plain and runs and runs[-1][0] == stem and runs[-1][2] == number - 1:
-            runs[-1] = (stem, runs[-1][1], number)
+        parts = NUMBERED.fullmatch(name)
+        stem, number = (parts[1], whole_number(parts[2])) if parts else (name, None)
+        if number is None or not groups or groups[-1][0] != stem or not groups[-1][1]:
+            groups.append((stem, [] if number is None else [[number]]))
+        elif groups[-1][1][-1][-1] == number - 1:
+            groups[-1][1][-1][1:] = [number]
         else:
-            runs.append((stem, number, number) if plain else (name, -1, -1))
-    return gap.join(
-        stem if first < 0 else f"{stem}{first}" if first == last else f"{stem}{first}-{last}"
-        for stem, first, last in runs
-    )
+            groups[-1][1].append([number])
+    return " ".join(stem + ",".join("-".join(map(str, run)) for run in runs) for stem, runs in groups)
 
 
 def cpus_text(hardware: Hardware, cpus: int) -> str:

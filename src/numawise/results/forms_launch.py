@@ -109,6 +109,15 @@ class WaiterForm(TypedDict):
     since: str
 
 
+class FreeForm(TypedDict):
+    """What a NUMA node has left: exclusive CPUs, bytes, GPUs."""
+
+    numa: int
+    cpus: str
+    memory: int
+    gpus: list[str]
+
+
 class HoldListForm(TypedDict):
     """Who holds what on this host (``ps``)."""
 
@@ -117,6 +126,7 @@ class HoldListForm(TypedDict):
     """All users of the machine use this ledger; null: not known."""
     remarks: list[str]
     holds: list[HoldForm]
+    free: list[FreeForm]
     waiting: list[WaiterForm]
 
 

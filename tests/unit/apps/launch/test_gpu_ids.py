@@ -24,7 +24,7 @@ from numawise.machine.hardware import (
     Thread,
 )
 from numawise.render.holders import held_hardware, holds_held
-from numawise.render.holds import free_text, gpu_names
+from numawise.render.holds import free_gpus, gpu_names
 from numawise.results.placement import Capacity, Grant, Hold, NoRoom, Owner, Placement, gpu_id, in_ids_of
 from numawise.values import replace
 
@@ -68,7 +68,8 @@ def taken(capacity: Capacity, *holds: Hold) -> Placement:
 
 def names(capacity: Capacity, *holds: Hold) -> str:
     """GPUs that a look finds free."""
-    return free_text(capacity, in_ids_of(capacity, holds)).partition("GPUs: ")[2].partition(" (")[0]
+    free = free_gpus(capacity, in_ids_of(capacity, holds))
+    return " ".join(name for names in free.values() for name in names) or "none"
 
 
 @pytest.mark.parametrize(("held_by", "name", "looked_at", "free"), [
