@@ -4,10 +4,11 @@
 
 Run by a bare interpreter (``python -I -S``), so that it starts fast where everything is slow.  Answers
 ``ready`` and then one line to each line of its input: ``touch N``, ``thread``, ``child``, ``spin N``,
-``fill N`` or ``quit``.
+``fill N``, ``open FILE`` (what the kernel says to it) or ``quit``.
 """
 
 import _thread
+import errno
 import mmap
 import os
 import sys
@@ -43,6 +44,14 @@ def child(mebibytes: int) -> None:
     os._exit(0)
 
 
+def opened(path: str) -> str:
+    try:
+        os.close(os.open(path, os.O_RDWR))
+    except OSError as error:
+        return errno.errorcode[error.errno or 0]
+    return "ok"
+
+
 def say(word: str) -> None:
     os.write(1, f"{word}\n".encode())
 
@@ -58,6 +67,9 @@ def main(mebibytes: int, threads: int, children: int) -> None:
         word, _, number = line.strip().partition(" ")
         if word == "touch":
             touch(int(number))
+        elif word == "open":
+            say(opened(number))
+            continue
         elif word == "thread":
             _thread.start_new_thread(work, ())
         elif word == "child":

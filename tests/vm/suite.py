@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.vm import confining, running, scopes, verifying
+from tests.vm import confining, inside, running, scopes, verifying
 from tests.vm.guest import Guest, Skip, read_guest
 
 V2, V1, SYSTEMD = "v2", "v1", "systemd"
@@ -54,6 +54,9 @@ CHECKS = (
     Check("run: GPUs and their node",                       running.gpus_and_their_node),
     Check("run: isolated CPUs",                             running.nobody_else_on_isolated_cpus, (V2,)),
     Check("run: the best way there is",                     running.mode_of_choice, (V2, V1, SYSTEMD)),
+    Check("devices refused to a job",                       inside.devices_refused, (V2, V1, SYSTEMD)),
+    Check("run: fenced GPUs",                               inside.fenced_run, (V2, V1, SYSTEMD)),
+    Check("exec: inside of a job",                          inside.entered, (V2, V1, SYSTEMD)),
     Check("verify: bound well",                             verifying.bound_well),
     Check("verify: memory bound elsewhere",                 verifying.misplaced),
     Check("verify: on CPUs of another job",                 verifying.on_foreign_cpus),

@@ -237,9 +237,9 @@ class Teller:
 def show_preview(preview: "Preview") -> None:
     """What a launcher would do, for people: the placement, remarks, steps, and variables."""
     from numawise.apps.launch.environment import SET  # noqa: PLC0415 - keeps --help quick
-    from numawise.render.holds import placement_text  # noqa: PLC0415
+    from numawise.render.holds import kept_text, placement_text  # noqa: PLC0415
 
-    kept = f", kept by {preview.mode}" if preview.mode else ""
+    kept = f", {kept_text(preview.mode, preview.fence)}" if preview.mode else ""
     click.echo(placement_text(preview.placement) + kept)
     # What is for other commands of ours is of no interest to people.
     variables = (f"{name}={value}" for name, value in preview.environment if name != SET)

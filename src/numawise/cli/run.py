@@ -16,6 +16,7 @@ Examples:
   numawise run --cpus 16 --full-cores --policy single-numa-node -- ./solver
   numawise run --cpus 0.5 -- ./watcher              # in the shared pool
   numawise run --cpus 8 --gpus 1 --wait=600 -- make test
+  numawise run --fence --cpus 4 -- ./preprocess     # it sees no GPU
   numawise run --cpus 8 --gpus 2 --dry-run -- python train.py
 
 \b
@@ -33,6 +34,15 @@ Exit status: that of the job; 1 no room, 2 bad input or more than the machine ha
     type=click.Choice(["systemd", "cgroup", "affinity"]),
     help="How the job is confined to its grant.  [default: the best that this host allows]",
 )
+@click.option(
+    "--fence",
+    is_flag=False,
+    flag_value="best",
+    type=click.Choice(["best", "rules", "variables"]),
+    metavar="[rules|variables]",
+    help="Let the job see no GPUs but its own: by device rules where this host allows it, else by variables.",
+)
+@click.option("--no-fence", is_flag=True, help="Do not, where the machine's settings fence GPUs (root).")
 @click.option("--dry-run", is_flag=True, help="Show what would be done; hold nothing.")
 @machine_option("With --dry-run: a machine other than this one.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what the job got.")
@@ -56,6 +66,7 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
         mode=options["mode"] or "",
         isolate="root" if options["isolate"] else "",
         environment=dict(os.environ),
+        fence=_fence(options, settings),
     )
     if options["dry_run"]:
         return _show(job, settings, options)
@@ -64,6 +75,14 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
 
     teller = Teller(quiet=quiet)
     return teller.ended(launch.run(job, settings, teller.started, teller.waiting, say))
+
+
+def _fence(options: dict[str, Any], settings: Any) -> str:  # noqa: ANN401 - values of apps
+    from numawise.apps.launch.fence import NO, fence_wanted  # noqa: PLC0415 - keeps --help quick
+
+    if options["fence"] and options["no_fence"]:
+        raise click.UsageError("--fence and --no-fence cannot be used together")
+    return fence_wanted(NO if options["no_fence"] else options["fence"] or "", settings, os.geteuid())
 
 
 def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps

@@ -177,6 +177,7 @@ def _hear_all() -> None:
 def take_over(path: str, command: Sequence[str], itself: Itself, environment: Mapping[str, str]) -> NoReturn:
     """Become a program ourselves, with nothing of us left behind; raise ``CannotStart`` when that fails."""
     settle(itself)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})  # held back while the ledger is locked
     sys.stdout.flush()
     sys.stderr.flush()
     _hear_all()

@@ -31,6 +31,7 @@ from numawise.host import cgroup, mempolicy, processes, systemd
 from numawise.host import jobgroup as groups
 from numawise.host import plan as effects
 from numawise.host.files import Tree
+from numawise.host.gpu_nodes import DeviceNumber
 from numawise.host.jobgroup import Limits
 from numawise.host.plan import Itself, Plan, Prove, SetMask
 from numawise.host.system import read_host
@@ -117,19 +118,22 @@ def plan(
     isolate: str = "",
     memory_policy: MemoryPolicy = BOUND,
     root: Path = ROOT,
+    *,
+    refused: tuple[DeviceNumber, ...] = (),
 ) -> Plan:
     """What to do so that process ``pid`` and all it starts is kept to this; nothing is done yet.
 
     No CPUs, or no NUMA nodes, mean those that we may use ourselves.  ``isolate`` is ``root`` (nobody else
     runs on the CPUs) or ``isolated`` (nor does the kernel balance load among them: each thread must choose
     its CPU).  Process 0 stands for one that is not there yet, in a plan that shall only be shown.
+    ``refused`` are devices that it is kept from, where ``fence_problem`` finds none.
     """
     if not NAME.fullmatch(hold):
         raise ValueError(f"{quoted(hold)} cannot name a control group")
     mems = _with_memory(mems, root)
     _check_inside(cpus, mems, root)
     strict = memory_policy == BOUND
-    limits = Limits(cpus, mems if strict else 0, memory, cpu_limit, _partition(isolate, cpus))
+    limits = Limits(cpus, mems if strict else 0, memory, cpu_limit, _partition(isolate, cpus), refused)
     itself, remarks = _own_policy(mems, memory_policy, root, fenced=strict and mode != AFFINITY)
     if mode == AFFINITY:
         return _affinity(pid, limits, itself, remarks)
@@ -141,7 +145,7 @@ def plan(
         group = groups.group_v1(_base(1, root), hold, pid, limits, root)
     else:
         raise ValueError(f"unknown mode {quoted(mode)}")
-    return Plan(mode, group.name, group.steps, itself, (*remarks, *group.remarks))
+    return Plan(mode, group.name, group.steps, itself, (*remarks, *group.remarks), bool(refused))
 
 
 def join(
@@ -246,6 +250,13 @@ def carry_out(todo: Plan, root: Path = ROOT) -> None:
     effects.do(todo.steps, root)
 
 
+def fence_problem(mode: str, root: Path = ROOT) -> str:
+    """Why the kernel cannot keep a job from devices in a mode, as a clause; '' when it can."""
+    if mode == AFFINITY:
+        return "that needs a control group"
+    return groups.refusal_problem(1 if mode == CGROUP_V1 else 2, root)
+
+
 def put(
     wanted: str,
     hold: str,
@@ -257,19 +268,26 @@ def put(
     isolate: str = "",
     memory_policy: MemoryPolicy = BOUND,
     root: Path = ROOT,
+    *,
+    refused: tuple[DeviceNumber, ...] = (),
 ) -> Plan:
     """Choose, plan and carry out; the plan that took effect.
 
     Without a requested mode, a way that looked open and failed nevertheless is followed by affinity, and a
-    remark says why.
+    remark says why.  Where only the devices could not be refused, it is done without that.
     """
     mode = choose(wanted, root)
     limits = (hold, pid, cpus, mems, memory, cpu_limit, isolate, memory_policy)
-    todo = plan(mode, *limits, root)
+    todo = plan(mode, *limits, root, refused=refused)
     try:
         carry_out(todo, root)
     except HostError as error:
-        if wanted or isolate or mode == AFFINITY or processes.read_process(pid, root) is None:
+        gone = processes.read_process(pid, root) is None
+        if refused and not gone:
+            without = put(wanted, *limits, root)
+            remark = f"Device rules failed ({error.message})."
+            return without if without.mode != mode else replace(without, remarks=(remark, *without.remarks))
+        if wanted or isolate or mode == AFFINITY or gone:
             raise
         todo = plan(AFFINITY, *limits, root)
         carry_out(todo, root)

@@ -10,7 +10,9 @@ Rules kept here:
 3. Version 2: controllers are handed down from the base, level by level.
 4. A memory limit is a limit of memory: swap does not make it larger.  Without the controller for a limit
    the job runs without it, and a remark says so.
-5. Entering comes last: nothing ever runs in a group that is half made.
+5. Devices that it is kept from: a hierarchy of version 1 has rules for them, which say what is refused only
+   below a group that allows everything else; a group of version 2 has a program (``device_program``).
+6. Entering comes last: nothing ever runs in a group that is half made.
 """
 
 import os
@@ -19,15 +21,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from numawise.errors import HostError
+from numawise.errors import HostError, quoted
 from numawise.host.cgroup import FOLDER, ROOT, Base, base_v1, home_of, partition_problem, upwards, words
 from numawise.host.files import Tree
+from numawise.host.gpu_nodes import DeviceNumber
 from numawise.host.plan import (
     PAUSE,
     TRIES,
     Expect,
     MakeFolder,
     Prove,
+    RefuseDevices,
     SetMask,
     Step,
     Write,
@@ -40,6 +44,8 @@ from numawise.sets import bits_of, format_ids
 from numawise.values import dataclass
 
 PERIOD, LONGEST_PERIOD, SMALLEST_QUOTA = 100_000, 1_000_000, 1_000
+EVERY_DEVICE = "a *:* rwm"
+"""What ``devices.list`` says where groups of version 1 may be kept from single devices."""
 UNITS = (".scope", ".slice", ".service", ".mount", ".socket", ".swap")
 """Endings of systemd's groups."""
 
@@ -57,6 +63,8 @@ class Limits:
     """Thousandths of a CPU; 0: no limit."""
     partition: str = ""
     """``root`` or ``isolated``: nobody else runs on these CPUs."""
+    refused: tuple[DeviceNumber, ...] = ()
+    """Character devices that it is kept from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,7 @@ def group_v2(base: Base, hold: str, pid: int, limits: Limits) -> ControlGroup:
     steps.append(MakeFolder(group))
     steps += _settings_v2(group, limits, wanted)
     steps += partition_steps(group, limits)
+    steps += refusal_steps(group, limits)
     steps += [widen(pid), _enter(group, base.home.own, pid), Prove(pid, limits.cpus, limits.mems)]
     return ControlGroup(group, tuple(steps), remarks)
 
@@ -139,6 +148,27 @@ def partition_steps(group: str, limits: Limits) -> tuple[Step, ...]:
     file = f"{group}/cpuset.cpus.partition"
     meaning = f"CPUs {format_ids(limits.cpus)} cannot be made exclusive"
     return Write(file, limits.partition, back=(file, "member")), Expect(file, limits.partition, meaning)
+
+
+def refusal_steps(group: str, limits: Limits) -> tuple[Step, ...]:
+    """Keep a group of version 2 from devices."""
+    return (RefuseDevices(group, limits.refused),) if limits.refused else ()
+
+
+def refusal_problem(version: int, root: Path = ROOT) -> str:
+    """Why no group can be kept from devices here, as a clause; '' when one can."""
+    if os.geteuid() != 0:
+        return "only root may set device rules"
+    if version == 2:
+        from numawise.host.device_program import problem  # noqa: PLC0415 - ctypes, for fenced jobs alone
+
+        return problem()
+    home = home_of("devices", root)
+    if home is None or home.version != 1:
+        return "the devices controller is not mounted"
+    if (rules := read(f"{home.own}/devices.list")) != EVERY_DEVICE:
+        return f"{home.own} allows devices by a list of its own ({quoted(rules)})"
+    return base_v1(home).problem
 
 
 def _enter(group: str, own: str, pid: int) -> Write:
@@ -203,6 +233,14 @@ def group_v1(base: Base, hold: str, pid: int, limits: Limits, root: Path = ROOT)
             enter.append(_enter(group, other.own, pid))
         elif asked:
             remarks.append(_unlimited(controller))
+    devices = home_of("devices", root) if limits.refused else None
+    if devices:
+        folder = f"{devices.own}/{FOLDER}"
+        group = f"{folder}/{hold}"
+        steps += [MakeFolder(folder, shared=True), MakeFolder(group)]
+        steps += [Write(f"{group}/devices.deny", f"c {number} rwm") for number in limits.refused]
+        groups.append(group)
+        enter.append(_enter(group, devices.own, pid))
     steps += [widen(pid), *enter, Prove(pid, limits.cpus, limits.mems)]
     return ControlGroup(":".join(groups), tuple(steps), tuple(remarks))
 
@@ -326,7 +364,7 @@ def found_groups(root: Path = ROOT) -> tuple[str, ...]:
 def _jobs_folders(root: Path) -> Iterator[str]:
     """The folders ``numawise`` in our own groups and those above them, the cpuset's hierarchy first."""
     seen = set()
-    for controller in ("cpuset", "memory", "cpu"):
+    for controller in ("cpuset", "memory", "cpu", "devices"):
         home = home_of(controller, root)
         for folder in upwards(home.own, home.top) if home else ():
             inner = folder if folder.endswith(f"/{FOLDER}") else f"{folder}/{FOLDER}"

@@ -136,6 +136,17 @@ class Nvml:
         self._call("nvmlDeviceGetMigDeviceHandleByIndex", device, Number(index), ctypes.byref(handle))
         return handle
 
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Handle:  # noqa: N802
+        handle = Handle()
+        self._call("nvmlDeviceGetHandleByUUID", ctypes.c_char_p(uuid.encode()), ctypes.byref(handle))
+        return handle
+
+    def nvmlDeviceGetGpuInstanceId(self, device: Handle) -> int:  # noqa: N802
+        return self._number("nvmlDeviceGetGpuInstanceId", device)
+
+    def nvmlDeviceGetComputeInstanceId(self, device: Handle) -> int:  # noqa: N802
+        return self._number("nvmlDeviceGetComputeInstanceId", device)
+
     def nvmlDeviceGetUUID(self, device: Handle) -> str:  # noqa: N802
         return self._text("nvmlDeviceGetUUID", device)
 

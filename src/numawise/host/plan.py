@@ -21,6 +21,7 @@ from pathlib import Path
 
 from numawise.errors import HostError, quoted
 from numawise.host import mempolicy
+from numawise.host.gpu_nodes import DeviceNumber
 from numawise.host.processes import allowed_of, group_of, set_affinity
 from numawise.host.rights import plain_environment
 from numawise.results.placement import BOUND, INTERLEAVED, PREFERRED, MemoryPolicy
@@ -102,6 +103,14 @@ class SetMask:
 
 
 @dataclass(frozen=True, slots=True)
+class RefuseDevices:
+    """Keep everything in a control group of version 2 from some character devices; it goes with the group."""
+
+    path: str
+    numbers: tuple[DeviceNumber, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Prove:
     """Read back what the process may use; anything else than this is an error."""
 
@@ -112,7 +121,7 @@ class Prove:
     advice: str = ""
 
 
-Step = MakeFolder | Write | Expect | Call | AwaitGroup | SetMask | Prove
+Step = MakeFolder | Write | Expect | Call | AwaitGroup | SetMask | RefuseDevices | Prove
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +146,8 @@ class Plan:
     itself: Itself = Itself()
     remarks: tuple[str, ...] = ()
     """What of the grant this mode does not enforce, a sentence each."""
+    fenced: bool = False
+    """The kernel keeps it from GPUs of others."""
 
 
 def describe(plan: Plan) -> tuple[str, ...]:
@@ -157,6 +168,8 @@ def _line(step: Step) -> str:
             return shlex.join(argv)
         case SetMask(cpus=cpus) if cpus:
             return f"sched_setaffinity {format_ids(cpus)}"
+        case RefuseDevices(path, numbers):
+            return f"bpf cgroup_device {path}: refuse {', '.join(f'c {number}' for number in numbers)}"
         case _:
             return ""
 
@@ -233,6 +246,10 @@ def _do(step: Step, root: Path) -> bool:
         case SetMask(pid, cpus):
             set_affinity((pid,), cpus or EVERY_CPU, root)
             return True
+        case RefuseDevices(path, numbers):
+            from numawise.host.device_program import attach  # noqa: PLC0415 - ctypes, for fenced jobs alone
+
+            attach(path, numbers)
         case Prove():
             prove(step, root)
     return False

@@ -26,6 +26,7 @@ from numawise.host.jobgroup import (
     number,
     partition_steps,
     quota_of,
+    refusal_steps,
     widen,
 )
 from numawise.host.plan import (
@@ -121,6 +122,8 @@ def scope(hold: str, pid: int, limits: Limits, root: Path = ROOT) -> ControlGrou
     if limits.partition:
         check_partition(partition_problem(home))
     done += partition_steps(folder_of(group, root), limits)
+    # DeviceAllow= could only list what is allowed, and would keep the job from everything else, too.
+    done += refusal_steps(folder_of(group, root), limits)
     return ControlGroup(group, (*done, Prove(pid, limits.cpus, limits.mems, advice)))
 
 

@@ -9,6 +9,8 @@ from numawise.results.placement import (
     BOUND,
     INTERLEAVED,
     PREFERRED,
+    RULES,
+    VARIABLES,
     Capacity,
     Hold,
     JobStarted,
@@ -24,12 +26,18 @@ from numawise.sets import format_ids
 
 MEMORY_WORDS = {BOUND: "bound to", PREFERRED: "on", INTERLEAVED: "interleaved over"}
 UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+FENCES = {RULES: "GPUs fenced by device rules", VARIABLES: "GPUs hidden by variables"}
 
 
 def started_line(started: JobStarted) -> str:
     """What a job has, in one line."""
     hold = started.hold
-    return f"{hold.name} ({hold.id}): {placement_text(started.placement)}, kept by {hold.mode}"
+    return f"{hold.name} ({hold.id}): {placement_text(started.placement)}, {kept_text(hold.mode, hold.fence)}"
+
+
+def kept_text(mode: str, fence: str) -> str:
+    """``kept by cgroup v2, GPUs fenced by device rules``."""
+    return f"kept by {mode}" + (f", {FENCES[fence]}" if fence else "")
 
 
 def placement_text(placement: Placement) -> str:
@@ -107,6 +115,7 @@ def hold_data(hold: Hold, capacity: Capacity, holds: Sequence[Hold]) -> dict[str
         "devices": {resource: list(names) for resource, names in grant.devices},
         "mode": hold.mode,
         "group": hold.group or None,
+        "fence": hold.fence or None,
         "policy": hold.policy,
         "command": list(hold.command),
         "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(hold.since)),
@@ -168,6 +177,7 @@ def preview_data(found: Preview, command: Sequence[str]) -> dict[str, object]:
         **placement_data(found.placement),
         "remarks": list(found.remarks),
         "mode": found.mode or None,
+        "fence": found.fence or None,
         "steps": list(found.steps),
         "environment": dict(found.environment),
         "command": list(command),

@@ -41,6 +41,7 @@ class PlacementForm(GrantForm):
     """What a launcher would do (``run --dry-run``)."""
 
     mode: str | None
+    fence: str | None
     steps: list[str]
     environment: dict[str, str]
     command: list[str]
@@ -94,6 +95,7 @@ class HoldForm(TypedDict):
     devices: dict[str, list[str]]
     mode: str
     group: str | None
+    fence: str | None
     policy: str
     command: list[str]
     since: str

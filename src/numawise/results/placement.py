@@ -33,6 +33,8 @@ INTERLEAVED: MemoryPolicy = "interleave"
 MEMORY_POLICIES = (BOUND, PREFERRED, INTERLEAVED)
 """How a job's memory is kept to its NUMA nodes: there alone; there first, and elsewhere when they are full;
 in turn on each, and elsewhere when they are full."""
+FENCE_LABEL, RULES, VARIABLES = "fence", "rules", "variables"
+"""Label of a hold whose job sees no GPUs but its own, and what sees to that."""
 HOLD_VARIABLE = "NUMAWISE_HOLD"
 """Variable by which every process of a job names its hold."""
 
@@ -113,6 +115,12 @@ class Hold:
     """Seconds since the epoch."""
     labels: tuple[tuple[str, str], ...] = field(default=())
     """Whatever else is worth knowing later, such as ``isolated``."""
+
+    @property
+    def fence(self) -> str:
+        """What keeps its job from GPUs of others: ``rules`` of the kernel, ``variables``, or nothing."""
+        how = dict(self.labels).get(FENCE_LABEL, "")
+        return how if how in (RULES, VARIABLES) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +337,8 @@ class Preview:
     environment: tuple[tuple[str, str], ...]
     mode: str
     remarks: tuple[str, ...] = ()
+    fence: str = ""
+    """As of a hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from numawise.host.child import find_command, take_over
 from numawise.host.plan import Plan, describe
 from numawise.results.placement import (
     AFFINITY,
+    RULES,
     Capacity,
     Hold,
     Placement,
@@ -141,9 +142,12 @@ def _inside(
     mode, group = (AFFINITY, "") if refused else (hold.mode, hold.group)
     kept = placement.grant.memory_policy
     plan = confine.join(mode, group, os.getpid(), placement.cpus, placement.mems, kept, holdings.root)
-    given = job_environment(placement, hold.id, hold.name, holdings.capacity.hardware)
+    hardware, fenced = holdings.capacity.hardware, bool(hold.fence)
+    given = job_environment(placement, hold.id, hold.name, hardware, hide_gpus=fenced)
     new = joined(environment, (*given, (MODE, plan.mode)))
     remarks = (*new.remarks, *plan.remarks)
+    if refused and hold.fence == RULES:
+        remarks = ("GPUs of others are hidden by variables alone.", *remarks)
     if refused:
         remarks = (f"Bound by affinity: its group cannot be entered ({refused.message}).", *remarks)
     return Entry(tuple(command), placement, plan, new.environment, remarks)

@@ -76,7 +76,8 @@ def job_environment(
     """All variables that a job with this placement gets, whatever it had before."""
     own = placement.grant.cpus
     found = [
-        *(hidden(hardware) if hide_gpus and not placement.gpus else visible(hardware, placement.gpus)),
+        *visible(hardware, placement.gpus),
+        *(hidden(hardware, placement.gpus) if hide_gpus else ()),
         *(own_threads(hardware, own, proc_bind) if own else pool_threads(placement.grant.cpu_limit)),
         *network(nic.hca for nic in placement.nics),
         (HOLD, hold),
@@ -110,9 +111,9 @@ def visible(hardware: Hardware, gpus: Iterable[Gpu]) -> Variables:
     return tuple(found)
 
 
-def hidden(hardware: Hardware) -> Variables:
-    """What hides the GPUs of this machine from a job that has none."""
-    makers = {gpu.maker for gpu in gpus_of(hardware)}
+def hidden(hardware: Hardware, granted: Iterable[Gpu] = ()) -> Variables:
+    """What hides the GPUs of this machine from a job that has none of their maker."""
+    makers = {gpu.maker for gpu in gpus_of(hardware)} - {gpu.maker for gpu in granted}
     found: list[tuple[str, str]] = []
     if NVIDIA in makers:
         found += [(CUDA, ""), (NVIDIA_TOOLKIT, "void")]

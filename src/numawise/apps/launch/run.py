@@ -21,6 +21,7 @@ from typing import Protocol
 from numawise.apps.launch.capacity import capacity_of, with_gpu_users
 from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import HOLD, MODE, Joined, job_environment, joined
+from numawise.apps.launch.fence import Fencing, fencing, no_rules, with_fence
 from numawise.apps.launch.holds import Holdings, Taken
 from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, InputError, NumawiseError
@@ -42,9 +43,11 @@ from numawise.inputs.ledger import ledger_place
 from numawise.ledger.file import user_name
 from numawise.ledger.place import boot_id, machine_id
 from numawise.ledger.store import Ledger
-from numawise.machine.hardware import Hardware
+from numawise.machine.hardware import Gpu, Hardware
 from numawise.results.placement import (
+    RULES,
     RUN,
+    VARIABLES,
     Capacity,
     Hold,
     JobStarted,
@@ -175,6 +178,10 @@ class Job:
     environment: Mapping[str, str] = field(default_factory=dict)
     kind: str = RUN
     root: Path = Path("/")
+    fence: str = ""
+    """How it is kept from GPUs of others (``fence.WAYS``); '': it is not."""
+    every_gpu: tuple[Gpu, ...] = ()
+    """The GPUs of the machine, for a job that is fenced."""
 
     @property
     def job(self) -> "Job":
@@ -184,29 +191,50 @@ class Job:
     def planned(self, hold: Hold, placement: Placement, pid: int) -> Hold:
         """The hold with its mode and control group."""
         mode = confine.choose(self.mode, self.root)
-        return replace(hold, mode=mode, group=self.plan(mode, placement, hold.id, pid).group)
+        fence = self.fencing(mode, placement)
+        return with_fence(
+            replace(hold, mode=mode, group=self.plan(mode, placement, hold.id, pid).group), fence.how
+        )
 
     def plan(self, mode: str, placement: Placement, hold: str, pid: int) -> Plan:
         """What keeps the job to its grant."""
-        return confine.plan(mode, hold, pid, *self._limits(placement), root=self.root)
+        refused = self.fencing(mode, placement).refused
+        return confine.plan(mode, hold, pid, *self._limits(placement), root=self.root, refused=refused)
+
+    def fencing(self, mode: str, placement: Placement) -> Fencing:
+        """How it is kept from GPUs of others in a mode."""
+        return fencing(self.fence, mode, self.every_gpu, placement.gpus, self.root)
 
     def ready(self, holdings: Holdings, taken: Taken, child: WaitingChild) -> Ready:
         """Keep the waiting process to its grant."""
         hold, placement = taken.hold, taken.placement
+        fence = self.fencing(hold.mode, placement)
         try:
-            plan = confine.put(self.mode, hold.id, child.pid, *self._limits(placement), root=self.root)
+            plan = confine.put(
+                self.mode, hold.id, child.pid, *self._limits(placement), root=self.root, refused=fence.refused
+            )
+            if fence.refused and not plan.fenced:
+                fence = self._fenced_otherwise(plan)
         except HostError:
             _check_waiting(child)
             raise
-        if plan.mode != hold.mode:
+        if (plan.mode, plan.group, fence.how) != (hold.mode, hold.group, hold.fence):
             _check_waiting(child)
-            hold = replace(hold, mode=plan.mode, group=plan.group)
+            hold = with_fence(replace(hold, mode=plan.mode, group=plan.group), fence.how)
             holdings.rebind(hold)
         if not hold.grant.cpus:
             holdings.move(hold)  # the pool may have changed since the hold was made
         new = job_variables(self, placement, hold.id, hold.name, holdings.capacity.hardware)
         environment = {**new.environment, MODE: hold.mode}
-        return Ready(hold, plan.itself, environment, remarks=(*new.remarks, *plan.remarks))
+        remarks = (*new.remarks, *plan.remarks, *fence.remarks)
+        return Ready(hold, plan.itself, environment, remarks=remarks)
+
+    def _fenced_otherwise(self, plan: Plan) -> Fencing:
+        """The fence of a job for which device rules failed; none where these are a must, nor the job."""
+        if self.fence == RULES:
+            confine.leave(plan)
+            raise no_rules(plan.remarks[0])
+        return Fencing(VARIABLES)
 
     def meanwhile(self, holdings: Holdings, hold: Hold) -> tuple[Callable[[], None] | None, float]:
         """Follow the shared pool, where the job runs in it."""
@@ -237,6 +265,9 @@ def run(
         raise InputError(
             "needs CPUs of its own", field="--isolate", advice="give --cpus a whole number of CPUs"
         )
+    if job.fence:
+        capacity = capacity or capacity_here(settings)
+        job = replace(job, every_gpu=capacity.gpus)
     return launch(job, path, settings, on_started, on_waiting, report, capacity)
 
 
@@ -301,13 +332,16 @@ def preview(job: Job, capacity: Capacity, holds: Sequence[Hold], *, here: bool) 
     found = place(with_gpu_users(capacity, job.request) if here else capacity, holds, job.request, "preview")
     if isinstance(found, NoRoom):
         return found
+    job = replace(job, every_gpu=capacity.gpus)
     new = job_variables(job, found, "HOLD", job.request.name or "NAME", capacity.hardware)
     changed = tuple(item for item in new.environment.items() if job.environment.get(item[0]) != item[1])
     if not here:
         return Preview(found, (), changed, "", (*found.remarks, *new.remarks))
     mode = confine.choose(job.mode)
+    fence = job.fencing(mode, found)
     plan = job.plan(mode, found, "HOLD", os.getpid())
-    return Preview(found, describe(plan), changed, mode, (*found.remarks, *new.remarks, *plan.remarks))
+    remarks = (*found.remarks, *new.remarks, *plan.remarks, *fence.remarks)
+    return Preview(found, describe(plan), changed, mode, remarks, fence.how)
 
 
 def imagined(
@@ -350,4 +384,5 @@ def _check_waiting(child: WaitingChild) -> None:
 
 def job_variables(job: Job, placement: Placement, hold: str, name: str, hardware: Hardware) -> Joined:
     """The job's environment, and what to say about what was replaced in it."""
-    return joined(job.environment, job_environment(placement, hold, name, hardware))
+    ours = job_environment(placement, hold, name, hardware, hide_gpus=bool(job.fence))
+    return joined(job.environment, ours)
