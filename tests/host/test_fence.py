@@ -55,6 +55,8 @@ def test_the_kernel_refuses_what_is_listed(mode: str, nodes: Path) -> None:
         plan = job.bind(mode, "fenced", refused=refused)
         assert plan.fenced
         job.start(plan.itself, mebibytes=1, threads=0, children=0)
+        assert confine.fence_stands(mode, plan.group, job.family())
+        assert not confine.fence_stands(mode, plan.group, [os.getpid()])
         answers = {name: job.tell(f"open {nodes / name}") for name in NODES}
     assert answers == {
         "nvidia0": "ENXIO", "nvidiactl": "ENXIO", "null": "ok", "nvidia1": "EPERM", "nvidia-uvm": "EPERM",

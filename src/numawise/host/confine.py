@@ -257,6 +257,20 @@ def fence_problem(mode: str, root: Path = ROOT) -> str:
     return groups.refusal_problem(1 if mode == CGROUP_V1 else 2, root)
 
 
+def fence_stands(mode: str, group: str, pids: Iterable[int], root: Path = ROOT) -> bool | None:
+    """Whether the kernel keeps all of these processes of a job from devices; None when we may not ask."""
+    folder = _folder(mode, group, root)
+    if not folder:
+        return False
+    if mode != CGROUP_V1:
+        from numawise.host.device_program import attached  # noqa: PLC0415 - ctypes, for fenced jobs alone
+
+        programs = attached(folder)
+        return None if programs is None else programs > 0 and set(pids) <= set(groups.members(folder))
+    ruled = groups.ruled_folder(folder, root)
+    return bool(ruled) and set(pids) <= set(groups.members(ruled))
+
+
 def put(
     wanted: str,
     hold: str,

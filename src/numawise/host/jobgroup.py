@@ -171,6 +171,13 @@ def refusal_problem(version: int, root: Path = ROOT) -> str:
     return base_v1(home).problem
 
 
+def ruled_folder(group: str, root: Path = ROOT) -> str:
+    """Of a job's groups of version 1 the one with rules for devices; '' when it has none."""
+    home = home_of("devices", root)
+    top = f"{home.top}/" if home else ""
+    return next((folder for folder in folders_of(group) if top and folder.startswith(top)), "")
+
+
 def _enter(group: str, own: str, pid: int) -> Write:
     return Write(f"{group}/cgroup.procs", number(pid), back=(f"{own}/cgroup.procs", number(pid)))
 

@@ -25,7 +25,8 @@ def job_data(check: CheckedJob) -> dict[str, Any]:
     verdict, amounts = check.verdict, check.verdict.amounts
     found: dict[str, Any] = {"label": clean(check.label)}
     if check.hold is not None:
-        found |= {"hold": check.hold.id, "name": check.hold.name, "mode": check.hold.mode}
+        hold = check.hold
+        found |= {"hold": hold.id, "name": hold.name, "mode": hold.mode, "fence": hold.fence or None}
     if check.pid:
         found["pid"] = check.pid
     if check.wanted is not None:

@@ -92,6 +92,7 @@ class JobForm(TypedDict):
     hold: NotRequired[str]
     name: NotRequired[str]
     mode: NotRequired[str]
+    fence: NotRequired[str | None]
     pid: NotRequired[int]
     granted: NotRequired[GrantedForm]
     aligned: bool | None

@@ -38,7 +38,7 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_by_numa, memory_near, numa_of, open_cpus
 from numawise.render.words import bytes_text, clean, counted, percent
 from numawise.results.finding import RANK, Finding, Severity
-from numawise.results.placement import BOUND
+from numawise.results.placement import BOUND, VARIABLES
 from numawise.results.verification import Amounts, GpuSeen, JobGrant, Remote, Verdict
 from numawise.sets import bits_of, format_ids
 from numawise.values import replace
@@ -82,6 +82,7 @@ def grade(hardware: Hardware, seen: Seen, wanted: JobGrant | None = None) -> Ver
         *judge_foreign(processes, seen),
         *_judge_pages(hardware, seen, processes, amounts, wanted, unknown=only is None),
         *judge_gpus(gpus, graded, homes, wanted, seen),
+        *_judge_fence(seen),
         *_judge_surroundings(hardware, seen, processes, wanted),
     ]
     findings.sort(key=lambda finding: RANK[finding.severity])
@@ -227,6 +228,23 @@ def _short_of_memory(hardware: Hardware, seen: Seen, amounts: Amounts) -> Iterat
             continue
         if free < NEARLY_FULL * node.memory:
             yield f"NUMA {node.id} is nearly full now: {bytes_text(free)} of {bytes_text(node.memory)} free"
+
+
+def _judge_fence(seen: Seen) -> Iterator[Finding]:
+    """What keeps the job from GPUs of others."""
+    if seen.fence == VARIABLES:
+        text = "GPUs of others are hidden by variables, which the job could change"
+        yield job_finding("gpus-fenced", Severity.INFO, text)
+    elif seen.fence and seen.fence_stands is False:
+        yield job_finding(
+            "fence-open",
+            Severity.ERROR,
+            "the device rules that were to keep it from GPUs of others are gone",
+            advice="start it again with numawise run --fence",
+        )
+    elif seen.fence:
+        unasked = "" if seen.fence_stands else ", as its hold says; only root can look"
+        yield job_finding("gpus-fenced", Severity.INFO, f"device rules keep it from GPUs of others{unasked}")
 
 
 def _judge_surroundings(

@@ -32,6 +32,7 @@ from numawise.apps.verify.sources import (
 )
 from numawise.errors import InputError, quoted
 from numawise.host import processes
+from numawise.host.confine import fence_stands
 from numawise.host.nvml import GpuUse, kfd_users, nvml_users, opened
 from numawise.host.placed import (
     Placed,
@@ -47,7 +48,7 @@ from numawise.host.placed import (
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_of, short_address
 from numawise.results.finding import Severity
-from numawise.results.placement import HOLD_VARIABLE, Hold, same_device
+from numawise.results.placement import HOLD_VARIABLE, RULES, Hold, same_device
 from numawise.results.verification import CheckedJob, JobGrant, Verdict
 from numawise.sets import bits_of
 from numawise.values import dataclass, field, replace
@@ -269,6 +270,10 @@ class JobHost:
             },
             foreign_cpus=tuple(self.foreign_cpus(found, others, wanted)),
             overlaps=overlaps,
+            fence=hold.fence if hold else "",
+            fence_stands=(
+                fence_stands(hold.mode, hold.group, pids, self.root) if hold and hold.fence == RULES else None
+            ),
             free=read_free(self.root, (node.id for node in self.hardware.numa)),
             boot=boot_time(self.root),
             ticks=os.sysconf("SC_CLK_TCK") if self.root == HERE else TICKS,

@@ -72,6 +72,10 @@ class Seen:
     foreign_cpus: tuple[ForeignCpus, ...] = ()
     overlaps: tuple[tuple[int, str], ...] = ()
     """CPUs that another hold has been granted, too, and that hold."""
+    fence: str = ""
+    """What is to keep the job from GPUs of others: ``rules``, ``variables`` or nothing."""
+    fence_stands: bool | None = None
+    """Whether the kernel has the rules; None: it may not be asked, or there are to be none."""
     free: Mapping[int, int] = field(default_factory=dict)
     """NUMA id → free bytes."""
     boot: float = 0.0

@@ -426,3 +426,20 @@ def test_as_data_and_as_a_table() -> None:
     }
     assert [finding["code"] for finding in data["findings"]] == ["memory-remote", "memory-unbound"]
     assert bits_of([0]) == verdict.mems
+
+
+@pytest.mark.parametrize(
+    ("fence", "stands", "severity", "words"),
+    [
+        ("rules", True, Severity.INFO, "device rules keep it from GPUs of others"),
+        ("rules", None, Severity.INFO, "as its hold says; only root can look"),
+        ("rules", False, Severity.ERROR, "are gone"),
+        ("variables", None, Severity.INFO, "hidden by variables, which the job could change"),
+    ],
+)
+def test_what_fences_its_gpus(fence: str, stands: bool | None, severity: Severity, words: str) -> None:  # noqa: FBT001
+    verdict = grade(machine(), Seen((process(mems="0"),), fence=fence, fence_stands=stands), hold())
+    (finding,) = verdict.findings
+    assert finding.severity is severity
+    assert words in finding.message
+    assert verdict.aligned is (severity is Severity.INFO)
