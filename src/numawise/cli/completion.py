@@ -47,6 +47,14 @@ def complete(instruction: str) -> int:
     return 0
 
 
+def sources() -> dict[str, str]:
+    """What each shell has to load, whether or not it is installed here."""
+    return {
+        shell: ShellComplete.source(kind(group, {}, PROGRAM, COMPLETE)).rstrip("\n") + "\n"
+        for shell, kind in CLASSES.items()
+    }
+
+
 def kubectl(words: Sequence[str] | None = None) -> int:
     """Answer kubectl (rule 2)."""
     *before, unfinished = (sys.argv[1:] if words is None else list(words)) or [""]

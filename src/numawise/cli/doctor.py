@@ -1,5 +1,6 @@
 """``numawise doctor``: what on this host stands in the way of alignment, and what to do."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -21,11 +22,12 @@ Exit status: 0 nothing stands in the way, 1 something does."""
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.pass_context
 def command(context: click.Context, root: str, output: str) -> int:
-    """Check this host: NUMA nodes, cgroups and rights, NUMA balancing, GPUs and drivers, a kubelet.
+    """Check this host: NUMA nodes, cgroups and rights, NUMA balancing, GPUs and drivers, a kubelet, sharing.
 
     Each finding comes with its fix.  Nothing is changed.
     """
     from numawise.apps.machine.doctor import examine  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.machine.sharing import examine_sharing  # noqa: PLC0415
     from numawise.codec.output import to_json  # noqa: PLC0415
     from numawise.host.discover import has_nvidia  # noqa: PLC0415
     from numawise.host.readiness import read_readiness  # noqa: PLC0415
@@ -38,7 +40,7 @@ def command(context: click.Context, root: str, output: str) -> int:
     folder = Path(root)
     hardware = discover(folder)
     ready = read_readiness(folder, ask_nvml=folder == Path("/") and has_nvidia(hardware))
-    findings = examine(hardware, ready)
+    findings = examine(hardware, ready, examine_sharing(folder, os.environ))
     if output == "json":
         click.echo(to_json(document("Examination", {"findings": findings})), nl=False)
     else:

@@ -34,6 +34,7 @@ COMMANDS = {
     "podman": "Likewise with podman.",
     "replay": "Run recorded scenarios through the engine, in the recording's form.",
     "schema": "The JSON Schema of what -o json prints.",
+    "setup": "Prepare a box that several people share, or take that back.",
     "show": "Draw a machine: NUMA nodes, caches, cores, GPUs, NICs and their links.",
     "simulate": "What would a kubelet do with these pods on this machine?",
     "state": "A kubelet's state files: show, verify, repair, convert.",
@@ -56,7 +57,7 @@ SECTIONS = {
         "release",
         "reap",
     ),
-    "The machine": ("show", "discover", "machine", "doctor"),
+    "The machine": ("show", "discover", "machine", "doctor", "setup"),
     "Kubernetes": ("why", "simulate", "check", "plan", "state", "bundle", "replay"),
     "For programs": ("schema",),
 }

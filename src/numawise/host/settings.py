@@ -104,7 +104,7 @@ def _system(file: Path, trusted: Collection[int], remarks: list[str]) -> Mapping
             remarks.append(f"the settings in {file} are not used: it cannot be read ({problem.strerror})")
         return {}
     try:
-        if why := _not_the_administrators(file, os.fstat(handle), trusted):
+        if why := not_the_administrators(file, os.fstat(handle), trusted):
             remarks.append(f"the settings in {file} are not used: {why}")
             return {}
         return _parsed(file, _content(file, handle), tuple(KINDS))
@@ -112,7 +112,7 @@ def _system(file: Path, trusted: Collection[int], remarks: list[str]) -> Mapping
         os.close(handle)
 
 
-def _not_the_administrators(file: Path, status: os.stat_result, trusted: Collection[int]) -> str:
+def not_the_administrators(file: Path, status: os.stat_result, trusted: Collection[int]) -> str:
     """Why somebody else than root could have written a file, as a clause; '' when nobody could."""
     if not stat.S_ISREG(status.st_mode):
         return "it is not a plain file"
@@ -139,6 +139,16 @@ def _user_file(environment: Mapping[str, str]) -> Path | None:
         f"{environment['HOME']}/.config" if environment.get("HOME") else ""
     )
     return Path(folder) / USER_FILE if folder else None
+
+
+def box_settings(file: Path, text: str) -> HostSettings:
+    """What one file of the system says, whoever wrote it."""
+    values = _parsed(file, text, tuple(KINDS))
+    return HostSettings(
+        box_ledger=str(values.get(LEDGER, "")),
+        group=str(values.get(GROUP, "")),
+        fence_gpus=values.get(FENCE) is True,
+    )
 
 
 def _users(file: Path) -> Mapping[str, str | bool]:

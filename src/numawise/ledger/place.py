@@ -57,7 +57,9 @@ class LedgerPlace:
     shared: bool | None = False
     """All users of the machine see it; None: not known."""
     alone: str = ""
-    """Why it is not shared, or not surely, and what to do: a sentence."""
+    """Why it is not shared, and what to do: a sentence."""
+    unsure: str = ""
+    """Why it is not known whether it is shared, as a clause."""
     chosen: bool = False
     """The user asked for this place by name."""
     remarks: tuple[str, ...] = ()
@@ -104,8 +106,13 @@ def find_ledger(
             for folder in others
             if sights[folder].by_all is False
         ]
+        sight = sights[first]
         return LedgerPlace(
-            (first, *others), sights[first].by_all, _unshared(first, sights[first]), remarks=tuple(remarks)
+            (first, *others),
+            sight.by_all,
+            _unshared(first, sight),
+            sight.why if sight.by_all is None else "",
+            remarks=tuple(remarks),
         )
     own = _own(environ, uid, root, writable)
     alone = (

@@ -1,0 +1,1 @@
+"""``setup``: prepare a box that several people share, and take that back."""
