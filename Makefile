@@ -1,4 +1,4 @@
-.PHONY: setup demo test check format bench fidelity fuzz bounds audit vm kubelet fresh
+.PHONY: setup demo test check format bench fidelity fuzz bounds audit vm recipes kubelet fresh
 
 setup:
 	@scripts/setup
@@ -48,6 +48,11 @@ audit: setup
 # Bind jobs on virtual machines with several NUMA nodes: make vm NUMAWISE_VM=path/to/numa-vm MACHINES="2s cxl"
 vm: setup
 	.venv/bin/python -m tests.vm $(MACHINES)
+
+# Every recipe of docs/how-to/recipes.md with its real launcher; needs a network the first time, and root.
+# make recipes ONLY="torchrun or MPI" TORCH="--index-url URL torch" RECIPES_VM=path/to/numa-vm
+recipes:
+	@scripts/recipes $(if $(ONLY),-k "$(ONLY)")
 
 # A real kubelet in a virtual machine: the switch script, or a round of pods; needs root and Go.
 # make kubelet WHAT=single-pcpus OUT=recorded NUMAWISE_CLUSTER=folder/for/programs NUMAWISE_VM=path/to/numa-vm

@@ -6,7 +6,8 @@ Rules kept here:
 2. Signals that ``nohup`` or ``&`` left ignored are not ignored by the programs that tests start.  A handler that does
    nothing stands in for "ignored", since a program started from here begins with the default action then.
 3. Examples of hypothesis are the same at every run and may take as long as they take.
-4. The tier of a test is the folder it lies in; ``-m fast`` and the like choose by it.
+4. The tier of a test is the folder it lies in; ``-m fast`` and the like choose by it.  Recipes need packages of their own
+   and run only when they are chosen.
 """
 
 import os
@@ -29,6 +30,7 @@ TIERS = {
     "kube": "kube",
     "vm": "vm",
     "docs": "docs",
+    "recipes": "recipes",
 }
 """The first folder below ``tests/``, and the tier of what lies there."""
 TERMINAL = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR")
@@ -63,3 +65,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         folder = Path(item.path).relative_to(tests).parts[0]
         item.add_marker(TIERS[folder])
+        if folder == "recipes" and "recipes" not in config.option.markexpr:
+            item.add_marker(pytest.mark.skip(reason="make recipes runs these"))

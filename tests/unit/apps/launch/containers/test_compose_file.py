@@ -38,6 +38,7 @@ DEVICE_REQUEST = {
     "not": {"required": ["count", "device_ids"]},
     "additionalProperties": False,
 }
+GPU_REQUEST = {name: value for name, value in DEVICE_REQUEST.items() if name != "required"}
 SERVICE = {
     "type": "object",
     "properties": {
@@ -50,7 +51,7 @@ SERVICE = {
             "type": "object",
             "patternProperties": {".+": {"type": ["string", "number", "boolean", "null"]}},
         },
-        "gpus": {"oneOf": [{"const": "all"}, {"type": "array", "items": DEVICE_REQUEST}, {"type": "null"}]},
+        "gpus": {"oneOf": [{"const": "all"}, {"type": "array", "items": GPU_REQUEST}, {"type": "null"}]},
         "deploy": {
             "type": "object",
             "properties": {
