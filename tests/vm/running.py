@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from numawise.host import confine
+from numawise.host import confine, mempolicy
 from numawise.sets import format_ids, ids_of, parse_ids
 from tests.vm.guest import USER, Guest, Skip
 
@@ -46,17 +46,26 @@ def ledger(user: int | None = None) -> Iterator[dict[str, str]]:
 
 
 def numawise(
-    environment: dict[str, str], *words: str, user: int | None = None
+    environment: dict[str, str],
+    *words: str,
+    user: int | None = None,
+    before: Callable[[], object] | None = None,
 ) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "numawise", *words],
-        env=environment, user=user, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+        env=environment, user=user, preexec_fn=before, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
     )  # fmt: skip
 
 
-def placed(environment: dict[str, str], *words: str, user: int | None = None) -> dict[str, object]:
+def placed(
+    environment: dict[str, str],
+    *words: str,
+    user: int | None = None,
+    before: Callable[[], object] | None = None,
+) -> dict[str, object]:
     """Run the job that tells where it is; check it against what it was granted."""
-    done = numawise(environment, "run", "--name", "job", *words, "--", sys.executable, "-c", JOB, user=user)
+    job = ("--", sys.executable, "-c", JOB)
+    done = numawise(environment, "run", "--name", "job", *words, *job, user=user, before=before)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     pages = {int(node): count for node, count in seen["pages"].items()}
@@ -78,6 +87,41 @@ def runs_where_it_was_put(guest: Guest) -> str:
             found = placed(environment, "--mode", "cgroup", "--cpus", str(count))
             assert parse_ids(str(found["cpus"])).bit_count() == count
             told.append(f"{found['cpus']}: {found['share']:.1%}")
+    return "; ".join(told)
+
+
+def keeps_within_what_it_was_started_with(guest: Guest) -> str:
+    """``taskset`` and ``numactl --membind`` outside: CPUs and memory stay there, together or crosswise."""
+    if len(guest.cpus) < 2 or not guest.cpus[1] or guest.with_memory & 3 != 3:
+        raise Skip("needs two NUMA nodes with CPUs and memory")
+    told = []
+    wishes = (
+        ("cgroup", "--cpus", "1"),
+        ("affinity",),
+        ("cgroup", "--memory", "32m"),
+        ("affinity", "--cpus", "1"),
+    )
+    for (at, mems), (mode, *words) in zip(((1, 2), (1, 1), (1, 0), (0, 2)), wishes, strict=True):
+
+        def outside(at: int = at, mems: int = mems) -> None:
+            os.sched_setaffinity(0, set(ids_of(guest.cpus[at])))
+            if mems:
+                mempolicy.bind_memory(mems)
+
+        with ledger() as environment:
+            found = placed(environment, "--mode", mode, *words, before=outside)
+        (mask,) = found["masks"]  # type: ignore[misc]
+        assert not parse_ids(mask) & ~guest.cpus[at], (words, found)
+        assert not mems or found["mems"] == mems, (words, found)
+        assert "kept within what this was started with: CPUs" in str(found["said"]), found
+        told.append(f"CPUs {mask}, NUMA {format_ids(int(str(found['mems'])))}")
+    with ledger() as environment:
+        whole = guest.all_cpus.bit_count()
+        wish = ("--cpus", str(whole // 2 + 1))
+        refused = numawise(environment, "run", *wish, "--", "true", before=outside)
+        assert refused.returncode == 2, refused
+        assert "--ignore-affinity" in refused.stderr, refused
+        placed(environment, *wish, "--ignore-affinity", before=outside)
     return "; ".join(told)
 
 

@@ -50,6 +50,7 @@ CHECKS = (
     Check("in the namespaces of a container",               confining.container, (V2,)),
     Check("a node without memory",                          confining.memory_of_a_node_without, (V2, V1)),
     Check("run: where it was put",                          running.runs_where_it_was_put),
+    Check("run: within taskset and numactl",                running.keeps_within_what_it_was_started_with),
     Check("run: without rights",                            running.runs_without_rights),
     Check("run: GPUs and their node",                       running.gpus_and_their_node),
     Check("run: isolated CPUs",                             running.nobody_else_on_isolated_cpus, (V2,)),

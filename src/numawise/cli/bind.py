@@ -65,6 +65,9 @@ Exit status: that of COMMAND; 127 not found, 126 not executable, 1 no place for 
 @click.option(
     "--ignore-holds", is_flag=True, help="Use CPUs that other jobs hold alone, and do not ask whose GPUs are."
 )
+@click.option(
+    "--ignore-affinity", is_flag=True, help="Use CPUs and memory beyond those that this was started with."
+)
 @click.option("--dry-run", is_flag=True, help="Show what each rank would get, and start nothing.")
 @machine_option("With --dry-run: a machine other than this one.")
 @output_option("text", "json", words="Output format of --dry-run.")
@@ -83,6 +86,7 @@ def command(
     rank_variable: str,
     strict: bool,
     ignore_holds: bool,
+    ignore_affinity: bool,
     dry_run: bool,
     machine: tuple[str, ...],
     output: str,
@@ -114,6 +118,8 @@ def command(
         variable=rank_variable,
         machine=machine,
         ignore_holds=ignore_holds,
+        ignore_affinity=ignore_affinity,
+        memory=memory or "",
         strict=strict,
     )
     found = prepare(asked, environment, all_ranks=dry_run)

@@ -15,7 +15,7 @@ POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 MEMORY_POLICIES = ("bind", "preferred", "interleave")
 NAMES = (
     *("cpus", "memory", "gpus", "gpu_ids", "devices", "nics", "policy", "full_cores", "name"),
-    *("numa", "cpu_ids", "exclusive", "memory_policy"),
+    *("numa", "cpu_ids", "exclusive", "memory_policy", "ignore_affinity"),
 )
 TEXTS = ("cpus", "memory", "gpus", "gpu_ids", "name", "numa", "cpu_ids", "exclusive")
 """Given, they say something."""
@@ -63,6 +63,11 @@ def placement_options(command: Command) -> Command:
             help="Topology policy; best-effort unless configured otherwise.",
         ),
         click.option("--full-cores", is_flag=True, help="Whole cores only, shared with no other job."),
+        click.option(
+            "--ignore-affinity",
+            is_flag=True,
+            help="Do not keep within what this was started with: taskset, numactl, CUDA_VISIBLE_DEVICES.",
+        ),
         click.option("--name", metavar="NAME", help="Name of the hold.  [default: the command's]"),
     )
     for option in reversed(options):

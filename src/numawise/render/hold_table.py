@@ -18,7 +18,8 @@ from numawise.errors import one_line
 from numawise.render.holds import age, free_gpus, gpu_names, owner_text
 from numawise.render.table import GAP, table, terminal_width
 from numawise.render.words import bytes_text, columns, gpu_ranges
-from numawise.results.placement import Capacity, Hold, default_memory_policy, free_memory, pool_cpus, pool_of
+from numawise.results.allotment import shared_cpus
+from numawise.results.placement import Capacity, Hold, default_memory_policy, free_memory, pool_of
 from numawise.sets import format_ids
 from numawise.strconv import whole_number
 from numawise.values import dataclass
@@ -93,7 +94,7 @@ def hold_rows(holds: Sequence[Hold], capacity: Capacity, every: Sequence[Hold]) 
         }
         row: Row = {column: (one_line(text) or NONE,) for column, text in words.items()}
         row[NUMA] = _numa_forms(hold)
-        row[CPUS] = _cpu_forms(hold, format_ids(pool_cpus(capacity, pool, grant.near)))
+        row[CPUS] = _cpu_forms(hold, format_ids(shared_cpus(capacity, pool, hold)))
         rows.append(row)
     return rows
 

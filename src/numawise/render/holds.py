@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from numawise.machine.hardware import Gpu
 from numawise.render.words import bytes_text
+from numawise.results.allotment import shared_cpus
 from numawise.results.placement import (
     BOUND,
     INTERLEAVED,
@@ -19,7 +20,6 @@ from numawise.results.placement import (
     Preview,
     Waiter,
     free_memory,
-    pool_cpus,
     pool_of,
 )
 from numawise.sets import format_ids
@@ -106,7 +106,7 @@ def hold_data(hold: Hold, capacity: Capacity, holds: Sequence[Hold]) -> dict[str
         "uid": hold.owner.uid,
         "pid": hold.owner.pid or None,
         "container": f"{hold.owner.engine}:{hold.owner.container}" if hold.owner.container else None,
-        "cpus": format_ids(grant.cpus or pool_cpus(capacity, pool, grant.near)),
+        "cpus": format_ids(grant.cpus or shared_cpus(capacity, pool, hold)),
         "exclusive": bool(grant.cpus),
         "cpuLimit": grant.cpu_limit / 1000 if grant.cpu_limit else None,
         "mems": format_ids(grant.mems),

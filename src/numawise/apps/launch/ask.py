@@ -240,11 +240,15 @@ def _placement(
         near = hint.numa.bits if hint.numa.bits != every else 0
     if not own and request.numa is not None:
         near = near or every
-    cpus = own or pool_cpus(capacity, pool, near)
+    within = part.within
+    cpus = own or pool_cpus(capacity, pool & within.cpus if within.cpus else pool, near)
     booked = 0
     for block in blocks:
         booked |= block.numa
-    mems = booked or with_memory(capacity, capacity.numa_of(own) if own else near or every)
+    beside = capacity.numa_of(own) if own else near or every
+    if within.mems and request.memory_policy is None:
+        beside = every  # bound as it was allotted: the kernel takes the nearest of these first
+    mems = booked or with_memory(capacity, beside, within.mems)
     gpus = _chosen(capacity, found.choice)
     grant = Grant(
         cpus=own,

@@ -135,6 +135,7 @@ def bind(
     local_size: int | None = None,
     rank_variable: str = "",
     ignore_holds: bool = False,
+    ignore_affinity: bool = False,
     strict: bool = False,
 ) -> RankBinding:
     """Bind the calling process, a rank of a job, near to its GPU; what it was bound to.
@@ -161,6 +162,8 @@ def bind(
         size=local_size,
         variable=rank_variable,
         ignore_holds=ignore_holds,
+        ignore_affinity=ignore_affinity,
+        memory=memory,
         strict=strict,
     )
     before = dict(os.environ)

@@ -22,9 +22,11 @@ from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.where import NUMA_LABEL, check_where, open_nodes
 from numawise.errors import InputError
 from numawise.render.words import bytes_text
+from numawise.results.allotment import Allotment, allotment_of
 from numawise.results.placement import Capacity, Grant, Hold, NoRoom, Placement, pool_cpus, pool_of
 from numawise.rules.model import BEST_EFFORT, NONE
-from numawise.sets import format_ids, ids_of
+from numawise.sets import NumaSet, format_ids, ids_of
+from numawise.values import replace
 
 
 def place(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str) -> Placement | NoRoom:
@@ -34,12 +36,21 @@ def place(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_i
     if isinstance(found, Placement) or not holds:
         return _possible(capacity, request, found)
     _possible(capacity, request, _decide(capacity, (), request, hold_id))
+    if request.within is not None and request.within.limits and not found.advice:
+        advice = f"it keeps within {request.within.words}; with --ignore-affinity more may be free"
+        return replace(found, advice=advice)
     return found
 
 
 def _possible(capacity: Capacity, request: JobRequest, found: Placement | NoRoom) -> Placement | NoRoom:
     if isinstance(found, Placement):
         return found
+    if request.within is not None and request.within.limits:
+        raise InputError(
+            f"this was started within {request.within.words}, which cannot give that even when nothing runs: "
+            f"{found.reason}",
+            advice="ask for less, or drop it with --ignore-affinity",
+        )
     raise InputError(
         f"this machine cannot give that, even when nothing runs: {found.reason}",
         advice=found.advice
@@ -84,21 +95,43 @@ def _decide(
         or request.nics
     ):
         near = 0 if request.numa is None else numa
-        mems = with_memory(capacity, numa)
+        within = request.within or Allotment()
+        mems = with_memory(capacity, numa, within.mems)
         kept = request.granted_memory_policy
         grant = Grant(near=near, mems=mems, cpu_limit=request.cpus, memory_policy=kept)
-        return Placement(
-            grant, pool_cpus(capacity, pool, near), mems, policy=request.policy, remarks=capacity.remarks
-        )
+        cpus = pool_cpus(capacity, pool & within.cpus if within.cpus else pool, near)
+        return Placement(grant, cpus, mems, policy=request.policy, remarks=capacity.remarks)
 
     from numawise.apps.launch.ask import ask  # noqa: PLC0415 - the engine, which a place in the pool does not need
 
+    beside = _beside_mask(capacity, request)
+    if beside is not None:
+        found = ask(capacity, holds, beside, hold_id)
+        if isinstance(found, Placement):
+            return found
     return ask(capacity, holds, request, hold_id)
 
 
-def with_memory(capacity: Capacity, numa: int) -> int:
-    """The NUMA nodes of a set that have memory; where one has none, the nearest that has (rule 4)."""
-    memory = {node.id for node in capacity.machine.numa if node.memory}
+def _beside_mask(capacity: Capacity, request: JobRequest) -> JobRequest | None:
+    """The request for memory and GPUs where the mask has CPUs; None where that is said, or is everywhere.
+
+    With CPUs of its own the engine sees to that; in the shared pool it does not know where the job will run.
+    """
+    cpus = request.within.cpus if request.within else 0
+    numa = capacity.numa_of(cpus & capacity.machine.layout.all)
+    if not numa or numa == capacity.machine.numa_bits or request.has_own_cpus or request.numa is not None:
+        return None
+    return None if request.gpu_ids else replace(request, numa=NumaSet(numa))
+
+
+def with_memory(capacity: Capacity, numa: int, within: int = 0) -> int:
+    """The NUMA nodes of a set that have memory; where one has none, the nearest that has (rule 4).
+
+    ``within``: nodes that memory may come from; 0: all.
+    """
+    memory = {
+        node.id for node in capacity.machine.numa if node.memory and (not within or within >> node.id & 1)
+    }
     rows = {node.id: dict(node.distances) for node in capacity.hardware.numa}
     found = 0
     for node in ids_of(numa):
@@ -121,6 +154,14 @@ def pool_shortage(capacity: Capacity, pool: int, holds: Sequence[Hold], request:
             return NoRoom(reason, tuple(hold for hold in holds if hold.grant.cpus & there))
         inside = tuple(hold for hold in holds if hold.grant.near and not hold.grant.near & ~numa)
         parts.append((pool & there, f" on NUMA {request.numa}", inside))
+    within = request.within or Allotment()
+    if within.cpus:
+        part, where = parts[-1][:2]
+        inside = tuple(hold for hold in holds if _is_inside(hold, within.cpus))
+        parts.append((part & within.cpus, f"{where} within {within.words}", inside))
+    if not parts[-1][0]:
+        reason = f"no CPU is left in the shared pool{parts[-1][1]}"
+        return NoRoom(reason, tuple(hold for hold in holds if hold.grant.cpus & (within.cpus or -1)))
     for cpus, where, sharing in parts:
         left = cpus.bit_count() * 1000 - sum(hold.grant.cpu_limit for hold in sharing)
         if request.cpus > left:
@@ -130,6 +171,12 @@ def pool_shortage(capacity: Capacity, pool: int, holds: Sequence[Hold], request:
             )
             return NoRoom(reason, tuple(h for h in holds if h.grant.cpus or h.grant.cpu_limit))
     return None
+
+
+def _is_inside(hold: Hold, cpus: int) -> bool:
+    """Whether a hold in the shared pool runs on some of these CPUs only."""
+    kept = allotment_of(hold).cpus
+    return not hold.grant.cpus and bool(kept) and not kept & ~cpus
 
 
 def shared_shortage(capacity: Capacity, pool: int, holds: Sequence[Hold]) -> NoRoom | None:
@@ -144,6 +191,11 @@ def shared_shortage(capacity: Capacity, pool: int, holds: Sequence[Hold]) -> NoR
         if dict(hold.labels).get(NUMA_LABEL) and not pool & capacity.cpus_of(hold.grant.near):
             numa = format_ids(hold.grant.near)
             reason = f"no CPU of NUMA {numa} would be left in the shared pool, where {hold.name} keeps to it"
+            return NoRoom(reason, (hold,))
+        kept = allotment_of(hold).cpus & capacity.machine.layout.all
+        if kept and not pool & kept:
+            left = f"no CPU of {format_ids(kept)} would be left in the shared pool"
+            reason = f"{left}, and {hold.name} keeps within these"
             return NoRoom(reason, (hold,))
     return None
 

@@ -25,6 +25,7 @@ from numawise.errors import HostError, LedgerError
 from numawise.host import confine, processes
 from numawise.host.child import find_command, take_over
 from numawise.host.plan import Plan, describe
+from numawise.results.allotment import shared_cpus
 from numawise.results.placement import (
     AFFINITY,
     RULES,
@@ -33,7 +34,6 @@ from numawise.results.placement import (
     Placement,
     Preview,
     in_ids_of,
-    pool_cpus,
     pool_of,
 )
 from numawise.values import dataclass
@@ -160,7 +160,7 @@ def placement_of(capacity: Capacity, holds: Sequence[Hold], hold: Hold) -> Place
     gpus = tuple(gpu for name, gpu in zip(capacity.gpu_ids, capacity.gpus, strict=True) if name in devices)
     return Placement(
         grant=grant,
-        cpus=grant.cpus or pool_cpus(capacity, pool_of(capacity, holds), grant.near),
+        cpus=grant.cpus or shared_cpus(capacity, pool_of(capacity, holds), hold),
         mems=grant.mems,
         memory=sum(part.size for part in grant.memory),
         gpus=gpus,

@@ -21,6 +21,7 @@ from numawise.apps.launch.containers.compose_file import SERVICE, compose_file
 from numawise.apps.launch.containers.setup import ContainerGpuSetup, Shell, compose
 from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import cores_of, job_environment
+from numawise.apps.launch.outer import within_outer
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.run import capacity_here, open_holdings
 from numawise.codec.output import scalar
@@ -31,6 +32,7 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.locality import threads_per_core
 from numawise.machine.nearest import near_nics
 from numawise.render.holds import placement_data
+from numawise.results.allotment import shared_cpus
 from numawise.results.placement import (
     BOUND,
     DOCKER,
@@ -43,7 +45,6 @@ from numawise.results.placement import (
     NoRoom,
     Placement,
     in_ids_of,
-    pool_cpus,
     pool_of,
 )
 from numawise.results.plain import API_VERSION
@@ -383,6 +384,7 @@ def found_placement(
             return capacity, placed_job(
                 placement_of(one, capacity, holds), capacity.hardware, one, gpu_setup_here()
             )
+    capacity, request = within_outer(capacity, request, environment)
     found = place(capacity, holds, request, "flags")
     if isinstance(found, NoRoom):
         return capacity, found
@@ -398,7 +400,7 @@ def placement_of(hold: Hold, capacity: Capacity, holds: Iterable[Hold]) -> Place
     nics = near_nics(capacity.hardware, gpus) if gpus or granted else ()
     return Placement(
         grant=grant,
-        cpus=grant.cpus or pool_cpus(capacity, pool_of(capacity, holds), grant.near),
+        cpus=grant.cpus or shared_cpus(capacity, pool_of(capacity, holds), hold),
         mems=grant.mems,
         memory=sum(part.size for part in grant.memory),
         gpus=gpus,

@@ -7,6 +7,8 @@ Rules kept here:
 2. CPUs that another hold has alone are left out, be its user who it may (``others``).  A GPU of another hold
    is reported, or refused where that is asked for: which GPU a rank uses is counted by CUDA, not here.
 3. On another machine than this one nobody holds anything.
+4. The mask and a strict memory policy that this process was started with are kept to, unless the user says
+   otherwise.  The mask of the whole hold is no such mask.
 """
 
 import os
@@ -36,10 +38,11 @@ from numawise.apps.launch.ranks import (
     own_share,
 )
 from numawise.errors import HostError, InputError, quoted
+from numawise.host import mempolicy
 from numawise.host.discover import read_live
 from numawise.host.processes import allowed_of, launcher_cpus
 from numawise.machine.hardware import Gpu, Hardware
-from numawise.machine.locality import cpus_by_numa
+from numawise.machine.locality import cpus_by_numa, open_cpus
 from numawise.sets import bits_of, format_ids, parse_ids
 from numawise.values import dataclass, replace
 
@@ -59,6 +62,10 @@ class BindOptions:
     """Another machine than this one, as it is named."""
     ignore_holds: bool = False
     """Use CPUs that others hold, and do not ask whose the GPUs are."""
+    ignore_affinity: bool = False
+    """Use CPUs and memory beyond what this process was started with."""
+    memory: str = ""
+    """How memory is to be kept near; ``off``: as it was."""
     strict: bool = False
     """Refuse to start on a GPU that another hold has."""
 
@@ -162,7 +169,8 @@ def _room(
         room, others = cpus_on(hardware), NOBODY
     else:
         others = NOBODY if options.ignore_holds else read_others(hardware, environment, os.getpid())
-        room = cpus_here(hardware, environment, found, os.getpid(), others)
+        room = cpus_here(hardware, environment, found, os.getpid(), others, drop=options.ignore_affinity)
+        room = _memory_here(room, environment, options)
     if not room.cpus:
         advice = "add a print that lists them, such as lscpu -e"
         raise InputError("the machine's CPUs are not known", field="--machine", advice=advice)
@@ -183,8 +191,10 @@ def cpus_here(
     found: LocalRank | None,
     pid: int,
     others: OtherHolds = NOBODY,
+    *,
+    drop: bool = False,
 ) -> RankCpus:
-    """What the ranks of this host may share, on the live machine (rule 1)."""
+    """What the ranks of this host may share, on the live machine (rules 1, 4); ``drop``: without a mask."""
     allowed = allowed_of(pid)
     if allowed is None:
         raise HostError("the kernel does not report the CPUs this process may run on", "is /proc mounted?")
@@ -192,6 +202,8 @@ def cpus_here(
     launcher = found.launcher if found else None
     host = hardware.host
     cpuset = host.cpuset if host is not None else None
+    if drop and not environment.get(HOLD):
+        return _unmasked(hardware, *allowed)
     hold = environment.get(HOLD, "")
     held = _listed(environment, CPUS) if hold else None
     ended = bool(held and held & others.cpus) and hold not in others.inside
@@ -208,6 +220,36 @@ def cpus_here(
         text = f"hold {quoted(hold)}, which {HOLD} names, has ended, and others have CPUs of it by now"
         room = replace(room, remarks=(f"{text}: it is not divided", *room.remarks))
     return room
+
+
+def _unmasked(hardware: Hardware, mask: int, mems: int) -> RankCpus:
+    """All CPUs that could be used here, whatever mask this process was started with."""
+    host = hardware.host
+    every = open_cpus(hardware)
+    every = every & host.cpuset or every if host is not None and host.cpuset else every
+    remark = f"CPUs {format_ids(mask)}, with which this was started, are not kept to (--ignore-affinity)"
+    return RankCpus(every, mems, remarks=(remark,) if every & ~mask else ())
+
+
+def _memory_here(room: RankCpus, environment: Mapping[str, str], options: BindOptions) -> RankCpus:
+    """The room with memory only where a policy from outside allows it (rule 4)."""
+    if options.memory == "off" or environment.get(HOLD) or room.mems.bit_count() < 2:
+        return room
+    try:
+        policy = mempolicy.read_mempolicy()
+    except HostError:
+        return room
+    nodes = room.mems & policy.nodes
+    if policy.mode in (mempolicy.DEFAULT, mempolicy.LOCAL):
+        return room
+    if policy.mode == mempolicy.BIND and nodes == room.mems:
+        return room
+    if policy.mode != mempolicy.BIND or not nodes or options.ignore_affinity:
+        text = f"the memory policy with which this was started ({policy}) is replaced"
+        how = "--memory off keeps it" if not options.ignore_affinity else "--ignore-affinity"
+        return replace(room, remarks=(*room.remarks, f"{text} ({how})"))
+    text = f"memory stays on NUMA node {format_ids(nodes)}, to which this was bound when it was started"
+    return replace(room, mems=nodes, remarks=(*room.remarks, f"{text}; --ignore-affinity drops that"))
 
 
 def _tied_by(environment: Mapping[str, str]) -> str:

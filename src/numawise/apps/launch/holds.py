@@ -36,6 +36,7 @@ from numawise.ledger.place import LedgerPlace
 from numawise.ledger.reap import dead
 from numawise.ledger.store import Ledger, LedgerChange
 from numawise.machine.hardware import Hardware
+from numawise.results.allotment import shared_cpus
 from numawise.results.placement import (
     RUN,
     Capacity,
@@ -44,7 +45,6 @@ from numawise.results.placement import (
     Owner,
     Placement,
     in_ids_of,
-    pool_cpus,
     pool_of,
 )
 from numawise.sets import format_ids
@@ -196,9 +196,7 @@ class Holdings:
         with self.ledger.change() as change:
             self._reap(change, ())
             if any(_same(hold, other) for other in change.holds):
-                self._give(
-                    hold, pool_cpus(self.capacity, pool_of(self.capacity, change.holds), hold.grant.near)
-                )
+                self._give(hold, shared_cpus(self.capacity, pool_of(self.capacity, change.holds), hold))
 
     def owner(self, pid: int) -> Owner:
         """Us as the owner of a hold whose life is that of a process."""
@@ -273,7 +271,7 @@ class Holdings:
         for hold in holds:
             ours = hold.owner.uid == self.who.uid and hold.id != but
             if ours and not hold.grant.cpus and hold.mode:
-                self._give(hold, pool_cpus(self.capacity, pool, hold.grant.near))
+                self._give(hold, shared_cpus(self.capacity, pool, hold))
 
     def _give(self, hold: Hold, cpus: int) -> None:
         if not cpus:

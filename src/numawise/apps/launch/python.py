@@ -22,6 +22,7 @@ from numawise.apps.launch.capacity import with_gpu_users
 from numawise.apps.launch.decide import place as decided_place
 from numawise.apps.launch.environment import MODE, job_environment, joined
 from numawise.apps.launch.holds import Taken
+from numawise.apps.launch.outer import within_outer
 from numawise.apps.launch.request import read_request
 from numawise.apps.launch.run import Job, capacity_here, imagined, open_holdings, take_patiently
 from numawise.errors import NumawiseError
@@ -51,6 +52,7 @@ def place(
     numa: int | str = "",
     cpu_ids: str = "",
     exclusive: str = "",
+    ignore_affinity: bool = False,
     machine: str = "",
 ) -> JobPlacement | NoRoom:
     """Where a job would go now, or why there is no room; nothing is held.
@@ -71,8 +73,11 @@ def place(
         numa=str(numa),
         cpu_ids=cpu_ids,
         exclusive=exclusive,
+        ignore_affinity=ignore_affinity,
     )
-    capacity, holds, _ = imagined((machine,) if machine else (), settings, os.environ)
+    capacity, holds, here = imagined((machine,) if machine else (), settings, os.environ)
+    if here:
+        capacity, request = within_outer(capacity, request, os.environ)
     found = decided_place(capacity, holds, request, "place")
     if isinstance(found, NoRoom):
         return found
@@ -117,6 +122,7 @@ def hold(
     numa: int | str = "",
     cpu_ids: str = "",
     exclusive: str = "",
+    ignore_affinity: bool = False,
     name: str = "",
     wait: float = 0.0,
     bind: bool = True,
@@ -124,6 +130,8 @@ def hold(
     """Hold CPUs, memory and GPUs that belong together for the length of a block.
 
     ``bind=False`` only holds: the process stays where it is, and uses ``environment`` and ``cpus`` itself.
+    What the process was started with (``taskset``, ``numactl``, ``CUDA_VISIBLE_DEVICES``) is kept to, unless
+    ``ignore_affinity``.
     Raise ``NoRoomError`` when there is no room (within ``wait`` seconds), ``InputError`` for what this
     machine does not have.
     """
@@ -141,11 +149,13 @@ def hold(
         numa=str(numa),
         cpu_ids=cpu_ids,
         exclusive=exclusive,
+        ignore_affinity=ignore_affinity,
         name=name,
     )
     environment = dict(os.environ)
+    capacity, request = within_outer(capacity_here(settings), request, environment)
     job = Job(request, (sys.argv[0] or "python",), wait, AFFINITY, "", environment, PYTHON)
-    capacity = with_gpu_users(capacity_here(settings), request)
+    capacity = with_gpu_users(capacity, request)
     with open_holdings(capacity, environment, settings) as holdings:
         taken = take_patiently(holdings, job, os.getpid(), lambda _: None)
         if isinstance(taken, NoRoom):

@@ -15,7 +15,8 @@ from enum import Enum
 
 from numawise.errors import InputError, quoted
 from numawise.quantity import parse_size
-from numawise.results.placement import MEMORY_POLICIES, MemoryPolicy, default_memory_policy
+from numawise.results.allotment import Allotment
+from numawise.results.placement import BOUND, MEMORY_POLICIES, MemoryPolicy, default_memory_policy
 from numawise.rules.model import BEST_EFFORT, NONE, RESTRICTED, SINGLE
 from numawise.sets import LARGEST_ID, CpuSet, NumaSet, parse_ids
 from numawise.strconv import whole_number
@@ -65,10 +66,14 @@ class JobRequest:
     exclusive: Exclusive | None = None
     memory_policy: MemoryPolicy | None = None
     """None: as the topology policy has it (``granted_memory_policy``)."""
+    within: Allotment | None = None
+    """What it keeps within, whatever else it asks for; None: not looked for yet (``outer``)."""
 
     @property
     def granted_memory_policy(self) -> MemoryPolicy:
         """How its memory will be kept to its NUMA nodes."""
+        if self.within and self.within.mems and not self.memory_policy:
+            return BOUND
         return self.memory_policy or default_memory_policy(self.policy)
 
     @property
@@ -98,6 +103,7 @@ def read_request(
     exclusive: str = "",
     like: JobRequest | None = None,
     memory_policy: str | None = None,
+    ignore_affinity: bool = False,
 ) -> JobRequest:
     """Read the flags of a launcher; ``like``: what is not said is as in this request (rule 4)."""
     if policy and policy not in POLICIES:
@@ -125,6 +131,7 @@ def read_request(
         memory_policy=kept or base.memory_policy,
         numa=NumaSet(_ids(numa, "--numa", "NUMA nodes", "1 or 0-1")) if numa else base.numa,
         exclusive=_exclusive(exclusive) if exclusive else base.exclusive,
+        within=Allotment() if ignore_affinity else None,
     )
     request = _with_cpus(_with_gpus(request, gpus, gpu_ids), cpus, cpu_ids)
     if request.full_cores and not request.whole_cpus:

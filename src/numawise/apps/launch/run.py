@@ -23,6 +23,7 @@ from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import HOLD, MODE, Joined, job_environment, joined
 from numawise.apps.launch.fence import Fencing, fencing, no_rules, with_fence
 from numawise.apps.launch.holds import Holdings, Taken
+from numawise.apps.launch.outer import within_outer
 from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, InputError, NumawiseError
 from numawise.host import confine
@@ -265,9 +266,8 @@ def run(
         raise InputError(
             "needs CPUs of its own", field="--isolate", advice="give --cpus a whole number of CPUs"
         )
-    if job.fence:
-        capacity = capacity or capacity_here(settings)
-        job = replace(job, every_gpu=capacity.gpus)
+    capacity, request = within_outer(capacity or capacity_here(settings), job.request, job.environment)
+    job = replace(job, request=request, every_gpu=capacity.gpus if job.fence else job.every_gpu)
     return launch(job, path, settings, on_started, on_waiting, report, capacity)
 
 
@@ -329,6 +329,9 @@ def take_patiently(holdings: Holdings, start: Launch, pid: int, on_waiting: OnWa
 
 def preview(job: Job, capacity: Capacity, holds: Sequence[Hold], *, here: bool) -> Preview | NoRoom:
     """What ``run`` would do; ``here``: on this very machine, so that its control groups are known."""
+    if here:
+        capacity, request = within_outer(capacity, job.request, job.environment)
+        job = replace(job, request=request)
     found = place(with_gpu_users(capacity, job.request) if here else capacity, holds, job.request, "preview")
     if isinstance(found, NoRoom):
         return found

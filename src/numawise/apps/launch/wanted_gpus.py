@@ -44,6 +44,7 @@ def gpus_wanted(
     if request.gpu_ids:
         positions = named_gpus(capacity, request)
         _check_numa(capacity, request, positions)
+        _check_within(capacity, part, positions)
         kinds = {capacity.gpu_resources[position] for position in positions}
         if len(kinds) > 1:
             raise InputError(
@@ -81,16 +82,30 @@ def gpus_wanted(
 def part_gpus(capacity: Capacity, part: Part) -> int:
     """The GPUs of a part of the machine, as packed positions (rule 4)."""
     links = capacity.links
+    allotted = part.within.gpus
+    inside = bits_of(p for p, name in enumerate(capacity.gpu_ids) if allotted is None or name in allotted)
     if part.whole or links is None:
-        return (1 << len(capacity.gpus)) - 1
-    return bits_of(position for position, home in enumerate(links.numa) if home & part.numa)
+        return inside
+    return inside & bits_of(position for position, home in enumerate(links.numa) if home & part.numa)
 
 
 def named_gpus(capacity: Capacity, request: JobRequest) -> tuple[int, ...]:
     """The positions of the GPUs that a request names, in the order in which it does."""
     if request.gpu_ids == (EVERY_GPU,):
         homes = capacity.links.numa if capacity.links else ()
-        inside = [p for p, home in enumerate(homes) if request.numa is None or home & request.numa.bits]
+        allotted = request.within.gpus if request.within else None
+        inside = [
+            p
+            for p, home in enumerate(homes)
+            if (request.numa is None or home & request.numa.bits)
+            and (allotted is None or capacity.gpu_ids[p] in allotted)
+        ]
+        if not inside and allotted is not None and request.within:
+            raise InputError(
+                f"this was started within {request.within.words}, which leaves no GPU",
+                field="--gpus",
+                advice="drop it with --ignore-affinity",
+            )
         if not inside:
             raise InputError(
                 f"there is no GPU on NUMA {request.numa}",
@@ -122,6 +137,21 @@ def _check_numa(capacity: Capacity, request: JobRequest, positions: Sequence[int
             f"{names} {'is' if len(outside) == 1 else 'are'} on NUMA {where}, not on {request.numa}",
             field="--gpu-ids and --numa",
             advice=f"on NUMA {request.numa} there is {gpu_ranges(there) or 'no GPU'}",
+        )
+
+
+def _check_within(capacity: Capacity, part: Part, positions: Sequence[int]) -> None:
+    """Refuse GPUs that are named but not allotted."""
+    allotted = part.within.gpus
+    if allotted is None:
+        return
+    outside = [p for p in positions if capacity.gpu_ids[p] not in allotted]
+    if outside:
+        names = gpu_ranges(capacity.gpus[position].name for position in outside)
+        raise InputError(
+            f"this was started within {part.within.words}, and {names} would be outside",
+            field="--gpu-ids",
+            advice="name others, or drop it with --ignore-affinity",
         )
 
 

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 from numawise.apps.launch.request import Exclusive, JobRequest
 from numawise.errors import InputError
 from numawise.machine.model import Machine
-from numawise.results.placement import Capacity, Hold, NoRoom, pool_of
+from numawise.results.allotment import WITHIN, Allotment
+from numawise.results.placement import BOUND, Capacity, Hold, NoRoom, pool_of
 from numawise.sets import bits_of, format_ids, ids_of
 from numawise.values import dataclass, replace
 
@@ -44,17 +45,21 @@ class Part:
     """Its CPUs, packed."""
     whole: bool = True
     """It is the whole machine."""
+    within: Allotment = Allotment()
+    """What was allotted from outside."""
 
     @property
     def text(self) -> str:
         """`` on NUMA 1``, to be added to a sentence; '' for the whole machine."""
-        return f" on NUMA {format_ids(self.numa)}" if self.machine.numa_bits and not self.whole else ""
+        numa = f" on NUMA {format_ids(self.numa)}" if self.machine.numa_bits and not self.whole else ""
+        return numa + (f" within {self.within.words}" if self.within.limits else "")
 
 
 def where_labels(request: JobRequest) -> tuple[tuple[str, str], ...]:
     """What a hold has to keep of where it was said to be."""
     numa = ((NUMA_LABEL, str(request.numa)),) if request.numa is not None else ()
-    return (*numa, *(((EXCLUSIVE_LABEL, request.exclusive.value),) if request.exclusive else ()))
+    within = ((WITHIN, request.within.label),) if request.within and request.within.limits else ()
+    return (*numa, *(((EXCLUSIVE_LABEL, request.exclusive.value),) if request.exclusive else ()), *within)
 
 
 # --- what is said, compared with the machine (rule 1) -------------------------------------------
@@ -66,6 +71,42 @@ def check_where(capacity: Capacity, request: JobRequest) -> None:
         _check_numa(capacity, request, request.numa.bits)
     if request.cpu_ids is not None:
         _check_cpus(capacity, request, request.cpu_ids.bits)
+    if request.within is not None and request.within.limits:
+        _check_within(capacity, request, request.within)
+
+
+def _check_within(capacity: Capacity, request: JobRequest, within: Allotment) -> None:
+    numa = capacity.machine.numa_bits if request.numa is None else request.numa.bits
+    cpus = capacity.cpus_of(numa) if request.numa is not None else capacity.machine.layout.all
+    wanted = cpus if request.cpu_ids is None else request.cpu_ids.bits
+    problem = ""
+    if within.mems and request.memory_policy not in (None, BOUND):
+        problem = f"--memory-policy {request.memory_policy} may reach outside"
+    elif within.cpus and request.cpu_ids is not None and wanted & ~within.cpus:
+        problem = f"{cpus_named(wanted & ~within.cpus)} of --cpu-ids would be outside"
+    elif within.cpus and not cpus & within.cpus:
+        problem = f"none of {cpus_named(cpus)} is inside"
+    elif request.exclusive and (within.gpus is not None or within.mems):
+        problem = f"--exclusive {request.exclusive.value} takes all memory and GPUs of a NUMA node"
+    elif within.cpus and request.exclusive and not _whole_nodes(capacity, numa, within, request):
+        problem = f"--exclusive {request.exclusive.value} would reach outside"
+    if problem:
+        raise InputError(
+            f"this was started within {within.words}, and {problem}",
+            advice="ask for something inside, or drop it with --ignore-affinity",
+        )
+
+
+def _whole_nodes(capacity: Capacity, numa: int, within: Allotment, request: JobRequest) -> int:
+    """The NUMA nodes that an allotment has as a whole; for the machine and for named nodes, all or none."""
+    found = bits_of(
+        node
+        for node in ids_of(numa)
+        if capacity.cpus_of(1 << node) and not capacity.cpus_of(1 << node) & ~capacity.reserved & ~within.cpus
+    )
+    every = request.exclusive is Exclusive.MACHINE or request.numa is not None
+    with_cpus = capacity.numa_of(capacity.cpus_of(numa))
+    return 0 if every and with_cpus & ~found else found
 
 
 def _check_numa(capacity: Capacity, request: JobRequest, numa: int) -> None:
@@ -147,6 +188,9 @@ def part_of(capacity: Capacity, holds: Sequence[Hold], request: JobRequest) -> P
         return numa
     if request.exclusive is Exclusive.MACHINE and holds:
         return NoRoom(f"the machine is not free: {_holds_text(len(holds))} on it", tuple(holds))
+    within = request.within or Allotment()
+    if request.exclusive and within.cpus:
+        numa &= _whole_nodes(capacity, numa, within, request)
     if request.exclusive:
         taken = bits_of(node for node in ids_of(numa) if _holders(capacity, holds, 1 << node))
         if request.numa is not None and taken:
@@ -163,7 +207,9 @@ def part_of(capacity: Capacity, holds: Sequence[Hold], request: JobRequest) -> P
             holders = tuple(hold for hold in holds if hold.grant.cpus & missing)
             return NoRoom(f"{cpus_named(missing)} {is_are} not free", holders)
         cpus &= wanted
-    return Part(_machine_part(capacity.machine, numa), numa, cpus, whole=numa == every)
+    if within.cpus:
+        cpus &= within.cpus
+    return Part(_machine_part(capacity.machine, numa), numa, cpus, numa == every, within)
 
 
 def open_nodes(capacity: Capacity, holds: Sequence[Hold], request: JobRequest) -> int | NoRoom:
@@ -225,8 +271,9 @@ def _holds_text(count: int) -> str:
 
 def narrowed(state: "NodeState", part: Part) -> "NodeState":
     """The engine's state with that part of the machine alone (rules 2 and 3)."""
+    mems = part.numa & part.within.mems if part.within.mems else part.numa
     tables = {
-        node: table if not table.cells & ~part.numa else _spent(node, table)
+        node: table if not table.cells & ~mems else _spent(node, table)
         for node, table in state.memory.numa.items()
         if part.numa >> node & 1
     }

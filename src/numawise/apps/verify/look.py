@@ -47,6 +47,7 @@ from numawise.host.placed import (
 )
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import cpus_of, short_address
+from numawise.results.allotment import kept_within
 from numawise.results.finding import Severity
 from numawise.results.placement import HOLD_VARIABLE, RULES, Hold, same_device
 from numawise.results.verification import CheckedJob, JobGrant, Verdict
@@ -213,6 +214,7 @@ class JobHost:
             pool = online
             for other in self.holds:
                 pool &= ~other.grant.cpus
+            pool = kept_within(pool, hold)
             near = pool & cpus_of(self.hardware, hold.grant.near) if hold.grant.near else pool
             cpus = near or pool
         return JobGrant(

@@ -23,8 +23,9 @@ from numawise.apps.launch.containers.setup import ContainerGpuSetup, Shell, comp
 from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import job_environment
 from numawise.apps.launch.holds import Holdings, Taken
+from numawise.apps.launch.outer import within_outer
 from numawise.apps.launch.request import LEAST_MEMORY, NAME, JobRequest
-from numawise.apps.launch.run import Job, OnStarted, OnWaiting, Ready, Report, launch
+from numawise.apps.launch.run import Job, OnStarted, OnWaiting, Ready, Report, capacity_here, launch
 from numawise.errors import HostError, InputError, NumawiseError
 from numawise.host import containers as engines
 from numawise.host.child import CannotStart, WaitingChild, find_command
@@ -34,6 +35,7 @@ from numawise.host.processes import allowed_of
 from numawise.host.settings import HostSettings
 from numawise.machine.hardware import Hardware
 from numawise.quantity import parse_size
+from numawise.results.allotment import shared_cpus
 from numawise.results.placement import (
     CONTAINER,
     DOCKER,
@@ -42,7 +44,6 @@ from numawise.results.placement import (
     Hold,
     NoRoom,
     Placement,
-    pool_cpus,
     pool_of,
 )
 from numawise.sets import format_ids
@@ -98,6 +99,9 @@ class Printed:
 
 def printed(job: ContainerJob, capacity: Capacity, holds: Sequence[Hold], *, here: bool) -> Printed | NoRoom:
     """The command that would be run; ``here``: on this very machine, so that its files can be looked at."""
+    if here:
+        capacity, request = within_outer(capacity, job.request, job.environment)
+        job = replace(job, request=request)
     found = place(with_gpu_users(capacity, job.request) if here else capacity, holds, job.request, "preview")
     if isinstance(found, NoRoom):
         return found
@@ -159,9 +163,11 @@ def run_container(
 ) -> int | NoRoom:
     """Start a container, and wait for the client to end; its exit code, or why there is no room."""
     path = find_command(job.given.engine, job.environment.get("PATH"))
+    capacity, request = within_outer(capacity_here(settings), job.request, job.environment)
+    job = replace(job, request=request)
     with _file_for_id(job) as cidfile:
         start = _ContainerStart(job, engine_for(job), gpu_setup_of(job), cidfile, report)
-        return launch(start, path, settings, on_started, on_waiting, report)
+        return launch(start, path, settings, on_started, on_waiting, report, capacity)
 
 
 def become_client(given: ContainerCommand, words: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -298,7 +304,7 @@ class _ContainerStart:
         if hold.grant.cpus:
             return
         holds, capacity = self.holdings.ledger.holds(), self.holdings.capacity
-        cpus = pool_cpus(capacity, pool_of(capacity, holds), hold.grant.near)
+        cpus = shared_cpus(capacity, pool_of(capacity, holds), hold)
         if cpus != self.placement.cpus:
             problem = move_container(hold, cpus, hold.owner.uid)
             if problem:
