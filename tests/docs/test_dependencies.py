@@ -63,7 +63,7 @@ def test_ranges_are_those_of_the_project() -> None:
 
 def test_every_package_is_listed_with_its_licence() -> None:
     installed: dict[str, Distribution] = {}
-    needed("numawise", frozenset({"all", "kube", "nvidia", "dev"}), installed)
+    needed("numawise", frozenset({"all", "agent", "kube", "dev"}), installed)
     assert {"click", "msgspec", "pyyaml"} <= set(installed)
     told = {name: licence(package) for name, package in installed.items()}
     assert told == {name: LICENCES.get(name, "not listed") for name in told}

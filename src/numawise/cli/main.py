@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PROGRAM, COMPLETE = "numawise", "_NUMAWISE_COMPLETE"
 COMMANDS = {
+    "agent": "A Kubernetes node's agent: offer devices with their NUMA nodes to the kubelet.",
     "bind": "Run one rank of a job on the CPUs and memory near to its GPU.",
     "bundle": "Collect a node into one small file without names, for every other command.",
     "check": "Lint kubelet configurations, machines, state files and pods, together.",
@@ -58,7 +59,7 @@ SECTIONS = {
         "reap",
     ),
     "The machine": ("show", "discover", "machine", "doctor", "setup"),
-    "Kubernetes": ("why", "simulate", "check", "plan", "state", "bundle", "replay"),
+    "Kubernetes": ("why", "simulate", "check", "plan", "state", "bundle", "agent", "replay"),
     "For programs": ("schema",),
 }
 """How the help groups the commands; the most used first."""

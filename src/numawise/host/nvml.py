@@ -90,7 +90,7 @@ def _gpu(asker: _Asker, name: str, handle: Any) -> Gpu:  # noqa: ANN401
     return Gpu(
         name=name,
         uuid=_text(asker.ask("nvmlDeviceGetUUID", handle)),
-        address=_address(_text(getattr(pci, "busId", ""))),
+        address=address_of(pci),
         model=_text(asker.ask("nvmlDeviceGetName", handle)),
         memory=getattr(memory, "total", None),
         cpus=_mask(cpus),
@@ -163,7 +163,7 @@ def _nvlinks(asker: _Asker, handle: Any, by_address: dict[str, str]) -> tuple[di
             switched += 1
             continue
         remote = asker.ask("nvmlDeviceGetNvLinkRemotePciInfo", handle, link, quiet=True)
-        name = by_address.get(_address(_text(getattr(remote, "busId", ""))))
+        name = by_address.get(address_of(remote))
         if name is not None:
             peers[name] = peers.get(name, 0) + 1
         elif kind is None:
@@ -186,9 +186,9 @@ def _text(value: Any) -> str:  # noqa: ANN401
     return "" if value is None else str(value)
 
 
-def _address(bus_id: str) -> str:
+def address_of(pci: Any) -> str:  # noqa: ANN401
     """``00000000:17:00.0`` as the kernel writes it: ``0000:17:00.0``."""
-    domain, _, rest = bus_id.lower().partition(":")
+    domain, _, rest = _text(getattr(pci, "busId", "")).lower().partition(":")
     return f"{domain[-4:]}:{rest}" if rest else ""
 
 

@@ -26,7 +26,7 @@ FOLDERS = (
 NAMES = tuple(f"{folder}{NAME}" for folder in FOLDERS)
 DRIVER_ADVICE = "check the NVIDIA driver with nvidia-smi"
 LIBRARY_ADVICE = f"install the part of the NVIDIA driver that has {NAME} (the one with nvidia-smi)"
-SUCCESS, FUNCTION_NOT_FOUND, INSUFFICIENT_SIZE = 0, 13, 7
+SUCCESS, INSUFFICIENT_SIZE, TIMEOUT, FUNCTION_NOT_FOUND = 0, 7, 10, 13
 TEXT = 96
 """Room for a name or a UUID, as the library's header has it."""
 NOT_AVAILABLE = (1 << 64) - 1
@@ -85,6 +85,18 @@ class OldComputeProcess(ctypes.Structure):
 
     _fields_ = (("pid", Number), ("bytes", ctypes.c_ulonglong))
     usedGpuMemory = ComputeProcess.usedGpuMemory  # noqa: N815
+
+
+class EventData(ctypes.Structure):
+    """``nvmlEventData_t``."""
+
+    _fields_ = (
+        ("device", ctypes.c_void_p),
+        ("eventType", ctypes.c_ulonglong),
+        ("eventData", ctypes.c_ulonglong),
+        ("gpuInstanceId", Number),
+        ("computeInstanceId", Number),
+    )
 
 
 ProcessRow = ComputeProcess | OldComputeProcess
@@ -211,6 +223,36 @@ class Nvml:
                 return list(rows[: count.value]) if rows is not None else []
             room = min(count.value + MORE_PROCESSES, MOST_PROCESSES)
         raise NVMLError(self._words_for(INSUFFICIENT_SIZE))
+
+    @staticmethod
+    def handle(value: int | None) -> Handle:
+        """A device as events name it."""
+        return Handle(value)
+
+    def nvmlEventSetCreate(self) -> Handle:  # noqa: N802
+        events = Handle()
+        self._call("nvmlEventSetCreate", ctypes.byref(events))
+        return events
+
+    def nvmlDeviceGetSupportedEventTypes(self, device: Handle) -> int:  # noqa: N802
+        kinds = ctypes.c_ulonglong()
+        self._call("nvmlDeviceGetSupportedEventTypes", device, ctypes.byref(kinds))
+        return kinds.value
+
+    def nvmlDeviceRegisterEvents(self, device: Handle, kinds: int, events: Handle) -> None:  # noqa: N802
+        self._call("nvmlDeviceRegisterEvents", device, ctypes.c_ulonglong(kinds), events)
+
+    def nvmlEventSetWait(self, events: Handle, milliseconds: int) -> EventData | None:  # noqa: N802
+        """The next event; None when none came in that time."""
+        data = EventData()
+        function = self._function(("nvmlEventSetWait_v2", "nvmlEventSetWait"))
+        status = FUNCTION_NOT_FOUND
+        if function is not None:
+            status = function(events, ctypes.byref(data), Number(milliseconds))
+        if status == TIMEOUT:
+            return None
+        self._check(status)
+        return data
 
     # --- how they are called -----------------------------------------------------------------------
 

@@ -12,11 +12,9 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 from numawise.errors import ClusterError
-from numawise.values import dataclass, field
+from numawise.kube.protobuf import NUMBER, NUMBERS, TEXT, TEXTS, Json, Message, Single, decoded
 
 SERVICE = "v1.PodResourcesLister"
 LIST, ALLOCATABLE = "List", "GetAllocatableResources"
@@ -30,8 +28,6 @@ LARGEST_WINDOW, FIRST_WINDOW = 2**31 - 1, 65535
 LARGEST, PATIENCE, STREAM = 32 << 20, 10.0, 1
 LONGEST_NAME = 107
 """Bytes that the kernel takes as the name of a socket."""
-
-Json = dict[str, Any]
 
 
 def ask(path: str) -> tuple[Json, tuple[str, ...]]:
@@ -159,19 +155,10 @@ def _message(body: bytes) -> bytes:
     return body[5:]
 
 
-# --- protobuf -------------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """The fields of a message by number: name, and the message inside it; None: a number or text."""
-
-    fields: Mapping[int, tuple[str, "Message | str"]] = field(default_factory=dict)
-
-
-TEXT, TEXTS, NUMBER, NUMBERS = "text", "texts", "number", "numbers"
 _NODE = Message({1: ("ID", NUMBER)})
-_TOPOLOGY = Message({1: ("nodes", _NODE)})
+_TOPOLOGY = Single(Message({1: ("nodes", _NODE)}))
 _DEVICES = Message({1: ("resourceName", TEXT), 2: ("deviceIds", TEXTS), 3: ("topology", _TOPOLOGY)})
 _MEMORY = Message({1: ("memoryType", TEXT), 2: ("size", NUMBER), 3: ("topology", _TOPOLOGY)})
 _CONTAINER = Message(
@@ -180,79 +167,3 @@ _CONTAINER = Message(
 _POD = Message({1: ("name", TEXT), 2: ("namespace", TEXT), 3: ("containers", _CONTAINER)})
 LISTED = Message({1: ("podResources", _POD)})
 OFFERED = Message({1: ("devices", _DEVICES), 2: ("cpuIds", NUMBERS), 3: ("memory", _MEMORY)})
-SINGLE = ("topology",)
-"""Messages inside others that do not repeat."""
-
-
-def decoded(raw: bytes, message: Message) -> Json:
-    """A message in protobuf's JSON form, lists always there; ``ValueError``: it is damaged."""
-    found: Json = {
-        name: []
-        for name, kind in message.fields.values()
-        if name not in SINGLE and kind not in (TEXT, NUMBER)
-    }
-    for number, value in _wire(raw):
-        name, kind = message.fields.get(number, ("", TEXT))
-        if not name:
-            continue
-        if isinstance(kind, Message):
-            inner = decoded(_bytes(value), kind)
-            if name in SINGLE:
-                found[name] = inner
-            else:
-                found[name].append(inner)
-        elif kind == TEXT:
-            found[name] = _bytes(value).decode(errors="replace")
-        elif kind == TEXTS:
-            found[name].append(_bytes(value).decode(errors="replace"))
-        elif kind == NUMBER:
-            found[name] = value if isinstance(value, int) else 0
-        else:
-            found[name] += [value] if isinstance(value, int) else list(_packed(value))
-    return found
-
-
-def _bytes(value: int | bytes) -> bytes:
-    if isinstance(value, int):
-        raise ValueError("its answer is not a message of PodResources")  # noqa: TRY004 - bad bytes
-    return value
-
-
-def _wire(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
-    at = 0
-    while at < len(raw):
-        key, at = _varint(raw, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = _varint(raw, at)
-            yield key >> 3, value
-            continue
-        if kind == 2:
-            size, at = _varint(raw, at)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-        else:
-            raise ValueError("its answer is not a message of PodResources")
-        if size > len(raw) - at:
-            raise ValueError("its answer is cut off")
-        yield key >> 3, raw[at : at + size]
-        at += size
-
-
-def _packed(raw: bytes) -> Iterator[int]:
-    at = 0
-    while at < len(raw):
-        value, at = _varint(raw, at)
-        yield value
-
-
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(raw):
-            break
-        value |= (raw[at] & 127) << shift
-        at += 1
-        if raw[at - 1] < 128:
-            return value & (2**64 - 1), at
-    raise ValueError("its answer is cut off")

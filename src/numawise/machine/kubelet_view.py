@@ -61,7 +61,7 @@ def kubelet_view(hardware: Hardware, plugins: tuple[DevicePlugin, ...] = ()) -> 
     return Machine(
         cpus=tuple(sorted(cpus, key=lambda cpu: cpu.cpu)),
         numa=tuple(_numa(hardware, node, order) for node in order),
-        plugins=plugins + tuple(p for p in _gpu_plugins(hardware) if p.resource not in named),
+        plugins=plugins + tuple(p for p in gpu_plugins(hardware) if p.resource not in named),
         memory_capacity=hardware.memory_capacity,
     )
 
@@ -136,7 +136,8 @@ def _numa(hardware: Hardware, node: int, order: Collection[int]) -> Numa:
     return Numa(node)
 
 
-def _gpu_plugins(hardware: Hardware) -> Iterator[DevicePlugin]:
+def gpu_plugins(hardware: Hardware) -> Iterator[DevicePlugin]:
+    """What device plugins offer by themselves (rule 6)."""
     functions = {device.address: device for device in hardware.pci}
     offers: dict[str, list[Device]] = {}
     whole = [gpu for gpu in hardware.gpus if not gpu.parent]

@@ -1,0 +1,132 @@
+"""``numawise agent``: what a Kubernetes node offers to its kubelet."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from numawise.cli.options import say
+from numawise.errors import InputError, quoted
+from numawise.strconv import whole_number
+
+if TYPE_CHECKING:
+    from numawise.apps.agent.run import AgentPlan
+
+LISTEN, OFF = "127.0.0.1:9797", "off"
+COLUMNS = ("RESOURCE", "DEVICE", "NUMA", "CONTAINER IS TOLD")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  numawise agent --device-plugin --dry-run
+  numawise agent --device-plugin --config nvidia-device-plugin.yaml
+  numawise agent --device-plugin --fake devices.yaml --kubelet-dir /var/lib/kubelet
+
+\b
+Exit status: 0 ended by SIGTERM or SIGINT, 2 bad configuration, 3 host, 5 an extra is missing."""
+)
+@click.option("--device-plugin", is_flag=True, help="Offer devices, with their NUMA nodes, to the kubelet.")
+@click.option(
+    "--config",
+    default="",
+    metavar="FILE[:NAME]",
+    help="What is offered: a configuration of the agent, or that of NVIDIA's device plugin (its file, a "
+    "ConfigMap, Helm values, a ClusterPolicy).  [default: nvidia.com/gpu]",
+)
+@click.option("--fake", default="", metavar="FILE", help="Offer the made-up devices of FILE, for labs.")
+@click.option(
+    "--kubelet-dir",
+    default="/var/lib/kubelet",
+    show_default=True,
+    metavar="DIR",
+    help="The kubelet's directory; its socket is in device-plugins below it.",
+)
+@click.option(
+    "--listen",
+    default=LISTEN,
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Where /healthz, /readyz and /metrics are answered; 'off' for nowhere.",
+)
+@click.option(
+    "--root", metavar="DIR", default="/", help="Look for devices in the /sys, /proc and /dev below DIR."
+)
+@click.option(
+    "--log",
+    "log_form",
+    type=click.Choice(["auto", "text", "json"]),
+    default="auto",
+    show_default=True,
+    help="How the log on standard error is written; auto is text on a terminal and JSON elsewhere.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be offered, and end.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of --dry-run."
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    device_plugin: bool,
+    config: str,
+    fake: str,
+    kubelet_dir: str,
+    listen: str,
+    root: str,
+    log_form: str,
+    dry_run: bool,
+    output: str,
+) -> int:
+    """Be a Kubernetes node's agent: offer devices to the kubelet, and watch their health.
+
+    It runs until SIGTERM or SIGINT.  A kubelet that is restarted is registered at again.
+    """
+    from numawise.apps.agent.log import AgentLog  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.agent.run import plan_of, run  # noqa: PLC0415
+
+    if not device_plugin:
+        raise InputError("there is nothing to do", advice="add --device-plugin")
+    plan = plan_of(config, fake, kubelet_dir, _address(listen), Path(root))
+    if dry_run:
+        _show(plan, output, context.color)
+        return 0
+    structured = log_form == "json" or (log_form == "auto" and not sys.stderr.isatty())
+    return run(plan, AgentLog(sys.stderr, structured=structured))
+
+
+def _address(text: str) -> tuple[str, int] | None:
+    if text == OFF:
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or not port.isascii() or whole_number(port) > 65535:
+        raise InputError(
+            f"--listen {quoted(text)} is not an address and a port",
+            advice=f"write it like {LISTEN}, or 'off'",
+        )
+    return host.strip("[]") or "127.0.0.1", whole_number(port)
+
+
+def _show(plan: "AgentPlan", output: str, color: bool | None) -> None:
+    from numawise.apps.agent.answers import edits  # noqa: PLC0415 - keeps --help quick
+    from numawise.codec.output import to_json  # noqa: PLC0415
+    from numawise.render.table import table  # noqa: PLC0415
+
+    if output == "json":
+        from numawise.apps.agent.described import plan_data  # noqa: PLC0415
+
+        click.echo(to_json(plan_data(plan)), nl=False)
+        return
+    rows = []
+    for offer in plan.offers:
+        for device in offer.devices:
+            given = edits(offer, (device.id,))
+            words = [f"{name}={value}" for name, value in given.envs.items()]
+            words += [*given.cdi, *(inside for inside, _ in given.nodes)]
+            numa = ",".join(map(str, device.numa)) or "-"
+            rows.append([offer.resource, device.id, numa, " ".join(words) or "-"])
+        if not offer.devices:
+            rows.append([offer.resource, "-", "-", "-"])
+    table(COLUMNS, rows, sys.stdout, color=color)
+    for remark in plan.remarks:
+        say(remark)
