@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.vm import confining, inside, running, scopes, verifying
+from tests.vm import confining, inside, running, scopes, verifying, where
 from tests.vm.guest import Guest, Skip, read_guest
 
 V2, V1, SYSTEMD = "v2", "v1", "systemd"
@@ -53,6 +53,9 @@ CHECKS = (
     Check("run: within taskset and numactl",                running.keeps_within_what_it_was_started_with),
     Check("run: without rights",                            running.runs_without_rights),
     Check("run: GPUs and their node",                       running.gpus_and_their_node),
+    Check("run: named NUMA nodes",                          where.named_nodes),
+    Check("run: named CPUs",                                where.named_cpus),
+    Check("run: a whole NUMA node",                         where.whole_node),
     Check("run: isolated CPUs",                             running.nobody_else_on_isolated_cpus, (V2,)),
     Check("run: the best way there is",                     running.mode_of_choice, (V2, V1, SYSTEMD)),
     Check("devices refused to a job",                       inside.devices_refused, (V2, V1, SYSTEMD)),
