@@ -10,7 +10,7 @@ from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS, nics_of
 from numawise.apps.launch.decide import shared_shortage, with_memory
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.shortage import shortage
-from numawise.apps.launch.wanted_gpus import gpus_wanted, part_gpus
+from numawise.apps.launch.wanted_gpus import gpus_wanted, part_gpus, use_remarks
 from numawise.apps.launch.where import Part, narrowed, part_of
 from numawise.apps.launch.whole import with_whole_nodes
 from numawise.engine.admit import Admitted, Crashed, Rejected, admit
@@ -294,11 +294,7 @@ def _remarks(
         text = advice(capacity.links, free, request.gpus)
         if text and choice.numa.bit_count() > 1:
             yield text
-    for position in ids_of(choice.gpus) if choice is not None else ():
-        pids = (capacity.users or {}).get(position)
-        if pids:
-            listed = ", ".join(map(str, pids[:5]))
-            yield f"{capacity.gpus[position].name} is in use by process {listed}, which has no hold on it"
+    yield from use_remarks(capacity, choice.gpus if choice is not None else 0)
     if not found.preferred:
         yield f"not aligned: its parts lie on several NUMA nodes (policy {request.policy} allows that)"
     if near and not cpus & capacity.cpus_of(near):

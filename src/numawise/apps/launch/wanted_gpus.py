@@ -8,7 +8,7 @@ Rules kept here:
 4. With NUMA nodes named, GPUs by number and ``all`` are those whose home is there; one that is named must be.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from numawise.apps.launch.decide import gpus_text
 from numawise.apps.launch.request import EVERY_GPU, JobRequest
@@ -18,7 +18,7 @@ from numawise.gpus.choose import Choice, choices
 from numawise.machine.locality import short_address
 from numawise.render.words import gpu_ranges
 from numawise.results.placement import Capacity, Hold, NoRoom
-from numawise.sets import bits_of, format_ids
+from numawise.sets import bits_of, format_ids, ids_of
 
 
 def gpus_wanted(
@@ -169,3 +169,12 @@ def _position(capacity: Capacity, text: str) -> int:
     known = ", ".join(f"{position} ({capacity.gpu_ids[position]})" for position in range(len(capacity.gpus)))
     what = "matches several GPUs" if found else "is not a GPU of this machine"
     raise InputError(f"{quoted(text)} {what}", field="--gpu-ids", advice=f"it has {known}")
+
+
+def use_remarks(capacity: Capacity, gpus: int) -> Iterable[str]:
+    """A sentence on each of some GPUs, as packed positions, that is in use without a hold."""
+    for position in ids_of(gpus):
+        pids = (capacity.users or {}).get(position)
+        if pids:
+            listed = ", ".join(map(str, pids[:5]))
+            yield f"{capacity.gpus[position].name} is in use by process {listed}, which has no hold on it"

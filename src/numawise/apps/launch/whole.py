@@ -6,8 +6,10 @@ the CPUs that are kept for the system.
 
 from collections.abc import Iterable, Sequence
 
+from numawise.apps.launch.capacity import NIC_RESOURCE, nics_of
 from numawise.apps.launch.decide import shared_shortage
 from numawise.apps.launch.request import Exclusive, JobRequest
+from numawise.apps.launch.wanted_gpus import use_remarks
 from numawise.apps.launch.where import Part
 from numawise.machine.model import DevicePlugin
 from numawise.results.placement import Capacity, Hold, MemoryPart, NoRoom, Placement, pool_of
@@ -39,7 +41,14 @@ def with_whole_nodes(
         if nodes >> node.id & 1 and node.memory
     )
     mems = bits_of(node for part_ in memory for node in ids_of(part_.numa)) or placement.mems
-    names = {name for _, ids in devices for name in ids}
+    granted = dict(devices)
+    positions = [
+        at
+        for at, (resource, name) in enumerate(zip(capacity.gpu_resources, capacity.gpu_ids, strict=True))
+        if name in granted.get(resource, ())
+    ]
+    gpus = tuple(capacity.gpus[at] for at in positions)
+    others = bits_of(at for at in positions if capacity.gpus[at] not in placement.gpus)
     return replace(
         placement,
         grant=replace(
@@ -53,7 +62,9 @@ def with_whole_nodes(
         ),
         cpus=cpus,
         mems=mems,
-        gpus=tuple(gpu for gpu, name in zip(capacity.gpus, capacity.gpu_ids, strict=True) if name in names),
+        gpus=gpus,
+        nics=nics_of(capacity, gpus, granted.get(NIC_RESOURCE, ())),
+        remarks=(*placement.remarks, *use_remarks(capacity, others)),
         whole=nodes,
     )
 

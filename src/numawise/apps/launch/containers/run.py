@@ -73,7 +73,7 @@ def container_request(
     given: ContainerCommand, request: JobRequest, inherited: Mapping[str, str]
 ) -> JobRequest:
     """The request with what the engine's own options add to it (rule 5); refuse what contradicts it."""
-    gpus = bool(request.gpus or request.gpu_ids)
+    gpus = bool(request.gpus or request.gpu_ids or request.exclusive)
     refuse_conflicts(given, memory=bool(request.memory), gpus=gpus, inherited=inherited)
     field_name = f"{given.engine} {given.verb[-1]} --memory"
     typed = given.value("memory")
