@@ -71,7 +71,7 @@ def lines(plan: Plan, root: Path) -> list[str]:
 @pytest.mark.parametrize(("own", "files", "limits", "expected"), [
     pytest.param("/", top(), {"cpus": 0b1100, "mems": 1}, [
         "mkdir -p /numawise",
-        "echo +cpuset > /numawise/cgroup.subtree_control",
+        "echo +cpuset +memory > /numawise/cgroup.subtree_control",
         "mkdir /numawise/ab12",
         "echo 2-3 > /numawise/ab12/cpuset.cpus",
         "echo 0 > /numawise/ab12/cpuset.mems",
@@ -97,14 +97,14 @@ def lines(plan: Plan, root: Path) -> list[str]:
         "echo PID > /numawise/ab12/cgroup.procs",
     ], id="what is there is used"),
     pytest.param("/me/shell", top() | node(f"{TOP}/me") | node(f"{TOP}/me/shell", procs="7"), {"cpus": 1}, [
-        "echo +cpuset > /me/cgroup.subtree_control",
+        "echo +cpuset +memory > /me/cgroup.subtree_control",
         "mkdir -p /me/numawise",
-        "echo +cpuset > /me/numawise/cgroup.subtree_control",
+        "echo +cpuset +memory > /me/numawise/cgroup.subtree_control",
         "mkdir /me/numawise/ab12",
         "echo 0 > /me/numawise/ab12/cpuset.cpus",
         "echo PID > /me/numawise/ab12/cgroup.procs",
     ], id="one up, because we live in our own"),
-    pytest.param("/numawise/x", top() | node(f"{TOP}/numawise", handed="cpuset") | node(f"{TOP}/numawise/x", procs="7"),
+    pytest.param("/numawise/x", top() | node(f"{TOP}/numawise", handed="cpuset memory") | node(f"{TOP}/numawise/x", procs="7"),
                  {"cpus": 1}, [
         "mkdir -p /numawise",
         "mkdir /numawise/ab12",

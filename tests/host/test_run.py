@@ -70,6 +70,29 @@ def test_a_memory_limit_that_cannot_be_meant(host: Host) -> None:
     assert not host.ledger.exists()
 
 
+GREEDY = f"{sys.executable} -c 'bytearray(256 << 20)'"
+
+
+@pytest.mark.parametrize(("script", "status", "who"), [
+    pytest.param(f"exec {GREEDY}",   -signal.SIGKILL, "job ({id}) was ended by the kernel's OOM killer", id="the job itself"),
+    pytest.param(f"{GREEDY}; exit 3", 3, "the kernel's OOM killer ended 1 process of job ({id})",        id="one of its processes"),
+    pytest.param("kill -KILL $$",    -signal.SIGKILL, "",                                                id="another's SIGKILL"),
+])  # fmt: skip
+def test_the_oom_killer_is_named(host: Host, script: str, status: int, who: str) -> None:
+    if "cgroup" not in OPEN:
+        pytest.skip("this host does not let us use control groups")
+    words = ("--mode", "cgroup", "--memory", "64m", "--name", "job")
+    done = host.run("run", *words, "--", "sh", "-c", script)
+    if "memory limit is not enforced" in done.stderr:
+        pytest.skip("this host has no memory controller for us")
+    assert done.returncode == status, done
+    found = [line for line in done.stderr.splitlines() if "OOM killer" in line]
+    hold = done.stderr.partition("job (")[2].partition(")")[0]
+    advice = "it needed more than its limit of 64 MiB; give it more, such as --memory 128m"
+    assert found == [f"numawise: {who.format(id=hold)}: {advice}"] * bool(who)
+    assert host.holds() == []
+
+
 @pytest.mark.parametrize(
     ("script", "status"),
     [

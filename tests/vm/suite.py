@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.vm import confining, inside, running, scopes, verifying, where
+from tests.vm import confining, inside, memory, running, scopes, verifying, where
 from tests.vm.guest import Guest, Skip, read_guest
 
 V2, V1, SYSTEMD = "v2", "v1", "systemd"
@@ -61,6 +61,12 @@ CHECKS = (
     Check("devices refused to a job",                       inside.devices_refused, (V2, V1, SYSTEMD)),
     Check("run: fenced GPUs",                               inside.fenced_run, (V2, V1, SYSTEMD)),
     Check("exec: inside of a job",                          inside.entered, (V2, V1, SYSTEMD)),
+    Check("memory: spills to another node",                 memory.spills),
+    Check("memory: bound to a node that is too small",      memory.bound_and_told),
+    Check("memory: more than the limit",                    memory.limit_and_told),
+    Check("memory: placed by what is there",                memory.placed_by_what_is_there),
+    Check("memory: bookings are kept",                      memory.bookings_are_kept),
+    Check("memory: the estimate",                           memory.estimate),
     Check("verify: bound well",                             verifying.bound_well),
     Check("verify: memory bound elsewhere",                 verifying.misplaced),
     Check("verify: on CPUs of another job",                 verifying.on_foreign_cpus),

@@ -33,6 +33,8 @@ from numawise.host import plan as effects
 from numawise.host.files import Tree
 from numawise.host.gpu_nodes import DeviceNumber
 from numawise.host.jobgroup import Limits
+from numawise.host.nodememory import used_by_group
+from numawise.host.oom import OomKills, read_oom_kills
 from numawise.host.plan import Itself, Plan, Prove, SetMask
 from numawise.host.system import read_host
 from numawise.results.placement import (
@@ -369,6 +371,18 @@ def members(mode: str, group: str, root: Path = ROOT) -> tuple[int, ...]:
     """The processes in a job's group; without a group nothing is known."""
     folder = _folder(mode, group, root)
     return groups.members(folder) if folder else ()
+
+
+def used_memory(mode: str, group: str, root: Path = ROOT) -> dict[int, int] | None:
+    """NUMA node → bytes that a job uses there; None where its group does not count them."""
+    folder = _folder(mode, group, root)
+    return used_by_group(groups.folders_of(folder)) if folder else None
+
+
+def oom_kills(mode: str, group: str, root: Path = ROOT) -> OomKills | None:
+    """What a job's group says about the OOM killer; None where it is gone or does not count."""
+    folder = _folder(mode, group, root)
+    return read_oom_kills(groups.folders_of(folder)) if folder else None
 
 
 def populated(mode: str, group: str, root: Path = ROOT) -> bool:

@@ -7,7 +7,8 @@ Rules kept here:
 2. Version 1: one group in each hierarchy that is needed.  ``cpuset.cpus`` and ``cpuset.mems`` must be
    filled, from the top down, before a process may enter.  A group is known by the folders of all, joined by
    ``:``.
-3. Version 2: controllers are handed down from the base, level by level.
+3. Version 2: controllers are handed down from the base, level by level; that of memory also without a limit,
+   since it counts what a job uses and whom the OOM killer ended.
 4. A memory limit is a limit of memory: swap does not make it larger.  Without the controller for a limit
    the job runs without it, and a remark says so.
 5. Devices that it is kept from: a hierarchy of version 1 has rules for them, which say what is refused only
@@ -104,7 +105,7 @@ def group_v2(base: Base, hold: str, pid: int, limits: Limits) -> ControlGroup:
 def _controllers(limits: Limits, there: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Those that are needed and there, and a remark about each that is not."""
     needed = [("memory", limits.memory), ("cpu", limits.cpu_limit)]
-    wanted = ["cpuset", *(name for name, asked in needed if asked and name in there)]
+    wanted = ["cpuset", *(name for name, asked in needed if (asked or name == "memory") and name in there)]
     return tuple(wanted), tuple(_unlimited(name) for name, asked in needed if asked and name not in there)
 
 
@@ -125,7 +126,7 @@ def _settings_v2(group: str, limits: Limits, controllers: tuple[str, ...]) -> It
         yield Write(f"{group}/cpuset.cpus", format_ids(limits.cpus))
     if limits.mems:
         yield Write(f"{group}/cpuset.mems", format_ids(limits.mems))
-    if "memory" in controllers:
+    if "memory" in controllers and limits.memory:
         yield Write(f"{group}/memory.max", str(limits.memory))
         yield Write(f"{group}/memory.swap.max", "0", optional=True)
     if "cpu" in controllers:

@@ -147,6 +147,16 @@ class Waiter:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryNow:
+    """Memory as it is at a moment, booked or not."""
+
+    available: Mapping[int, int]
+    """NUMA node → bytes that could be had there; a node that is missing is not known."""
+    used: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Id of a hold → NUMA node → bytes it uses there; a hold that is missing is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Capacity:
     """A machine with what can be given of it."""
 
@@ -165,6 +175,8 @@ class Capacity:
     """NUMA node → CPUs of it that can be given."""
     users: Mapping[int, tuple[int, ...]] | None = None
     """Position of a GPU → processes that use it, where that was asked."""
+    memory_now: MemoryNow | None = None
+    """None: not looked at, as for a machine that nothing runs on."""
     remarks: tuple[str, ...] = ()
 
     def cpus_of(self, numa: int) -> int:

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 
 from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS, nics_of
 from numawise.apps.launch.decide import shared_shortage, with_memory
+from numawise.apps.launch.memory import book, roomy_part, scant_nodes, scant_remarks, take_out_used
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.shortage import shortage
 from numawise.apps.launch.wanted_gpus import gpus_wanted, part_gpus, use_remarks
 from numawise.apps.launch.where import Part, narrowed, part_of
 from numawise.apps.launch.whole import with_whole_nodes
 from numawise.engine.admit import Admitted, Crashed, Rejected, admit
-from numawise.engine.memory.tables import charge, empty_tables
+from numawise.engine.memory.tables import empty_tables
 from numawise.engine.state import Block, CpuState, DeviceState, MemoryState, NodeState, Plugin
 from numawise.errors import InputError, quoted
 from numawise.gpus.choose import Choice
@@ -48,6 +49,8 @@ class _Found:
     decision: Admitted | Rejected | Crashed
     choice: "Choice | None" = None
     preferred: bool = False
+    aligned: bool = False
+    """Admitted, and everything as near together as it can be, or beside its GPUs."""
 
 
 def ask(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str) -> Placement | NoRoom:
@@ -64,7 +67,37 @@ def ask(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id:
     part = part_of(capacity, holds, request)
     if isinstance(part, NoRoom):
         return part
-    state = narrowed(_state(capacity, rules, holds), part)
+    every = _state(capacity, rules, holds)
+    scant = scant_nodes(capacity, every.memory.numa)
+    roomy = roomy_part(capacity, request, part, scant)
+    found = _answer(capacity, roomy, rules, every, holds, request, hold_id) if roomy else None
+    if roomy is not None and isinstance(found, _Found) and found.aligned:
+        part = roomy
+    else:
+        found = _answer(capacity, part, rules, every, holds, request, hold_id)
+    if isinstance(found, NoRoom):
+        return found
+    if not isinstance(found.decision, Admitted):
+        return shortage(capacity, part, holds, request, narrowed(every, part), found.decision)
+    stays = request.numa is not None or part is roomy
+    placement = _placement(capacity, part, holds, request, hold_id, found, stays=stays)
+    if request.exclusive and isinstance(placement, Placement):
+        placement = with_whole_nodes(capacity, holds, request, part, placement)
+    if isinstance(placement, NoRoom):
+        return placement
+    return replace(placement, remarks=(*placement.remarks, *scant_remarks(capacity, placement, scant)))
+
+
+def _answer(
+    capacity: Capacity,
+    part: Part,
+    rules: Rules,
+    every: NodeState,
+    holds: Sequence[Hold],
+    request: JobRequest,
+    hold_id: str,
+) -> _Found | NoRoom:
+    """The engine's answer about a part of the machine; no room where it has not enough GPUs."""
     candidates: Sequence[Choice] = ()
     resource, count = "", 0
     if request.gpus or request.gpu_ids:
@@ -73,13 +106,7 @@ def ask(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id:
             return wanted
         candidates, resource, count = wanted
     pod = _request(capacity, request, resource, count, hold_id)
-    found = _best(capacity, part.machine, rules, state, pod, resource, candidates)
-    if not isinstance(found.decision, Admitted):
-        return shortage(capacity, part, holds, request, state, found.decision)
-    placement = _placement(capacity, part, holds, request, hold_id, found)
-    if request.exclusive and isinstance(placement, Placement):
-        return with_whole_nodes(capacity, holds, request, part, placement)
-    return placement
+    return _best(capacity, part.machine, rules, narrowed(every, part), pod, resource, candidates)
 
 
 def _best(
@@ -101,7 +128,7 @@ def _best(
         if isinstance(decision, Admitted) and (
             found.preferred or _beside(capacity, decision, pod.uid, choice)
         ):
-            return found
+            return replace(found, aligned=True)
         if best is None or (isinstance(decision, Admitted) and not isinstance(best.decision, Admitted)):
             best = found
     assert best is not None
@@ -128,11 +155,8 @@ def _state(capacity: Capacity, rules: Rules, holds: Sequence[Hold]) -> NodeState
     books = empty_tables(capacity.machine, rules)
     blocks: dict[str, dict[str, tuple[Block, ...]]] = {}
     taken: dict[str, set[str]] = {}
+    take_out_used(books, book(books, holds, capacity.machine.numa_bits), capacity.memory_now)
     for hold in holds:
-        for part in hold.grant.memory:
-            numa = part.numa & capacity.machine.numa_bits
-            if numa:
-                charge(books, numa, MEMORY, part.size)
         if hold.grant.memory:
             blocks[hold.id] = {JOB: tuple(Block(m.numa, MEMORY, m.size) for m in hold.grant.memory)}
         for resource, ids in hold.grant.devices:
@@ -217,8 +241,16 @@ def _chosen(capacity: Capacity, choice: "Choice | None") -> tuple[Gpu, ...]:
 
 
 def _placement(
-    capacity: Capacity, part: Part, holds: Sequence[Hold], request: JobRequest, hold_id: str, found: _Found
+    capacity: Capacity,
+    part: Part,
+    holds: Sequence[Hold],
+    request: JobRequest,
+    hold_id: str,
+    found: _Found,
+    *,
+    stays: bool,
 ) -> Placement | NoRoom:
+    """What was found, as a placement; ``stays``: a job of the shared pool keeps to this part of it."""
     admitted = found.decision
     assert isinstance(admitted, Admitted)
     state = admitted.state
@@ -238,7 +270,7 @@ def _placement(
     near = 0
     if not own and hint is not None and hint.numa is not None and (blocks or devices):
         near = hint.numa.bits if hint.numa.bits != every else 0
-    if not own and request.numa is not None:
+    if not own and stays:
         near = near or every
     within = part.within
     cpus = own or pool_cpus(capacity, pool & within.cpus if within.cpus else pool, near)

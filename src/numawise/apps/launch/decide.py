@@ -10,7 +10,8 @@ Rules kept here:
 3. A job without whole CPUs runs in the shared pool, on the part of it that is near to its memory and GPUs.
    An exclusive grant may not take the last CPU, nor what was promised, from under those who run there.
 4. Without an amount of memory nothing is booked, but its pages come from the NUMA nodes of its CPUs and GPUs
-   (where these have no memory, from the nearest that have).
+   (where these have no memory, from the nearest that have).  What is really available counts beside what is
+   booked, with an amount or without (``memory``).
 5. What could not be given even on the empty machine is a mistake in the request, not want of room.
 6. What a request says about where is kept to (``where``), in the shared pool, too: nobody may take the last
    CPU of the NUMA nodes that a job there has to stay on.
@@ -33,9 +34,10 @@ def place(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_i
     """Decide where a job goes, given who holds what; raise ``InputError`` for what can never be given."""
     check_where(capacity, request)
     found = _decide(capacity, holds, request, hold_id)
-    if isinstance(found, Placement) or not holds:
+    if isinstance(found, Placement) or not (holds or capacity.memory_now):
         return _possible(capacity, request, found)
-    _possible(capacity, request, _decide(capacity, (), request, hold_id))
+    idle = replace(capacity, memory_now=None)
+    _possible(idle, request, _decide(idle, (), request, hold_id))
     if request.within is not None and request.within.limits and not found.advice:
         advice = f"it keeps within {request.within.words}; with --ignore-affinity more may be free"
         return replace(found, advice=advice)
@@ -86,14 +88,7 @@ def _decide(
         short = pool_shortage(capacity, pool, holds, request)
         if short:
             return short
-    if not (
-        request.has_own_cpus
-        or request.memory
-        or request.gpus
-        or request.gpu_ids
-        or request.devices
-        or request.nics
-    ):
+    if not request.is_placed:
         near = 0 if request.numa is None else numa
         within = request.within or Allotment()
         mems = with_memory(capacity, numa, within.mems)

@@ -21,6 +21,7 @@ from numawise.apps.launch.containers.compose_file import SERVICE, compose_file
 from numawise.apps.launch.containers.setup import ContainerGpuSetup, Shell, compose
 from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import cores_of, job_environment
+from numawise.apps.launch.memory import with_memory_now
 from numawise.apps.launch.outer import within_outer
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.run import capacity_here, open_holdings
@@ -385,7 +386,7 @@ def found_placement(
                 placement_of(one, capacity, holds), capacity.hardware, one, gpu_setup_here()
             )
     capacity, request = within_outer(capacity, request, environment)
-    found = place(capacity, holds, request, "flags")
+    found = place(with_memory_now(capacity, holds, holdings.root), holds, request, "flags")
     if isinstance(found, NoRoom):
         return capacity, found
     return capacity, placed_job(found, capacity.hardware, gpu_setup=gpu_setup_here())

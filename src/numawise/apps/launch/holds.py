@@ -104,7 +104,8 @@ class Holdings:
             self._reap(change, gone)
             reaped = len(change.holds) < before
             hold_id = change.new_id()
-            found = line.place_in_turn(change, self.capacity, request, hold_id, ticket)
+            capacity = self.capacity_for(request, change.holds)
+            found = line.place_in_turn(change, capacity, request, hold_id, ticket)
             if isinstance(found, NoRoom):
                 if reaped:
                     self._settle(change.holds)
@@ -127,6 +128,14 @@ class Holdings:
             if reaped or hold.grant.cpus:
                 self._settle(change.holds, but=hold.id)
         return Taken(hold, found, self.capacity.hardware)
+
+    def capacity_for(self, request: JobRequest, holds: Sequence[Hold]) -> Capacity:
+        """The capacity as it is at this moment, as far as the request makes that a question."""
+        if not request.is_placed:
+            return self.capacity
+        from numawise.apps.launch.memory import with_memory_now  # noqa: PLC0415 - not for a place in the pool
+
+        return with_memory_now(self.capacity, holds, self.root)
 
     def queue(self, request: JobRequest) -> str:
         """Take a place in the line of those who wait for room; the ticket for ``take``."""

@@ -82,6 +82,12 @@ class JobRequest:
         return self.cpus // 1000 if self.cpus % 1000 == 0 else 0
 
     @property
+    def is_placed(self) -> bool:
+        """Whether there is anything to place, beside a process in the shared pool."""
+        asked = (self.memory, self.gpus, self.gpu_ids, self.devices, self.nics)
+        return self.has_own_cpus or any(asked)
+
+    @property
     def has_own_cpus(self) -> bool:
         """Whether it has CPUs alone, instead of a place in the shared pool."""
         return bool(self.whole_cpus or self.exclusive)

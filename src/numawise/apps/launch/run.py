@@ -37,6 +37,7 @@ from numawise.host.child import (
     wait_for,
 )
 from numawise.host.discover import read_live
+from numawise.host.oom import machine_oom_kills
 from numawise.host.plan import Itself, Plan, describe
 from numawise.host.processes import pid_namespace
 from numawise.host.settings import HostSettings
@@ -122,12 +123,15 @@ def launch(
             if isinstance(taken, NoRoom):
                 child.abort()
                 return _inside(taken, job.environment.get(HOLD, ""))
+            ended_before = machine_oom_kills(job.root)
             ready = _start(start, holdings, taken, child, on_started)
         except BaseException:
             child.abort()
             raise
         status = wait_for(child, *start.meanwhile(holdings, ready.hold))
         code = os.waitstatus_to_exitcode(status)
+        if code:
+            _report_oom(ready.hold, code, ended_before, job.root, report)
         try:
             start.finish(holdings, ready.hold, code)
         except (NumawiseError, OSError) as problem:
@@ -137,6 +141,15 @@ def launch(
                 f"given back: {problem}; the next 'numawise run', 'ps' or 'reap' frees it"
             )
     return exit_as(status)
+
+
+def _report_oom(hold: Hold, code: int, ended_before: int, root: Path, report: Report) -> None:
+    """Say that the OOM killer came, where it did: the job's group is still there."""
+    from numawise.apps.launch.oom import oom_text  # noqa: PLC0415 - most jobs end well
+
+    text = oom_text(hold, code, ended_before, root)
+    if text:
+        report(text)
 
 
 def _inside(no_room: NoRoom, hold: str) -> NoRoom:
@@ -355,10 +368,13 @@ def imagined(
         from numawise.inputs.machine import read_machine  # noqa: PLC0415 - reads every form of machine
 
         return capacity_of(read_machine(machine).hardware, settings.reserved_cpus), (), False
+    from numawise.apps.launch.memory import with_memory_now  # noqa: PLC0415 - not for a place in the pool
+
     capacity = capacity_here(settings)
     with open_holdings(capacity, environment, settings) as holdings:
         remarks = (*holdings.place.warnings, *holdings.capacity.remarks)
-        return replace(capacity, remarks=remarks), holdings.live(), True
+        holds = holdings.live()
+        return with_memory_now(replace(capacity, remarks=remarks), holds, holdings.root), holds, True
 
 
 class _FollowPool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS
 from numawise.apps.launch.decide import cpus_text
+from numawise.apps.launch.memory import in_use_text
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.where import Part
 from numawise.engine.admit import Crashed, Rejected
@@ -42,6 +43,8 @@ def shortage(
     booked = tuple(hold for hold in holds if hold.grant.memory)
     if request.memory > sum(left.values()):
         free_text = f"{bytes_text(sum(left.values()))} free{part.text}"
+        amount = sum(part.size for hold in booked for part in hold.grant.memory)
+        free_text += in_use_text(capacity, state.memory.numa, amount)
         reason = f"{bytes_text(request.memory)} of memory asked for, {free_text}"
         return NoRoom(reason, booked)
     asked = {WORDS.get(name, name): count for name, count in request.devices}
