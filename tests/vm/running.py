@@ -12,6 +12,7 @@ from pathlib import Path
 from numawise.host import confine, mempolicy
 from numawise.sets import format_ids, ids_of, parse_ids
 from tests.vm.guest import USER, Guest, Skip
+from tests.waiting import until
 
 ENOUGH = 0.98
 JOB = """
@@ -123,6 +124,35 @@ def keeps_within_what_it_was_started_with(guest: Guest) -> str:
         assert "--ignore-affinity" in refused.stderr, refused
         placed(environment, *wish, "--ignore-affinity", before=outside)
     return "; ".join(told)
+
+
+def ranks_beside_a_job(guest: Guest) -> str:
+    """``bind`` while another job holds CPUs and, where there are some, a GPU of the first node."""
+    with ledger() as environment:
+        dry = numawise(environment, "run", "--gpus", "1", "--dry-run", "--", "true")
+        gpu = () if "no usable GPU was found" in dry.stderr else ("--gpu-ids", "0")
+        words = ("run", "-q", "--cpus", "2", *gpu, "--name", "other", "--", "sleep", "1000")
+        with subprocess.Popen([sys.executable, "-m", "numawise", *words], env=environment):
+            held: list[dict[str, str]] = []
+
+            def is_there() -> bool:
+                held[:] = json.loads(numawise(environment, "ps", "-o", "json").stdout)["holds"]
+                return bool(held)
+
+            until(is_there, "the hold of the other job")
+            theirs = parse_ids(held[0]["cpus"])
+            size = ("--local-size", str(len(guest.cpus)))
+            shown = json.loads(numawise(environment, "bind", "--dry-run", *size, "-o", "json").stdout)
+            strict = numawise(environment, "bind", "--strict", *size, "--local-rank", "0", "--", "true")
+            numawise(environment, "release", "--kill", "other")
+        ranks = [parse_ids(rank["cpus"]) for rank in shown["ranks"]]
+        assert all(cpus and not cpus & theirs for cpus in ranks), shown
+        assert sum(ranks) == guest.all_cpus & ~theirs, shown
+        said = " ".join(shown["remarks"])
+        assert f"{format_ids(theirs)} by root (other, " in said, shown
+        assert ("GPU0 is held by root (other, " in said) == bool(gpu), shown
+        assert strict.returncode == (1 if gpu else 0), strict
+    return f"CPUs {format_ids(theirs)} left out; {len(gpu) // 2} GPU named"
 
 
 def runs_without_rights(guest: Guest) -> str:

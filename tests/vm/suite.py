@@ -51,6 +51,7 @@ CHECKS = (
     Check("a node without memory",                          confining.memory_of_a_node_without, (V2, V1)),
     Check("run: where it was put",                          running.runs_where_it_was_put),
     Check("run: within taskset and numactl",                running.keeps_within_what_it_was_started_with),
+    Check("bind: beside a job that holds CPUs and GPUs",    running.ranks_beside_a_job),
     Check("run: without rights",                            running.runs_without_rights),
     Check("run: GPUs and their node",                       running.gpus_and_their_node),
     Check("run: named NUMA nodes",                          where.named_nodes),

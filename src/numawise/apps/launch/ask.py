@@ -256,6 +256,8 @@ def _placement(
     state = admitted.state
     own = state.cpu.assignments.get(hold_id, {}).get(JOB, 0)
     blocks = state.memory.assignments.get(hold_id, {}).get(JOB, ())
+    if part.within.mems:  # the engine counts a block to all nodes of the hint; only these had any free
+        blocks = tuple(replace(one, numa=one.numa & part.within.mems or one.numa) for one in blocks)
     devices = {
         resource: tuple(sorted(grant.ids))
         for resource, grant in state.devices.grants.get(hold_id, {}).get(JOB, {}).items()
