@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from numawise.apps.setup.design import BoxFacts, BoxWish, design
 from numawise.host.settings import read_settings
 from tests import needs
 from tests.cli.run import Ran, program
@@ -284,9 +285,18 @@ def test_root_runs_nothing_that_others_can_change(system: System, what: str) -> 
     else:
         file.rename(file.with_name("numa wise%n"))
         words = ("--program", str(file.with_name("numa wise%n")))
+    before = system.tree()
     ran = system.setup(*words)
-    assert (ran.status, "no timer that frees what ended jobs held is made: " in ran.err) == (0, True)
-    assert not (system.root / f"{UNITS}/numawise-reap.service").exists()
+    assert (ran.status, "--program: a timer of root cannot run it: " in ran.err) == (2, True)
+    assert system.tree() == before
+
+
+def test_without_a_program_that_root_may_run_there_is_no_timer() -> None:
+    """Where nobody named the program, the rest is set up, and a sentence says what to do."""
+    made = design(BoxWish(program="/home/ada/numawise"), BoxFacts(systemd=True, program_problem="it is hers"))
+    assert not {path for path, _ in made.files} & {"/" + name for name in WRITTEN if "reap" in name}
+    assert made.links == ()
+    assert "no timer that frees what ended jobs held is made: it is hers; install" in " ".join(made.remarks)
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -121,6 +121,7 @@ def _wish(
         group=group or before.group,
         fence_gpus=before.fence_gpus if fence_gpus is None else fence_gpus,
         program=os.path.abspath(program) if program else _program(),  # noqa: PTH100 - links stay: a venv is one
+        program_named=bool(program),
         completion=sources(),
     )
 

@@ -7,7 +7,8 @@ Rules kept here:
 2. A file is opened without following links and without waiting, must be a regular file with one name, and is
    read up to a bound.  What is something else is passed over, and a sentence names it.
 3. A file is replaced by one rename, after what it says is on the disk.  Where nothing is left to say it is
-   removed.  Its name is another one where somebody else has taken the usual name.
+   removed.  Its name is another one where somebody else has taken the usual name; one that lies under the
+   name of another user than its owner is passed over.
 4. A folder is used only if nobody but its owner and root can remove what lies in it: whoever may write it
    needs the sticky bit in the way.
 5. The files have the sticky bit, too: it tells systemd-tmpfiles not to clear them away from ``/var/tmp``.
@@ -30,7 +31,7 @@ from numawise.results.placement import Hold, Waiter
 from numawise.values import dataclass
 
 API_VERSION, KIND = "numawise.dev/v1", "Ledger"
-NAME = re.compile(r"numawise-(?:0|[1-9][0-9]{0,9})(?:-[0-9a-f]{8})?\.json", re.ASCII)
+NAME = re.compile(r"numawise-(0|[1-9][0-9]{0,9})(?:-[0-9a-f]{8})?\.json", re.ASCII)
 LEFT_OVER = re.compile(r"\.numawise-([0-9]{1,10})\.[0-9a-f]{8}\.new", re.ASCII)
 LARGEST = 1 << 20
 """Bytes of a file; a thousand holds take half of it."""
@@ -139,23 +140,43 @@ def read_folder(folder: LedgerFolder, number: int, machine: str, uid: int) -> It
     names = folder.names()
     for name in names[:MOST_FILES]:
         place = folder.path / name
-        found = _bytes(folder, name)
+        found = _bytes(folder, name, count)
         if found is None:
             continue
         owner, data = found
-        count[owner] = count.get(owner, 0) + 1
         if isinstance(data, str):
             yield UserFile(number, name, owner, problems=(f"{place} (uid {owner}) is ignored: {data}",))
-        elif count[owner] > MOST_OF_ONE:
-            yield UserFile(number, name, owner, problems=(f"{place} (uid {owner}) is ignored: one too many",))
         else:
             yield _parsed(place, number, name, owner, data, machine, own=owner == uid)
     if len(names) > MOST_FILES:
         yield UserFile(number, "", -1, problems=(f"{folder.path} has more than {MOST_FILES} files",))
 
 
-def _bytes(folder: LedgerFolder, name: str) -> tuple[int, bytes | str] | None:
-    """Whose file it is, and what stands in it or why it is passed over (rule 2); None: it has gone."""
+def _is_named_after(name: str, owner: int) -> bool:
+    """Whether a file has a name that its owner gives it; where that cannot be known, it has."""
+    match = NAME.fullmatch(name)
+    named = int(match[1]) if match else -1
+    return named == owner or outer_uid(owner) in (named, None)
+
+
+def outer_uid(uid: int) -> int | None:
+    """The number that a user has outside of our user namespace; None when it has none that we know.
+
+    Inside (``unshare -r``, a build as fake root) it differs, and the name of a file is read outside, too.
+    """
+    try:
+        lines = Path("/proc/self/uid_map").read_text().splitlines()
+        ranges = [(int(inner), int(outer), int(size)) for inner, outer, size in map(str.split, lines)]
+    except (OSError, ValueError):
+        return uid
+    return next((outer + uid - inner for inner, outer, size in ranges if 0 <= uid - inner < size), None)
+
+
+def _bytes(folder: LedgerFolder, name: str, count: dict[int, int]) -> tuple[int, bytes | str] | None:
+    """Whose file it is, and what stands in it or why it is passed over (rules 2 and 3); None: it has gone.
+
+    ``count`` is how many files of each user were read: what is passed over costs no reading.
+    """
     try:
         handle = os.open(name, READ, dir_fd=folder.handle)
     except FileNotFoundError:
@@ -174,6 +195,11 @@ def _bytes(folder: LedgerFolder, name: str) -> tuple[int, bytes | str] | None:
             return status.st_uid, "it has several names"
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             return status.st_uid, "others may write it"
+        if not _is_named_after(name, status.st_uid):
+            return status.st_uid, "it lies under the name of another user"
+        count[status.st_uid] = count.get(status.st_uid, 0) + 1
+        if count[status.st_uid] > MOST_OF_ONE:
+            return status.st_uid, "one too many"
         data = b""
         while len(data) <= LARGEST and (piece := os.read(handle, LARGEST + 1 - len(data))):
             data += piece
@@ -188,7 +214,7 @@ def _parsed(
     place: Path, number: int, name: str, uid: int, data: bytes, machine: str, *, own: bool
 ) -> UserFile:
     try:
-        content = json.loads(data)
+        content = json.loads(data.decode())  # not whatever encoding the first bytes look like
         _check_head(content, machine)
         rows = record.read_rows(content, uid, user_name(uid))
     except (ValueError, RecursionError) as error:
@@ -261,12 +287,14 @@ def write_file(folder: LedgerFolder, name: str, uid: int, content: dict[str, Any
 
 def free_name(folder: LedgerFolder, uid: int) -> str:
     """A name for a new file: the usual one, unless somebody else has taken it."""
-    name = f"numawise-{uid}.json"
+    outer = outer_uid(uid)
+    number = uid if outer is None else outer
+    name = f"numawise-{number}.json"
     try:
         os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
     except FileNotFoundError:
         return name
-    return f"numawise-{uid}-{os.urandom(4).hex()}.json"
+    return f"numawise-{number}-{os.urandom(4).hex()}.json"
 
 
 def clear_left_overs(folder: LedgerFolder, uid: int) -> None:

@@ -1,15 +1,17 @@
 """The users' files of a ledger: whose they are, what is refused, what is passed over and named."""
 
+import ctypes
 import json
 import os
 import random
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -17,6 +19,7 @@ from numawise.errors import LedgerError
 from numawise.ledger.file import LARGEST, MOST_OF_ONE
 from numawise.sets import ids_of
 from tests import needs
+from tests.jobs import fork
 from tests.unit.ledger.make import ALICE, BOB, MACHINE, hold, opened, record, recorded
 
 GROUP = 54321
@@ -335,14 +338,60 @@ def test_users_share_one_truth(public: Path) -> None:
 
 @needs.ROOT
 def test_nobody_writes_for_somebody_else(public: Path) -> None:
-    """A file under Alice's name that is Bob's is Bob's, and keeps Alice from nothing."""
+    """A file under Alice's name that is Bob's is nobody's, is named, and keeps Alice from nothing."""
     assert as_user(BOB, public, "add", "b", 0b100) == "b"
     bobs = public / f"numawise-{BOB}.json"
     bobs.rename(public / f"numawise-{ALICE}.json")
-    assert as_user(ALICE, public, "add", "a", 0b1) == "a b"
-    assert sorted((one.id, one.owner.uid) for one in recorded(public)) == [("a", ALICE), ("b", BOB)]
-    assert "hold b belongs to" in as_user(ALICE, public, "remove", "b")
-    assert as_user(ALICE, public, "remove", "a") == "b"
+    assert as_user(ALICE, public, "add", "a", 0b1) == "a"
+    assert [(one.id, one.owner.uid) for one in recorded(public)] == [("a", ALICE)]
+    with opened(public) as ledger:
+        ledger.holds()
+        assert ledger.problems == (
+            f"{public}/numawise-{ALICE}.json (uid {BOB}) is ignored: it lies under the name of another user",
+        )
+    assert as_user(ALICE, public, "remove", "a") == ""
+    assert own(public).stat().st_uid == BOB, "it stays where it is"
+
+
+@needs.ROOT
+@needs.PROC
+def test_a_user_namespace_names_its_file_as_the_rest_knows_it(public: Path) -> None:
+    """Root of a namespace of Alice's is Alice to all others, and knows the file as its own."""
+    ours, theirs = socket.socketpair()
+    pid = fork()
+    if not pid:
+        _as_root_of_a_namespace(public, theirs)
+    theirs.close()
+    try:
+        if ours.recv(1) != b"1":
+            pytest.skip("user namespaces are not allowed here")
+        for kind in ("uid", "gid"):
+            Path(f"/proc/{pid}/{kind}_map").write_text(f"0 {ALICE} 1\n")
+        ours.send(b"1")
+        assert ours.recv(4096).decode() == "['n'] ()"
+    finally:
+        ours.close()
+        os.waitpid(pid, 0)
+    assert [file.name for file in public.iterdir()] == [f"numawise-{ALICE}.json"]
+    assert [(one.id, one.owner.uid) for one in recorded(public)] == [("n", ALICE)]
+
+
+def _as_root_of_a_namespace(place: Path, parent: socket.socket) -> NoReturn:
+    try:
+        failed = ctypes.CDLL(None).unshare(0x10000000)  # CLONE_NEWUSER
+        parent.send(b"0" if failed else b"1")
+        parent.recv(1)
+        os.setresgid(0, 0, 0)
+        os.setresuid(0, 0, 0)
+        with opened(place, uid=0) as ledger, ledger.change() as change:
+            change.add(hold("n", uid=0))
+        with opened(place, uid=0) as ledger:
+            said = f"{[one.id for one in ledger.holds()]} {ledger.problems}"
+        parent.send(said.encode())
+    except Exception as problem:  # noqa: BLE001 - the other side shows it
+        parent.send(repr(problem).encode())
+    finally:
+        os._exit(0)
 
 
 @needs.ROOT

@@ -7,6 +7,7 @@ from pathlib import Path
 from numawise.apps.machine.doctor import good, mind
 from numawise.errors import NumawiseError
 from numawise.host.box import AS_RECORDED, MISSING, REAP_TIMER, BoxRecord, box_parts, group_entry, read_record
+from numawise.host.files import Tree
 from numawise.host.plan import answer_of
 from numawise.host.settings import ADMINISTRATORS, HostSettings, read_settings
 from numawise.inputs.ledger import ledger_place
@@ -32,6 +33,12 @@ def examine_sharing(root: Path, environment: Mapping[str, str]) -> Iterator[Find
     for remark in settings.remarks:
         yield mind("settings", remark, "chown root, chmod go-w, or remove it")
     yield from _ledger(root, here, settings, trusted)
+    if Tree(root).text("proc/sys/fs/protected_hardlinks") == "0":
+        yield mind(
+            "hard links",
+            "anybody may link files of others, and a ledger's file of several names is ignored",
+            "sysctl fs.protected_hardlinks=1",
+        )
     try:
         record = read_record(root, trusted)
     except NumawiseError as problem:

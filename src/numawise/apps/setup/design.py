@@ -44,6 +44,8 @@ class BoxWish:
     fence_gpus: bool = False
     program: str = ""
     """What the reaper runs; '': none could be found."""
+    program_named: bool = False
+    """It was asked for by name."""
     completion: Mapping[str, str] | None = None
     """Shell → what it loads."""
 
@@ -143,6 +145,12 @@ def _on_the_way(path: str) -> Iterator[Path]:
 def design(wish: BoxWish, facts: BoxFacts) -> BoxDesign:
     """Decide what shall be there; raise ``InputError`` for what cannot be meant."""
     _check(wish)
+    if wish.program_named and facts.program_problem:
+        raise InputError(
+            f"a timer of root cannot run it: {facts.program_problem}",
+            field="--program",
+            advice="name an installation that only root can change, such as /opt/numawise/bin/numawise",
+        )
     mode = FOR_GROUP if wish.group else FOR_ALL
     files = [(SETTINGS, _settings(wish))]
     links: list[tuple[str, str]] = []
