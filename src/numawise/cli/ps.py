@@ -12,7 +12,10 @@ from numawise.cli.options import say, say_remarks
 from numawise.errors import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numawise.apps.launch.holds import Holdings
+    from numawise.results.placement import Hold
 
 EXAMPLES = """\b
 Examples:
@@ -87,7 +90,7 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
             "shared": holdings.place.shared,
             "remarks": [*holdings.place.warnings, *holdings.capacity.remarks, *holdings.silent],
             "holds": [words.hold_data(hold, holdings.capacity, every) for hold in holds],
-            "free": words.free_data(holdings.capacity, every),
+            "free": words.free_data(holdings.capacity, every, _free_memory(holdings, every)),
             "waiting": [words.waiter_data(waiter) for waiter in holdings.ledger.waiters()],
         }
         click.echo(json.dumps(data, indent=2))
@@ -99,7 +102,7 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
     if holds:
         write_holds(holds, holdings.capacity, every, sys.stdout, color=color)
         click.echo()
-    write_free(holdings.capacity, every, sys.stdout, color=color)
+    write_free(holdings.capacity, every, _free_memory(holdings, every), sys.stdout, color=color)
     if holdings.capacity.reserved:
         sentences(f"kept for the system: CPUs {format_ids(holdings.capacity.reserved)}", sys.stdout)
     for waiter in holdings.ledger.waiters():
@@ -107,3 +110,10 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
         sentences(f"waiting: {who} for {waiter.request}", sys.stdout)
     for sentence in (*holdings.capacity.remarks, *holdings.silent):
         say(sentence)
+
+
+def _free_memory(holdings: "Holdings", holds: "Sequence[Hold]") -> dict[int, int]:
+    """NUMA node → bytes that could be promised now."""
+    from numawise.apps.launch.memory import free_memory, with_memory_now  # noqa: PLC0415
+
+    return free_memory(with_memory_now(holdings.capacity, holds, holdings.root), holds)

@@ -11,7 +11,7 @@ Rules kept here:
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO
 
 from numawise.errors import one_line
@@ -19,7 +19,7 @@ from numawise.render.holds import age, free_gpus, gpu_names, owner_text
 from numawise.render.table import GAP, table, terminal_width
 from numawise.render.words import bytes_text, columns, gpu_ranges
 from numawise.results.allotment import shared_cpus
-from numawise.results.placement import Capacity, Hold, default_memory_policy, free_memory, pool_of
+from numawise.results.placement import Capacity, Hold, default_memory_policy, pool_of
 from numawise.sets import format_ids
 from numawise.strconv import whole_number
 from numawise.values import dataclass
@@ -218,18 +218,24 @@ FREE = (FREE_NUMA, FREE_CPUS, FREE_MEMORY, FREE_GPUS)
 
 
 def write_free(
-    capacity: Capacity, holds: Sequence[Hold], file: IO[str], *, color: bool | None = None
+    capacity: Capacity,
+    holds: Sequence[Hold],
+    memory: Mapping[int, int],
+    file: IO[str],
+    *,
+    color: bool | None = None,
 ) -> None:
-    """Write what each NUMA node has left."""
+    """Write what each NUMA node has left; ``memory``: bytes of it."""
     every = [column for column in FREE if column is not FREE_GPUS or capacity.gpus]
-    shown, cells = fitting(free_rows(capacity, holds), every, terminal_width(file) if file.isatty() else 0)
+    shown, cells = fitting(
+        free_rows(capacity, holds, memory), every, terminal_width(file) if file.isatty() else 0
+    )
     table([column.name for column in shown], cells, file, color=color)
 
 
-def free_rows(capacity: Capacity, holds: Sequence[Hold]) -> list[Row]:
+def free_rows(capacity: Capacity, holds: Sequence[Hold], memory: Mapping[int, int]) -> list[Row]:
     """A row for each NUMA node: exclusive CPUs, memory and GPUs that could be given."""
     pool = pool_of(capacity, holds) & ~capacity.reserved
-    memory = free_memory(capacity, holds)
     total = {node.id: node.memory for node in capacity.machine.numa}
     gpus = free_gpus(capacity, holds)
     rows: list[Row] = []

@@ -1,7 +1,7 @@
 """Holds and placements as people read them: a line for a start, a row for a hold, why there is no room."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from numawise.machine.hardware import Gpu
 from numawise.render.words import bytes_text
@@ -19,7 +19,6 @@ from numawise.results.placement import (
     Placement,
     Preview,
     Waiter,
-    free_memory,
     pool_of,
 )
 from numawise.sets import format_ids
@@ -184,10 +183,12 @@ def preview_data(found: Preview, command: Sequence[str]) -> dict[str, object]:
     }
 
 
-def free_data(capacity: Capacity, holds: Sequence[Hold]) -> list[dict[str, object]]:
-    """What each NUMA node has left, as JSON."""
+def free_data(
+    capacity: Capacity, holds: Sequence[Hold], memory: Mapping[int, int]
+) -> list[dict[str, object]]:
+    """What each NUMA node has left, as JSON; ``memory``: bytes of it."""
     pool = pool_of(capacity, holds) & ~capacity.reserved
-    memory, gpus = free_memory(capacity, holds), free_gpus(capacity, holds)
+    gpus = free_gpus(capacity, holds)
     return [
         {
             "numa": node.id,

@@ -269,18 +269,6 @@ def pool_cpus(capacity: Capacity, pool: int, near: int) -> int:
     return (pool & capacity.cpus_of(near) if near else pool) or pool
 
 
-def free_memory(capacity: Capacity, holds: Iterable[Hold]) -> dict[int, int]:
-    """NUMA node → bytes that no hold was promised; a promise on several nodes fills the lowest first."""
-    free = {node.id: node.memory for node in capacity.machine.numa}
-    for part in (part for hold in holds for part in hold.grant.memory):
-        left = part.size
-        for node in ids_of(part.numa):
-            taken = min(left, free.get(node, 0))
-            left -= taken
-            free[node] = free.get(node, 0) - taken
-    return free
-
-
 @dataclass(frozen=True, slots=True)
 class Nic:
     """A network card that belongs to a placement."""

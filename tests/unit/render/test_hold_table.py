@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from numawise.apps.launch.capacity import capacity_of
+from numawise.apps.launch.memory import free_memory
 from numawise.machine.synthetic import synthetic
 from numawise.render.hold_table import cut_end, cut_list, cut_middle, write_free, write_holds
 from numawise.render.words import columns, gpu_ranges
@@ -79,7 +80,7 @@ def free_text(capacity: Capacity, holds: Sequence[Hold], width: int, monkeypatch
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "dumb")
     file = Terminal() if width else io.StringIO()
-    write_free(capacity, holds, file)
+    write_free(capacity, holds, free_memory(capacity, holds), file)
     return file.getvalue()
 
 

@@ -21,13 +21,14 @@ from pathlib import Path
 
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.where import Part, part_without
-from numawise.engine.memory.tables import NumaTables, charge
+from numawise.engine.memory.tables import NumaTables, charge, empty_tables
 from numawise.engine.state import NumaMemory
 from numawise.host import confine
 from numawise.host.nodememory import read_available
 from numawise.render.words import bytes_text
 from numawise.request.model import MEMORY
 from numawise.results.placement import BOUND, Capacity, Hold, MemoryNow, Placement
+from numawise.rules.model import Rules
 from numawise.sets import bits_of, ids_of
 from numawise.values import replace
 
@@ -75,6 +76,13 @@ def take_out_used(books: NumaTables, booked: Mapping[str, Mapping[int, int]], no
         if beyond:
             left = replace(table, reserved=table.reserved + beyond, free=table.free - beyond)
             books[node] = replace(books[node], tables={**books[node].tables, MEMORY: left})
+
+
+def free_memory(capacity: Capacity, holds: Sequence[Hold]) -> dict[int, int]:
+    """NUMA node → bytes that could be promised to one more job (rule 1)."""
+    books = empty_tables(capacity.machine, Rules())
+    take_out_used(books, book(books, holds, capacity.machine.numa_bits), capacity.memory_now)
+    return {node: books[node].tables[MEMORY].free for node in books}
 
 
 def scant_nodes(capacity: Capacity, books: Mapping[int, NumaMemory]) -> int:

@@ -267,7 +267,8 @@ def _machine_part(machine: Machine, numa: int) -> Machine:
 
 def part_without(part: Part, cpus: int, numa: int) -> Part:
     """A part with these NUMA nodes of it alone, and without these CPUs."""
-    return Part(_machine_part(part.machine, numa), numa, part.cpus & ~cpus, whole=False)
+    machine = _machine_part(part.machine, numa)
+    return replace(part, machine=machine, numa=numa, cpus=part.cpus & ~cpus, whole=False)
 
 
 def _holds_text(count: int) -> str:

@@ -15,6 +15,7 @@ from numawise.engine.memory.tables import empty_tables
 from numawise.errors import InputError
 from numawise.machine.synthetic import synthetic
 from numawise.request.model import MEMORY
+from numawise.results.allotment import Allotment
 from numawise.results.placement import Capacity, Grant, Hold, MemoryNow, MemoryPart, NoRoom, Owner, Placement
 from numawise.rules.model import Rules
 
@@ -136,3 +137,15 @@ def test_a_pool_job_that_is_steered_away_stays_away() -> None:
     found = asked(now(1, 60), memory="2g")
     assert isinstance(found, Placement)
     assert (found.mems, found.grant.near, found.cpus) == (0b10, 0b10, SERVER.cpus_of(0b10))
+
+
+def test_an_allotment_counts_where_memory_is_short() -> None:
+    """A job keeps to the GPUs it was left, also when it is sent away from a node with hardly any memory."""
+    capacity = now(1, 60)
+    allotted = (capacity.gpu_ids[0], capacity.gpu_ids[3])
+    request = replace(
+        read_request(gpus=1), within=Allotment(gpus=allotted, gpus_by="CUDA_VISIBLE_DEVICES=0,3")
+    )
+    placement = place(capacity, (), request, "new")
+    assert isinstance(placement, Placement)
+    assert [gpu.name for gpu in placement.gpus] == ["GPU3"]
