@@ -17,6 +17,7 @@ from tests.waiting import until
 
 from numawise.host.processes import boot_id, start_time
 from numawise.ledger.place import machine_id
+from numawise.sets import parse_ids
 
 pytestmark = [needs.PROC, needs.SYS, needs.ROOT]
 ROOT = Path(__file__).parents[2]
@@ -107,6 +108,21 @@ def test_they_share_one_truth(box: Box) -> None:
     assert (release.returncode, "belongs to" in release.stderr) == (4, True)
     assert box.by(0).run("release", "--kill", "hers").returncode == 0
     assert box.by(BOB).run("run", "-q", "--cpus", every, "--", "true").returncode == 0
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_ranks_and_verify_know_what_another_user_holds(box: Box) -> None:
+    box.by(ALICE).start("run", "-q", "--cpus", "1", "--name", "hers", "--", "sleep", "3600")
+    theirs = box.hold("hers")["cpus"]
+    rank = ("--local-rank", "0", "--local-size", "1")
+    mask = ("--", "grep", "-h", "Cpus_allowed_list", "/proc/self/status")
+    bound = box.by(BOB).run("bind", *rank, *mask)
+    assert bound.returncode == 0, bound.stderr
+    assert not parse_ids(bound.stdout.split()[1]) & parse_ids(theirs)
+    assert f"(hers, {box.hold('hers')['id']})" in bound.stderr
+    seen = box.by(BOB).run("verify", str(os.getpid()))
+    assert seen.returncode == 1
+    assert f"may run on CPU {theirs}, which hold {box.hold('hers')['id']} (hers) of " in seen.stdout
 
 
 def test_root_ends_no_process_that_is_not_the_holders(box: Box, victim: "subprocess.Popen[bytes]") -> None:

@@ -280,9 +280,9 @@ def reason(part: PageRange, process: Placed, home: int, numa: int) -> str:
     if mode in CHOOSING:
         return f"NUMA {format_ids(nodes)} is only preferred, or became so later, or the pages were moved"
     if process.mems and not process.mems >> numa & 1:
-        return f"made before its control group kept it off {there}"
+        return f"made before its control group kept it off {there}, or moved there later"
     if process.mems and not process.mems & ~home:
-        return f"made before its control group kept it on {here}"
+        return f"made before its control group kept it on {here}, or moved there later"
     return (
         "nothing binds its memory: the thread that first touched it ran elsewhere, memory was short, "
         "or the pages were moved later"

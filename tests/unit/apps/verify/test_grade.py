@@ -224,7 +224,7 @@ def test_why_threads_stray(threads: str, more: dict[str, object], wanted: JobGra
 
 
 @pytest.mark.parametrize(("memory", "mems", "why"), [
-    ("anonymous 1=50",                 "0",   "made before its control group kept it off NUMA 1"),
+    ("anonymous 1=50",                 "0",   "made before its control group kept it off NUMA 1, or moved there later"),
     ("anonymous 1=50 bind:0",          "0-1", "made before its memory was bound to NUMA 0, or moved there later"),
     ("anonymous 1=50 bind=static:0",   "0-1", "made before its memory was bound to NUMA 0, or moved there later"),
     ("anonymous 1=50 bind:1",          "0-1", "put there by the program itself (policy bind:1)"),
