@@ -225,6 +225,9 @@ class Teller:
         """The exit status of a job, or of a lack of room, which is reported with who holds what."""
         if isinstance(ended, int):
             return ended
+        if ended.dropped:
+            say(ended.reason)
+            return 1
         from numawise.apps.launch.run import capacity_here  # noqa: PLC0415 - keeps --help quick
         from numawise.host.settings import read_settings  # noqa: PLC0415
         from numawise.render.holds import no_room_lines  # noqa: PLC0415

@@ -91,7 +91,7 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
             "remarks": [*holdings.place.warnings, *holdings.capacity.remarks, *holdings.silent],
             "holds": [words.hold_data(hold, holdings.capacity, every) for hold in holds],
             "free": words.free_data(holdings.capacity, every, _free_memory(holdings, every)),
-            "waiting": [words.waiter_data(waiter) for waiter in holdings.ledger.waiters()],
+            "waiting": [words.waiter_data(waiting) for waiting in holdings.waiting(every)],
         }
         click.echo(json.dumps(data, indent=2))
         return
@@ -105,9 +105,8 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
     write_free(holdings.capacity, every, _free_memory(holdings, every), sys.stdout, color=color)
     if holdings.capacity.reserved:
         sentences(f"kept for the system: CPUs {format_ids(holdings.capacity.reserved)}", sys.stdout)
-    for waiter in holdings.ledger.waiters():
-        who = f"{waiter.owner.user} (pid {waiter.owner.pid})"
-        sentences(f"waiting: {who} for {waiter.request}", sys.stdout)
+    for waiting in holdings.waiting(every):
+        sentences(words.waiting_text(waiting), sys.stdout)
     for sentence in (*holdings.capacity.remarks, *holdings.silent):
         say(sentence)
 

@@ -10,6 +10,7 @@ EXAMPLES = """\b
 Examples:
   numawise release train            # its job has ended, or is frozen beyond repair
   numawise release --kill train     # end the job, then free what it held
+  numawise release bq2x7            # one that waits, by its id in 'numawise ps'
 """
 
 
@@ -18,20 +19,26 @@ Examples:
 @click.option("--kill", is_flag=True, help="Kill the job first.")
 @click.option("--force", is_flag=True, help="Free it although its job is still running.")
 def command(holds: tuple[str, ...], kill: bool, force: bool) -> int:
-    """Give back HOLDs, by name or id.
+    """Give back HOLDs, by name or id; or put a job that waits for room out of the line.
 
     A hold ends by itself with its job.  One whose job still runs is given back only with --kill or --force,
-    since the next job would be put beside it.  Only root can release what another user holds.
+    since the next job would be put beside it.  A job that waits ends with status 1.  Only root can release
+    what another user holds or waits for.
     """
-    from numawise.apps.launch.ending import release  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.launch.ending import named, put_out, release  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.launch.run import capacity_here, open_holdings  # noqa: PLC0415
     from numawise.host.settings import read_settings  # noqa: PLC0415
+    from numawise.results.placement import Hold  # noqa: PLC0415
 
     settings = read_settings()
     with open_holdings(capacity_here(settings), os.environ, settings) as holdings:
-        found = [holdings.find(name) for name in holds]
+        found = [named(holdings, name) for name in holds]
         status = 0
         for hold in found:
+            if not isinstance(hold, Hold):
+                put_out(holdings, hold)
+                click.echo(f"{hold.id} (pid {hold.owner.pid}, {hold.request}) waits no longer")
+                continue
             problem = release(holdings, hold, kill=kill, force=force)
             if problem:
                 say(problem)

@@ -22,6 +22,8 @@ from numawise.values import dataclass
 
 ROOT = Path("/")
 DEAD = ("Z", "X", "x")
+STOPPED = ("T", "t")
+"""By a signal; by a debugger."""
 ROUNDS = 50
 """So often are new threads looked for; a program that makes threads faster than this is reported."""
 MOST_PARENTS = 64
@@ -89,6 +91,12 @@ def alive(pid: int, start: int, root: Path = ROOT) -> bool:
         thread and thread.state not in DEAD
         for thread in (parse_stat(_text(root, f"{pid}/task/{tid}/stat")) for tid in threads(pid, root))
     )
+
+
+def is_stopped(pid: int, start: int, root: Path = ROOT) -> bool:
+    """Whether the process that began then is stopped; False where it cannot be seen."""
+    found = read_process(pid, root)
+    return found is not None and found.start == start and found.state in STOPPED
 
 
 def _is_hidden(pid: int) -> bool:

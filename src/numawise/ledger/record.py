@@ -123,8 +123,24 @@ def _hold(row: Mapping[str, Any], uid: int, user: str) -> Hold:
 
 def _waiter(row: Mapping[str, Any], uid: int, user: str) -> Waiter:
     return Waiter(
-        _matching(row, "id", ID), _owner(row, uid, user, ""), _text(row, "request"), _time(row, "since")
+        _matching(row, "id", ID),
+        _owner(row, uid, user, ""),
+        _text(row, "request"),
+        _time(row, "since"),
+        _asks(row),
     )
+
+
+def _asks(row: Mapping[str, Any]) -> str:
+    """What a waiter asks for, as the text of an object whose fields are read by whoever needs them."""
+    value = _object(row, "asks")
+    try:
+        text = json.dumps(value) if value or "asks" in row else ""
+    except RecursionError:
+        text = " " * LONGEST_PATH
+    if len(text) >= LONGEST_PATH:
+        raise Bad(f"asks is not an object of at most {LONGEST_PATH} characters")
+    return text
 
 
 def _owner(row: Mapping[str, Any], uid: int, user: str, engine: str) -> Owner:
@@ -324,6 +340,7 @@ def _waiter_data(waiter: Waiter) -> dict[str, Any]:
         **_owner_data(waiter.owner),
         "request": waiter.request,
         "since": waiter.since,
+        **({"asks": json.loads(waiter.asks)} if waiter.asks else {}),
     }
 
 

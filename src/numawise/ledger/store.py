@@ -7,7 +7,7 @@ Rules kept here:
 2. No CPU and no device goes to a hold while another has it.
 3. Each user's holds stand in a file of that user's own (``file``), so a user adds, changes and removes only
    holds of that user, and root any.  The dead of others are disregarded; their owner or root removes them.
-4. Those who wait for room are served in the order in which they came.
+4. Those who wait for room stand in the order in which they came.
 
 How a change is made::
 
@@ -305,21 +305,26 @@ class LedgerChange:
             raise LedgerError(f"nobody can wait in line as {quoted(waiter.id)}: {wrong}", "use plain text")
         self._waiters[_key(waiter)] = waiter
 
-    def first_in_line(self, id_: str) -> bool:
-        """Whether nobody came before: it is first, or it is not in line and nobody else is."""
-        return next((waiter.id for waiter in self.waiters), id_) == id_
-
     def leave_line(self, waiter: Waiter) -> None:
         """Wait no longer, or disregard somebody else who does; nothing happens when it was not in line."""
         if self._waiters.pop(_key(waiter), None) is not None and self._uid == waiter.owner.uid:
             self.changed.add(waiter.owner.uid)
+
+    def put_out(self, waiter: Waiter) -> bool:
+        """Put somebody out of the line, by the right of its user or root; False when nobody stood there."""
+        if _key(waiter) not in self._waiters:
+            return False
+        self._allow(waiter)
+        del self._waiters[_key(waiter)]
+        return True
 
     def _allow(self, row: Hold | Waiter) -> None:
         if self.over:
             raise RuntimeError("this change is over; begin another")
         if self._uid not in (ROOT, row.owner.uid):
             raise LedgerError(
-                f"hold {_title(row)} belongs to {_user(row)}, not to uid {self._uid}",
+                f"{'hold' if isinstance(row, Hold) else 'waiter'} {_title(row)} belongs to {_user(row)}, "
+                f"not to uid {self._uid}",
                 f"ask {row.owner.user or 'its owner'} to release it, or do this as root",
             )
         self.changed.add(row.owner.uid)

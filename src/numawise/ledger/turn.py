@@ -5,11 +5,13 @@ Rules kept here:
 1. The lock is the kernel's (``flock`` on a folder), so it ends with the process that has it, however that
    ends, and leaves no file behind.  All folders are locked, in their order, by everybody.
 2. Waiting is done in short sleeps, so that an interrupt is noticed at once.
+3. Whoever has the turn is not stopped from the terminal (Ctrl-Z) before it is over: all others would wait.
 """
 
 import errno
 import fcntl
 import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -27,6 +29,8 @@ FIRST_SLEEP, LONGEST_SLEEP = 0.001, 0.02
 def turn(folders: Sequence[LedgerFolder], until: float) -> Iterator[None]:
     """Have the turn to write the ledger, waiting for it no longer than ``until`` on the monotonic clock."""
     with ExitStack() as locked:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
+        locked.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
         for folder in folders:
             _patiently(folder, until)
             # Said aloud, because a child forked meanwhile still has the descriptor.

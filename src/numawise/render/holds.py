@@ -1,5 +1,6 @@
 """Holds and placements as people read them: a line for a start, a row for a hold, why there is no room."""
 
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,11 +15,11 @@ from numawise.results.placement import (
     VARIABLES,
     Capacity,
     Hold,
+    InLine,
     JobStarted,
     NoRoom,
     Placement,
     Preview,
-    Waiter,
     pool_of,
 )
 from numawise.sets import format_ids
@@ -26,6 +27,8 @@ from numawise.sets import format_ids
 MEMORY_WORDS = {BOUND: "bound to", PREFERRED: "on", INTERLEAVED: "interleaved over"}
 UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 FENCES = {RULES: "GPUs fenced by device rules", VARIABLES: "GPUs hidden by variables"}
+MOST = 4
+"""Holds that are named as what somebody waits for."""
 
 
 def started_line(started: JobStarted) -> str:
@@ -122,14 +125,35 @@ def hold_data(hold: Hold, capacity: Capacity, holds: Sequence[Hold]) -> dict[str
     }
 
 
-def waiter_data(waiter: Waiter) -> dict[str, object]:
+def waiter_data(waiting: InLine) -> dict[str, object]:
     """A waiting job, as JSON."""
+    waiter = waiting.waiter
     return {
+        "id": waiter.id,
         "user": waiter.owner.user,
+        "uid": waiter.owner.uid,
         "pid": waiter.owner.pid,
         "request": waiter.request,
+        "asks": json.loads(waiter.asks) if waiter.asks else None,
         "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(waiter.since)),
+        "state": waiting.state,
+        "missing": waiting.missing or None,
+        "holders": [hold.id for hold in waiting.holders],
     }
+
+
+def waiting_text(waiting: InLine) -> str:
+    """``waiting: bq2x7 of alice (pid 4711), 5m2s, for 2 GPUs: 1 of 8 free; train (x7kqd) of bob``."""
+    waiter = waiting.waiter
+    who = f"{waiter.id} of {waiter.owner.user or waiter.owner.uid} (pid {waiter.owner.pid})"
+    text = f"waiting: {who}, {age(time.time() - waiter.since)}, for {waiter.request}"
+    if waiting.missing:
+        text += f": {waiting.missing}"
+    if waiting.holders:
+        held = ", ".join(f"{hold.name} ({hold.id}) of {hold.owner.user}" for hold in waiting.holders[:MOST])
+        more = len(waiting.holders) - MOST
+        text += f"; held by {held}" + (f" and {more} more" if more > 0 else "")
+    return text
 
 
 def age(seconds: float) -> str:

@@ -105,10 +105,16 @@ class HoldForm(TypedDict):
 class WaiterForm(TypedDict):
     """A job that waits."""
 
+    id: str
     user: str
+    uid: int
     pid: int
     request: str
+    asks: dict[str, object] | None
     since: str
+    state: str
+    missing: str | None
+    holders: list[str]
 
 
 class FreeForm(TypedDict):

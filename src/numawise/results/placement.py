@@ -134,6 +134,24 @@ class Waiter:
     """What is asked for, in words for people."""
     since: float = 0.0
     """Seconds since the epoch."""
+    asks: str = ""
+    """What is asked for, for programs: the text of a JSON object; '' when its author did not say."""
+
+
+WAITING, STOPPED, PASSED = "waiting", "stopped", "passed"
+
+
+@dataclass(frozen=True, slots=True)
+class InLine:
+    """How it goes with somebody who waits."""
+
+    waiter: Waiter
+    state: str
+    """``waiting``; ``stopped``: its process is, so others pass it; ``passed``: it can never be served."""
+    missing: str = ""
+    """What it waits for, as a clause; '' when it is about to start."""
+    holders: tuple[Hold, ...] = ()
+    """Who holds what is missing."""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -317,6 +335,8 @@ class NoRoom:
     """What a kubelet would have said."""
     advice: str = ""
     """What to ask for instead, where that is plain."""
+    dropped: bool = False
+    """It waits no longer, because somebody with the right to do so put it out of the line."""
 
 
 @dataclass(frozen=True, slots=True)

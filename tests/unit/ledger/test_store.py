@@ -184,15 +184,15 @@ def test_line_is_first_come_first_served(path: Path) -> None:
     mine = partial(waiter, uid=os.geteuid())
     with opened(path) as ledger:
         with ledger.change() as change:
-            assert change.first_in_line("nobody waits")
+            assert change.waiters == ()
             for since, name in enumerate(("w1", "w2", "w3", "w1")):
                 change.wait_in_line(mine(name, since))
         with ledger.change() as change:
-            assert [change.first_in_line(name) for name in ("w1", "w2", "newcomer")] == [True, False, False]
+            assert [one.id for one in change.waiters] == ["w1", "w2", "w3"]
             change.leave_line(mine("w1"))
             change.leave_line(mine("w1"))
             change.wait_in_line(mine("w1", 9))
-            assert change.first_in_line("w2")
+            assert [one.id for one in change.waiters] == ["w2", "w3", "w1"]
         with ledger.change() as change:
             change.leave_line(mine("w2"))
         assert ledger.waiters() == (mine("w3", 2), mine("w1", 9))

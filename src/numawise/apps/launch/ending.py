@@ -13,11 +13,12 @@ import signal
 import time
 from collections.abc import Sequence
 
+from numawise.apps.launch.asked import request_in
 from numawise.apps.launch.holds import Holdings
-from numawise.errors import HostError, LedgerError
+from numawise.errors import HostError, InputError, LedgerError
 from numawise.host import confine
 from numawise.host.rights import as_user
-from numawise.results.placement import CGROUP_V2, PYTHON, Hold
+from numawise.results.placement import CGROUP_V2, PYTHON, Hold, Waiter
 
 PATIENCE = 5.0
 PAUSE = 0.02
@@ -44,6 +45,28 @@ def release(holdings: Holdings, hold: Hold, *, kill: bool = False, force: bool =
         return f"{hold.name} ({hold.id}) still runs: end it with --kill, or free it anyway with --force"
     holdings.end(hold, even_alive=True)
     return ""
+
+
+def named(holdings: Holdings, name: str) -> Hold | Waiter:
+    """The hold, or else the waiter, of this id or name."""
+    try:
+        return holdings.find(name)
+    except InputError:
+        waiters = [
+            waiter
+            for waiter in holdings.ledger.waiters()
+            if name == waiter.id or ((asked := request_in(waiter.asks)) and name == asked.name)
+        ]
+        ours = [waiter for waiter in waiters if waiter.owner.uid == holdings.who.uid]
+        if len(ours or waiters) != 1:
+            raise
+        return (ours or waiters)[0]
+
+
+def put_out(holdings: Holdings, waiter: Waiter) -> None:
+    """Put somebody out of the line; the process that waits finds its row gone, and ends."""
+    with holdings.ledger.change() as change:
+        change.put_out(waiter)
 
 
 def _kill(holdings: Holdings, hold: Hold, others: Sequence[Hold]) -> str:

@@ -9,7 +9,7 @@ Rules kept here:
    so that two changes cannot cross.  Jobs of other users are moved by the process that watches over them.
 3. An engine of containers is asked before the change, since it may be slow; while it does not answer, its
    holds stay.
-4. With others in line for room, a newcomer is served after them (``line``).
+4. With others in line for room, a newcomer is served after them, unless it delays none of them (``line``).
 5. What other users recorded is read and counted, never acted on.  Only where root asks for it (``reap``,
    ``release``) it acts for a user, with the rights of that user (``host.rights``), so that a hold that lies
    does no more than its author could; and never while others wait for the ledger.
@@ -25,8 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from numawise.apps.launch import line
 from numawise.apps.launch.environment import HOLD
+from numawise.apps.launch.line import WaitingLine
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.where import where_labels
 from numawise.errors import HostError, InputError, quoted
@@ -41,6 +41,7 @@ from numawise.results.placement import (
     RUN,
     Capacity,
     Hold,
+    InLine,
     NoRoom,
     Owner,
     Placement,
@@ -79,6 +80,7 @@ class Holdings:
     """Where the ledger lies, and who shares it."""
     silent: tuple[str, ...] = ()
     """Engines of containers that do not answer, and files that were passed over, a sentence each."""
+    in_line: WaitingLine | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -104,15 +106,14 @@ class Holdings:
             self._reap(change, gone)
             reaped = len(change.holds) < before
             hold_id = change.new_id()
-            capacity = self.capacity_for(request, change.holds)
-            found = line.place_in_turn(change, capacity, request, hold_id, ticket)
+            found = self.line.place_in_turn(change.waiters, change.holds, request, hold_id, ticket)
             if isinstance(found, NoRoom):
                 if reaped:
                     self._settle(change.holds)
                 return found
             hold = Hold(
                 id=hold_id,
-                name=_name(request, command, change.holds),
+                name=_name(request, command, change.holds, self.line.names(change.waiters)),
                 owner=self.owner(pid),
                 grant=found.grant,
                 kind=kind,
@@ -124,7 +125,7 @@ class Holdings:
             if planned is not None:
                 hold = planned(hold, found)
             change.add(hold)
-            line.leave(change, ticket, self.who.uid)
+            self.line.leave(change, ticket)
             if reaped or hold.grant.cpus:
                 self._settle(change.holds, but=hold.id)
         return Taken(hold, found, self.capacity.hardware)
@@ -137,19 +138,36 @@ class Holdings:
 
         return with_memory_now(self.capacity, holds, self.root)
 
+    @property
+    def line(self) -> WaitingLine:
+        """Those who wait for room."""
+        if self.in_line is None:
+            self.in_line = WaitingLine(self.capacity, self.who, self.root, self.capacity_for)
+        return self.in_line
+
     def queue(self, request: JobRequest) -> str:
         """Take a place in the line of those who wait for room; the ticket for ``take``."""
         with self.ledger.change() as change:
-            return line.join(change, self.owner(os.getpid()), request)
+            return self.line.join(change, self.owner(os.getpid()), request)
 
-    def is_next(self, ticket: str) -> bool:
-        """Whether it is worth trying: no living process is ahead of us in the line."""
-        return line.is_next(self.ledger.waiters(), ticket, self.who, self._process_lives)
+    def is_next(self, request: JobRequest, ticket: str) -> bool:
+        """Whether it is worth trying: nobody with a turn is ahead of us, or we may pass."""
+
+        def alive() -> tuple[Hold, ...]:
+            holds = self.ledger.holds()
+            gone = self._dead_processes(holds)
+            return tuple(hold for hold in holds if hold not in gone)
+
+        return self.line.is_worth_trying(self.ledger.waiters(), alive, request, ticket)
 
     def leave_queue(self, ticket: str) -> None:
         """Give a place in the line back."""
         with self.ledger.change() as change:
-            line.leave(change, ticket, self.who.uid)
+            self.line.leave(change, ticket)
+
+    def waiting(self, holds: Sequence[Hold]) -> tuple[InLine, ...]:
+        """Who waits for room beside these holds, the first in line first."""
+        return tuple(self.line.states(self.ledger.waiters(), holds))
 
     def rebind(self, hold: Hold) -> None:
         """Record that a job is kept to its grant in another way than planned."""
@@ -261,14 +279,11 @@ class Holdings:
     def _reap(
         self, change: LedgerChange, containers: Iterable[Hold], *, everybodys: bool = False
     ) -> tuple[Hold, ...]:
-        line.without_dead(change, self.who, self._process_lives)
+        self.line.drop_dead(change)
         dead_holds = (*containers, *self._dead_processes(change.holds))
         reaped = change.reap(dead_holds, everybodys=everybodys)
         self._clear(hold for hold in reaped if hold.owner.uid == self.who.uid)
         return reaped
-
-    def _process_lives(self, owner: Owner) -> bool:
-        return processes.alive(owner.pid, owner.start, self.root)
 
     def _dead_processes(self, holds: Iterable[Hold]) -> tuple[Hold, ...]:
         owned = [hold for hold in holds if not hold.owner.engine]
@@ -340,8 +355,11 @@ def _same(hold: Hold, other: Hold) -> bool:
     return (hold.id, hold.owner.uid) == (other.id, other.owner.uid)
 
 
-def _name(request: JobRequest, command: Sequence[str], holds: Iterable[Hold]) -> str:
-    """The name asked for, which must be free; else the command's, with a number where that is taken."""
+def _name(request: JobRequest, command: Sequence[str], holds: Iterable[Hold], wanted: set[str]) -> str:
+    """The name asked for, which must be free; else the command's, with a number where that is taken.
+
+    Names that are ``wanted`` by those in line are left to them.
+    """
     taken = {hold.name for hold in holds}
     if request.name:
         if request.name in taken:
@@ -354,6 +372,6 @@ def _name(request: JobRequest, command: Sequence[str], holds: Iterable[Hold]) ->
     base = os.path.basename(command[0]) if command else "hold"  # noqa: PTH119 - a command is text
     base = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in base)[:48] or "hold"
     found, number = base, 2
-    while found in taken:
+    while found in taken | wanted:
         found, number = f"{base}-{number}", number + 1
     return found

@@ -327,10 +327,10 @@ def take_patiently(holdings: Holdings, start: Launch, pid: int, on_waiting: OnWa
     try:
         while isinstance(found, NoRoom):
             version = holdings.ledger.version()
-            if holdings.is_next(ticket):
+            if holdings.is_next(job.request, ticket):
                 found = attempt(ticket)
             left = until - time.monotonic()
-            if left <= 0:
+            if left <= 0 or (isinstance(found, NoRoom) and found.dropped):
                 break
             if isinstance(found, NoRoom):
                 holdings.ledger.wait_for_change(version, min(left, LOOK_AGAIN))

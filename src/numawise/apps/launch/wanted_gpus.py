@@ -59,9 +59,7 @@ def gpus_wanted(
             return NoRoom(reason, tuple(dict.fromkeys(taken[p] for p in missing)))
         mask = bits_of(positions)
         return choices(capacity.links, mask, len(positions), mask), kinds.pop(), len(positions)
-    resource = max(
-        dict.fromkeys(capacity.gpu_resources), key=capacity.gpu_resources.count
-    )  # the first of equals
+    resource = resource_by_number(capacity)
     own = part_gpus(capacity, part) & bits_of(
         p for p, kind in enumerate(capacity.gpu_resources) if kind == resource
     )
@@ -77,6 +75,11 @@ def gpus_wanted(
         resource,
         request.gpus,
     )
+
+
+def resource_by_number(capacity: Capacity) -> str:
+    """The resource whose GPUs a number means (rule 2)."""
+    return max(dict.fromkeys(capacity.gpu_resources), key=capacity.gpu_resources.count)  # the first of equals
 
 
 def part_gpus(capacity: Capacity, part: Part) -> int:
