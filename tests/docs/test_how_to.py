@@ -8,7 +8,8 @@ from tests.cli.run import program
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [
-    ROOT / "docs/how-to" / name for name in ("ranks.md", "flags.md", "run-jobs.md", "devices-from-claims.md")
+    ROOT / "docs/how-to" / name
+    for name in ("ranks.md", "flags.md", "run-jobs.md", "devices-from-claims.md", "run-the-agent.md")
 ]
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 

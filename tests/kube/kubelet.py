@@ -74,7 +74,7 @@ def parts(raw: bytes) -> dict[int, list[Any]]:
 
 
 def text(message: Mapping[int, list[Any]], number: int) -> str:
-    return message.get(number, [b""])[0].decode()
+    return str(message.get(number, [b""])[0], "utf-8")
 
 
 def pairs(message: Mapping[int, list[Any]], number: int) -> dict[str, str]:

@@ -1,0 +1,35 @@
+"""The agent's pages say what is in the code."""
+
+import re
+from pathlib import Path
+
+from numawise.apps.agent.pages import METRICS
+from numawise.codec.agent_nvidia import NOT_ACTED_ON
+from numawise.codec.agent_values import IGNORED_XIDS
+from numawise.codec.nvidia_plugin import FLAG_FIELDS, GFD_FIELDS, PLUGIN_FIELDS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/reference/agent.md").read_text()
+
+
+def test_every_metric_has_its_line() -> None:
+    rows = re.findall(r"^\| `([a-z_]+)` \| (\w+) \|.*\| (.+) \|$", PAGE, re.MULTILINE)
+    assert {name: (kind, words) for name, kind, words in rows} == METRICS
+
+
+def test_every_field_of_nvidias_configuration_is_judged() -> None:
+    table = PAGE.partition("## NVIDIA's configuration")[2].partition("##")[0]
+    for name in {*FLAG_FIELDS, *PLUGIN_FIELDS, "timeSlicing", "mps", "imex", "resources"} - {"plugin"}:
+        assert name in table, name
+    assert GFD_FIELDS
+    assert set(NOT_ACTED_ON) <= {*FLAG_FIELDS, *PLUGIN_FIELDS}
+
+
+def test_xids() -> None:
+    assert ", ".join(map(str, IGNORED_XIDS)) in PAGE
+
+
+def test_the_example_is_the_file() -> None:
+    page = (ROOT / "docs/how-to/run-the-agent.md").read_text()
+    (shown,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert (ROOT / "examples/agent/agent.yaml").read_text().startswith(shown)
