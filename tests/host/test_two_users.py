@@ -288,7 +288,15 @@ def test_without_any_preparation(public: Path) -> None:
     try:
         box.by(ALICE).start("run", "-q", "--cpus", "1", "--name", "hers", "--", "sleep", "3600")
         assert box.by(BOB).hold("hers")["uid"] == ALICE
-        assert json.loads(box.by(BOB).run("ps", "-o", "json").stdout)["ledger"] == "/var/tmp"
+        listed = box.by(BOB).run("ps", "-o", "json")
+        data = json.loads(listed.stdout)
+        assert (data["ledger"], data["shared"]) == ("/var/tmp", False), "mounted for this test alone"
+        said = "the ledger in /var/tmp is not shared with the rest of the machine"
+        assert said in data["remarks"][0]
+        assert listed.stderr.startswith(f"numawise: {said}")
+        quiet = box.by(BOB).run("run", "-q", "--", "true")
+        assert (quiet.returncode, quiet.stderr.startswith(f"numawise: {said}")) == (0, True)
+        assert quiet.stderr.count("\n") == 1
         place = Path(f"/proc/{server.process.pid}/root/var/tmp")
         (file,) = place.iterdir()
         assert (file.name, file.stat().st_uid, oct(file.stat().st_mode)) == (

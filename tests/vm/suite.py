@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.vm import confining, inside, memory, running, scopes, verifying, where
+from tests.vm import boxes, confining, inside, memory, running, scopes, verifying, where
 from tests.vm.guest import Guest, Skip, read_guest
 
 V2, V1, SYSTEMD = "v2", "v1", "systemd"
@@ -86,6 +86,7 @@ CHECKS = (
     Check("scope outlives a reload",                        scopes.reload, (SYSTEMD,)),
     Check("scope with isolated CPUs",                       scopes.isolated, (SYSTEMD,)),
     Check("no writing past systemd",                        scopes.not_behind_its_back, (SYSTEMD,)),
+    Check("setup: a box under systemd",                     boxes.set_up, (SYSTEMD,)),
     Check("user without a cpuset of its own",               scopes.user_without_cpuset, (SYSTEMD,)),
     Check("scope of a user",                                scopes.user_scope, (SYSTEMD,)),
     Check("scope of a user, changed by root",               scopes.user_scope_changed_by_root, (SYSTEMD,)),

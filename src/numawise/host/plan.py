@@ -315,7 +315,7 @@ def _await_group(pid: int, group: str, root: Path) -> None:
         time.sleep(PAUSE)
 
 
-def answer_of(argv: tuple[str, ...]) -> tuple[int, str]:
+def answer_of(argv: tuple[str, ...], patience: float = PATIENCE) -> tuple[int, str]:
     """Run a program to its end: exit code, and what it said on standard error (or output, without that)."""
     import subprocess  # noqa: PLC0415 - costs 8 ms, and only hosts with systemd need it
 
@@ -326,14 +326,14 @@ def answer_of(argv: tuple[str, ...]) -> tuple[int, str]:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=PATIENCE,
+            timeout=patience,
             check=False,
             env=plain_environment(),
         )
     except OSError as error:
         return 127, error.strerror or ""
     except subprocess.TimeoutExpired:
-        return 124, f"no answer within {PATIENCE:.0f} s"
+        return 124, f"no answer within {patience:.0f} s"
     said = done.stderr.strip() or ("" if done.returncode == 0 else done.stdout.strip())
     return done.returncode, " ".join(said.split())
 

@@ -35,17 +35,17 @@ class Sight:
 
 def sight_of(path: str, root: Path) -> Sight:
     """Who sees what lies at an absolute path without links, as the root sees it."""
-    ours = _text(root / "proc/self/mountinfo")
+    ours, theirs = _text(root / "proc/self/mountinfo"), _text(root / "proc/1/mountinfo")
+    contained = _is_contained(root)
+    if ours and ours == theirs and not contained:
+        return Sight(by_all=True)
     mount = _mount_at(path, ours)
     if mount is None:
         return Sight(None, "/proc does not say what is mounted there")
-    if _is_contained(root):
+    if contained:
         if mount.point == "/":
             return Sight(by_all=False, why="this runs in a container, and the folder is the container's own")
         return Sight(None, "this runs in a container, and who else has that folder is not known inside")
-    theirs = _text(root / "proc/1/mountinfo")
-    if theirs == ours:
-        return Sight(by_all=True)
     if PRIVATE_TMP.search(mount.root):
         return Sight(by_all=False, why="it is private to this service or session")
     other = _mount_at(path, theirs)

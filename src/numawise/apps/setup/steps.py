@@ -48,6 +48,8 @@ FOLDER_MODE = 0o755
 MASK = 0o022
 """Settings that only root can read would be no settings for the others."""
 UNITS = "/etc/systemd/system/"
+PATIENCE = 120.0
+"""Seconds for a program: systemd reads all units again, and a large directory of groups is slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,9 +357,9 @@ def do_setup(plan: BoxPlan, root: Path, trusted: Collection[int]) -> None:
 def do_undo(plan: BoxPlan, root: Path, ledger: str, trusted: Collection[int]) -> None:
     """Carry a plan that takes back out; what is kept because of the ledger stays recorded."""
     record = read_record(root, trusted)
-    last = [step for step in plan.steps if isinstance(step, TakeFolder) and _holds_record(step.path)]
+    later = [step for step in plan.steps if isinstance(step, TakeFolder) and _holds_record(step.path)]
     for step in plan.steps:
-        if step not in last:
+        if step not in (*later, RELOAD):
             _do(step, root)
         if step == TakeFolder(ledger) and below(root, ledger).exists():
             raise HostError(
@@ -372,10 +374,12 @@ def do_undo(plan: BoxPlan, root: Path, ledger: str, trusted: Collection[int]) ->
     )
     if rest:
         write_whole(below(root, RECORD), record_text(rest))
-        return
-    below(root, RECORD).unlink(missing_ok=True)
-    for step in last:
-        _do(step, root)
+    else:
+        below(root, RECORD).unlink(missing_ok=True)
+        for step in later:
+            _do(step, root)
+    if RELOAD in plan.steps:  # last: whatever becomes of it, nothing is left behind
+        _do(RELOAD, root)
 
 
 def _holds_record(path: str) -> bool:
@@ -432,9 +436,9 @@ def _group_call(program: str, name: str, root: Path) -> tuple[str, ...]:
 
 def _call(argv: tuple[str, ...]) -> None:
     program = shutil.which(argv[0], path="/usr/sbin:/usr/bin:/sbin:/bin") or argv[0]
-    code, said = answer_of((program, *argv[1:]))
+    code, said = answer_of((program, *argv[1:]), PATIENCE)
     if code:
         raise HostError(
             f"'{shlex.join(argv)}' failed ({code}): {said or 'it said nothing'}",
-            "what was done is recorded; mend that and run setup again",
+            "what was done before is recorded; mend that, and run this command by hand or setup again",
         )
