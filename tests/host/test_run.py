@@ -406,11 +406,11 @@ def test_the_status_of_the_job_stands_when_the_ledger_fails(
 
 
 def test_a_run_inside_a_hold_says_what_to_do(host: Host) -> None:
-    inner = host.argv("run", "--mode", "affinity", "--cpus", "1", "--", "true")
+    inner = host.argv("run", "--outside", "--mode", "affinity", "--cpus", "1", "--", "true")
     done = host.run("run", "-q", "--mode", "affinity", "--cpus", str(CPUS), "--", *inner)
     assert done.returncode == 1, done
     assert "this runs inside hold" in done.stderr
-    assert "start the command without 'numawise run'" in done.stderr
+    assert "leave --outside out to take a part of that" in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--gpu-ids", "--cpus", "--memory", "--name"])

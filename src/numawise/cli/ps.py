@@ -80,6 +80,7 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
 
     every = holdings.live()
     holds = tuple(hold for hold in every if user in ("", hold.owner.user))
+    steps = holdings.steps()
     if output == "json":
         from numawise.results.plain import API_VERSION  # noqa: PLC0415
 
@@ -89,7 +90,7 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
             "ledger": str(holdings.ledger.path),
             "shared": holdings.place.shared,
             "remarks": [*holdings.place.warnings, *holdings.capacity.remarks, *holdings.silent],
-            "holds": [words.hold_data(hold, holdings.capacity, every) for hold in holds],
+            "holds": [words.hold_data(hold, holdings.capacity, every, steps) for hold in holds],
             "free": words.free_data(holdings.capacity, every, _free_memory(holdings, every)),
             "waiting": [words.waiter_data(waiting) for waiting in holdings.waiting(every)],
         }
@@ -100,7 +101,7 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
             click.echo(hold.name)
         return
     if holds:
-        write_holds(holds, holdings.capacity, every, sys.stdout, color=color)
+        write_holds(holds, holdings.capacity, every, sys.stdout, color=color, steps=steps)
         click.echo()
     write_free(holdings.capacity, every, _free_memory(holdings, every), sys.stdout, color=color)
     if holdings.capacity.reserved:

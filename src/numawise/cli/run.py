@@ -43,6 +43,9 @@ Exit status: that of the job; 1 no room, 2 bad input or more than the machine ha
     help="Let the job see no GPUs but its own: by device rules where this host allows it, else by variables.",
 )
 @click.option("--no-fence", is_flag=True, help="Do not, where the machine's settings fence GPUs (root).")
+@click.option(
+    "--outside", is_flag=True, help="Inside a job: start beside its hold instead of taking a part of that."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done; hold nothing.")
 @machine_option("With --dry-run: a machine other than this one.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what the job got.")
@@ -67,6 +70,7 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
         isolate="root" if options["isolate"] else "",
         environment=dict(os.environ),
         fence=_fence(options, settings),
+        outside=options["outside"],
     )
     if options["dry_run"]:
         return _show(job, settings, options)
@@ -90,8 +94,16 @@ def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN
     from numawise.render import holds as words  # noqa: PLC0415
     from numawise.results.placement import NoRoom  # noqa: PLC0415
 
-    capacity, holds, here = launch.imagined(options["machine"], settings, job.environment)
-    found = launch.preview(job, capacity, holds, here=here)
+    inside = None
+    if job.environment.get("NUMAWISE_HOLD") and not (job.outside or options["machine"]):
+        from numawise.apps.launch.nested import preview_inside  # noqa: PLC0415
+
+        inside = preview_inside(job, settings)
+    if inside is not None:
+        found, capacity = inside
+    else:
+        capacity, holds, here = launch.imagined(options["machine"], settings, job.environment)
+        found = launch.preview(job, capacity, holds, here=here)
     if isinstance(found, NoRoom):
         return Teller(quiet=False).ended(found, capacity)
     if options["output"] == "json":

@@ -54,6 +54,7 @@ class UserFile:
     """To whom it belongs, as the kernel says."""
     holds: tuple[Hold, ...] = ()
     waiters: tuple[Waiter, ...] = ()
+    steps: tuple[Hold, ...] = ()
     problems: tuple[str, ...] = ()
     """Why it, or rows of it, were passed over; a sentence each."""
     is_ledger: bool = False
@@ -225,7 +226,7 @@ def _parsed(
     if own and rows.problems:
         raise damaged(place, rows.problems[0])
     problems = tuple(f"{place} (uid {uid}): ignored is {problem}" for problem in rows.problems[:MOST_OF_ONE])
-    return UserFile(number, name, uid, rows.holds, rows.waiters, problems, is_ledger=True)
+    return UserFile(number, name, uid, rows.holds, rows.waiters, rows.steps, problems, is_ledger=True)
 
 
 def _check_head(content: object, machine: str) -> None:

@@ -23,6 +23,7 @@ from numawise.results.placement import (
     MODES,
     PYTHON,
     RUN,
+    STEP,
     Grant,
     Hold,
     MemoryPart,
@@ -32,7 +33,7 @@ from numawise.results.placement import (
     same_device,
 )
 from numawise.sets import format_ids, parse_ids
-from numawise.values import dataclass
+from numawise.values import dataclass, replace
 
 KINDS = (RUN, CONTAINER, PYTHON)
 LARGEST_PID = 1 << 22
@@ -55,6 +56,7 @@ class Rows:
 
     holds: tuple[Hold, ...] = ()
     waiters: tuple[Waiter, ...] = ()
+    steps: tuple[Hold, ...] = ()
     problems: tuple[str, ...] = ()
     """Why rows were left out, a clause each."""
 
@@ -70,8 +72,9 @@ def read_rows(data: Mapping[str, Any], uid: int, user: str) -> Rows:
     """Holds and waiters of one user; what makes no sense is left out."""
     holds: dict[str, Hold] = {}
     waiters: dict[str, Waiter] = {}
+    steps: dict[str, Hold] = {}
     problems: list[str] = []
-    for what, read in (("holds", _hold), ("waiters", _waiter)):
+    for what, read in (("holds", _hold), ("waiters", _waiter), ("steps", _step)):
         rows = data.get(what, [])
         if not isinstance(rows, list) or len(rows) > MOST_ROWS:
             problems.append(f"{what} is not a list of at most {MOST_ROWS}")
@@ -82,11 +85,13 @@ def read_rows(data: Mapping[str, Any], uid: int, user: str) -> Rows:
             except Bad as bad:
                 problems.append(f"{what}[{number}]: {bad}")
                 continue
-            if isinstance(value, Hold):
-                holds.setdefault(value.id, value)
-            else:
+            if not isinstance(value, Hold):
                 waiters.setdefault(value.id, value)
-    return Rows(tuple(holds.values()), tuple(waiters.values()), tuple(problems))
+            elif value.parent:
+                steps.setdefault(value.id, value)
+            else:
+                holds.setdefault(value.id, value)
+    return Rows(tuple(holds.values()), tuple(waiters.values()), tuple(steps.values()), tuple(problems))
 
 
 def _row(row: object) -> Mapping[str, Any]:
@@ -119,6 +124,16 @@ def _hold(row: Mapping[str, Any], uid: int, user: str) -> Hold:
         since=_time(row, "since"),
         labels=tuple(_labels(row)),
     )
+
+
+def _step(row: Mapping[str, Any], uid: int, user: str) -> Hold:
+    """A part of a hold, for a job inside of that hold's."""
+    if row.get("kind") != STEP:
+        raise Bad(f"kind is {short(row.get('kind'))}")
+    step = _hold({**row, "kind": RUN}, uid, user)
+    if step.owner.engine or step.group:
+        raise Bad("a step has a container or a control group of its own")
+    return replace(step, kind=STEP, parent=_matching(row, "parent", ID))
 
 
 def _waiter(row: Mapping[str, Any], uid: int, user: str) -> Waiter:
@@ -299,12 +314,14 @@ def short(value: object) -> str:
 # --- writing ----------------------------------------------------------------------------------
 
 
-def data_of(holds: Iterable[Hold], waiters: Iterable[Waiter]) -> dict[str, Any]:
-    """Holds and waiters of one user as plain data."""
-    return {
+def data_of(holds: Iterable[Hold], waiters: Iterable[Waiter], steps: Iterable[Hold] = ()) -> dict[str, Any]:
+    """Holds, waiters and steps of one user as plain data."""
+    data = {
         "holds": [_hold_data(hold) for hold in holds],
         "waiters": [_waiter_data(waiter) for waiter in waiters],
     }
+    inner = [_hold_data(step) for step in steps]
+    return {**data, "steps": inner} if inner else data
 
 
 def _hold_data(hold: Hold) -> dict[str, Any]:
@@ -329,6 +346,7 @@ def _hold_data(hold: Hold) -> dict[str, Any]:
         "command": list(hold.command),
         "since": hold.since,
         "labels": dict(hold.labels),
+        "parent": hold.parent,
     }
     always = ("id", "name", "kind", "since")
     return {key: value for key, value in data.items() if key in always or value not in ("", 0, [], {})}
@@ -356,7 +374,7 @@ def unfit(row: Hold | Waiter) -> str:
             if len(set(names)) < len(names):
                 return f"a {what} is named twice"
     data = _hold_data(row) if isinstance(row, Hold) else _waiter_data(row)
-    read = _hold if isinstance(row, Hold) else _waiter
+    read = _waiter if isinstance(row, Waiter) else _step if row.parent else _hold
     try:
         read(json.loads(_json(data)), row.owner.uid, row.owner.user)
     except ValueError as error:
@@ -382,6 +400,19 @@ def _json(value: object) -> str:
     except UnicodeEncodeError:
         return json.dumps(value)
     return text
+
+
+def beyond(grant: Grant, whole: Grant) -> str:
+    """CPUs and devices of a grant that are no part of another one; '' when there are none."""
+    cpus = grant.cpus & ~whole.cpus
+    if cpus:
+        return f"{'CPU' if cpus.bit_count() == 1 else 'CPUs'} {format_ids(cpus)}"
+    there = [(resource, device) for resource, devices in whole.devices for device in devices]
+    for resource, devices in grant.devices:
+        for device in devices:
+            if not any(kind == resource and same_device(device, other) for kind, other in there):
+                return f"{device} of {resource}"
+    return ""
 
 
 def taken_by(holds: Iterable[Hold], grant: Grant) -> tuple[str, Hold] | None:

@@ -9,6 +9,9 @@ Rules kept here:
    holds of that user, and root any.  The dead of others are disregarded; their owner or root removes them.
 4. Those who wait for room stand in the order in which they came.
 
+5. A step takes a part of what its hold has, nothing of what is free: no other step of that hold has it, and
+   when the hold goes, its steps go with it.
+
 How a change is made::
 
     with Ledger.open(place.folders, machine) as ledger:
@@ -114,6 +117,13 @@ class Ledger:
         """Who waits for room, the first in line first."""
         return self._change.waiters if self._change else _oldest_first(f.waiters for f in self._read())
 
+    def steps(self) -> tuple[Hold, ...]:
+        """The steps of all holds, the oldest first."""
+        if self._change:
+            return self._change.steps
+        files = self._read()
+        return _with_parents(_oldest_first(f.holds for f in files), _oldest_first(f.steps for f in files))
+
     def version(self) -> LedgerVersion:
         """Something that is another after each change."""
         self._open(make=False)
@@ -217,7 +227,7 @@ class Ledger:
 class LedgerChange:
     """What may be done in one change; nothing is written before it is left."""
 
-    __slots__ = ("_holds", "_uid", "_waiters", "changed", "files", "over")
+    __slots__ = ("_holds", "_steps", "_uid", "_waiters", "changed", "files", "over")
 
     def __init__(self, files: tuple[UserFile, ...], uid: int) -> None:
         self.files = files
@@ -227,6 +237,7 @@ class LedgerChange:
         self._uid = uid
         self._holds = {_key(hold): hold for hold in _oldest_first(file.holds for file in files)}
         self._waiters = {_key(waiter): waiter for waiter in _oldest_first(file.waiters for file in files)}
+        self._steps = {_key(step): step for step in _oldest_first(file.steps for file in files)}
 
     @property
     def holds(self) -> tuple[Hold, ...]:
@@ -238,16 +249,22 @@ class LedgerChange:
         """Who waits for room, the first in line first."""
         return tuple(self._waiters.values())
 
-    def rows_of(self, uid: int) -> tuple[list[Hold], list[Waiter]]:
+    @property
+    def steps(self) -> tuple[Hold, ...]:
+        """The steps of these holds (rule 5)."""
+        return _with_parents(self.holds, self._steps.values())
+
+    def rows_of(self, uid: int) -> tuple[list[Hold], list[Waiter], list[Hold]]:
         """What a user's file is to say."""
         return (
             [hold for hold in self._holds.values() if hold.owner.uid == uid],
             [waiter for waiter in self._waiters.values() if waiter.owner.uid == uid],
+            [step for step in self.steps if step.owner.uid == uid],
         )
 
     def new_id(self) -> str:
         """A short id that no hold and no waiter has; it begins with a letter, unlike a process number."""
-        known = {id_ for _, id_ in (*self._holds, *self._waiters)}
+        known = {id_ for _, id_ in (*self._holds, *self._waiters, *self._steps)}
         while True:
             first, *others = os.urandom(5)
             made = LETTERS[first % len(LETTERS)] + "".join(SIGNS[byte % len(SIGNS)] for byte in others)
@@ -295,6 +312,36 @@ class LedgerChange:
         ours = tuple(hold for hold in gone if every or hold.owner.uid == self._uid)
         self.changed.update(hold.owner.uid for hold in ours)
         return ours
+
+    def add_step(self, step: Hold) -> None:
+        """Record a step, which takes a part of what its parent has (rule 5)."""
+        every = (*self.holds, *self.steps)
+        parent = next((hold for hold in every if _key(hold) == (step.owner.uid, step.parent)), None)
+        if parent is None:
+            raise LedgerError(
+                f"hold {step.parent} is no longer in the ledger", "its job has ended or was released"
+            )
+        if any(step.id == other.id for other in every):
+            raise LedgerError(f"there is a hold {step.id} already", "give the new one another id")
+        self._allow(step)
+        siblings = (
+            other for other in self.steps if _key(other)[0] == step.owner.uid and other.parent == step.parent
+        )
+        self._fits(step, siblings)
+        if beyond := record.beyond(step.grant, parent.grant):
+            raise LedgerError(
+                f"{beyond} cannot go to step {_title(step)}: hold {_title(parent)} does not have it",
+                "ask for something that it has",
+            )
+        self._steps[_key(step)] = step
+
+    def remove_step(self, step: Hold) -> bool:
+        """End a step; False when there is none, because it or its hold was ended before."""
+        if _key(step) not in self._steps:
+            return False
+        self._allow(step)
+        del self._steps[_key(step)]
+        return True
 
     def wait_in_line(self, waiter: Waiter) -> None:
         """Take a place at the end of the line; who is in it already keeps the place."""
@@ -345,6 +392,17 @@ class LedgerChange:
 def _key(row: Hold | Waiter) -> tuple[int, str]:
     """By what a row is known: two users may have written the same id."""
     return row.owner.uid, row.id
+
+
+def _with_parents(holds: Iterable[Hold], steps: Iterable[Hold]) -> tuple[Hold, ...]:
+    """The steps whose hold is there, and those of such steps; a parent is older, and no id is there twice."""
+    known = {_key(hold) for hold in holds}
+    found = []
+    for step in steps:
+        if (step.owner.uid, step.parent) in known and _key(step) not in known:
+            known.add(_key(step))
+            found.append(step)
+    return tuple(found)
 
 
 def _oldest_first(rows: Iterable[Iterable[Row]]) -> tuple[Row, ...]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO
 
 from numawise.errors import one_line
-from numawise.render.holds import age, free_gpus, gpu_names, owner_text
+from numawise.render.holds import age, free_gpus, gpu_names, owner_text, steps_of
 from numawise.render.table import GAP, table, terminal_width
 from numawise.render.words import bytes_text, columns, gpu_ranges
 from numawise.results.allotment import shared_cpus
@@ -27,6 +27,8 @@ from numawise.values import dataclass
 RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})$", re.ASCII)
 LONGEST_COMMAND = 40
 NONE = "-"
+STEP_MARK = "+ "
+"""Before the id of a step, which stands below its hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +68,26 @@ def write_holds(
     file: IO[str],
     *,
     color: bool | None = None,
+    steps: Sequence[Hold] = (),
 ) -> None:
-    """Write the table of some holds; ``every`` hold of the host makes the shared pool."""
-    rows = hold_rows(holds, capacity, every)
+    """Write the table of some holds, each followed by its steps; ``every`` hold makes the shared pool."""
+    rows = hold_rows(holds, capacity, every, steps)
     shown, cells = fitting(rows, COLUMNS, terminal_width(file) if file.isatty() else 0)
     table([column.name for column in shown], cells, file, color=color)
 
 
-def hold_rows(holds: Sequence[Hold], capacity: Capacity, every: Sequence[Hold]) -> list[Row]:
-    """What each hold's cells may say."""
+def hold_rows(
+    holds: Sequence[Hold], capacity: Capacity, every: Sequence[Hold], steps: Sequence[Hold] = ()
+) -> list[Row]:
+    """What each hold's cells may say, and those of its steps."""
     names = gpu_names(capacity)
     pool = pool_of(capacity, every)
     rows: list[Row] = []
-    for hold in holds:
+    for hold in [each for first in holds for each in (first, *steps_of(first, steps))]:
         grant = hold.grant
         memory = sum(part.size for part in grant.memory)
         words = {
-            HOLD: hold.id,
+            HOLD: f"{STEP_MARK}{hold.id}" if hold.parent else hold.id,
             NAME: hold.name,
             USER: hold.owner.user,
             OWNER: owner_text(hold),
@@ -94,7 +99,8 @@ def hold_rows(holds: Sequence[Hold], capacity: Capacity, every: Sequence[Hold]) 
         }
         row: Row = {column: (one_line(text) or NONE,) for column, text in words.items()}
         row[NUMA] = _numa_forms(hold)
-        row[CPUS] = _cpu_forms(hold, format_ids(shared_cpus(capacity, pool, hold)))
+        shared = "with its hold" if hold.parent else format_ids(shared_cpus(capacity, pool, hold))
+        row[CPUS] = _cpu_forms(hold, shared)
         rows.append(row)
     return rows
 

@@ -34,7 +34,8 @@ MOST = 4
 def started_line(started: JobStarted) -> str:
     """What a job has, in one line."""
     hold = started.hold
-    return f"{hold.name} ({hold.id}): {placement_text(started.placement)}, {kept_text(hold.mode, hold.fence)}"
+    title = f"{hold.name} ({hold.id})" + (f", a step of {hold.parent}" if hold.parent else "")
+    return f"{title}: {placement_text(started.placement)}, {kept_text(hold.mode, hold.fence)}"
 
 
 def kept_text(mode: str, fence: str) -> str:
@@ -96,10 +97,63 @@ def gpu_names(capacity: Capacity) -> dict[str, str]:
     return {name: gpu.name for name, gpu in zip(capacity.gpu_ids, capacity.gpus, strict=True)}
 
 
-def hold_data(hold: Hold, capacity: Capacity, holds: Sequence[Hold]) -> dict[str, object]:
-    """A hold as JSON."""
+def steps_of(hold: Hold, steps: Sequence[Hold]) -> list[Hold]:
+    """The steps of a hold, those of a step behind it."""
+    below: dict[str, list[Hold]] = {}
+    for step in steps:
+        if step.owner.uid == hold.owner.uid:
+            below.setdefault(step.parent, []).append(step)
+    found: list[Hold] = []
+    left = below.pop(hold.id, [])[::-1]
+    while left:
+        found.append(left.pop())
+        left += below.pop(found[-1].id, [])[::-1]
+    return found
+
+
+def step_cpus(step: Hold, above: int, steps: Sequence[Hold]) -> int:
+    """CPUs that a step may run on: its own, or those ``above`` it that no step beside it has alone."""
+    if step.grant.cpus:
+        return step.grant.cpus
+    beside = (other for other in steps if (other.owner.uid, other.parent) == (step.owner.uid, step.parent))
+    taken = 0
+    for other in beside:
+        taken |= other.grant.cpus
+    return above & ~taken
+
+
+def _step_data(step: Hold, hold: Hold, every: int, steps: Sequence[Hold]) -> dict[str, object]:
+    """A step as JSON; ``every``: the CPUs that its hold may run on."""
+    grant = step.grant
+    outer = next(
+        (other for other in steps if other.id == step.parent and other.owner.uid == hold.owner.uid), None
+    )
+    above = step_cpus(outer, every, steps) if outer else every
+    return {
+        "id": step.id,
+        "parent": step.parent,
+        "name": step.name,
+        "pid": step.owner.pid,
+        "cpus": format_ids(step_cpus(step, above, steps)),
+        "exclusive": bool(grant.cpus),
+        "cpuLimit": grant.cpu_limit / 1000 if grant.cpu_limit else None,
+        "mems": format_ids(grant.mems),
+        "memoryPolicy": grant.memory_policy,
+        "memory": [{"numa": format_ids(part.numa), "bytes": part.size} for part in grant.memory],
+        "devices": {resource: list(names) for resource, names in grant.devices},
+        "policy": step.policy,
+        "command": list(step.command),
+        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(step.since)),
+    }
+
+
+def hold_data(
+    hold: Hold, capacity: Capacity, holds: Sequence[Hold], steps: Sequence[Hold] = ()
+) -> dict[str, object]:
+    """A hold as JSON, with those of the ``steps`` that are its."""
     grant = hold.grant
     pool = pool_of(capacity, holds)
+    every = grant.cpus or shared_cpus(capacity, pool, hold)
     return {
         "id": hold.id,
         "name": hold.name,
@@ -108,7 +162,7 @@ def hold_data(hold: Hold, capacity: Capacity, holds: Sequence[Hold]) -> dict[str
         "uid": hold.owner.uid,
         "pid": hold.owner.pid or None,
         "container": f"{hold.owner.engine}:{hold.owner.container}" if hold.owner.container else None,
-        "cpus": format_ids(grant.cpus or shared_cpus(capacity, pool, hold)),
+        "cpus": format_ids(every),
         "exclusive": bool(grant.cpus),
         "cpuLimit": grant.cpu_limit / 1000 if grant.cpu_limit else None,
         "mems": format_ids(grant.mems),
@@ -122,6 +176,7 @@ def hold_data(hold: Hold, capacity: Capacity, holds: Sequence[Hold]) -> dict[str
         "command": list(hold.command),
         "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(hold.since)),
         "labels": dict(hold.labels),
+        "steps": [_step_data(step, hold, every, steps) for step in steps_of(hold, steps)],
     }
 
 

@@ -76,6 +76,25 @@ class HeldMemoryForm(TypedDict):
     bytes: int
 
 
+class StepForm(TypedDict):
+    """A part of a hold, for a job inside of that hold's."""
+
+    id: str
+    parent: str
+    name: str
+    pid: int
+    cpus: str
+    exclusive: bool
+    cpuLimit: float | None
+    mems: str
+    memoryPolicy: str
+    memory: list[HeldMemoryForm]
+    devices: dict[str, list[str]]
+    policy: str
+    command: list[str]
+    since: str
+
+
 class HoldForm(TypedDict):
     """One hold."""
 
@@ -100,6 +119,7 @@ class HoldForm(TypedDict):
     command: list[str]
     since: str
     labels: dict[str, str]
+    steps: list[StepForm]
 
 
 class WaiterForm(TypedDict):

@@ -20,7 +20,7 @@ from numawise.rules.model import RESTRICTED, SINGLE
 from numawise.sets import bits_of, ids_of
 from numawise.values import dataclass, field, replace
 
-RUN, CONTAINER, PYTHON = "run", "container", "python"
+RUN, CONTAINER, PYTHON, STEP = "run", "container", "python", "step"
 SYSTEMD, CGROUP_V2, CGROUP_V1, AFFINITY = "systemd", "cgroup v2", "cgroup v1", "affinity"
 MODES = (SYSTEMD, CGROUP_V2, CGROUP_V1, AFFINITY)
 """How a job is kept to its grant, the best first; a container is kept by its engine."""
@@ -115,6 +115,8 @@ class Hold:
     """Seconds since the epoch."""
     labels: tuple[tuple[str, str], ...] = field(default=())
     """Whatever else is worth knowing later, such as ``isolated``."""
+    parent: str = ""
+    """Of a step: the hold, or the step, that it has its grant of.  It takes nothing of the machine's."""
 
     @property
     def fence(self) -> str:

@@ -33,11 +33,11 @@ from numawise.values import replace
 def place(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str) -> Placement | NoRoom:
     """Decide where a job goes, given who holds what; raise ``InputError`` for what can never be given."""
     check_where(capacity, request)
-    found = _decide(capacity, holds, request, hold_id)
+    found = decide(capacity, holds, request, hold_id)
     if isinstance(found, Placement) or not (holds or capacity.memory_now):
         return _possible(capacity, request, found)
     idle = replace(capacity, memory_now=None)
-    _possible(idle, request, _decide(idle, (), request, hold_id))
+    _possible(idle, request, decide(idle, (), request, hold_id))
     if request.within is not None and request.within.limits and not found.advice:
         advice = f"it keeps within {request.within.words}; with --ignore-affinity more may be free"
         return replace(found, advice=advice)
@@ -77,9 +77,10 @@ def _has(capacity: Capacity, request: JobRequest) -> str:
     return f"{subject} has {cpus.bit_count()} CPUs{kept}{memory}, {gpus_text(gpus)}"
 
 
-def _decide(
+def decide(
     capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id: str
 ) -> Placement | NoRoom:
+    """Decide as things are; whether it could ever be given is not asked."""
     numa = open_nodes(capacity, holds, request)
     if isinstance(numa, NoRoom):
         return numa

@@ -18,7 +18,7 @@ Rules kept here:
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -41,8 +41,9 @@ ROCR, LEVEL_ZERO, HIERARCHY = "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ZE_FL
 THREADS, PLACES, PROC_BIND = "OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND"
 GOMP, KMP = "GOMP_CPU_AFFINITY", "KMP_AFFINITY"
 NCCL, UCX = "NCCL_IB_HCA", "UCX_NET_DEVICES"
-HOLD, NAME, CPUS, MEMS, GPUS, MODE, SET = (
+HOLD, STEP, NAME, CPUS, MEMS, GPUS, MODE, SET = (
     HOLD_VARIABLE,
+    "NUMAWISE_STEP",
     "NUMAWISE_NAME",
     "NUMAWISE_CPUS",
     "NUMAWISE_MEMS",
@@ -246,9 +247,18 @@ def joined(inherited: Mapping[str, str], ours: Variables) -> Joined:
                 del found[other]
                 remarks.append(f"{other} is not passed on: it would count within {name}")
         found[name] = value
+    _drop_stale(found, {name for name, _ in ours})
     if marks:
         found[SET] = ",".join(marks)
     return Joined(found, tuple(remarks))
+
+
+def _drop_stale(environment: dict[str, str], ours: Collection[str]) -> None:
+    """Take out what an enclosing hold, or step, said of itself and the new one does not say."""
+    stale = (CPUS,) if STEP in ours else (STEP, CPUS, GPUS) if HOLD in ours else ()
+    for name in stale:
+        if name not in ours:
+            environment.pop(name, None)
 
 
 def without_ours(environment: Mapping[str, str]) -> dict[str, str]:

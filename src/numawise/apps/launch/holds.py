@@ -19,7 +19,7 @@ Rules kept here:
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -113,7 +113,7 @@ class Holdings:
                 return found
             hold = Hold(
                 id=hold_id,
-                name=_name(request, command, change.holds, self.line.names(change.waiters)),
+                name=name_of(request, command, change.holds, self.line.names(change.waiters)),
                 owner=self.owner(pid),
                 grant=found.grant,
                 kind=kind,
@@ -204,6 +204,14 @@ class Holdings:
         self.silent = (*self.silent, *self.ledger.problems, *self._undecided(holds))
         return in_ids_of(self.capacity, (hold for hold in holds if hold not in gone))
 
+    def steps(self) -> tuple[Hold, ...]:
+        """The steps of holds whose processes live."""
+        if not self.ledger.steps():
+            return ()
+        from numawise.apps.launch.steps import live_steps  # noqa: PLC0415 - few jobs have steps
+
+        return in_ids_of(self.capacity, live_steps(self))
+
     def find(self, name: str) -> Hold:
         """The hold of this id or name."""
         holds = self.ledger.holds()
@@ -283,6 +291,10 @@ class Holdings:
         dead_holds = (*containers, *self._dead_processes(change.holds))
         reaped = change.reap(dead_holds, everybodys=everybodys)
         self._clear(hold for hold in reaped if hold.owner.uid == self.who.uid)
+        if change.steps:
+            from numawise.apps.launch.steps import drop_dead  # noqa: PLC0415 - few jobs have steps
+
+            drop_dead(self, change)
         return reaped
 
     def _dead_processes(self, holds: Iterable[Hold]) -> tuple[Hold, ...]:
@@ -355,7 +367,9 @@ def _same(hold: Hold, other: Hold) -> bool:
     return (hold.id, hold.owner.uid) == (other.id, other.owner.uid)
 
 
-def _name(request: JobRequest, command: Sequence[str], holds: Iterable[Hold], wanted: set[str]) -> str:
+def name_of(
+    request: JobRequest, command: Sequence[str], holds: Iterable[Hold], wanted: Collection[str] = ()
+) -> str:
     """The name asked for, which must be free; else the command's, with a number where that is taken.
 
     Names that are ``wanted`` by those in line are left to them.

@@ -158,8 +158,8 @@ def _inside(no_room: NoRoom, hold: str) -> NoRoom:
         return no_room
     return replace(
         no_room,
-        advice=f"this runs inside hold {hold} already: start the command without 'numawise run' to use what "
-        "that holds, or divide it among ranks with 'numawise bind'",
+        advice=f"this runs inside hold {hold}: leave --outside out to take a part of that, or start the "
+        "command without 'numawise run' to use all of it",
     )
 
 
@@ -196,6 +196,8 @@ class Job:
     """How it is kept from GPUs of others (``fence.WAYS``); '': it is not."""
     every_gpu: tuple[Gpu, ...] = ()
     """The GPUs of the machine, for a job that is fenced."""
+    outside: bool = False
+    """It has a hold of its own, though it is started inside of one."""
 
     @property
     def job(self) -> "Job":
@@ -279,7 +281,14 @@ def run(
         raise InputError(
             "needs CPUs of its own", field="--isolate", advice="give --cpus a whole number of CPUs"
         )
-    capacity, request = within_outer(capacity or capacity_here(settings), job.request, job.environment)
+    capacity = capacity or capacity_here(settings)
+    if job.environment.get(HOLD) and not job.outside:
+        from numawise.apps.launch.nested import run_inside  # noqa: PLC0415 - for jobs inside of jobs alone
+
+        ended = run_inside(job, path, settings, capacity, on_started, on_waiting, report)
+        if ended is not None:
+            return ended
+    capacity, request = within_outer(capacity, job.request, job.environment)
     job = replace(job, request=request, every_gpu=capacity.gpus if job.fence else job.every_gpu)
     return launch(job, path, settings, on_started, on_waiting, report, capacity)
 
