@@ -386,6 +386,6 @@ def name_of(
     base = os.path.basename(command[0]) if command else "hold"  # noqa: PTH119 - a command is text
     base = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in base)[:48] or "hold"
     found, number = base, 2
-    while found in taken | wanted:
+    while found in taken or found in wanted:
         found, number = f"{base}-{number}", number + 1
     return found
