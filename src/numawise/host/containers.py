@@ -65,6 +65,8 @@ class Container:
     """Its first process; 0 when none runs."""
     restart: str = ""
     """``no``, ``always``, ``on-failure`` or ``unless-stopped``."""
+    oom_killed: bool = False
+    """The OOM killer ended a process of it at its memory limit, as the engine saw it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ def _container(data: object) -> Container:
         name=str(data.get("Name") or "").removeprefix("/"),
         state=str(state.get("Status") or "").lower(),
         pid=int(state.get("Pid") or 0),
+        oom_killed=state.get("OOMKilled") is True,
         restart=str(restart or labels.get(NERDCTL_RESTART, "")).partition(":")[0],
     )
 

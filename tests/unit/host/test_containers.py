@@ -80,13 +80,13 @@ def told(container: str, hold: str, **state: object) -> dict[str, object]:
 
 
 def test_labelled(bin_folder: Path) -> None:
-    answer = json.dumps([told("aa", "h1"), told("bb", "h2", Status="Exited", Pid=0)])
+    answer = json.dumps([told("aa", "h1"), told("bb", "h2", Status="Exited", Pid=0, OOMKilled=True)])
     client(
         bin_folder, f"case \"$*\" in *ps*) printf 'aa\\nbb\\n';; *inspect\\ aa\\ bb) echo '{answer}';; esac"
     )
     assert labelled(HERE) == {
         "aa": Container("aa", "h1", "h1-name", "running", 7, "no"),
-        "bb": Container("bb", "h2", "h2-name", "exited", 0, "no"),
+        "bb": Container("bb", "h2", "h2-name", "exited", 0, "no", oom_killed=True),
     }
 
 

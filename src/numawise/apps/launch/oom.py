@@ -11,7 +11,8 @@ import signal
 from pathlib import Path
 
 from numawise.host import confine
-from numawise.host.oom import machine_oom_kills
+from numawise.host.containers import Container
+from numawise.host.oom import OomKills, machine_oom_kills
 from numawise.render.words import bytes_text
 from numawise.results.placement import BOUND, Hold
 from numawise.sets import format_ids
@@ -23,6 +24,17 @@ KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 def oom_text(hold: Hold, code: int, machine_before: int, root: Path) -> str:
     """One sentence where the OOM killer came for the job, or may have; otherwise ''."""
     kills = confine.oom_kills(hold.mode, hold.group, root)
+    return _text(hold, code, kills, machine_oom_kills(root) - machine_before)
+
+
+def container_oom_text(hold: Hold, code: int, container: Container | None, machine_before: int) -> str:
+    """The same of a container, as its engine saw it; None: the engine has no more of it."""
+    if container is not None and container.oom_killed:
+        return _text(hold, code, OomKills(1, at_limit=True), 0)
+    return _text(hold, code, None, machine_oom_kills() - machine_before)
+
+
+def _text(hold: Hold, code: int, kills: OomKills | None, machine: int) -> str:
     name = f"{hold.name} ({hold.id})"
     if kills is not None:
         if not kills.count:
@@ -32,7 +44,6 @@ def oom_text(hold: Hold, code: int, machine_before: int, root: Path) -> str:
             ended if code in KILLED else f"the kernel's OOM killer ended {_processes(kills.count)} of {name}"
         )
         return f"{who}: {_cause(hold, at_limit=kills.at_limit)}"
-    machine = machine_oom_kills(root) - machine_before
     if code not in KILLED or machine <= 0:
         return ""
     return (

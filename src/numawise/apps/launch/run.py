@@ -130,7 +130,7 @@ def launch(
             raise
         status = wait_for(child, *start.meanwhile(holdings, ready.hold))
         code = os.waitstatus_to_exitcode(status)
-        if code:
+        if code and not ready.hold.owner.engine:
             _report_oom(ready.hold, code, ended_before, job.root, report)
         try:
             start.finish(holdings, ready.hold, code)

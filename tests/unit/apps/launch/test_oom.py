@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.launch.oom import oom_text
+from numawise.apps.launch.oom import container_oom_text, oom_text
+from numawise.host.containers import Container
 from numawise.results.placement import AFFINITY, CGROUP_V2, Grant, Hold, MemoryPart, Owner
 
 TOP = "sys/fs/cgroup"
@@ -73,3 +74,12 @@ def test_without_a_group_it_is_a_possibility(tmp_path: Path, code: int, before: 
     assert bool(text) == said
     assert ("perhaps this one" in text) == said
     assert "was ended by the kernel's OOM killer" not in text
+
+
+def test_a_container_by_the_word_of_its_engine(tmp_path: Path) -> None:
+    held = hold(tmp_path, memory=GIB, mode=AFFINITY)
+    text = container_oom_text(held, 137, Container("f00", oom_killed=True), 0)
+    assert text.startswith(
+        "train (ab12) was ended by the kernel's OOM killer: it needed more than its limit of 1 GiB"
+    )
+    assert not container_oom_text(held, 1, Container("f00"), 0)

@@ -30,6 +30,7 @@ from numawise.errors import HostError, InputError, NumawiseError
 from numawise.host import containers as engines
 from numawise.host.child import CannotStart, WaitingChild, find_command
 from numawise.host.containers import Container, Engine, Silent, inspect, keeps_hold, labelled
+from numawise.host.oom import machine_oom_kills
 from numawise.host.plan import Itself
 from numawise.host.processes import allowed_of
 from numawise.host.settings import HostSettings
@@ -226,6 +227,7 @@ class _ContainerStart:
         self.gpu_setup = gpu_setup
         self.cidfile = cidfile
         self.report = report
+        self.oom_kills = machine_oom_kills()
 
     def planned(self, hold: Hold, placement: Placement, pid: int) -> Hold:  # noqa: ARG002 - the engine binds
         """The hold with its engine."""
@@ -277,7 +279,16 @@ class _ContainerStart:
             if self.container_job.given.detached:
                 self._check(container)
         else:
+            if code:
+                self._report_oom(container, code)
             self.holdings.end(self.hold, even_alive=True)
+
+    def _report_oom(self, container: Container | None, code: int) -> None:
+        from numawise.apps.launch.oom import container_oom_text  # noqa: PLC0415 - most containers end well
+
+        text = container_oom_text(self.hold, code, container, self.oom_kills)
+        if text:
+            self.report(text)
 
     def _id(self) -> str:
         """The container's id, out of the file; '' as long as that says nothing."""
