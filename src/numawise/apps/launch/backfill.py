@@ -26,7 +26,9 @@ Rules kept here:
 5. CPUs and devices that a waiter named are not taken.  NUMA nodes outside of those that it named are of no
    use to it, so what is taken there takes nothing from it.
 6. Whoever keeps within less than the machine (``taskset`` and the like) is passed by those alone who take
-   nothing of any kind that it needs.
+   nothing of any kind that it needs.  While a job keeps within a mask in the shared pool, one CPU of the mask
+   stays there, whichever that will be; so with such a job nobody takes CPUs, nor such a place in the pool,
+   from before somebody who waits for CPUs.
 7. Whoever wants NUMA nodes or the machine as a whole passes nobody and is passed by nobody.
 """
 
@@ -92,6 +94,9 @@ def delays(capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Sequence
         return "what it wants to have alone"
     limited = [need for need in needs if need.request.within is not None and need.request.within.limits]
     if limited and (job.grant.cpus or job.grant.cpu_limit):
+        return "CPUs"
+    masked = [hold for hold in (*holds, job) if not hold.grant.cpus and allotment_of(hold).cpus]
+    if masked and (job.grant.cpus or job in masked) and any(need.cpus for need in needs):
         return "CPUs"
     if _takes_cpus(capacity, holds, job, needs) or _takes_pool(capacity, holds, job, needs):
         return "CPUs"

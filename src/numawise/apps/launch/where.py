@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from numawise.apps.launch.request import Exclusive, JobRequest
 from numawise.errors import InputError
 from numawise.machine.model import Machine
-from numawise.results.allotment import WITHIN, Allotment
+from numawise.results.allotment import WITHIN, Allotment, allotment_of
 from numawise.results.placement import BOUND, Capacity, Hold, NoRoom, pool_of
 from numawise.sets import bits_of, format_ids, ids_of
 from numawise.values import dataclass, replace
@@ -207,9 +207,25 @@ def part_of(capacity: Capacity, holds: Sequence[Hold], request: JobRequest) -> P
             holders = tuple(hold for hold in holds if hold.grant.cpus & missing)
             return NoRoom(f"{cpus_named(missing)} {is_are} not free", holders)
         cpus &= wanted
+    else:
+        cpus &= ~_left_for_masks(capacity, holds)
     if within.cpus:
         cpus &= within.cpus
     return Part(_machine_part(capacity.machine, numa), numa, cpus, numa == every, within)
+
+
+def _left_for_masks(capacity: Capacity, holds: Sequence[Hold]) -> int:
+    """CPUs that stay in the shared pool: one for each job there that keeps within a mask of its own.
+
+    Of a mask the highest is left, since the engine begins with the lowest; none where one is kept anyway.
+    """
+    pool = pool_of(capacity, holds)
+    left = pool & capacity.reserved
+    for hold in holds:
+        mask = 0 if hold.grant.cpus else pool & allotment_of(hold).cpus
+        if mask and not mask & left:
+            left |= 1 << mask.bit_length() - 1
+    return left & ~capacity.reserved
 
 
 def open_nodes(capacity: Capacity, holds: Sequence[Hold], request: JobRequest) -> int | NoRoom:

@@ -222,3 +222,15 @@ def test_nobody_takes_the_last_cpu_from_under_a_job_that_keeps_within() -> None:
     assert isinstance(found, NoRoom)
     assert "p keeps within these" in found.reason
     assert isinstance(placed("cpu_ids=9,11", kept), Placement)
+
+
+@pytest.mark.parametrize(("within", "text", "given"), [
+    ("cpus 1",     "cpus=2",   "2-3"),
+    ("cpus 1-2",   "cpus=2",   "1,3"),
+    ("cpus 0-1",   "cpus=2",   "1-2"),   # CPU 0 is kept for the system, and stays in the pool anyway
+    ("cpus 8-15",  "cpus=7 numa=1", "8-14"),
+])  # fmt: skip
+def test_others_are_placed_around_a_job_that_keeps_within(within: str, text: str, given: str) -> None:
+    found = placed(text, hold("p", within=within))
+    assert isinstance(found, Placement), found
+    assert format_ids(found.cpus) == given
