@@ -239,6 +239,12 @@ READERS: dict[str, Reader] = {
             ("bundle", "--root", "{case}/root", "-o", "{work}/b.tgz"),
             ("bundle", "--root", "{case}/root", "-o", "{work}/b.tgz", "--keep-names", "--pods", "{case}/pods.json"),
         )),
+        Reader("agent", seeds.agents, (
+            ("agent", "--device-plugin", "--dry-run", "--root", "{case}", "--config", "{case}/agent.yaml"),
+            ("agent", "--device-plugin", "--dry-run", "--root", "{case}", "--config", "{case}/agent.yaml", "-o", "json"),
+            ("agent", "--device-plugin", "--dry-run", "--fake", "{case}/fake.yaml"),
+            ("agent", "--device-plugin", "--dry-run", "--fake", "{case}/fake.yaml", "-o", "json"),
+        ), damaged=("agent.yaml", "fake.yaml"), share=0.5),
         Reader("settings", seeds.settings, (("@settings", "{case}"),), share=0.5),
         Reader("kubeconfig", seeds.kubeconfigs, (("@kubeconfig", "{case}/config"),), acts=True, share=0.2),
         Reader("api-answers", seeds.api_answers, (("@api", "{case}"), ("@api", "{case}", "-o", "json"))),

@@ -608,6 +608,25 @@ def nodes(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
 # --- this host and its clusters -------------------------------------------------------------
 
 
+def agents(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
+    """Configurations of the agent, our own and NVIDIA's, with made-up devices and some files to offer."""
+    root = Path(__file__).parents[2] / "examples"
+    fakes = (root / "agent/fake.yaml").read_bytes()
+    configs = [
+        path.read_bytes()
+        for path in (root / "agent/agent.yaml", *sorted((root / "device-plugin").glob("[cs]*.yaml")))
+    ]
+    every = b"""agent: v1
+resources:
+- {name: a.b/x, paths: ["/dev/x*"], replicas: 2, answer: {env: X, cdi: a.b/x, nodes: [/dev/y]}}
+- {name: a.b/y, pci: {vendor: "10de", device: ["1"], class: "03", driver: nvidia}, answer: {nodes: true}}
+- {name: a.b/z, nvidia: {flags: {failOnInitError: false, plugin: {passDeviceSpecs: true}}}}
+health: {ignoredXids: [13]}
+"""
+    files = {"fake.yaml": fakes, "dev/x0": b"", "dev/x1": b""}
+    return [{"agent.yaml": config, **files} for config in (*configs, every)]
+
+
 def settings(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     system = b'reserved-cpus = "0-1"\npolicy = "restricted"\nledger = "/var/lib/x"\n'
     user = b'policy = "best-effort"\n[a]\nb = [1, 2.5, 1979-05-27T07:32:00Z, """x""", {c = true}]\n'

@@ -147,6 +147,46 @@ def test_kubelets_that_refuse_or_speak_nonsense(folder: Path, fakes: Path) -> No
         assert running.process.poll() is None
 
 
+def test_a_kubelet_that_takes_the_call_and_says_nothing(folder: Path, fakes: Path) -> None:
+    place = folder / "device-plugins" / "kubelet.sock"
+
+    async def scenario(running: Agent) -> None:
+        kubelet = Kubelet(folder / "device-plugins")
+        with socket.socket(socket.AF_UNIX) as silent:
+            silent.bind(str(place))
+            silent.listen()
+            connection, _ = await asyncio.to_thread(silent.accept)
+            with connection:
+                assert await asyncio.to_thread(running.page, "/healthz") == (200, "ok\n")  # it does not hang
+        await kubelet.start()
+        assert len((await kubelet.knows(GPU)).devices) == 8
+        await kubelet.knows(NIC)
+        await kubelet.stop()
+
+    with agent(folder, "--fake", str(fakes)) as running:
+        asyncio.run(scenario(running))
+
+
+def test_a_peer_that_does_not_read_keeps_nobody_else_waiting(folder: Path, fakes: Path) -> None:
+    async def scenario() -> None:
+        async with kubelet_of(folder) as kubelet:
+            await kubelet.knows(GPU)
+            preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"
+            lazy = [socket.socket(socket.AF_UNIX) for _ in range(20)]
+            try:
+                for each in lazy:
+                    each.connect(str(kubelet.folder / SOCKET))
+                    each.sendall(preface)
+                (given,) = await kubelet.allocate(GPU, ("gpu1",))
+                assert pairs(given, 1) == {"EXAMPLE_COM_GPU": "gpu1"}
+            finally:
+                for each in lazy:
+                    each.close()
+
+    with agent(folder, "--fake", str(fakes)):
+        asyncio.run(scenario())
+
+
 def test_a_device_dies_and_comes_back(folder: Path, fakes: Path) -> None:
     def write(text: str) -> None:
         new = fakes.with_suffix(".new")
