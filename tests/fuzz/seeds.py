@@ -764,7 +764,7 @@ def ranks(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     texts = (
         "LOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nRANK=1\nWORLD_SIZE=2\n",
         "OMPI_COMM_WORLD_LOCAL_RANK=0\nOMPI_COMM_WORLD_LOCAL_SIZE=2\nCUDA_VISIBLE_DEVICES=0,1\n",
-        "SLURM_LOCALID=1\nSLURM_STEP_TASKS_PER_NODE=2(x3),1\nSLURM_NODEID=1\nSLURM_NTASKS=4\n",
+        "SLURM_LOCALID=1\nSLURM_STEP_TASKS_PER_NODE=2(x3),1\nSLURM_NODEID=1\nSLURM_NTASKS=4\nSLURM_JOB_GPUS=0-3\n",
         "PALS_LOCAL_RANKID=1\nPMI_LOCAL_SIZE=2\nROCR_VISIBLE_DEVICES=GPU-1\nHIP_VISIBLE_DEVICES=0\n",
         "NUMAWISE_HOLD=bcd2\nNUMAWISE_CPUS=0-3\nNUMAWISE_POLICY=restricted\nNUMAWISE_RESERVED_CPUS=0\nOMP_NUM_THREADS=4\n",
         "CUDA_VISIBLE_DEVICES=GPU-1b122d05-8c93-e80c-c42d-a43b421ae510,MIG-x\nNVIDIA_VISIBLE_DEVICES=all\nNCCL_IB_HCA=mlx5_0\n",
@@ -798,8 +798,10 @@ def ledgers(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
         "boot": boot_id(),
         "pid": 4000001,
         "start": 8,
+        "namespace": 7,
         "near": "0",
         "cpuLimit": 500,
+        "labels": {"within": "cpus 0-1; mems 0; gpus 0000:18:00.0"},
     }
     waiter = {
         "id": "npq89",
