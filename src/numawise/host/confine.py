@@ -33,7 +33,6 @@ from numawise.host import plan as effects
 from numawise.host.files import Tree
 from numawise.host.gpu_nodes import DeviceNumber
 from numawise.host.jobgroup import Limits
-from numawise.host.nodememory import used_by_group
 from numawise.host.oom import OomKills, read_oom_kills
 from numawise.host.plan import Itself, Plan, Prove, SetMask
 from numawise.host.system import read_host
@@ -375,6 +374,8 @@ def members(mode: str, group: str, root: Path = ROOT) -> tuple[int, ...]:
 
 def used_memory(mode: str, group: str, root: Path = ROOT) -> dict[int, int] | None:
     """NUMA node → bytes that a job uses there; None where its group does not count them."""
+    from numawise.host.nodememory import used_by_group  # noqa: PLC0415 - not for a place in the shared pool
+
     folder = _folder(mode, group, root)
     return used_by_group(groups.folders_of(folder)) if folder else None
 

@@ -15,8 +15,7 @@ Rules kept here:
 """
 
 import os
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from numawise.host.files import Tree
@@ -26,14 +25,12 @@ from numawise.values import dataclass
 
 ROOT = Path("/")
 NODES = "sys/devices/system/node"
-AMOUNT = re.compile(r"^Node [0-9]+ ([A-Za-z()]+):\s*([0-9]{1,15}) kB$", re.ASCII | re.MULTILINE)
-ZONE = re.compile(r"^Node ([0-9]{1,5}), zone +\S+$", re.ASCII | re.MULTILINE)
-MARK = re.compile(r"^ +(low|high|managed) +([0-9]{1,15})$", re.ASCII | re.MULTILINE)
-PROTECTION = re.compile(r"^ +protection: \(([0-9, ]{1,200})\)$", re.ASCII | re.MULTILINE)
-ON_NODE = re.compile(r" N([0-9]{1,5})=([0-9]{1,18})", re.ASCII)
+MARKS = ("low", "high", "managed")
 USED_V2 = ("anon", "shmem")
 USED_V1 = (("hierarchical_anon",), ("anon",))
 """In version 1 shared memory is among the anonymous; the groups below count where the kernel sums them up."""
+LONGEST = 18
+"""Digits of a number that is taken for one."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -51,8 +48,7 @@ def read_available(nodes: Iterable[int], root: Path = ROOT) -> dict[int, int]:
     tree = Tree(root)
     amounts = {}
     for node in nodes:
-        text = tree.text(f"{NODES}/node{node}/meminfo")
-        found = {name: whole_number(size) << 10 for name, size in AMOUNT.findall(text or "")}
+        found = dict(_amounts(tree.text(f"{NODES}/node{node}/meminfo") or ""))
         if "MemFree" in found:
             amounts[node] = found
     if not amounts:
@@ -71,17 +67,21 @@ def _available(amounts: dict[str, int], marks: Watermarks) -> int:
 
 
 def _watermarks(tree: Tree, totals: dict[int, int]) -> dict[int, Watermarks]:
-    zones = ZONE.split(tree.text("proc/zoneinfo") or "")
     found: dict[int, Watermarks] = {}
-    for node, text in zip(zones[1::2], zones[2::2], strict=True):
-        marks = dict(MARK.findall(text.partition("pagesets")[0]))
-        kept = PROTECTION.search(text)
-        largest = max(map(whole_number, (kept[1] if kept else "0").replace(",", " ").split()), default=0)
-        low, high, managed = (whole_number(marks.get(name, "0")) for name in ("low", "high", "managed"))
-        before = found.get(whole_number(node), Watermarks())
-        found[whole_number(node)] = Watermarks(
-            before.low + low * PAGE, before.reserve + min(high + largest, managed) * PAGE
-        )
+    for zone in f"\n{tree.text('proc/zoneinfo') or ''}".split("\nNode ")[1:]:
+        node = _number(zone.partition(",")[0])
+        marks = dict.fromkeys(MARKS, 0)
+        kept = 0
+        for line in zone.partition("pagesets")[0].splitlines():  # a line for each CPU follows
+            name, _, rest = line.strip().partition(" ")
+            if name in marks:
+                marks[name] = _number(rest.strip())
+            elif name == "protection:":
+                kept = max(map(_number, rest.strip("() ").replace(",", " ").split()), default=0)
+        low, high, managed = (marks[name] for name in MARKS)
+        before = found.get(node, Watermarks())
+        reserve = min(high + kept, managed)
+        found[node] = Watermarks(before.low + low * PAGE, before.reserve + reserve * PAGE)
     if found:
         return found
     least = (tree.number("proc/sys/vm/min_free_kbytes") or 0) << 10
@@ -92,6 +92,19 @@ def _watermarks(tree: Tree, totals: dict[int, int]) -> dict[int, Watermarks]:
     }
 
 
+def _amounts(text: str) -> Iterator[tuple[str, int]]:
+    """``Node 0 MemFree:   123 kB``: names and bytes."""
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 5 and words[4] == "kB" and words[3].isdecimal():
+            yield words[2].rstrip(":"), _number(words[3]) << 10
+
+
+def _number(text: str) -> int:
+    """A number of the kernel's; 0 for what is none."""
+    return whole_number(text) if text.isascii() and text.isdecimal() and len(text) <= LONGEST else 0
+
+
 def used_by_group(folders: Iterable[str]) -> dict[int, int] | None:
     """NUMA node → bytes that a job's control group uses (rule 4); None where nothing counts them."""
     for folder in folders:
@@ -100,9 +113,9 @@ def used_by_group(folders: Iterable[str]) -> dict[int, int] | None:
             continue
         by_name: dict[str, dict[int, int]] = {}
         for line in lines:
-            name, _, rest = line.partition(" ")
-            counts = {whole_number(node): whole_number(size) for node, size in ON_NODE.findall(f" {rest}")}
-            by_name[name.partition("=")[0]] = counts
+            name, *counts = line.split()
+            parts = (count.partition("=") for count in counts)
+            by_name[name.partition("=")[0]] = {_number(node[1:]): _number(size) for node, _, size in parts}
         in_pages = "=" in lines[0].partition(" ")[0]  # version 1: ``anon=12 N0=12``
         names = next((some for some in USED_V1 if some[0] in by_name), ()) if in_pages else USED_V2
         used: dict[int, int] = {}

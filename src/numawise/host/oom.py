@@ -11,7 +11,6 @@ Rules kept here:
    machine's count is all there is.  It does not say whose processes they were.
 """
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,7 +21,8 @@ from numawise.values import dataclass
 ROOT = Path("/")
 NEARLY = 1 << 20
 """Bytes below a limit from which on it counts as reached: what did not fit any more was not counted."""
-COUNT = re.compile(r"^(\w+) ([0-9]{1,18})$", re.ASCII | re.MULTILINE)
+LONGEST = 18
+"""Digits of a number that is taken for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +66,10 @@ def _reached(folder: str) -> bool:
 
 
 def _counts(text: str) -> dict[str, int]:
-    return {name: whole_number(count) for name, count in COUNT.findall(text)}
+    """``oom_kill 3``, line by line."""
+    rows = (line.partition(" ") for line in text.splitlines())
+    return {
+        name: whole_number(count)
+        for name, _, count in rows
+        if count.isascii() and count.isdecimal() and len(count) <= LONGEST
+    }
