@@ -248,7 +248,7 @@ def host(line: list[str], _: Path) -> None:
 def processes(line: list[str], _: Path) -> None:
     """Processes of a copied /proc, looked at as ``verify`` does."""
     from numawise.apps.verify.look import JobHost  # noqa: PLC0415
-    from numawise.host import kubelet, placed  # noqa: PLC0415
+    from numawise.host import kubelet, nodememory, oom, placed  # noqa: PLC0415
     from numawise.host import processes as table  # noqa: PLC0415
     from numawise.host.discover import read_hardware  # noqa: PLC0415
     from numawise.render.verify import job_data  # noqa: PLC0415
@@ -272,6 +272,11 @@ def processes(line: list[str], _: Path) -> None:
         with contextlib.suppress(NumawiseError):
             job_data(JobHost(hardware, root=root, glance=0).check_pid(pid))
     placed.read_free(root, (0, 1))
+    nodememory.read_available((0, 1), root)
+    group = f"{root}/sys/fs/cgroup/numawise/bcd2"
+    nodememory.used_by_group((group, f"{group}-v1"))
+    oom.read_oom_kills((group, f"{group}-v1"))
+    oom.machine_oom_kills(root)
     for running in kubelet.node_kubelets(root):
         kubelet.passed_arguments(running, root)
         kubelet.program_version(running, root)

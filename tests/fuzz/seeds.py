@@ -730,6 +730,16 @@ def processes(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
         "proc/stat": b"cpu 1 2 3\nbtime 1700000000\n",
         "proc/sys/kernel/random/boot_id": b"3f1c9a7e-5b2d-4c60-a1e8-f7d6c5b4a392\n",
         "proc/driver/nvidia/gpus/0000:17:00.0/information": b"Device Minor: 0\n",
+        "sys/devices/system/node/node0/meminfo":
+            b"Node 0 MemTotal: 900 kB\nNode 0 MemFree: 100 kB\nNode 0 Active(file): 9 kB\nNode 0 KReclaimable: 7 kB\n",
+        "proc/zoneinfo": b"Node 0, zone   Normal\n  pages free     5\n        low      2\n        high     3\n"
+            b"        managed  99\n        protection: (0, 4, 4)\n  pagesets\n    cpu: 0\n",
+        "proc/vmstat": b"oom_kill 5\n",
+        "sys/fs/cgroup/numawise/bcd2/memory.numa_stat": b"anon N0=4096 N1=0\nshmem N0=1 N1=2\n",
+        "sys/fs/cgroup/numawise/bcd2/memory.events": b"max 1\noom 1\noom_kill 1\n",
+        "sys/fs/cgroup/numawise/bcd2-v1/memory.numa_stat": b"total=9 N0=9\nanon=5 N0=5\n",
+        "sys/fs/cgroup/numawise/bcd2-v1/memory.oom_control": b"under_oom 0\noom_kill 1\n",
+        "sys/fs/cgroup/numawise/bcd2-v1/memory.failcnt": b"3\n",
     }  # fmt: skip
     whole = _tree({**node_tree(), **process(500), **process(501, parent=500, name="a) b")})
     return [_below("root", {**whole, **job, **extra}), _below("root", {**job, **extra})]

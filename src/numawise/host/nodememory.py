@@ -113,8 +113,8 @@ def used_by_group(folders: Iterable[str]) -> dict[int, int] | None:
             continue
         by_name: dict[str, dict[int, int]] = {}
         for line in lines:
-            name, *counts = line.split()
-            parts = (count.partition("=") for count in counts)
+            name, _, rest = line.partition(" ")
+            parts = (count.partition("=") for count in rest.split())
             by_name[name.partition("=")[0]] = {_number(node[1:]): _number(size) for node, _, size in parts}
         in_pages = "=" in lines[0].partition(" ")[0]  # version 1: ``anon=12 N0=12``
         names = next((some for some in USED_V1 if some[0] in by_name), ()) if in_pages else USED_V2
