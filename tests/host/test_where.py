@@ -1,5 +1,6 @@
 """Saying where, on this kernel: the very CPUs, the NUMA node, the whole machine; waiting for them; as another hold."""
 
+import json
 import os
 import signal
 import subprocess
@@ -114,3 +115,24 @@ print(numawise.place(numa=0).mems)
     assert done.returncode == 0, done.stderr
     assert "has the whole machine" in done.stdout
     assert done.stdout.endswith("(0,)\n")
+
+
+def test_like_a_hold(host: Host) -> None:
+    words = ("--cpu-ids", LAST, "--memory", "64m", "--policy", "restricted", "--name", "first")
+    host.start("run", "-q", *words, "--", "sleep", "3600")
+    hold = host.hold("first")
+    for name in ("first", hold["id"]):
+        same = host.run("run", "--like", name, "--", "true")
+        assert same.returncode == 1
+        assert f"no room: CPU {LAST} is not free" in same.stderr
+    other = host.run("flags", "--like", "first", "--cpus", "0.5", "-o", "json")
+    assert other.returncode == 0, other.stderr
+    placement = json.loads(other.stdout)["placement"]
+    assert not placement["exclusive"]
+    assert (placement["memory"], placement["policy"]) == (64 << 20, "restricted")
+
+
+def test_like_a_hold_that_is_not_there(host: Host) -> None:
+    done = host.run("run", "--like", "nobody", "--", "true")
+    assert done.returncode == 2
+    assert done.stderr == "numawise: --like: 'nobody' is not a hold; there are none; see 'numawise ps'\n"

@@ -65,7 +65,7 @@ def _start(engine: str, words: tuple[str, ...], options: dict[str, Any]) -> int:
     given = read_command(engine, words)
     if given.helps:
         containerrun.become_client(given, words, environment)
-    request = containerrun.container_request(given, request_of(options, settings.policy), environment)
+    request = containerrun.container_request(given, request_of(options, settings), environment)
     job = containerrun.ContainerJob(
         given, request, seconds(options["wait"]), options["cdi"], not options["no_env"], environment
     )

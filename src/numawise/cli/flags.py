@@ -74,7 +74,7 @@ def command(
     if service is not None:
         checked_service(service)
     settings = read_settings()
-    request = request_of(options, settings.policy)
+    request = request_of(options, settings)
     capacity, found = found_placement(request, hold, machine, settings, os.environ)
     if isinstance(found, NoRoom):
         for line in words.no_room_lines(found, capacity):

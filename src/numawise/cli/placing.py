@@ -1,5 +1,6 @@
 """The flags that say what a job wants, the same for every command that places one."""
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -9,15 +10,16 @@ from numawise.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from numawise.apps.launch.request import JobRequest
+    from numawise.host.settings import HostSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 MEMORY_POLICIES = ("bind", "preferred", "interleave")
 NAMES = (
     *("cpus", "memory", "gpus", "gpu_ids", "devices", "nics", "policy", "full_cores", "name"),
-    *("numa", "cpu_ids", "exclusive", "memory_policy", "ignore_affinity"),
+    *("numa", "cpu_ids", "exclusive", "memory_policy", "ignore_affinity", "like"),
 )
-TEXTS = ("cpus", "memory", "gpus", "gpu_ids", "name", "numa", "cpu_ids", "exclusive")
+TEXTS = ("cpus", "memory", "gpus", "gpu_ids", "name", "numa", "cpu_ids", "exclusive", "like")
 """Given, they say something."""
 
 
@@ -62,6 +64,9 @@ def placement_options(command: Command) -> Command:
             type=click.Choice(POLICIES),
             help="Topology policy; best-effort unless configured otherwise.",
         ),
+        click.option(
+            "--like", metavar="HOLD", help="As much as this hold asked for, but for what is given beside it."
+        ),
         click.option("--full-cores", is_flag=True, help="Whole cores only, shared with no other job."),
         click.option(
             "--ignore-affinity",
@@ -85,8 +90,8 @@ wait_option = click.option(
 )
 
 
-def request_of(arguments: dict[str, Any], policy: str = "") -> "JobRequest":
-    """Take the flags of a request out of a command's arguments; ``policy`` is what settings say."""
+def request_of(arguments: dict[str, Any], settings: "HostSettings") -> "JobRequest":
+    """Take the flags of a request out of a command's arguments; the rest is as the settings say."""
     from numawise.apps.launch.request import read_request  # noqa: PLC0415 - keeps --help quick
 
     given = {name: arguments.pop(name) for name in NAMES}
@@ -99,7 +104,11 @@ def request_of(arguments: dict[str, Any], policy: str = "") -> "JobRequest":
             )
     for name in ("cpus", "memory", "name", "numa", "cpu_ids", "exclusive"):
         given[name] = given[name] or ""
-    given["policy"] = given["policy"] or policy
+    if given["like"]:
+        from numawise.apps.launch.like import request_like  # noqa: PLC0415 - reads the ledger
+
+        given["like"] = request_like(given["like"], os.environ, settings)
+    given["policy"] = given["policy"] or ("" if given["like"] else settings.policy)
     given["gpus"], given["nics"] = given["gpus"] or 0, given["nics"] or 0
     return read_request(**given)
 

@@ -15,6 +15,8 @@ Examples:
   numawise run --gpu-ids 0 -- python serve.py       # shared CPUs near to GPU 0
   numawise run --cpus 16 --full-cores --policy single-numa-node -- ./solver
   numawise run --cpus 0.5 -- ./watcher              # in the shared pool
+  numawise run --numa 1 --gpus all -- python train.py
+  numawise run --exclusive --gpus 2 -- python train.py   # a whole NUMA node
   numawise run --cpus 8 --gpus 1 --wait=600 -- make test
   numawise run --fence --cpus 4 -- ./preprocess     # it sees no GPU
   numawise run --cpus 8 --gpus 2 --dry-run -- python train.py
@@ -63,7 +65,7 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
     settings = read_settings()
     quiet = options["quiet"]
     job = launch.Job(
-        request=request_of(options, settings.policy),
+        request=request_of(options, settings),
         command=required_command(context),
         wait=seconds(options["wait"]),
         mode=options["mode"] or "",

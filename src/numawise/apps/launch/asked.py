@@ -1,4 +1,4 @@
-"""What a waiter asks for: in words for people, and as data in its row that others read back.
+"""What a job asks for: in words for people, and as data in the row of a waiter or hold that others read back.
 
 Rules kept here:
 
@@ -9,20 +9,24 @@ Rules kept here:
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 from numawise.apps.launch.decide import cpus_text, gpus_text
 from numawise.apps.launch.request import EVERY_GPU, POLICIES, Exclusive, JobRequest
-from numawise.render.words import bytes_text
+from numawise.render.words import bytes_text, gpu_ranges, ranges
 from numawise.results.allotment import Allotment, read_allotment
 from numawise.results.placement import MEMORY_POLICIES
 from numawise.sets import LARGEST_ID, CpuSet, IdSet, NumaSet, parse_ids
+from numawise.values import replace
 
 MOST, LARGEST = 1000, (1 << 63) - 1
 """Of devices; of bytes."""
-LONGEST = 256
+LONGEST, LONGEST_LIST = 256, 4096
+LONGEST_NAMES = 40
+ASKED_LABEL = "asked"
+"""Of a hold: what it asked for, so that another job can ask for the same."""
 
 
 def asks_of(request: JobRequest) -> str:
@@ -36,8 +40,14 @@ def asks_of(request: JobRequest) -> str:
     return json.dumps(given)
 
 
+def asked_label(request: JobRequest) -> tuple[tuple[str, str], ...]:
+    """The label of a hold with what it asked for; none where that is too long for a row."""
+    text = asks_of(replace(request, name="", within=None))
+    return ((ASKED_LABEL, text),) if len(text) <= LONGEST_LIST else ()
+
+
 def request_in(asks: str) -> JobRequest | None:
-    """The request in a waiter's row; None when it cannot be read (rule 2)."""
+    """The request in such a row; None when it cannot be read (rule 2)."""
     if not asks:
         return None
     try:
@@ -49,18 +59,28 @@ def request_in(asks: str) -> JobRequest | None:
 
 def request_text(request: JobRequest) -> str:
     """What is asked for, in a few words."""
-    gpus = gpus_text(request.gpus or len(request.gpu_ids)) if request.gpus or request.gpu_ids else ""
+    gpus = gpus_text(request.gpus) if request.gpus else _named_gpus(request.gpu_ids)
+    named = f"CPUs {ranges(request.cpu_ids.bits)}" if request.cpu_ids is not None else ""
     whole = {Exclusive.NUMA: "NUMA nodes as a whole", Exclusive.MACHINE: "the whole machine"}
     parts = [
-        cpus_text(request.cpus) if request.cpus else "",
+        named or (cpus_text(request.cpus) if request.cpus else ""),
         bytes_text(request.memory) if request.memory else "",
-        "all GPUs" if request.gpu_ids == (EVERY_GPU,) else gpus,
+        gpus,
         f"{request.nics} NICs" if request.nics else "",
         *(f"{count} {resource}" for resource, count in request.devices),
         whole[request.exclusive] if request.exclusive else "",
     ]
     where = f" on NUMA {request.numa}" if request.numa is not None else ""
     return (", ".join(part for part in parts if part) or "a place in the shared pool") + where
+
+
+def _named_gpus(ids: Sequence[str]) -> str:
+    if not ids:
+        return ""
+    if ids == (EVERY_GPU,):
+        return "all GPUs"
+    text = gpu_ranges(f"GPU{name}" if name.isdecimal() else name for name in ids)
+    return text if len(text) <= LONGEST_NAMES else f"{len(ids)} named GPUs"
 
 
 # --- each field, written and read -----------------------------------------------------------------
@@ -107,7 +127,7 @@ def _counts(value: object) -> tuple[tuple[str, int], ...]:
 
 def _ids(kind: type[IdSet]) -> Callable[[object], IdSet]:
     def read(value: object) -> IdSet:
-        bits = parse_ids(_text(value))
+        bits = parse_ids(value) if isinstance(value, str) and len(value) <= LONGEST_LIST else 0
         if not bits:
             raise ValueError(value)
         return kind(bits)

@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from numawise.apps.launch.asked import asked_label
 from numawise.apps.launch.environment import HOLD
 from numawise.apps.launch.line import WaitingLine
 from numawise.apps.launch.request import JobRequest
@@ -120,7 +121,7 @@ class Holdings:
                 policy=request.policy,
                 command=tuple(command[:1] if processes.hides_others(self.root) else command),
                 since=time.time(),
-                labels=(*labels, *where_labels(request)),
+                labels=(*labels, *where_labels(request), *asked_label(request)),
             )
             if planned is not None:
                 hold = planned(hold, found)
@@ -214,17 +215,7 @@ class Holdings:
 
     def find(self, name: str) -> Hold:
         """The hold of this id or name."""
-        holds = self.ledger.holds()
-        found = [hold for hold in holds if hold.id == name] or [hold for hold in holds if hold.name == name]
-        if len(found) > 1:  # another user may have written down the same id or name
-            found = [hold for hold in found if hold.owner.uid == self.who.uid] or found
-        if len(found) == 1:
-            return found[0]
-        known = ", ".join(f"{hold.id} ({hold.name}, {hold.owner.user})" for hold in found or holds) or "none"
-        what = "matches several holds" if found else "is not a hold"
-        raise InputError(
-            f"{quoted(name)} {what}", field="HOLD", advice=f"there are {known}; see 'numawise ps'"
-        )
+        return named_hold(self.ledger.holds(), name, self.who.uid)
 
     def move(self, hold: Hold) -> None:
         """Give one hold in the shared pool the CPUs that the pool has now, while nobody changes it."""
@@ -356,6 +347,18 @@ class Holdings:
             if hold.group and self.acts_for(hold):
                 with suppress(HostError):
                     as_user(hold.owner.uid, partial(_tear_down, hold, self.root))
+
+
+def named_hold(holds: Sequence[Hold], name: str, uid: int, field: str = "HOLD") -> Hold:
+    """The hold of this id or name; of several, our own."""
+    found = [hold for hold in holds if hold.id == name] or [hold for hold in holds if hold.name == name]
+    if len(found) > 1:  # another user may have written down the same id or name
+        found = [hold for hold in found if hold.owner.uid == uid] or found
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(f"{hold.id} ({hold.name}, {hold.owner.user})" for hold in found or holds) or "none"
+    what = "matches several holds" if found else "is not a hold"
+    raise InputError(f"{quoted(name)} {what}", field=field, advice=f"there are {known}; see 'numawise ps'")
 
 
 def _tear_down(hold: Hold, root: Path) -> str:

@@ -22,6 +22,7 @@ from numawise.apps.launch.capacity import with_gpu_users
 from numawise.apps.launch.decide import place as decided_place
 from numawise.apps.launch.environment import MODE, job_environment, joined
 from numawise.apps.launch.holds import Taken
+from numawise.apps.launch.like import request_like
 from numawise.apps.launch.outer import within_outer
 from numawise.apps.launch.request import read_request
 from numawise.apps.launch.run import Job, capacity_here, imagined, open_holdings, take_patiently
@@ -29,7 +30,6 @@ from numawise.errors import NumawiseError
 from numawise.host import confine, mempolicy, processes
 from numawise.host.settings import read_settings
 from numawise.results.placement import AFFINITY, PYTHON, Held, JobPlacement, NoRoom, Placement
-from numawise.rules.model import BEST_EFFORT
 from numawise.sets import bits_of, ids_of
 from numawise.values import dataclass, field, replace
 
@@ -53,6 +53,7 @@ def place(
     cpu_ids: str = "",
     exclusive: str = "",
     ignore_affinity: bool = False,
+    like: str = "",
     machine: str = "",
 ) -> JobPlacement | NoRoom:
     """Where a job would go now, or why there is no room; nothing is held.
@@ -68,12 +69,13 @@ def place(
         gpu_ids=gpu_ids,
         devices=_devices(devices),
         nics=nics,
-        policy=policy or settings.policy or BEST_EFFORT,
+        policy=policy or ("" if like else settings.policy),
         full_cores=full_cores,
         numa=str(numa),
         cpu_ids=cpu_ids,
         exclusive=exclusive,
         ignore_affinity=ignore_affinity,
+        like=request_like(like, os.environ, settings) if like else None,
     )
     capacity, holds, here = imagined((machine,) if machine else (), settings, os.environ)
     if here:
@@ -123,6 +125,7 @@ def hold(
     cpu_ids: str = "",
     exclusive: str = "",
     ignore_affinity: bool = False,
+    like: str = "",
     name: str = "",
     wait: float = 0.0,
     bind: bool = True,
@@ -144,12 +147,13 @@ def hold(
         gpu_ids=gpu_ids,
         devices=_devices(devices),
         nics=nics,
-        policy=policy or settings.policy or BEST_EFFORT,
+        policy=policy or ("" if like else settings.policy),
         full_cores=full_cores,
         numa=str(numa),
         cpu_ids=cpu_ids,
         exclusive=exclusive,
         ignore_affinity=ignore_affinity,
+        like=request_like(like, os.environ, settings) if like else None,
         name=name,
     )
     environment = dict(os.environ)

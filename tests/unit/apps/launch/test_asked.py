@@ -7,6 +7,7 @@ import pytest
 from numawise.apps.launch.asked import FIELDS, asks_of, request_in, request_text
 from numawise.apps.launch.request import JobRequest, read_request
 from numawise.results.allotment import Allotment
+from numawise.sets import CpuSet
 
 FULL = read_request(
     cpus="8",
@@ -63,5 +64,17 @@ def test_no_text_is_no_request() -> None:
 
 
 def test_words_for_people() -> None:
-    assert request_text(FULL) == "8 CPUs, 64 GiB, 2 GPUs, 2 NICs, 1 nvme, 2 moon on NUMA 1"
+    assert request_text(FULL) == "8 CPUs, 64 GiB, GPU0-1, 2 NICs, 1 nvme, 2 moon on NUMA 1"
     assert request_text(JobRequest()) == "a place in the shared pool"
+
+
+def test_what_is_named_is_said() -> None:
+    assert request_text(JobRequest(cpus=4000, cpu_ids=CpuSet(0xF0))) == "CPUs 4-7"
+    assert request_text(JobRequest(gpu_ids=("all",))) == "all GPUs"
+    assert request_text(JobRequest(gpu_ids=("0", "1", "2", "5"))) == "GPU0-2,5"
+    assert request_text(JobRequest(gpu_ids=("GPU-" + "1" * 60,))) == "1 named GPUs"
+
+
+def test_a_long_list_of_cpus_is_read_back() -> None:
+    scattered = JobRequest(cpus=128000, cpu_ids=CpuSet(int("01" * 128, 2)))
+    assert request_in(asks_of(scattered)) == scattered
