@@ -1,6 +1,7 @@
 """The flags that say what a job wants, the same for every command that places one."""
 
 import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from numawise.host.settings import HostSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+DURATION = re.compile(
+    r"(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)s?)?", re.ASCII
+)
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 MEMORY_POLICIES = ("bind", "preferred", "interleave")
 NAMES = (
@@ -119,14 +123,13 @@ def seconds(text: str) -> float:
         return 0.0
     if text == "forever":
         return float("inf")
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found < float("inf"):
-        raise InputError(
-            f"{quoted(text)} is not a number of seconds",
-            field="--wait",
-            advice="write --wait=60, or --wait alone before --",
-        )
-    return found
+    return duration(text, "--wait", "write --wait=60 or --wait=10m, or --wait alone before --")
+
+
+def duration(text: str, field: str, advice: str) -> float:
+    """Seconds: ``90``, ``90m``, ``1h30m``, ``2d``."""
+    found = DURATION.fullmatch(text)
+    if not text or not found:
+        raise InputError(f"{quoted(text)} is not a number of seconds", field=field, advice=advice)
+    amounts = zip(found.groups(), (86400, 3600, 60, 1), strict=True)
+    return sum(float(amount) * unit for amount, unit in amounts if amount)

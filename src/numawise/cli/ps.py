@@ -106,6 +106,8 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
     write_free(holdings.capacity, every, _free_memory(holdings, every), sys.stdout, color=color)
     if holdings.capacity.reserved:
         sentences(f"kept for the system: CPUs {format_ids(holdings.capacity.reserved)}", sys.stdout)
+    if left := words.time_left_text(holds):
+        sentences(left, sys.stdout)
     for waiting in holdings.waiting(every):
         sentences(words.waiting_text(waiting), sys.stdout)
     for sentence in (*holdings.capacity.remarks, *holdings.silent):

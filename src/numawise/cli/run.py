@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from numawise.cli.options import BeforeDashes, Teller, machine_option, required_command, say, show_preview
-from numawise.cli.placing import placement_options, request_of, seconds, wait_option
+from numawise.cli.placing import duration, placement_options, request_of, seconds, wait_option
+from numawise.errors import InputError, quoted
 
 EXAMPLES = """\b
 Examples:
@@ -18,18 +19,22 @@ Examples:
   numawise run --numa 1 --gpus all -- python train.py
   numawise run --exclusive --gpus 2 -- python train.py   # a whole NUMA node
   numawise run --cpus 8 --gpus 1 --wait=600 -- make test
+  numawise run --gpus 1 --time 2h -- python train.py
   numawise run --fence --cpus 4 -- ./preprocess     # it sees no GPU
   numawise run --cpus 8 --gpus 2 --dry-run -- python train.py
 
 \b
 Exit status: that of the job; 1 no room, 2 bad input or more than the machine has, 3 host, 4 ledger,
-125 the job could not be started, 126 not executable, 127 not found.
+124 its time was over (--time), 125 the job could not be started, 126 not executable, 127 not found.
 """
 
 
 @click.command("run", cls=BeforeDashes, epilog=EXAMPLES, options_metavar="[OPTIONS] -- COMMAND...")
 @placement_options
 @wait_option
+@click.option(
+    "--time", metavar="LIMIT", help="End the job after this long, such as 90m, 1h30m or 45 (seconds)."
+)
 @click.option("--isolate", is_flag=True, help="Keep all other processes off the CPUs (root, cgroup v2).")
 @click.option(
     "--mode",
@@ -73,6 +78,7 @@ def command(context: click.Context, /, **options: Any) -> int:  # noqa: ANN401 -
         environment=dict(os.environ),
         fence=_fence(options, settings),
         outside=options["outside"],
+        time_limit=_time_limit(options["time"]),
     )
     if options["dry_run"]:
         return _show(job, settings, options)
@@ -89,6 +95,16 @@ def _fence(options: dict[str, Any], settings: Any) -> str:  # noqa: ANN401 - val
     if options["fence"] and options["no_fence"]:
         raise click.UsageError("--fence and --no-fence cannot be used together")
     return fence_wanted(NO if options["no_fence"] else options["fence"] or "", settings, os.geteuid())
+
+
+def _time_limit(text: str | None) -> float:
+    if text is None:
+        return 0.0
+    advice = "write 90m, 1h30m or 45 (seconds); leave it out for no limit"
+    found = duration(text, "--time", advice)
+    if not found:
+        raise InputError(f"{quoted(text)} leaves the job no time", field="--time", advice=advice)
+    return found
 
 
 def _show(job: Any, settings: Any, options: dict[str, Any]) -> int:  # noqa: ANN401 - values of apps

@@ -17,6 +17,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
@@ -220,14 +221,18 @@ def _listen_again() -> None:
         signal.signal(number, meaning)
 
 
-def wait_for(child: WaitingChild, meanwhile: Callable[[], None] | None = None, every: float = 1.0) -> int:
-    """Wait for the job, passing signals on; ``meanwhile`` is called now and then.  Its wait status.
+def wait_for(
+    child: WaitingChild, meanwhile: Callable[[], float | None] | None = None, every: float = 1.0
+) -> int:
+    """Wait for the job, passing signals on; its wait status.
 
+    ``meanwhile`` is called now and then, and may say after how many seconds again.
     Signals stay held back until ``exit_as``, so that what the job had can be given back in peace.
     """
     watched = {signal.SIGCHLD, *PASSED_ON}
     _hold_signals_back()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    due = time.monotonic() + every
     while True:
         ended, status = os.waitpid(child.pid, os.WNOHANG)
         if ended:
@@ -235,9 +240,9 @@ def wait_for(child: WaitingChild, meanwhile: Callable[[], None] | None = None, e
         if meanwhile is None:
             seen: signal.struct_siginfo | None = signal.sigwaitinfo(watched)
         else:
-            seen = signal.sigtimedwait(watched, every)
-            if seen is None:
-                meanwhile()
+            seen = signal.sigtimedwait(watched, max(due - time.monotonic(), 0))
+            if time.monotonic() >= due:
+                due = time.monotonic() + (meanwhile() or every)
         if seen is not None and seen.si_signo != signal.SIGCHLD and seen.si_code != FROM_KERNEL:
             try:
                 os.kill(child.pid, seen.si_signo)

@@ -10,6 +10,7 @@ Rules kept here:
 """
 
 import json
+import math
 import os
 import pwd
 import re
@@ -186,7 +187,16 @@ def change_cpus(engine: Engine, container: str, cpus: int) -> None:
         raise HostError(f"{engine.name} did not change the CPUs of container {container[:12]}: {reason}")
 
 
-def ask(engine: Engine, *words: str) -> Said | Silent:
+def stop(engine: Engine, container: str, seconds: float) -> None:
+    """Ask a container to end, and have the engine kill it after so many seconds."""
+    words = ("stop", "-t", str(math.ceil(seconds)), container)
+    found = ask(engine, *words, patience=math.ceil(seconds) + PATIENCE)
+    if isinstance(found, Silent) or found.code:
+        reason = found.reason if isinstance(found, Silent) else found.error
+        raise HostError(f"{engine.name} did not stop container {container[:12]}: {reason}")
+
+
+def ask(engine: Engine, *words: str, patience: float = PATIENCE) -> Said | Silent:
     """Run a client to its end."""
     owner = _owner(engine)
     if isinstance(owner, Silent):
@@ -210,7 +220,7 @@ def ask(engine: Engine, *words: str) -> Said | Silent:
         return Silent(f"{engine.name}: {error.strerror}")
     with process:
         try:
-            said = _read_all(process)
+            said = _read_all(process, patience)
         except BaseException:
             process.kill()
             raise
@@ -221,9 +231,9 @@ def ask(engine: Engine, *words: str) -> Said | Silent:
     return Said(process.returncode, out, " ".join(errors.split())[:LONGEST_ERROR])
 
 
-def _read_all(process: "subprocess.Popen[bytes]") -> list[bytes] | str:
+def _read_all(process: "subprocess.Popen[bytes]", patience: float) -> list[bytes] | str:
     """What a client writes to its output and its errors until it ends; or why nobody waits any longer."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + patience
     data = {pipe: b"" for pipe in (process.stdout, process.stderr) if pipe}
     with selectors.DefaultSelector() as waiting:
         for pipe in data:
@@ -231,7 +241,7 @@ def _read_all(process: "subprocess.Popen[bytes]") -> list[bytes] | str:
         while waiting.get_map():
             ready = waiting.select(until - time.monotonic())
             if time.monotonic() >= until:
-                return f"gave no answer within {PATIENCE:.0f} s"
+                return f"gave no answer within {patience:.0f} s"
             for key, _ in ready:
                 pipe = next(pipe for pipe in data if pipe is key.fileobj)
                 piece = os.read(pipe.fileno(), PIECE)
@@ -243,7 +253,7 @@ def _read_all(process: "subprocess.Popen[bytes]") -> list[bytes] | str:
     try:
         process.wait(max(until - time.monotonic(), 0))
     except subprocess.TimeoutExpired:
-        return f"gave no answer within {PATIENCE:.0f} s"
+        return f"gave no answer within {patience:.0f} s"
     return list(data.values())
 
 

@@ -21,6 +21,7 @@ from numawise.results.placement import (
     Placement,
     Preview,
     pool_of,
+    time_limit,
 )
 from numawise.sets import format_ids
 
@@ -175,6 +176,7 @@ def hold_data(
         "policy": hold.policy,
         "command": list(hold.command),
         "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(hold.since)),
+        "timeLeft": round(hold.since + time_limit(hold) - time.time(), 3) if time_limit(hold) else None,
         "labels": dict(hold.labels),
         "steps": [_step_data(step, hold, every, steps) for step in steps_of(hold, steps)],
     }
@@ -195,6 +197,13 @@ def waiter_data(waiting: InLine) -> dict[str, object]:
         "missing": waiting.missing or None,
         "holders": [hold.id for hold in waiting.holders],
     }
+
+
+def time_left_text(holds: Sequence[Hold]) -> str:
+    """``time left: train 1h25m``; '' when no job has a limit."""
+    limited = [(hold, hold.since + time_limit(hold) - time.time()) for hold in holds if time_limit(hold)]
+    parts = [f"{hold.name} {age(left)}" if left > 0 else f"{hold.name} none" for hold, left in limited]
+    return f"time left: {', '.join(parts)}" if parts else ""
 
 
 def waiting_text(waiting: InLine) -> str:

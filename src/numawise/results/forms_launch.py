@@ -118,6 +118,7 @@ class HoldForm(TypedDict):
     policy: str
     command: list[str]
     since: str
+    timeLeft: float | None
     labels: dict[str, str]
     steps: list[StepForm]
 

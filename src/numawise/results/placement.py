@@ -140,6 +140,19 @@ class Waiter:
     """What is asked for, for programs: the text of a JSON object; '' when its author did not say."""
 
 
+TIME_LIMIT = "time-limit"
+"""Label of a hold: seconds that its job may take."""
+
+
+def time_limit(hold: Hold) -> float:
+    """Seconds that a job may take; 0: no limit, or none that makes sense."""
+    try:
+        found = float(dict(hold.labels).get(TIME_LIMIT, ""))
+    except ValueError:
+        return 0.0
+    return found if 0 < found < float("inf") else 0.0
+
+
 WAITING, STOPPED, PASSED = "waiting", "stopped", "passed"
 
 

@@ -54,6 +54,7 @@ def as_step(job: Job, hold: Hold) -> StepJob:
         (job.request.exclusive, "--exclusive"),
         (job.mode not in ("", AFFINITY), "--mode"),
         (job.fence == RULES, "--fence=rules"),
+        (job.time_limit, "--time"),
     ):
         if asked:
             raise InputError(

@@ -49,6 +49,7 @@ from numawise.machine.hardware import Gpu, Hardware
 from numawise.results.placement import (
     RULES,
     RUN,
+    TIME_LIMIT,
     VARIABLES,
     Capacity,
     Hold,
@@ -128,7 +129,17 @@ def launch(
         except BaseException:
             child.abort()
             raise
-        status = wait_for(child, *start.meanwhile(holdings, ready.hold))
+        watch = start.meanwhile(holdings, ready.hold)
+        if job.time_limit:
+            from numawise.apps.launch.limit import TIMED_OUT, TimeKeeper  # noqa: PLC0415 - few jobs have one
+
+            keeper = TimeKeeper(holdings, ready.hold, *watch)
+            status = wait_for(child, keeper, min(job.time_limit, watch[1]))
+            if text := keeper.finish():
+                report(text)
+                status = TIMED_OUT << 8
+        else:
+            status = wait_for(child, *watch)
         code = os.waitstatus_to_exitcode(status)
         if code and not ready.hold.owner.engine:
             _report_oom(ready.hold, code, ended_before, job.root, report)
@@ -198,6 +209,8 @@ class Job:
     """The GPUs of the machine, for a job that is fenced."""
     outside: bool = False
     """It has a hold of its own, though it is started inside of one."""
+    time_limit: float = 0.0
+    """Seconds that it may take; 0: no limit."""
 
     @property
     def job(self) -> "Job":
@@ -323,7 +336,10 @@ def take_patiently(holdings: Holdings, start: Launch, pid: int, on_waiting: OnWa
             kind=job.kind,
             command=job.command,
             planned=lambda hold, placement: start.planned(hold, placement, pid),
-            labels=(("isolated", job.isolate),) if job.isolate else (),
+            labels=(
+                *((("isolated", job.isolate),) if job.isolate else ()),
+                *(((TIME_LIMIT, f"{job.time_limit:g}"),) if job.time_limit else ()),
+            ),
             ticket=ticket,
         )
 

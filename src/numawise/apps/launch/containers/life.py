@@ -27,6 +27,7 @@ from numawise.host.containers import (
     change_cpus,
     keeps_hold,
     labelled,
+    stop,
 )
 from numawise.host.placed import in_container, read_groups
 from numawise.results.placement import DOCKER, Hold
@@ -145,6 +146,20 @@ def unheld(engine: Engine, holds: Iterable[Hold]) -> tuple[Container, ...] | Sil
     if isinstance(found, Silent):
         return found
     return tuple(one for one in found.values() if one.pid and one.hold not in known)
+
+
+def stop_container(hold: Hold, seconds: float, uid: int) -> str:
+    """Ask a container to end, then have its engine kill it; '' or a sentence on why that failed."""
+    if not hold.owner.container:
+        return f"{hold.name} is a container that is being made: try again in a moment"
+    engine = engine_of(hold, uid, to_change=True)
+    if isinstance(engine, Silent):
+        return f"{hold.name} is a container that cannot be stopped: {engine.reason}"
+    try:
+        stop(engine, hold.owner.container, seconds)
+    except HostError as refused:
+        return f"{refused}; {hold.name} stays held"
+    return ""
 
 
 def move_container(hold: Hold, cpus: int, uid: int) -> str:
