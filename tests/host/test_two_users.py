@@ -328,3 +328,19 @@ def test_root_enters_no_hold_that_lies(box: Box) -> None:
     refused = box.by(0).run("exec", "evil", "--", "true")
     assert refused.returncode == 3
     assert "may be forged" in refused.stderr
+
+
+def test_nobody_makes_steps_of_anothers_hold(box: Box) -> None:
+    box.by(ALICE).start(
+        "run", "-q", "--mode", "affinity", "--cpus", "1", "--name", "train", "--", "sleep", "3600"
+    )
+    hers = box.hold("train")
+    before = box.file(ALICE).read_bytes()
+    forged = {**box.environment, "NUMAWISE_HOLD": hers["id"]}
+    for user in (BOB, 0):
+        started = box.server.start(user, ["run", "--mode", "affinity", "--", "true"], forged)
+        started.communicate()
+        assert "which this process is not in" in started.stderr, started.stderr
+        assert "a step of" not in started.stderr
+    assert box.file(ALICE).read_bytes() == before
+    assert box.hold("train")["steps"] == []

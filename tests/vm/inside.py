@@ -131,3 +131,41 @@ def entered(guest: Guest) -> str:  # noqa: ARG001 - as above
             assert done.stdout.splitlines() == [*group.splitlines(), *masks], (done, group, masks)
             told.append(f"{hold['mode']}: {masks[0].split()[1]}")
     return "; ".join(told)
+
+
+STEPS = """
+import json, os, subprocess, sys
+numawise = [sys.executable, "-m", "numawise", "run", "-q"]
+look = "grep Cpus_allowed_list /proc/self/status; cat /proc/self/cgroup; read line"
+def begin():
+    return subprocess.Popen([*numawise, "--cpus", "1", "--memory", "32m", "--", "sh", "-c", look],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def seen(step):
+    return [step.stdout.readline().strip() for _ in range(1 + len(open("/proc/self/cgroup").readlines()))]
+first, second = begin(), begin()
+found = [seen(first), seen(second)]
+third = subprocess.run([*numawise, "--cpus", "1", "--", "true"], capture_output=True, text=True)
+much = subprocess.run([*numawise, "--memory", "1g", "--", "true"], capture_output=True, text=True)
+for step in (first, second): step.communicate("\\n")
+again = subprocess.run([*numawise, "--cpus", "2", "--", "true"])
+print(json.dumps({"steps": found, "own": open("/proc/self/cgroup").read().split(), "codes":
+    [third.returncode, much.returncode, again.returncode], "said": third.stderr + much.stderr}))
+"""
+
+
+def steps(guest: Guest) -> str:  # noqa: ARG001 - as above
+    """Two steps share out a job's CPUs in its group; a third finds no room, and what is given back is free."""
+    told = []
+    for words, user in ((("--cpus", "2"), None), (("--cpus", "2"), USER)):
+        with ledger(user) as environment:
+            argv = ("run", "-q", *words, "--memory", "128m", "--", sys.executable, "-c", STEPS)
+            done = numawise(environment, *argv, user=user)
+            assert done.returncode == 0, done
+            found = json.loads(done.stdout)
+            masks = {lines[0].split()[1] for lines in found["steps"]}
+            assert len(masks) == 2, found
+            assert all(lines[1:] == found["own"] for lines in found["steps"]), found
+            assert found["codes"] == [1, 2, 0], found
+            assert json.loads(numawise(environment, "ps", "-o", "json", user=user).stdout)["holds"] == []
+            told.append(f"{sorted(masks)}: {found['said'].splitlines()[0]}")
+    return "; ".join(told)

@@ -68,6 +68,7 @@ CHECKS = (
     Check("memory: placed by what is there",                memory.placed_by_what_is_there),
     Check("memory: bookings are kept",                      memory.bookings_are_kept),
     Check("memory: the estimate",                           memory.estimate),
+    Check("run: steps of a job",                            inside.steps, (V2, V1, SYSTEMD)),
     Check("verify: bound well",                             verifying.bound_well),
     Check("verify: memory bound elsewhere",                 verifying.misplaced),
     Check("verify: on CPUs of another job",                 verifying.on_foreign_cpus),
