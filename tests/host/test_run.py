@@ -311,6 +311,28 @@ assert "NUMAWISE_NAME" not in os.environ
     assert host.holds() == []
 
 
+def test_the_memory_policy_of_a_hold_from_python(host: Host) -> None:
+    """It is that of the block, and afterwards what it was before."""
+    if not Path("/proc/self/numa_maps").exists() or MEMS != 1:
+        pytest.skip("this kernel does not tell where pages lie, or there are several NUMA nodes")
+    code = """
+import numawise
+from numawise.host.mempolicy import read_mempolicy
+before = read_mempolicy()
+with numawise.hold(cpus=1, memory_policy="interleave") as held:
+    assert held.memory_policy == "interleave", held
+    assert str(read_mempolicy()) == "interleave:0", read_mempolicy()
+assert read_mempolicy() == before
+with numawise.hold(cpus=1) as held:
+    assert held.memory_policy == "preferred", held
+with numawise.hold(cpus=1, policy="restricted") as held:
+    assert held.memory_policy == "bind", held
+"""
+    argv = [*host.argv()[:1], "-c", code]
+    done = subprocess.run(argv, env=host.environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_holds_of_one_user(host: Host) -> None:
     host.start("run", "-q", "--name", "job", "--", "sleep", "3600")
     user = host.hold("job")["user"]
