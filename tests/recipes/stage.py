@@ -188,6 +188,9 @@ def main(arguments: list[str]) -> int:
     """In a guest: play what is named, and print for each what came of it as a line of JSON."""
     from tests.recipes.plays import PLAYS  # noqa: PLC0415 - it imports this module
 
+    hosts, own = Path("/etc/hosts"), os.uname().nodename
+    if "NUMA_VM" in os.environ and own not in hosts.read_text().split():
+        hosts.write_text(f"{hosts.read_text()}127.0.0.1 {own}\n")  # torch looks for the guest by its name
     folder = Path(arguments[0])
     for title in arguments[1:]:
         place = folder / re.sub(r"\W+", "-", title)

@@ -54,7 +54,8 @@ def guest() -> dict[str, tuple[str, str]]:
     if not shutil.which(VM):
         pytest.skip(f"{VM} cannot be run: say where numa-vm is with RECIPES_VM")
     names = [name for name in GUEST if shutil.which(PLAYS[name].program)]
-    command = [VM, "--preset", "gpu", "--node-mem", "2500M", "--timeout", str(len(names) * int(PATIENCE))]
+    shape = ["--sockets", "2", "--cores", "4", "--threads", "2", "--nodes", "2", "--node-mem", "2500M"]
+    command = [VM, *shape, "--timeout", str(len(names) * int(PATIENCE))]
     command += [
         "--env",
         f"PATH={os.environ['PATH']}",

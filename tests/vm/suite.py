@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.vm import boxes, confining, inside, memory, running, scopes, verifying, where
+from tests.vm import boxes, confining, inside, memory, running, scopes, units, verifying, where
 from tests.vm.guest import Guest, Skip, read_guest
 
 V2, V1, SYSTEMD = "v2", "v1", "systemd"
@@ -90,6 +90,8 @@ CHECKS = (
     Check("setup: a box under systemd",                     boxes.set_up, (SYSTEMD,)),
     Check("user without a cpuset of its own",               scopes.user_without_cpuset, (SYSTEMD,)),
     Check("scope of a user",                                scopes.user_scope, (SYSTEMD,)),
+    Check("template unit: runs and stops",                  units.runs_and_stops, (SYSTEMD,)),
+    Check("template unit: a job that does not stop",        units.stubborn_jobs_are_ended, (SYSTEMD,)),
     Check("scope of a user, changed by root",               scopes.user_scope_changed_by_root, (SYSTEMD,)),
 )
 # fmt: on
