@@ -173,6 +173,13 @@ def test_it_ends_as_the_step_ended(shell: Shell) -> None:
     assert shell.steps() == {}
 
 
+def test_the_time_of_a_step(shell: Shell) -> None:
+    status, _, said = shell.run("run", "-q", "--time", "0.3", "--name", "long", "--", "sleep", "3600")
+    assert status == 124
+    assert "was ended after its 0.3 s (--time)" in said
+    assert shell.steps() == {}
+
+
 def test_nothing_is_left_of_a_step_whose_launcher_was_killed(shell: Shell) -> None:
     pid = shell.begin("one", "--cpus", "2")
     parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

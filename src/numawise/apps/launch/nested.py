@@ -54,7 +54,6 @@ def as_step(job: Job, hold: Hold) -> StepJob:
         (job.request.exclusive, "--exclusive"),
         (job.mode not in ("", AFFINITY), "--mode"),
         (job.fence == RULES, "--fence=rules"),
-        (job.time_limit, "--time"),
     ):
         if asked:
             raise InputError(
@@ -63,4 +62,4 @@ def as_step(job: Job, hold: Hold) -> StepJob:
                 advice="leave it out, or start beside the hold with --outside",
             )
     hide = bool(job.fence or hold.fence)
-    return StepJob(job.request, job.command, job.environment, job.wait, hide_gpus=hide)
+    return StepJob(job.request, job.command, job.environment, job.wait, hide, job.time_limit)

@@ -39,6 +39,7 @@ from numawise.render.holds import gpu_names, held
 from numawise.results.allotment import shared_cpus
 from numawise.results.placement import (
     AFFINITY,
+    TIME_LIMIT,
     Capacity,
     Grant,
     Hold,
@@ -78,6 +79,8 @@ class StepJob:
     wait: float = 0.0
     """Seconds to wait for room."""
     hide_gpus: bool = False
+    time_limit: float = 0.0
+    """Seconds after which it is ended; 0: none."""
 
 
 # --- where we are (rule 2) ----------------------------------------------------------------------
@@ -265,12 +268,28 @@ def run_step(
         except BaseException:
             child.abort()
             raise
-        status = wait_for(child)
+        status = _wait(holdings, job, taken.hold, child, report)
         try:
             _end(holdings, taken.hold)
         except (NumawiseError, OSError) as problem:
             report(f"the step has ended, but could not be given back: {problem}; the next step frees it")
     return exit_as(status)
+
+
+def _wait(
+    holdings: Holdings, job: StepJob, step: Hold, child: WaitingChild, report: Callable[[str], None]
+) -> int:
+    """The wait status of a step that has ended, by itself or because its time was over."""
+    if not job.time_limit:
+        return wait_for(child)
+    from numawise.apps.launch.limit import TIMED_OUT, TimeKeeper  # noqa: PLC0415 - few jobs have one
+
+    keeper = TimeKeeper(holdings, step, None, LOOK_AGAIN)
+    status = wait_for(child, keeper, min(job.time_limit, LOOK_AGAIN))
+    if text := keeper.finish():
+        report(text)
+        return TIMED_OUT << 8
+    return status
 
 
 def preview_step(holdings: Holdings, job: StepJob, parent: Hold) -> Preview | NoRoom:
@@ -368,6 +387,7 @@ def _take(holdings: Holdings, job: StepJob, parent: Hold, pid: int) -> Taken | N
             policy=job.request.policy,
             command=tuple(job.command[:1] if processes.hides_others(holdings.root) else job.command),
             since=time.time(),
+            labels=((TIME_LIMIT, f"{job.time_limit:g}"),) if job.time_limit else (),
             parent=parent.id,
         )
         change.add_step(step)
