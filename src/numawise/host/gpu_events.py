@@ -7,6 +7,7 @@ Rules kept here:
 3. When waiting itself fails, each GPU is asked whether it still answers: those that do not are lost.
 """
 
+import contextlib
 from typing import Any
 
 from numawise.host.nvml import address_of
@@ -63,6 +64,11 @@ class GpuEvents:
         if data is None or not data.eventType & XID:
             return ()
         return (GpuEvent(self._address(data.device), int(data.eventData)),)
+
+    def close(self) -> None:
+        """Listen no more."""
+        with contextlib.suppress(self.nvml.NVMLError):
+            self.nvml.nvmlEventSetFree(self.events)
 
     def _address(self, device: int | None) -> str:
         try:

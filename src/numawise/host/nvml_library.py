@@ -234,6 +234,9 @@ class Nvml:
         self._call("nvmlEventSetCreate", ctypes.byref(events))
         return events
 
+    def nvmlEventSetFree(self, events: Handle) -> None:  # noqa: N802
+        self._call("nvmlEventSetFree", events)
+
     def nvmlDeviceGetSupportedEventTypes(self, device: Handle) -> int:  # noqa: N802
         kinds = ctypes.c_ulonglong()
         self._call("nvmlDeviceGetSupportedEventTypes", device, ctypes.byref(kinds))

@@ -10,6 +10,7 @@ Rules kept here:
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -90,9 +91,13 @@ async def watch_driver(
                 log.once(
                     "silent", WARNING, f"no health events of {', '.join(events.silent)}: not supported there"
                 )
-            while True:
-                for event in await asyncio.to_thread(events.wait, WAIT_MILLISECONDS):
-                    hear(gpus, event, ignored, log)
+            with contextlib.closing(events):
+                while True:
+                    heard = await asyncio.to_thread(events.wait, WAIT_MILLISECONDS)
+                    for event in heard:
+                        hear(gpus, event, ignored, log)
+                    if any(not event.xid for event in heard):  # it would say so again at once
+                        await asyncio.sleep(AGAIN)
         except NumawiseError as problem:
             log.once("driver", WARNING, f"no health events: {problem}")
         except Exception as problem:

@@ -1,5 +1,7 @@
 """Health of devices over hours that pass in a moment, and what says so."""
 
+import asyncio
+import contextlib
 import io
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from numawise.apps.agent.health import FORGIVEN, LONGEST_WAIT, DeviceHealth
 from numawise.apps.agent.log import AgentLog
 from numawise.apps.agent.offers import OfferedDevice, ResourceOffer
 from numawise.apps.agent.plugin import ResourcePlugin, socket_name
-from numawise.apps.agent.watch import hear, look
+from numawise.apps.agent.watch import hear, look, watch_driver
 from numawise.codec.agent_values import IGNORED_XIDS, AnswerForm
 from numawise.host.gpu_events import XID, GpuEvent, GpuEvents
 
@@ -106,6 +108,7 @@ class Driver:
     def __init__(self, *events: Any) -> None:
         self.events = list(events)
         self.lost: set[int] = set()
+        self.freed: list[str] = []
 
     def nvmlEventSetCreate(self) -> str:  # noqa: N802
         return "events"
@@ -131,6 +134,9 @@ class Driver:
         if device in self.lost:
             raise self.NVMLError("GPU is lost")
         return f"GPU-{device}"
+
+    def nvmlEventSetFree(self, events: str) -> None:  # noqa: N802
+        self.freed.append(events)
 
     def handle(self, value: int) -> int:
         return value
@@ -159,6 +165,26 @@ def test_what_the_driver_reports() -> None:
     driver.lost = set()
     with pytest.raises(Driver.NVMLError, match="Unknown Error"):
         events.wait(7)
+
+
+def test_a_lost_gpu_is_not_asked_about_without_end(plugin: ResourcePlugin) -> None:
+    driver = Driver(*["GPU is lost"] * 1000)
+    driver.lost = {1}
+    driver.nvmlEventSetWait = lambda *_: Driver.nvmlEventSetWait(driver, "events", 7)  # type: ignore[method-assign]
+
+    async def scenario() -> None:
+        task = asyncio.create_task(watch_driver([plugin], lambda: driver, IGNORED_XIDS, plugin.log))
+        while not bad(plugin):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert bad(plugin) == ["GPU-1::0", "GPU-1::1"]
+    assert len(driver.events) > 900
+    assert driver.freed == ["events"]
 
 
 def test_names_of_sockets() -> None:
