@@ -50,7 +50,7 @@ def hers(box: Box) -> str:
 
 
 @pytest.mark.parametrize("words", [
-    ("release",), ("release", "--kill"), ("release", "--force"), ("release", "--kill", "--force"),
+    ("release",), ("release", "--kill"), ("release", "--force"), ("release", "--term", "1"),
 ])  # fmt: skip
 def test_nobody_releases_the_hold_of_another(box: Box, hers: str, words: tuple[str, ...]) -> None:
     before = box.file(ALICE).read_bytes()
