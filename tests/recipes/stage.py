@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 PAGE_CPUS, PAGE_GPUS = 12, 4
 NUMBER = re.compile(r"(--?[a-z_-]+ |num_cpus=|num_gpus=|nprocs=|range\(|args=\()(12|8|4|2)\b")
 """A number of CPUs, GPUs or ranks, behind its option or parameter."""
-PATIENCE = 600.0
+PATIENCE = 1800.0
 LOOPBACK = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_NODE_IP_ADDRESS": "127.0.0.1",
