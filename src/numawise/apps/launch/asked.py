@@ -32,6 +32,8 @@ ASKED_LABEL = "asked"
 def asks_of(request: JobRequest) -> str:
     """A request as the text of a JSON object (rule 1)."""
     plain = JobRequest()
+    if request.within is not None and not request.within.limits:
+        request = replace(request, within=None)  # it was looked for, and there is none
     given = {
         name: FIELDS[name][0](getattr(request, name))
         for name in JobRequest.__match_args__

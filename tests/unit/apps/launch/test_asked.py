@@ -68,6 +68,10 @@ def test_words_for_people() -> None:
     assert request_text(JobRequest()) == "a place in the shared pool"
 
 
+def test_an_allotment_without_limits_is_not_written() -> None:
+    assert asks_of(JobRequest(cpus=1000, within=Allotment())) == '{"cpus": 1000}'
+
+
 def test_what_is_named_is_said() -> None:
     assert request_text(JobRequest(cpus=4000, cpu_ids=CpuSet(0xF0))) == "CPUs 4-7"
     assert request_text(JobRequest(gpu_ids=("all",))) == "all GPUs"
