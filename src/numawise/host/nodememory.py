@@ -6,7 +6,9 @@ Rules kept here:
    node, from the node's counters: free pages, less what each zone keeps back (its high watermark and the
    largest of its reserves for other zones); plus file pages, less the part that is not given up (half of
    them, at most the low watermarks); plus reclaimable memory of the kernel, less the same.  The sum over all
-   nodes is ``MemAvailable``, but for the last two: "half, at most" is taken node by node.
+   nodes is ``MemAvailable``, but for the last two: "half, at most" is taken node by node.  On a machine with
+   one node it is ``MemAvailable`` itself: in a virtual machine that is lent memory as it needs it, the node
+   counts only what was lent so far.
 2. Without ``/proc/zoneinfo`` the watermarks are those that follow from ``min_free_kbytes``, by a node's share
    of all memory.
 3. A node that says nothing is not in the answer: that is "not known", and never 0.
@@ -25,6 +27,7 @@ from numawise.values import dataclass
 
 ROOT = Path("/")
 NODES = "sys/devices/system/node"
+MEMORY = "proc/meminfo"
 MARKS = ("low", "high", "managed")
 USED_V2 = ("anon", "shmem")
 USED_V1 = (("hierarchical_anon",), ("anon",))
@@ -46,6 +49,11 @@ class Watermarks:
 def read_available(nodes: Iterable[int], root: Path = ROOT) -> dict[int, int]:
     """NUMA node → bytes that could be had there now without swapping (rules 1 to 3)."""
     tree = Tree(root)
+    nodes = tuple(nodes)
+    if len(nodes) == 1 and tree.numbered(NODES, "node") == list(nodes):
+        whole = dict(_amounts(tree.text(MEMORY) or "", 0)).get("MemAvailable")
+        if whole is not None:
+            return {nodes[0]: whole}
     amounts = {}
     for node in nodes:
         found = dict(_amounts(tree.text(f"{NODES}/node{node}/meminfo") or ""))
@@ -92,12 +100,12 @@ def _watermarks(tree: Tree, totals: dict[int, int]) -> dict[int, Watermarks]:
     }
 
 
-def _amounts(text: str) -> Iterator[tuple[str, int]]:
-    """``Node 0 MemFree:   123 kB``: names and bytes."""
+def _amounts(text: str, before: int = 2) -> Iterator[tuple[str, int]]:
+    """``Node 0 MemFree:   123 kB``: names and bytes; ``before``: words before the name."""
     for line in text.splitlines():
-        words = line.split()
-        if len(words) == 5 and words[4] == "kB" and words[3].isdecimal():
-            yield words[2].rstrip(":"), _number(words[3]) << 10
+        words = line.split()[before:]
+        if len(words) == 3 and words[2] == "kB" and words[1].isdecimal():
+            yield words[0].rstrip(":"), _number(words[1]) << 10
 
 
 def _number(text: str) -> int:

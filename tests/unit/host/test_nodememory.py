@@ -46,6 +46,16 @@ def test_the_kernels_estimate_node_by_node(tmp_path: Path) -> None:
     assert read_available((0, 1), root) == {0: first * KIB, 1: second * KIB}
 
 
+def test_on_a_machine_with_one_node_it_is_the_kernels_own(tmp_path: Path) -> None:
+    root = host(tmp_path, {
+        NODE.format(0): meminfo(0, MemTotal=6_000, MemFree=4_000),
+        "proc/meminfo": "MemTotal:       130000 kB\nMemFree:        120000 kB\nMemAvailable:   125000 kB\n",
+    })  # fmt: skip
+    assert read_available((0,), root) == {0: 125_000 * KIB}
+    host(tmp_path, {NODE.format(1): meminfo(1, MemTotal=6_000, MemFree=4_000)})
+    assert read_available((0,), root) == {0: 4_000 * KIB}
+
+
 def test_without_zones_the_watermarks_follow_from_the_kernels_reserve(tmp_path: Path) -> None:
     root = host(tmp_path, {
         NODE.format(0): meminfo(0, MemTotal=750, MemFree=600),

@@ -99,7 +99,7 @@ def _links(hardware: Hardware, gpus: tuple[Gpu, ...]) -> "GpuLinks | None":
 
 
 def _usable(machine: Machine, hardware: Hardware) -> tuple[Machine, list[str]]:
-    """The machine without CPUs that we may not give (rule 1), and with memory where none is known."""
+    """The machine without CPUs that we may not give (rule 1), and with all memory on an only NUMA node."""
     remarks = []
     host = hardware.host
     every = machine.layout.all
@@ -113,8 +113,9 @@ def _usable(machine: Machine, hardware: Hardware) -> tuple[Machine, list[str]]:
         if host.isolated & every:
             remarks.append(f"CPUs {format_ids(host.isolated & every)} are left out (isolcpus)")
     numa = machine.numa
-    if len(numa) == 1 and not numa[0].memory and hardware.memory_capacity:
-        numa = (replace(numa[0], memory=hardware.memory_capacity),)
+    if len(numa) == 1 and (hardware.memory_capacity or 0) > numa[0].memory:
+        # Of a virtual machine's memory, its only NUMA node may count no more than it was lent so far.
+        numa = (replace(numa[0], memory=hardware.memory_capacity or 0),)
     if host is not None and host.mems:
         numa = tuple(
             node if host.mems >> node.id & 1 else Numa(node.id, distances=node.distances) for node in numa

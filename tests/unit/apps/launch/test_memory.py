@@ -149,3 +149,11 @@ def test_an_allotment_counts_where_memory_is_short() -> None:
     placement = place(capacity, (), request, "new")
     assert isinstance(placement, Placement)
     assert [gpu.name for gpu in placement.gpus] == ["GPU3"]
+
+
+def test_all_memory_is_on_an_only_numa_node() -> None:
+    lent = synthetic("1s 1n 4c 1t 8g")
+    assert capacity_of(replace(lent, memory_capacity=64 * GIB), "none").machine.numa[0].memory == 64 * GIB
+    several = synthetic("2s 2n 8c 1t 16g")
+    nodes = capacity_of(replace(several, memory_capacity=64 * GIB), "none").machine.numa
+    assert [node.memory for node in nodes] == [8 * GIB, 8 * GIB]
