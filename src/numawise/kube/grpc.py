@@ -57,7 +57,8 @@ class Serving:
         """Take no more calls, end those that are open, and remove the socket (rule 4)."""
         self.server.close()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.server.wait_closed(), CLOSING)
+            async with asyncio.timeout(CLOSING):
+                await self.server.wait_closed()
         if self.is_there():
             with contextlib.suppress(OSError):
                 _remove(self.path)
@@ -142,7 +143,8 @@ async def _give_way(path: str) -> None:
     if not stat.S_ISSOCK(there.st_mode) or there.st_uid != os.geteuid():
         raise HostError(f"{path} is not a socket of this user's", "remove it, if nobody needs it")
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_unix_connection(path), CLOSING)
+        async with asyncio.timeout(CLOSING):
+            _, writer = await asyncio.open_unix_connection(path)
     except (ConnectionRefusedError, FileNotFoundError):
         with contextlib.suppress(FileNotFoundError):
             _remove(path)

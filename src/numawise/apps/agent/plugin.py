@@ -162,7 +162,8 @@ class ResourcePlugin:
                     continue
             self._watched.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._watched.wait(), TICK)
+                async with asyncio.timeout(TICK):  # wait_for of Python 3.11 loses a cancellation now and then
+                    await self._watched.wait()
 
     async def _register(self) -> bool:
         resource = self.offer.resource

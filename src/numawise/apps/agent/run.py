@@ -35,6 +35,8 @@ from numawise.kube.grpc import needed
 from numawise.values import dataclass, field
 
 NVIDIA_SOCKET = "nvidia-gpu.sock"
+LONGEST_STOP = 5.0
+"""Seconds that tasks have to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,8 @@ async def _serve(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> N
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=LONGEST_STOP)
         for plugin in plugins:
             await plugin.stop()
         if pages is not None:

@@ -187,6 +187,23 @@ def test_a_lost_gpu_is_not_asked_about_without_end(plugin: ResourcePlugin) -> No
     assert driver.freed == ["events"]
 
 
+@pytest.mark.parametrize("turns", range(6))
+def test_the_end_is_heard_in_every_moment(plugin: ResourcePlugin, turns: int) -> None:
+    async def scenario() -> None:
+        task = asyncio.create_task(plugin.keep_in_touch())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        plugin._watched.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=10)
+        task.cancel()
+        assert done == {task}
+
+    asyncio.run(scenario())
+
+
 def test_names_of_sockets() -> None:
     folder = Path("/var/lib/kubelet/device-plugins")
     assert socket_name("nvidia.com/gpu", folder) == "numawise-nvidia.com_gpu.sock"
