@@ -184,8 +184,8 @@ def line(folder: Path, starts: int, kills: int, seed: int = 0) -> list[str]:
     started = killed = passed = looks = 0
     head, head_since, seen = "", 0.0, set[str]()
     with open_holdings(capacity, {"NUMAWISE_LEDGER": str(folder / "ledger.db")}, settings) as holdings:
-        while started < starts or running:
-            while started < starts and len(running) < 24:
+        while started < starts or killed < kills or running:
+            while (started < starts or killed < kills) and len(running) < 24:
                 request, user = request_of(rng, cpus), rng.choice(USERS)
                 running[forked(lambda request=request, user=user: work(request, user))] = False
                 started += 1
