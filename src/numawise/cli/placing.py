@@ -109,7 +109,7 @@ def request_of(arguments: dict[str, Any], settings: "HostSettings") -> "JobReque
     for name in ("cpus", "memory", "name", "numa", "cpu_ids", "exclusive"):
         given[name] = given[name] or ""
     if given["like"]:
-        from numawise.apps.launch.like import request_like  # noqa: PLC0415 - reads the ledger
+        from numawise.apps.launch.held import request_like  # noqa: PLC0415 - reads the ledger
 
         given["like"] = request_like(given["like"], os.environ, settings)
     given["policy"] = given["policy"] or ("" if given["like"] else settings.policy)

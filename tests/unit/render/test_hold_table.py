@@ -4,6 +4,7 @@ import io
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -44,7 +45,6 @@ def hold(words: str, gpus: Sequence[int] = (), *, name: str = "", command: str =
         ),
         mode="cgroup v2",
         command=tuple(command.split()),
-        since=time.time() - 7500,
     )
 
 
@@ -72,6 +72,7 @@ def holds_text(holds: Sequence[Hold], width: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "dumb")
     file = Terminal() if width else io.StringIO()
+    holds = [replace(hold, since=time.time() - 7530) for hold in holds]
     write_holds(holds, SERVER, holds, file)
     return file.getvalue()
 

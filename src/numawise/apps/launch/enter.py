@@ -18,23 +18,19 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from numawise.apps.launch.capacity import NIC_RESOURCE, nics_of
 from numawise.apps.launch.environment import MODE, job_environment, joined
+from numawise.apps.launch.held import placement_of
 from numawise.apps.launch.holds import Holdings
 from numawise.errors import HostError, LedgerError
 from numawise.host import confine, processes
 from numawise.host.child import find_command, take_over
 from numawise.host.plan import Plan, describe
-from numawise.results.allotment import shared_cpus
 from numawise.results.placement import (
     AFFINITY,
     RULES,
-    Capacity,
     Hold,
     Placement,
     Preview,
-    in_ids_of,
-    pool_of,
 )
 from numawise.values import dataclass
 
@@ -151,22 +147,6 @@ def _inside(
     if refused:
         remarks = (f"Bound by affinity: its group cannot be entered ({refused.message}).", *remarks)
     return Entry(tuple(command), placement, plan, new.environment, remarks)
-
-
-def placement_of(capacity: Capacity, holds: Sequence[Hold], hold: Hold) -> Placement:
-    """What a running job has, as it was placed."""
-    grant = in_ids_of(capacity, (hold,))[0].grant
-    devices = {device for _, some in grant.devices for device in some}
-    gpus = tuple(gpu for name, gpu in zip(capacity.gpu_ids, capacity.gpus, strict=True) if name in devices)
-    return Placement(
-        grant=grant,
-        cpus=grant.cpus or shared_cpus(capacity, pool_of(capacity, holds), hold),
-        mems=grant.mems,
-        memory=sum(part.size for part in grant.memory),
-        gpus=gpus,
-        nics=nics_of(capacity, gpus, dict(grant.devices).get(NIC_RESOURCE, ())),
-        policy=hold.policy,
-    )
 
 
 def _in_container(hold: Hold, command: Sequence[str], environment: Mapping[str, str]) -> Entry:

@@ -13,14 +13,15 @@ Rules kept here:
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from numawise.apps.launch.capacity import NIC_RESOURCE, capacity_of
+from numawise.apps.launch.capacity import capacity_of
 from numawise.apps.launch.containers.command import read_command
 from numawise.apps.launch.containers.compose_file import SERVICE, compose_file
 from numawise.apps.launch.containers.setup import ContainerGpuSetup, Shell, compose
 from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import cores_of, job_environment
+from numawise.apps.launch.held import placement_of
 from numawise.apps.launch.memory import with_memory_now
 from numawise.apps.launch.outer import within_outer
 from numawise.apps.launch.request import JobRequest
@@ -31,9 +32,7 @@ from numawise.host import containers as engines
 from numawise.host.settings import HostSettings
 from numawise.machine.hardware import Hardware
 from numawise.machine.locality import threads_per_core
-from numawise.machine.nearest import near_nics
 from numawise.render.holds import placement_data
-from numawise.results.allotment import shared_cpus
 from numawise.results.placement import (
     BOUND,
     DOCKER,
@@ -42,11 +41,8 @@ from numawise.results.placement import (
     PREFERRED,
     Capacity,
     Hold,
-    Nic,
     NoRoom,
     Placement,
-    in_ids_of,
-    pool_of,
 )
 from numawise.results.plain import API_VERSION
 from numawise.sets import format_ids
@@ -383,33 +379,13 @@ def found_placement(
         if hold:
             one = holdings.find(hold)
             return capacity, placed_job(
-                placement_of(one, capacity, holds), capacity.hardware, one, gpu_setup_here()
+                placement_of(capacity, holds, one), capacity.hardware, one, gpu_setup_here()
             )
     capacity, request = within_outer(capacity, request, environment)
     found = place(with_memory_now(capacity, holds, holdings.root), holds, request, "flags")
     if isinstance(found, NoRoom):
         return capacity, found
     return capacity, placed_job(found, capacity.hardware, gpu_setup=gpu_setup_here())
-
-
-def placement_of(hold: Hold, capacity: Capacity, holds: Iterable[Hold]) -> Placement:
-    """What a hold of the ledger has, as it is now."""
-    grant = in_ids_of(capacity, (hold,))[0].grant
-    names = {name for _, ids in grant.devices for name in ids}
-    gpus = tuple(gpu for name, gpu in zip(capacity.gpu_ids, capacity.gpus, strict=True) if name in names)
-    granted = {name for resource, ids in grant.devices if resource == NIC_RESOURCE for name in ids}
-    nics = near_nics(capacity.hardware, gpus) if gpus or granted else ()
-    return Placement(
-        grant=grant,
-        cpus=grant.cpus or shared_cpus(capacity, pool_of(capacity, holds), hold),
-        mems=grant.mems,
-        memory=sum(part.size for part in grant.memory),
-        gpus=gpus,
-        nics=tuple(
-            Nic(nic.name, nic.hca) for nic in nics if (nic.name in granted if granted else nic.nearest)
-        ),
-        policy=hold.policy,
-    )
 
 
 def gpu_setup_here() -> ContainerGpuSetup:

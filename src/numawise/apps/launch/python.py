@@ -21,8 +21,8 @@ from typing import Any
 from numawise.apps.launch.capacity import with_gpu_users
 from numawise.apps.launch.decide import place as decided_place
 from numawise.apps.launch.environment import MODE, job_environment, joined
+from numawise.apps.launch.held import request_like
 from numawise.apps.launch.holds import Taken
-from numawise.apps.launch.like import request_like
 from numawise.apps.launch.outer import within_outer
 from numawise.apps.launch.request import read_request
 from numawise.apps.launch.run import Job, capacity_here, imagined, open_holdings, take_patiently

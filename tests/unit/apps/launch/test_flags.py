@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from numawise.apps.launch.capacity import capacity_of
-from numawise.apps.launch.flags import FORMATS, PlacedJob, placed_job, placement_of, texts
+from numawise.apps.launch.flags import FORMATS, PlacedJob, placed_job, texts
+from numawise.apps.launch.held import placement_of
 from numawise.codec.document import read_documents
 from numawise.codec.workload import decode_pods
 from numawise.errors import HostError
@@ -280,7 +281,7 @@ def test_the_placement_of_a_hold(grant: Grant, cpus: str) -> None:
     owner = Owner(uid=0, user="root", boot="b")
     other = Hold("x", "other", owner, Grant(cpus=parse_ids("1,9")))
     hold = Hold("h", "train", owner, grant, policy="none")
-    found = placement_of(hold, capacity_of(SERVER), (hold, other))
+    found = placement_of(capacity_of(SERVER), (hold, other), hold)
     assert found.cpus == parse_ids(cpus)
     assert (found.memory, found.mems, found.policy) == (2 * GIB, 1, "none")
     assert [gpu.name for gpu in found.gpus] == ["GPU0", "GPU2"]

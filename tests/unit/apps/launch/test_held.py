@@ -1,10 +1,12 @@
-"""A job like another one: what its hold says was asked for, else what it was granted."""
+"""What a hold says was asked for, else what it was granted; and what it has now."""
 
 import pytest
 
 from numawise.apps.launch.asked import asked_label
-from numawise.apps.launch.like import request_of_hold
+from numawise.apps.launch.capacity import capacity_of
+from numawise.apps.launch.held import placement_of, request_of_hold
 from numawise.apps.launch.request import JobRequest, read_request
+from numawise.machine.synthetic import synthetic
 from numawise.results.placement import Grant, Hold, MemoryPart, Owner
 from numawise.rules.model import RESTRICTED
 from numawise.sets import parse_ids
@@ -66,3 +68,11 @@ def test_a_place_in_the_shared_pool() -> None:
 def test_what_is_given_beside_it_wins(options: dict[str, object], expected: dict[str, object]) -> None:
     first = read_request(cpu_ids="8-15", memory="1g", gpu_ids="0-1", policy="restricted", name="first")
     assert read_request(like=first, **options) == read_request(**expected)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("memory", "limit"), [("", 0), ("1g", 1 << 30)])
+def test_memory_of_whole_nodes_is_no_limit(memory: str, limit: int) -> None:
+    wish = read_request(exclusive="numa", memory=memory)
+    whole = Grant(cpus=parse_ids("0-3"), mems=1, memory=(MemoryPart(1, 8 << 30),))
+    held = hold(whole, ("exclusive", "numa"), *asked_label(wish))
+    assert placement_of(capacity_of(synthetic("2s 2n 8c 1t 16g")), (held,), held).memory == limit
