@@ -117,7 +117,7 @@ def test_a_job_without_gpus_sees_none(capacity: Capacity, nodes: Path) -> None:
     status, started = ran(nodes, capacity, f"({script}) | grep -q 'not permitted'")
     assert status == 0
     assert started.hold.fence == "rules"
-    assert started.hold.labels == (("fence", "rules"),)
+    assert dict(started.hold.labels)["fence"] == "rules"
 
 
 def test_by_affinity_it_is_variables(capacity: Capacity, tmp_path: Path) -> None:

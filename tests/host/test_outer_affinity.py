@@ -88,7 +88,7 @@ def test_the_hold_says_within_and_the_pool_is_followed_there(host: Host) -> None
     """Exclusive jobs come and go; the job in the shared pool stays within its mask all the time."""
     host.start("run", "-q", "--name", "kept", "--", "sleep", "3600", preexec_fn=masked)
     kept = host.hold("kept")
-    assert kept["labels"] == {"within": f"cpus {LAST}"}
+    assert kept["labels"]["within"] == f"cpus {LAST}"
     assert kept["cpus"] == str(LAST)
     refused = host.run("run", "-q", "--cpu-ids", str(LAST), "--", "true")
     assert refused.returncode == 1

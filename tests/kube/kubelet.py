@@ -13,6 +13,7 @@ from typing import Any
 from grpclib.client import Channel, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError, StreamTerminatedError
+from grpclib.protocol import H2Protocol
 from grpclib.server import Server
 
 from tests.waiting import PATIENCE
@@ -95,6 +96,24 @@ class Watched:
     task: "asyncio.Task[None] | None" = None
 
 
+class Listening(Server):  # type: ignore[misc]
+    """A server that ends its connections, too, when it is closed."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.connections: list[H2Protocol] = []
+
+    def _protocol_factory(self) -> H2Protocol:
+        self.connections.append(super()._protocol_factory())
+        return self.connections[-1]
+
+    def close(self) -> None:
+        super().close()
+        for connection in self.connections:
+            if hasattr(connection, "processor"):
+                connection.processor.close()
+
+
 class Kubelet:
     """Its device manager."""
 
@@ -105,7 +124,7 @@ class Kubelet:
         self.refusal = ""
         self.watches = True
         self.changed = asyncio.Event()
-        self.server: Server | None = None
+        self.server: Listening | None = None
 
     async def start(self) -> None:
         """Remove all sockets of the folder and listen, as a kubelet does when it starts."""
@@ -118,7 +137,7 @@ class Kubelet:
                 handler = Handler(self.register, Cardinality.UNARY_UNARY, bytes, bytes)
                 return {"/v1beta1.Registration/Register": handler}
 
-        self.server = Server([Registration()], codec=Bytes())
+        self.server = Listening([Registration()], codec=Bytes())
         await self.server.start(path=str(self.folder / "kubelet.sock"))
 
     async def stop(self) -> None:
@@ -128,6 +147,7 @@ class Kubelet:
         if self.server is not None:
             self.server.close()
             self.server = None
+            await asyncio.sleep(0)  # connections end at the next turn
 
     async def restart(self) -> None:
         await self.stop()
