@@ -142,12 +142,12 @@ class Kubelet:
 
     async def stop(self) -> None:
         """End as a kubelet does that is killed: its socket stays where it is."""
+        if self.server is not None:
+            self.server.close()  # first: nobody registers any more
+            self.server = None
         for name in list(self.resources):
             await self.forget(name)
-        if self.server is not None:
-            self.server.close()
-            self.server = None
-            await asyncio.sleep(0)  # connections end at the next turn
+        await asyncio.sleep(0)  # connections end at the next turn
 
     async def restart(self) -> None:
         await self.stop()
