@@ -16,6 +16,7 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 from grpclib.protocol import H2Protocol
 from grpclib.server import Server
 
+from tests.kube.wire import part
 from tests.waiting import PATIENCE
 
 SERVICE = "/v1beta1.DevicePlugin/"
@@ -29,22 +30,6 @@ class Bytes:
 
     def decode(self, data: bytes, _: object) -> bytes:
         return data
-
-
-def varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes((*out, number))
-
-
-def part(number: int, content: bytes | str | int) -> bytes:
-    """One field of a message."""
-    if isinstance(content, int):
-        return varint(number << 3) + varint(content)
-    raw = content.encode() if isinstance(content, str) else content
-    return varint(number << 3 | 2) + varint(len(raw)) + raw
 
 
 def parts(raw: bytes) -> dict[int, list[Any]]:

@@ -12,23 +12,9 @@ import pytest
 from numawise.errors import ClusterError
 from numawise.kube.podresources import PREFACE, ask
 from tests import needs
+from tests.kube.wire import part, varint
 
 Answer = Callable[[socket.socket, bytes], None]
-
-
-def varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes((*out, number))
-
-
-def part(number: int, content: bytes | str | int) -> bytes:
-    if isinstance(content, int):
-        return varint(number << 3) + varint(content)
-    raw = content.encode() if isinstance(content, str) else content
-    return varint(number << 3 | 2) + varint(len(raw)) + raw
 
 
 DEVICE = part(1, "x/gpu") + part(2, "g0") + part(3, part(1, part(1, 1)))

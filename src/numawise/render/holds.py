@@ -14,6 +14,7 @@ from numawise.results.placement import (
     RULES,
     VARIABLES,
     Capacity,
+    Grant,
     Hold,
     InLine,
     JobStarted,
@@ -135,16 +136,23 @@ def _step_data(step: Hold, hold: Hold, every: int, steps: Sequence[Hold]) -> dic
         "parent": step.parent,
         "name": step.name,
         "pid": step.owner.pid,
-        "cpus": format_ids(step_cpus(step, above, steps)),
+        **_grant_data(grant, step_cpus(step, above, steps)),
+        "policy": step.policy,
+        "command": list(step.command),
+        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(step.since)),
+    }
+
+
+def _grant_data(grant: Grant, cpus: int) -> dict[str, object]:
+    """What a hold or a step was granted; ``cpus``: those that it runs on now."""
+    return {
+        "cpus": format_ids(cpus),
         "exclusive": bool(grant.cpus),
         "cpuLimit": grant.cpu_limit / 1000 if grant.cpu_limit else None,
         "mems": format_ids(grant.mems),
         "memoryPolicy": grant.memory_policy,
         "memory": [{"numa": format_ids(part.numa), "bytes": part.size} for part in grant.memory],
         "devices": {resource: list(names) for resource, names in grant.devices},
-        "policy": step.policy,
-        "command": list(step.command),
-        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(step.since)),
     }
 
 
@@ -163,13 +171,7 @@ def hold_data(
         "uid": hold.owner.uid,
         "pid": hold.owner.pid or None,
         "container": f"{hold.owner.engine}:{hold.owner.container}" if hold.owner.container else None,
-        "cpus": format_ids(every),
-        "exclusive": bool(grant.cpus),
-        "cpuLimit": grant.cpu_limit / 1000 if grant.cpu_limit else None,
-        "mems": format_ids(grant.mems),
-        "memoryPolicy": grant.memory_policy,
-        "memory": [{"numa": format_ids(part.numa), "bytes": part.size} for part in grant.memory],
-        "devices": {resource: list(names) for resource, names in grant.devices},
+        **_grant_data(grant, every),
         "mode": hold.mode,
         "group": hold.group or None,
         "fence": hold.fence or None,
