@@ -149,7 +149,7 @@ def crash(folder: Path, times: int, seed: int = 0, mode: str = "") -> list[str]:
     return problems + settled(folder, capacity)
 
 
-def line(folder: Path, starts: int, kills: int, seed: int = 0) -> list[str]:
+def line(folder: Path, starts: int, kills: int, seed: int = 0, at_once: int = 24) -> list[str]:
     """So many starts by two users, all waiting for room, and so many kills among them; what went wrong.
 
     Looked at all the while is the head of the line: with the jobs left out that were served after it had become the
@@ -185,7 +185,7 @@ def line(folder: Path, starts: int, kills: int, seed: int = 0) -> list[str]:
     head, head_since, seen = "", 0.0, set[str]()
     with open_holdings(capacity, {"NUMAWISE_LEDGER": str(folder / "ledger.db")}, settings) as holdings:
         while started < starts or killed < kills or running:
-            while (started < starts or killed < kills) and len(running) < 24:
+            while (started < starts or killed < kills) and len(running) < at_once:
                 request, user = request_of(rng, cpus), rng.choice(USERS)
                 running[forked(lambda request=request, user=user: work(request, user))] = False
                 started += 1
@@ -283,6 +283,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--starts", type=int, default=200)
     parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--at-once", type=int, default=24, help="fewer where a decision takes seconds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--mode", choices=["", "cgroup", "affinity", "systemd"], default="")
     given = parser.parse_args()
@@ -291,11 +292,11 @@ def main() -> int:
         if given.what == "parallel":
             problems = parallel(Path(folder), given.processes, given.times, given.mode)
         elif given.what == "line":
-            problems = line(Path(folder), given.starts, given.kills, given.seed)
+            problems = line(Path(folder), given.starts, given.kills, given.seed, given.at_once)
         else:
             problems = crash(Path(folder), given.times, given.seed, given.mode)
-    told = "\n".join(problems) or "nothing granted twice, nothing left"
-    sys.stdout.write(f"{told} ({time.monotonic() - begun:.1f} s)\n")
+    outcome = "\n".join(problems) or "nothing granted twice, nothing left"
+    sys.stdout.write(f"{outcome} ({time.monotonic() - begun:.1f} s)\n")
     return 1 if problems else 0
 
 
