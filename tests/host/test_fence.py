@@ -15,7 +15,7 @@ from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.run import Job, capacity_here, run
 from numawise.errors import HostError, InputError
 from numawise.host import confine, device_program
-from numawise.host.gpu_nodes import DeviceNumber
+from numawise.host.plan import DeviceNumber
 from numawise.host.settings import HostSettings
 from numawise.machine.hardware import NVIDIA, Gpu
 from numawise.results.placement import Capacity, JobStarted

@@ -15,7 +15,7 @@ from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.run import Job as RunJob
 from numawise.apps.launch.run import capacity_here, run
 from numawise.host import confine
-from numawise.host.gpu_nodes import DeviceNumber
+from numawise.host.plan import DeviceNumber
 from numawise.host.settings import HostSettings
 from numawise.machine.hardware import NVIDIA, Gpu
 from numawise.render.holds import started_line

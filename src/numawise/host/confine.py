@@ -31,10 +31,9 @@ from numawise.host import cgroup, mempolicy, processes, systemd
 from numawise.host import jobgroup as groups
 from numawise.host import plan as effects
 from numawise.host.files import Tree
-from numawise.host.gpu_nodes import DeviceNumber
 from numawise.host.jobgroup import Limits
 from numawise.host.oom import OomKills, read_oom_kills
-from numawise.host.plan import Itself, Plan, Prove, SetMask
+from numawise.host.plan import DeviceNumber, Itself, Plan, Prove, SetMask
 from numawise.host.system import read_host
 from numawise.results.placement import (
     AFFINITY,

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Sequence
 
 from numawise.errors import HostError
-from numawise.host.gpu_nodes import DeviceNumber
+from numawise.host.plan import DeviceNumber
 
 SYSCALLS = {
     "x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351, "armv7l": 386, "i686": 357

@@ -20,6 +20,7 @@ from pathlib import Path
 from numawise.errors import HostError
 from numawise.host.files import Tree
 from numawise.host.nvml import nvidia_minors
+from numawise.host.plan import DeviceNumber
 from numawise.machine.hardware import AMD, NVIDIA, Gpu
 from numawise.machine.locality import short_address
 from numawise.values import dataclass
@@ -33,18 +34,6 @@ NUMBER = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
 MAJOR = re.compile(r"^\s*([0-9]{1,9}) (nvidia\S*)$", re.ASCII | re.MULTILINE)
 MINOR = re.compile(r"^DeviceFileMinor:\s*([0-9]{1,9})\s*$", re.ASCII | re.MULTILINE)
 DRM = re.compile(r"(?:card|renderD)[0-9]+", re.ASCII)
-
-
-@dataclass(frozen=True, order=True, slots=True)
-class DeviceNumber:
-    """A character device, or all of a major number."""
-
-    major: int
-    minor: int = -1
-    """-1: all of them."""
-
-    def __str__(self) -> str:
-        return f"{self.major}:{'*' if self.minor < 0 else self.minor}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from pathlib import Path
 from numawise.errors import HostError, quoted
 from numawise.host.cgroup import FOLDER, ROOT, Base, base_v1, home_of, partition_problem, upwards, words
 from numawise.host.files import Tree
-from numawise.host.gpu_nodes import DeviceNumber
 from numawise.host.plan import (
     PAUSE,
     TRIES,
+    DeviceNumber,
     Expect,
     MakeFolder,
     Prove,

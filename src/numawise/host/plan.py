@@ -21,7 +21,6 @@ from pathlib import Path
 
 from numawise.errors import HostError, quoted
 from numawise.host import mempolicy
-from numawise.host.gpu_nodes import DeviceNumber
 from numawise.host.processes import allowed_of, group_of, set_affinity
 from numawise.host.rights import plain_environment
 from numawise.results.placement import BOUND, INTERLEAVED, PREFERRED, MemoryPolicy
@@ -100,6 +99,18 @@ class SetMask:
     """0: all that its cpuset allows, now and later, whatever mask it inherited."""
     before: int = 0
     """The mask that undoes it; 0: none is known."""
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class DeviceNumber:
+    """A character device, or all of a major number."""
+
+    major: int
+    minor: int = -1
+    """-1: all of them."""
+
+    def __str__(self) -> str:
+        return f"{self.major}:{'*' if self.minor < 0 else self.minor}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from numawise.host.device_program import INSTRUCTION, program
-from numawise.host.gpu_nodes import DeviceNumber
+from numawise.host.plan import DeviceNumber
 
 BLOCK, CHARACTER = 1, 2
 MAKE, READ, WRITE = 1, 2, 4

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from numawise.errors import HostError, InputError
 from numawise.host import confine
-from numawise.host.gpu_nodes import DeviceNumber, others_devices
+from numawise.host.plan import DeviceNumber
 from numawise.host.settings import FENCE, HostSettings
 from numawise.machine.hardware import AMD, NVIDIA, Gpu
 from numawise.results.placement import FENCE_LABEL, RULES, VARIABLES, Hold
@@ -62,6 +62,8 @@ def fencing(
         return Fencing()
     remarks: tuple[str, ...] = ()
     if wanted != VARIABLES:
+        from numawise.host.gpu_nodes import others_devices  # noqa: PLC0415 - few jobs are fenced
+
         others = others_devices(every, granted, root)
         problem = confine.fence_problem(mode, root) or others.problem
         if not problem:

@@ -17,7 +17,6 @@ import os
 from collections.abc import Mapping, Sequence
 
 from numawise.apps.launch.environment import CUDA, HOLD, LEVEL_ZERO, ROCR, gpu_index
-from numawise.apps.launch.launchers import HIP, visible_gpus
 from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, quoted
 from numawise.host import mempolicy
@@ -105,6 +104,8 @@ def _gpus(
     capacity: Capacity, environment: Mapping[str, str]
 ) -> tuple[tuple[str, ...] | None, str, tuple[str, ...]]:
     """The GPUs that the environment leaves, the variable that says so, and remarks (rule 3)."""
+    from numawise.apps.launch.launchers import HIP, visible_gpus  # noqa: PLC0415 - for jobs with GPUs alone
+
     makers = {gpu.maker for gpu in capacity.gpus}
     names = [
         *((CUDA,) if NVIDIA in makers else ()),
