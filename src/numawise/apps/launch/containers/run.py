@@ -164,10 +164,11 @@ def run_container(
 ) -> int | NoRoom:
     """Start a container, and wait for the client to end; its exit code, or why there is no room."""
     path = find_command(job.given.engine, job.environment.get("PATH"))
+    engine = engine_for(job)
     capacity, request = within_outer(capacity_here(settings), job.request, job.environment)
     job = replace(job, request=request)
     with _file_for_id(job) as cidfile:
-        start = _ContainerStart(job, engine_for(job), gpu_setup_of(job), cidfile, report)
+        start = _ContainerStart(job, engine, gpu_setup_of(job), cidfile, report)
         return launch(start, path, settings, on_started, on_waiting, report, capacity)
 
 
