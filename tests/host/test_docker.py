@@ -20,7 +20,7 @@ import pytest
 from tests import needs
 from tests.waiting import PATIENCE, until
 
-from numawise.apps.launch.containers.life import OPTIONS, ended, engine_of, unheld
+from numawise.apps.launch.containers.life import FIRST, OPTIONS, ended, engine_of, unheld
 from numawise.apps.launch.run import capacity_here, open_holdings
 from numawise.host.containers import container_pids
 from numawise.host.processes import allowed_of
@@ -80,6 +80,16 @@ class Host:
             self.words(flags, verb, *words),
             env=self.environment,
             input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def numawise(self, *words: str) -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "numawise", *words],
+            env=self.environment,
             capture_output=True,
             text=True,
             check=False,
@@ -244,6 +254,28 @@ def test_signals_pass_through(docker: Host) -> None:
     assert docker.recorded() == ()
 
 
+@pytest.mark.parametrize(("trap", "seconds", "code"), [("exit 7", "1h", "7"), ("", "1", "137")])
+def test_release_asks_a_container_first(docker: Host, trap: str, seconds: str, code: str) -> None:
+    script = f"trap '{trap}' TERM; while :; do sleep 0.1; done"
+    started = docker.start("--cpus 1", "run", "-d", "--name", "asked", IMAGE, "sh", "-c", script)
+    assert started.status == 0, started
+    entered = docker.numawise("exec", "asked", "--", "grep", ALLOWED, "/proc/self/status")
+    (hold,) = docker.holds()
+    assert entered.out.split() == [ALLOWED, format_ids(hold.grant.cpus)], entered
+    released = docker.numawise("release", "--term", seconds, "asked")
+    assert (released.status, "released" in released.out) == (0, True), released
+    assert docker.ask("inspect", "--format", "{{.State.ExitCode}}", "asked") == code
+    assert docker.recorded() == ()
+    docker.ask("rm", "asked")
+
+
+def test_a_container_that_needs_more_than_its_limit(docker: Host) -> None:
+    script = "x=0123456789abcdef; while :; do x=$x$x; done"
+    ran = docker.start("--cpus 1 --memory 32m -q", "run", "--rm", "--name", "big", IMAGE, "sh", "-c", script)
+    assert ran.status == 137, ran
+    assert docker.recorded() == ()
+
+
 def test_a_detached_container_keeps_its_hold(docker: Host) -> None:
     ran = docker.start("--cpus 1", "run", "-d", "--name", "first", IMAGE, "sleep", "300")
     assert ran.status == 0, ran
@@ -252,7 +284,7 @@ def test_a_detached_container_keeps_its_hold(docker: Host) -> None:
     assert hold.owner.container == ran.out.strip()
     assert hold.owner.pid == 0
     assert hold.command == ("docker", "run", IMAGE, "sleep", "300")
-    (pid,) = container_pids(engine_of(hold), hold.owner.container)
+    (pid,) = container_pids(engine_of(hold, 0), hold.owner.container)
     assert allowed_of(pid) == (hold.grant.cpus, hold.grant.mems)
 
     second = docker.start("--cpus 1", "run", "-d", "--name", "second", IMAGE, "sleep", "300")
@@ -264,6 +296,7 @@ def test_a_detached_container_keeps_its_hold(docker: Host) -> None:
     assert f"first ({one.id}) of root, docker {one.owner.container[:12]}" in full.err
     assert len(docker.ask("ps", "-q").split()) == 2
 
+    assert dict(one.labels)["asked"] == '{"cpus": 1000}', one.labels
     docker.ask("rm", "-f", "first")
     docker.ask("kill", "second")
     assert sorted(docker.reaped()) == ["first", "second"]
@@ -277,9 +310,9 @@ def test_a_container_that_is_stopped_has_no_claim_and_one_that_comes_back_has(do
     assert docker.reaped() == ["once"]
     (hold,) = docker.holds()
     assert hold.name == "always"
-    assert unheld(engine_of(hold), [hold]) == ()
+    assert unheld(engine_of(hold, 0), [hold]) == ()
     docker.ask("start", "once")
-    (stray,) = unheld(engine_of(hold), [hold])
+    (stray,) = unheld(engine_of(hold, 0), [hold])
     assert stray.name == "once"
     docker.ask("rm", "always")
     assert docker.reaped() == ["always"]
@@ -311,7 +344,7 @@ def test_a_container_made_to_be_started_later(docker: Host) -> None:
     assert docker.reaped() == []
     docker.ask("start", "later")
     (hold,) = docker.holds()
-    (pid,) = container_pids(engine_of(hold), "later")
+    (pid,) = container_pids(engine_of(hold, 0), "later")
     assert allowed_of(pid) == (hold.grant.cpus, hold.grant.mems)
     docker.ask("rm", "-f", "later")
     assert docker.reaped() == ["later"]
@@ -349,13 +382,15 @@ def test_a_container_whose_id_was_never_recorded_is_known_by_its_label(docker: H
     docker.start("--cpus 1", "run", "-d", "--name", "lost", IMAGE, "sleep", "300")
     (hold,) = docker.holds()
     unrecorded = replace(
-        hold, owner=replace(hold.owner, container="", pid=1 << 22, start=1), labels=hold.labels[:3]
+        hold,
+        owner=replace(hold.owner, container="", pid=1 << 22, start=1),
+        labels=tuple(label for label in hold.labels if label[0] != FIRST),
     )
-    assert ended([unrecorded]) == ((), ())
+    assert ended([unrecorded], 0) == ((), ())
     never_made = replace(unrecorded, id="zzzzz")
-    assert ended([never_made]) == ((never_made,), ())
+    assert ended([never_made], 0) == ((never_made,), ())
     docker.ask("rm", "-f", "lost")
-    assert ended([unrecorded]) == ((unrecorded,), ())
+    assert ended([unrecorded], 0) == ((unrecorded,), ())
 
 
 def test_an_engine_that_does_not_answer_frees_nothing(docker: Host) -> None:
@@ -363,7 +398,7 @@ def test_an_engine_that_does_not_answer_frees_nothing(docker: Host) -> None:
     (hold,) = docker.holds()
     docker.ask("rm", "-f", "held")
     deaf = replace(hold, labels=tuple({**dict(hold.labels), OPTIONS: "--host unix:///nowhere"}.items()))
-    gone, silent = ended([deaf, hold])
+    gone, silent = ended([deaf, hold], 0)
     assert gone == (hold,)
     assert len(silent) == 1
     assert silent[0].startswith("docker does not answer, so these stay held: held (")
@@ -373,7 +408,7 @@ def test_the_shared_pool_shrinks_and_grows_under_a_container(docker: Host) -> No
     every = format_ids(sum(1 << cpu for cpu in os.sched_getaffinity(0)))
     docker.start("--cpus 0.5", "run", "-d", "--name", "shared", IMAGE, "sleep", "300")
     (hold,) = docker.holds()
-    (pid,) = container_pids(engine_of(hold), hold.owner.container)
+    (pid,) = container_pids(engine_of(hold, 0), hold.owner.container)
     assert not hold.grant.cpus
     assert allowed_of(pid) == (parse_ids(every), hold.grant.mems)
     assert docker.ask("inspect", "-f", "{{.HostConfig.NanoCpus}}", "shared") == "500000000"
@@ -424,7 +459,7 @@ def test_podman(image: Path, tmp_path: Path) -> None:
         assert host.start("--cpus 1 -q", "run", "--rm", IMAGE, "nothing-like-this").status == 127
         assert host.start("--cpus 1", "run", "-d", "--name", "pod", IMAGE, "sleep", "300").status == 0
         (hold,) = host.holds()
-        (pid,) = container_pids(engine_of(hold), hold.owner.container)
+        (pid,) = container_pids(engine_of(hold, 0), hold.owner.container)
         assert allowed_of(pid) == (hold.grant.cpus, hold.grant.mems)
         host.ask("rm", "-f", "-t", "0", "pod")
         assert host.reaped() == ["pod"]

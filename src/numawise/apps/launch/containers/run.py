@@ -168,7 +168,7 @@ def run_container(
     capacity, request = within_outer(capacity_here(settings), job.request, job.environment)
     job = replace(job, request=request)
     with _file_for_id(job) as cidfile:
-        start = _ContainerStart(job, engine, gpu_setup_of(job), cidfile, report)
+        start = ContainerStart(job, engine, gpu_setup_of(job), cidfile, report)
         return launch(start, path, settings, on_started, on_waiting, report, capacity)
 
 
@@ -207,7 +207,7 @@ def _file_for_id(job: ContainerJob) -> Iterator[Path]:
             folder.rmdir()
 
 
-class _ContainerStart:
+class ContainerStart:
     """What ``launch`` needs to know of a container; it follows the container from its start to its end."""
 
     def __init__(
@@ -236,7 +236,7 @@ class _ContainerStart:
         # The engine's options may carry secrets (-e), and others read the ledger.
         words = (given.engine, *given.verb, given.image, *given.command)
         owner = replace(hold.owner, engine=given.engine)
-        labels = engine_labels(self.engine, given.verb[-1])
+        labels = (*hold.labels, *engine_labels(self.engine, given.verb[-1]))
         return replace(hold, owner=owner, command=words, labels=labels)
 
     def ready(self, holdings: Holdings, taken: Taken, child: WaitingChild) -> Ready:  # noqa: ARG002

@@ -9,6 +9,7 @@ import pytest
 from numawise.apps.launch.containers.command import read_command
 from numawise.apps.launch.containers.run import (
     ContainerJob,
+    ContainerStart,
     container_request,
     engine_for,
     gpu_setup_of,
@@ -17,6 +18,7 @@ from numawise.apps.launch.containers.run import (
 from numawise.apps.launch.request import JobRequest
 from numawise.errors import InputError
 from numawise.host.containers import Engine
+from numawise.results.placement import Grant, Hold, Owner, Placement
 
 GI = 1 << 30
 
@@ -51,6 +53,18 @@ def test_request(words: str, asked: JobRequest, memory: int, name: str) -> None:
 def test_image_name(image: str, expected: str) -> None:
     assert image_name(image) == expected
 # fmt: on
+
+
+def test_a_hold_keeps_what_was_asked_beside_its_engine(tmp_path: Path) -> None:
+    """What others are placed by: the NUMA nodes it named, whether it has them alone."""
+    asked = job("run --rm box")
+    start = ContainerStart(asked, Engine("docker"), gpu_setup_of(asked), tmp_path / "id", print)
+    labels = (("numa", "1"), ("exclusive", "numa"))
+    hold = Hold("aaaaa", "box", Owner(0, "root", "boot", pid=2), Grant(), labels=labels)
+    planned = start.planned(hold, Placement(hold.grant, 0, 0), 2)
+    assert planned.labels[:2] == labels
+    assert len(planned.labels) > 2
+    assert planned.owner.engine == "docker"
 
 
 def test_memory_that_is_no_size() -> None:
