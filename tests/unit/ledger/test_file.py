@@ -360,6 +360,7 @@ def test_a_user_namespace_names_its_file_as_the_rest_knows_it(public: Path) -> N
     ours, theirs = socket.socketpair()
     pid = fork()
     if not pid:
+        ours.close()  # else the child would never see that its parent has gone
         _as_root_of_a_namespace(public, theirs)
     theirs.close()
     try:
@@ -380,7 +381,8 @@ def _as_root_of_a_namespace(place: Path, parent: socket.socket) -> NoReturn:
     try:
         failed = ctypes.CDLL(None).unshare(0x10000000)  # CLONE_NEWUSER
         parent.send(b"0" if failed else b"1")
-        parent.recv(1)
+        if not parent.recv(1):
+            os._exit(0)
         os.setresgid(0, 0, 0)
         os.setresuid(0, 0, 0)
         with opened(place, uid=0) as ledger, ledger.change() as change:
