@@ -88,7 +88,8 @@ def test_a_kubelet_that_comes_late_and_is_restarted(folder: Path, fakes: Path) -
             before = await kubelet.knows(GPU)
             await kubelet.knows(NIC)
             assert len(before.devices) == 8
-            assert kubelet.registrations.count(GPU) == times
+            # One that was answered while the kubelet ended is made again.
+            assert kubelet.registrations.count(GPU) >= times
             await kubelet.restart()
         await kubelet.knows(GPU)
         await kubelet.knows(NIC)
