@@ -271,7 +271,7 @@ def processes(line: list[str], _: Path) -> None:
         placed.read_groups(root, pid)
         with contextlib.suppress(NumawiseError):
             job_data(JobHost(hardware, root=root, glance=0).check_pid(pid))
-    placed.read_free(root, (0, 1))
+    nodememory.read_free((0, 1), root)
     nodememory.read_available((0, 1), root)
     group = f"{root}/sys/fs/cgroup/numawise/bcd2"
     nodememory.used_by_group((group, f"{group}-v1"))

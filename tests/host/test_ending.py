@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,6 @@ from numawise.host.settings import HostSettings
 pytestmark = [needs.PROC, needs.SYS]
 POLITE = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.1; done"
 STUBBORN = "trap '' TERM; (trap '' TERM; echo $BASHPID; while :; do sleep 0.1; done)"
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    made = Host(tmp_path, NUMAWISE_RESERVED_CPUS="none")
-    yield made
-    made.end()
 
 
 @pytest.mark.parametrize("mode", ["affinity", ""])

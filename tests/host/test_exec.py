@@ -5,7 +5,6 @@ import os
 import pty
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,13 +24,6 @@ OPEN = [
 ]
 MASK = "grep -h Cpus_allowed_list /proc/self/status | cut -f2"
 several = pytest.mark.skipif(CPUS < 2, reason="needs two CPUs")
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    made = Host(tmp_path, NUMAWISE_RESERVED_CPUS="none")
-    yield made
-    made.end()
 
 
 def job(host: Host, *options: str) -> int:

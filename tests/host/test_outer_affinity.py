@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,13 +25,6 @@ several = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
 def masked() -> None:
     """Done by a child before it becomes numawise: as ``taskset -c LAST`` does."""
     os.sched_setaffinity(0, {LAST})
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    made = Host(tmp_path, NUMAWISE_RESERVED_CPUS="none")
-    yield made
-    made.end()
 
 
 def lines(text: str) -> list[str]:

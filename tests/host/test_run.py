@@ -5,7 +5,6 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,6 @@ MEMS = allowed_here()[1]
 MASK = "grep -h Cpus_allowed_list /proc/self/status | cut -f2"
 OPEN = {"affinity", *(mode.name.split()[0] for mode in modes() if not mode.problem)}
 several = pytest.mark.skipif(CPUS < 2, reason="needs two CPUs")
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    made = Host(tmp_path, NUMAWISE_RESERVED_CPUS="none")
-    yield made
-    made.end()
 
 
 @pytest.mark.parametrize("mode", ["cgroup", "systemd", "affinity"])

@@ -27,13 +27,6 @@ MASK = "grep -h Cpus_allowed_list /proc/self/status | cut -f2"
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    made = Host(tmp_path, NUMAWISE_RESERVED_CPUS="none")
-    yield made
-    made.end()
-
-
-@pytest.fixture
 def shell(host: Host) -> Iterator["Shell"]:
     made = Shell(host)
     yield made

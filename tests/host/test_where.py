@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests import needs
@@ -19,13 +17,6 @@ CPUS = sorted(os.sched_getaffinity(0))
 LAST = str(CPUS[-1])
 MASK = "grep -h Cpus_allowed_list /proc/self/status | cut -f2"
 several = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    made = Host(tmp_path, NUMAWISE_RESERVED_CPUS="none")
-    yield made
-    made.end()
 
 
 def test_the_very_cpus(host: Host) -> None:

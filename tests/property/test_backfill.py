@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from numawise.apps.launch.backfill import Need, delays
+from numawise.apps.launch.backfill import WaiterNeed, delays
 from numawise.apps.launch.capacity import capacity_of
 from numawise.apps.launch.decide import place
 from numawise.apps.launch.request import POLICIES, Exclusive, JobRequest
@@ -107,7 +107,7 @@ def test_who_waits_ahead_starts_no_later(machine: str, reserved: str) -> None:
         job = grant(capacity, holds, requests(rng, capacity), "j")
         if job is None:
             continue
-        if delays(capacity, holds, job, [Need.of(capacity, waiter)]):
+        if delays(capacity, holds, job, [WaiterNeed.of(capacity, waiter)]):
             continue
         passed += 1
         for rest in left(holds):

@@ -109,11 +109,11 @@ def _checks(host: "JobHost", subject: str | None) -> "list[CheckedJob]":
 
 def _measure(host: "JobHost", check: "CheckedJob") -> "Measured | None":
     from numawise.apps.verify.measure import measure  # noqa: PLC0415
-    from numawise.host.placed import read_free  # noqa: PLC0415
+    from numawise.host.nodememory import read_free  # noqa: PLC0415
 
     if not check.verdict.cpus:
         return None
-    return measure(host.hardware, check, read_free(host.root, (node.id for node in host.hardware.numa)))
+    return measure(host.hardware, check, read_free((node.id for node in host.hardware.numa), host.root))
 
 
 def _figures(measured: "Measured", context: click.Context) -> None:

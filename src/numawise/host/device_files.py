@@ -28,7 +28,7 @@ MOST_FILES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceFile:
+class MatchedFile:
     """A path that matched, and the PCI function behind it; '' when there is none."""
 
     path: str
@@ -74,7 +74,7 @@ def nvidia_control_files(root: Path, dev_root: str) -> tuple[str, ...]:
     return tuple(file for file in NVIDIA_CONTROL if is_there(root, f"{dev_root}{file}"))
 
 
-def files_matching(root: Path, patterns: Sequence[str]) -> tuple[DeviceFile, ...]:
+def files_matching(root: Path, patterns: Sequence[str]) -> tuple[MatchedFile, ...]:
     """The files that patterns name, in the order of the patterns, each once; folders are none."""
     base = str(root).rstrip("/")
     paths: dict[str, None] = {}
@@ -82,7 +82,7 @@ def files_matching(root: Path, patterns: Sequence[str]) -> tuple[DeviceFile, ...
         for path in sorted(glob.glob(f"{glob.escape(base)}{pattern}")):  # noqa: PTH207 - patterns are absolute
             if not Path(path).is_dir() and len(paths) < MOST_FILES:
                 paths.setdefault(path[len(base) :])
-    return tuple(DeviceFile(path, _function_of(root, path)) for path in paths)
+    return tuple(MatchedFile(path, _function_of(root, path)) for path in paths)
 
 
 def _function_of(root: Path, path: str) -> str:

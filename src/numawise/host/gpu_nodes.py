@@ -20,6 +20,7 @@ from pathlib import Path
 from numawise.errors import HostError
 from numawise.host.files import Tree
 from numawise.host.nvml import nvidia_minors
+from numawise.host.pci import BUS
 from numawise.host.plan import DeviceNumber
 from numawise.machine.hardware import AMD, NVIDIA, Gpu
 from numawise.machine.locality import short_address
@@ -29,7 +30,6 @@ ROOT = Path("/")
 NVIDIA_MAJOR = 195
 CAPABILITIES, CAPABILITY_DEVICES = "proc/driver/nvidia/capabilities", "nvidia-caps"
 KFD = "sys/class/kfd/kfd/dev"
-PCI = "sys/bus/pci/devices"
 NUMBER = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
 MAJOR = re.compile(r"^\s*([0-9]{1,9}) (nvidia\S*)$", re.ASCII | re.MULTILINE)
 MINOR = re.compile(r"^DeviceFileMinor:\s*([0-9]{1,9})\s*$", re.ASCII | re.MULTILINE)
@@ -91,9 +91,9 @@ def _majors(tree: Tree) -> dict[str, int]:
 def _drm(tree: Tree, address: str) -> Iterator[DeviceNumber]:
     """The files of a GPU below ``/dev/dri`` (rule 3)."""
     full = address if address.count(":") == 2 else f"0000:{address}"
-    for name in tree.names(f"{PCI}/{full}/drm"):
+    for name in tree.names(f"{BUS}/{full}/drm"):
         number = (
-            NUMBER.fullmatch(tree.text(f"{PCI}/{full}/drm/{name}/dev") or "") if DRM.fullmatch(name) else None
+            NUMBER.fullmatch(tree.text(f"{BUS}/{full}/drm/{name}/dev") or "") if DRM.fullmatch(name) else None
         )
         if number:
             yield DeviceNumber(int(number[1]), int(number[2]))

@@ -56,13 +56,23 @@ def read_available(nodes: Iterable[int], root: Path = ROOT) -> dict[int, int]:
             return {nodes[0]: whole}
     amounts = {}
     for node in nodes:
-        found = dict(_amounts(tree.text(f"{NODES}/node{node}/meminfo") or ""))
+        found = _of_node(tree, node)
         if "MemFree" in found:
             amounts[node] = found
     if not amounts:
         return {}
     marks = _watermarks(tree, {node: found.get("MemTotal", 0) for node, found in amounts.items()})
     return {node: _available(found, marks.get(node, Watermarks())) for node, found in amounts.items()}
+
+
+def read_free(nodes: Iterable[int], root: Path = ROOT) -> dict[int, int]:
+    """NUMA node → bytes that nobody uses for anything, of those that report them."""
+    amounts = ((node, _of_node(Tree(root), node)) for node in nodes)
+    return {node: found["MemFree"] for node, found in amounts if "MemFree" in found}
+
+
+def _of_node(tree: Tree, node: int) -> dict[str, int]:
+    return dict(_amounts(tree.text(f"{NODES}/node{node}/meminfo") or ""))
 
 
 def _available(amounts: dict[str, int], marks: Watermarks) -> int:

@@ -209,20 +209,6 @@ def read_tasks(root: Path, among: Iterable[int]) -> Iterator[tuple[int, Brief]]:
                 yield pid, brief
 
 
-def read_free(root: Path, numa: Iterable[int]) -> dict[int, int]:
-    """Free bytes of NUMA nodes, of those that report them."""
-    found = {}
-    for node in numa:
-        try:
-            text = _text(f"{os.fspath(root).rstrip('/')}/sys/devices/system/node/node{node}/meminfo")
-        except OSError:
-            continue
-        match = re.search(r"MemFree:\s*([0-9]{1,15}) kB", text)
-        if match:
-            found[node] = int(match[1]) << 10
-    return found
-
-
 def _proc(root: Path) -> str:
     return os.fspath(root).rstrip("/") + "/proc"
 

@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from numawise.errors import ClusterError, HostError, quoted
+from numawise.kube.podresources import LONGEST_NAME
 from numawise.values import dataclass
 
 EXTRA = "numawise[agent]"
-LONGEST_NAME = 107
-"""Bytes that the kernel takes as the name of a socket."""
 OWNER_ONLY = 0o177
 CLOSING = 1.0
 """Seconds that open calls have to end."""

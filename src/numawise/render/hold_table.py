@@ -32,7 +32,7 @@ STEP_MARK = "+ "
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class HoldColumn:
     """A column of the table: how far it gives way before others go, and how far at last."""
 
     name: str
@@ -42,13 +42,18 @@ class Column:
     """Columns it always keeps."""
 
 
-HOLD, NAME, USER, OWNER = Column("HOLD"), Column("NAME", 12, 5), Column("USER", 8, 4), Column("OWNER", 11, 11)
-CPUS, NUMA, MEMORY = Column("CPUS", 13, 7), Column("NUMA", 6, 4), Column("MEMORY")
+HOLD, NAME, USER, OWNER = (
+    HoldColumn("HOLD"),
+    HoldColumn("NAME", 12, 5),
+    HoldColumn("USER", 8, 4),
+    HoldColumn("OWNER", 11, 11),
+)
+CPUS, NUMA, MEMORY = HoldColumn("CPUS", 13, 7), HoldColumn("NUMA", 6, 4), HoldColumn("MEMORY")
 DEVICES, BY, SINCE, COMMAND = (
-    Column("DEVICES", 12, 7),
-    Column("BY"),
-    Column("SINCE"),
-    Column("COMMAND", 12, 8),
+    HoldColumn("DEVICES", 12, 7),
+    HoldColumn("BY"),
+    HoldColumn("SINCE"),
+    HoldColumn("COMMAND", 12, 8),
 )
 COLUMNS = (HOLD, NAME, USER, OWNER, CPUS, NUMA, MEMORY, DEVICES, BY, SINCE, COMMAND)
 LISTS = ("CPUS", "NUMA", "DEVICES", "GPUS")
@@ -57,7 +62,7 @@ DISPENSABLE = (BY, OWNER, COMMAND)
 AT_LAST = (NUMA, USER, SINCE, MEMORY, DEVICES, CPUS)
 """What goes on terminals that are narrower than any should be."""
 
-Row = dict[Column, tuple[str, ...]]
+Row = dict[HoldColumn, tuple[str, ...]]
 """What a cell may say, the longest form first."""
 
 
@@ -132,8 +137,8 @@ def _cpu_forms(hold: Hold, shared: str) -> tuple[str, ...]:
 
 
 def fitting(
-    rows: Sequence[Row], every: Sequence[Column], width: int
-) -> tuple[list[Column], list[tuple[str, ...]]]:
+    rows: Sequence[Row], every: Sequence[HoldColumn], width: int
+) -> tuple[list[HoldColumn], list[tuple[str, ...]]]:
     """The columns that a terminal has room for, and the cells cut to it; ``width`` 0: all as it is."""
     widest = {
         column: max(columns(text) for text in (column.name, *(row[column][0] for row in rows)))
@@ -153,16 +158,18 @@ def fitting(
     return shown, [tuple(_cell(column, row[column], widths[column]) for column in shown) for row in rows]
 
 
-def _floor(column: Column, widest: dict[Column, int], floor: str) -> int:
+def _floor(column: HoldColumn, widest: dict[HoldColumn, int], floor: str) -> int:
     least: int = getattr(column, floor)
     return min(widest[column], max(least, len(column.name))) if least else widest[column]
 
 
-def _least(shown: Sequence[Column], widest: dict[Column, int], floor: str) -> int:
+def _least(shown: Sequence[HoldColumn], widest: dict[HoldColumn, int], floor: str) -> int:
     return sum(_floor(column, widest, floor) + GAP for column in shown) - GAP
 
 
-def _shrunk(shown: Sequence[Column], widest: dict[Column, int], floor: str, width: int) -> dict[Column, int]:
+def _shrunk(
+    shown: Sequence[HoldColumn], widest: dict[HoldColumn, int], floor: str, width: int
+) -> dict[HoldColumn, int]:
     """Widths that fit, the widest columns giving way first."""
     widths = {column: widest[column] for column in shown}
     while sum(widths.values()) + GAP * (len(shown) - 1) > width:
@@ -173,7 +180,7 @@ def _shrunk(shown: Sequence[Column], widest: dict[Column, int], floor: str, widt
     return widths
 
 
-def _cell(column: Column, forms: Sequence[str], width: int) -> str:
+def _cell(column: HoldColumn, forms: Sequence[str], width: int) -> str:
     for form in forms:
         if columns(form) <= width:
             return form
@@ -219,7 +226,7 @@ def cut_middle(text: str, width: int) -> str:
 # --- what is left -------------------------------------------------------------------------------
 
 
-FREE_NUMA, FREE_CPUS, FREE_MEMORY, FREE_GPUS = Column("FREE"), CPUS, MEMORY, Column("GPUS", 12, 7)
+FREE_NUMA, FREE_CPUS, FREE_MEMORY, FREE_GPUS = HoldColumn("FREE"), CPUS, MEMORY, HoldColumn("GPUS", 12, 7)
 FREE = (FREE_NUMA, FREE_CPUS, FREE_MEMORY, FREE_GPUS)
 
 

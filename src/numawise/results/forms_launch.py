@@ -76,7 +76,7 @@ class HeldMemoryForm(TypedDict):
     bytes: int
 
 
-class StepForm(TypedDict):
+class HoldStepForm(TypedDict):
     """A part of a hold, for a job inside of that hold's."""
 
     id: str
@@ -120,7 +120,7 @@ class HoldForm(TypedDict):
     since: str
     timeLeft: float | None
     labels: dict[str, str]
-    steps: list[StepForm]
+    steps: list[HoldStepForm]
 
 
 class WaiterForm(TypedDict):

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from numawise.host.nodememory import read_free
 from numawise.host.placed import (
     NO_NUMA,
     Placed,
     container_of,
     in_container,
     in_group,
-    read_free,
     read_groups,
     read_placed,
     read_tasks,
@@ -262,7 +262,7 @@ def test_variables_and_free_memory() -> None:
         finally:
             running.kill()
     assert found in (["b2345", "", ""], ["", "", ""])  # the second: not yet executed
-    free = read_free(HERE, [0, 99])
+    free = read_free([0, 99], HERE)
     assert set(free) <= {0}
 
 

@@ -32,7 +32,8 @@ from numawise.kube.deviceplugin import (
     register,
     serve_plugin,
 )
-from numawise.kube.grpc import LONGEST_NAME, CallRefused, Serving
+from numawise.kube.grpc import CallRefused, Serving
+from numawise.kube.podresources import LONGEST_NAME
 
 TICK = 1.0
 FIRST_WAIT, LONGEST_WAIT, GRACE, MOST_GRACE = 0.25, 4.0, 5.0, 40.0

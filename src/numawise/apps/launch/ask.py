@@ -12,7 +12,7 @@ from numawise.apps.launch.memory import book, roomy_part, scant_nodes, scant_rem
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.shortage import shortage
 from numawise.apps.launch.wanted_gpus import gpus_wanted, part_gpus, use_remarks
-from numawise.apps.launch.where import Part, narrowed, part_of
+from numawise.apps.launch.where import MachinePart, narrowed, part_of
 from numawise.apps.launch.whole import with_whole_nodes
 from numawise.engine.admit import Admitted, Crashed, Rejected, admit
 from numawise.engine.memory.tables import empty_tables
@@ -90,7 +90,7 @@ def ask(capacity: Capacity, holds: Sequence[Hold], request: JobRequest, hold_id:
 
 def _answer(
     capacity: Capacity,
-    part: Part,
+    part: MachinePart,
     rules: Rules,
     every: NodeState,
     holds: Sequence[Hold],
@@ -242,7 +242,7 @@ def _chosen(capacity: Capacity, choice: "Choice | None") -> tuple[Gpu, ...]:
 
 def _placement(
     capacity: Capacity,
-    part: Part,
+    part: MachinePart,
     holds: Sequence[Hold],
     request: JobRequest,
     hold_id: str,
@@ -309,7 +309,7 @@ def _placement(
 
 def _remarks(
     capacity: Capacity,
-    part: Part,
+    part: MachinePart,
     holds: Sequence[Hold],
     request: JobRequest,
     found: _Found,

@@ -50,7 +50,7 @@ from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class WaiterNeed:
     """What one who waits asks for, as far as it can be taken away."""
 
     request: JobRequest
@@ -62,7 +62,7 @@ class Need:
     """Device → its resource."""
 
     @classmethod
-    def of(cls, capacity: Capacity, request: JobRequest) -> "Need":
+    def of(cls, capacity: Capacity, request: JobRequest) -> "WaiterNeed":
         """What a request needs; raise ``InputError`` for GPUs that the machine does not have."""
         positions = named_gpus(capacity, request) if request.gpu_ids else ()
         numa = capacity.machine.numa_bits if request.numa is None else request.numa.bits
@@ -87,7 +87,7 @@ def _devices(capacity: Capacity, request: JobRequest) -> dict[str, int]:
     return wanted
 
 
-def delays(capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Sequence[Need]) -> str:
+def delays(capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Sequence[WaiterNeed]) -> str:
     """What a job might take from those ahead, in a word; '' when it provably takes nothing."""
     holds = in_ids_of(capacity, holds)
     if any(need.request.exclusive for need in needs) or dict(job.labels).get(EXCLUSIVE_LABEL):
@@ -112,7 +112,7 @@ def delays(capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Sequence
     return ""
 
 
-def hopeless(capacity: Capacity, request: JobRequest, needs: Sequence[Need]) -> bool:
+def hopeless(capacity: Capacity, request: JobRequest, needs: Sequence[WaiterNeed]) -> bool:
     """Whether a request cannot pass, wherever it would be placed: decided without looking at holds."""
     if request.exclusive or any(need.request.exclusive for need in needs):
         return True
@@ -131,7 +131,7 @@ def hopeless(capacity: Capacity, request: JobRequest, needs: Sequence[Need]) -> 
     )
 
 
-def _wanted(needs: Sequence[Need], node: int) -> int:
+def _wanted(needs: Sequence[WaiterNeed], node: int) -> int:
     """CPUs by number that those ahead may be given on a NUMA node."""
     return sum(need.cpus for need in needs if need.numa >> node & 1 and need.request.cpu_ids is None)
 
@@ -139,7 +139,7 @@ def _wanted(needs: Sequence[Need], node: int) -> int:
 # --- CPUs ---------------------------------------------------------------------------------------
 
 
-def _takes_cpus(capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Sequence[Need]) -> bool:
+def _takes_cpus(capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Sequence[WaiterNeed]) -> bool:
     own = job.grant.cpus
     named = 0
     for need in needs:
@@ -160,7 +160,7 @@ def _takes_cpus(capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Seq
     return False
 
 
-def _takes_pool(capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Sequence[Need]) -> bool:
+def _takes_pool(capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Sequence[WaiterNeed]) -> bool:
     """Whether somebody could lack a CPU in the shared pool, or what was promised there (rule 2)."""
     own, limit = job.grant.cpus, job.grant.cpu_limit
     alone = sum(need.cpus for need in needs)
@@ -180,7 +180,7 @@ def _takes_pool(capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Seq
 
 
 def _takes_near(
-    capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Sequence[Need], pool: int
+    capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Sequence[WaiterNeed], pool: int
 ) -> bool:
     """The same on NUMA nodes that somebody in the pool was told to keep to."""
     grant = job.grant
@@ -209,7 +209,7 @@ def _takes_near(
 # --- memory and devices -------------------------------------------------------------------------
 
 
-def _takes_memory(capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Sequence[Need]) -> bool:
+def _takes_memory(capacity: Capacity, holds: Sequence[Hold], job: Hold, needs: Sequence[WaiterNeed]) -> bool:
     asking = [need for need in needs if need.request.memory]
     if not asking:
         return False
@@ -242,7 +242,7 @@ def _groups(holds: Sequence[Hold]) -> int:
 
 
 def _takes_devices(
-    capacity: Capacity, taken: set[str], resource: str, ids: Sequence[str], needs: Sequence[Need]
+    capacity: Capacity, taken: set[str], resource: str, ids: Sequence[str], needs: Sequence[WaiterNeed]
 ) -> bool:
     named = {name for need in needs for name, kind in need.named.items() if kind == resource}
     if any(same_device(name, device) for name in named for device in ids):

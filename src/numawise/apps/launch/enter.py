@@ -36,7 +36,7 @@ from numawise.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HoldEntry:
     """What a command inside of a hold starts with."""
 
     command: tuple[str, ...]
@@ -132,7 +132,7 @@ def _inside(
     command: Sequence[str],
     environment: Mapping[str, str],
     refused: HostError | None = None,
-) -> Entry:
+) -> HoldEntry:
     """The way into a job (rule 1); ``refused``: why its group cannot be entered."""
     placement = placement_of(holdings.capacity, holdings.ledger.holds(), hold)
     mode, group = (AFFINITY, "") if refused else (hold.mode, hold.group)
@@ -146,10 +146,10 @@ def _inside(
         remarks = ("GPUs of others are hidden by variables alone.", *remarks)
     if refused:
         remarks = (f"Bound by affinity: its group cannot be entered ({refused.message}).", *remarks)
-    return Entry(tuple(command), placement, plan, new.environment, remarks)
+    return HoldEntry(tuple(command), placement, plan, new.environment, remarks)
 
 
-def _in_container(hold: Hold, command: Sequence[str], environment: Mapping[str, str]) -> Entry:
+def _in_container(hold: Hold, command: Sequence[str], environment: Mapping[str, str]) -> HoldEntry:
     """The engine's own way into a container (rule 6)."""
     from numawise.apps.launch.containers.life import engine_of  # noqa: PLC0415 - few holds are containers'
     from numawise.host.containers import Silent  # noqa: PLC0415
@@ -168,4 +168,4 @@ def _in_container(hold: Hold, command: Sequence[str], environment: Mapping[str, 
     terminal = ("-t",) if all(os.isatty(number) for number in (0, 1)) else ()
     argv = (engine.name, *engine.options, "exec", "-i", *terminal, hold.owner.container, *command)
     placement = Placement(hold.grant, hold.grant.cpus, hold.grant.mems)
-    return Entry(argv, placement, Plan(hold.owner.engine), environment)
+    return HoldEntry(argv, placement, Plan(hold.owner.engine), environment)

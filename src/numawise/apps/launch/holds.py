@@ -53,6 +53,8 @@ from numawise.sets import format_ids
 from numawise.values import dataclass, replace
 
 ROOT = 0
+LOOK_AGAIN = 1.0
+"""Seconds after which one who waits for room looks for owners that died, and the shared pool is followed."""
 
 
 @dataclass(frozen=True, slots=True)

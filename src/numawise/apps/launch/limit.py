@@ -17,6 +17,7 @@ from collections.abc import Callable
 from numawise.apps.launch.ending import kill_all, release, send_all, wait_for_end
 from numawise.apps.launch.holds import Holdings
 from numawise.errors import NumawiseError
+from numawise.host.child import WaitingChild, wait_for
 from numawise.results.placement import RUN, Hold, time_limit
 
 GRACE = 10.0
@@ -73,6 +74,23 @@ class TimeKeeper:
             send_all(self.holdings, self.hold, self.holdings.ledger.holds(), numbers)
         except (NumawiseError, OSError):
             return  # tried again, and reported at the end
+
+
+def wait_within(
+    child: WaitingChild,
+    holdings: Holdings,
+    hold: Hold,
+    report: Callable[[str], None],
+    also: Callable[[], float | None] | None,
+    every: float,
+) -> int:
+    """The wait status of a job or step that has ended, by itself or because its time was over."""
+    keeper = TimeKeeper(holdings, hold, also, every)
+    status = wait_for(child, keeper, min(time_limit(hold), every))
+    if text := keeper.finish():
+        report(text)
+        return TIMED_OUT << 8
+    return status
 
 
 def end_overdue(holdings: Holdings) -> tuple[str, ...]:

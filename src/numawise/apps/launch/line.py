@@ -103,9 +103,9 @@ class WaitingLine:
         ahead = self._ahead(waiters, ticket)
         if not ahead or not self.has(waiters, ticket):
             return True
-        from numawise.apps.launch.backfill import Need, hopeless  # noqa: PLC0415 - few have to wait
+        from numawise.apps.launch.backfill import WaiterNeed, hopeless  # noqa: PLC0415 - few have to wait
 
-        needs = [Need.of(self.capacity, other) for _, other in self._asked(ahead)]
+        needs = [WaiterNeed.of(self.capacity, other) for _, other in self._asked(ahead)]
         if hopeless(self.capacity, request, needs):
             return False
         return isinstance(self.place_in_turn(waiters, holds(), request, "look", ticket), Placement)
@@ -167,13 +167,13 @@ class WaitingLine:
         """Why a job that would fit has to let others go first; None: it delays none of them."""
         if not ahead:
             return None
-        from numawise.apps.launch.backfill import Need, delays  # noqa: PLC0415 - few have to wait
+        from numawise.apps.launch.backfill import WaiterNeed, delays  # noqa: PLC0415 - few have to wait
 
         asked = list(self._asked(ahead))
         capacity = self.capacity_now(request, holds)
         job = Hold("", "", self.who, placement.grant, labels=where_labels(request))
         named = request.name and any(request.name == other.name for _, other in asked)
-        needs = [Need.of(self.capacity, other) for _, other in asked]
+        needs = [WaiterNeed.of(self.capacity, other) for _, other in asked]
         if not named and not delays(capacity, holds, job, needs):
             return None
         for number, (waiter, other) in enumerate(asked, 1):

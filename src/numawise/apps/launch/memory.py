@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from numawise.apps.launch.request import JobRequest
-from numawise.apps.launch.where import Part, part_without
+from numawise.apps.launch.where import MachinePart, part_without
 from numawise.engine.memory.tables import NumaTables, charge, empty_tables
 from numawise.engine.state import NumaMemory
 from numawise.host import confine
@@ -100,7 +100,7 @@ def _least(total: int) -> int:
     return max(SCANT, total // SCANT_SHARE)
 
 
-def roomy_part(capacity: Capacity, request: JobRequest, part: Part, scant: int) -> Part | None:
+def roomy_part(capacity: Capacity, request: JobRequest, part: MachinePart, scant: int) -> MachinePart | None:
     """The part without nodes that have next to nothing left; None where that is no question."""
     left = part.numa & ~scant
     named = request.cpu_ids is not None or bool(request.gpu_ids)

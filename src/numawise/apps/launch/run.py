@@ -22,7 +22,7 @@ from numawise.apps.launch.capacity import capacity_of, with_gpu_users
 from numawise.apps.launch.decide import place
 from numawise.apps.launch.environment import HOLD, MODE, Joined, job_environment, joined
 from numawise.apps.launch.fence import Fencing, fencing, no_rules, with_fence
-from numawise.apps.launch.holds import Holdings, Taken
+from numawise.apps.launch.holds import LOOK_AGAIN, Holdings, Taken
 from numawise.apps.launch.outer import within_outer
 from numawise.apps.launch.request import JobRequest
 from numawise.errors import HostError, InputError, NumawiseError
@@ -61,9 +61,6 @@ from numawise.results.placement import (
     Preview,
 )
 from numawise.values import dataclass, field, replace
-
-LOOK_AGAIN = 1.0
-"""Seconds after which one who waits for room looks for owners that died, and the shared pool is followed."""
 
 OnStarted = Callable[[JobStarted], None]
 OnWaiting = Callable[[NoRoom], None]
@@ -131,13 +128,9 @@ def launch(
             raise
         watch = start.meanwhile(holdings, ready.hold)
         if job.time_limit:
-            from numawise.apps.launch.limit import TIMED_OUT, TimeKeeper  # noqa: PLC0415 - few jobs have one
+            from numawise.apps.launch.limit import wait_within  # noqa: PLC0415 - few jobs have one
 
-            keeper = TimeKeeper(holdings, ready.hold, *watch)
-            status = wait_for(child, keeper, min(job.time_limit, watch[1]))
-            if text := keeper.finish():
-                report(text)
-                status = TIMED_OUT << 8
+            status = wait_within(child, holdings, ready.hold, report, *watch)
         else:
             status = wait_for(child, *watch)
         code = os.waitstatus_to_exitcode(status)

@@ -12,7 +12,7 @@ from numawise.apps.launch.capacity import NIC_RESOURCE, WORDS
 from numawise.apps.launch.decide import cpus_text
 from numawise.apps.launch.memory import in_use_text
 from numawise.apps.launch.request import JobRequest
-from numawise.apps.launch.where import Part
+from numawise.apps.launch.where import MachinePart
 from numawise.engine.admit import Crashed, Rejected
 from numawise.engine.failure import SMT_ALIGNMENT
 from numawise.engine.state import NodeState
@@ -23,7 +23,7 @@ from numawise.results.placement import Capacity, Hold, NoRoom
 
 def shortage(
     capacity: Capacity,
-    part: Part,
+    part: MachinePart,
     holds: Sequence[Hold],
     request: JobRequest,
     state: NodeState,

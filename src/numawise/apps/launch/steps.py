@@ -24,7 +24,7 @@ from functools import partial
 
 from numawise.apps.launch.decide import decide
 from numawise.apps.launch.environment import HOLD, MODE, STEP, job_environment, joined
-from numawise.apps.launch.holds import Holdings, Taken, name_of
+from numawise.apps.launch.holds import LOOK_AGAIN, Holdings, Taken, name_of
 from numawise.apps.launch.request import JobRequest
 from numawise.apps.launch.where import check_where
 from numawise.errors import HostError, InputError, LedgerError, NumawiseError, quoted
@@ -54,9 +54,6 @@ from numawise.results.placement import (
 from numawise.results.placement import STEP as STEP_KIND
 from numawise.sets import bits_of, ids_of
 from numawise.values import dataclass, replace
-
-LOOK_AGAIN = 1.0
-"""Seconds after which one who waits for room looks for steps that died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +143,7 @@ def _family(holdings: Holdings, step: Hold) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class HoldShare:
     """A hold as a machine of its own: the memory it was promised, its devices, and its CPUs."""
 
     capacity: Capacity
@@ -158,7 +155,7 @@ class Share:
     """What the hold has, in words."""
 
 
-def share_of(capacity: Capacity, hold: Hold, holds: Sequence[Hold]) -> Share:
+def share_of(capacity: Capacity, hold: Hold, holds: Sequence[Hold]) -> HoldShare:
     """What a hold has to share out."""
     grant = in_ids_of(capacity, (hold,))[0].grant
     cpus = grant.cpus or shared_cpus(capacity, pool_of(capacity, holds), hold)
@@ -197,10 +194,12 @@ def share_of(capacity: Capacity, hold: Hold, holds: Sequence[Hold]) -> Share:
         users=None,
         remarks=(),
     )
-    return Share(part, rest, title, has)
+    return HoldShare(part, rest, title, has)
 
 
-def place_step(share: Share, steps: Sequence[Hold], request: JobRequest, step_id: str) -> Placement | NoRoom:
+def place_step(
+    share: HoldShare, steps: Sequence[Hold], request: JobRequest, step_id: str
+) -> Placement | NoRoom:
     """Decide where a step goes; raise ``InputError`` for what the hold could not give without any steps."""
     check_where(share.capacity, request)
     found = decide(share.capacity, (*share.rest, *steps), request, step_id)
@@ -268,28 +267,17 @@ def run_step(
         except BaseException:
             child.abort()
             raise
-        status = _wait(holdings, job, taken.hold, child, report)
+        if job.time_limit:
+            from numawise.apps.launch.limit import wait_within  # noqa: PLC0415 - few steps have one
+
+            status = wait_within(child, holdings, taken.hold, report, None, LOOK_AGAIN)
+        else:
+            status = wait_for(child)
         try:
             _end(holdings, taken.hold)
         except (NumawiseError, OSError) as problem:
             report(f"the step has ended, but could not be given back: {problem}; the next step frees it")
     return exit_as(status)
-
-
-def _wait(
-    holdings: Holdings, job: StepJob, step: Hold, child: WaitingChild, report: Callable[[str], None]
-) -> int:
-    """The wait status of a step that has ended, by itself or because its time was over."""
-    if not job.time_limit:
-        return wait_for(child)
-    from numawise.apps.launch.limit import TIMED_OUT, TimeKeeper  # noqa: PLC0415 - few jobs have one
-
-    keeper = TimeKeeper(holdings, step, None, LOOK_AGAIN)
-    status = wait_for(child, keeper, min(job.time_limit, LOOK_AGAIN))
-    if text := keeper.finish():
-        report(text)
-        return TIMED_OUT << 8
-    return status
 
 
 def preview_step(holdings: Holdings, job: StepJob, parent: Hold) -> Preview | NoRoom:

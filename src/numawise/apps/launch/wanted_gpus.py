@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from numawise.apps.launch.decide import gpus_text
 from numawise.apps.launch.request import EVERY_GPU, JobRequest
-from numawise.apps.launch.where import Part
+from numawise.apps.launch.where import MachinePart
 from numawise.errors import InputError, quoted
 from numawise.gpus.choose import Choice, choices
 from numawise.machine.locality import short_address
@@ -22,7 +22,7 @@ from numawise.sets import bits_of, format_ids, ids_of
 
 
 def gpus_wanted(
-    capacity: Capacity, holds: Sequence[Hold], request: JobRequest, part: Part
+    capacity: Capacity, holds: Sequence[Hold], request: JobRequest, part: MachinePart
 ) -> NoRoom | tuple[tuple[Choice, ...], str, int]:
     """Sets of GPUs to ask the engine about, best first; their resource; how many."""
     if not request.gpus and not request.gpu_ids:
@@ -82,7 +82,7 @@ def resource_by_number(capacity: Capacity) -> str:
     return max(dict.fromkeys(capacity.gpu_resources), key=capacity.gpu_resources.count)  # the first of equals
 
 
-def part_gpus(capacity: Capacity, part: Part) -> int:
+def part_gpus(capacity: Capacity, part: MachinePart) -> int:
     """The GPUs of a part of the machine, as packed positions (rule 4)."""
     links = capacity.links
     allotted = part.within.gpus
@@ -143,7 +143,7 @@ def _check_numa(capacity: Capacity, request: JobRequest, positions: Sequence[int
         )
 
 
-def _check_within(capacity: Capacity, part: Part, positions: Sequence[int]) -> None:
+def _check_within(capacity: Capacity, part: MachinePart, positions: Sequence[int]) -> None:
     """Refuse GPUs that are named but not allotted."""
     allotted = part.within.gpus
     if allotted is None:

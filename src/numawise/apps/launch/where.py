@@ -35,7 +35,7 @@ NUMA_LABEL, EXCLUSIVE_LABEL = "numa", "exclusive"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MachinePart:
     """The part of a machine that a request may be given."""
 
     machine: Machine
@@ -180,7 +180,7 @@ def cpus_named(cpus: int) -> str:
 # --- the part of the machine that is left (rules 2 to 5) ----------------------------------------
 
 
-def part_of(capacity: Capacity, holds: Sequence[Hold], request: JobRequest) -> Part | NoRoom:
+def part_of(capacity: Capacity, holds: Sequence[Hold], request: JobRequest) -> MachinePart | NoRoom:
     """What of the machine the request may be given as things are, or why nothing."""
     every = capacity.machine.numa_bits
     numa = open_nodes(capacity, holds, request)
@@ -211,7 +211,7 @@ def part_of(capacity: Capacity, holds: Sequence[Hold], request: JobRequest) -> P
         cpus &= ~_left_for_masks(capacity, holds)
     if within.cpus:
         cpus &= within.cpus
-    return Part(_machine_part(capacity.machine, numa), numa, cpus, numa == every, within)
+    return MachinePart(_machine_part(capacity.machine, numa), numa, cpus, numa == every, within)
 
 
 def _left_for_masks(capacity: Capacity, holds: Sequence[Hold]) -> int:
@@ -281,7 +281,7 @@ def _machine_part(machine: Machine, numa: int) -> Machine:
     )
 
 
-def part_without(part: Part, cpus: int, numa: int) -> Part:
+def part_without(part: MachinePart, cpus: int, numa: int) -> MachinePart:
     """A part with these NUMA nodes of it alone, and without these CPUs."""
     machine = _machine_part(part.machine, numa)
     return replace(part, machine=machine, numa=numa, cpus=part.cpus & ~cpus, whole=False)
@@ -291,7 +291,7 @@ def _holds_text(count: int) -> str:
     return f"{count} hold{'' if count == 1 else 's'}"
 
 
-def narrowed(state: "NodeState", part: Part) -> "NodeState":
+def narrowed(state: "NodeState", part: MachinePart) -> "NodeState":
     """The engine's state with that part of the machine alone (rules 2 and 3)."""
     mems = part.numa & part.within.mems if part.within.mems else part.numa
     tables = {

@@ -10,7 +10,7 @@ from numawise.apps.launch.capacity import NIC_RESOURCE, nics_of
 from numawise.apps.launch.decide import shared_shortage
 from numawise.apps.launch.request import Exclusive, JobRequest
 from numawise.apps.launch.wanted_gpus import use_remarks
-from numawise.apps.launch.where import Part
+from numawise.apps.launch.where import MachinePart
 from numawise.machine.model import DevicePlugin
 from numawise.results.placement import Capacity, Hold, MemoryPart, NoRoom, Placement, pool_of
 from numawise.sets import bits_of, ids_of
@@ -18,7 +18,7 @@ from numawise.values import replace
 
 
 def with_whole_nodes(
-    capacity: Capacity, holds: Sequence[Hold], request: JobRequest, part: Part, placement: Placement
+    capacity: Capacity, holds: Sequence[Hold], request: JobRequest, part: MachinePart, placement: Placement
 ) -> Placement | NoRoom:
     """The placement with all that its NUMA nodes have; why not, where the shared pool would suffer."""
     every = request.exclusive is Exclusive.MACHINE
@@ -69,7 +69,7 @@ def with_whole_nodes(
     )
 
 
-def _nodes(capacity: Capacity, part: Part, placement: Placement) -> int:
+def _nodes(capacity: Capacity, part: MachinePart, placement: Placement) -> int:
     """The NUMA nodes that the engine used."""
     nodes = capacity.numa_of(placement.grant.cpus)
     for memory in placement.grant.memory:

@@ -33,6 +33,7 @@ from numawise.apps.verify.sources import (
 from numawise.errors import InputError, quoted
 from numawise.host import processes
 from numawise.host.confine import fence_stands
+from numawise.host.nodememory import read_free
 from numawise.host.nvml import GpuUse, kfd_users, nvml_users, opened
 from numawise.host.placed import (
     Placed,
@@ -40,7 +41,6 @@ from numawise.host.placed import (
     in_container,
     in_group,
     in_hold,
-    read_free,
     read_groups,
     read_placed,
     variable_of,
@@ -276,7 +276,7 @@ class JobHost:
             fence_stands=(
                 fence_stands(hold.mode, hold.group, pids, self.root) if hold and hold.fence == RULES else None
             ),
-            free=read_free(self.root, (node.id for node in self.hardware.numa)),
+            free=read_free((node.id for node in self.hardware.numa), self.root),
             boot=boot_time(self.root),
             ticks=os.sysconf("SC_CLK_TCK") if self.root == HERE else TICKS,
         )

@@ -8,7 +8,7 @@ import pytest
 from numawise.apps.launch.capacity import capacity_of
 from numawise.apps.launch.decide import place
 from numawise.apps.launch.request import read_request
-from numawise.apps.launch.steps import Share, place_step, share_of
+from numawise.apps.launch.steps import HoldShare, place_step, share_of
 from numawise.errors import InputError
 from numawise.ledger import record
 from numawise.machine.synthetic import synthetic
@@ -35,7 +35,7 @@ def told(found: Placement | NoRoom) -> str:
     return f"{own}{format_ids(found.cpus)} | {format_ids(found.mems)} | {gpus}"
 
 
-def step(share: Share, steps: Sequence[Hold], parent: Hold, **flags: object) -> Hold | NoRoom:
+def step(share: HoldShare, steps: Sequence[Hold], parent: Hold, **flags: object) -> Hold | NoRoom:
     name = f"s{len(steps)}"
     placement = place_step(share, steps, read_request(**flags), name)  # type: ignore[arg-type]
     if isinstance(placement, NoRoom):
