@@ -3,18 +3,20 @@
 import re
 from pathlib import Path
 
-from numawise.apps.agent.pages import METRICS
+from numawise.apps.agent.offering import OFFER_METRICS
+from numawise.apps.agent.pages import OWN_METRICS
 from numawise.codec.agent_nvidia import NOT_ACTED_ON
 from numawise.codec.agent_values import IGNORED_XIDS
 from numawise.codec.nvidia_plugin import FLAG_FIELDS, GFD_FIELDS, PLUGIN_FIELDS
 
 ROOT = Path(__file__).parents[2]
+METRICS = (*OWN_METRICS, *OFFER_METRICS)
 PAGE = (ROOT / "docs/reference/agent.md").read_text()
 
 
 def test_every_metric_has_its_line() -> None:
     rows = re.findall(r"^\| `([a-z_]+)` \| (\w+) \|.*\| (.+) \|$", PAGE, re.MULTILINE)
-    assert {name: (kind, words) for name, kind, words in rows} == METRICS
+    assert set(rows) == {(one.name, one.kind, one.words) for one in METRICS}
 
 
 def test_every_field_of_nvidias_configuration_is_judged() -> None:

@@ -11,7 +11,7 @@ from numawise.errors import InputError, quoted
 from numawise.strconv import whole_number
 
 if TYPE_CHECKING:
-    from numawise.apps.agent.run import AgentPlan
+    from numawise.apps.agent.offering import OfferPlan
 
 LISTEN, OFF = "127.0.0.1:9797", "off"
 COLUMNS = ("RESOURCE", "DEVICE", "NUMA", "CONTAINER IS TOLD")
@@ -83,13 +83,13 @@ def command(
     It runs until SIGTERM or SIGINT.  A kubelet that is restarted is registered at again.
     """
     from numawise.apps.agent.log import AgentLog  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.agent.run import plan_of, run  # noqa: PLC0415
+    from numawise.apps.agent.run import AgentPlan, offer_plan, run  # noqa: PLC0415
 
     if not device_plugin:
         raise InputError("there is nothing to do", advice="add --device-plugin")
-    plan = plan_of(config, fake, kubelet_dir, _address(listen), Path(root))
-    if dry_run:
-        _show(plan, output, context.color)
+    plan = AgentPlan(offer_plan(config, fake, kubelet_dir, Path(root)), _address(listen))
+    if dry_run and plan.offer is not None:
+        _show(plan.offer, output, context.color)
         return 0
     structured = log_form == "json" or (log_form == "auto" and not sys.stderr.isatty())
     return run(plan, AgentLog(sys.stderr, structured=structured))
@@ -107,7 +107,7 @@ def _address(text: str) -> tuple[str, int] | None:
     return host.strip("[]") or "127.0.0.1", whole_number(port)
 
 
-def _show(plan: "AgentPlan", output: str, color: bool | None) -> None:
+def _show(plan: "OfferPlan", output: str, color: bool | None) -> None:
     from numawise.apps.agent.answers import edits  # noqa: PLC0415 - keeps --help quick
     from numawise.codec.output import to_json  # noqa: PLC0415
     from numawise.render.table import table  # noqa: PLC0415

@@ -3,11 +3,11 @@
 from typing import Any
 
 from numawise.apps.agent.answers import edits
+from numawise.apps.agent.offering import OfferPlan
 from numawise.apps.agent.plugin import socket_name
-from numawise.apps.agent.run import AgentPlan
 
 
-def plan_data(plan: AgentPlan) -> dict[str, Any]:
+def plan_data(plan: OfferPlan) -> dict[str, Any]:
     """A plan as JSON: resources with their devices, and what a container gets with each alone."""
     return {
         "resources": [

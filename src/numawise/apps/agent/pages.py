@@ -3,46 +3,38 @@
 Rules kept here:
 
 1. One request a connection, bounded in time and size; whoever asks can change nothing.
-2. Healthy is an agent whose loop runs: it would not answer otherwise.  Ready is one whose resources are all
-   watched by a kubelet; what is missing is said.
-3. Metrics are OpenMetrics text.  Names are in ``METRICS``, which the documentation is compared with.
+2. Healthy is an agent whose loop runs (it would not answer otherwise) and none of whose duties is stuck.
+   Ready is one whose duties all do what they are for; what is missing is said.
+3. Metrics are OpenMetrics text; those of the agent itself come first.
 """
 
 import asyncio
 import contextlib
 import resource
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from numawise.apps.agent.plugin import GIVEN, REFUSED, ResourcePlugin
+from numawise.apps.agent.duty import COUNTER, GAUGE, INFO_METRIC, SUFFIXES, Duty, MetricFamily, MetricName
 from numawise.errors import HostError
 from numawise.version import __version__
 
 PATIENCE, LARGEST = 5.0, 8192
 TEXT = "text/plain; charset=utf-8"
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-METRICS = {
-    "numawise_agent": ("info", "The agent and its version."),
-    "numawise_device_plugin_devices": ("gauge", "Devices by resource, NUMA node and health."),
-    "numawise_device_plugin_in_touch": ("gauge", "1: the kubelet took the resource and watches it."),
-    "numawise_device_plugin_registrations": ("counter", "Registrations at the kubelet, by outcome."),
-    "numawise_device_plugin_calls": ("counter", "Calls of the kubelet, by method and outcome."),
-    "numawise_device_plugin_health_changes": ("counter", "Changes of devices' health that were published."),
-    "process_cpu_seconds": ("counter", "Seconds of CPU that the agent has used."),
-    "process_resident_memory_bytes": ("gauge", "Memory that the agent has now."),
-}
-METHODS = ("ListAndWatch", "GetPreferredAllocation", "Allocate")
+AGENT = MetricName("numawise_agent", INFO_METRIC, "The agent and its version.")
+CPU_SECONDS = MetricName("process_cpu_seconds", COUNTER, "Seconds of CPU that the agent has used.")
+RESIDENT = MetricName("process_resident_memory_bytes", GAUGE, "Memory that the agent has now.")
+OWN_METRICS = (AGENT, CPU_SECONDS, RESIDENT)
 PAGE_SIZE = resource.getpagesize()
 
 
-async def serve_pages(address: str, port: int, plugins: Sequence[ResourcePlugin]) -> asyncio.Server:
+async def serve_pages(address: str, port: int, duties: Sequence[Duty]) -> asyncio.Server:
     """Serve the pages; ``HostError``: that address cannot be had."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
             async with asyncio.timeout(PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(page(head.split(b"\r\n", 1)[0].decode("latin-1"), plugins))
+                writer.write(page(head.split(b"\r\n", 1)[0].decode("latin-1"), duties))
                 await writer.drain()
         writer.close()
 
@@ -55,7 +47,7 @@ async def serve_pages(address: str, port: int, plugins: Sequence[ResourcePlugin]
         ) from None
 
 
-def page(request: str, plugins: Sequence[ResourcePlugin]) -> bytes:
+def page(request: str, duties: Sequence[Duty]) -> bytes:
     """The answer to a request line."""
     method, _, rest = request.partition(" ")
     path = rest.partition(" ")[0].partition("?")[0]
@@ -63,13 +55,11 @@ def page(request: str, plugins: Sequence[ResourcePlugin]) -> bytes:
     if method not in ("GET", "HEAD"):
         status, body = "405 Method Not Allowed", "only GET and HEAD\n"
     elif path == "/healthz":
-        status, body = "200 OK", "ok\n"
+        status, body = _judged([line for duty in duties for line in duty.stuck()])
     elif path == "/readyz":
-        missing = [plugin.offer.resource for plugin in plugins if not plugin.in_touch]
-        status = "503 Service Unavailable" if missing else "200 OK"
-        body = "".join(f"{name}: no kubelet watches it\n" for name in missing) or "ok\n"
+        status, body = _judged([line for duty in duties for line in duty.missing()])
     elif path == "/metrics":
-        status, body, kind = "200 OK", metrics(plugins), OPEN_METRICS
+        status, body, kind = "200 OK", metrics(duties), OPEN_METRICS
     else:
         status, body = "404 Not Found", "there are /healthz, /readyz and /metrics\n"
     raw = body.encode()
@@ -82,72 +72,34 @@ def page(request: str, plugins: Sequence[ResourcePlugin]) -> bytes:
     return "".join(f"{line}\r\n" for line in (*lines, "")).encode() + (b"" if method == "HEAD" else raw)
 
 
-def metrics(plugins: Sequence[ResourcePlugin]) -> str:
-    """All metrics as OpenMetrics text."""
-    out: list[str] = []
+def _judged(wrong: Sequence[str]) -> tuple[str, str]:
+    """Status and text of a page that is good when nothing is wrong."""
+    return (
+        ("503 Service Unavailable", "".join(f"{line}\n" for line in wrong)) if wrong else ("200 OK", "ok\n")
+    )
 
-    def family(name: str, rows: Iterable[tuple[dict[str, str], float]], suffix: str = "") -> None:
-        kind, words = METRICS[name]
-        out.append(f"# TYPE {name} {kind}")
-        out.append(f"# HELP {name} {words}")
-        for labels, value in rows:
-            inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-            number = f"{value:.3f}" if value % 1 else str(int(value))
-            out.append(f"{name}{suffix}{{{inner}}} {number}" if inner else f"{name}{suffix} {number}")
 
-    family("numawise_agent", [({"version": __version__}, 1)], "_info")
-    family("numawise_device_plugin_devices", [row for plugin in plugins for row in _devices(plugin)])
-    family(
-        "numawise_device_plugin_in_touch",
-        [({"resource": plugin.offer.resource}, int(plugin.in_touch)) for plugin in plugins],
-    )
-    family(
-        "numawise_device_plugin_registrations",
-        [
-            ({"resource": plugin.offer.resource, "outcome": outcome}, plugin.counts["Register", outcome])
-            for plugin in plugins
-            for outcome in (GIVEN, REFUSED)
-        ],
-        "_total",
-    )
-    family(
-        "numawise_device_plugin_calls",
-        [
-            (
-                {"resource": plugin.offer.resource, "method": method, "outcome": outcome},
-                plugin.counts[method, outcome],
-            )
-            for plugin in plugins
-            for method in METHODS
-            for outcome in (GIVEN, REFUSED)
-        ],
-        "_total",
-    )
-    family(
-        "numawise_device_plugin_health_changes",
-        [
-            ({"resource": plugin.offer.resource, "to": word}, plugin.counts["health", word])
-            for plugin in plugins
-            for word in ("bad", "good")
-        ],
-        "_total",
-    )
+def metrics(duties: Sequence[Duty]) -> str:
+    """All metrics as OpenMetrics text (rule 3)."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    family("process_cpu_seconds", [({}, round(usage.ru_utime + usage.ru_stime, 3))], "_total")
-    family("process_resident_memory_bytes", [({}, _resident(usage.ru_maxrss))])
-    return "\n".join([*out, "# EOF", ""])
-
-
-def _devices(plugin: ResourcePlugin) -> list[tuple[dict[str, str], float]]:
-    counts: Counter[tuple[str, str]] = Counter()
-    for device in plugin.listed():
-        numa = ",".join(map(str, device.numa)) or "none"
-        counts[numa, "healthy" if device.healthy else "unhealthy"] += 1
-    name = plugin.offer.resource
-    return [
-        ({"resource": name, "numa": numa, "health": health}, count)
-        for (numa, health), count in sorted(counts.items())
+    families = [
+        AGENT.of(({"version": __version__}, 1)),
+        *(family for duty in duties for family in duty.families()),
+        CPU_SECONDS.of(({}, round(usage.ru_utime + usage.ru_stime, 3))),
+        RESIDENT.of(({}, _resident(usage.ru_maxrss))),
     ]
+    return "\n".join([*(line for family in families for line in _lines(family)), "# EOF", ""])
+
+
+def _lines(family: MetricFamily) -> list[str]:
+    about = family.about
+    name = about.name + SUFFIXES.get(about.kind, "")
+    lines = [f"# TYPE {about.name} {about.kind}", f"# HELP {about.name} {about.words}"]
+    for labels, value in family.rows:
+        inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        number = f"{value:.3f}" if value % 1 else str(int(value))
+        lines.append(f"{name}{{{inner}}} {number}" if inner else f"{name} {number}")
+    return lines
 
 
 def _resident(most_kib: int) -> int:

@@ -1,8 +1,8 @@
-"""The agent from start to stop: what it offers is worked out once, then kept in touch with the kubelet.
+"""The agent from start to stop: what it does is worked out once, then its duties go on.
 
 Rules kept here:
 
-1. What is offered is a value before anything is done (``AgentPlan``); ``--dry-run`` prints it.
+1. What is going to be done is a value before anything is done (``AgentPlan``); ``--dry-run`` prints it.
 2. SIGTERM and SIGINT end it in order: no more calls, sockets removed, exit status 0.
 3. A task that fails by a mistake ends the agent with that error: whoever started it starts it again.
 """
@@ -11,15 +11,15 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.agent.log import INFO, WARNING, AgentLog, LibraryLog
-from numawise.apps.agent.offers import ResourceOffer, fake_offers, offers_of
+from numawise.apps.agent.duty import Duty
+from numawise.apps.agent.log import INFO, AgentLog, LibraryLog
+from numawise.apps.agent.offering import DeviceOffering, OfferPlan
+from numawise.apps.agent.offers import fake_offers, offers_of
 from numawise.apps.agent.pages import serve_pages
-from numawise.apps.agent.plugin import ResourcePlugin
-from numawise.apps.agent.watch import look_first, watch_driver, watch_fakes, watch_presence
 from numawise.codec.agent_config import agent_config, is_agent_config
 from numawise.codec.agent_nvidia import nvidia_config
 from numawise.codec.agent_values import AgentConfig
@@ -32,9 +32,9 @@ from numawise.host.discover import read_live
 from numawise.host.nvml_library import load
 from numawise.kube.deviceplugin import FOLDER
 from numawise.kube.grpc import needed
-from numawise.values import dataclass, field
+from numawise.values import dataclass
 
-NVIDIA_SOCKET = "nvidia-gpu.sock"
+LIBRARIES = ("grpclib", "asyncio")
 LONGEST_STOP = 5.0
 """Seconds that tasks have to end."""
 
@@ -43,15 +43,8 @@ LONGEST_STOP = 5.0
 class AgentPlan:
     """What an agent is going to do."""
 
-    offers: tuple[ResourceOffer, ...]
-    folder: Path
-    """Where the kubelet's socket is, and ours will be."""
-    root: Path = Path("/")
-    fake: str = ""
-    """The file of made-up devices, where they are offered."""
-    ignored_xids: frozenset[int] = frozenset()
+    offer: OfferPlan | None = None
     listen: tuple[str, int] | None = None
-    remarks: tuple[str, ...] = field(default=())
 
 
 def read_config(named: str) -> AgentConfig:
@@ -76,37 +69,42 @@ def read_config(named: str) -> AgentConfig:
     return nvidia_config(source, label)
 
 
-def plan_of(
-    config: str, fake: str, kubelet_dir: str, listen: tuple[str, int] | None, root: Path = Path("/")
-) -> AgentPlan:
-    """What an agent with these settings would do here."""
+def offer_plan(config: str, fake: str, kubelet_dir: str, root: Path = Path("/")) -> OfferPlan:
+    """What an agent with these settings would offer here."""
     folder = Path(kubelet_dir) / FOLDER
     if fake:
         if config:
             raise InputError("--fake and --config are both given", advice="take one of the two")
-        offers = fake_offers(read_fakes(fake))
-        return AgentPlan(offers, folder, root, fake, listen=listen)
+        return OfferPlan(fake_offers(read_fakes(fake)), folder, root, fake)
     wanted = read_config(config)
     hardware = read_live(None if root == Path("/") else root)
     offers = offers_of(wanted.resources, hardware, root)
     remarks = (*wanted.remarks, *(remark for offer in offers for remark in offer.remarks))
-    return AgentPlan(offers, folder, root, "", wanted.ignored_xids, listen, remarks)
+    return OfferPlan(offers, folder, root, "", wanted.ignored_xids, remarks)
 
 
 def run(plan: AgentPlan, log: AgentLog, *, driver: Callable[[], Any] = load) -> int:
     """Be the agent until a signal ends it."""
     needed()
     handler = LibraryLog(log)
-    for name in ("grpclib", "asyncio"):
+    for name in LIBRARIES:
         logger = logging.getLogger(name)
         logger.addHandler(handler)
         logger.propagate = False
     try:
         asyncio.run(_serve(plan, log, driver))
     finally:
-        for name in ("grpclib", "asyncio"):
+        for name in LIBRARIES:
             logging.getLogger(name).removeHandler(handler)
     return 0
+
+
+def duties_of(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> Sequence[Duty]:
+    """The duties of a plan, not yet started."""
+    duties: list[Duty] = []
+    if plan.offer is not None:
+        duties.append(DeviceOffering(plan.offer, log, driver))
+    return duties
 
 
 async def _serve(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> None:
@@ -114,20 +112,16 @@ async def _serve(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> N
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    plugins = [ResourcePlugin(offer, plan.folder, log) for offer in plan.offers]
-    for remark in plan.remarks:
-        log.say(WARNING, remark)
-    _say_neighbours(plan, log)
-    pages = await serve_pages(*plan.listen, plugins) if plan.listen else None
+    duties = duties_of(plan, log, driver)
+    pages = await serve_pages(*plan.listen, duties) if plan.listen else None
     if pages is not None:
         host, port = pages.sockets[0].getsockname()[:2]
         log.say(INFO, "listening", address=f"{host}:{port}")
     tasks: list[asyncio.Task[None]] = []
     try:
-        look_first(plugins, plan.root, plan.fake, log)
-        for plugin in plugins:
-            await plugin.start()
-        tasks = [asyncio.create_task(one) for one in _duties(plan, plugins, log, driver)]
+        for duty in duties:
+            await duty.start()
+        tasks = [asyncio.create_task(one) for duty in duties for one in duty.tasks()]
         ending = asyncio.create_task(stop.wait())
         await _until(ending, tasks)
         log.say(INFO, "stopping")
@@ -136,22 +130,10 @@ async def _serve(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> N
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=LONGEST_STOP)
-        for plugin in plugins:
-            await plugin.stop()
+        for duty in duties:
+            await duty.stop()
         if pages is not None:
             pages.close()
-
-
-def _duties(
-    plan: AgentPlan, plugins: list[ResourcePlugin], log: AgentLog, driver: Callable[[], Any]
-) -> list[Coroutine[Any, Any, None]]:
-    duties = [plugin.keep_in_touch() for plugin in plugins]
-    duties.append(watch_presence(plugins, plan.root))
-    if plan.fake:
-        duties.append(watch_fakes(plugins, plan.fake, log))
-    else:
-        duties.append(watch_driver(plugins, driver, plan.ignored_xids, log))
-    return duties
 
 
 async def _until(ending: "asyncio.Task[Any]", tasks: list["asyncio.Task[None]"]) -> None:
@@ -162,13 +144,3 @@ async def _until(ending: "asyncio.Task[Any]", tasks: list["asyncio.Task[None]"])
         for task in done - {ending}:
             with contextlib.suppress(asyncio.CancelledError):
                 task.result()
-
-
-def _say_neighbours(plan: AgentPlan, log: AgentLog) -> None:
-    """Warn where NVIDIA's own plugin is at the same kubelet: the last one that registers wins."""
-    if any(offer.nvidia for offer in plan.offers) and is_there(plan.folder / NVIDIA_SOCKET):
-        log.say(
-            WARNING,
-            "NVIDIA's own device plugin has a socket here; the kubelet listens to whichever registers last",
-            socket=str(plan.folder / NVIDIA_SOCKET),
-        )
