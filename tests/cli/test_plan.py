@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from numawise.apps.bundle.gather import gather
-from numawise.apps.bundle.model import BundleRequest
 from numawise.apps.bundle.pack import packed
+from numawise.inputs.gathered import NodeSources
 from numawise.machine.catalog import CATALOG
 from tests.cli.run import EXAMPLES, numawise, program, refused
 from tests.nodetree import grow_node, pod_list
@@ -258,7 +258,7 @@ def test_a_pod_without_a_machine_is_not_tried(capsys: Capture) -> None:
 def test_a_bundle_stands_for_the_node(capsys: Capture, tmp_path: Path, new: Path) -> None:
     root = grow_node(tmp_path / "root")
     (tmp_path / "pods.json").write_text(pod_list("ab"))
-    collected = gather(BundleRequest(root=root, pods=(str(tmp_path / "pods.json"),), kube="1.36.4"))
+    collected = gather(NodeSources(root=root, pods=(str(tmp_path / "pods.json"),), kube="1.36.4"))
     bundle = tmp_path / "node.tar.gz"
     bundle.write_bytes(packed(collected, keep_names=True, when=datetime(2026, 11, 15, tzinfo=UTC)).data)
     ran = numawise(capsys, "plan", "kubelet", "--bundle", bundle)

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from numawise.apps.bundle.gather import gather
-from numawise.apps.bundle.model import BundleRequest
 from numawise.apps.bundle.pack import packed
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.machine import encode_machine
+from numawise.inputs.gathered import NodeSources
 from tests.cli.run import EXAMPLES, numawise, program, refused
 from tests.nodetree import grow_node, pod_list
 from tests.unit.nodes import CONFIG, MIB, at_work, machine, memory_changed, pod, written
@@ -191,7 +191,7 @@ def test_convert_elsewhere(capsys: Capture, folder: Path) -> None:
 def test_a_bundle_has_everything(capsys: Capture, tmp_path: Path) -> None:
     root = grow_node(tmp_path / "root")
     (tmp_path / "pods.json").write_text(pod_list("abc"))
-    collected = gather(BundleRequest(root=root, pods=(str(tmp_path / "pods.json"),), kube="1.36.4"))
+    collected = gather(NodeSources(root=root, pods=(str(tmp_path / "pods.json"),), kube="1.36.4"))
     path = tmp_path / "node.tar.gz"
     path.write_bytes(packed(collected, keep_names=False, when=datetime(2026, 11, 15, tzinfo=UTC)).data)
     for words in ((path,), ("--bundle", path)):

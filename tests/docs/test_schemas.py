@@ -16,8 +16,8 @@ from tests.nodetree import grow_node, pod_list
 
 import numawise as nw
 from numawise.apps.bundle.gather import gather
-from numawise.apps.bundle.model import BundleRequest
 from numawise.apps.bundle.pack import packed
+from numawise.inputs.gathered import NodeSources
 from numawise.results.schema import DOCUMENTS, schema
 
 Capture = pytest.CaptureFixture[str]
@@ -95,7 +95,7 @@ def test_output_is_of_the_form(
     if "{tree}" in words or "{bundle}" in words:
         tree = grow_node(tmp_path / "root")
         (tmp_path / "pods.json").write_text(pod_list("abc"))
-        collected = gather(BundleRequest(root=tree, pods=(str(tmp_path / "pods.json"),), kube="1.36.4"))
+        collected = gather(NodeSources(root=tree, pods=(str(tmp_path / "pods.json"),), kube="1.36.4"))
         data = packed(collected, keep_names=False, when=datetime(2026, 11, 15, tzinfo=UTC)).data
         (tmp_path / "node.tar.gz").write_bytes(data)
         words = words.format(tree=tree, bundle=tmp_path / "node.tar.gz")

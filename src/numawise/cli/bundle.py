@@ -83,12 +83,12 @@ def command(
     if out == STDOUT and sys.stdout.isatty():
         raise InputError("a bundle is not for a terminal", advice="redirect it to a file")
     from numawise.apps.bundle.gather import collect, written  # noqa: PLC0415
-    from numawise.apps.bundle.model import BundleRequest  # noqa: PLC0415 - keeps --help quick
     from numawise.codec.outfile import check_place  # noqa: PLC0415
+    from numawise.inputs.gathered import NodeSources  # noqa: PLC0415 - keeps --help quick
     from numawise.render.bundle import notes_lines  # noqa: PLC0415
     from numawise.render.terminal import Printer  # noqa: PLC0415
 
-    wanted = BundleRequest(
+    wanted = NodeSources(
         root=Path(root) if root is not None and Path(root) != Path("/") else None,
         kubelet_dir=kubelet_dir or "",
         kubelet_config=kubelet_config or "",

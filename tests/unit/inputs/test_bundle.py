@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from numawise.apps.bundle.gather import gather
-from numawise.apps.bundle.model import BundleRequest, Collected
+from numawise.apps.bundle.model import Collected
 from numawise.apps.bundle.pack import Packed, packed, summary
 from numawise.codec.bundle.archive import MANIFEST, is_bundle, pack
 from numawise.codec.bundle.manifest import Names, key_of, manifest_text
@@ -21,6 +21,7 @@ from numawise.codec.checkpoint.look import look
 from numawise.engine.admit import Rejected
 from numawise.errors import ClusterError, InputError
 from numawise.inputs.bundle import Bundle, open_bundle
+from numawise.inputs.gathered import NodeSources
 from numawise.node.node import Files, SimulatedNode, boot
 from numawise.render.bundle import head_lines, member_rows
 from numawise.request.defaults import defaulted
@@ -38,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def collected(root: Path, **wanted: Any) -> Collected:
-    return gather(BundleRequest(root=root, **wanted))
+    return gather(NodeSources(root=root, **wanted))
 
 
 def make(root: Path, *, keep_names: bool = False, **wanted: Any) -> Packed:

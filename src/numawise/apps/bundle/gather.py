@@ -12,40 +12,34 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from numawise.apps.bundle.kubelet import kubelet_parts, pods_on_node, state_texts
-from numawise.apps.bundle.model import (
-    MACHINE,
-    NODE,
-    POD_RESOURCES,
-    VERSION,
-    BundleRequest,
-    Collected,
-    KubeletParts,
-    Notes,
-    recorded_plugins,
-)
+from numawise.apps.bundle.model import Collected
 from numawise.apps.bundle.pack import Packed, packed
-from numawise.codec.bundle.allowed import is_resource
-from numawise.codec.bundle.config import QUOTED
 from numawise.codec.bundle.manifest import API_SERVER
-from numawise.codec.checkpoint import DEVICE_FILE
-from numawise.codec.checkpoint.look import look
 from numawise.codec.document import Document, read_documents, read_file
 from numawise.codec.infile import is_folder
 from numawise.codec.kubelet import effective
 from numawise.codec.node import node_values, read_node_file
 from numawise.codec.outfile import PRIVATE, write_whole
 from numawise.codec.podresources import PodResources, pod_resources_of, read_pod_resources
-from numawise.engine.state import DeviceFile
 from numawise.errors import ClusterError, InputError, quoted
 from numawise.host.discover import nvidia_uuids, read_live
 from numawise.host.files import Tree
 from numawise.host.kubelet import program_version
+from numawise.inputs.devices import seen_machine
+from numawise.inputs.gathered import (
+    MACHINE,
+    NODE,
+    POD_RESOURCES,
+    VERSION,
+    KubeletParts,
+    NodeSources,
+    Notes,
+)
+from numawise.inputs.kubelet import kubelet_parts, state_texts
+from numawise.inputs.node_pods import pods_on_node
 from numawise.kube.plain import fetch, is_url
 from numawise.kube.podresources import SOCKET, ask
 from numawise.machine.hardware import Hardware
-from numawise.machine.kubelet_view import kubelet_view
-from numawise.machine.model import Machine, unlocated
 from numawise.values import dataclass, field
 
 MACHINE_IDS = ("etc/machine-id", "var/lib/dbus/machine-id")
@@ -70,7 +64,7 @@ class FromCluster:
     configz: Mapping[str, Any] | None = None
 
 
-def gather(wanted: BundleRequest) -> Collected:
+def gather(wanted: NodeSources) -> Collected:
     """Everything about a node that can be had."""
     notes = Notes()
     if not is_folder(wanted.top):
@@ -95,7 +89,7 @@ def gather(wanted: BundleRequest) -> Collected:
     pods = pods_on_node(wanted, parts, settings, cluster.pods, node, notes, answers, state)
     return Collected(
         hardware=hardware,
-        machine=_machine(hardware, state, nvidia_uuids(wanted.top), answers, notes),
+        machine=seen_machine(hardware, state, nvidia_uuids(wanted.top), answers, notes),
         parts=parts,
         configz=configz,
         state=state,
@@ -110,31 +104,7 @@ def gather(wanted: BundleRequest) -> Collected:
     )
 
 
-def _machine(
-    hardware: Hardware,
-    state: Mapping[str, str],
-    uuids: Mapping[str, str],
-    answers: PodResources | None,
-    notes: Notes,
-) -> Machine | None:
-    """The machine as it is reported to the kubelet, with the devices that it knows."""
-    record = look(DEVICE_FILE, state[DEVICE_FILE]).devices if DEVICE_FILE in state else None
-    plugins = recorded_plugins(record or DeviceFile(), hardware, uuids, answers)
-    for resource in unlocated(plugins):
-        unknown_node = (
-            "the NUMA node of unallocated devices is not known, so that answers about it may be not known"
-        )
-        name = resource if is_resource(resource) else "a resource"
-        notes.remark(f"{name}: {unknown_node}", detail=f"{resource}: {unknown_node}")
-    seen = kubelet_view(hardware, plugins)
-    if isinstance(seen, tuple):
-        reasons = "; ".join(remark.text for remark in seen)
-        notes.missing("machine.yaml", QUOTED.sub("…", reasons), detail=reasons)
-        return None
-    return seen
-
-
-def _cluster(wanted: BundleRequest, name: str, notes: Notes) -> FromCluster:
+def _cluster(wanted: NodeSources, name: str, notes: Notes) -> FromCluster:
     if not wanted.asks_cluster:
         return FromCluster()
     from numawise.kube.client import ApiRefused, Cluster, access_to  # noqa: PLC0415 - only where a cluster is asked
@@ -158,7 +128,7 @@ def _cluster(wanted: BundleRequest, name: str, notes: Notes) -> FromCluster:
         return FromCluster(name, node, dict(info), cluster.pods_on(name), configz)
 
 
-def _node_object(wanted: BundleRequest, cluster: FromCluster, notes: Notes) -> Mapping[str, Any] | None:
+def _node_object(wanted: NodeSources, cluster: FromCluster, notes: Notes) -> Mapping[str, Any] | None:
     if wanted.node_object:
         read_node_file(wanted.node_object, wanted.node)  # what is wrong with it is an error
         found = node_values(wanted.node_object, wanted.node)
@@ -171,7 +141,7 @@ def _node_object(wanted: BundleRequest, cluster: FromCluster, notes: Notes) -> M
     return cluster.object
 
 
-def _pod_resources(wanted: BundleRequest, parts: KubeletParts, notes: Notes) -> PodResources | None:
+def _pod_resources(wanted: NodeSources, parts: KubeletParts, notes: Notes) -> PodResources | None:
     """What the kubelet says of pods and devices, by its socket or by a file."""
     if wanted.pod_resources:
         notes.found(POD_RESOURCES, "--pod-resources")
@@ -192,7 +162,7 @@ def _pod_resources(wanted: BundleRequest, parts: KubeletParts, notes: Notes) -> 
     return pod_resources_of([Document(answers, place)])
 
 
-def _configz(wanted: BundleRequest, cluster: FromCluster, notes: Notes) -> Mapping[str, Any] | None:
+def _configz(wanted: NodeSources, cluster: FromCluster, notes: Notes) -> Mapping[str, Any] | None:
     if not wanted.configz:
         return cluster.configz
     place = wanted.configz
@@ -209,7 +179,7 @@ def _configz(wanted: BundleRequest, cluster: FromCluster, notes: Notes) -> Mappi
 
 
 def _versions(
-    wanted: BundleRequest,
+    wanted: NodeSources,
     parts: KubeletParts,
     cluster: FromCluster,
     hardware: Hardware,
@@ -233,7 +203,7 @@ def _versions(
     return found
 
 
-def _host_name(wanted: BundleRequest, tree: Tree) -> str:
+def _host_name(wanted: NodeSources, tree: Tree) -> str:
     if wanted.root is None:
         return platform.node().lower()
     return (tree.text("etc/hostname") or tree.text("proc/sys/kernel/hostname") or "").lower()
@@ -251,7 +221,7 @@ def _machine_id(tree: Tree, cluster: FromCluster) -> str:
 # From a node to a file.
 
 
-def collect(wanted: BundleRequest) -> Packed:
+def collect(wanted: NodeSources) -> Packed:
     """Gather what is wanted, and pack it."""
     return packed(gather(wanted), keep_names=wanted.keep_names, when=datetime.now(UTC).replace(microsecond=0))
 

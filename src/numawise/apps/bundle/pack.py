@@ -12,7 +12,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
-from numawise.apps.bundle.model import Collected, device_ids
+from numawise.apps.bundle.model import Collected
 from numawise.codec.bundle import manifest as parts
 from numawise.codec.bundle.allowed import version_text
 from numawise.codec.bundle.archive import MANIFEST, pack
@@ -39,6 +39,7 @@ from numawise.codec.workload import decode_pods
 from numawise.engine.state import DeviceFile
 from numawise.errors import InputError, visible
 from numawise.inputs.bundle import Bundle
+from numawise.inputs.devices import device_ids
 from numawise.machine.model import Machine
 from numawise.results.bundle import AbsentPart, BundledState, BundleSummary
 from numawise.values import dataclass, replace
