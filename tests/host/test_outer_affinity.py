@@ -45,6 +45,16 @@ def test_a_mask_is_kept_to(host: Host, mode: str, amount: tuple[str, ...]) -> No
 
 
 @several
+def test_a_variable_that_is_left_over_does_not_lift_it(host: Host) -> None:
+    """A shell outlives its job (``tmux``), and says that it is in a hold that has ended."""
+    host.environment["NUMAWISE_HOLD"] = "ended"
+    done = host.run("run", "--cpus", "1", "--", *MASK, preexec_fn=masked)
+    assert done.returncode == 0, done
+    assert done.stdout.split()[1] == str(LAST)
+    assert f"CPUs {LAST} (affinity)" in done.stderr
+
+
+@several
 def test_what_does_not_fit_is_refused_with_the_mask(host: Host) -> None:
     done = host.run("run", "--cpus", "2", "--", "true", preexec_fn=masked)
     assert done.returncode == 2

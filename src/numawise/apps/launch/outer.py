@@ -9,7 +9,8 @@ Rules kept here:
    replaced, and that is said.
 3. A variable that shows only some GPUs (``CUDA_VISIBLE_DEVICES`` and its like), or in which Slurm lists a
    job's GPUs, is a limit for a job that asks for GPUs.  An empty one is none.
-4. Inside of a hold all of these are that hold's, and nobody else's allotment.
+4. Inside of a hold all of these are that hold's, and nobody else's allotment.  A variable that names a hold
+   proves nothing: it is left over in a shell (``tmux``, ``screen``) whose job has ended.
 5. The limit is kept and said in one line, or dropped on request, and that is said too.
 """
 
@@ -18,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from numawise.apps.launch.environment import CUDA, HOLD, LEVEL_ZERO, ROCR, gpu_index
 from numawise.apps.launch.request import JobRequest
-from numawise.errors import HostError, quoted
+from numawise.errors import HostError, LedgerError, quoted
 from numawise.host import mempolicy
 from numawise.host.processes import allowed_of, pid_namespace
 from numawise.machine.hardware import AMD, INTEL, NVIDIA, Gpu
@@ -42,9 +43,11 @@ class StartedWith:
     default: bool = False
     """The first process of this host has the same mask."""
     policy: mempolicy.Policy = mempolicy.Policy()
+    in_hold: bool = False
+    """It is in a hold, whose mask, policy and variables these are."""
 
 
-def started_with() -> StartedWith:
+def started_with(capacity: Capacity, environment: Mapping[str, str]) -> StartedWith:
     """What this process was started with."""
     mask = bits_of(os.sched_getaffinity(0))
     first = allowed_of(1) if pid_namespace() == FIRST_NAMESPACE and os.getpid() != 1 else None
@@ -52,7 +55,21 @@ def started_with() -> StartedWith:
         policy = mempolicy.read_mempolicy()
     except HostError:
         policy = mempolicy.Policy()
-    return StartedWith(mask, first is not None and first[0] == mask, policy)
+    inside = bool(environment.get(HOLD)) and _is_in_a_hold(capacity, environment)
+    return StartedWith(mask, first is not None and first[0] == mask, policy, inside)
+
+
+def _is_in_a_hold(capacity: Capacity, environment: Mapping[str, str]) -> bool:
+    """Whether the hold that a variable names is ours, lives, and has this process (rule 4)."""
+    from numawise.apps.launch.run import open_holdings  # noqa: PLC0415 - for jobs inside of jobs alone
+    from numawise.apps.launch.steps import named_hold  # noqa: PLC0415
+    from numawise.host.settings import read_settings  # noqa: PLC0415
+
+    try:
+        with open_holdings(capacity, environment, read_settings()) as holdings:
+            return named_hold(holdings, environment) is not None
+    except LedgerError:
+        return False  # what cannot be proved is no reason to leave an allotment
 
 
 def within_outer(
@@ -62,7 +79,9 @@ def within_outer(
     started: StartedWith | None = None,
 ) -> tuple[Capacity, JobRequest]:
     """The request with what it is to keep within, and the capacity with what to say about that (rule 5)."""
-    outer, remarks = outer_allotment(capacity, request, environment, started or started_with())
+    outer, remarks = outer_allotment(
+        capacity, request, environment, started or started_with(capacity, environment)
+    )
     if request.within is not None:  # the user said so
         if outer.limits:
             remarks = (*remarks, f"not kept within what this was started with: {outer.words} ({DROP})")
@@ -77,7 +96,7 @@ def outer_allotment(
     capacity: Capacity, request: JobRequest, environment: Mapping[str, str], started: StartedWith
 ) -> tuple[Allotment, tuple[str, ...]]:
     """What this process was started with, as far as it limits a job, and remarks."""
-    if environment.get(HOLD):
+    if started.in_hold:
         return Allotment(), ()
     mems, remarks = _memory(capacity, started.policy)
     gpus, gpus_by = None, ""

@@ -88,15 +88,14 @@ def enclosing(holdings: Holdings, environment: Mapping[str, str]) -> Enclosing:
     named = environment.get(HOLD, "")
     if not named:
         return Enclosing()
-    every = holdings.ledger.holds()
-    hold = next((one for one in every if one.id == named and one.owner.uid == holdings.who.uid), None)
-    if hold is not None and hold.owner.engine:
-        return Enclosing()  # what a container has is its engine's to share out
-    if hold is None or not _is_inside(holdings, hold):
+    hold = named_hold(holdings, environment)
+    if hold is None:
         known = quoted(named)
         return Enclosing(
             remark=f"{HOLD} names {known}, which this process is not in: it starts outside of it"
         )
+    if hold.owner.engine:
+        return Enclosing()  # what a container has is its engine's to share out
     if not (hold.grant.cpus or hold.grant.memory or hold.grant.devices):
         return Enclosing()
     steps = live_steps(holdings)
@@ -106,6 +105,14 @@ def enclosing(holdings: Holdings, environment: Mapping[str, str]) -> Enclosing:
     if step is not None and os.getpid() in _family(holdings, step):
         return Enclosing(step)
     return Enclosing(hold)
+
+
+def named_hold(holdings: Holdings, environment: Mapping[str, str]) -> Hold | None:
+    """The hold that a variable names, when it is ours and this process is in it."""
+    named, own = environment.get(HOLD, ""), holdings.who.uid
+    every = holdings.ledger.holds()
+    hold = next((one for one in every if one.id == named and one.owner.uid == own), None)
+    return hold if hold is not None and (hold.owner.engine or _is_inside(holdings, hold)) else None
 
 
 def _is_inside(holdings: Holdings, hold: Hold) -> bool:

@@ -26,10 +26,16 @@ def asked(text: str) -> JobRequest:
 
 
 def started(
-    text: str, cpus: str = "", policy: Policy | None = None, *, default: bool = False, **variables: str
+    text: str,
+    cpus: str = "",
+    policy: Policy | None = None,
+    *,
+    default: bool = False,
+    in_hold: bool = False,
+    **variables: str,
 ) -> tuple[Capacity, JobRequest]:
     mask = parse_ids(cpus) if cpus else EVERY
-    return within_outer(SITE, asked(text), variables, StartedWith(mask, default, policy or Policy()))
+    return within_outer(SITE, asked(text), variables, StartedWith(mask, default, policy or Policy(), in_hold))
 
 
 def placed(text: str, *holds: Hold, **outer: object) -> Placement | NoRoom:
@@ -111,7 +117,7 @@ def test_it_is_dropped_on_request_and_that_is_said() -> None:
 
 def test_the_default_of_the_machine_and_the_mask_of_a_hold_are_no_allotment() -> None:
     assert started("cpus=8", "9-14", default=True)[1].within == Allotment()
-    inside = started("cpus=8 gpus=1", "9-14", NUMAWISE_HOLD="k3", CUDA_VISIBLE_DEVICES="0")
+    inside = started("cpus=8 gpus=1", "9-14", in_hold=True, CUDA_VISIBLE_DEVICES="0")
     assert inside[1].within == Allotment()
 
 
