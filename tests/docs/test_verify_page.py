@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from numawise.explain.placement import FILE_PAGES_REMOTE, MEMORY_REMOTE
+
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs/how-to/verify-a-job.md").read_text()
 CODES = sorted(
@@ -12,6 +14,7 @@ CODES = sorted(
     for file in (ROOT / "src/numawise/apps/verify").glob("*.py")
     for code in re.findall(r'inding\(\s*"([a-z-]+)"', file.read_text())
 )
+CODES += [MEMORY_REMOTE, FILE_PAGES_REMOTE]
 
 
 def test_there_are_findings() -> None:

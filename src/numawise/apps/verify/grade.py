@@ -20,7 +20,6 @@ Rules kept here:
 from collections.abc import Iterator, Sequence
 
 from numawise.apps.verify.leaks import (
-    cpu_list,
     gpus_seen,
     graded_uses,
     judge_bound,
@@ -28,10 +27,20 @@ from numawise.apps.verify.leaks import (
     judge_gpus,
     judge_granted,
     union,
-    union_of,
     weigh,
 )
-from numawise.apps.verify.sources import ENOUGH, Seen, job_finding
+from numawise.apps.verify.sources import Seen
+from numawise.explain.placement import (
+    ENOUGH,
+    FILE_PAGES_REMOTE,
+    MEMORY_REMOTE,
+    cpu_list,
+    files_matter,
+    job_finding,
+    remote_files,
+    remote_memory,
+    union_of,
+)
 from numawise.host.numamaps import ANONYMOUS, FILE, HUGE, OWN, SHARED
 from numawise.host.placed import Placed
 from numawise.machine.hardware import Hardware
@@ -45,8 +54,6 @@ from numawise.values import replace
 
 WORDS = {ANONYMOUS: "anonymous memory", HUGE: "huge pages", SHARED: "shared memory"}
 MOST = 4
-NOTED_FILES = 16 << 20
-"""Bytes of the page cache elsewhere that are worth a note."""
 NEARLY_FULL = 0.02
 BY_ITSELF = "by the program itself"
 """In the reason why pages lie where they do: the program has asked for it."""
@@ -157,20 +164,22 @@ def _judge_pages(
             "allows no other NUMA node",
         )
     elif amounts.share < ENOUGH:
-        places = format_ids(bits_of(one.numa for one in far))
-        text = f"{percent(1 - amounts.share, up=True)} of {bytes_text(amounts.own)} lies on NUMA {places}"
+        remote = bits_of(one.numa for one in far)
+        places = format_ids(remote)
         why = [_remote_text(one) for one in far[:MOST]]
         full = _short_of_memory(hardware, seen, amounts)
         advice = "start it with numawise run, which binds memory before the program begins"
         pids = {process.pid for process in processes}
         if len(pids) == 1 and far and all(BY_ITSELF not in one.reason for one in far):
-            near = bits_of(numa for numa, _ in amounts.table) & ~bits_of(one.numa for one in far)
+            near = bits_of(numa for numa, _ in amounts.table) & ~remote
             advice += (
                 f"; to move what is there: migratepages {min(pids)} {places} {format_ids(near)}"
                 if near
                 else ""
             )
-        yield job_finding("memory-remote", Severity.ERROR, text, (*why, *full), advice)
+        yield job_finding(
+            MEMORY_REMOTE, Severity.ERROR, remote_memory(amounts, remote), (*why, *full), advice
+        )
     hidden = [process for process in processes if process.pages is None] if unknown else []
     if hidden:
         size = sum(size for process in hidden for _, size in process.sizes)
@@ -187,11 +196,11 @@ def _judge_pages(
     cached = [one for one in amounts.remote if one.kind == FILE]
     size = sum(one.size for one in cached)
     whole = sum(size for _, kinds in amounts.table for _, size in kinds)
-    if size >= NOTED_FILES and size > (1 - ENOUGH) * whole:
+    if files_matter(size, whole):
         yield job_finding(
-            "file-pages-remote",
+            FILE_PAGES_REMOTE,
             Severity.INFO,
-            f"{bytes_text(size)} of file pages lie on NUMA {format_ids(bits_of(one.numa for one in cached))}",
+            remote_files(size, bits_of(one.numa for one in cached)),
             tuple(_remote_text(one) for one in cached[:MOST]),
             "read large files from inside the job first, or drop them from the page cache "
             "(sysctl vm.drop_caches=1) before it starts",

@@ -8,9 +8,19 @@ Rules kept here:
    process was bound, or moved itself; a process of which all threads stray was never bound.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from numawise.apps.verify.sources import Seen, job_finding
+from numawise.apps.verify.sources import Seen
+from numawise.explain.placement import (
+    NOTHING_BINDS,
+    cpu_list,
+    is_far,
+    job_finding,
+    made_before,
+    may_run_on_another,
+    may_run_outside,
+    union_of,
+)
 from numawise.host.numamaps import OWN, SHARED, PageRange, Pages
 from numawise.host.nvml import COMPUTES, OPENED, GpuUse
 from numawise.host.placed import Placed, ProcessThread, in_group
@@ -26,22 +36,9 @@ MOST = 4
 RUN_IT = "start it with numawise run, which binds before the program begins"
 
 
-def cpu_list(cpus: int) -> str:
-    """``CPU 3``, ``CPUs 2-9``."""
-    return f"{'CPU' if cpus.bit_count() == 1 else 'CPUs'} {format_ids(cpus)}"
-
-
 def union(processes: Sequence[Placed]) -> int:
     """CPUs that some thread may run on."""
     return union_of(thread.allowed for process in processes for thread in process.threads)
-
-
-def union_of(sets: Iterable[int]) -> int:
-    """All of some packed sets."""
-    found = 0
-    for bits in sets:
-        found |= bits
-    return found
 
 
 def judge_granted(
@@ -68,7 +65,7 @@ def judge_granted(
         yield job_finding(
             "threads-elsewhere",
             Severity.ERROR,
-            f"{of} may run outside {cpu_list(wanted.cpus)}",
+            may_run_outside(of, wanted.cpus),
             tuple(_names(group, allowed, why) for (why, allowed), group in astray.items()),
             RUN_IT,
         )
@@ -119,7 +116,7 @@ def judge_foreign(processes: Sequence[Placed], seen: Seen) -> Iterator[Finding]:
         yield job_finding(
             "cpus-of-another",
             Severity.ERROR,
-            f"{who} may run on {cpu_list(one.cpus)}, which {one.holder} has alone",
+            may_run_on_another(who, one.cpus, one.holder),
             tuple(
                 f"{name}: {cpu_list(union((process,)))}"
                 for name, process in zip(names[:MOST], some, strict=False)
@@ -280,13 +277,10 @@ def reason(part: PageRange, process: Placed, home: int, numa: int) -> str:
     if mode in CHOOSING:
         return f"NUMA {format_ids(nodes)} is only preferred, or became so later, or the pages were moved"
     if process.mems and not process.mems >> numa & 1:
-        return f"made before its control group kept it off {there}, or moved there later"
+        return made_before(f"off {there}")
     if process.mems and not process.mems & ~home:
-        return f"made before its control group kept it on {here}, or moved there later"
-    return (
-        "nothing binds its memory: the thread that first touched it ran elsewhere, memory was short, "
-        "or the pages were moved later"
-    )
+        return made_before(f"on {here}")
+    return NOTHING_BINDS
 
 
 def policy_of(text: str) -> tuple[str, int]:
@@ -363,7 +357,7 @@ def judge_gpus(
             yield job_finding(
                 "gpu-far",
                 Severity.ERROR,
-                f"{gpu.name} is on NUMA {format_ids(gpu.near)} and the job on NUMA {format_ids(home)}",
+                is_far(gpu.name, gpu.near, home),
                 ("it was granted that way: nothing nearer was free",) if granted else (),
                 "give it CPUs near to the GPU: numawise run --gpus with the policy single-numa-node"
                 if granted

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from numawise.apps.verify.grade import grade
-from numawise.apps.verify.leaks import cpu_list, union, union_of
+from numawise.apps.verify.leaks import union
 from numawise.apps.verify.sources import (
     GLANCE,
     HERE,
@@ -28,9 +28,9 @@ from numawise.apps.verify.sources import (
     Stranger,
     boot_time,
     busy_threads,
-    job_finding,
 )
 from numawise.errors import InputError, quoted
+from numawise.explain.placement import cpu_list, job_finding, union_of
 from numawise.host import processes
 from numawise.host.confine import fence_stands
 from numawise.host.nodememory import read_free

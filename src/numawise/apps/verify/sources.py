@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,8 @@ from numawise.inputs.ledger import ledger_place
 from numawise.ledger.place import machine_id
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import NVIDIA, Hardware
-from numawise.results.finding import Finding, Severity
 from numawise.results.placement import Hold
 from numawise.values import dataclass, field
-
-ENOUGH = 0.98
-"""Share of a job's own pages that must be local."""
-
-
-def job_finding(
-    code: str, severity: Severity, message: str, why: Iterable[str] = (), advice: str = ""
-) -> Finding:
-    """A finding about a job: a word to look for, a clause that can stand in the first sentence, and causes.
-
-    An error: the job is not where it should be.  A warning: something that decides could not be read.
-    """
-    return Finding(code, severity, message, why="; ".join(why), fix=advice)
 
 
 @dataclass(frozen=True, slots=True)
