@@ -14,8 +14,11 @@ import pytest
 from grpclib.client import UnaryUnaryMethod
 from grpclib.exceptions import GRPCError
 
+from numawise.kube.podresources import held_devices
 from tests.kube.agents import FAKES, GPU, NIC, Agent, agent, node
 from tests.kube.kubelet import SERVICE, Kubelet, pairs
+from tests.kube.test_podresources import kubelet as pod_resources
+from tests.kube.test_podresources import messages
 from tests.waiting import PATIENCE
 
 SOCKET = "numawise-example.com_gpu.sock"
@@ -208,6 +211,63 @@ def test_a_device_dies_and_comes_back(folder: Path, fakes: Path) -> None:
             assert watched.updates == 1
             page = running.page("/metrics")[1]
             assert 'health_changes_total{resource="example.com/nic",to="bad"} 1\n' in page
+
+    with agent(folder, "--fake", str(fakes)) as running:
+        asyncio.run(scenario(running))
+
+
+def test_devices_and_resources_that_come_and_go(folder: Path, fakes: Path) -> None:
+    def write(text: str) -> None:
+        new = fakes.with_suffix(".new")
+        new.write_text(text)
+        new.rename(fakes)
+
+    async def scenario(running: Agent) -> None:
+        async with kubelet_of(folder) as kubelet:
+            gpus = await kubelet.knows(GPU)
+            await kubelet.knows(NIC)
+            await kubelet.allocate(GPU, ("gpu0",))
+            write(
+                "- {resource: example.com/gpu, ids: [gpu1, gpu8], numa: 1}\n- {resource: example.com/x, ids: [x0]}\n"
+            )
+            new = await kubelet.knows("example.com/x")
+            assert new.devices == {"x0": ("Healthy", None)}
+            await kubelet.until(lambda: len(gpus.devices) == 3, "the others are forgotten")
+            assert gpus.devices == {
+                "gpu1": ("Healthy", (1,)),
+                "gpu8": ("Healthy", (1,)),
+                "gpu0": ("Unhealthy", (0,)),  # a container has it
+            }
+            with pytest.raises(GRPCError, match="has no device 'gpu0'"):
+                await kubelet.allocate(GPU, ("gpu0",))
+            socket = kubelet.folder / "numawise-example.com_nic.sock"
+            await kubelet.until(lambda: not socket.exists(), "its resource is given up")
+            await kubelet.until(lambda: running.page("/readyz") == (200, "ok\n"), "and not waited for")
+            write(FAKES)
+            nic = {"nic0": ("Healthy", None)}
+            await kubelet.until(lambda: kubelet.resources[NIC].devices == nic, "it is registered again")
+            await kubelet.until(lambda: gpus.devices["gpu0"][0] == "Healthy", "what came back is good again")
+            assert kubelet.resources[GPU] is gpus  # all that in one stream
+
+    with agent(folder, "--fake", str(fakes)) as running:
+        asyncio.run(scenario(running))
+
+
+def test_a_device_that_has_gone_is_forgotten_when_no_container_has_it(folder: Path, fakes: Path) -> None:
+    """The kubelet's PodResources socket says who has what."""
+    (folder / "pod-resources").mkdir()
+    other = fakes.with_suffix(".other")
+    other.write_text(FAKES.replace("nic0", "nic1"))
+
+    async def scenario(running: Agent) -> None:
+        async with kubelet_of(folder) as kubelet:
+            nics = await kubelet.knows(NIC)
+            await kubelet.allocate(NIC, ("nic0",))
+            with pod_resources(folder / "pod-resources/kubelet.sock", messages) as path:
+                other.rename(fakes)
+                await kubelet.until(lambda: list(nics.devices) == ["nic1"], "the old one is forgotten")
+                assert await asyncio.to_thread(held_devices, path) == {"x/gpu": {"g0"}}
+        assert running.said("no longer offered")[-1]["devices"] == "nic0"
 
     with agent(folder, "--fake", str(fakes)) as running:
         asyncio.run(scenario(running))

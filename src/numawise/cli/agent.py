@@ -11,7 +11,7 @@ from numawise.errors import InputError, quoted
 from numawise.strconv import whole_number
 
 if TYPE_CHECKING:
-    from numawise.apps.agent.offering import OfferPlan
+    from numawise.apps.agent.offer_plan import OfferPlan
 
 LISTEN, OFF = "127.0.0.1:9797", "off"
 COLUMNS = ("RESOURCE", "DEVICE", "NUMA", "CONTAINER IS TOLD")
@@ -83,7 +83,8 @@ def command(
     It runs until SIGTERM or SIGINT.  A kubelet that is restarted is registered at again.
     """
     from numawise.apps.agent.log import AgentLog  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.agent.run import AgentPlan, offer_plan, run  # noqa: PLC0415
+    from numawise.apps.agent.offer_plan import offer_plan  # noqa: PLC0415
+    from numawise.apps.agent.run import AgentPlan, run  # noqa: PLC0415
 
     if not device_plugin:
         raise InputError("there is nothing to do", advice="add --device-plugin")

@@ -7,6 +7,8 @@ Rules kept here:
    ``/dev/vfio/vfio``, cards and render nodes, NVMe controllers, NVIDIA's numbered files.
 3. A file belongs to the PCI function below which ``/sys/dev`` has its number; many belong to none.
 4. Whether a device is there is asked without waking it: by its folder in ``/sys``, and by its file.
+5. Whether it is worth looking for devices again, their signs say: names of files and links, nothing that has
+   to be opened.
 """
 
 import glob
@@ -17,7 +19,8 @@ from pathlib import Path
 
 from numawise.codec.agent_values import PciMatch
 from numawise.host.files import Tree
-from numawise.host.nvml import nvidia_minors
+from numawise.host.gpu_nodes import mig_signs
+from numawise.host.nvml import NVIDIA_GPUS, nvidia_minors
 from numawise.host.pci import ADDRESS, BUS
 from numawise.machine.hardware import Hardware, PciDevice
 from numawise.values import dataclass
@@ -107,3 +110,16 @@ def is_there(root: Path, path: str) -> bool:
 def function_is_there(root: Path, address: str) -> bool:
     """Whether the kernel still lists a PCI function (rule 4)."""
     return os.path.lexists(f"{root}/{BUS}/{address}")
+
+
+# --- signs ----------------------------------------------------------------------------------------
+
+
+def device_signs(root: Path, patterns: Sequence[str]) -> tuple[object, ...]:
+    """What is different when devices have come, gone, or changed their driver (rule 5)."""
+    tree = Tree(root)
+    functions = [(name, tree.link(f"{BUS}/{name}/driver")) for name in sorted(tree.names(BUS))]
+    gpus = sorted(tree.names(NVIDIA_GPUS))
+    base = str(root).rstrip("/")
+    paths = [sorted(glob.glob(f"{glob.escape(base)}{pattern}")) for pattern in patterns]  # noqa: PTH207
+    return tuple(functions), tuple(gpus), tuple(mig_signs(tree)), tuple(map(tuple, paths))

@@ -1,5 +1,6 @@
 """This machine in one value, out of ``/sys``, ``/proc``, NVIDIA's driver and NVML."""
 
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -112,7 +113,8 @@ def read_nvml() -> Hardware:
     from numawise.host.nvml import read_gpus  # noqa: PLC0415 - only machines with such GPUs need it
     from numawise.host.nvml_library import load  # noqa: PLC0415 - as above
 
-    return read_gpus(load())
+    with contextlib.closing(load()) as nvml:
+        return read_gpus(nvml)
 
 
 def driver_gpus(hardware: Hardware, root: Path) -> tuple[Gpu, ...]:

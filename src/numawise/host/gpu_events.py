@@ -66,9 +66,10 @@ class GpuEvents:
         return (GpuEvent(self._address(data.device), int(data.eventData)),)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Listen no more, and let go of the driver."""
         with contextlib.suppress(self.nvml.NVMLError):
             self.nvml.nvmlEventSetFree(self.events)
+        self.nvml.close()
 
     def _address(self, device: int | None) -> str:
         try:

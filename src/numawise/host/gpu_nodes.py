@@ -13,6 +13,7 @@ Rules kept here:
    the reason.
 """
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -135,9 +136,31 @@ def _capabilities(
 
 
 def _capability(tree: Tree, major: int, folder: str) -> Iterator[DeviceNumber]:
+    minor = _minor(tree, folder)
+    if minor is not None:
+        yield DeviceNumber(major, minor)
+
+
+def _minor(tree: Tree, folder: str) -> int | None:
     minor = MINOR.search(tree.text(f"{folder}/access") or "")
-    if minor:
-        yield DeviceNumber(major, int(minor[1]))
+    return int(minor[1]) if minor else None
+
+
+def mig_files(root: Path, gpu_file: str, instance: tuple[int, int]) -> tuple[str, ...]:
+    """The files that a MIG instance needs beside its GPU's (rule 2); none where the driver lists none."""
+    tree = Tree(root)
+    folder = f"{CAPABILITIES}/gpu{gpu_file.removeprefix('/dev/nvidia')}/mig/gi{instance[0]}"
+    minors = [_minor(tree, folder), _minor(tree, f"{folder}/ci{instance[1]}")]
+    return () if None in minors else tuple(f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors)
+
+
+def mig_signs(tree: Tree) -> Iterator[str]:
+    """Names that are different when MIG instances have been made or removed."""
+    for gpu in tree.numbered(CAPABILITIES, "gpu"):
+        folder = f"{CAPABILITIES}/gpu{gpu}/mig"
+        for instance in tree.numbered(folder, "gi"):
+            parts = tree.numbered(f"{folder}/gi{instance}", "ci")
+            yield f"{gpu}:{instance}:{','.join(map(str, parts))}"
 
 
 def mig_instance(uuid: str) -> tuple[int, int] | None:
@@ -145,8 +168,8 @@ def mig_instance(uuid: str) -> tuple[int, int] | None:
     from numawise.host.nvml_library import NVMLError, load  # noqa: PLC0415 - MIG alone needs it
 
     try:
-        nvml = load()
-        device = nvml.nvmlDeviceGetHandleByUUID(uuid)
-        return nvml.nvmlDeviceGetGpuInstanceId(device), nvml.nvmlDeviceGetComputeInstanceId(device)
+        with contextlib.closing(load()) as nvml:
+            device = nvml.nvmlDeviceGetHandleByUUID(uuid)
+            return nvml.nvmlDeviceGetGpuInstanceId(device), nvml.nvmlDeviceGetComputeInstanceId(device)
     except (HostError, NVMLError):
         return None

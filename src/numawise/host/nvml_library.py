@@ -9,6 +9,7 @@ Rules kept here:
 3. Every failure is an ``NVMLError`` in the library's own words, also that a driver is too old for a call.
 """
 
+import contextlib
 import ctypes
 from collections.abc import Callable
 from typing import Any
@@ -130,6 +131,14 @@ class Nvml:
 
     def nvmlInit(self) -> None:  # noqa: N802
         self._call(("nvmlInit_v2", "nvmlInit"))
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        self._call("nvmlShutdown")
+
+    def close(self) -> None:
+        """Let go of the driver: loaded afresh, the library sees GPUs that are new."""
+        with contextlib.suppress(NVMLError):
+            self.nvmlShutdown()
 
     def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
         return self._text("nvmlSystemGetDriverVersion")

@@ -47,6 +47,17 @@ def ask(path: str) -> tuple[Json, tuple[str, ...]]:
     return answers, tuple(problems)
 
 
+def held_devices(path: str) -> dict[str, frozenset[str]]:
+    """Resource → the devices that containers have; ``ClusterError``: nobody says."""
+    answer = decoded(_called(path, f"/{SERVICE}/{LIST}"), LISTED)
+    held: dict[str, set[str]] = {}
+    for pod in answer["podResources"]:
+        for container in pod["containers"]:
+            for devices in container["devices"]:
+                held.setdefault(devices.get("resourceName", ""), set()).update(devices["deviceIds"])
+    return {resource: frozenset(ids) for resource, ids in held.items()}
+
+
 # --- the call -------------------------------------------------------------------------------------
 
 

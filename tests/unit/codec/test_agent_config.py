@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from numawise.apps.agent.run import read_config
+from numawise.apps.agent.offer_plan import read_config
 from numawise.codec.agent_values import IGNORED_XIDS, AnswerForm, FakeDevice, PciMatch, variable_of
 from numawise.codec.fake_devices import read_fakes
 from numawise.errors import InputError

@@ -3,7 +3,7 @@
 from typing import Any
 
 from numawise.apps.agent.answers import edits
-from numawise.apps.agent.offering import OfferPlan
+from numawise.apps.agent.offer_plan import OfferPlan
 from numawise.apps.agent.plugin import socket_name
 
 

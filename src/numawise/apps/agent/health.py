@@ -31,6 +31,22 @@ class DeviceHealth:
     def __init__(self, ids: Iterable[str]) -> None:
         self._states = {name: _State() for name in ids}
 
+    def __contains__(self, device: object) -> bool:
+        return device in self._states
+
+    def add(self, device: str) -> None:
+        """Know a device; it is good until something says otherwise."""
+        self._states.setdefault(device, _State())
+
+    def drop(self, device: str) -> None:
+        """Know nothing of a device any more."""
+        self._states.pop(device, None)
+
+    def only(self, device: str, cause: str, reason: str, now: float) -> None:
+        """A device is bad for this cause alone, whatever was wrong before."""
+        self.report(device, cause, reason, now)
+        self._states[device].causes = {cause: reason}
+
     def report(self, device: str, cause: str, reason: str, now: float) -> None:
         """A cause says something about a device: a reason why it is bad, or '' for good."""
         state = self._states.get(device)

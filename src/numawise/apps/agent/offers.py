@@ -12,14 +12,15 @@ Rules kept here:
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from numawise.codec.agent_nvidia import offered_name
 from numawise.codec.agent_values import INDEX, AnswerForm, FakeDevice, ResourceRule
-from numawise.errors import HostError
+from numawise.errors import HostError, NumawiseError
 from numawise.gpus.links import GpuLinks
 from numawise.gpus.nvidia_plugin import is_own, with_plugin
+from numawise.host.cdi_files import cdi_problem
 from numawise.host.device_files import (
     files_matching,
     function_files,
@@ -27,6 +28,7 @@ from numawise.host.device_files import (
     nvidia_control_files,
     nvidia_files,
 )
+from numawise.host.gpu_nodes import mig_files, mig_instance
 from numawise.machine.hardware import NVML, Gpu, Hardware
 from numawise.machine.kubelet_view import gpu_plugins
 from numawise.machine.locality import short_address
@@ -36,6 +38,8 @@ from numawise.machine.preference import PREFERENCES, REPLICA, Preference, gpu_of
 from numawise.sets import bits_of, format_ids, ids_of
 from numawise.values import dataclass, field, replace
 
+InstanceOf = Callable[[str], tuple[int, int] | None]
+"""UUID of a MIG device → the driver's numbers of its GPU instance and its compute instance."""
 MOST_LINKED = 64
 UNPLAIN = re.compile(r"[^A-Za-z0-9._-]")
 LONGEST_WORD = 48
@@ -44,6 +48,10 @@ NO_PLACE = (
     "the firmware gives no NUMA node for {devices}: offered without topology, so the kubelet does not align "
     "them with CPUs and memory; switch NUMA on in the firmware, or give the virtual machine a NUMA topology "
     "that has its devices, and see 'numawise doctor'"
+)
+NO_CAPABILITIES = (
+    "the driver does not say which files of /dev/nvidia-caps belong to {devices}: they are not passed; use "
+    "deviceListStrategy cdi-cri"
 )
 NO_GPUS = "there are no GPUs of NVIDIA's driver on this machine"
 NO_GPUS_ADVICE = "check with nvidia-smi, or set flags.failOnInitError to false to go on without"
@@ -85,23 +93,47 @@ class ResourceOffer:
     """Files for every container that has such a device."""
 
 
-def offers_of(rules: Sequence[ResourceRule], hardware: Hardware, root: Path) -> tuple[ResourceOffer, ...]:
-    """What is offered on a machine; ``HostError``: a resource that must be there is not."""
+def offers_of(
+    rules: Sequence[ResourceRule],
+    hardware: Hardware,
+    root: Path,
+    *,
+    lenient: bool = False,
+    instance_of: InstanceOf = mig_instance,
+) -> tuple[ResourceOffer, ...]:
+    """What is offered on a machine; ``HostError``: a resource that must be there is not.
+
+    ``lenient``: GPUs that cannot be offered as they are leave their resource without devices.
+    """
     offers: list[ResourceOffer] = []
     for rule in rules:
         if rule.nvidia is not None:
-            offers += _nvidia(rule, hardware, root)
+            try:
+                offers += _nvidia(rule, hardware, root, instance_of)
+            except NumawiseError as problem:
+                if not lenient:
+                    raise
+                offers.append(ResourceOffer(rule.name, (), rule.answer, nvidia=True, remarks=(str(problem),)))
         elif rule.pci is not None:
             offers.append(_functions(rule, hardware, root))
         else:
             offers.append(_files(rule, hardware, root))
-    return tuple(offers)
+    return tuple(_with_cdi_remark(offer, root) for offer in offers)
+
+
+def _with_cdi_remark(offer: ResourceOffer, root: Path) -> ResourceOffer:
+    """An offer, and what is wrong with the CDI files that containers need with it."""
+    kind, names = offer.answer.cdi_kind, dict.fromkeys(device.told for device in offer.devices)
+    problem = cdi_problem(root, kind, list(names)) if kind and names else ""
+    return replace(offer, remarks=(*offer.remarks, problem)) if problem else offer
 
 
 # --- NVIDIA's GPUs --------------------------------------------------------------------------------
 
 
-def _nvidia(rule: ResourceRule, hardware: Hardware, root: Path) -> list[ResourceOffer]:
+def _nvidia(
+    rule: ResourceRule, hardware: Hardware, root: Path, instance_of: InstanceOf
+) -> list[ResourceOffer]:
     remark = next((remark.text for remark in hardware.remarks if remark.place == NVML), "")
     plugins = [plugin for plugin in gpu_plugins(hardware) if is_own(plugin.resource)]
     if remark or not plugins:
@@ -119,17 +151,24 @@ def _nvidia(rule: ResourceRule, hardware: Hardware, root: Path) -> list[Resource
         own = [gpus.get(gpu_of(device.id), Gpu(gpu_of(device.id))) for device in plugin.devices]
         reported = [device.numa or () for device in plugin.devices]
         numa, remarks = _topology(hardware, own, reported)
-        remarks += _without_files(rule, own)
         devices = []
+        unknown: dict[str, None] = {}
         for device, gpu, nodes in zip(plugin.devices, own, numa, strict=True):
             file = files.get(short_address(gpu.address), "")
+            nodes_of: tuple[str, ...] = (file,) if file else ()
+            if gpu.parent and rule.answer.own_nodes:
+                instance = instance_of(gpu.uuid)
+                parts = mig_files(root, file, instance) if file and instance else ()
+                if not parts:
+                    unknown.setdefault(gpu.name)
+                nodes_of += parts
             devices.append(
                 OfferedDevice(
                     id=device.id,
                     told=_index(gpu) if rule.answer.ids == INDEX else gpu_of(device.id),
                     numa=nodes,
                     address=short_address(gpu.address),
-                    files=((file, dev_root + file),) if file else (),
+                    files=tuple((path, dev_root + path) for path in nodes_of),
                 )
             )
         shared = any(REPLICA in device.id for device in devices)
@@ -142,7 +181,7 @@ def _nvidia(rule: ResourceRule, hardware: Hardware, root: Path) -> list[Resource
                 shared=PREFERENCES[rule.nvidia.policy] if shared else None,
                 refuses_several=plugin.refuses_several,
                 nvidia=True,
-                remarks=tuple(remarks),
+                remarks=(*remarks, *_without_files(unknown)),
                 extra_files=tuple((file, dev_root + file) for file in control),
             )
         )
@@ -154,12 +193,9 @@ def _index(gpu: Gpu) -> str:
     return gpu.name.removeprefix("GPU")
 
 
-def _without_files(rule: ResourceRule, gpus: Iterable[Gpu]) -> tuple[str, ...]:
-    if rule.answer.own_nodes and any(gpu.parent for gpu in gpus):
-        return (
-            "files of MIG instances below /dev/nvidia-caps are not passed; use deviceListStrategy cdi-cri",
-        )
-    return ()
+def _without_files(gpus: Iterable[str]) -> tuple[str, ...]:
+    names = _some(list(gpus))
+    return (NO_CAPABILITIES.format(devices=names),) if names else ()
 
 
 # --- PCI functions and files ----------------------------------------------------------------------

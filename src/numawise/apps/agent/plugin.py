@@ -8,6 +8,8 @@ Rules kept here:
    watching, or stops, is registered at again, with a wait that doubles up to ``LONGEST_WAIT``.
 3. What cannot be done now is said once and tried again; only another process at our own socket, at the start,
    is an error that ends the agent.
+4. Other devices may be offered at any time.  One that is no longer there is bad at once; it is forgotten
+   after a while, unless a container got it: then only when the kubelet says that none has it any more.
 """
 
 import asyncio
@@ -22,7 +24,8 @@ from pathlib import Path
 from numawise.apps.agent import answers
 from numawise.apps.agent.health import DeviceHealth
 from numawise.apps.agent.log import INFO, WARNING, AgentLog
-from numawise.apps.agent.offers import ResourceOffer
+from numawise.apps.agent.offers import OfferedDevice, ResourceOffer
+from numawise.apps.agent.turns import Turns
 from numawise.errors import HostError, NumawiseError
 from numawise.kube.deviceplugin import (
     KUBELET_SOCKET,
@@ -41,6 +44,8 @@ FIRST_WAIT, LONGEST_WAIT, GRACE, MOST_GRACE = 0.25, 4.0, 5.0, 40.0
 PATIENCE = 10.0
 PREFIX, SUFFIX = "numawise-", ".sock"
 GIVEN, REFUSED = "ok", "refused"
+OFFER = "offer"
+"""Cause of devices that are no longer there."""
 
 
 def socket_name(resource: str, folder: Path) -> str:
@@ -54,10 +59,15 @@ def socket_name(resource: str, folder: Path) -> str:
 class ResourcePlugin:
     """A resource, what is known of it, and who watches it."""
 
-    def __init__(self, offer: ResourceOffer, folder: Path, log: AgentLog) -> None:
+    def __init__(self, offer: ResourceOffer, folder: Path, log: AgentLog, turns: Turns | None = None) -> None:
         self.offer, self.folder, self.log = offer, folder, log
+        self.turns = turns or Turns()
         self.health = DeviceHealth(device.id for device in offer.devices)
         self.socket = folder / socket_name(offer.resource, folder)
+        self.gone: dict[str, tuple[OfferedDevice, float]] = {}
+        """Devices that are no longer there, and since when (rule 4)."""
+        self.given: set[str] = set()
+        """Devices that containers got."""
         self.watchers = 0
         self.registered = False
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -65,6 +75,11 @@ class ResourcePlugin:
         self._changed = asyncio.Event()
         self._watched = asyncio.Event()
         self._serving: Serving | None = None
+
+    @property
+    def loop(self) -> str:
+        """What its loop is called where loops are watched."""
+        return f"registration of {self.offer.resource}"
 
     @property
     def in_touch(self) -> bool:
@@ -78,6 +93,8 @@ class ResourcePlugin:
         return tuple(
             ListedDevice(device.id, self.health.is_healthy(device.id), device.numa)
             for device in self.offer.devices
+        ) + tuple(
+            ListedDevice(device.id, healthy=False, numa=device.numa) for device, _ in self.gone.values()
         )
 
     async def devices(self) -> AsyncGenerator[Sequence[ListedDevice]]:
@@ -113,6 +130,7 @@ class ResourcePlugin:
             self.log.say(WARNING, str(refusal), resource=self.offer.resource)
             raise
         self.counts["Allocate", GIVEN] += 1
+        self.given.update(ids)
         self.log.say(INFO, "given to a container", resource=self.offer.resource, devices=",".join(ids))
         return edits
 
@@ -126,8 +144,45 @@ class ResourcePlugin:
             else:
                 self.log.say(INFO, "healthy again", resource=self.offer.resource, device=name)
         if changed:
-            self._changed.set()
-            self._changed = asyncio.Event()
+            self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    # --- other devices (rule 4) ---------------------------------------------------------------
+
+    def renew(self, offer: ResourceOffer, now: float) -> None:
+        """Offer these devices from now on."""
+        present = {device.id for device in offer.devices}
+        came = [device.id for device in offer.devices if device.id not in self.health]
+        for device in self.offer.devices:
+            if device.id not in present:
+                self.gone.setdefault(device.id, (device, now))
+                self.health.only(device.id, OFFER, "it is no longer there", now)
+        for name in present:
+            self.gone.pop(name, None)
+            self.health.add(name)
+            self.health.report(name, OFFER, "", now)
+        if came:
+            self.log.say(INFO, "new devices", resource=offer.resource, devices=",".join(came))
+        if offer != self.offer:
+            self.offer = offer
+            self._tell()
+
+    def forget(self, now: float, patience: float) -> None:
+        """Forget devices that have been away for long enough, and that no container has."""
+        due = [
+            name
+            for name, (_, since) in self.gone.items()
+            if name not in self.given and now - since >= patience
+        ]
+        for name in due:
+            del self.gone[name]
+            self.health.drop(name)
+        if due:
+            self.log.say(INFO, "no longer offered", resource=self.offer.resource, devices=",".join(due))
+            self._tell()
 
     # --- staying in touch ---------------------------------------------------------------------
 
@@ -141,6 +196,7 @@ class ResourcePlugin:
         known: tuple[int, int, int] | None = None
         wait, since, grace = FIRST_WAIT, 0.0, GRACE
         while True:
+            self.turns.turn(self.loop, PATIENCE + LONGEST_WAIT)
             kubelet = _identity(self.folder / KUBELET_SOCKET)
             served = self._serving is not None and self._serving.is_there()
             lost = self.registered and not self.watchers and time.monotonic() - since > grace

@@ -12,25 +12,14 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from numawise.apps.agent.duty import Duty
 from numawise.apps.agent.log import INFO, AgentLog, LibraryLog
-from numawise.apps.agent.offering import DeviceOffering, OfferPlan
-from numawise.apps.agent.offers import fake_offers, offers_of
+from numawise.apps.agent.offer_plan import OfferPlan
+from numawise.apps.agent.offering import DeviceOffering
 from numawise.apps.agent.pages import serve_pages
-from numawise.codec.agent_config import agent_config, is_agent_config
-from numawise.codec.agent_nvidia import nvidia_config
-from numawise.codec.agent_values import AgentConfig
-from numawise.codec.document import read_documents
-from numawise.codec.fake_devices import read_fakes
-from numawise.codec.infile import is_there, read_raw
-from numawise.codec.nvidia_forms import PluginSource, plugin_source
-from numawise.errors import InputError
-from numawise.host.discover import read_live
 from numawise.host.nvml_library import load
-from numawise.kube.deviceplugin import FOLDER
 from numawise.kube.grpc import needed
 from numawise.values import dataclass
 
@@ -45,42 +34,6 @@ class AgentPlan:
 
     offer: OfferPlan | None = None
     listen: tuple[str, int] | None = None
-
-
-def read_config(named: str) -> AgentConfig:
-    """A configuration by ``FILE`` or ``FILE:NAME``; '': NVIDIA's GPUs, as their plugin offers them."""
-    if not named:
-        return nvidia_config(PluginSource(), "")
-    path, label = named, ""
-    if not is_there(named):
-        file, colon, after = named.rpartition(":")
-        path, label = (file, after) if colon and is_there(file) else (named, "")
-    raw, title = read_raw(path)
-    documents = read_documents(raw, title)
-    if is_agent_config(documents):
-        return agent_config(documents)
-    source = plugin_source(documents, certain=True)
-    if source is None:
-        raise InputError(
-            "is neither a configuration of the agent nor one of NVIDIA's device plugin",
-            file=title,
-            advice="begin one of the agent's with 'agent: v1'",
-        )
-    return nvidia_config(source, label)
-
-
-def offer_plan(config: str, fake: str, kubelet_dir: str, root: Path = Path("/")) -> OfferPlan:
-    """What an agent with these settings would offer here."""
-    folder = Path(kubelet_dir) / FOLDER
-    if fake:
-        if config:
-            raise InputError("--fake and --config are both given", advice="take one of the two")
-        return OfferPlan(fake_offers(read_fakes(fake)), folder, root, fake)
-    wanted = read_config(config)
-    hardware = read_live(None if root == Path("/") else root)
-    offers = offers_of(wanted.resources, hardware, root)
-    remarks = (*wanted.remarks, *(remark for offer in offers for remark in offer.remarks))
-    return OfferPlan(offers, folder, root, "", wanted.ignored_xids, remarks)
 
 
 def run(plan: AgentPlan, log: AgentLog, *, driver: Callable[[], Any] = load) -> int:

@@ -6,20 +6,20 @@ Rules kept here:
    device does.
 2. An Xid that is not a program's fault makes a GPU bad until it has gone and come back (a reset), or until
    the agent is started again.  One that names no GPU makes all of them bad: none is known to be well.
-3. A file of made-up devices that cannot be read any more leaves everything as it was, and is said once.
+3. A driver that does not answer holds up nothing else; that is what ``Turns`` are asked about.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from numawise.apps.agent.log import ERROR, WARNING, AgentLog
 from numawise.apps.agent.offers import OfferedDevice
 from numawise.apps.agent.plugin import ResourcePlugin
-from numawise.codec.fake_devices import read_fakes
+from numawise.apps.agent.turns import Turns
 from numawise.errors import NumawiseError
 from numawise.host.device_files import function_is_there, is_there
 from numawise.host.gpu_events import GpuEvent, GpuEvents
@@ -28,27 +28,21 @@ TICK = 2.0
 WAIT_MILLISECONDS = 1000
 AGAIN = 30.0
 """Seconds until a driver that could not be asked is asked again."""
+LETTING_GO = 5.0
+"""Seconds that a driver has to answer, before it is asked by somebody else beside us."""
 PRESENCE, DRIVER, FAKE = "presence", "driver", "fake"
+PRESENCE_LOOP, DRIVER_LOOP = "presence of devices", "events of NVIDIA's driver"
 
 
-async def watch_presence(plugins: Sequence[ResourcePlugin], root: Path) -> None:
+async def watch_presence(plugins: Sequence[ResourcePlugin], root: Path, turns: Turns) -> None:
     """Look for the devices, for ever, and publish what is due."""
     while True:
+        turns.turn(PRESENCE_LOOP, TICK)
         now = time.monotonic()
         for plugin in plugins:
             look(plugin, root, now)
             plugin.publish(now)
         await asyncio.sleep(_pause(plugins, now))
-
-
-def look_first(plugins: Sequence[ResourcePlugin], root: Path, fake: str, log: AgentLog) -> None:
-    """Know the health of everything before anybody is told of it."""
-    now = time.monotonic()
-    for plugin in plugins:
-        look(plugin, root, now)
-        plugin.publish(now)
-    if fake:
-        follow_fakes(plugins, fake, log)
 
 
 def _pause(plugins: Sequence[ResourcePlugin], now: float) -> float:
@@ -77,34 +71,85 @@ def _missing(device: OfferedDevice, root: Path) -> str:
     return ""
 
 
-async def watch_driver(
-    plugins: Sequence[ResourcePlugin], load: Callable[[], Any], ignored: Collection[int], log: AgentLog
-) -> None:
-    """Listen to NVIDIA's driver, for ever."""
-    gpus = [plugin for plugin in plugins if plugin.offer.nvidia and plugin.offer.devices]
-    if not gpus:
-        return
-    while True:
+class DriverWatch:
+    """Listens to NVIDIA's driver, and lets go of it when somebody else wants to ask it afresh."""
+
+    def __init__(
+        self,
+        plugins: Sequence[ResourcePlugin],
+        load: Callable[[], Any],
+        ignored: Callable[[], Collection[int]],
+        log: AgentLog,
+        turns: Turns,
+    ) -> None:
+        self.plugins, self.load, self.ignored, self.log, self.turns = plugins, load, ignored, log, turns
+        self._wanted = 0
+        self._idle, self._wake = asyncio.Event(), asyncio.Event()
+        self._idle.set()
+
+    @contextlib.asynccontextmanager
+    async def closed(self) -> AsyncIterator[None]:
+        """The driver, let go of: a library that was closed sees GPUs that are new."""
+        self._wanted += 1
         try:
-            events = await asyncio.to_thread(lambda: GpuEvents(load()))
-            if events.silent:
-                log.once(
-                    "silent", WARNING, f"no health events of {', '.join(events.silent)}: not supported there"
-                )
-            with contextlib.closing(events):
-                while True:
-                    heard = await asyncio.to_thread(events.wait, WAIT_MILLISECONDS)
-                    for event in heard:
-                        hear(gpus, event, ignored, log)
-                    if any(not event.xid for event in heard):  # it would say so again at once
-                        await asyncio.sleep(AGAIN)
-        except NumawiseError as problem:
-            log.once("driver", WARNING, f"no health events: {problem}")
-        except Exception as problem:
-            if type(problem).__name__ != "NVMLError":  # of whichever library was loaded
-                raise
-            log.once("driver", WARNING, f"no health events: NVML says {problem}")
-        await asyncio.sleep(AGAIN)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LETTING_GO):
+                    await self._idle.wait()
+            yield
+        finally:
+            self._wanted -= 1
+            self._wake.set()
+
+    async def listen(self) -> None:
+        """Listen for ever."""
+        while True:
+            self.turns.turn(DRIVER_LOOP, AGAIN)
+            if not self._wanted and any(
+                plugin.offer.nvidia and plugin.offer.devices for plugin in self.plugins
+            ):
+                self._idle.clear()
+                try:
+                    await self._heard()
+                except NumawiseError as problem:
+                    self.log.once("driver", WARNING, f"no health events: {problem}")
+                except Exception as problem:
+                    if type(problem).__name__ != "NVMLError":  # of whichever library was loaded
+                        raise
+                    self.log.once("driver", WARNING, f"no health events: NVML says {problem}")
+                finally:
+                    self._idle.set()
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN):
+                    await self._wake.wait()
+
+    async def _heard(self) -> None:
+        """Pass events on until somebody else wants the driver, or a GPU is lost."""
+        events = await asyncio.to_thread(lambda: GpuEvents(self.load()))
+        if events.silent:
+            names = ", ".join(events.silent)
+            self.log.once("silent", WARNING, f"no health events of {names}: not supported there")
+        with contextlib.closing(events):
+            while not self._wanted:
+                self.turns.turn(DRIVER_LOOP, WAIT_MILLISECONDS / 1000)
+                heard = await _undisturbed(events.wait, WAIT_MILLISECONDS)
+                gpus = [plugin for plugin in self.plugins if plugin.offer.nvidia]
+                for event in heard:
+                    hear(gpus, event, self.ignored(), self.log)
+                if any(not event.xid for event in heard):  # it would say so again at once
+                    return
+
+
+async def _undisturbed(
+    wait: Callable[[int], tuple[GpuEvent, ...]], milliseconds: int
+) -> tuple[GpuEvent, ...]:
+    """Wait in a thread; whoever ends us does so when the library is not inside that call any more."""
+    waiting = asyncio.create_task(asyncio.to_thread(wait, milliseconds))
+    try:
+        return await asyncio.shield(waiting)
+    except asyncio.CancelledError:
+        await asyncio.wait({waiting}, timeout=LETTING_GO)
+        raise
 
 
 def hear(plugins: Sequence[ResourcePlugin], event: GpuEvent, ignored: Collection[int], log: AgentLog) -> None:
@@ -126,42 +171,10 @@ def hear(plugins: Sequence[ResourcePlugin], event: GpuEvent, ignored: Collection
         plugin.publish(now)
 
 
-async def watch_fakes(plugins: Sequence[ResourcePlugin], path: str, log: AgentLog) -> None:
-    """Follow the health that a file of made-up devices gives, for ever (rule 3)."""
-    seen: object = None
-    while True:
-        stamp = await asyncio.to_thread(_stamp, path)
-        if stamp != seen:
-            seen = stamp
-            follow_fakes(plugins, path, log)
-        await asyncio.sleep(TICK / 4)
-
-
-def follow_fakes(plugins: Sequence[ResourcePlugin], path: str, log: AgentLog) -> None:
-    """Report the health that a file gives now."""
-    try:
-        devices = {(one.resource, one.id): one for one in read_fakes(path)}
-    except NumawiseError as problem:
-        log.once(FAKE, ERROR, f"{problem}; everything stays as it was")
-        return
-    log.forget(FAKE)
-    now = time.monotonic()
-    offered = {
-        (plugin.offer.resource, one.id): one.numa for plugin in plugins for one in plugin.offer.devices
-    }
-    for plugin in plugins:
-        for device in plugin.offer.devices:
-            given = devices.get((plugin.offer.resource, device.id))
-            reason = "" if given is not None and given.healthy else f"{path} says so"
-            plugin.health.report(device.id, FAKE, reason, now)
-        plugin.publish(now)
-    if any(offered.get(key) != one.numa for key, one in devices.items()):
-        log.say(WARNING, f"{path} has other devices or NUMA nodes; a restart offers them")
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        there = Path(path).stat()
-    except OSError:
-        return None
-    return there.st_ino, there.st_mtime_ns, there.st_size
+def follow_fakes(
+    plugin: ResourcePlugin, unhealthy: Collection[tuple[str, str]], path: str, now: float
+) -> None:
+    """Report the health that a file of made-up devices gives."""
+    for device in plugin.offer.devices:
+        bad = (plugin.offer.resource, device.id) in unhealthy
+        plugin.health.report(device.id, FAKE, f"{path} says so" if bad else "", now)

@@ -12,7 +12,8 @@ from numawise.apps.agent.health import FORGIVEN, LONGEST_WAIT, DeviceHealth
 from numawise.apps.agent.log import AgentLog
 from numawise.apps.agent.offers import OfferedDevice, ResourceOffer
 from numawise.apps.agent.plugin import ResourcePlugin, socket_name
-from numawise.apps.agent.watch import hear, look, watch_driver
+from numawise.apps.agent.turns import GRACE, Turns
+from numawise.apps.agent.watch import DriverWatch, hear, look
 from numawise.codec.agent_values import IGNORED_XIDS, AnswerForm
 from numawise.host.gpu_events import XID, GpuEvent, GpuEvents
 
@@ -138,6 +139,9 @@ class Driver:
     def nvmlEventSetFree(self, events: str) -> None:  # noqa: N802
         self.freed.append(events)
 
+    def close(self) -> None:
+        self.freed.append("library")
+
     def handle(self, value: int) -> int:
         return value
 
@@ -173,7 +177,8 @@ def test_a_lost_gpu_is_not_asked_about_without_end(plugin: ResourcePlugin) -> No
     driver.nvmlEventSetWait = lambda *_: Driver.nvmlEventSetWait(driver, "events", 7)  # type: ignore[method-assign]
 
     async def scenario() -> None:
-        task = asyncio.create_task(watch_driver([plugin], lambda: driver, IGNORED_XIDS, plugin.log))
+        watch = DriverWatch([plugin], lambda: driver, lambda: IGNORED_XIDS, plugin.log, Turns())
+        task = asyncio.create_task(watch.listen())
         while not bad(plugin):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.2)
@@ -184,7 +189,51 @@ def test_a_lost_gpu_is_not_asked_about_without_end(plugin: ResourcePlugin) -> No
     asyncio.run(scenario())
     assert bad(plugin) == ["GPU-1::0", "GPU-1::1"]
     assert len(driver.events) > 900
-    assert driver.freed == ["events"]
+    assert driver.freed == ["events", "library"]
+
+
+def test_the_driver_is_let_go_of_for_whoever_asks_it_afresh(plugin: ResourcePlugin) -> None:
+    drivers = []
+
+    def load() -> Driver:
+        driver = Driver(*[None] * 100_000)
+        driver.nvmlEventSetWait = lambda *_: Driver.nvmlEventSetWait(driver, "events", 7)  # type: ignore[method-assign]
+        drivers.append(driver)
+        return driver
+
+    async def scenario() -> None:
+        watch = DriverWatch([plugin], load, lambda: IGNORED_XIDS, plugin.log, Turns())
+        task = asyncio.create_task(watch.listen())
+        while not drivers:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
+        async with watch.closed():
+            assert drivers[0].freed == ["events", "library"]
+            await asyncio.sleep(0.01)
+            assert len(drivers) == 1
+        while len(drivers) < 2:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        assert drivers[1].freed == ["events", "library"]
+
+    asyncio.run(scenario())
+
+
+def test_a_loop_that_does_not_turn_is_named() -> None:
+    now = 0.0
+    turns = Turns(lambda: now)
+    turns.turn("this", 2)
+    turns.turn("that", 10)
+    now = 2 + GRACE
+    assert turns.late() == ()
+    now += 1
+    assert turns.late() == (f"this: has not gone on for {3 + GRACE:.0f} seconds",)
+    turns.turn("this", 2)
+    now += 8
+    assert turns.late() == (f"that: has not gone on for {11 + GRACE:.0f} seconds",)
+    turns.ended("that")
+    assert turns.late() == ()
 
 
 @pytest.mark.parametrize("turns", range(6))

@@ -23,6 +23,7 @@ from numawise.machine.hardware import Hardware, PciDevice
 from numawise.machine.synthetic import synthetic
 from numawise.sets import ids_of
 from numawise.values import replace
+from tests.unit.host.trees import grow
 
 NOWHERE = Path("/nonexistent")
 CUT = """\
@@ -99,6 +100,51 @@ def test_on_one_node_nothing_is_said() -> None:
     small = synthetic("1s 1n 4c 2gpu")
     lost = replace(small, pci=tuple(replace(device, numa=-1) for device in small.pci))
     assert offers(lost)["nvidia.com/gpu"].remarks == ()
+
+
+def test_files_of_mig_instances(tmp_path: Path) -> None:
+    address = cut().gpus[0].address
+    parted = replace(
+        cut(), gpus=tuple(replace(gpu, address=address) if gpu.parent else gpu for gpu in cut().gpus)
+    )
+    tree: dict[str, str] = {f"proc/driver/nvidia/gpus/{address}/information": "Device Minor: \t 3"}
+    for place, minor in (("gi1", 30), ("gi1/ci0", 31), ("gi2", 39), ("gi2/ci0", 40)):
+        tree[f"proc/driver/nvidia/capabilities/gpu3/mig/{place}/access"] = f"DeviceFileMinor: {minor}\n"
+    grow(tmp_path, tree)
+    rules = nvidia("version: v1\nflags: {migStrategy: mixed, plugin: {passDeviceSpecs: true}}").resources
+    numbers = {"MIG-00": (1, 0), "MIG-01": (2, 0)}
+    whole, parts = offers_of(rules, parted, tmp_path, instance_of=numbers.get)
+    assert whole.remarks == ()
+    assert [[inside for inside, _ in device.files] for device in parts.devices] == [
+        ["/dev/nvidia3", "/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31"],
+        ["/dev/nvidia3", "/dev/nvidia-caps/nvidia-cap39", "/dev/nvidia-caps/nvidia-cap40"],
+    ]
+    assert [inside for inside, _ in edits(parts, ("MIG-00", "MIG-01")).nodes].count("/dev/nvidia3") == 1
+    _, unknown = offers_of(rules, parted, tmp_path, instance_of={"MIG-00": (7, 7)}.get)
+    assert [len(device.files) for device in unknown.devices] == [1, 1]
+    assert "which files of /dev/nvidia-caps belong to GPU0:0, GPU0:1" in unknown.remarks[0]
+
+
+@pytest.mark.parametrize(("files", "expected"), [
+    pytest.param({}, "", id="the folders are not to be seen"),
+    pytest.param({"etc/cdi/x.txt": "kind: nvidia.com/gpu"}, "no CDI file of kind nvidia.com/gpu lies in", id="none"),
+    pytest.param({"etc/cdi/x.yaml": "kind: nvidia.com/gpu2\n"}, "no CDI file of kind", id="another kind"),
+    pytest.param({"etc/cdi/x.yaml": "kind: nvidia.com/gpu\ndevices:\n- name: GPU1\n"},
+                 "do not name GPU0: the container runtime will refuse", id="one is missing"),
+    pytest.param({"var/run/cdi/x.json": '{"kind": "nvidia.com/gpu", "devices": [{"name": "GPU0"},{"name":"GPU1"}]}'},
+                 "", id="all are there"),
+])  # fmt: skip
+def test_cdi_files_that_nobody_made(tmp_path: Path, files: dict[str, str], expected: str) -> None:
+    grow(tmp_path, files)
+    named = offers(
+        synthetic("2s 2n 4c 2gpu"), "version: v1\nflags: {plugin: {deviceListStrategy: [cdi-cri]}}", tmp_path
+    )["nvidia.com/gpu"]
+    if expected:
+        (remark,) = named.remarks
+        assert expected in remark
+        assert "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml" in remark
+    else:
+        assert named.remarks == ()
 
 
 # --- NVIDIA's configuration -----------------------------------------------------------------------
