@@ -17,7 +17,8 @@ from numawise.engine.admit import Crashed, Rejected
 from numawise.engine.state import NodeState
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Machine
-from numawise.node.node import Files, Tune, boot, lasting_containers, simulate
+from numawise.node.node import Files, boot, lasting_containers, simulate
+from numawise.node.ruled import Tune
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawPod, defaulted
 from numawise.results.comparison import (

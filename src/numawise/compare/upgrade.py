@@ -27,7 +27,7 @@ from numawise.compare.attribution import Blend, Pair, Raw, Search, change_text, 
 from numawise.compare.releases import Case, compare, reason_of, run
 from numawise.engine.start import CLAIMS_GATE, MANAGER_GATES, build
 from numawise.machine.model import Machine
-from numawise.node.node import Tune
+from numawise.node.ruled import Tune
 from numawise.request.defaults import RawPod
 from numawise.results.comparison import STOPPED, Reason, UpgradeEffect, UpgradeReport
 from numawise.rules.behaviour import behaviour_of

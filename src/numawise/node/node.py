@@ -1,7 +1,6 @@
 """A simulated kubelet on one node: its rules, its state, and the state files it would have written."""
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from numawise.codec.checkpoint import (
     CPU_FILE,
@@ -14,7 +13,6 @@ from numawise.codec.checkpoint import (
     encode_devices,
     encode_memory,
 )
-from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected, admit
 from numawise.engine.lifecycle import (
     Started,
@@ -45,16 +43,16 @@ from numawise.engine.trace import Defect, Note, Step, ignore
 from numawise.errors import KubeletRefused
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Device, DevicePlugin, Machine
+from numawise.node.ruled import Tune, ruled_by
 from numawise.node.unknown import doubt_about
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import PodRequest, Role
 from numawise.results.alignment import NodeFacts
 from numawise.results.claims import claim_outcomes
 from numawise.results.simulation import Doubt, Simulated
-from numawise.rules.behaviour import Behaviour, behaviour_of
 from numawise.rules.check import Refusal, Settings, check
 from numawise.rules.model import KubeletConfig, Rules
-from numawise.rules.versions import DEFAULT, Version, check_known
+from numawise.rules.versions import DEFAULT, Version
 from numawise.sets import CpuSet
 from numawise.values import dataclass, field, replace
 
@@ -105,22 +103,6 @@ class Files:
         if state.devices.saved is not None and state.devices.saved is not self._devices:
             self._devices = state.devices.saved
             self.texts[DEVICE_FILE] = encode_devices(state.devices.saved)
-
-
-class Tune(Protocol):
-    """What may be changed about a release while it starts."""
-
-    def config(self, kubelet: Mapping[str, object] | KubeletConfig, config: KubeletConfig) -> KubeletConfig:
-        """The configuration to go on with; ``kubelet``: as it was given."""
-        ...
-
-    def settings(self, kubelet: Mapping[str, object] | KubeletConfig, settings: Settings) -> Settings:
-        """The settings to go on with, its gates among them."""
-        ...
-
-    def behaviour(self, behaviour: Behaviour) -> Behaviour:
-        """The behaviours to go on with."""
-        ...
 
 
 @dataclass(slots=True)
@@ -389,21 +371,10 @@ def boot(
     ``before``: the state in which an earlier kubelet went down while its pods ran on; ``tune``: what is to be
     otherwise than in the release.  ``ValueError``: the release is not known.
     """
-    check_known(version)
-    config = kubelet if isinstance(kubelet, KubeletConfig) else decode_kubelet_config(kubelet, version)
-    if isinstance(config, Refusal):
-        return config
-    behaviour = behaviour_of(version)
-    if tune is not None:
-        config = tune.config(kubelet, config)
-    settings = check(config, CpuSet(machine.layout.all), machine.capacity, version)
-    if isinstance(settings, Refusal):
-        return settings
-    if tune is not None:
-        settings, behaviour = tune.settings(kubelet, settings), tune.behaviour(behaviour)
-    rules = build(machine, config, settings, version, behaviour)
-    if isinstance(rules, Refusal):
-        return rules
+    ruled = ruled_by(machine, kubelet, version, tune)
+    if isinstance(ruled, Refusal):
+        return ruled
+    config, settings, rules = ruled
     records = files.read(rules)
     if isinstance(records, Refusal):
         return records

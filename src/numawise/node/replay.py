@@ -24,7 +24,8 @@ from numawise.engine.trace import Step
 from numawise.errors import InputError, quoted
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import DevicePlugin
-from numawise.node.node import Files, Tune, boot
+from numawise.node.node import Files, boot
+from numawise.node.ruled import Tune
 from numawise.request.defaults import defaulted
 from numawise.request.model import PodRequest
 from numawise.request.resize import resized

@@ -43,6 +43,7 @@ POLICIES = {"None": NONE, "BestEffort": BEST_EFFORT, "Restricted": RESTRICTED, "
 SCOPES = {"PodLevel": "pod", "ContainerLevel": "container", "": "container"}
 LISTED_POLICY = re.compile(rf"({'|'.join(POLICIES)})({'|'.join(filter(None, SCOPES))})?", re.ASCII)
 POLICY_ATTRIBUTE, SCOPE_ATTRIBUTE = "topologyManagerPolicy", "topologyManagerScope"
+OPTION = "topologyManagerOption"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ Rules kept here:
 from collections.abc import Mapping
 from typing import Any
 
-from numawise.codec.hardware.nrt import NodeTopology
+from numawise.codec.hardware.nrt import OPTION, NodeTopology
 from numawise.codec.kubelet.config import API_VERSION, KIND
 from numawise.errors import quoted
 from numawise.quantity import Quantity
@@ -26,7 +26,6 @@ from numawise.values import dataclass, replace
 
 STATIC = "static"
 RESERVED = "reservedSystemCPUs"
-OPTION = "topologyManagerOption"
 CLOSEST_ATTRIBUTE = f"{OPTION}PreferClosestNumaNodes"
 NOT_SHOWN = "options of the managers that an exporter does not publish are taken as unset"
 
