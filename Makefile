@@ -58,7 +58,7 @@ recipes:
 # make kubelet WHAT=single-pcpus OUT=recorded NUMAWISE_CLUSTER=folder/for/programs NUMAWISE_VM=path/to/numa-vm
 WHAT ?= switch
 kubelet: setup
-	.venv/bin/python -m tests.vm.kubelet $(if $(OUT),--out $(OUT)) $(WHAT)
+	.venv/bin/python -m e2e $(if $(OUT),--out $(OUT)) $(WHAT)
 
 # Both commands of the README on a bare Debian 12, with and without /proc, /sys, control groups and /dev/pts; needs root.
 fresh:

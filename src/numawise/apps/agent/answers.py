@@ -2,7 +2,8 @@
 
 Rules kept here:
 
-1. Preferred are the devices that the launcher would give to a job: ``gpus.choose``, the same function.
+1. Preferred are the devices that the launcher would give to a job: ``gpus.choose``, the same function.  The
+   preference is a value (``gpus.preference``), which the agent can publish.
 2. A question that cannot be answered has an empty answer, which leaves the choice to the kubelet.  An error
    would fail the pod: one lost device must not keep the others from being used.
 3. Allocate refuses devices that are not offered, and more than one where the configuration says so.  Devices
@@ -13,10 +14,8 @@ from collections.abc import Sequence
 
 from numawise.apps.agent.offers import OfferedDevice, ResourceOffer
 from numawise.errors import quoted
-from numawise.gpus.choose import choices
 from numawise.kube.deviceplugin import ContainerEdits, PreferenceQuestion
 from numawise.kube.grpc import CallRefused
-from numawise.sets import bits_of, ids_of
 
 NOTHING = "/dev/null"
 ANNOTATION = "numawise"
@@ -26,24 +25,15 @@ LONGEST_ANNOTATION = 63
 
 def preferred(offer: ResourceOffer, question: PreferenceQuestion) -> tuple[str, ...]:
     """The devices that are preferred; none: the kubelet is to choose (rule 2)."""
-    place = {device.id: at for at, device in enumerate(offer.devices)}
+    preference, place = offer.preference, {device.id: at for at, device in enumerate(offer.devices)}
     must = dict.fromkeys(question.must)
     free = dict.fromkeys((*must, *(name for name in question.available if name in place)))
-    if not must.keys() <= place.keys() or not max(1, len(must)) <= question.size <= len(free):
+    if preference is None or not must.keys() <= place.keys():
         return ()
-    if offer.shared is not None:
-        listed = [device.id for device in offer.devices]
-        ids = offer.shared.answer(listed, list(free), list(must), question.size).ids
-        return tuple(sorted(ids, key=place.__getitem__))
-    if offer.links is None:
+    if not max(1, len(must)) <= question.size <= len(free):
         return ()
-    best = choices(
-        offer.links,
-        bits_of(place[name] for name in free),
-        question.size,
-        bits_of(place[name] for name in must),
-    )
-    return tuple(offer.devices[at].id for at in ids_of(best[0].gpus)) if best else ()
+    ids = preference.answer(list(place), list(free), list(must), question.size).ids
+    return tuple(sorted(ids, key=place.__getitem__))
 
 
 def edits(offer: ResourceOffer, ids: Sequence[str]) -> ContainerEdits:

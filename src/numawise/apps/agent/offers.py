@@ -20,6 +20,7 @@ from numawise.codec.agent_values import INDEX, AnswerForm, FakeDevice, ResourceR
 from numawise.errors import HostError, NumawiseError
 from numawise.gpus.links import GpuLinks
 from numawise.gpus.nvidia_plugin import is_own, with_plugin
+from numawise.gpus.preference import LauncherPreference
 from numawise.host.cdi_files import cdi_problem
 from numawise.host.device_files import (
     files_matching,
@@ -91,6 +92,13 @@ class ResourceOffer:
     remarks: tuple[str, ...] = field(default=(), compare=False)
     extra_files: tuple[tuple[str, str], ...] = ()
     """Files for every container that has such a device."""
+
+    @property
+    def preference(self) -> Preference | None:
+        """Which of the devices are preferred; None: the kubelet is to choose."""
+        if self.shared is not None or self.links is None:
+            return self.shared
+        return LauncherPreference.of(tuple(device.id for device in self.devices), self.links)
 
 
 def offers_of(

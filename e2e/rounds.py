@@ -6,22 +6,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from numawise.kube.podresources import ask
-from tests.vm.kubelet.cluster import wait_for
-from tests.vm.kubelet.node import (
+from e2e.cluster import wait_for
+from e2e.node import (
     BASE,
     KUBECONFIG,
     KUBELET,
     NODE,
     STATIC,
     Node,
-    container,
-    guaranteed,
     paused,
-    pod,
-    pod_spec,
     runs,
 )
+from e2e.pods import container, guaranteed, pod, pod_spec, small
+from numawise.kube.podresources import ask
 
 FILES = (
     "cpu_manager_state",
@@ -30,13 +27,6 @@ FILES = (
     "allocated_pods_state",
 )
 BURSTABLE = {"requests": {"cpu": "300m"}, "limits": {"memory": "40Mi"}}
-
-
-def small(name: str, **devices: int) -> dict[str, Any]:
-    """A container with a fraction of a CPU, and devices."""
-    given = guaranteed(name, memory="30Mi", **devices)
-    given["resources"]["requests"]["cpu"] = "250m"
-    return given
 
 
 # fmt: off

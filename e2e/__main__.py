@@ -1,8 +1,8 @@
 # ruff: noqa: T201 - it prints what came out
 """A real kubelet in a virtual machine with two NUMA nodes: try the switch script, or record rounds of pods.
 
-    python -m tests.vm.kubelet --programs DIR switch
-    python -m tests.vm.kubelet --programs DIR --out DIR single-pcpus
+    python -m e2e --programs DIR switch
+    python -m e2e --programs DIR --out DIR single-pcpus
 
 Needs root (a network of its own), Go, Debian's package tools and numa-vm.  The first run builds Kubernetes: ten minutes
 of computing on two cores.  Nothing leaves the loopback.
@@ -19,9 +19,10 @@ import tempfile
 from pathlib import Path
 
 from tests.vm.__main__ import DEFAULT, ROOT
-from tests.vm.kubelet.build import RELEASE, CannotBuild, programs
-from tests.vm.kubelet.cluster import KUBELET_PORT, PUBLISHED, ControlPlane
-from tests.vm.kubelet.rounds import ROUNDS
+
+from e2e.build import RELEASE, CannotBuild, programs
+from e2e.cluster import KUBELET_PORT, PUBLISHED, ControlPlane
+from e2e.rounds import ROUNDS
 
 INSIDE = "NUMAWISE_OWN_NETWORK"
 MACHINE = ("--sockets", "2", "--cores", "3", "--threads", "2", "--nodes", "2", "--node-mem", "1536M")
@@ -29,7 +30,7 @@ MACHINE = ("--sockets", "2", "--cores", "3", "--threads", "2", "--nodes", "2", "
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.vm.kubelet",
+        prog="python -m e2e",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -61,9 +62,9 @@ def main() -> int:
         print(place)
         return 0
     if os.environ.get(INSIDE) is None:
-        command = ["unshare", "-n", sys.executable, "-m", "tests.vm.kubelet", *sys.argv[1:]]
+        command = ["unshare", "-n", sys.executable, "-m", "e2e", *sys.argv[1:]]
         return subprocess.run(command, env={**os.environ, INSIDE: "1"}, cwd=ROOT, check=False).returncode
-    for folder in ("src", "tests"):
+    for folder in ("src", "tests", "e2e"):
         compileall.compile_dir(str(ROOT / folder), quiet=2)
     with tempfile.TemporaryDirectory(prefix="numawise-cluster-") as scratch:
         out = Path(chosen.out or scratch).resolve()
@@ -78,7 +79,7 @@ def main() -> int:
 
 def boot(chosen: argparse.Namespace, place: Path, out: Path) -> int:
     """Run the guest's part, and print what it says."""
-    guest = (sys.executable, "-m", "tests.vm.kubelet.guest", str(place), str(out), chosen.what)
+    guest = (sys.executable, "-m", "e2e.guest", str(place), str(out), chosen.what)
     network = ("--net", "--publish", f"{PUBLISHED}:{KUBELET_PORT}")
     options = (*MACHINE, *network, "--rw", str(out), "--timeout", chosen.timeout)
     machine = subprocess.Popen(

@@ -13,7 +13,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +22,8 @@ KUBELET_PORT, PUBLISHED = 10250, 11250
 NODE_ADDRESS, HOST_ADDRESS = "10.0.2.15", "10.0.2.2"
 TOKEN = "kubelet-in-a-virtual-machine"
 NODE = "numa-vm"
-MERGE = "application/merge-patch+json"
+DEFINITION = Path(__file__).with_name("definition.json")
+TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 
 
 def kubeconfig(address: str) -> str:
@@ -66,6 +67,16 @@ class Api:
             return response.status, json.loads(text or b"null")
         except ValueError:
             return response.status, text.decode(errors="replace")
+
+    def lines(self, path: str) -> Iterator[dict[str, Any]]:
+        """What a watch tells, until the server ends it."""
+        connection = http.client.HTTPSConnection(self.address, API_PORT, context=self.trust, timeout=3600)
+        try:
+            connection.request("GET", path, None, {"Authorization": f"Bearer {TOKEN}"})
+            for line in connection.getresponse():
+                yield json.loads(line)
+        finally:
+            connection.close()
 
     def node(self) -> dict[str, Any]:
         status, found = self.ask("GET", f"/api/v1/nodes/{NODE}")
@@ -137,6 +148,10 @@ class ControlPlane:
         )
         api = Api("127.0.0.1")
         wait_for("the API server", 120, lambda: api.ask("GET", "/readyz")[0] == 200)
+        definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        status, answer = api.ask("POST", definitions, json.loads(DEFINITION.read_text()))
+        assert status == 201, answer
+        wait_for("the definition of topologies", 120, lambda: api.ask("GET", TOPOLOGIES)[0] == 200)
         clients = [f"--kubeconfig={self.folder}/kubeconfig", "--leader-elect=false"]
         self._start("kube-controller-manager", *clients, "--secure-port=10357")
         self._start("kube-scheduler", *clients, "--secure-port=10359")

@@ -1,30 +1,31 @@
-"""The node inside the guest: containerd, the kubelet and a device plugin as services of a real systemd."""
+"""The node inside the guest: containerd, the kubelet and our agent as services of a real systemd."""
 
 import hashlib
 import io
 import json
 import subprocess
+import sys
 import tarfile
 import time
 from pathlib import Path
 from typing import Any
 
-from tests.vm.kubelet.cluster import HOST_ADDRESS, NODE, NODE_ADDRESS, Api, kubeconfig, wait_for
+from e2e.cluster import HOST_ADDRESS, NODE, NODE_ADDRESS, Api, kubeconfig, wait_for
+from e2e.pods import DEVICES, FLAGS, IMAGE, fakes
 
-IMAGE = "local.test/idle:1"
 HOME, KUBELET = Path("/run/node"), Path("/var/lib/kubelet")
 CONFIG = KUBELET / "config.yaml"
 KUBECONFIG = HOME / "kubeconfig"
 SOCKET = HOME / "containerd.sock"
+FAKES = HOME / "devices.yaml"
+MANIFESTS = HOME / "manifests"
 UNITS = Path("/run/systemd/system")
-DEVICES: dict[str, dict[str, list[int] | None]] = {
-    "nvidia.com/gpu": {"gpu0": [0], "gpu1": [0], "gpu2": [1], "gpu3": [1]},
-    "example.com/nic": {"nic0": [0], "nic1": [1], "nic-any": None, "nic-both": [0, 1]},
-}
+HUGE_PAGES = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
 IDLE = "#!/bin/sh\ntrap 'exit 0' TERM INT\nwhile :; do sleep 1000 & wait $!; done\n"
 BASE: dict[str, Any] = {
     "apiVersion": "kubelet.config.k8s.io/v1beta1",
     "kind": "KubeletConfiguration",
+    "staticPodPath": str(MANIFESTS),
     "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
     "authorization": {"mode": "AlwaysAllow"},
     "cgroupDriver": "systemd",
@@ -69,10 +70,15 @@ class Node:
         self.programs, self.logs = programs, logs
         self.api = Api(HOST_ADDRESS)
 
-    def start(self, config: dict[str, Any]) -> None:
-        """Bring everything up with a configuration, and wait until the node is ready."""
-        HOME.mkdir(parents=True, exist_ok=True)
-        KUBELET.mkdir(parents=True, exist_ok=True)
+    def start(self, config: dict[str, Any], duties: tuple[str, ...] = (), huge_pages: int = 0) -> None:
+        """Bring everything up with a configuration, and wait until the node is ready.
+
+        ``duties``: options of the agent, beside offering devices; ``huge_pages``: of 2 MiB, on each NUMA node.
+        """
+        for folder in (HOME, KUBELET, Path(FLAGS), MANIFESTS):
+            folder.mkdir(parents=True, exist_ok=True)
+        for numa in (0, 1) if huge_pages else ():
+            Path(HUGE_PAGES.format(numa)).write_text(f"{huge_pages}\n")
         must("hostname", NODE)
         KUBECONFIG.write_text(kubeconfig(HOST_ADDRESS))
         CONFIG.write_text(json.dumps(config, indent=1))
@@ -87,17 +93,20 @@ class Node:
             f"{self.programs}/kubelet --config={CONFIG} --kubeconfig={KUBECONFIG} --hostname-override={NODE} "
             f"--node-ip={NODE_ADDRESS} --root-dir={KUBELET} --v=5"
         )
-        devices = json.dumps(DEVICES, separators=(",", ":"))
-        (HOME / "devices").write_text(
-            f"#!/bin/sh\nexec {self.programs}/device-plugin {KUBELET}/device-plugins '{devices}'\n"
+        FAKES.write_text(json.dumps(fakes()))
+        agent = (
+            f"{sys.executable} -m numawise agent --device-plugin --fake {FAKES} --kubelet-dir {KUBELET} --log json "
+            + " ".join(duties)
         )
         for name, command in {
             "containerd": f"{self.programs}/containerd -c {HOME}/containerd.toml",
             "kubelet": kubelet,
-            "devices": f"/bin/sh {HOME}/devices",
+            "agent": agent,
         }.items():
+            again = "Restart=always\nRestartSec=1" if name == "agent" else ""
+            where = f"WorkingDirectory={Path.cwd()}" if name == "agent" else ""
             (UNITS / f"{name}.service").write_text(
-                service(command, path, log.format(self.logs / f"{name}.log"))
+                service(command, path, log.format(self.logs / f"{name}.log"), again, where)
             )
         must("systemctl", "daemon-reload")
         must("systemctl", "start", "containerd")
@@ -109,7 +118,7 @@ class Node:
             "the image", 300, lambda: not runs(f"{self.programs}/ctr", *importing, str(archive)).returncode
         )
         self.api.ask("DELETE", f"/api/v1/nodes/{NODE}")
-        must("systemctl", "start", "kubelet", "devices")
+        must("systemctl", "start", "kubelet", "agent")
         self.ready()
 
     def ready(self, seconds: float = 900) -> dict[str, Any]:
@@ -182,44 +191,6 @@ def _tar(files: dict[str, bytes], links: tuple[str, ...] = ()) -> bytes:
             entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
             archive.addfile(entry)
     return packed.getvalue()
-
-
-def container(name: str, **resources: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "image": IMAGE,
-        "imagePullPolicy": "Never",
-        "resources": resources,
-    }
-
-
-def guaranteed(name: str, cpu: str = "", memory: str = "", **devices: int) -> dict[str, Any]:
-    """A container whose limits are its requests; ``gpu``, ``nic``: devices."""
-    limits = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value}
-    limits |= {{"gpu": "nvidia.com/gpu", "nic": "example.com/nic"}[key]: str(n) for key, n in devices.items()}
-    return container(name, limits=limits, requests=dict(limits))
-
-
-def pod_spec(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
-    spec: dict[str, Any] = {
-        "containers": list(containers),
-        "terminationGracePeriodSeconds": 0,
-        "hostNetwork": True,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-    }
-    if init:
-        spec["initContainers"] = [{**one, "command": ["/bin/true"]} for one in init]
-    return spec
-
-
-def pod(name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {**spec, "nodeName": NODE, "tolerations": [{"operator": "Exists"}]},
-    }
 
 
 def paused(seconds: float) -> None:

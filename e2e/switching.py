@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from tests.vm.kubelet.cluster import wait_for
-from tests.vm.kubelet.node import (
+from e2e.cluster import wait_for
+from e2e.node import (
     BASE,
     CONFIG,
     HOME,
@@ -18,14 +18,29 @@ from tests.vm.kubelet.node import (
     NODE,
     STATIC,
     Node,
-    guaranteed,
-    pod_spec,
     runs,
 )
+from e2e.pods import guaranteed, pod_spec
 
 REPLICAS = 2
 NEW = {**STATIC, "topologyManagerPolicy": "single-numa-node"}
 LABELS = {"app": "work"}
+
+
+def plan_words(new: Path, script: Path) -> tuple[str, ...]:
+    """The command that writes a script for this node."""
+    plan = (
+        sys.executable,
+        "-m",
+        "numawise",
+        "plan",
+        "switch",
+        str(CONFIG),
+        str(new),
+        "--state",
+        str(KUBELET),
+    )
+    return (*plan, "--machine", "this", "--node", NODE, "--kube", "1.36.4", "--script", str(script))
 
 
 class Trial:
@@ -52,19 +67,7 @@ class Trial:
         self.running()
         new = HOME / "new.yaml"
         new.write_text(json.dumps(NEW))
-        plan = (
-            sys.executable,
-            "-m",
-            "numawise",
-            "plan",
-            "switch",
-            str(CONFIG),
-            str(new),
-            "--state",
-            str(KUBELET),
-        )
-        options = ("--machine", "this", "--node", NODE, "--kube", "1.36.4", "--script", str(self.script))
-        done = runs(*plan, *options)
+        done = runs(*plan_words(new, self.script))
         (self.folder / "plan.txt").write_text(done.stdout + done.stderr)
         assert done.returncode == 0, done.stdout + done.stderr
 

@@ -7,9 +7,10 @@ import traceback
 from pathlib import Path
 
 from tests.vm import scopes
-from tests.vm.kubelet.node import Node
-from tests.vm.kubelet.rounds import record
-from tests.vm.kubelet.switching import trial
+
+from e2e.node import Node
+from e2e.rounds import record
+from e2e.switching import trial
 
 
 def main(programs: str, out: str, what: str) -> int:
@@ -32,5 +33,5 @@ def main(programs: str, out: str, what: str) -> int:
 
 if __name__ == "__main__":
     if os.environ.get(scopes.INSIDE) is None:
-        sys.exit(scopes.under_systemd([sys.executable, "-m", "tests.vm.kubelet.guest", *sys.argv[1:]]))
+        sys.exit(scopes.under_systemd([sys.executable, "-m", "e2e.guest", *sys.argv[1:]]))
     sys.exit(main(*sys.argv[1:]))

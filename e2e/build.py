@@ -12,7 +12,7 @@ from tests.release.build import CannotBuild, downloaded, replaced
 
 OURS = Path(__file__).parent / "programs"
 RELEASE = "v1.36.4"
-PARTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl", "device-plugin")
+PARTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl")
 PACKAGES = {
     "etcd-server": ("etcd",),
     "containerd": ("containerd", "containerd-shim-runc-v2", "ctr"),

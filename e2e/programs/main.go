@@ -29,12 +29,6 @@ var parts = map[string]func() *cobra.Command{
 
 func main() {
 	name := filepath.Base(os.Args[0])
-	if name == "device-plugin" {
-		if err := offerDevices(os.Args[1], os.Args[2]); err != nil {
-			log.Fatal(err)
-		}
-		return
-	}
 	make, known := parts[name]
 	if !known {
 		log.Fatalf("%s is not a part of the cluster", name)
