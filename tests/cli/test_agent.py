@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cli.run import EXAMPLES, program
 
@@ -44,6 +45,47 @@ def test_mistakes_are_one_sentence(words: list[object], status: int, said: str) 
     assert said in ran.err
     assert ran.err.count("\n") == 1
     assert ran.out == ""
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    ([],                                                 "--manifest needs an image; give --image NAME"),
+    (["--image", "two words"],                           "--image 'two words' is not the name of an image"),
+    (["--image", "x", "--namespace", "Big"],             "--namespace 'Big' is not the name of a namespace"),
+    (["--image", "x", "--config", "nowhere.yaml"],       "nowhere.yaml: there is no such file"),
+    (["--image", "x", "--fake", FAKE, "--config", FAKE], "--fake and --config are both given"),
+])  # fmt: skip
+def test_mistakes_with_manifests(words: list[object], said: str) -> None:
+    ran = program("agent", "--device-plugin", "--manifest", *words)
+    assert ran.status == 2
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+    assert ran.out == ""
+
+
+def test_a_manifest_runs_what_was_typed(tmp_path: Path) -> None:
+    config = tmp_path / "plugin.yaml"
+    config.write_text("version: v1\nflags: {plugin: {passDeviceSpecs: true}}\n")
+    ran = program(
+        "agent", "--device-plugin", "--config", config, "--kubelet-dir", "/data/kubelet", "--listen", "0.0.0.0:1234",
+        "--manifest", "--image", "registry.example.com:5000/numawise@sha256:" + "0" * 64, "--namespace", "gpus",
+    )  # fmt: skip
+    assert ran.status == 0
+    objects = {one["kind"]: one for one in yaml.safe_load_all(ran.out)}
+    assert objects["ConfigMap"]["data"]["config.yaml"] == config.read_text()
+    assert {one["metadata"].get("namespace", "gpus") for one in objects.values()} == {"gpus"}
+    spec = objects["DaemonSet"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["args"] == [
+        "agent", "--device-plugin", "--kubelet-dir", "/data/kubelet", "--listen", "0.0.0.0:1234",
+        "--config", "/etc/numawise-agent/config.yaml",
+    ]  # fmt: skip
+    assert container["ports"] == [{"name": "pages", "containerPort": 1234}]
+    assert spec["runtimeClassName"] == "nvidia"
+    assert [volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume] == [
+        "/data/kubelet/device-plugins",
+        "/data/kubelet/pod-resources",
+        "/dev",
+    ]
 
 
 def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

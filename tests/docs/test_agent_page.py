@@ -3,8 +3,11 @@
 import re
 from pathlib import Path
 
+from tests.cli.run import program
+
 from numawise.apps.agent.offering import OFFER_METRICS
 from numawise.apps.agent.pages import OWN_METRICS
+from numawise.apps.agent.rights import RIGHTS
 from numawise.codec.agent_nvidia import NOT_ACTED_ON
 from numawise.codec.agent_values import IGNORED_XIDS
 from numawise.codec.nvidia_plugin import FLAG_FIELDS, GFD_FIELDS, PLUGIN_FIELDS
@@ -12,6 +15,7 @@ from numawise.codec.nvidia_plugin import FLAG_FIELDS, GFD_FIELDS, PLUGIN_FIELDS
 ROOT = Path(__file__).parents[2]
 METRICS = (*OWN_METRICS, *OFFER_METRICS)
 PAGE = (ROOT / "docs/reference/agent.md").read_text()
+RIGHTS_PAGE = (ROOT / "docs/reference/agent-rights.md").read_text()
 
 
 def test_every_metric_has_its_line() -> None:
@@ -25,6 +29,31 @@ def test_every_field_of_nvidias_configuration_is_judged() -> None:
         assert name in table, name
     assert GFD_FIELDS
     assert set(NOT_ACTED_ON) <= {*FLAG_FIELDS, *PLUGIN_FIELDS}
+
+
+def test_every_right_has_its_line() -> None:
+    def rows(title: str) -> set[tuple[str, ...]]:
+        table = RIGHTS_PAGE.partition(f"## {title}")[2].partition("\n## ")[0]
+        lines = re.findall(r"^\| (`--.*) \|$", table, re.MULTILINE)
+        return {tuple(line.replace("`", "").split(" | ")) for line in lines}
+
+    assert rows("Mounts") == {
+        (f"--{feature}", mount.path, "writes" if mount.writes else "reads", mount.why)
+        for feature, rights in RIGHTS.items()
+        for mount in rights.mounts
+    }
+    assert rows("Rights at the API server") == {
+        (f"--{feature}", right.group or "core", right.resource, ", ".join(right.verbs), right.why)
+        for feature, rights in RIGHTS.items()
+        for right in rights.api
+    }
+
+
+def test_the_manifest_is_the_file() -> None:
+    words = re.findall(r"^\$ numawise (agent .*--manifest.*) > agent.yaml$", RIGHTS_PAGE, re.MULTILINE)
+    ran = program(*words[0].split())
+    assert ran.status == 0
+    assert ran.out == (ROOT / "examples/agent/manifest.yaml").read_text()
 
 
 def test_xids() -> None:

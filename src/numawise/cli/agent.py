@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from numawise.cli.agent_manifest import show_manifest
 from numawise.cli.options import say
 from numawise.errors import InputError, quoted
 from numawise.strconv import whole_number
@@ -23,6 +24,7 @@ Examples:
   numawise agent --device-plugin --dry-run
   numawise agent --device-plugin --config nvidia-device-plugin.yaml
   numawise agent --device-plugin --fake devices.yaml --kubelet-dir /var/lib/kubelet
+  numawise agent --device-plugin --manifest --image registry.example.com/numawise:1
 
 \b
 Exit status: 0 ended by SIGTERM or SIGINT, 2 bad configuration, 3 host, 5 an extra is missing."""
@@ -65,6 +67,20 @@ Exit status: 0 ended by SIGTERM or SIGINT, 2 bad configuration, 3 host, 5 an ext
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of --dry-run."
 )
+@click.option(
+    "--manifest",
+    is_flag=True,
+    help="Print the objects that run this agent on all nodes of a cluster, with no more rights than it "
+    "needs, and end.",
+)
+@click.option("--image", default="", metavar="NAME", help="The container image for --manifest.")
+@click.option(
+    "--namespace",
+    default="numawise",
+    show_default=True,
+    metavar="NAME",
+    help="The namespace for --manifest.",
+)
 @click.pass_context
 def command(
     context: click.Context,
@@ -77,6 +93,9 @@ def command(
     log_form: str,
     dry_run: bool,
     output: str,
+    manifest: bool,
+    image: str,
+    namespace: str,
 ) -> int:
     """Be a Kubernetes node's agent: offer devices to the kubelet, and watch their health.
 
@@ -88,7 +107,11 @@ def command(
 
     if not device_plugin:
         raise InputError("there is nothing to do", advice="add --device-plugin")
-    plan = AgentPlan(offer_plan(config, fake, kubelet_dir, Path(root)), _address(listen))
+    listen_at = _address(listen)
+    if manifest:
+        show_manifest(context, image, namespace)
+        return 0
+    plan = AgentPlan(offer_plan(config, fake, kubelet_dir, Path(root)), listen_at)
     if dry_run and plan.offer is not None:
         _show(plan.offer, output, context.color)
         return 0

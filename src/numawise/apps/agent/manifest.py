@@ -1,0 +1,277 @@
+"""The objects that run the agent on every node of a cluster, made of what its features need (``rights``).
+
+Rules kept here:
+
+1. An account has exactly the rights of the features that were asked for; without any it gets no token.
+2. The container has a read-only root, no capabilities, no way to more, the runtime's seccomp profile, and the
+   mounts of its features alone.  It is root because the kubelet's files and sockets are.
+3. Rules of the API server cannot tie an agent to its own node, because all nodes share an account.  A policy
+   does: what the account writes must be about the node that its token was issued for, and of a Node only
+   what the agent is for.
+4. The configuration that was named goes along, as a ConfigMap: what was tried here is what runs there.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numawise.apps.agent.rights import (
+    KUBELET_DIR,
+    STARTUP_TAINT,
+    ApiRight,
+    api_of,
+    mounts_of,
+    rules_of,
+)
+from numawise.values import dataclass
+
+NAME = "numawise-agent"
+CONFIG_FOLDER, CONFIG_KEY = "/etc/numawise-agent", "config.yaml"
+PORT = 9797
+CONDITION = "NumawiseTopologyPublished"
+STATUS_FIELDS = ("capacity", "allocatable", "addresses", "daemonEndpoints", "nodeInfo", "volumesAttached")
+SPEC_FIELDS = ("unschedulable", "podCIDRs", "providerID")
+MEMORY_REQUEST, MEMORY_LIMIT, CPU_REQUEST = "64Mi", "192Mi", "20m"
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestWish:
+    """What an agent in a cluster is to do."""
+
+    features: tuple[str, ...]
+    image: str
+    words: tuple[str, ...]
+    """Its command line, behind ``agent``, without what is made here."""
+    namespace: str = "numawise"
+    kubelet_dir: str = KUBELET_DIR
+    config: str = ""
+    """Text of a configuration, or of made-up devices."""
+    files: tuple[str, ...] = ()
+    """Files of the host that are read."""
+    devices: bool = False
+    """Devices are found by their files below /dev."""
+    nvidia: bool = False
+    """NVIDIA's library is needed, which its container runtime gives."""
+
+
+def manifest(wish: ManifestWish) -> tuple[Json, ...]:
+    """All objects, in an order in which they can be applied."""
+    rights = api_of(wish.features)
+    return (
+        _namespace(wish),
+        _object("v1", "ServiceAccount", wish, automountServiceAccountToken=False),
+        *(_access(wish, rights) if rights else ()),
+        *((_object("v1", "ConfigMap", wish, data={CONFIG_KEY: wish.config}),) if wish.config else ()),
+        _daemon_set(wish, token=bool(rights)),
+    )
+
+
+def _object(version: str, kind: str, wish: ManifestWish, **fields: object) -> Json:
+    metadata = {"name": NAME, "namespace": wish.namespace, "labels": {"app.kubernetes.io/name": NAME}}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
+
+
+def _clusters(version: str, kind: str, **fields: object) -> Json:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": NAME}, **fields}
+
+
+def _namespace(wish: ManifestWish) -> Json:
+    """Folders of the host are mounted, which Pod Security allows where it is told so."""
+    labels = {"pod-security.kubernetes.io/enforce": "privileged"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": wish.namespace, "labels": labels}}
+
+
+# --- rights ---------------------------------------------------------------------------------------
+
+
+def _access(wish: ManifestWish, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
+    group = "rbac.authorization.k8s.io"
+    account = {"kind": "ServiceAccount", "name": NAME, "namespace": wish.namespace}
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": NAME}
+    return (
+        _clusters(f"{group}/v1", "ClusterRole", rules=rules_of(rights)),
+        _clusters(f"{group}/v1", "ClusterRoleBinding", roleRef=role, subjects=[account]),
+        *(_policy(wish, rights) if any(right.by_name for right in rights) else ()),
+    )
+
+
+OWN = "authentication.kubernetes.io/node-name"
+ACCOUNT_NODE = f"request.userInfo.extra[?'{OWN}'][0].orValue('')"
+"""The node that the token was issued for; the API server says so since 1.30."""
+
+
+def _policy(wish: ManifestWish, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
+    """Each agent writes about its own node, and changes of it only what it is for (rule 3)."""
+    group = "admissionregistration.k8s.io"
+    account = f"system:serviceaccount:{wish.namespace}:{NAME}"
+    validations: list[Json] = [
+        {
+            "expression": "object.metadata.name == variables.node",
+            "message": "the agent of a node writes about its own node alone",
+        }
+    ]
+    validations += _node_validations(wish)
+    rules = [
+        {
+            "apiGroups": [right.group],
+            "apiVersions": ["*"],
+            "resources": [right.resource],
+            "operations": ["CREATE", "UPDATE"],
+        }
+        for right in rights
+        if right.by_name
+    ]
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": rules},
+        "matchConditions": [{"name": "the-agent", "expression": f"request.userInfo.username == '{account}'"}],
+        "variables": [{"name": "node", "expression": ACCOUNT_NODE}],
+        "validations": validations,
+    }
+    binding = {"policyName": NAME, "validationActions": ["Deny"]}
+    return (
+        _clusters(f"{group}/v1", "ValidatingAdmissionPolicy", spec=spec),
+        _clusters(f"{group}/v1", "ValidatingAdmissionPolicyBinding", spec=binding),
+    )
+
+
+def _node_validations(wish: ManifestWish) -> list[Json]:
+    """Of a Node: our condition alone, and taints may only go."""
+    spec = "request.resource.resource != 'nodes' || request.?subResource.orValue('') == 'status' || "
+    status = "request.resource.resource != 'nodes' || request.?subResource.orValue('') != 'status' || "
+    before, after = (f"{which}.status.?conditions.orValue([])" for which in ("oldObject", "object"))
+    same = [f"object.status.?{name} == oldObject.status.?{name}" for name in STATUS_FIELDS]
+    same += [
+        f"{some}.all(c, c.type == '{CONDITION}' || c in {others})"
+        for some, others in ((before, after), (after, before))
+    ]
+    parts = ("labels", "annotations", "ownerReferences", "finalizers")
+    validations: list[Json] = [
+        {
+            "expression": "request.resource.resource != 'nodes' || ("
+            + " && ".join(f"object.metadata.?{name} == oldObject.metadata.?{name}" for name in parts)
+            + ")",
+            "message": "the agent changes no labels and annotations of a node",
+        },
+        {
+            "expression": f"{status}({' && '.join(same)})",
+            "message": f"of the status of a node the agent changes the condition {CONDITION} alone",
+        },
+    ]
+    if STARTUP_TAINT in wish.features:
+        fields = [f"object.spec.?{name} == oldObject.spec.?{name}" for name in SPEC_FIELDS]
+        old = "oldObject.spec.?taints.orValue([])"
+        fields.append(f"object.spec.?taints.orValue([]).all(t, t in {old})")
+        validations.append(
+            {
+                "expression": f"{spec}({' && '.join(fields)})",
+                "message": "of the specification of a node the agent removes taints alone",
+            }
+        )
+    return validations
+
+
+# --- the pods -------------------------------------------------------------------------------------
+
+
+def _daemon_set(wish: ManifestWish, *, token: bool) -> Json:
+    labels = {"app.kubernetes.io/name": NAME}
+    pod: Json = {
+        "serviceAccountName": NAME,
+        "automountServiceAccountToken": token,
+        "priorityClassName": "system-node-critical",
+        **({"runtimeClassName": "nvidia"} if wish.nvidia else {}),
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"operator": "Exists"}],
+        "terminationGracePeriodSeconds": 30,
+        "securityContext": {
+            "runAsUser": 0,
+            "runAsGroup": 0,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(wish)],
+        "volumes": [volume for volume, _ in _volumes(wish)],
+    }
+    return _object(
+        "apps/v1",
+        "DaemonSet",
+        wish,
+        spec={
+            "selector": {"matchLabels": labels},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    )
+
+
+def _container(wish: ManifestWish) -> Json:
+    environment: list[Json] = [
+        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    ]
+    if wish.nvidia:
+        environment += [
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+            {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"},
+        ]
+    port = _port(wish.words)
+    words = ["agent", *(f"--{feature}" for feature in wish.features if feature != STARTUP_TAINT), *wish.words]
+    container: Json = {
+        "name": "agent",
+        "image": wish.image,
+        "args": words,
+        "env": environment,
+        "resources": {
+            "requests": {"cpu": CPU_REQUEST, "memory": MEMORY_REQUEST},
+            "limits": {"memory": MEMORY_LIMIT},
+        },
+        "securityContext": {
+            "privileged": False,
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [mount for _, mount in _volumes(wish)],
+    }
+    if port:
+        container["ports"] = [{"name": "pages", "containerPort": port}]
+        container["livenessProbe"] = _probe("/healthz", periodSeconds=20, failureThreshold=3)
+        container["readinessProbe"] = _probe("/readyz", periodSeconds=5, failureThreshold=1)
+    return container
+
+
+def _port(words: Sequence[str]) -> int:
+    """The port of ``--listen``; 0 when there are no pages."""
+    text = next((words[at + 1] for at, word in enumerate(words[:-1]) if word == "--listen"), "")
+    port = text.rpartition(":")[2]
+    return int(port) if port.isdecimal() else 0
+
+
+def _probe(path: str, **times: int) -> Mapping[str, Any]:
+    return {"httpGet": {"path": path, "port": "pages"}, "timeoutSeconds": 5, **times}
+
+
+def _volumes(wish: ManifestWish) -> list[tuple[Json, Json]]:
+    """Volumes, and where they are mounted."""
+    places: list[tuple[str, bool, str]] = [
+        (mount.path.replace(KUBELET_DIR, wish.kubelet_dir, 1), mount.writes, "Directory")
+        for mount in mounts_of(wish.features)
+    ]
+    if wish.devices:
+        places.append(("/dev", False, "Directory"))
+    places += [(path, False, "File") for path in wish.files]
+    volumes = []
+    for path, writes, kind in places:
+        name = "host-" + "-".join(
+            part for part in path.lower().replace(".", "-").replace("_", "-").split("/") if part
+        )
+        volume = {"name": name[:63].rstrip("-"), "hostPath": {"path": path, "type": kind}}
+        mount = {"name": volume["name"], "mountPath": path, "readOnly": not writes}
+        volumes.append((volume, mount))
+    if wish.config:
+        volumes.append(
+            (
+                {"name": "config", "configMap": {"name": NAME}},
+                {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True},
+            )
+        )
+    return volumes

@@ -1,0 +1,159 @@
+"""What each feature of the agent needs, and nothing else: mounts, rights at the API server, capabilities.
+
+Rules kept here:
+
+1. This is the one list: manifests are made of it, the page of rights is compared with it, and tests run the
+   agent with what it lists, no more.
+2. Everything is read-only unless ``writes`` says otherwise.  No feature needs a capability, a privileged
+   container, the host's network or its processes; root is needed because the kubelet's files are root's.
+   ``/sys`` is not listed: what a container has there is the host's, but for control groups.
+3. ``by_name``: the right is meant for the node's own object.  Rules of the API server cannot say so, because
+   all nodes have one account; a policy in the manifest does.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from numawise.values import dataclass
+
+DEVICE_PLUGIN, EXPORT, WATCH = "device-plugin", "export", "watch"
+REPAIR, STARTUP_TAINT = "repair", "startup-taint"
+FEATURES = (DEVICE_PLUGIN, EXPORT, WATCH, REPAIR, STARTUP_TAINT)
+"""As their options are called."""
+KUBELET_DIR = "/var/lib/kubelet"
+CORE, EVENTS, TOPOLOGY = "", "events.k8s.io", "topology.node.k8s.io"
+CLAIMS = "resource.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class HostMount:
+    """A folder of the host, at the same path in the container."""
+
+    path: str
+    why: str
+    writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRight:
+    """Verbs on one kind of object."""
+
+    group: str
+    resource: str
+    """With its part, as ``nodes/status``."""
+    verbs: tuple[str, ...]
+    why: str
+    by_name: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureRights:
+    """What one feature needs."""
+
+    feature: str
+    mounts: tuple[HostMount, ...] = ()
+    api: tuple[ApiRight, ...] = ()
+
+
+_READS_KUBELET = HostMount(
+    KUBELET_DIR,
+    "state files, the devices' checkpoint, the configuration, the PodResources socket; the files are "
+    "replaced when they change, so the folder is mounted and not each file",
+)
+_READS_CLUSTER = (
+    ApiRight(CORE, "nodes", ("get", "list", "watch"), "the node's own object: release, allocatable, taints"),
+    ApiRight(CORE, "pods", ("list", "watch"), "the pods of the node: what they asked for"),
+)
+_WRITES_EVENTS = ApiRight(EVENTS, "events", ("create", "patch"), "what is wrong, where people look")
+
+RIGHTS: dict[str, FeatureRights] = {
+    rights.feature: rights
+    for rights in (
+        FeatureRights(
+            DEVICE_PLUGIN,
+            mounts=(
+                HostMount(
+                    f"{KUBELET_DIR}/device-plugins",
+                    "the kubelet's socket is there, and the agent's own are made there",
+                    writes=True,
+                ),
+                HostMount(f"{KUBELET_DIR}/pod-resources", "whether a device that has gone is still held"),
+            ),
+        ),
+        FeatureRights(
+            EXPORT,
+            mounts=(_READS_KUBELET,),
+            api=(
+                *_READS_CLUSTER,
+                ApiRight(
+                    TOPOLOGY,
+                    "noderesourcetopologies",
+                    ("get", "create", "patch"),
+                    "the published object",
+                    by_name=True,
+                ),
+                ApiRight(CORE, "nodes/status", ("patch",), "the condition of the node", by_name=True),
+                _WRITES_EVENTS,
+            ),
+        ),
+        FeatureRights(
+            WATCH,
+            mounts=(
+                _READS_KUBELET,
+                HostMount("/sys/fs/cgroup", "what containers may use and where their pages are"),
+                HostMount("/var/log/containers", "which container an id is; only names of links are read"),
+            ),
+            api=(
+                *_READS_CLUSTER,
+                _WRITES_EVENTS,
+                ApiRight(CLAIMS, "resourceclaims", ("get", "list"), "devices that pods got by claims"),
+                ApiRight(CLAIMS, "resourceslices", ("list",), "on which NUMA nodes these devices are"),
+            ),
+        ),
+        FeatureRights(
+            REPAIR, mounts=(HostMount("/sys/fs/cgroup", "CPUs of containers are put right", writes=True),)
+        ),
+        FeatureRights(
+            STARTUP_TAINT,
+            api=(ApiRight(CORE, "nodes", ("get", "patch"), "the taint is removed", by_name=True),),
+        ),
+    )
+}
+
+
+def mounts_of(features: Iterable[str]) -> tuple[HostMount, ...]:
+    """The mounts of features together, by path, each once; what another one shows already is left out."""
+    merged: dict[str, HostMount] = {}
+    for feature in features:
+        for mount in RIGHTS[feature].mounts:
+            known = merged.setdefault(mount.path, mount)
+            why = known.why if mount.why in known.why else f"{known.why}; {mount.why}"
+            merged[mount.path] = HostMount(mount.path, why, known.writes or mount.writes)
+    return tuple(
+        merged[path]
+        for path in sorted(merged)
+        if merged[path].writes or not any(path.startswith(f"{other}/") for other in merged)
+    )
+
+
+def api_of(features: Iterable[str]) -> tuple[ApiRight, ...]:
+    """The rights of features together, each resource once."""
+    merged: dict[tuple[str, str], ApiRight] = {}
+    for feature in features:
+        for right in RIGHTS[feature].api:
+            key = right.group, right.resource
+            known = merged.get(key)
+            if known is None:
+                merged[key] = right
+                continue
+            verbs = (*known.verbs, *(verb for verb in right.verbs if verb not in known.verbs))
+            why = known.why if right.why in known.why else f"{known.why}; {right.why}"
+            merged[key] = ApiRight(*key, verbs, why, known.by_name or right.by_name)
+    return tuple(merged.values())
+
+
+def rules_of(rights: Sequence[ApiRight]) -> list[dict[str, list[str]]]:
+    """Rights as rules of a ClusterRole."""
+    return [
+        {"apiGroups": [right.group], "resources": [right.resource], "verbs": list(right.verbs)}
+        for right in rights
+    ]

@@ -1,0 +1,65 @@
+"""Rules of a ClusterRole, applied to requests as the API server applies them; and which of them were used."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Right = tuple[str, str, str]
+"""API group, resource with its part, verb."""
+VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def right_of(method: str, path: str) -> Right | None:
+    """The right that a request needs; None: it is about no resource (discovery, health)."""
+    split = urlsplit(path)
+    parts = [part for part in split.path.split("/") if part]
+    query = parse_qs(split.query)
+    match parts:
+        case ["api", _, *rest]:
+            group = ""
+        case ["apis", group, _, *rest]:
+            pass
+        case _:
+            return None
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    if not rest:
+        return None
+    resource, named, *parts_of_it = [*rest, ""] if len(rest) == 1 else rest
+    verb = VERBS[method]
+    if verb == "get" and not named:
+        verb = "watch" if query.get("watch", ["0"])[-1] in ("1", "true") else "list"
+    if verb == "delete" and not named:
+        verb = "deletecollection"
+    return group, f"{resource}/{parts_of_it[0]}" if parts_of_it else resource, verb
+
+
+@dataclass
+class Rules:
+    """What an account may do, and what it did."""
+
+    rules: Sequence[Mapping[str, Any]]
+    used: set[Right] = field(default_factory=set)
+    refused: list[Right] = field(default_factory=list)
+
+    @property
+    def rights(self) -> set[Right]:
+        return {
+            (group, resource, verb)
+            for rule in self.rules
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+
+    def allow(self, method: str, path: str) -> bool:
+        """Whether a request is allowed; it is remembered either way."""
+        right = right_of(method, path)
+        if right is None:
+            return True
+        if right in self.rights:
+            self.used.add(right)
+            return True
+        self.refused.append(right)
+        return False
