@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping
 from numawise.codec.bundle.allowed import ADDRESS, is_resource
 from numawise.codec.bundle.config import QUOTED
 from numawise.codec.bundle.manifest import UUID
-from numawise.codec.checkpoint import DEVICE_FILE
-from numawise.codec.checkpoint.look import look
 from numawise.codec.podresources import PodResources
 from numawise.engine.state import DeviceFile
 from numawise.inputs.gathered import Notes
@@ -29,14 +27,13 @@ Nodes = tuple[int, ...] | None
 
 def seen_machine(
     hardware: Hardware,
-    state: Mapping[str, str],
+    record: DeviceFile,
     uuids: Mapping[str, str],
     answers: PodResources | None,
     notes: Notes,
 ) -> Machine | None:
     """The machine as it is reported to the kubelet, with the devices that it knows."""
-    record = look(DEVICE_FILE, state[DEVICE_FILE]).devices if DEVICE_FILE in state else None
-    plugins = recorded_plugins(record or DeviceFile(), hardware, uuids, answers)
+    plugins = recorded_plugins(record, hardware, uuids, answers)
     for resource in unlocated(plugins):
         unknown_node = (
             "the NUMA node of unallocated devices is not known, so that answers about it may be not known"

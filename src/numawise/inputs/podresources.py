@@ -17,6 +17,7 @@ Rules kept here:
 3. The NUMA nodes of a device are what its plugin reported: as PodResources shows them, else as they were
    recorded when it was handed out.
 4. What the record of allocations says is what a pod requests, where no list of pods says it.
+5. What a running kubelet says is held is held, whether or not a file that was read has it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,10 +26,11 @@ from numawise.codec.checkpoint.reading import ALLOCATED_FILE, Resources, allocat
 from numawise.codec.document import Document
 from numawise.codec.podresources import ListedPod, PodResources
 from numawise.codec.workload import decode_pods
-from numawise.engine.state import CpuState, DeviceFile
+from numawise.engine.state import CpuState, DeviceFile, DeviceGrant, DeviceState
 from numawise.errors import InputError, quoted
 from numawise.inputs.pods import Holders
 from numawise.machine.model import Device, DevicePlugin, Machine
+from numawise.node.node import SimulatedNode
 from numawise.node.state.folder import StateFolder, recorded_uids
 from numawise.quantity import Quantity
 from numawise.request.defaults import RawPod
@@ -272,3 +274,74 @@ def located(machine: Machine, answers: PodResources | None, state: StateFolder |
                     advice="give the answers of the same node",
                 )
     return replace(machine, plugins=plugins)
+
+
+# --- what PodResources knows and the files do not ---------------------------------------------------
+
+
+MoreDevices = Mapping[str, Mapping[str, Mapping[str, frozenset[str]]]]
+"""Uid → container → resource → ids."""
+
+
+def held_besides(node: SimulatedNode, answers: PodResources, names: Names) -> str:
+    """Let containers have what PodResources says they have and no file records (rule 5).
+
+    Returns a sentence about it; '' when the files have everything.  ``names``: of pods that are known by uid.
+    """
+    state = node.state
+    taken = 0
+    for own in (state.cpu.pods, *state.cpu.assignments.values()):
+        for mine in own.values():
+            taken |= mine
+    uids = {name: uid for uid, name in names.items()}
+    cpus: dict[str, dict[str, int]] = {}
+    devices: dict[str, dict[str, dict[str, frozenset[str]]]] = {}
+    for pod in answers.pods or ():
+        uid = uids.get((pod.namespace, pod.name), f"{pod.namespace}/{pod.name}")
+        for name, listed in pod.containers.items():
+            if node.rules.cpu_static and listed.cpus & ~taken:
+                cpus.setdefault(uid, {})[name] = listed.cpus & ~taken
+            for resource, ids in listed.devices.items():
+                if more := ids - state.devices.allocated.get(resource, frozenset()):
+                    devices.setdefault(uid, {}).setdefault(name, {})[resource] = more
+    if not cpus and not devices:
+        return ""
+    node.keep(
+        replace(
+            state,
+            cpu=_with_cpus(state.cpu, cpus),
+            devices=_with_devices(state.devices, devices, answers),
+            active={**dict.fromkeys((*cpus, *devices)), **state.active},
+        )
+    )
+    pods = ", ".join(sorted({*cpus, *devices})[:3])
+    return f"PodResources lists CPUs or devices of {pods} that no state file has; they count as taken"
+
+
+def _with_cpus(state: CpuState, cpus: Mapping[str, Mapping[str, int]]) -> CpuState:
+    assignments, shared = dict(state.assignments), state.shared
+    for uid, containers in cpus.items():
+        own = dict(assignments.get(uid, {}))
+        for name, more in containers.items():
+            own[name] = own.get(name, 0) | more
+            shared &= ~more
+        assignments[uid] = own
+    return replace(state, shared=shared, assignments=assignments)
+
+
+def _with_devices(state: DeviceState, devices: MoreDevices, answers: PodResources) -> DeviceState:
+    grants, allocated = dict(state.grants), dict(state.allocated)
+    for uid, containers in devices.items():
+        own = {name: dict(resources) for name, resources in grants.get(uid, {}).items()}
+        for name, resources in containers.items():
+            for resource, ids in resources.items():
+                allocated[resource] = allocated.get(resource, frozenset()) | ids
+                before = own.get(name, {}).get(resource)
+                by_numa: dict[int, set[str]] = {}
+                for one in (*ids, *(before.ids if before is not None else ())):
+                    for numa in answers.held.get((resource, one)) or (-1,):
+                        by_numa.setdefault(numa, set()).add(one)
+                per_numa = tuple((numa, tuple(sorted(some))) for numa, some in sorted(by_numa.items()))
+                own.setdefault(name, {})[resource] = DeviceGrant(per_numa)
+        grants[uid] = own
+    return replace(state, grants=grants, allocated=allocated)

@@ -32,7 +32,7 @@ from numawise.node.node import SimulatedNode, started
 from numawise.request.defaults import RawPod
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Profile, Version, profile_of
-from numawise.values import dataclass, replace
+from numawise.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from numawise.codec.hardware.nrt import NodeTopology
@@ -89,6 +89,17 @@ class NodeSpec:
         return tuple(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class NodePods:
+    """Pods of a node that have not ended, as somebody listed them."""
+
+    running: tuple[RawPod, ...] = ()
+    complete: bool = False
+    """No pod of the node is missing."""
+    names: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Uid → namespace and name of others, where they are known."""
+
+
 @dataclass(frozen=True)
 class NodeInput:
     """A node, read as far as it was named."""
@@ -105,6 +116,8 @@ class NodeInput:
     """What a NodeResourceTopology, given in the place of state files, publishes as free."""
     answers: "PodResources | None" = None
     """What the kubelet's PodResources socket answered; None: it was not asked."""
+    listed: "NodePods | None" = None
+    """The pods that an API server lists, where that was asked; else a bundle's."""
 
     @property
     def version(self) -> Version:
@@ -217,15 +230,18 @@ class NodeInput:
     @cached_property
     def holders(self) -> Holders:
         """Who runs there, and who is recorded and gone (rule 4)."""
-        if self.state is None and self.bundle is None:
+        if self.state is None and self.bundle is None and self.listed is None:
             return Holders()
         from numawise.inputs.podresources import RECORD_GATE, Evidence, holders_of  # noqa: PLC0415 - few have any
 
-        own = self.bundle is not None and not self.spec.state
+        listed = self.listed or NodePods()
+        if self.bundle is not None and not self.spec.state:
+            listed = NodePods(self.bundle.running(), self.bundle.manifest.all_pods)
         seen = Evidence(
             state=self.state,
-            pods=self.bundle.running() if self.bundle is not None and own else (),
-            all_pods=self.bundle is not None and own and self.bundle.manifest.all_pods,
+            pods=listed.running,
+            all_pods=listed.complete,
+            names=listed.names,
             answers=self.answers,
             static_cpus=self.config_input is not None and self.config.cpu_manager_policy == STATIC,
             records=self.config_input is None or self.config.feature_gates.get(RECORD_GATE, True),

@@ -35,16 +35,31 @@ def ask(path: str) -> tuple[Json, tuple[str, ...]]:
 
     ``ClusterError``: nobody answers there at all.
     """
-    answers: Json = {}
-    problems = []
-    for call, name, message in ((LIST, "List", LISTED), (ALLOCATABLE, "Allocatable", OFFERED)):
-        try:
-            answers[name] = decoded(_called(path, f"/{SERVICE}/{call}"), message)
-        except ClusterError as problem:
-            problems.append(f"{call}: {problem.message}")
-    if not answers:
-        raise ClusterError(problems[0])
-    return answers, tuple(problems)
+    return PodResourcesSocket(path).ask()
+
+
+class PodResourcesSocket:
+    """A socket that is asked again and again; an answer that comes again is not read again."""
+
+    def __init__(self, path: str, patience: float = PATIENCE) -> None:
+        self.path, self.patience = path, patience
+        self._last: dict[str, tuple[bytes, Json]] = {}
+
+    def ask(self) -> tuple[Json, tuple[str, ...]]:
+        """As ``ask``; an answer that is the same object is the same answer."""
+        answers: Json = {}
+        problems = []
+        for call, name, message in ((LIST, "List", LISTED), (ALLOCATABLE, "Allocatable", OFFERED)):
+            try:
+                raw = _called(self.path, f"/{SERVICE}/{call}", self.patience)
+                if name not in self._last or self._last[name][0] != raw:
+                    self._last[name] = (raw, decoded(raw, message))
+                answers[name] = self._last[name][1]
+            except ClusterError as problem:
+                problems.append(f"{call}: {problem.message}")
+            if not answers:
+                raise ClusterError(problems[0])  # who does not answer one call is not waited for again
+        return answers, tuple(problems)
 
 
 def held_devices(path: str) -> dict[str, frozenset[str]]:
@@ -61,17 +76,17 @@ def held_devices(path: str) -> dict[str, frozenset[str]]:
 # --- the call -------------------------------------------------------------------------------------
 
 
-def _called(path: str, method: str) -> bytes:
+def _called(path: str, method: str, patience: float) -> bytes:
     """The message that a call without arguments is answered with."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(PATIENCE)
+            connection.settimeout(patience)
             _connect(connection, path)
             connection.sendall(_request(method))
             return _message(_body(connection, deadline))
     except TimeoutError:
-        raise ClusterError(f"{path} does not answer within {PATIENCE:.0f} seconds") from None
+        raise ClusterError(f"{path} does not answer within {patience:.0f} seconds") from None
     except OSError as problem:
         raise ClusterError(f"{path} cannot be asked: {problem.strerror or problem}") from None
     except ValueError as problem:

@@ -15,12 +15,15 @@ from typing import Any
 from numawise.apps.bundle.model import Collected
 from numawise.apps.bundle.pack import Packed, packed
 from numawise.codec.bundle.manifest import API_SERVER
+from numawise.codec.checkpoint import DEVICE_FILE
+from numawise.codec.checkpoint.look import look
 from numawise.codec.document import Document, read_documents, read_file
 from numawise.codec.infile import is_folder
 from numawise.codec.kubelet import effective
 from numawise.codec.node import node_values, read_node_file
 from numawise.codec.outfile import PRIVATE, write_whole
 from numawise.codec.podresources import PodResources, pod_resources_of, read_pod_resources
+from numawise.engine.state import DeviceFile
 from numawise.errors import ClusterError, InputError, quoted
 from numawise.host.discover import nvidia_uuids, read_live
 from numawise.host.files import Tree
@@ -84,12 +87,13 @@ def gather(wanted: NodeSources) -> Collected:
         for one in effective.differences(running_config, files, version):
             notes.remark(f"{one}: the running kubelet uses a different value than its files")
     node = cluster.node or name
+    record = look(DEVICE_FILE, state[DEVICE_FILE]).devices if DEVICE_FILE in state else None
     answers = _pod_resources(wanted, parts, notes)
     settings = running_config or files or {}
     pods = pods_on_node(wanted, parts, settings, cluster.pods, node, notes, answers, state)
     return Collected(
         hardware=hardware,
-        machine=seen_machine(hardware, state, nvidia_uuids(wanted.top), answers, notes),
+        machine=seen_machine(hardware, record or DeviceFile(), nvidia_uuids(wanted.top), answers, notes),
         parts=parts,
         configz=configz,
         state=state,
