@@ -57,8 +57,8 @@ class PodResourcesSocket:
                 answers[name] = self._last[name][1]
             except ClusterError as problem:
                 problems.append(f"{call}: {problem.message}")
-            if not answers:
-                raise ClusterError(problems[0])  # who does not answer one call is not waited for again
+        if not answers:
+            raise ClusterError(problems[0])
         return answers, tuple(problems)
 
 
@@ -76,7 +76,7 @@ def held_devices(path: str) -> dict[str, frozenset[str]]:
 # --- the call -------------------------------------------------------------------------------------
 
 
-def _called(path: str, method: str, patience: float) -> bytes:
+def _called(path: str, method: str, patience: float = PATIENCE) -> bytes:
     """The message that a call without arguments is answered with."""
     deadline = time.monotonic() + patience
     try:

@@ -144,10 +144,9 @@ class SightSource:
                 async with asyncio.timeout(longest):
                     await self._woken.wait()
             return
-        before = await asyncio.to_thread(self.reader.stamps)
         loop = asyncio.get_running_loop()
         end = loop.time() + longest
         while loop.time() < end and not self._woken.is_set():
             await asyncio.sleep(min(TICK, longest))
-            if await asyncio.to_thread(self.reader.stamps) != before:
+            if await asyncio.to_thread(self.reader.stamps) != self.reader.stamps_read:
                 return

@@ -82,6 +82,8 @@ class SightReader:
         self.folder = Path(sources.kubelet_dir)
         self.settings = SettingsReader(sources, configz)
         self._socket = PodResourcesSocket(str(self.folder / SOCKET), PATIENCE)
+        self.stamps_read: tuple[Stamp, ...] = ()
+        """The files' stamps at the last reading."""
         self._located: PodResources | None = None
         """Where devices were when the kubelet was last asked."""
         self._machine: Machine | None = None
@@ -99,10 +101,10 @@ class SightReader:
         settings = self.settings.read(str(info.get("kubeletVersion") or ""))
         stable = False
         for _ in range(ATTEMPTS):
-            stamps = self.stamps()
+            self.stamps_read = self.stamps()
             texts = self._texts()
             answers, why_not = self._answers()
-            stable = self.stamps() == stamps
+            stable = self.stamps() == self.stamps_read
             if stable:
                 break
         problems += settings.problems
