@@ -379,10 +379,8 @@ def _encode_plugin(plugin: DevicePlugin) -> dict[str, object]:
                 "preferred_allocation": LINKED,
                 "links": [" ".join(str(preference.points[i][j]) for j in at) for i in at],
             }
-    elif preference is not None:
-        encoded["preferred_allocation"] = next(
-            name for name, known in PREFERENCES.items() if known == preference
-        )
+    elif name := next((name for name, known in PREFERENCES.items() if known == preference), ""):
+        encoded["preferred_allocation"] = name  # that of our own plugin is not one of a machine file
     return encoded | ({"refuses_several": True} if plugin.refuses_several else {})
 
 

@@ -15,6 +15,9 @@ from numawise.machine.preference import PreferenceAnswer
 from numawise.sets import bits_of, ids_of
 from numawise.values import dataclass, field
 
+MOST_LINKED = 64
+"""Devices whose links are compared; of more, the kubelet is to choose."""
+
 
 @dataclass(frozen=True, slots=True)
 class LauncherPreference:

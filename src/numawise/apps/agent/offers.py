@@ -20,7 +20,7 @@ from numawise.codec.agent_values import INDEX, AnswerForm, FakeDevice, ResourceR
 from numawise.errors import HostError, NumawiseError
 from numawise.gpus.links import GpuLinks
 from numawise.gpus.nvidia_plugin import is_own, with_plugin
-from numawise.gpus.preference import LauncherPreference
+from numawise.gpus.preference import MOST_LINKED, LauncherPreference
 from numawise.host.cdi_files import cdi_problem
 from numawise.host.device_files import (
     files_matching,
@@ -41,7 +41,6 @@ from numawise.values import dataclass, field, replace
 
 InstanceOf = Callable[[str], tuple[int, int] | None]
 """UUID of a MIG device → the driver's numbers of its GPU instance and its compute instance."""
-MOST_LINKED = 64
 UNPLAIN = re.compile(r"[^A-Za-z0-9._-]")
 LONGEST_WORD = 48
 """Characters of an id, with room for the number of a replica."""

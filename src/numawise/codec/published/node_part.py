@@ -17,10 +17,12 @@ import msgspec
 
 from numawise.codec.machine import MOST_NUMA
 from numawise.codec.published.envelope import broken
+from numawise.gpus.preference import MOST_LINKED, LauncherPreference
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.machine.preference import PREFERENCES, LinkedGpus, Preference
 from numawise.quantity import Quantity
 from numawise.rules.model import KubeletConfig, ReservedMemory
+from numawise.sets import ids_of
 
 MOST_CPU_IDS = 8192
 """The most that a Linux kernel is built for."""
@@ -72,11 +74,14 @@ class PublishedNuma(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     distances: list[Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]] = []
 
 
-class PublishedLinks(msgspec.Struct, forbid_unknown_fields=True):
+class PublishedLinks(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A plugin that goes by links: its GPUs, by their place among the devices or by id, and points."""
 
     gpus: list[Count | str]
     points: list[list[Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]]]
+    homes: list[Annotated[int, msgspec.Meta(ge=-1, lt=MOST_NUMA)]] = []
+    """Of numawise's own plugin: the NUMA node of each, or -1; of NVIDIA's: none at all."""
+    distances: list[tuple[NumaNumber, NumaNumber, Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]]] = []
 
 
 class PublishedPlugin(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -195,10 +200,21 @@ def _written_preference(plugin: DevicePlugin) -> str | PublishedLinks | None:
     preference = plugin.preference
     if preference is None:
         return None
+    places: dict[str, int] = {one.id: at for at, one in enumerate(plugin.devices)}
     if isinstance(preference, LinkedGpus):
-        places: dict[str, int] = {one.id: at for at, one in enumerate(plugin.devices)}
         gpus: list[int | str] = [places.get(gpu, gpu) for gpu in preference.gpus]
         return PublishedLinks(gpus, [list(row) for row in preference.points])
+    if isinstance(preference, LauncherPreference):
+        gpus = [places.get(gpu, gpu) for gpu in preference.devices]
+        return PublishedLinks(
+            gpus,
+            [list(row) for row in preference.points],
+            [home.bit_length() - 1 for home in preference.homes],
+            [
+                (min(ids_of(pair)), max(ids_of(pair)), far)
+                for pair, far in sorted(preference.distances.items())
+            ],
+        )
     return next(name for name, known in PREFERENCES.items() if known == preference)
 
 
@@ -308,4 +324,14 @@ def _preference(resource: str, part: PublishedPlugin) -> Preference | None:
     if any(isinstance(one, int) and one >= len(part.ids) for one in gpus):
         raise ValueError(f"the links of {resource} are of more devices than there are")
     names = tuple(one if isinstance(one, str) else part.ids[one] for one in gpus)
-    return LinkedGpus(names, tuple(tuple(row) for row in preference.points))
+    points = tuple(tuple(row) for row in preference.points)
+    if not preference.homes:
+        return LinkedGpus(names, points)
+    if len(preference.homes) != len(names) or len(set(names)) != len(names) or len(names) > MOST_LINKED:
+        raise ValueError(
+            f"the links of {resource} are not those of up to {MOST_LINKED} devices with a home each"
+        )
+    homes = tuple(1 << home if home >= 0 else 0 for home in preference.homes)
+    return LauncherPreference(
+        names, homes, points, {1 << one | 1 << other: far for one, other, far in preference.distances}
+    )
