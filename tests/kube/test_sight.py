@@ -12,8 +12,11 @@ import pytest
 from numawise.apps.agent.kubelet_sight import ApiView, KubeletSight, SightSource
 from numawise.apps.agent.log import AgentLog
 from numawise.apps.agent.sight_reading import SightReader
+from numawise.apps.agent.sight_values import OwnPlugin
 from numawise.codec.document import Document
 from numawise.codec.workload import decode_pods
+from numawise.engine.admit import Admitted
+from numawise.gpus.preference import LauncherPreference
 from numawise.inputs.gathered import NodeSources
 from numawise.node.node import SimulatedNode
 from tests.kube.noded import CONFIG, GPU, VERSION, NodeOnDisk, node_on_disk, pod
@@ -289,3 +292,16 @@ def test_without_events_the_stamps_are_compared_and_it_is_said(
         return source.log.stream.getvalue()  # type: ignore[attr-defined, no-any-return]
 
     assert "once a second" in asyncio.run(play())
+
+
+def test_the_plugin_of_this_agent_is_known_by_its_preference(node: NodeOnDisk) -> None:
+    """Nothing at the kubelet shows it, and which of several devices a pod gets depends on it."""
+    preference = LauncherPreference(("gpu3", "gpu2", "gpu1", "gpu0"), (2, 2, 1, 1), ((0,) * 4,) * 4)
+    own = {GPU: OwnPlugin(preference), "example.com/other": OwnPlugin()}
+    sight = SightReader(sources(node), "n1", own_plugins=lambda: own).read(view(node))
+    assert sight.node is not None
+    assert sight.node.state.devices.plugins[GPU].preference == preference
+    (raw,) = decode_pods(Document(pod("a", 2, 1), "pod"))
+    decision = sight.node.ask(sight.node.requested(raw))
+    assert isinstance(decision, Admitted)
+    assert decision.state.devices.grants[raw.uid]["c"][GPU].ids == {"gpu1"}

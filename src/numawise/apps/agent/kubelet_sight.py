@@ -22,7 +22,7 @@ from typing import Any
 from numawise.apps.agent.log import INFO, WARNING, AgentLog
 from numawise.apps.agent.sight_reading import SightReader
 from numawise.apps.agent.sight_settings import Configz
-from numawise.apps.agent.sight_values import ApiView, KubeletSight
+from numawise.apps.agent.sight_values import ApiView, KubeletSight, OwnPlugins
 from numawise.codec.checkpoint import PLACES
 from numawise.codec.checkpoint.reading import ALLOCATED_FILE
 from numawise.errors import HostError
@@ -51,10 +51,14 @@ class SightSource:
         *,
         view: Callable[[], ApiView] = ApiView,
         configz: Configz | None = None,
+        own_plugins: OwnPlugins = dict,
     ) -> None:
-        """``view``: what the API server says now; ``configz``: asks the kubelet through it."""
+        """``view``: what the API server says now; ``configz``: asks the kubelet through it.
+
+        ``own_plugins``: the resources that this agent serves.
+        """
         self.log = log
-        self.reader = SightReader(sources, name, configz=configz)
+        self.reader = SightReader(sources, name, configz=configz, own_plugins=own_plugins)
         self.folder = Path(sources.kubelet_dir)
         self.last: KubeletSight | None = None
         self.readings = 0

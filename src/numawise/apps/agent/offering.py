@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from numawise.apps.agent.duty import COUNTER, GAUGE, MetricFamily, MetricName, MetricRow
@@ -11,6 +11,7 @@ from numawise.apps.agent.follow import OfferFollowing
 from numawise.apps.agent.log import WARNING, AgentLog
 from numawise.apps.agent.offer_plan import OfferPlan, planned_again
 from numawise.apps.agent.plugin import GIVEN, REFUSED, ResourcePlugin
+from numawise.apps.agent.sight_values import OwnPlugin
 from numawise.apps.agent.turns import Turns
 from numawise.apps.agent.watch import DriverWatch, follow_fakes, look, watch_presence
 from numawise.codec.infile import is_there
@@ -73,6 +74,14 @@ class DeviceOffering:
         """Give the sockets up."""
         for plugin in self.plugins:
             await plugin.stop()
+
+    def own_plugins(self) -> Mapping[str, OwnPlugin]:
+        """How the resources are answered for that a kubelet watches now."""
+        return {
+            plugin.offer.resource: OwnPlugin(plugin.offer.preference, plugin.offer.refuses_several)
+            for plugin in self.plugins
+            if plugin.in_touch
+        }
 
     # --- other devices ------------------------------------------------------------------------
 

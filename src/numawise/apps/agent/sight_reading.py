@@ -27,6 +27,7 @@ from numawise.apps.agent.sight_values import (
     UNSETTLED,
     ApiView,
     KubeletSight,
+    OwnPlugins,
     SightProblem,
 )
 from numawise.codec.bundle.pods import kubelet_uid, mapping
@@ -76,11 +77,13 @@ class SightReader:
         name: str,
         *,
         configz: Configz | None = None,
+        own_plugins: OwnPlugins = dict,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.sources, self.name, self.clock = sources, name, clock
         self.folder = Path(sources.kubelet_dir)
         self.settings = SettingsReader(sources, configz)
+        self.own_plugins = own_plugins
         self._socket = PodResourcesSocket(str(self.folder / SOCKET), PATIENCE)
         self.stamps_read: tuple[Stamp, ...] = ()
         """The files' stamps at the last reading."""
@@ -258,10 +261,23 @@ class SightReader:
             why = "; ".join(note.said for _, note in notes.absent)
             advice = "mount the host's /sys and /proc, and name their root with --root"
             problems.append(SightProblem(NO_MACHINE, f"the machine is not known: {why}; {advice}"))
-        elif machine == self._machine:
+        else:
+            machine = self._answering(machine)
+        if machine is not None and machine == self._machine:
             machine = self._machine  # the same value, so that what hangs on it need not be made again
         self._machine = machine
         return machine
+
+    def _answering(self, machine: Machine) -> Machine:
+        """The machine with what is known of the plugin that is our own."""
+        own = self.own_plugins()
+        plugins = tuple(
+            replace(plugin, preference=mine.preference, refuses_several=mine.refuses_several)
+            if (mine := own.get(plugin.resource)) is not None
+            else plugin
+            for plugin in machine.plugins
+        )
+        return replace(machine, plugins=plugins) if own else machine
 
     def _described(
         self, value: Mapping[str, Any] | None, problems: list[SightProblem]

@@ -1,10 +1,11 @@
 """A kubelet seen from all sides at one moment, and what is missing of it, as values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numawise.codec.podresources import PodResources
 from numawise.machine.hardware import Hardware
+from numawise.machine.preference import Preference
 from numawise.node.node import SimulatedNode
 from numawise.values import dataclass, field
 
@@ -33,6 +34,18 @@ class ApiView:
     pods: tuple[Mapping[str, Any], ...] | None = None
     synced: bool = False
     """The pods are those of now, as far as the server knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPlugin:
+    """How the agent's own device plugin answers for a resource, which nothing at the kubelet shows."""
+
+    preference: Preference | None = None
+    refuses_several: bool = False
+
+
+OwnPlugins = Callable[[], Mapping[str, OwnPlugin]]
+"""Asks which resources the agent serves now."""
 
 
 @dataclass(frozen=True, slots=True)
