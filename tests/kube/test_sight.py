@@ -305,3 +305,22 @@ def test_the_plugin_of_this_agent_is_known_by_its_preference(node: NodeOnDisk) -
     decision = sight.node.ask(sight.node.requested(raw))
     assert isinstance(decision, Admitted)
     assert decision.state.devices.grants[raw.uid]["c"][GPU].ids == {"gpu1"}
+
+
+def test_a_kubelet_that_starts_and_lists_nothing_yet_frees_nothing(node: NodeOnDisk) -> None:
+    """For a second a real one answers as if it had no pods, although its files have them and they run."""
+    running, floating = pod("a", 4, 1), pod("b", "3")
+    assert node.admit(running)
+    assert node.admit(floating)
+    known, before = view(node), reader(node).read(view(node)).node
+    node.pods.clear()
+    sight = reader(node).read(known)
+    assert before is not None
+    assert sight.node is not None
+    assert set(sight.node.state.active) == set(before.state.active)
+    assert free(sight.node) == free(before)
+    assert (sight.settled, sight.reasons) == (False, ("SourcesDisagree",))
+    assert "default/a" in sight.problems[0]
+    gone = {**running, "metadata": {**running["metadata"], "deletionTimestamp": "2026-11-16T13:00:00Z"}}
+    ended = {**floating, "status": {"phase": "Succeeded"}}
+    assert reader(node).read(ApiView(None, (gone, ended), synced=True)).settled

@@ -8,7 +8,9 @@ Rules kept here:
    read again.
 3. A state file that cannot be read keeps what it said when it could be.  What PodResources says is held is
    held in addition, so that a device never counts as free because a file lags behind.
-4. What is missing is a problem: a code, and a sentence that says what to do.  The rest is read all the same.
+4. A kubelet that starts answers for a second or two as if it had neither pods nor devices.  So a pod that
+   runs by its status counts although PodResources does not list it, and all is read again soon.
+5. What is missing is a problem: a code, and a sentence that says what to do.  The rest is read all the same.
 """
 
 import time
@@ -228,6 +230,8 @@ class SightReader:
         machine = self._machine_now(settings, folder.devices, answers or self._located, problems)
         if machine is None or settings.configuration is None:
             return None, None
+        unlisted = _unlisted(view, answers)
+        counted = replace(answers, pods=None) if answers is not None and unlisted else answers
         given = NodeInput(
             NodeSpec(machine=("this",), node_name=self.name),
             settings.profile,
@@ -235,8 +239,8 @@ class SightReader:
             settings.configuration,
             folder,
             description=self._described(view.node, problems),
-            answers=answers,
-            listed=self._listed(view, answers),
+            answers=counted,
+            listed=self._listed(view, counted),
         )
         try:
             node = start_node(given)
@@ -246,6 +250,7 @@ class SightReader:
         node.write_files = False
         names = {pod.uid: (pod.namespace, pod.name) for pod in given.listed.running} if given.listed else {}
         besides = held_besides(node, answers, names) if answers is not None else ""
+        besides = besides or unlisted
         return node, SightProblem(UNSETTLED, besides) if besides else None
 
     def _machine_now(
@@ -307,6 +312,20 @@ class SightReader:
         asked = answers is not None and answers.pods is not None
         pods = tuple(pod for _, pod in kept.values() if pod is not None)
         return NodePods(pods, complete=view.synced and not asked)
+
+
+def _unlisted(view: ApiView, answers: PodResources | None) -> str:
+    """A sentence on a pod that runs by its status and is not in PodResources; '' for none (rule 4)."""
+    if answers is None or answers.pods is None:
+        return ""
+    listed = {(pod.namespace, pod.name) for pod in answers.pods}
+    for value in view.pods or ():
+        metadata, phase = mapping(value.get("metadata")), mapping(value.get("status")).get("phase")
+        name = str(metadata.get("namespace") or "default"), str(metadata.get("name"))
+        if phase == "Running" and not metadata.get("deletionTimestamp") and name not in listed:
+            what = f"PodResources does not list {'/'.join(name)}, which runs by its status"
+            return f"{what}: the kubelet is starting, or the pod has just ended; until then it counts"
+    return ""
 
 
 def _raw_pod(value: Mapping[str, Any], uid: str) -> RawPod | None:
