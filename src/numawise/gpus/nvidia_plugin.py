@@ -4,7 +4,8 @@ Rules kept here (those of k8s-device-plugin v0.20):
 
 1. ``none``: a GPU is offered whole, cut into MIG instances or not.  ``single``: MIG instances are offered as
    ``nvidia.com/gpu``, and all GPUs must be cut into instances of one profile.  ``mixed``: whole GPUs as
-   ``nvidia.com/gpu``, each MIG instance under its profile, such as ``nvidia.com/mig-1g.5gb``.
+   ``nvidia.com/gpu``, each MIG instance under its profile, such as ``nvidia.com/mig-1g.5gb``.  A GPU with MIG
+   switched on and without instances offers nothing but under ``none``.
 2. A MIG instance has the NUMA node of its GPU.
 3. Of a shared resource every device is offered as often as there are replicas, under ``UUID::0``,
    ``UUID::1`` and so on, with the NUMA node of the device, and under another name where it is renamed.
@@ -99,12 +100,13 @@ def _offers(hardware: Hardware, own: Sequence[DevicePlugin], config: PluginConfi
         if gpu.parent:
             parts.setdefault(gpu.parent, []).append(gpu)
     linked = _linked(hardware, whole.devices)
-    if config.mig_strategy == NONE or not parts:
+    divided = {*parts, *(gpu.name for gpu in hardware.gpus if gpu.mig)}
+    if config.mig_strategy == NONE or not divided:
         return [replace(whole, preference=linked)]
     names = {gpu.uuid or gpu.name: gpu.name for gpu in hardware.gpus if not gpu.parent}
     cut = {names.get(device.id, device.id): device for device in whole.devices}
     numa = {parent: cut[parent].numa if parent in cut else None for parent in parts}
-    kept = tuple(device for name, device in cut.items() if name not in parts)
+    kept = tuple(device for name, device in cut.items() if name not in divided)
     instances = [
         (_profile(gpu), Device(gpu.uuid or gpu.name, numa[parent]))
         for parent, members in parts.items()
@@ -116,7 +118,8 @@ def _offers(hardware: Hardware, own: Sequence[DevicePlugin], config: PluginConfi
             raise _refused("all devices on the node must be configured with the same migEnabled value")
         if len({profile for profile, _ in instances}) > 1:
             raise _refused("invalid MIG configuration: more than one MIG device type present on node")
-        offers[GPU_NAME] = [device for _, device in instances]
+        if instances:
+            offers[GPU_NAME] = [device for _, device in instances]
     for profile, device in instances if config.mig_strategy == MIXED else ():
         found = PROFILE.fullmatch(profile)
         if found is None or (found[1] and found[1] != found[2]):

@@ -65,6 +65,16 @@ class GpuEvents:
             return ()
         return (GpuEvent(self._address(data.device), int(data.eventData)),)
 
+    def modes(self) -> tuple[bool, ...]:
+        """Which GPUs have MIG switched on: nothing but the driver says so."""
+        modes = []
+        for handle in self.handles.values():
+            try:
+                modes.append(bool(self.nvml.nvmlDeviceGetMigMode(handle)[0]))
+            except (self.nvml.NVMLError, AttributeError):  # it has no MIG, or the driver does not know of it
+                modes.append(False)
+        return tuple(modes)
+
     def close(self) -> None:
         """Listen no more, and let go of the driver."""
         with contextlib.suppress(self.nvml.NVMLError):

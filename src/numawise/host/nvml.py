@@ -86,6 +86,7 @@ def _gpu(asker: _Asker, name: str, handle: Any) -> Gpu:  # noqa: ANN401
     cpus = asker.ask("nvmlDeviceGetCpuAffinityWithinScope", handle, WORDS, NODE_SCOPE)
     nodes = asker.ask("nvmlDeviceGetMemoryAffinity", handle, NODE_WORDS, NODE_SCOPE)
     own = asker.ask("nvmlDeviceGetNumaNodeId", handle, quiet=True)
+    mode = asker.ask("nvmlDeviceGetMigMode", handle, quiet=True)
     near = _mask(nodes)
     return Gpu(
         name=name,
@@ -97,12 +98,12 @@ def _gpu(asker: _Asker, name: str, handle: Any) -> Gpu:  # noqa: ANN401
         numa=None if near is None else tuple(ids_of(near)),
         own_numa=own if isinstance(own, int) and own >= 0 else None,
         maker=NVIDIA,
+        mig=bool(mode and mode[0]),
     )
 
 
 def _mig_instances(asker: _Asker, gpu: Gpu, handle: Any) -> list[Gpu]:  # noqa: ANN401
-    mode = asker.ask("nvmlDeviceGetMigMode", handle, quiet=True)
-    if not mode or not mode[0]:
+    if not gpu.mig:
         return []
     found = []
     for at in range(min(asker.ask("nvmlDeviceGetMaxMigDeviceCount", handle) or 0, MOST_INSTANCES)):

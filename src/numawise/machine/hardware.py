@@ -128,6 +128,8 @@ class Gpu:
     """NUMA node of its own memory (Grace and POWER)."""
     parent: str = ""
     """Of a MIG instance: the GPU it is a part of."""
+    mig: bool = False
+    """MIG is switched on: only its instances can be used, and it may have none."""
     maker: int | None = None
     """PCI vendor id of its maker."""
     resource: str = ""

@@ -53,6 +53,10 @@ class OfferFollowing:
         stamp = _stamp(self.plan.file) if self.plan.file else None
         return stamp, () if self.plan.fake else device_signs(self.plan.root, self.plan.patterns)
 
+    def again(self) -> None:
+        """Work out what is offered at the next look, whatever the signs say."""
+        self._again = 0.0
+
     async def turn(self, now: float) -> bool:
         """Look once; whether the devices were worked out again."""
         signs = await asyncio.to_thread(self.signs)

@@ -48,8 +48,10 @@ class DeviceOffering:
         self.plan, self.log = plan, log
         self.turns = Turns()
         self.plugins: list[ResourcePlugin] = []
-        self.driver = DriverWatch(self.plugins, driver, lambda: self.plan.ignored_xids, log, self.turns)
         self.following = OfferFollowing(plan, self.planned, self.renew, log)
+        self.driver = DriverWatch(
+            self.plugins, driver, lambda: self.plan.ignored_xids, log, self.turns, self.following.again
+        )
         self._changed = asyncio.Event()
         self._said: tuple[str, ...] = ()
         self._asked = 0.0

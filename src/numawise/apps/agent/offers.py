@@ -53,6 +53,7 @@ NO_CAPABILITIES = (
     "the driver does not say which files of /dev/nvidia-caps belong to {devices}: they are not passed; use "
     "deviceListStrategy cdi-cri"
 )
+NO_INSTANCES = "MIG is switched on and there are no instances; make some with 'nvidia-smi mig -cgi'"
 NO_GPUS = "there are no GPUs of NVIDIA's driver on this machine"
 NO_GPUS_ADVICE = "check with nvidia-smi, or set flags.failOnInitError to false to go on without"
 
@@ -192,7 +193,7 @@ def _nvidia(
                 extra_files=tuple((file, dev_root + file) for file in control),
             )
         )
-    return offers
+    return offers or [ResourceOffer(rule.name, (), rule.answer, nvidia=True, remarks=(NO_INSTANCES,))]
 
 
 def _index(gpu: Gpu) -> str:

@@ -81,8 +81,11 @@ class DriverWatch:
         ignored: Callable[[], Collection[int]],
         log: AgentLog,
         turns: Turns,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
+        """``changed``: told when GPUs may have to be offered otherwise."""
         self.plugins, self.load, self.ignored, self.log, self.turns = plugins, load, ignored, log, turns
+        self.changed = changed
         self._wanted = 0
         self._idle, self._wake = asyncio.Event(), asyncio.Event()
         self._idle.set()
@@ -130,9 +133,13 @@ class DriverWatch:
             names = ", ".join(events.silent)
             self.log.once("silent", WARNING, f"no health events of {names}: not supported there")
         with contextlib.closing(events):
+            modes = events.modes()
             while not self._wanted:
                 self.turns.turn(DRIVER_LOOP, WAIT_MILLISECONDS / 1000)
                 heard = await _undisturbed(events.wait, WAIT_MILLISECONDS)
+                if events.modes() != modes:
+                    self.changed()
+                    return
                 gpus = [plugin for plugin in self.plugins if plugin.offer.nvidia]
                 for event in heard:
                     hear(gpus, event, self.ignored(), self.log)

@@ -403,6 +403,7 @@ def _filled_gpu(known: Gpu, more: Gpu) -> Gpu:
         numa=_first((known.numa, more.numa)),
         own_numa=_first((known.own_numa, more.own_numa)),
         parent=known.parent or more.parent,
+        mig=known.mig or more.mig,
         maker=_first((known.maker, more.maker)),
         resource=known.resource or more.resource,
     )

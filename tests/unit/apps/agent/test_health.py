@@ -210,12 +210,35 @@ def test_the_driver_is_let_go_of_for_whoever_asks_it_afresh(plugin: ResourcePlug
             assert drivers[0].freed == ["events", "library"]
             await asyncio.sleep(0.01)
             assert len(drivers) == 1
-        while len(drivers) < 2:  # noqa: ASYNC110 - nobody tells
+        while len(drivers) < 2 or len(drivers[1].events) == 100_000:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.001)
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
         assert drivers[1].freed == ["events", "library"]
+
+    asyncio.run(scenario())
+
+
+def test_mig_that_is_switched_on_is_noticed(plugin: ResourcePlugin) -> None:
+    driver = Driver(*[None] * 100_000)
+    driver.nvmlEventSetWait = lambda *_: Driver.nvmlEventSetWait(driver, "events", 7)  # type: ignore[method-assign]
+    mode = 0
+    driver.nvmlDeviceGetMigMode = lambda _: [mode, mode]  # type: ignore[attr-defined]
+
+    async def scenario() -> None:
+        nonlocal mode
+        told = asyncio.Event()
+        watch = DriverWatch([plugin], lambda: driver, lambda: (), plugin.log, Turns(), told.set)
+        task = asyncio.create_task(watch.listen())
+        while len(driver.events) > 99_990:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
+        assert not told.is_set()
+        mode = 1
+        await told.wait()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
     asyncio.run(scenario())
 

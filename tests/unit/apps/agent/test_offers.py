@@ -13,7 +13,7 @@ from numawise.codec.agent_values import AgentConfig, FakeDevice, ResourceRule
 from numawise.codec.document import read_documents
 from numawise.codec.hardware.nvidia_list import read as nvidia_list
 from numawise.codec.nvidia_forms import plugin_source
-from numawise.errors import HostError
+from numawise.errors import HostError, InputError
 from numawise.gpus.choose import choices
 from numawise.gpus.links import GpuLinks
 from numawise.kube.deviceplugin import PreferenceQuestion
@@ -100,6 +100,27 @@ def test_on_one_node_nothing_is_said() -> None:
     small = synthetic("1s 1n 4c 2gpu")
     lost = replace(small, pci=tuple(replace(device, numa=-1) for device in small.pci))
     assert offers(lost)["nvidia.com/gpu"].remarks == ()
+
+
+@pytest.mark.parametrize(("strategy", "expected"), [
+    ("none",   {"nvidia.com/gpu": "GPU0@0 GPU1@1"}),
+    ("mixed",  {"nvidia.com/gpu": "GPU1@1"}),
+    ("single", None),
+])  # fmt: skip
+def test_a_gpu_with_mig_and_without_instances(strategy: str, expected: dict[str, str] | None) -> None:
+    base = synthetic("2s 2n 4c 2gpu")
+    first, second = base.gpus
+    text = f"version: v1\nflags: {{migStrategy: {strategy}}}"
+    half = replace(base, gpus=(replace(first, mig=True), second))
+    if expected is None:
+        with pytest.raises(InputError, match="must be configured with the same migEnabled value"):
+            offers(half, text)
+    else:
+        assert {name: shown(offer) for name, offer in offers(half, text).items()} == expected
+    both = replace(base, gpus=(replace(first, mig=True), replace(second, mig=True)))
+    (offer,) = offers(both, text).values()
+    assert (shown(offer) == "") == (strategy != "none")
+    assert any("there are no instances" in remark for remark in offer.remarks) == (strategy != "none")
 
 
 def test_files_of_mig_instances(tmp_path: Path) -> None:
