@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Condition, Event, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
+
+from tests.kube.rbac import Rules
 
 TOKEN = "a-good-token"
 
@@ -40,6 +42,36 @@ class State:
     """Path → status, content type and body, whatever else there is."""
     page: int = 500
     asked: list[str] = field(default_factory=list)
+    written: list[tuple[str, str, Any]] = field(default_factory=list)
+    """Method, path and body of every change that was tried."""
+    rules: Rules | None = None
+    """What the caller may do; None: everything that is not forbidden."""
+    version: int = 100
+    changed: Condition = field(default_factory=Condition)
+    """Notified after each change, for those who follow lists."""
+    log: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)
+    """Version, list, kind of event and object, as they happened."""
+
+    def put_pod(self, value: dict[str, Any], event: str = "") -> None:
+        """A pod comes or changes."""
+        with self.changed:
+            known = [one for one in self.pods if one["metadata"]["uid"] != value["metadata"]["uid"]]
+            kind = event or ("ADDED" if len(known) == len(self.pods) else "MODIFIED")
+            self.pods = known if event == "DELETED" else [*known, value]
+            self.happened("pods", kind, value)
+
+    def put_node(self, value: dict[str, Any]) -> None:
+        """The node comes or changes."""
+        with self.changed:
+            self.nodes[value["metadata"]["name"]] = value
+            self.happened("nodes", "MODIFIED", value)
+
+    def happened(self, plural: str, kind: str, value: dict[str, Any]) -> None:
+        with self.changed:
+            self.version += 1
+            value.setdefault("metadata", {})["resourceVersion"] = str(self.version)
+            self.log.append((self.version, plural, kind, json.loads(json.dumps(value))))
+            self.changed.notify_all()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -50,16 +82,146 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         state.asked.append(self.path)
-        if parts.path in state.answers:
-            code, kind, body = state.answers[parts.path]
+        if self.may(parts.path):
+            way = [part for part in parts.path.split("/") if part]
+            if query.get("watch") == "true":
+                self.follow(way[-1], query)
+            else:
+                self.found(way, query)
+
+    def may(self, path: str) -> bool:
+        """Whether the caller may ask this; the answer is given where not."""
+        state = self.server.state
+        if path in state.answers:
+            code, kind, body = state.answers[path]
             self.answer(code, body, kind)
         elif self.headers.get("Authorization") != f"Bearer {state.token}":
             self.refuse(401, "Unauthorized", "Unauthorized")
-        elif any(word in parts.path for word in state.forbidden):
-            told = f'pods is forbidden: User "robot" cannot do that: {parts.path}'
+        elif any(word in path for word in state.forbidden) or (
+            state.rules is not None and not state.rules.allow(self.command, self.path)
+        ):
+            told = f'pods is forbidden: User "robot" cannot do that: {path}'
             self.refuse(403, "Forbidden", told)
         else:
-            self.found([part for part in parts.path.split("/") if part], query)
+            return True
+        return False
+
+    def follow(self, plural: str, query: Mapping[str, str]) -> None:
+        """Send what happens to a list, line by line, until the server ends."""
+        state, seen = self.server.state, int(query.get("resourceVersion") or 0)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        while not self.server.ending.is_set():
+            with state.changed:
+                news = [one for one in state.log if one[0] > seen and one[1] == plural]
+                if not news:
+                    state.changed.wait(0.05)
+                    continue
+            for version, _, kind, value in news:
+                if _chosen(value, query):
+                    self.wfile.write(json.dumps({"type": kind, "object": value}).encode() + b"\n")
+                seen = version
+            self.wfile.flush()
+        self.close_connection = True
+
+    # --- changes --------------------------------------------------------------------------------
+
+    def do_POST(self) -> None:
+        self.changing()
+
+    def do_PATCH(self) -> None:
+        self.changing()
+
+    def changing(self) -> None:
+        state = self.server.state
+        parts = urlsplit(self.path)
+        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        state.asked.append(self.path)
+        state.written.append((self.command, self.path, body))
+        if not self.may(parts.path):
+            return
+        way, kind = [part for part in parts.path.split("/") if part], self.headers["Content-Type"]
+        with state.changed:
+            match [self.command, *way]:
+                case ["PATCH", "apis", "topology.node.k8s.io", version, "noderesourcetopologies", name]:
+                    if version not in state.topology_versions:
+                        self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+                    else:
+                        assert kind == "application/apply-patch+yaml"
+                        self.apply(name, body, query)
+                case ["PATCH", "api", "v1", "nodes", name, *rest] if rest in ([], ["status"]):
+                    self.patch_node(name, body, kind)
+                case ["POST", "apis", "events.k8s.io", "v1", "namespaces", _, "events"]:
+                    state.events.append(body)
+                    self.json(body, 201)
+                case ["PATCH", "apis", "events.k8s.io", "v1", "namespaces", _, "events", name]:
+                    found = next((one for one in state.events if one["metadata"]["name"] == name), None)
+                    if found is not None:
+                        found.update(body)
+                    self.one(found, f'events "{name}" not found')
+                case _:
+                    self.refuse(404, "NotFound", "the server could not find the requested resource")
+
+    def apply(self, name: str, body: dict[str, Any], query: Mapping[str, str]) -> None:
+        """Server-side apply of whole lists, with their owners."""
+        state = self.server.state
+        manager, wanted = query["fieldManager"], body["metadata"].get("resourceVersion")
+        now = state.topologies.get(name)
+        if wanted and (now is None or now["metadata"]["resourceVersion"] != wanted):
+            self.refuse(
+                409,
+                "Conflict",
+                "the object has been modified; please apply your changes to the latest version",
+            )
+            return
+        owners = dict(now["owners"]) if now is not None and "owners" in now else {}
+        fields = [field for field in ("zones", "attributes", "topologyPolicies") if field in body]
+        others = {
+            owners[field]
+            for field in fields
+            if owners.get(field, manager) != manager and now is not None and now.get(field) != body[field]
+        }
+        if others and query.get("force") != "true":
+            told = "; ".join(
+                f'conflict with "{other}" using topology.node.k8s.io/v1alpha2: .zones'
+                for other in sorted(others)
+            )
+            self.refuse(409, "Conflict", f"Apply failed with 1 conflict: {told}")
+            return
+        owners |= dict.fromkeys(fields, manager)
+        state.version += 1
+        metadata = {**body["metadata"], "uid": f"nrt-{name}", "resourceVersion": str(state.version)}
+        metadata["managedFields"] = [
+            {"manager": one, "operation": "Apply"} for one in sorted(set(owners.values()))
+        ]
+        state.topologies[name] = {**(now or {}), **body, "metadata": metadata, "owners": owners}
+        state.changed.notify_all()
+        self.json(state.topologies[name])
+
+    def patch_node(self, name: str, body: dict[str, Any], kind: str) -> None:
+        state = self.server.state
+        node = state.nodes.get(name)
+        if node is None:
+            self.refuse(404, "NotFound", f'nodes "{name}" not found')
+            return
+        wanted = body.get("metadata", {}).get("resourceVersion")
+        if wanted and wanted != node["metadata"].get("resourceVersion"):
+            self.refuse(409, "Conflict", "the object has been modified")
+            return
+        node = json.loads(json.dumps(node))
+        if "status" in body:
+            assert kind == "application/strategic-merge-patch+json"
+            (condition,) = body["status"]["conditions"]
+            conditions = node.setdefault("status", {}).setdefault("conditions", [])
+            known = next((one for one in conditions if one["type"] == condition["type"]), None)
+            conditions.append(condition) if known is None else known.update(condition)
+        if "spec" in body:
+            assert kind == "application/merge-patch+json"
+            node["spec"] = {**node.get("spec", {}), "taints": body["spec"]["taints"] or []}
+        state.put_node(node)
+        self.json(node)
 
     def found(self, path: list[str], query: Mapping[str, str]) -> None:
         state = self.server.state
@@ -87,6 +249,8 @@ class Handler(BaseHTTPRequestHandler):
                     self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
                 else:
                     self.one(state.topologies.get(name), f'noderesourcetopologies "{name}" not found')
+            case ["api", "v1", "nodes"]:
+                self.many("NodeList", list(state.nodes.values()), query)
             case ["api", "v1", "nodes", name]:
                 self.one(state.nodes.get(name), f'nodes "{name}" not found')
             case ["api", "v1", "nodes", name, "proxy", "configz"]:
@@ -109,9 +273,7 @@ class Handler(BaseHTTPRequestHandler):
             self.json(found)
 
     def many(self, kind: str, items: Objects, query: Mapping[str, str]) -> None:
-        for wish in filter(None, query.get("fieldSelector", "").split(",")):
-            way, _, value = wish.partition("=")
-            items = [item for item in items if str(_at(item, way.lstrip("!").split("."))) == value]
+        items = [item for item in items if _chosen(item, query)]
         start = int(query.get("continue") or 0)
         size = min(int(query.get("limit") or 500), self.server.state.page)
         more = str(start + size) if start + size < len(items) else ""
@@ -120,7 +282,7 @@ class Handler(BaseHTTPRequestHandler):
             {
                 "kind": kind,
                 "apiVersion": "v1",
-                "metadata": {"continue": more, "resourceVersion": "7"},
+                "metadata": {"continue": more, "resourceVersion": str(self.server.state.version)},
                 "items": page,
             }
         )
@@ -149,9 +311,10 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, state: State, certificate: tuple[Path, Path] | None = None) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, state: State, certificate: tuple[Path, Path] | None = None, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
         self.state = state
+        self.ending = Event()
         self.certificate = certificate
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -168,13 +331,14 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(state: State, certificate: tuple[Path, Path] | None = None) -> Iterator[Server]:
-    server = Server(state, certificate)
+def serving(state: State, certificate: tuple[Path, Path] | None = None, port: int = 0) -> Iterator[Server]:
+    server = Server(state, certificate, port)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield server
     finally:
+        server.ending.set()
         server.shutdown()
         server.server_close()
         thread.join()
@@ -207,6 +371,12 @@ def kubeconfig(
         )
     )
     return path
+
+
+def _chosen(item: Mapping[str, Any], query: Mapping[str, str]) -> bool:
+    """Whether a selector of fields chooses an object."""
+    wishes = [wish.partition("=") for wish in filter(None, query.get("fieldSelector", "").split(","))]
+    return all(str(_at(item, way.lstrip("!").split("."))) == value for way, _, value in wishes)
 
 
 def _plural(item: Mapping[str, Any]) -> str:

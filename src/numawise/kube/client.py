@@ -30,7 +30,7 @@ Object = Mapping[str, Any]
 EVERYWHERE = "*"
 PATIENCE = 15.0
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
-UNKNOWN_CALLER, FORBIDDEN, ABSENT = 401, 403, 404
+UNKNOWN_CALLER, FORBIDDEN, ABSENT, CONFLICT = 401, 403, 404, 409
 EXTRA = "numawise[kube]"
 MOST_OBJECTS = 100_000
 KINDS: Mapping[str, tuple[str, str, str]] = {
@@ -52,6 +52,10 @@ TOPOLOGY_VERSIONS = ("v1alpha2", "v1alpha1")
 
 class ApiRefused(ClusterError):
     """The API server knows us, and does not let us see this."""
+
+
+class ApiConflict(ClusterError):
+    """Somebody else changed the object, or owns what was to be changed."""
 
 
 class NoCluster(ClusterError):
@@ -83,8 +87,8 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if "_client" in self.__dict__:
-            self._client.close()
+        for name in {"_client", "http"} & set(self.__dict__):
+            self.__dict__[name].close()
 
     @property
     def namespace(self) -> str:
@@ -97,7 +101,7 @@ class Cluster:
 
     def named(self, kind: str, namespace: str, name: str) -> Object | None:
         """An object of a namespace, or None when there is none of that name."""
-        with self._asking(f"get {kind.lower()} {name} in namespace {_checked(namespace)}") as found:
+        with self.asking(f"get {kind.lower()} {name} in namespace {_checked(namespace)}") as found:
             found.append(_whole(self._client.get(_resource(kind), name=_checked(name), namespace=namespace)))
         return found[0] if found else None
 
@@ -108,33 +112,33 @@ class Cluster:
     def every(self, kind: str, namespace: str) -> tuple[Object, ...]:
         """All objects of a kind in a namespace."""
         plural = KINDS[kind][2]
-        with self._asking(f"list {plural} in namespace {_checked(namespace)}") as found:
+        with self.asking(f"list {plural} in namespace {_checked(namespace)}") as found:
             found += self._listed(kind, namespace)
         return tuple(found)
 
     def pods_on(self, node: str) -> tuple[Object, ...]:
         """All pods of a node."""
         fields: dict[str, Any] = {"spec.nodeName": _checked(node)}
-        with self._asking(f"list the pods of node {node}") as found:
+        with self.asking(f"list the pods of node {node}") as found:
             found += self._listed("Pod", EVERYWHERE, fields)
         return tuple(found)
 
     def node(self, name: str) -> Object | None:
         """A node, or None when there is none of that name."""
-        with self._asking(f"get node {_checked(name)}") as found:
+        with self.asking(f"get node {_checked(name)}") as found:
             found.append(_whole(self._client.get(_resource("Node"), name=name)))
         return found[0] if found else None
 
     def configz(self, node: str) -> Object | None:
         """The configuration that a node's kubelet runs with, or None when unknown."""
-        with self._asking(f"get nodes/proxy of node {_checked(node)}", through=True) as found:
+        with self.asking(f"get nodes/proxy of node {_checked(node)}", through=True) as found:
             found.append(self._client.get(_configz(), name=node))
         return found[0] if found else None
 
     def topology(self, node: str) -> Object | None:
         """The NodeResourceTopology of a node, in the newest version that is served; None: there is none."""
         for version in TOPOLOGY_VERSIONS:
-            with self._asking(f"get noderesourcetopology {_checked(node)}", through=True) as found:
+            with self.asking(f"get noderesourcetopology {_checked(node)}", through=True) as found:
                 found.append(_whole(self._client.get(_topology(version), name=node)))
             if found:
                 return {"apiVersion": f"{TOPOLOGY_GROUP}/{version}", "kind": TOPOLOGY_KIND, **found[0]}
@@ -144,7 +148,7 @@ class Cluster:
         """The events about an object, also one that is gone; without a name, about all of a kind."""
         fields: dict[str, Any] = {"involvedObject.kind": kind}
         fields |= {"involvedObject.name": _checked(name)} if name else {}
-        with self._asking(f"list events in namespace {_checked(namespace)}") as found:
+        with self.asking(f"list events in namespace {_checked(namespace)}") as found:
             found += self._listed("Event", namespace, fields)
         return tuple(found)
 
@@ -160,8 +164,13 @@ class Cluster:
     def _client(self) -> "Client":
         return _client(self.access)
 
+    @cached_property
+    def http(self) -> Any:  # noqa: ANN401 - of an extra
+        """The connection itself, for what is not only reading (``kube.calls``)."""
+        return _http(self.access)
+
     @contextmanager
-    def _asking(self, what: str, *, through: bool = False) -> Iterator[list[Object]]:
+    def asking(self, what: str, *, through: bool = False) -> Iterator[list[Object]]:
         """Ask for something; whatever goes wrong becomes one sentence (rule 3).
 
         ``through``: a kubelet behind the server answers, in its own manner.
@@ -197,7 +206,16 @@ class Cluster:
             raise ClusterError(f"{server} does not know who you are (401): {message}", advice)
         if code == FORBIDDEN:
             raise ApiRefused(f"you may not {what} (403): {message}", "ask for that right")
+        if code == CONFLICT:
+            raise ApiConflict(message)
         raise ClusterError(f"{server} answers {code} when asked to {what}: {message}")
+
+
+def raise_for_status(answer: Any) -> None:  # noqa: ANN401 - of an extra
+    """Raise what ``asking`` judges, where the server did not do what it was asked."""
+    from lightkube.core.generic_client import GenericClient  # noqa: PLC0415 - an extra
+
+    GenericClient.raise_for_status(answer)  # type: ignore[no-untyped-call]
 
 
 REACH = "check the server of the kubeconfig, and whether a proxy or VPN is needed"
@@ -205,9 +223,27 @@ TRUST = "check certificate-authority of the kubeconfig"
 
 
 def _client(access: ClusterAccess) -> "Client":
+    config, settings = _settings(access)
+    from lightkube import Client  # noqa: PLC0415 - an extra
+
+    with _usable(access):
+        return Client(config, **settings)
+    raise AssertionError
+
+
+def _http(access: ClusterAccess) -> Any:  # noqa: ANN401 - of an extra
+    config, settings = _settings(access)
+    from lightkube.config.client_adapter import Client, ConnectionParams  # noqa: PLC0415 - an extra
+
+    with _usable(access):
+        return Client(config, ConnectionParams(**settings))
+    raise AssertionError
+
+
+def _settings(access: ClusterAccess) -> tuple[Any, dict[str, Any]]:
+    """How to reach a server, and as whom."""
     try:
         import httpx2  # noqa: PLC0415 - an extra
-        from lightkube import Client  # noqa: PLC0415
         from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415
     except ImportError:
         raise _missing() from None
@@ -216,7 +252,7 @@ def _client(access: ClusterAccess) -> "Client":
         raise ClusterError(
             "the kubeconfig logs in with auth-provider, which is no longer supported", "use exec instead"
         )
-    try:
+    with _usable(access):
         name = {"name": "this"}
         config = KubeConfig.from_dict(
             {
@@ -228,12 +264,21 @@ def _client(access: ClusterAccess) -> "Client":
                 ],
             }
         ).get()
-        return Client(
-            config,
-            timeout=httpx2.Timeout(PATIENCE),
-            transport=_named_transport(config, access.cluster.get("tls-server-name")),
-            proxy=_proxy(access),
-        )
+        return config, {
+            "timeout": httpx2.Timeout(PATIENCE),
+            "transport": _named_transport(config, access.cluster.get("tls-server-name")),
+            "proxy": _proxy(access),
+        }
+    raise AssertionError
+
+
+@contextmanager
+def _usable(access: ClusterAccess) -> Iterator[None]:
+    """What is wrong with a kubeconfig, in one sentence."""
+    import httpx2  # noqa: PLC0415 - an extra
+
+    try:
+        yield
     except (MALFORMED, OSError, ValueError, TypeError, httpx2.InvalidURL) as problem:
         sentence = f"{access.file}: cannot be used: {_plainly(problem)}"
         raise ClusterError(sentence, "check certificates and keys of the kubeconfig") from None
