@@ -11,6 +11,7 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from numawise.codec.document import Document, Part, read_file, shown
@@ -176,12 +177,15 @@ def _number(part: Part, most: int) -> int:
 
 def _at(part: Part, name: str) -> Part:
     """The member of a name, in either spelling (rule 1)."""
-    for key in part.mapping():
-        if _camel(key).lower() == name.lower():
-            return part.at(key)
+    value = part.mapping()
+    if name not in value:
+        for key in value:
+            if _camel(key).lower() == name.lower():
+                return part.at(key)
     return part.at(name)
 
 
+@lru_cache(maxsize=256)
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)

@@ -102,6 +102,11 @@ class RawPod:
     """Claims whose devices it gets."""
 
 
+MOST_REMEMBERED = 2048
+_remembered: dict[int, tuple[RawPod, object, PodRequest]] = {}
+"""What was last made of a pod, by identity: an agent asks for the same pods again and again."""
+
+
 def defaulted(
     raw: RawPod, *, pod_level: bool = True, sidecars: bool = True, claimed: frozenset[str] = frozenset()
 ) -> PodRequest:
@@ -109,6 +114,18 @@ def defaulted(
 
     ``claimed``: extended resources that the scheduler gives by claim on this node.
     """
+    settings = pod_level, sidecars, claimed
+    known = _remembered.get(id(raw))
+    if known is not None and known[0] is raw and known[1] == settings:
+        return known[2]
+    request = _defaulted(raw, pod_level=pod_level, sidecars=sidecars, claimed=claimed)
+    if len(_remembered) >= MOST_REMEMBERED:
+        _remembered.clear()
+    _remembered[id(raw)] = raw, settings, request
+    return request
+
+
+def _defaulted(raw: RawPod, *, pod_level: bool, sidecars: bool, claimed: frozenset[str]) -> PodRequest:
     raw = _by_claim(raw, claimed) if claimed else raw
     containers = tuple(_container(c, sidecars=sidecars) for c in raw.containers)
     requests, limits = raw.requests, raw.limits
