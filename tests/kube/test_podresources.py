@@ -18,7 +18,9 @@ Answer = Callable[[socket.socket, bytes], None]
 
 
 DEVICE = part(1, "x/gpu") + part(2, "g0") + part(3, part(1, part(1, 1)))
-CONTAINER = part(1, "c") + part(2, DEVICE) + part(3, varint(2) + varint(300)) + part(9, "new")
+CLAIMED = part(1, part(1, "x/gpu=0")) + part(2, "gpu.x") + part(3, "n1") + part(4, "gpu-0")
+CLAIM = part(5, part(2, "train-gpu") + part(3, "ml") + part(4, CLAIMED))
+CONTAINER = part(1, "c") + part(2, DEVICE) + part(3, varint(2) + varint(300)) + CLAIM + part(9, "new")
 LISTED = part(1, part(1, "train") + part(2, "ml") + part(3, CONTAINER))
 OFFERED = part(1, DEVICE) + part(1, part(1, "x/nic") + part(2, "n0")) + part(2, varint(2))
 
@@ -98,6 +100,8 @@ def test_both_calls(tmp_path: Path) -> None:
         answers, problems = ask(path)
     topology = {"nodes": [{"ID": 1}]}
     device = {"resourceName": "x/gpu", "deviceIds": ["g0"], "topology": topology}
+    claimed = {"driverName": "gpu.x", "poolName": "n1", "deviceName": "gpu-0"}
+    claim = {"claimName": "train-gpu", "claimNamespace": "ml", "claimResources": [claimed]}
     assert problems == ()
     assert answers == {
         "List": {
@@ -105,7 +109,15 @@ def test_both_calls(tmp_path: Path) -> None:
                 {
                     "name": "train",
                     "namespace": "ml",
-                    "containers": [{"name": "c", "devices": [device], "cpuIds": [2, 300], "memory": []}],
+                    "containers": [
+                        {
+                            "name": "c",
+                            "devices": [device],
+                            "cpuIds": [2, 300],
+                            "memory": [],
+                            "dynamicResources": [claim],
+                        }
+                    ],
                 }
             ]
         },

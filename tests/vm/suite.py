@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.vm import boxes, confining, inside, memory, running, scopes, units, verifying, where
+from tests.vm import boxes, confining, inside, memory, running, scopes, units, verifying, watching, where
 from tests.vm.guest import Guest, Skip, read_guest
 
 V2, V1, SYSTEMD = "v2", "v1", "systemd"
@@ -81,6 +81,9 @@ CHECKS = (
     Check("verify: CPUs without memory",                    verifying.a_node_without_memory),
     Check("verify: memory without CPUs",                    verifying.memory_without_cpus),
     Check("verify: figures of every node",                  verifying.figures),
+    Check("watch: pages on a foreign node",                 watching.remote_pages),
+    Check("watch: cpusets changed and written back",        watching.cpusets),
+    Check("watch: a cpuset after a reload of systemd",      watching.reloaded, (SYSTEMD,)),
     Check("scope of root",                                  scopes.root_scope, (SYSTEMD,)),
     Check("scope with limits",                              scopes.limits, (SYSTEMD,)),
     Check("scope in a changing pool",                       scopes.pool, (SYSTEMD,)),

@@ -24,12 +24,16 @@ Examples:
   numawise agent --device-plugin --dry-run
   numawise agent --device-plugin --config nvidia-device-plugin.yaml
   numawise agent --device-plugin --fake devices.yaml --kubelet-dir /var/lib/kubelet
+  numawise agent --watch
+  numawise agent --watch --repair
   numawise agent --device-plugin --manifest --image registry.example.com/numawise:1
 
 \b
 Exit status: 0 ended by SIGTERM or SIGINT, 2 bad configuration, 3 host, 5 an extra is missing."""
 )
 @click.option("--device-plugin", is_flag=True, help="Offer devices, with their NUMA nodes, to the kubelet.")
+@click.option("--watch", is_flag=True, help="Report containers that no longer have what they were granted.")
+@click.option("--repair", is_flag=True, help="With --watch: write cpusets back that somebody changed.")
 @click.option(
     "--config",
     default="",
@@ -85,6 +89,8 @@ Exit status: 0 ended by SIGTERM or SIGINT, 2 bad configuration, 3 host, 5 an ext
 def command(
     context: click.Context,
     device_plugin: bool,
+    watch: bool,
+    repair: bool,
     config: str,
     fake: str,
     kubelet_dir: str,
@@ -97,22 +103,39 @@ def command(
     image: str,
     namespace: str,
 ) -> int:
-    """Be a Kubernetes node's agent: offer devices to the kubelet, and watch their health.
+    """Be a Kubernetes node's agent: offer devices to the kubelet, watch that containers keep what they got.
 
     It runs until SIGTERM or SIGINT.  A kubelet that is restarted is registered at again.
     """
     from numawise.apps.agent.log import AgentLog  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.agent.offer_plan import offer_plan  # noqa: PLC0415
     from numawise.apps.agent.run import AgentPlan, run  # noqa: PLC0415
+    from numawise.apps.agent.sighting import node_name  # noqa: PLC0415
+    from numawise.apps.agent.watching import WatchPlan  # noqa: PLC0415
+    from numawise.inputs.gathered import NodeSources  # noqa: PLC0415
 
-    if not device_plugin:
-        raise InputError("there is nothing to do", advice="add --device-plugin")
+    if not (device_plugin or watch):
+        raise InputError("there is nothing to do", advice="add --device-plugin or --watch")
+    if repair and not watch:
+        raise InputError("repairs what --watch finds", field="--repair", advice="add --watch")
     listen_at = _address(listen)
     if manifest:
         show_manifest(context, image, namespace)
         return 0
-    plan = AgentPlan(offer_plan(config, fake, kubelet_dir, Path(root)), listen_at)
-    if dry_run and plan.offer is not None:
+    plan = AgentPlan(
+        offer_plan(config, fake, kubelet_dir, Path(root)) if device_plugin else None,
+        listen_at,
+        NodeSources(None if root == "/" else Path(root), kubelet_dir) if watch else None,
+        node_name(""),
+        WatchPlan(kubelet_dir, Path(root), repair) if watch else None,
+    )
+    if dry_run:
+        if plan.offer is None:
+            raise InputError(
+                "shows what --device-plugin would offer",
+                field="--dry-run",
+                advice="for one look at containers without an agent: numawise verify --pods",
+            )
         _show(plan.offer, output, context.color)
         return 0
     structured = log_form == "json" or (log_form == "auto" and not sys.stderr.isatty())

@@ -21,6 +21,7 @@ from numawise.sets import ids_of
 from numawise.values import dataclass, field
 
 PODS, DEVICES, CPUS, MEMORY = "podResources", "devices", "cpuIds", "memory"
+CLAIMS = "dynamicResources"
 LARGEST_CPU, LARGEST_NUMA, LARGEST_SIZE = 1 << 16, 1 << 10, 1 << 63
 EXAMPLE = (
     "give what the kubelet's PodResources socket answers to List and GetAllocatableResources, as JSON; "
@@ -34,6 +35,15 @@ DeviceNodes = Mapping[tuple[str, str], Nodes]
 
 
 @dataclass(frozen=True, slots=True)
+class ListedClaim:
+    """A claim whose devices a container has."""
+
+    name: str
+    devices: tuple[tuple[str, str, str], ...] = ()
+    """Driver, pool and name of each."""
+
+
+@dataclass(frozen=True, slots=True)
 class ListedContainer:
     """What a container has."""
 
@@ -43,6 +53,7 @@ class ListedContainer:
     """Resource → device ids."""
     memory: tuple[Block, ...] = ()
     """Memory and huge pages that the Memory Manager gave it."""
+    claims: tuple[ListedClaim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +145,22 @@ def _pod(part: Part, held: dict[tuple[str, str], Nodes]) -> ListedPod:
         name = each.at("name").text()
         blocks = tuple(map(_block, _at(each, MEMORY).items("a list of memory")))
         own = {one: frozenset(ids) for one, ids in by_resource.items()}
-        containers[name] = ListedContainer(cpus, own, blocks)
+        claims = tuple(map(_claim, _at(each, CLAIMS).items("a list of claims")))
+        containers[name] = ListedContainer(cpus, own, blocks, claims)
     namespace = part.at("namespace").value
     return ListedPod("default" if namespace is None else str(namespace), part.at("name").text(), containers)
+
+
+def _claim(part: Part) -> ListedClaim:
+    part.mapping(what="an entry of a list of claims")
+    devices = []
+    for device in _at(part, "claimResources").items("a list of devices"):
+        device.mapping(what="an entry of a list of devices")
+        driver, pool, name = (
+            str(_at(device, key).value or "") for key in ("driverName", "poolName", "deviceName")
+        )
+        devices.append((driver, pool, name))
+    return ListedClaim(str(_at(part, "claimName").value or ""), tuple(devices))
 
 
 def _block(part: Part) -> Block:

@@ -77,12 +77,21 @@ def called(grant: ContainerGrant) -> str:
 
 
 def judge_cpuset(
-    hardware: Hardware, grant: ContainerGrant, cpuset: GroupCpuset, others: Iterable[ContainerGrant] = ()
+    hardware: Hardware,
+    grant: ContainerGrant,
+    cpuset: GroupCpuset,
+    others: Iterable[ContainerGrant] = (),
+    *,
+    by_systemd: bool = False,
 ) -> Iterator[Finding]:
-    """Compare what a container may use with what it was granted (rules 1 and 2)."""
-    online = bits_of(thread.cpu for thread in hardware.threads) or -1
+    """Compare what a container may use with what it was granted (rules 1 and 2).
+
+    ``by_systemd``: its group is a unit of systemd's.
+    """
+    unit = (RELOADED,) if by_systemd else ()
     who = called(grant)
-    if grant.cpus and cpuset.cpus is not None:
+    if grant.cpus and cpuset.cpus is not None and cpuset.cpus != grant.cpus:
+        online = bits_of(thread.cpu for thread in hardware.threads) or -1
         extra, lost = cpuset.cpus & online & ~grant.cpus, grant.cpus & online & ~cpuset.cpus
         if extra or lost:
             taken = [
@@ -92,7 +101,7 @@ def judge_cpuset(
             ]
             more = [f"and on CPUs of {len(taken) - MOST} more"] if len(taken) > MOST else []
             message = may_run_outside(who, grant.cpus) if extra else _kept_off(who, lost, grant.cpus)
-            why = (*_cpuset_cause(grant.cpus & online, cpuset, online), *taken[:MOST], *more)
+            why = (*_cpuset_cause(grant.cpus & online, cpuset, online), *taken[:MOST], *more, *unit)
             yield job_finding(CPUSET_CHANGED, Severity.ERROR, message, why, MEND)
     if grant.mems and cpuset.mems is not None and cpuset.mems != grant.mems:
         extra, lost = cpuset.mems & ~grant.mems, grant.mems & ~cpuset.mems
@@ -102,7 +111,7 @@ def judge_cpuset(
             if extra
             else f"{who} may not use memory of NUMA {format_ids(lost)}, and was granted NUMA {granted}"
         )
-        yield job_finding(MEMS_CHANGED, Severity.ERROR, message, _mems_cause(grant, cpuset), MEND)
+        yield job_finding(MEMS_CHANGED, Severity.ERROR, message, (*_mems_cause(grant, cpuset), *unit), MEND)
     if cpuset.cpus is None and grant.cpus:
         message = f"which CPUs {who} may run on is not known"
         yield job_finding(CPUSET_UNREAD, Severity.WARNING, message, (NO_CONTROLLER,))
@@ -110,7 +119,8 @@ def judge_cpuset(
 
 MEND = "let the agent write it back (--watch --repair), or delete the pod so that it is made again"
 NO_CONTROLLER = "its control group has no cpuset files, or has just ended"
-RESET = "nothing is written in its cpuset any more; systemd resets delegated ones when it is reloaded"
+RESET = "nothing is written in its cpuset any more"
+RELOADED = "systemd writes what its unit has as AllowedCPUs= and AllowedMemoryNodes= whenever it is reloaded"
 ABOVE = "its own cpuset is as it was granted; a control group above it has fewer"
 
 

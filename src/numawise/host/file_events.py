@@ -43,8 +43,9 @@ class FileEvents:
 
     def refresh(self) -> bool:
         """Watch the folders that are there and not watched; whether all are now (rule 2)."""
+        watched = set(self._watched.values())
         for folder in self.folders:
-            if folder not in self._watched.values():
+            if folder not in watched:
                 number = self._library.inotify_add_watch(
                     self.descriptor, os.fsencode(folder), WANTED | ONLY_FOLDERS
                 )

@@ -224,11 +224,18 @@ class PodGroups:
                 group = ContainerGroup(uid, container["id"], f"{path}/{name}", container["runtime"])
                 self._containers[group.id] = group
 
-    def cpuset(self, group: ContainerGroup) -> GroupCpuset:
-        """What a group may use, and what was written into it."""
+    def cpuset(self, group: ContainerGroup, expected: tuple[int, int] | None = None) -> GroupCpuset:
+        """What a group may use, and what was written into it.
+
+        ``expected``: CPUs and NUMA nodes (0: any); where they count, what was written is not read.
+        """
         tree = Tree(self.root)
         place = f"{self.trees.cpuset}/{group.path}"
         cpus, mems = (tree.ids(f"{place}/{name}") for name in self.trees.effective)
+        if expected is not None and cpus is not None and mems is not None:
+            wanted_cpus, wanted_mems = expected
+            if wanted_cpus in (0, cpus) and wanted_mems in (0, mems):
+                return GroupCpuset(cpus, mems)
         written_cpus, written_mems = (tree.ids(f"{place}/{name}") for name in self.trees.written)
         if self.trees.version == 1:  # kernels before 3.17 have no effective ones
             cpus = written_cpus if cpus is None else cpus

@@ -187,8 +187,16 @@ _NODE = Message({1: ("ID", NUMBER)})
 _TOPOLOGY = Single(Message({1: ("nodes", _NODE)}))
 _DEVICES = Message({1: ("resourceName", TEXT), 2: ("deviceIds", TEXTS), 3: ("topology", _TOPOLOGY)})
 _MEMORY = Message({1: ("memoryType", TEXT), 2: ("size", NUMBER), 3: ("topology", _TOPOLOGY)})
+_CLAIMED = Message({2: ("driverName", TEXT), 3: ("poolName", TEXT), 4: ("deviceName", TEXT)})
+_CLAIM = Message({2: ("claimName", TEXT), 3: ("claimNamespace", TEXT), 4: ("claimResources", _CLAIMED)})
 _CONTAINER = Message(
-    {1: ("name", TEXT), 2: ("devices", _DEVICES), 3: ("cpuIds", NUMBERS), 4: ("memory", _MEMORY)}
+    {
+        1: ("name", TEXT),
+        2: ("devices", _DEVICES),
+        3: ("cpuIds", NUMBERS),
+        4: ("memory", _MEMORY),
+        5: ("dynamicResources", _CLAIM),
+    }
 )
 _POD = Message({1: ("name", TEXT), 2: ("namespace", TEXT), 3: ("containers", _CONTAINER)})
 LISTED = Message({1: ("podResources", _POD)})

@@ -97,7 +97,10 @@ def test_why_a_cpuset_differs() -> None:
     sibling = ContainerGrant("uid-c", "default", "pod-c", "same", sibling.cpus, alone=True)
     wide = only(judge_cpuset(MACHINE, grant("2-3"), cpuset("0-7", written=""), [other, sibling]))
     assert "its cpuset has CPUs 0-7" in wide.why
-    assert "systemd resets delegated ones" in wide.why
+    assert "nothing is written in its cpuset any more" in wide.why
+    assert "systemd" not in wide.why
+    unit = only(judge_cpuset(MACHINE, grant("2-3"), cpuset("0-7"), by_systemd=True))
+    assert "systemd writes what its unit has as AllowedCPUs=" in unit.why
     assert "it may run on CPUs 4-5, which pod-train/train has alone" in wide.why
     assert "6-7" not in wide.why
     above = only(judge_cpuset(MACHINE, grant("2-3"), cpuset("2", written="2-3")))

@@ -105,7 +105,6 @@ RIGHTS: dict[str, FeatureRights] = {
             api=(
                 *_READS_CLUSTER,
                 _WRITES_EVENTS,
-                ApiRight(CLAIMS, "resourceclaims", ("get", "list"), "devices that pods got by claims"),
                 ApiRight(CLAIMS, "resourceslices", ("list",), "on which NUMA nodes these devices are"),
             ),
         ),

@@ -14,12 +14,17 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from numawise.apps.agent.drift_reports import DriftReports
 from numawise.apps.agent.duty import Duty
+from numawise.apps.agent.kubelet_sight import SightSource
 from numawise.apps.agent.log import INFO, AgentLog, LibraryLog
 from numawise.apps.agent.offer_plan import OfferPlan
 from numawise.apps.agent.offering import DeviceOffering
 from numawise.apps.agent.pages import serve_pages
+from numawise.apps.agent.sighting import Sighting
+from numawise.apps.agent.watching import Watcher, WatchPlan
 from numawise.host.nvml_library import load
+from numawise.inputs.gathered import NodeSources
 from numawise.kube.grpc import needed
 from numawise.values import dataclass
 
@@ -34,6 +39,11 @@ class AgentPlan:
 
     offer: OfferPlan | None = None
     listen: tuple[str, int] | None = None
+    sources: NodeSources | None = None
+    """Where the kubelet is seen, for duties that need that."""
+    node: str = ""
+    """The node's name in the cluster."""
+    watch: WatchPlan | None = None
 
 
 def run(plan: AgentPlan, log: AgentLog, *, driver: Callable[[], Any] = load) -> int:
@@ -57,6 +67,11 @@ def duties_of(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> Sequ
     duties: list[Duty] = []
     if plan.offer is not None:
         duties.append(DeviceOffering(plan.offer, log, driver))
+    if plan.sources is not None:
+        source = SightSource(plan.sources, plan.node, log)
+        duties.append(Sighting(source))
+        if plan.watch is not None:
+            duties.append(Watcher(plan.watch, source, log, DriftReports(log)))
     return duties
 
 

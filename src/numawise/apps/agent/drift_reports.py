@@ -1,0 +1,150 @@
+"""Drift in words: for the log, and as Kubernetes Events on the pod.
+
+Rules kept here:
+
+1. The words are those of the finding, which ``verify`` and ``why`` use.  An Event has room for 1,024
+   characters.
+2. Events are few: a drift by the rules of ``drift_book``, and no more than ``MOST`` in ``PERIOD`` seconds
+   from this node, whatever happens.  What is held back stands in the log and in the metrics.
+3. An Event that cannot be sent is said once, and changes nothing else.
+"""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from numawise.apps.agent.drift_book import DriftChange, DriftKey
+from numawise.apps.agent.log import INFO, WARNING, AgentLog
+from numawise.apps.agent.repairing import FAILED, WRITTEN, Repair
+from numawise.apps.agent.sight_values import KubeletSight
+from numawise.codec.bundle.pods import mapping
+from numawise.errors import NumawiseError
+from numawise.explain.drift import CLAIM_FAR, CPUSET_CHANGED, DEVICE_FAR, MEMS_CHANGED, RECORDS_DIFFER
+from numawise.explain.placement import MEMORY_REMOTE
+from numawise.explain.pod_check import ContainerCheck
+from numawise.render.words import clean
+from numawise.results.finding import Finding
+
+MOST, PERIOD = 60, 600.0
+LONGEST = 1024
+NORMAL, WARNING_EVENT = "Normal", "Warning"
+SENT, HELD, LOST = "sent", "held back", "failed"
+REASONS = {
+    CPUSET_CHANGED: "CpusetChanged",
+    MEMS_CHANGED: "MemoryNodesChanged",
+    MEMORY_REMOTE: "MemoryRemote",
+    DEVICE_FAR: "DeviceFar",
+    CLAIM_FAR: "ClaimFar",
+    RECORDS_DIFFER: "RecordsDiffer",
+}
+"""Kind of drift → reason of its Event."""
+STATE_REASON, REPAIRED, NOT_REPAIRED = "StateFilesWrong", "CpusetRepaired", "CpusetNotRepaired"
+
+
+class EventSink(Protocol):
+    """Whoever sends Events to an API server."""
+
+    async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> None:
+        """Send one; ``about``: kind, namespace, name and uid.  ``ClusterError``: it was not taken."""
+        ...
+
+
+class DriftReports:
+    """Says what has drifted, and what came of it."""
+
+    def __init__(
+        self,
+        log: AgentLog,
+        sink: EventSink | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``sink``: None where there is no API server to tell."""
+        self.log, self.sink, self.clock = log, sink, clock
+        self.counts: Counter[str] = Counter({SENT: 0, HELD: 0, LOST: 0})
+        self._times: deque[float] = deque(maxlen=MOST)
+
+    async def risen(self, change: DriftChange, check: ContainerCheck | None, sight: KubeletSight) -> None:
+        """A drift is news."""
+        finding = change.finding
+        self.log.say(
+            WARNING,
+            f"{_called(change.key, check)}: {clean(finding.message)}",
+            kind=finding.code,
+            why=clean(finding.why),
+            todo=finding.fix,
+        )
+        if change.quiet:
+            self.counts[HELD] += 1
+            return
+        reason = REASONS.get(finding.code, STATE_REASON)
+        await self._send(check, sight, WARNING_EVENT, reason, sentence(finding))
+
+    def gone(self, change: DriftChange, check: ContainerCheck | None) -> None:
+        """A drift has gone."""
+        text = f"{_called(change.key, check)}: no longer: {clean(change.finding.message)}"
+        self.log.say(INFO, text, kind=change.finding.code)
+
+    async def repaired(
+        self, key: DriftKey, check: ContainerCheck, repair: Repair, sight: KubeletSight
+    ) -> None:
+        """Something was written back, or was not."""
+        text = f"{check.grant.name}: {repair.text}"
+        if repair.outcome == WRITTEN:
+            self.log.say(INFO, text, kind=key.code)
+            self.log.forget(f"repair {check.id}")
+            message = f"container {check.grant.container}: {repair.text}"
+            await self._send(check, sight, NORMAL, REPAIRED, message)
+            return
+        self.log.once(f"repair {check.id}", WARNING, text, kind=key.code)
+        if repair.outcome == FAILED:
+            message = f"container {check.grant.container}: {repair.text}"
+            await self._send(check, sight, WARNING_EVENT, NOT_REPAIRED, message)
+
+    async def _send(
+        self, check: ContainerCheck | None, sight: KubeletSight, kind: str, reason: str, message: str
+    ) -> None:
+        if self.sink is None:
+            return
+        now = self.clock()
+        if len(self._times) == MOST and now - self._times[0] < PERIOD:
+            self.counts[HELD] += 1
+            self.log.once(
+                "events", WARNING, f"more than {MOST} Events in {PERIOD:.0f} seconds; the rest is here"
+            )
+            return
+        self._times.append(now)
+        try:
+            await self.sink.event(about(check, sight), kind=kind, reason=reason, message=message[:LONGEST])
+        except NumawiseError as problem:
+            self.counts[LOST] += 1
+            self.log.once("event", WARNING, f"no Event could be sent: {problem}")
+        else:
+            self.counts[SENT] += 1
+            self.log.forget("event")
+
+
+def sentence(finding: Finding) -> str:
+    """A finding as one text: what is wrong, why, and what to do."""
+    parts = [clean(finding.message), clean(finding.why), f"To do: {finding.fix}" if finding.fix else ""]
+    text = ". ".join(part for part in parts if part)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def about(check: ContainerCheck | None, sight: KubeletSight) -> dict[str, str]:
+    """The object that an Event is about: the pod as the API server knows it, else the node."""
+    if check is None:
+        return {"kind": "Node", "namespace": "", "name": sight.name, "uid": sight.name}
+    grant = check.grant
+    uid = grant.uid
+    for pod in sight.pods or ():
+        metadata = mapping(pod.get("metadata"))
+        if (metadata.get("namespace"), metadata.get("name")) == (grant.namespace, grant.pod):
+            uid = str(metadata.get("uid") or uid)  # that of a static pod's mirror
+    return {"kind": "Pod", "namespace": grant.namespace, "name": grant.pod, "uid": uid}
+
+
+def _called(key: DriftKey, check: ContainerCheck | None) -> str:
+    if check is not None:
+        return check.grant.name
+    return f"{key.uid[:8]}/{key.container}" if key.uid else "state files"

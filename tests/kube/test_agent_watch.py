@@ -1,0 +1,147 @@
+"""``numawise agent --watch`` as a process, on the files of a node that a real kubelet left."""
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kube.agents import Agent, node
+from tests.nodetree import UIDS, grow_node
+from tests.unit.host.test_pod_groups import RECORDED, write
+from tests.waiting import until
+
+
+class Watching(Agent):
+    """An agent that watches and does nothing else."""
+
+    def started(self) -> "subprocess.Popen[bytes]":
+        folder = self.folder / "var/lib/kubelet"
+        command = [sys.executable, "-m", "numawise", "agent", "--watch", "--kubelet-dir", str(folder)]
+        with self.log.open("ab") as log:
+            words = ["--root", str(self.folder), "--listen", "127.0.0.1:0", *self.words]
+            return subprocess.Popen([*command, *words], stderr=log)
+
+    def metrics(self) -> list[str]:
+        return self.page("/metrics")[1].splitlines()
+
+    def looks(self) -> int:
+        return next(
+            int(line.split()[1]) for line in self.metrics() if line.startswith("numawise_watch_looks_")
+        )
+
+
+@contextlib.contextmanager
+def watching(root: Path, *words: str) -> Iterator[Watching]:
+    """An agent that has looked at all containers, and is gone in the end."""
+    running = Watching(root, *words)
+    try:
+        until(lambda: running.said("watches containers"), "the watcher starts")
+        until(running.looks, "a look")
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.kill()
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with node() as folder:
+        top = grow_node(folder / "root")
+        write(top, f"cgroup.controllers=cpuset memory\n{RECORDED.read_text()}")
+        links = top / "var/log/containers"
+        links.mkdir(parents=True)
+        for pod in json.loads((RECORDED.parent / "pods.json").read_text())["items"]:
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            for status in pod["status"].get("containerStatuses", ()):
+                id_ = status["containerID"].rpartition("/")[2]
+                link = links / f"{name}_default_c-{id_}.log"
+                link.symlink_to(f"/var/log/pods/default_{name}_{uid}/c/0.log")
+        yield top
+
+
+def cpuset(root: Path) -> Path:
+    """Where the cpuset of pod a is."""
+    pod = root / f"sys/fs/cgroup/kubepods/pod{UIDS['a']}"
+    return next(place.parent for place in pod.glob("*/cpuset.cpus") if place.read_text() == "2-3\n")
+
+
+def widen(place: Path) -> None:
+    """As a reload of systemd does it."""
+    (place / "cpuset.cpus.effective").write_text("0-7\n")
+    (place / "cpuset.cpus").write_text("\n")
+
+
+def test_a_real_kubelets_node_has_not_drifted(root: Path) -> None:
+    with watching(root) as agent:
+        before = agent.looks()
+        (cpuset(root) / "cpuset.cpus").write_text("2-3\n")  # somebody writes what is there already
+        until(lambda: agent.looks() > before, "another look")
+        assert 'numawise_watch_containers{verdict="drifted"} 0' in agent.metrics()
+        # where memory lies was not recorded, so that two of them are not known
+        assert 'numawise_watch_containers{verdict="aligned"} 1' in agent.metrics()
+        assert agent.page("/healthz") == (200, "ok\n")
+        assert agent.page("/readyz") == (200, "ok\n")
+        assert agent.end() == 0
+        assert agent.said("stopping")
+
+
+def test_drift_is_said_and_counted_and_left(root: Path) -> None:
+    place = cpuset(root)
+    with watching(root) as agent:
+        widen(place)
+        until(lambda: agent.said("a-n1/c: container c may run outside CPUs 2-3"), "the drift is said")
+        (line,) = agent.said("may run outside")
+        assert line["level"] == "warning"
+        assert line["kind"] == "cpuset-changed"
+        assert "it may run on CPUs 4-5, which b-n1/c has alone" in line["why"]
+        row = 'numawise_watch_drift{namespace="default",pod="a-n1",container="c",kind="cpuset-changed"} 1'
+        assert row in agent.metrics()
+        assert (place / "cpuset.cpus").read_text() == "\n"
+        (place / "cpuset.cpus.effective").write_text("2-3\n")
+        (place / "cpuset.cpus").write_text("2-3\n")
+        until(lambda: agent.said("a-n1/c: no longer"), "that it is gone is said")
+
+
+def test_drift_is_repaired(root: Path) -> None:
+    place = cpuset(root)
+    with watching(root, "--repair") as agent:
+        assert agent.said("writes back cpusets")
+        widen(place)
+        until(lambda: agent.said("a-n1/c: repaired: 2-3 written to cpuset.cpus"), "it is repaired")
+        assert (place / "cpuset.cpus").read_text().strip() == "2-3"
+        assert 'numawise_watch_repairs_total{outcome="written"} 1' in agent.metrics()
+
+
+def test_a_host_without_control_groups(tmp_path: Path) -> None:
+    grow_node(tmp_path)
+    command = [
+        sys.executable,
+        "-m",
+        "numawise",
+        "agent",
+        "--watch",
+        "--root",
+        str(tmp_path),
+        "--listen",
+        "off",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "no control groups with the cpuset controller are below /sys/fs/cgroup" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    pytest.param(["--repair"],              "there is nothing to do; add --device-plugin or --watch", id="repair alone"),
+    pytest.param(["--device-plugin", "--repair"], "--repair: repairs what --watch finds; add --watch", id="repair without watch"),
+    pytest.param(["--watch", "--dry-run"],  "--dry-run: shows what --device-plugin would offer",      id="dry run"),
+])  # fmt: skip
+def test_typed_wrong(words: list[str], message: str) -> None:
+    command = [sys.executable, "-m", "numawise", "agent", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
