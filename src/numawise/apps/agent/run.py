@@ -21,6 +21,7 @@ from numawise.apps.agent.log import INFO, AgentLog, LibraryLog
 from numawise.apps.agent.offer_plan import OfferPlan
 from numawise.apps.agent.offering import DeviceOffering
 from numawise.apps.agent.pages import serve_pages
+from numawise.apps.agent.sight_values import OwnPlugins
 from numawise.apps.agent.sighting import Sighting
 from numawise.apps.agent.watching import Watcher, WatchPlan
 from numawise.host.nvml_library import load
@@ -65,10 +66,13 @@ def run(plan: AgentPlan, log: AgentLog, *, driver: Callable[[], Any] = load) -> 
 def duties_of(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> Sequence[Duty]:
     """The duties of a plan, not yet started."""
     duties: list[Duty] = []
+    own_plugins: OwnPlugins = dict
     if plan.offer is not None:
-        duties.append(DeviceOffering(plan.offer, log, driver))
+        offering = DeviceOffering(plan.offer, log, driver)
+        own_plugins = offering.own_plugins
+        duties.append(offering)
     if plan.sources is not None:
-        source = SightSource(plan.sources, plan.node, log)
+        source = SightSource(plan.sources, plan.node, log, own_plugins=own_plugins)
         duties.append(Sighting(source))
         if plan.watch is not None:
             duties.append(Watcher(plan.watch, source, log, DriftReports(log)))
