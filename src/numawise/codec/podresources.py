@@ -101,7 +101,7 @@ def pod_resources_of(documents: Iterable[Document]) -> PodResources:
             if PODS in value or "pod_resources" in value:
                 pods = [] if pods is None else pods
                 for pod in _at(part, PODS).items("a list of pods"):
-                    pods.append(_pod(pod, held))
+                    pods.append(_known_pod(pod, held))
             else:
                 allocatable = {} if allocatable is None else allocatable
                 for device in _at(part, DEVICES).items("a list of devices"):
@@ -125,6 +125,23 @@ def _answers(part: Part, deep: bool = True) -> Iterator[Part]:  # noqa: FBT001, 
                     yield Part(part.document, (*part.steps, key), {name: []})
                 else:
                     yield from _answers(part.at(key), deep=False)
+
+
+MOST_REMEMBERED = 2048
+_remembered: dict[int, tuple[object, ListedPod, DeviceNodes]] = {}
+"""What was last read of a pod, by identity: a socket that is asked again gives the same pods."""
+
+
+def _known_pod(part: Part, held: dict[tuple[str, str], Nodes]) -> ListedPod:
+    known = _remembered.get(id(part.value))
+    if known is None or known[0] is not part.value:
+        own: dict[tuple[str, str], Nodes] = {}
+        known = part.value, _pod(part, own), own
+        if len(_remembered) >= MOST_REMEMBERED:
+            _remembered.clear()
+        _remembered[id(part.value)] = known
+    held.update(known[2])
+    return known[1]
 
 
 def _pod(part: Part, held: dict[tuple[str, str], Nodes]) -> ListedPod:

@@ -39,11 +39,12 @@ def ask(path: str) -> tuple[Json, tuple[str, ...]]:
 
 
 class PodResourcesSocket:
-    """A socket that is asked again and again; an answer that comes again is not read again."""
+    """A socket that is asked again and again; what comes again, an answer or a pod in it, is read once."""
 
     def __init__(self, path: str, patience: float = PATIENCE) -> None:
         self.path, self.patience = path, patience
         self._last: dict[str, tuple[bytes, Json]] = {}
+        self._pods: dict[bytes, Json] = {}
 
     def ask(self) -> tuple[Json, tuple[str, ...]]:
         """As ``ask``; an answer that is the same object is the same answer."""
@@ -53,7 +54,8 @@ class PodResourcesSocket:
             try:
                 raw = _called(self.path, f"/{SERVICE}/{call}", self.patience)
                 if name not in self._last or self._last[name][0] != raw:
-                    self._last[name] = (raw, decoded(raw, message))
+                    known = self._pods if message is LISTED else None
+                    self._last[name] = (raw, decoded(raw, message, known))
                 answers[name] = self._last[name][1]
             except ClusterError as problem:
                 problems.append(f"{call}: {problem.message}")

@@ -38,9 +38,13 @@ class Single:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def decoded(raw: bytes, message: Message) -> Json:
-    """A message as a mapping (rule 2); ``ValueError``: it is damaged."""
+def decoded(raw: bytes, message: Message, known: dict[bytes, Json] | None = None) -> Json:
+    """A message as a mapping (rule 2); ``ValueError``: it is damaged.
+
+    ``known``: messages inside this one that were read before, and are now; they stay the same mappings.
+    """
     values: Json = {}
+    seen: dict[bytes, Json] = {}
     for name, kind in message.fields.values():
         if isinstance(kind, Message) or kind in LISTS:
             values[name] = []
@@ -52,6 +56,10 @@ def decoded(raw: bytes, message: Message) -> Json:
             continue
         if isinstance(kind, Single):
             values[name] = decoded(_bytes(value), kind.message)
+        elif isinstance(kind, Message) and known is not None:
+            inner = _bytes(value)
+            seen[inner] = known.get(inner) or decoded(inner, kind)
+            values[name].append(seen[inner])
         elif isinstance(kind, Message):
             values[name].append(decoded(_bytes(value), kind))
         elif kind == TEXT:
@@ -67,6 +75,9 @@ def decoded(raw: bytes, message: Message) -> Json:
             values[name][entry.get("key", "")] = entry.get("value", "")
         else:
             values[name] += [value] if isinstance(value, int) else list(_packed(value))
+    if known is not None:
+        known.clear()
+        known.update(seen)
     return values
 
 
