@@ -14,7 +14,7 @@ IMAGE = re.compile(r"[a-zA-Z0-9][\w.:/@-]{0,499}", re.ASCII)
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 ELSEWHERE = frozenset(
     {"manifest", "image", "namespace", "config", "fake", "listen", "dry_run", "output", "log_form", "root"}
-    | {"kubeconfig", "context", "node"}
+    | {"kubeconfig", "cluster", "node", "definition"}
 )
 """Options that are about here and now, or that the manifest has in its own way."""
 PAGES = "0.0.0.0:9797"

@@ -206,7 +206,8 @@ def _daemon_set(wish: ManifestWish, *, token: bool) -> Json:
 
 def _container(wish: ManifestWish) -> Json:
     environment: list[Json] = [
-        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+        for name, path in (("NODE_NAME", "spec.nodeName"), ("POD_NAME", "metadata.name"))
     ]
     if wish.nvidia:
         environment += [

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from numawise.values import dataclass
 
 DEVICE_PLUGIN, EXPORT, WATCH = "device-plugin", "export", "watch"
-REPAIR, STARTUP_TAINT = "repair", "startup-taint"
-FEATURES = (DEVICE_PLUGIN, EXPORT, WATCH, REPAIR, STARTUP_TAINT)
+REPAIR, STARTUP_TAINT, CONFIGZ = "repair", "startup-taint", "configz"
+FEATURES = (DEVICE_PLUGIN, EXPORT, WATCH, REPAIR, STARTUP_TAINT, CONFIGZ)
 """As their options are called."""
 KUBELET_DIR = "/var/lib/kubelet"
 CORE, EVENTS, TOPOLOGY = "", "events.k8s.io", "topology.node.k8s.io"
@@ -114,6 +114,18 @@ RIGHTS: dict[str, FeatureRights] = {
         FeatureRights(
             STARTUP_TAINT,
             api=(ApiRight(CORE, "nodes", ("get", "patch"), "the taint is removed", by_name=True),),
+        ),
+        FeatureRights(
+            CONFIGZ,
+            api=(
+                ApiRight(
+                    CORE,
+                    "nodes/proxy",
+                    ("get",),
+                    "the configuration that the kubelet runs with; whoever has this right can run commands "
+                    "in every container of a node",
+                ),
+            ),
         ),
     )
 }
