@@ -1,21 +1,34 @@
-"""What an agent costs that waits: memory, CPU, one allocation; and how soon it is back after a restart.
+"""What an agent costs: at rest, for a pod that is admitted, and how soon that is published.
 
-    python -m benchmarks.agent [--seconds 120]
+    python -m benchmarks.agent [--seconds 120] [--pods 10 100 250 1000] [--admitted 20]
 
-A kubelet of the tests is in this process, the agent in one of its own, with eight made-up GPUs.
+The kubelet of the tests, a node whose kubelet is the engine, and an API server are in this process, the agent
+is in one of its own.  A node has 2 sockets with 64 cores of two threads and 8 GPUs.
 """
 
 import argparse
 import asyncio
+import contextlib
+import json
 import os
+import subprocess
+import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.kube.agents import FAKES as DEVICES
 from tests.kube.agents import GPU, NIC, Agent, agent, node
 from tests.kube.kubelet import Kubelet
+from tests.kube.noded import CONFIG, NodeOnDisk, node_on_disk, pod
+from tests.kube.server import State, kubeconfig, serving
 
 CALLS = 300
+CORES, GPUS, WITH_CPUS = 64, 8, 120
+"""The first so many pods have a CPU of their own."""
+LONGEST = 60.0
+MOST_PODS = 1500
 
 
 def cpu_seconds(pid: int) -> float:
@@ -28,18 +41,24 @@ def status(pid: int, name: str) -> int:
     return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
 
 
-async def measure(folder: Path, running: Agent, seconds: float) -> None:
+def at_rest(pid: int, seconds: float) -> str:
+    """CPU, memory and threads of a process that has nothing to do."""
+    started, begin = cpu_seconds(pid), time.monotonic()
+    time.sleep(seconds)
+    share = (cpu_seconds(pid) - started) / (time.monotonic() - begin)
+    return f"{share:.2%} of a core, {status(pid, 'VmRSS') / 1000:.0f} MB, {status(pid, 'Threads')} threads"
+
+
+# --- the device plugin ----------------------------------------------------------------------------
+
+
+async def device_plugin(folder: Path, running: Agent, seconds: float) -> None:
     kubelet = Kubelet(folder / "device-plugins")
     await kubelet.start()
     everything = tuple((await kubelet.knows(GPU)).devices)
     await kubelet.knows(NIC)
     pid = running.process.pid
-    started = cpu_seconds(pid)
-    begin = time.monotonic()
-    await asyncio.sleep(seconds)
-    share = (cpu_seconds(pid) - started) / (time.monotonic() - begin)
-    print(f"idle for {seconds:.0f} s: {share:.2%} of a core, {status(pid, 'VmRSS') >> 10} MiB, "
-          f"{status(pid, 'Threads')} threads")  # fmt: skip
+    print(f"device plugin, idle for {seconds:.0f} s: {await asyncio.to_thread(at_rest, pid, seconds)}")
     started = cpu_seconds(pid)
     for _ in range(CALLS):
         chosen = await kubelet.prefer(GPU, everything, 2)
@@ -56,15 +75,146 @@ async def measure(folder: Path, running: Agent, seconds: float) -> None:
     await kubelet.stop()
 
 
+# --- a node ---------------------------------------------------------------------------------------
+
+
+class Observed:
+    """An agent with its node and its API server."""
+
+    def __init__(self, state: State, machine: NodeOnDisk, process: "subprocess.Popen[bytes]") -> None:
+        self.state, self.machine, self.process = state, machine, process
+
+    def admit(self, number: int) -> dict[str, Any]:
+        """A pod comes, as the kubelet and the API server know it."""
+        value = pod(f"pod-{number}", 1 if number < WITH_CPUS else "10m", memory="16Mi")
+        if not self.machine.admit(value, write=False):
+            raise RuntimeError(f"pod {number} was refused")
+        return value
+
+    def until(self, versions: int) -> float:
+        """When so many versions of the object have been published."""
+        end = time.monotonic() + LONGEST
+        with self.state.changed:
+            while self.count() < versions:
+                if time.monotonic() > end:
+                    raise TimeoutError(f"version {versions} of the object did not come")
+                self.state.changed.wait(0.005)
+        return time.monotonic()
+
+    def count(self) -> int:
+        return sum(
+            method == "PATCH" and "noderesourcetopologies" in path for method, path, _ in self.state.written
+        )
+
+
+@contextlib.contextmanager
+def observed(pods: int, features: Sequence[str]) -> Iterator[Observed]:
+    """An agent on a node with so many pods, all of which it has published."""
+    state = State()
+    with (
+        node_on_disk({**CONFIG, "maxPods": MOST_PODS}, cores=CORES, devices=GPUS) as machine,
+        machine.listening(),
+        serving(state) as server,
+    ):
+        state.put_node(
+            {
+                "kind": "Node",
+                "metadata": {"name": "n1", "uid": "u-n1"},
+                "spec": {},
+                "status": {"nodeInfo": {"kubeletVersion": "v1.36.4"}, "conditions": []},
+            }
+        )
+        seen = Observed(state, machine, None)  # type: ignore[arg-type]
+        for number in range(pods):
+            state.put_pod(seen.admit(number))
+        machine.write()
+        fakes = machine.folder / "fakes.yaml"
+        fakes.write_text(DEVICES)
+        words = [f"--{feature}" for feature in features]
+        words += ["--fake", str(fakes)] if "device-plugin" in features else []
+        words += [
+            "--node",
+            "n1",
+            "--kubeconfig",
+            str(kubeconfig(machine.folder / "kubeconfig", server.address)),
+        ]
+        words += [
+            "--kubelet-dir",
+            str(machine.folder),
+            "--root",
+            str(machine.root),
+            "--listen",
+            "127.0.0.1:0",
+        ]
+        words += ["--kubelet-config", str(machine.folder / "config.yaml")]
+        log = machine.folder / "log"
+        with log.open("ab") as stream:
+            seen.process = subprocess.Popen(
+                [sys.executable, "-m", "numawise", "agent", *words], stderr=stream
+            )
+        try:
+            seen.until(1)
+            time.sleep(2)  # whatever the start brings about
+            yield seen
+        except BaseException:
+            print(log.read_text()[-2000:], file=sys.stderr)
+            raise
+        finally:
+            seen.process.terminate()
+            seen.process.wait()
+
+
+def size(state: State) -> int:
+    """Bytes of the published object, as JSON."""
+    return len(json.dumps(state.topologies["n1"], separators=(",", ":")).encode())
+
+
+def admitted(pods: int, features: Sequence[str], times: int) -> tuple[float, float, float, int, int]:
+    """CPU of a pod that comes, how soon it is published (middle, worst), the object's size, memory."""
+    with observed(pods, features) as seen:
+        pid = seen.process.pid
+        delays = []
+        started = cpu_seconds(pid)
+        for number in range(pods, pods + times):
+            before = seen.count()
+            value = seen.admit(number)
+            begin = time.monotonic()
+            seen.state.put_pod(value)
+            seen.machine.write()
+            delays.append(seen.until(before + 1) - begin)
+            time.sleep(1.0)  # pods come one at a time; what follows from this one counts as its own
+        cost = (cpu_seconds(pid) - started) / times
+        delays.sort()
+        return cost, delays[len(delays) // 2], delays[-1], size(seen.state), status(pid, "VmRSS")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=120.0)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=120.0, help="how long an idle agent is looked at")
+    parser.add_argument("--pods", type=int, nargs="*", default=[10, 100, 250, 1000])
+    parser.add_argument("--admitted", type=int, default=20, help="pods that come, one after the other")
+    parser.add_argument("--features", nargs="*", default=["device-plugin", "export", "watch"])
     given = parser.parse_args()
     with node() as folder:
         fakes = folder / "fakes.yaml"
         fakes.write_text(DEVICES)
         with agent(folder, "--fake", str(fakes)) as running:
-            asyncio.run(measure(folder, running, given.seconds))
+            asyncio.run(device_plugin(folder, running, given.seconds))
+    middle = given.pods[len(given.pods) // 2] if given.pods else 100
+    with observed(middle, given.features) as seen:
+        print(
+            f"{', '.join(given.features)}; {middle} pods, idle for {given.seconds:.0f} s: "
+            f"{at_rest(seen.process.pid, given.seconds)}"
+        )
+    print("pods   CPU of one that comes   published after: middle, worst   object   memory")
+    for pods in given.pods:
+        cost, middle_delay, worst, length, memory = admitted(pods, given.features, given.admitted)
+        print(
+            f"{pods:4d}   {cost * 1000:18.1f} ms   {middle_delay:21.2f} s {worst:6.2f} s   "
+            f"{length / 1000:4.1f} kB  {memory / 1000:4.0f} MB"
+        )
 
 
 if __name__ == "__main__":

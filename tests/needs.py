@@ -29,6 +29,6 @@ CONTROL_GROUPS = pytest.mark.skipif(
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as several users")
 MOUNTS = pytest.mark.skipif(
     os.geteuid() != 0
-    or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode,
+    or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0,
     reason="mount namespaces are not allowed here",
 )
