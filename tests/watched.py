@@ -3,9 +3,11 @@
 The groups are folders with plain files, or real ones: ``Groups`` says where they are and how they are written.
 """
 
+import json
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +18,7 @@ from numawise.engine.state import Block, CpuState, MemoryState
 from numawise.host.pod_groups import group_trees
 from numawise.machine.hardware import Hardware, MemoryNode, Thread
 from numawise.sets import parse_ids
+from tests.nodetree import grow_node
 from tests.waiting import until
 
 GIB = 1 << 30
@@ -23,6 +26,39 @@ MACHINE = Hardware(
     threads=tuple(Thread(cpu, numa=cpu // 4) for cpu in range(8)),
     numa=tuple(MemoryNode(numa, 15 << numa * 4, memory=64 * GIB) for numa in range(2)),
 )
+
+
+RECORDED = Path(__file__).parent / "recorded/watch"
+
+
+def recorded_node(root: Path, **own: str) -> Path:
+    """The node of a real kubelet below a root: its state files, cpusets and links to logs; ``own``: pages of its
+    pods a-n1, b-n1 and d-n1, as ``a="N0=100 N1=0"`` in MiB."""
+    grow_node(root)
+    top = root / "sys/fs/cgroup"
+    lines = ["cgroup.controllers=cpuset memory", *(RECORDED / "cgroup-cpuset.txt").read_text().splitlines()]
+    for line in lines:
+        path, _, text = line.partition("=")
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_text(f"{text}\n")
+    links = root / "var/log/containers"
+    links.mkdir(parents=True)
+    for pod in json.loads((RECORDED / "pods.json").read_text())["items"]:
+        name, pod_uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        for status in pod["status"].get("containerStatuses", ()):
+            id_ = status["containerID"].rpartition("/")[2]
+            link = links / f"{name}_default_c-{id_}.log"
+            link.symlink_to(f"/var/log/pods/default_{name}_{pod_uid}/c/0.log")
+            if name[0] in own:
+                (place,) = top.glob(f"kubepods/**/{id_}")
+                (place / "memory.numa_stat").write_text(numa_stat(own[name[0]]))
+    return root
+
+
+def numa_stat(own: str) -> str:
+    """``N0=100 N1=5`` in MiB, as a kernel writes it."""
+    words = (word.partition("=") for word in own.split())
+    return f"anon {' '.join(f'{name}={int(size) << 20}' for name, _, size in words)}\nfile N0=0 N1=0\n"
 
 
 def uid(name: str) -> str:
@@ -122,9 +158,7 @@ class Folders:
 
     def pages(self, pod: str, own: str) -> None:
         """``N0=100 N1=5``, in MiB."""
-        words = (word.partition("=") for word in own.split())
-        text = " ".join(f"{name}={int(size) << 20}" for name, _, size in words)
-        (self.place(pod) / "memory.numa_stat").write_text(f"anon {text}\nfile N0=0 N1=0\n")
+        (self.place(pod) / "memory.numa_stat").write_text(numa_stat(own))
 
 
 class RealGroups:
@@ -148,7 +182,7 @@ class RealGroups:
             process.kill()
             process.communicate()
         for folder in reversed(self.made):
-            until(lambda folder=folder: self._removed(folder), f"{folder} is empty")
+            until(partial(self._removed, folder), f"{folder} is empty")
 
     @staticmethod
     def _removed(folder: Path) -> bool:

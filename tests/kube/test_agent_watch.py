@@ -1,7 +1,6 @@
 """``numawise agent --watch`` as a process, on the files of a node that a real kubelet left."""
 
 import contextlib
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,8 +10,8 @@ import pytest
 
 from tests.kube.agents import Agent, node
 from tests.nodetree import UIDS, grow_node
-from tests.unit.host.test_pod_groups import RECORDED, write
 from tests.waiting import until
+from tests.watched import recorded_node
 
 
 class Watching(Agent):
@@ -50,17 +49,7 @@ def watching(root: Path, *words: str) -> Iterator[Watching]:
 @pytest.fixture
 def root() -> Iterator[Path]:
     with node() as folder:
-        top = grow_node(folder / "root")
-        write(top, f"cgroup.controllers=cpuset memory\n{RECORDED.read_text()}")
-        links = top / "var/log/containers"
-        links.mkdir(parents=True)
-        for pod in json.loads((RECORDED.parent / "pods.json").read_text())["items"]:
-            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-            for status in pod["status"].get("containerStatuses", ()):
-                id_ = status["containerID"].rpartition("/")[2]
-                link = links / f"{name}_default_c-{id_}.log"
-                link.symlink_to(f"/var/log/pods/default_{name}_{uid}/c/0.log")
-        yield top
+        yield recorded_node(folder / "root", a="N0=100 N1=0", b="N0=0 N1=100")
 
 
 def cpuset(root: Path) -> Path:
@@ -81,8 +70,9 @@ def test_a_real_kubelets_node_has_not_drifted(root: Path) -> None:
         (cpuset(root) / "cpuset.cpus").write_text("2-3\n")  # somebody writes what is there already
         until(lambda: agent.looks() > before, "another look")
         assert 'numawise_watch_containers{verdict="drifted"} 0' in agent.metrics()
-        # where memory lies was not recorded, so that two of them are not known
-        assert 'numawise_watch_containers{verdict="aligned"} 1' in agent.metrics()
+        assert 'numawise_watch_containers{verdict="aligned"} 3' in agent.metrics()
+        aligned = 'numawise_watch_aligned_compute_resources{scope="container",boundary="numa_node"} 2'
+        assert aligned in agent.metrics()
         assert agent.page("/healthz") == (200, "ok\n")
         assert agent.page("/readyz") == (200, "ok\n")
         assert agent.end() == 0

@@ -30,6 +30,8 @@ Examples:
   numawise verify train-0             # a hold, by name or id
   numawise verify 4711                # a process and its descendants
   numawise verify train-0 --measure   # also time memory and host-to-GPU copies
+  numawise verify --pods              # containers of this node, against what the kubelet granted
+  numawise verify --pods ml/train-0   # those of one pod
   numawise verify -o json | jq '.jobs[] | select(.aligned != true)'
 
 \b
@@ -41,10 +43,29 @@ Exit status: 0 aligned, 1 not, 2 no such hold or process, 3 could not be read.""
     is_flag=True,
     help="Time memory from its CPUs, and copies to its GPUs (about 5 s).",
 )
+@click.option(
+    "--pods", is_flag=True, help="Check containers of this node's pods against what their kubelet granted."
+)
+@click.option(
+    "--kubelet-dir",
+    default="/var/lib/kubelet",
+    show_default=True,
+    metavar="DIR",
+    help="The kubelet's directory, for --pods.",
+)
+@click.option("--root", metavar="DIR", default="/", help="With --pods: the host's root is DIR.")
 @output_option("text", "json")
-@click.argument("subject", required=False, metavar="[HOLD|PID]")
+@click.argument("subject", required=False, metavar="[HOLD|PID|POD]")
 @click.pass_context
-def command(context: click.Context, subject: str | None, measuring: bool, output: str) -> int:
+def command(
+    context: click.Context,
+    subject: str | None,
+    measuring: bool,
+    pods: bool,
+    kubelet_dir: str,
+    root: str,
+    output: str,
+) -> int:
     """Read every thread's CPUs, the pages per NUMA node and the GPUs in use, and grade them.
 
     Aligned: all threads keep to the granted CPUs, at least 98 % of the job's own pages lie on the granted
@@ -61,8 +82,10 @@ def command(context: click.Context, subject: str | None, measuring: bool, output
     from numawise.render.verify import job_data, together  # noqa: PLC0415
     from numawise.results.plain import API_VERSION  # noqa: PLC0415
 
-    if measuring and subject is None:
+    if measuring and (subject is None or pods):
         raise InputError("measures one job", field="--measure", advice="name a hold or a process")
+    if pods:
+        return _pods(context, subject or "", kubelet_dir, root, output)
     hardware = read_live()
     holds, remarks = read_ledger(os.environ, read_settings(), needed=not (subject or "").isdecimal())
     host = JobHost(hardware, holds, nvml=load_nvml(hardware), namespace=pid_namespace())
@@ -93,6 +116,54 @@ def command(context: click.Context, subject: str | None, measuring: bool, output
         for remark in remarks:
             say(remark)
     return STATUS[aligned]
+
+
+def _pods(context: click.Context, subject: str, kubelet_dir: str, root: str, output: str) -> int:
+    from pathlib import Path  # noqa: PLC0415
+
+    from numawise.apps.verify.pods import check_pods  # noqa: PLC0415 - keeps --help quick
+    from numawise.codec.output import to_json  # noqa: PLC0415
+    from numawise.host.discover import read_live  # noqa: PLC0415
+    from numawise.render.verify import job_data, together  # noqa: PLC0415
+    from numawise.results.plain import API_VERSION  # noqa: PLC0415
+
+    hardware = read_live(None if root == "/" else Path(root))
+    checks, remarks = check_pods(hardware, kubelet_dir, subject, Path(root))
+    aligned = together(checks, ())
+    if output == "json":
+        data = {
+            "apiVersion": API_VERSION,
+            "kind": "Verification",
+            "aligned": aligned,
+            "jobs": [job_data(check) for check in checks],
+            "overlaps": [],
+            "remarks": list(remarks),
+        }
+        click.echo(to_json(data), nl=False)
+    else:
+        _show_pods(checks, context)
+        for remark in remarks:
+            say(remark)
+    return STATUS[aligned]
+
+
+def _show_pods(checks: "Sequence[CheckedJob]", context: click.Context) -> None:
+    from numawise.render.table import table  # noqa: PLC0415
+    from numawise.render.verify import CONTAINER_COLUMNS, WORDS, container_row  # noqa: PLC0415
+
+    if not checks:
+        click.echo("no container of a pod runs here")
+        return
+    styles = {word: VERDICTS[aligned] for aligned, word in WORDS.items()}
+    rows: list[list[tuple[str, str] | str]] = []
+    for check in checks:
+        row = container_row(check)
+        rows.append([(cell, styles.get(cell, DIM)) if cell in (*styles, "-") else cell for cell in row])
+    table(CONTAINER_COLUMNS, rows, sys.stdout, color=context.color)
+    for check in checks:
+        if check.verdict.findings:
+            click.echo(f"\n{check.label}")
+            _findings(check, blank=False)
 
 
 def _checks(host: "JobHost", subject: str | None) -> "list[CheckedJob]":

@@ -10,6 +10,7 @@ from numawise.results.verification import PAGE_KINDS, CheckedJob, Verdict
 from numawise.sets import format_ids, ids_of
 
 WORDS = {True: "aligned", False: "not aligned", None: "not known"}
+CONTAINER_COLUMNS = ("CONTAINER", "VERDICT", "PROCESSES", "CPUS", "GRANTED", "LOCAL", "MEMORY")
 HOLD_COLUMNS = ("HOLD", "NAME", "VERDICT", "PROCESSES", "THREADS", "CPUS", "LOCAL", "MEMORY", "GPUS")
 
 
@@ -97,6 +98,22 @@ def hold_row(check: CheckedJob) -> tuple[str, ...]:
         percent(verdict.amounts.share) if verdict.amounts.own else "-",
         bytes_text(verdict.amounts.own) if verdict.amounts.own else "-",
         " ".join(gpu.name for gpu in verdict.gpus if gpu.used) or "-",
+    )
+
+
+def container_row(check: CheckedJob) -> tuple[str, ...]:
+    """A container of a pod in one row."""
+    verdict, wanted = check.verdict, check.wanted
+    assert wanted
+    granted = format_ids(wanted.cpus) or "-"
+    return (
+        clean(check.label),
+        WORDS[verdict.aligned],
+        str(verdict.processes),
+        format_ids(verdict.cpus) or "-",
+        granted if wanted.alone or not wanted.cpus else f"{granted} (shared)",
+        percent(verdict.amounts.share) if verdict.amounts.own and verdict.mems else "-",
+        bytes_text(verdict.amounts.own) if verdict.amounts.own else "-",
     )
 
 
