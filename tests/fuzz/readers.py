@@ -213,6 +213,12 @@ READERS: dict[str, Reader] = {
             ("check", "{case}/nrt.yaml"), ("check", "{case}/nrt.yaml", "{case}/kubelet.yaml", "{case}/node.yaml", *PODS),
             ("check", *PUBLISHED, "-o", "json"),
         ), damaged=("nrt.yaml",)),
+        Reader("exact-state", seeds.exact_nodes, (
+            ("simulate", *PUBLISHED, *PODS), ("why", *PUBLISHED, *PODS, "-o", "json"), ("plan", "pod", *PUBLISHED, *PODS),
+            ("simulate", "--state", "{case}/nrt.yaml", *PODS), ("why", *NODE, "--state", "{case}/nrt.yaml", *PODS),
+            ("simulate", *PUBLISHED, "--kubelet-config", "{case}/kubelet.yaml", *PODS, "-o", "json"),
+            ("check", "{case}/nrt.yaml", *PODS), ("state", "show", "{case}/nrt.yaml"), ("show", "{case}/nrt.yaml"),
+        ), damaged=("machine.json", "state.json", "nrt.yaml"), finished=seeds.with_exact, share=2.0),
         Reader("workloads", seeds.workloads, OF_A_NODE, damaged=("pods.yaml",)),
         Reader("check-examples", seeds.check_examples, (("@check",), ("@check", "-o", "json"))),
         Reader("node-object", seeds.node_objects, (

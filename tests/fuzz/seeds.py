@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import re
 import shlex
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,10 @@ from typing import Any
 import click
 import yaml
 
+from numawise.codec.publication import NODE_ATTRIBUTE, STATE_ATTRIBUTE, attributes_of
+from numawise.codec.published.envelope import hash_of, unsealed
+from numawise.codec.published.envelope import sealed as sealed_part
+from numawise.node.publication import publication_of
 from tests.fuzz.case import FOLDER, LINK, PIPE, Case
 from tests.fuzz.mutate import WORDS, mutated
 
@@ -157,6 +162,34 @@ def published(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     node = yaml.safe_dump({"apiVersion": "v1", "kind": "Node", **nodes}).encode()
     texts = (one, two, yaml.safe_dump(older).encode())
     return [{**small_node(), "nrt.yaml": text, "pods.yaml": pods, "node.yaml": node} for text in texts]
+
+
+def exact_nodes(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
+    """Both parts of an exact state as the JSON that is inside, of nodes with pods that came and went."""
+    from tests.unit.published import busy_nodes  # noqa: PLC0415
+
+    inputs: list[Files] = []
+    for node in busy_nodes():
+        attributes = attributes_of(publication_of(node, "n1"))
+        machine, state = (unsealed(name, text)[0] for name, text in attributes.items())
+        pods = small_node()["pods.yaml"].replace(b"x/gpu", b"nvidia.com/gpu")
+        files = {**small_node(), "pods.yaml": pods, "machine.json": machine, "state.json": state}
+        inputs.append(with_exact(files))
+    return inputs
+
+
+def with_exact(files: Files) -> Files:
+    """The object of the two parts, sealed as if the damage in them were meant."""
+    machine = files["machine.json"]
+    state = re.sub(
+        rb'^\{"machine":"[0-9a-f]{16}"', b'{"machine":"%s"' % hash_of(machine).encode(), files["state.json"]
+    )
+    value = yaml.safe_load(topologies()[0])
+    value["attributes"] += [
+        {"name": NODE_ATTRIBUTE, "value": sealed_part(machine)},
+        {"name": STATE_ATTRIBUTE, "value": sealed_part(state)},
+    ]
+    return {**files, "nrt.yaml": yaml.safe_dump(value).encode()}
 
 
 def printed_pods(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs

@@ -160,5 +160,5 @@ def command(
 def _check(named: "NodeSpec", nodes: Sequence[str]) -> None:
     if named.bundle or nodes:
         return
-    if not named.machine:
+    if not named.machine and not named.state:  # state that is published has its machine with it
         raise click.UsageError("Missing option '--machine'.")

@@ -29,6 +29,7 @@ from numawise.values import dataclass, replace
 if TYPE_CHECKING:
     from numawise.codec.hardware.nrt import NodeTopology
     from numawise.gpus.nvidia_plugin import PluginConfig
+    from numawise.results.publication import Publication
 
 THIS = "this"
 LIVE = Path("/")
@@ -47,6 +48,8 @@ FORMS = (
     "give a file, a folder, a bundle, a name from 'numawise machine list', 'this', or a description like "
     "'2s 4n 64c 2t 8gpu nvlink 512g'"
 )
+OWN_ATTRIBUTES = frozenset({"numawise.dev/node", "numawise.dev/state"})
+"""Of a NodeResourceTopology that has the exact state of its node."""
 PRINTS = "give the output of lscpu, numactl -H, nvidia-smi topo -m, lstopo --of xml or numawise discover"
 TELL_MORE = "add a reading that says more, such as lscpu -e or lstopo --of xml"
 
@@ -66,7 +69,9 @@ class MachineInput:
     plugin: "PluginConfig | None" = None
     """The configuration of NVIDIA's device plugin; None: its defaults, or what a machine file says."""
     published: "NodeTopology | None" = None
-    """The NodeResourceTopology that it was read from."""
+    """The NodeResourceTopology that it was read from, where that has no CPU ids."""
+    publication: "Publication | None" = None
+    """The exact state of the node, where that object has it."""
 
     @property
     def missing(self) -> str:
@@ -143,6 +148,13 @@ def topology_machine(root: Part, node: str = "", name: str = "") -> MachineInput
 
     topology = read_topology(root, node)
     name = name or root.document.file
+    if OWN_ATTRIBUTES.intersection(topology.attributes):
+        from numawise.inputs.published import publication_in, published_hardware  # noqa: PLC0415 - few have it
+
+        exact = publication_in(topology, name)
+        if exact is not None:
+            hardware = published_hardware(exact, topology.node)
+            return MachineInput(hardware, name, exact.machine, topology.node, publication=exact)
     return MachineInput(topology.hardware, name, topology.machine, topology.node, published=topology)
 
 

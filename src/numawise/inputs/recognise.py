@@ -206,6 +206,7 @@ def _document(document: Document) -> Iterator[int]:
         yield PODS
         return
     kind = value.get("kind")
+    kind = kind if isinstance(kind, str | None) else ""
     if is_topology(value):
         yield PODS  # several may be given, and each is judged
     elif is_machine_document(value):

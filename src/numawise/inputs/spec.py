@@ -12,18 +12,17 @@ Rules kept here:
 6. Standard input can be read once.
 7. Where a platform reserves CPUs and memory by itself and its form does not say how much, whether the kubelet
    would start is not known.
+8. A NodeResourceTopology with the exact state of its node is all parts in one, as a bundle is.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from numawise.codec.bundle.archive import is_bundle
-from numawise.codec.infile import is_file, is_folder, is_there
 from numawise.errors import InputError, KubeletRefused
 from numawise.inputs.config import ConfigInput, read_config, shown_config
-from numawise.inputs.machine import MACHINE_FILES, MachineInput, Named, read_machine
+from numawise.inputs.machine import MachineInput, Named, read_machine
 from numawise.inputs.pods import Holders, PodNamed, PodsInput, read_live, read_pods
 from numawise.machine.description import NodeDescription
 from numawise.machine.hardware import Hardware
@@ -40,13 +39,10 @@ if TYPE_CHECKING:
     from numawise.inputs.bundle import Bundle
     from numawise.inputs.plugin import PluginNamed
     from numawise.node.state.folder import Against, Live, StateFolder
+    from numawise.results.publication import Publication
 
 STATIC = "static"
-CONFIG_FILES = ("kubelet.yaml", "kubelet.yml", "kubelet.json", "config.yaml", "config.yml", "config.json")
-STATE_FILES = ("cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint", "device-plugins")
 MACHINE_ADVICE = "give --machine: a file, a folder, a name, a description or 'this'; or give --bundle"
-NODE_FILES = ("node.yaml", "node.yml", "node.json")
-PLUGIN_FILES = ("device-plugin.yaml", "device-plugin.yml", "device-plugin.json")
 RESERVATIONS = ("NW201", "NW221", "NW223")
 """Refusals that hang on what is reserved."""
 CONFIG_ADVICE = "give --kubelet-config, --config-dir or --kubelet-flags; or give --bundle"
@@ -118,6 +114,12 @@ class NodeInput:
     """What the kubelet's PodResources socket answered; None: it was not asked."""
     listed: "NodePods | None" = None
     """The pods that an API server lists, where that was asked; else a bundle's."""
+    publication: "Publication | None" = None
+    """What a NodeResourceTopology that has the exact state of its node says (rule 8)."""
+    published_holders: Holders | None = None
+    """Who runs there by it; None: state files or a bundle say that."""
+    exact: bool = False
+    """Nothing takes the place of a part of it: the node is the one that was published."""
 
     @property
     def version(self) -> Version:
@@ -196,6 +198,10 @@ class NodeInput:
         """The configuration that was named, or else what the machine's NodeResourceTopology shows."""
         machine = self.machine_input
         if machine is None or machine.published is None:
+            if self.config_input is None and self.publication is not None and self.bundle is None:
+                from numawise.inputs.published import published_config  # noqa: PLC0415 - few have it
+
+                return published_config(self.publication, self.state_place)
             return self.config_input
         if self.config_input is not None:
             return replace(self.config_input, published=machine.published)
@@ -225,11 +231,15 @@ class NodeInput:
         """What to call the state files in messages."""
         if self.spec.state:
             return self.spec.state[0]
+        if self.publication is not None and self.machine_input is not None:
+            return self.machine_input.name
         return self.bundle.path if self.bundle is not None else ""
 
     @cached_property
     def holders(self) -> Holders:
         """Who runs there, and who is recorded and gone (rule 4)."""
+        if self.published_holders is not None:
+            return self.published_holders
         if self.state is None and self.bundle is None and self.listed is None:
             return Holders()
         from numawise.inputs.podresources import RECORD_GATE, Evidence, holders_of  # noqa: PLC0415 - few have any
@@ -303,9 +313,14 @@ def read_node(spec: NodeSpec) -> NodeInput:
             description = description.reconfigured()
     if machine is not None and spec.device_plugin_config:
         machine, description = with_plugin_of(spec, machine, description)
-    return NodeInput(
+    node = NodeInput(
         spec, read_release(spec.kube, bundle), machine, config, state, bundle, description, published, answers
     )
+    if published is None and (machine is None or machine.publication is None):
+        return node
+    from numawise.inputs.published import with_publication  # noqa: PLC0415 - few have it
+
+    return with_publication(node)
 
 
 def with_plugin_of(
@@ -363,49 +378,6 @@ def check_stdin(*words: str | None) -> None:
         raise InputError("standard input (-) can be read only once", advice="save one of them to a file")
 
 
-def folder_spec(folder: str, given: NodeSpec | None = None) -> NodeSpec:
-    """A node in a folder: machine.yaml, kubelet.yaml, and state files there or below state/; or a bundle.
-
-    ``node.yaml``: its Node object, ``device-plugin.yaml``: the configuration of its device plugin, where
-    there are any.
-    """
-    given = given or NodeSpec()
-    if is_bundle(folder):
-        return replace(given, machine=(), bundle=folder)
-    root = Path(folder)
-    if not is_folder(root):
-        raise InputError("is not a directory", file=folder, advice="give a folder with machine.yaml")
-    machine = _first(root, MACHINE_FILES)
-    config: tuple[str, ...] | Mapping[str, object] | ConfigInput
-    try:
-        config = (_first(root, CONFIG_FILES),)
-    except InputError:
-        if not given.has_config:
-            raise
-        config = given.kubelet_config
-    places = (root, root / "state")
-    state = next((str(one) for one in places if any(is_there(one / name) for name in STATE_FILES)), "")
-    described = next((str(root / name) for name in NODE_FILES if is_file(root / name)), given.node_object)
-    plugin = next(
-        (str(root / name) for name in PLUGIN_FILES if is_file(root / name)), given.device_plugin_config
-    )
-    return replace(
-        given,
-        machine=(machine,),
-        kubelet_config=config,
-        node_object=described,
-        device_plugin_config=plugin,
-        state=(state,) if state else given.state,
-    )
-
-
-def _first(root: Path, names: Sequence[str]) -> str:
-    for name in names:
-        if is_file(root / name):
-            return str(root / name)
-    raise InputError(f"has no {names[0]}", file=str(root), advice=f"expected one of {', '.join(names)}")
-
-
 # --- its state files ------------------------------------------------------------------------
 
 
@@ -458,6 +430,12 @@ def read_state_of(spec: NodeSpec, pods: Sequence[str] = (), field: str = "--kube
 
 def start_node(node: NodeInput) -> SimulatedNode:
     """Start a kubelet; device plugins have registered, and pods that are known run (rules 4 and 5)."""
+    if node.exact and node.publication is not None:
+        from numawise.node.publication import published_node  # noqa: PLC0415 - few have it
+
+        kubelet = published_node(node.publication)
+        kubelet.describe(node.description)
+        return kubelet
     try:
         kubelet = started(
             node.machine,

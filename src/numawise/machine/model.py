@@ -11,6 +11,7 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from numawise.machine.preference import Preference
 from numawise.values import dataclass, field
@@ -173,7 +174,7 @@ class Machine:
     numa_bits: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "layout", cpu_layout(self.cpus))
+        object.__setattr__(self, "layout", _shared_layout(self.cpus))
         object.__setattr__(self, "numa_bits", sum({1 << numa.id for numa in self.numa}))
 
     @property
@@ -182,6 +183,12 @@ class Machine:
         if self.memory_capacity is not None:
             return self.memory_capacity
         return sum(numa.memory for numa in self.numa)
+
+
+@lru_cache(maxsize=64)
+def _shared_layout(cpus: tuple[Cpu, ...]) -> CpuLayout:
+    """The layout of some CPUs; the nodes of a cluster are of few types, and share it."""
+    return cpu_layout(cpus)
 
 
 def unlocated(plugins: Iterable[DevicePlugin]) -> tuple[str, ...]:

@@ -38,7 +38,14 @@ from numawise.rules.check import Refusal
 from numawise.rules.versions import profile_of, shown
 from numawise.values import replace
 
-__all__ = ["Publication", "publication_of", "published_node", "topology_object", "zone_amounts"]
+__all__ = [
+    "Publication",
+    "publication_of",
+    "published_node",
+    "state_texts",
+    "topology_object",
+    "zone_amounts",
+]
 ALL_PODS = "all"
 """How the fingerprint of pods is made."""
 
@@ -90,6 +97,13 @@ def published_node(publication: Publication) -> SimulatedNode:
         write_files=False,
         description=publication.description,
     )
+
+
+def state_texts(publication: Publication) -> dict[str, str]:
+    """The state files that the kubelet of the node would have written, by name."""
+    node = published_node(publication)
+    node.files.write(node.rules, node.state)
+    return dict(node.files.texts)
 
 
 def topology_object(

@@ -39,7 +39,7 @@ FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
 
 def replay(scenario: Mapping[str, Any], version: Version | None = None, tune: Tune | None = None) -> Data:
     """The result of one scenario; ``version``: in another release than it names, ``tune``: changed so."""
-    return _Replay(scenario, version, tune).run()
+    return ScenarioReplay(scenario, version, tune).run()
 
 
 def release_of(scenario: Mapping[str, Any]) -> Profile:
@@ -63,8 +63,12 @@ def node_of(value: Mapping[str, Any]) -> NodeDescription:
     )
 
 
-class _Replay:
-    def __init__(self, scenario: Mapping[str, Any], version: Version | None, tune: Tune | None) -> None:
+class ScenarioReplay:
+    """One scenario on its way through the engine."""
+
+    def __init__(
+        self, scenario: Mapping[str, Any], version: Version | None = None, tune: Tune | None = None
+    ) -> None:
         self.machine = machine_from(scenario["machine"])
         self.kubelet = scenario.get("kubelet") or {}
         self.steps = scenario.get("steps") or ()
@@ -83,6 +87,7 @@ class _Replay:
         """Pods as they were last allocated; a refused one keeps it until it is removed."""
 
     def run(self) -> Data:
+        """The result of the scenario."""
         node = boot(self.machine, self.kubelet, self.files, version=self.version, tune=self.tune)
         if isinstance(node, Refusal):
             return {"error": _refusal_data(node)}
@@ -109,6 +114,7 @@ class _Replay:
         return {"start": start, "steps": results}
 
     def step(self, name: str, argument: Any) -> Data:  # noqa: ANN401 - as recorded
+        """What comes of one step."""
         if name == "add":
             return self.add(argument)
         if name == "restart":

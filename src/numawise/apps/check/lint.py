@@ -107,7 +107,7 @@ def _findings(read: Sources, upgrade: Upgrade | None, terminal: IO[str] | None) 
         yield from read.plugin.beside(contexts)
         yield from read.plugin.under(read.pods)
     kubelets: Sequence[Context | None] = contexts or [None]
-    able = contexts or ([_willing(read)] if read.machine is not None else [])
+    able = contexts or ([_alone(read)] if read.machine is not None else [])
     fittings = [Fitting(context) for context in able]
     with progress_bar(terminal, "pods", len(read.pods)) as done:
         for number, pod in enumerate(read.pods):
@@ -193,6 +193,12 @@ def _folder(read: Sources) -> StateFolder:
         for name, text in read.files.items()
     )
     return StateFolder(Path(), files)
+
+
+def _alone(read: Sources) -> Context:
+    """A machine and pods alone: under the machine's own configuration, where that is published."""
+    exact = context_of(read, read.exact) if read.exact is not None else None
+    return exact if exact is not None and exact.start.first is None else _willing(read)
 
 
 def _willing(read: Sources) -> Context:

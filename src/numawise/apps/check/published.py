@@ -6,7 +6,8 @@ Rules kept here:
    is the machine as well.
 2. What the reader refuses is a finding at its place; everything else is judged whether it can be read or not.
 3. A resource that only some zones have may be as it should be, so it is a note.
-4. Exporters publish memory under the Static Memory Manager alone, and devices that have a NUMA node: that no
+4. Where an object has the exact state of its node, that can be read, and the zones say the same.
+5. Exporters publish memory under the Static Memory Manager alone, and devices that have a NUMA node: that no
    zone has a resource of the node is a warning for GPUs and the like, a note for other devices.
 """
 
@@ -19,6 +20,7 @@ from numawise.codec.hardware.nrt import (
     POLICY_ATTRIBUTE,
     SCOPE_ATTRIBUTE,
     ZONE,
+    NodeTopology,
     published_policies,
     read_topology,
     topologies_of,
@@ -26,7 +28,9 @@ from numawise.codec.hardware.nrt import (
 from numawise.codec.kubelet.effective import Configuration
 from numawise.errors import InputError, quoted
 from numawise.inputs.pods import is_accelerator
+from numawise.inputs.published import publication_in
 from numawise.machine.description import NodeDescription
+from numawise.node.publication import published_node, zone_amounts
 from numawise.quantity import NANO, Quantity
 from numawise.render.words import both
 from numawise.request.model import CPU
@@ -68,11 +72,40 @@ class PublishedNode:
         own += self._policy_findings()
         yield from own
         try:
-            read_topology(self.root)
+            topology = read_topology(self.root)
         except InputError as problem:  # rule 2
             place = Place(problem.file, problem.line, problem.field)
             if not any((one.line, one.field) == (place.line, place.field) for one in own):
                 yield found("NW801", place, problem.message, fix=problem.advice)
+        else:
+            yield from self._exact_findings(topology)
+
+    def _exact_findings(self, topology: NodeTopology) -> Iterator[Finding]:
+        """What is wrong with the exact state (rule 4)."""
+        place = _place(self.root.at("attributes"))
+        try:
+            publication = publication_in(topology, self.root.document.file)
+            if publication is None:
+                return
+            amounts = zone_amounts(published_node(publication))
+        except InputError as problem:
+            what = f"{problem.field}: {problem.message}" if problem.field else problem.message
+            yield found("NW810", place, what, fix=problem.advice)
+            return
+        if publication.node != self.name:
+            message = f"the object is of {quoted(self.name)}, its exact state of {quoted(publication.node)}"
+            yield found("NW811", place, message)
+        for numa, own in sorted(amounts.items()):
+            for which in ("allocatable", "available"):
+                shown = getattr(topology, which).get(numa, {})
+                mine = {name: getattr(one, which) for name, one in own.items()}
+                names = sorted(name for name in {*shown, *mine} if shown.get(name, 0) != mine.get(name, 0))
+                if names:
+                    each = [
+                        f"{shown.get(name, 0)} {name}, by the state {mine.get(name, 0)}" for name in names
+                    ]
+                    message = f"node-{numa}: {which} is {'; '.join(each)}"
+                    yield found("NW811", _place(self.root.at("zones")), message)
 
     def _zones(self) -> list[tuple[Part, str]]:
         """The zones of type Node with their names."""
@@ -103,7 +136,7 @@ class PublishedNode:
                 yield found("NW805", place, message)
 
     def _offered(self) -> dict[str, int]:
-        """Devices that the Node object has, with their number (rule 4)."""
+        """Devices that the Node object has, with their number (rule 5)."""
         if self.description is None or (self.description.name and self.description.name != self.name):
             return {}
         amounts = self.description.allocatable.items()
@@ -125,7 +158,7 @@ class PublishedNode:
             message = f"the policy is in topologyPolicies alone: {_pair(*policies.listed)}"
             fix = f"{POLICY_ATTRIBUTE}: {policies.listed[0]}, {SCOPE_ATTRIBUTE}: {policies.listed[1]}"
             yield found("NW807", listed, message, fix=f"publish the attributes {fix}")
-        elif policies.listed[0] and (policies.attribute, policies.scope) != policies.listed:
+        elif policies.listed[0] and not policies.agree:
             message = f"topologyPolicies has {_pair(*policies.listed)}, "
             message += f"the attributes have {_pair(policies.attribute, policies.scope)}"
             yield found("NW807", listed, message, severity=Severity.WARNING)

@@ -97,6 +97,8 @@ class Sources:
     """NodeResourceTopologies, or lists of them."""
     published: NodeTopology | None = None
     """The one that is the machine."""
+    exact: Configuration | None = None
+    """The configuration of a node whose exact state is published; it is not judged, but pods are by it."""
 
 
 def sources(
@@ -209,6 +211,12 @@ def _published_machine(spec: NodeSpec, read: Sources) -> None:
     if len(meant) == 1:
         given = topology_machine(meant[0])
         _machine(given, read)
+        if given.publication is not None:
+            from numawise.inputs.published import published_config, published_release  # noqa: PLC0415 - few have it
+
+            if not spec.kube and not read.configurations:
+                read.version = published_release(given.publication, given.name).version
+            read.exact = published_config(given.publication, given.name).configuration(read.version)
         if given.published is not None:
             remarks = [moved(one.name, one.raw, given.published) for one in read.configurations]
             read.remarks += filter(None, (*given.remarks[:1], *remarks))

@@ -28,7 +28,8 @@ from numawise.engine.predicates import Insufficient, Sums, add, asked, insuffici
 from numawise.engine.state import NodeState
 from numawise.errors import InputError, quoted
 from numawise.inputs.machine import MACHINE_FILES, is_name
-from numawise.inputs.spec import NodeSpec, folder_spec, read_node, start_node
+from numawise.inputs.nodefolder import folder_spec
+from numawise.inputs.spec import NodeSpec, read_node, start_node
 from numawise.node.node import SimulatedNode
 from numawise.render.demands import unmet_text
 from numawise.request.defaults import ORDINARY, RawPod

@@ -21,7 +21,8 @@ from numawise.explain.explain import explain, explain_hints
 from numawise.explain.node_changes import Elsewhere
 from numawise.explain.resize import arrive_as_allocated, explain_resize
 from numawise.explain.start import explain_refusal
-from numawise.inputs.spec import NodeInput, NodeSpec, folder_spec, read_node
+from numawise.inputs.nodefolder import folder_spec
+from numawise.inputs.spec import NodeInput, NodeSpec, read_node, start_node
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Machine
 from numawise.node.node import Files, SimulatedNode, boot
@@ -55,15 +56,7 @@ def explain_on(
 ) -> Explained:
     """Explain pods on a node; ``others``: folders or bundles of nodes they could go to."""
     bundle, version = source.bundle, source.version
-    node = started_node(
-        source.machine,
-        source.config,
-        source.state.texts if source.state is not None else {},
-        version,
-        source.running,
-        source.description,
-        source.holders.gone,
-    )
+    node = _node_of(source)
     if isinstance(node, Explanation):
         return Explained((node,))
     source.hold_published(node)
@@ -103,6 +96,21 @@ def explain_on(
     forgotten = node.files.forgotten
     warnings = (f"{source.state_place}: {forgotten}",) if forgotten else ()
     return Explained(tuple(found), warnings, remarks)
+
+
+def _node_of(source: NodeInput) -> SimulatedNode | Explanation:
+    """The node, or why its kubelet would not start."""
+    if source.exact:
+        return start_node(source)
+    return started_node(
+        source.machine,
+        source.config,
+        source.state.texts if source.state is not None else {},
+        source.version,
+        source.running,
+        source.description,
+        source.holders.gone,
+    )
 
 
 def as_said(found: Explanation, reason: str, message: str, held: str = AT_BUNDLE) -> Explanation:
@@ -153,14 +161,18 @@ def started_node(
 def _other_node(folder: str, version: Version) -> tuple[str, SimulatedNode]:
     """Another node that a pod could go to, with its name."""
     source = read_node(folder_spec(folder, NodeSpec()))
-    node = started_node(
-        source.machine,
-        source.config,
-        source.texts,
-        version,
-        source.running,
-        source.description,
-        source.holders.gone,
+    node = (
+        start_node(source)
+        if source.exact
+        else started_node(
+            source.machine,
+            source.config,
+            source.texts,
+            version,
+            source.running,
+            source.description,
+            source.holders.gone,
+        )
     )
     if isinstance(node, Explanation):
         raise InputError(f"the kubelet there would not start: {node.message}", file=folder)

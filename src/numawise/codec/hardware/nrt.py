@@ -167,6 +167,12 @@ class PublishedPolicies:
         return self.written if self.written in POLICIES.values() else ""
 
     @property
+    def agree(self) -> bool:
+        """Both places say the same; policy none has no scope in the list."""
+        policy, scope = self.listed
+        return policy == self.attribute and (scope == self.scope or policy == NONE)
+
+    @property
     def policy(self) -> str:
         """The policy that counts (rule 4)."""
         return self.attribute or self.listed[0]

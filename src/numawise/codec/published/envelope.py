@@ -22,7 +22,8 @@ LARGEST_TEXT = 1 << 20
 LARGEST_JSON = 1 << 22
 HASH_DIGITS = 16
 FORM = re.compile(r"(v[0-9]{1,4}):([0-9a-f]{16}):([A-Za-z0-9+/]*={0,2})", re.ASCII)
-LEVEL = 9
+LEVEL = 6
+"""One twentieth larger than with 9, in a third of the time."""
 BROKEN = "let the node's agent publish it again; without the attribute the object is read as any exporter's"
 NEWER = "use a numawise that is as new as the agent of that node"
 

@@ -225,7 +225,7 @@ def decode_node(name: str, data: bytes) -> PublishedMachine:
     """The part, its shape and numbers checked."""
     try:
         return msgspec.json.decode(data, type=PublishedMachine)
-    except (msgspec.MsgspecError, RecursionError) as problem:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise broken(name, f"is not a machine: {problem}") from None
 
 

@@ -5,17 +5,20 @@ Rules kept here:
 1. Pods that ask for the same share one entry, a *shape*; a pod names it by its place in the list.
 2. A shape has no names of pods or namespaces, and nothing that only its own admission looked at: labels,
    tolerations, kernel parameters, claims.  Host ports, priority and where the pod comes from are in it,
-   because later pods are compared with them.
+   because later pods are compared with them.  A pod that runs puts up with the taints of its node, or
+   it would have been ended.
 3. An amount is the canonical text; where that would be read differently, it is written out in full.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated
 
 import msgspec
 
+from numawise.machine.description import NO_EXECUTE
 from numawise.quantity import BINARY, DECIMAL, SCIENTIFIC, Quantity
-from numawise.request.constraints import ANY_ADDRESS, NO_CONSTRAINTS, TCP, HostPort, PodConstraints
+from numawise.request.constraints import ANY_ADDRESS, TCP, HostPort, PodConstraints, Toleration
 from numawise.request.model import (
     BEST_EFFORT,
     BURSTABLE,
@@ -30,6 +33,10 @@ CLASSES = (GUARANTEED, BURSTABLE, BEST_EFFORT)
 STYLES = (DECIMAL, BINARY, SCIENTIFIC)
 LONGEST_NANO = 40
 MOST_CONTAINERS = 1000
+RUNS = (Toleration(operator="Exists", effect=NO_EXECUTE),)
+"""What a pod tolerates that runs (rule 2)."""
+SHORT = 8
+"""Of a uid, in the name of a pod whose name is not known."""
 Amount = str | tuple[str, str, bool]
 """A quantity, or (rule 3) its billionths, its style, and whether it was read as an exact integer."""
 Port = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
@@ -121,6 +128,7 @@ def _amounts(amounts: Amounts) -> dict[str, Amount]:
     return {name: _amount(size) for name, size in amounts.items()}
 
 
+@lru_cache(maxsize=4096)
 def _amount(size: Quantity) -> Amount:
     text = str(size)
     try:
@@ -147,7 +155,7 @@ class PodShapes:
         qos, containers, requests, limits, overhead, constraints = self._made[place]
         return PodRequest(
             uid=uid,
-            name=uid,
+            name=f"pod-{uid[:SHORT]}",
             qos=qos,
             containers=containers,
             requests=requests,
@@ -166,12 +174,10 @@ def _read_shape(shape: PublishedShape) -> Made:
     names = {one.name for one in shape.containers}
     if len(names) != len(shape.containers) or len(names) > MOST_CONTAINERS:
         raise ValueError("a pod has two containers of one name, or too many")
-    constraints = NO_CONSTRAINTS
-    if shape.ports or shape.priority is not None or shape.static or shape.mirror:
-        ports = tuple(HostPort(one.port, one.protocol, one.address, one.sidecar) for one in shape.ports)
-        constraints = PodConstraints(
-            ports=ports, priority=shape.priority, static=shape.static, mirror=shape.mirror
-        )
+    ports = tuple(HostPort(one.port, one.protocol, one.address, one.sidecar) for one in shape.ports)
+    constraints = PodConstraints(
+        tolerations=RUNS, ports=ports, priority=shape.priority, static=shape.static, mirror=shape.mirror
+    )
     return (
         shape.qos,
         tuple(_read_container(one) for one in shape.containers),
@@ -198,6 +204,7 @@ def _read_amounts(amounts: Mapping[str, Amount]) -> dict[str, Quantity]:
     return {name: _read_amount(size) for name, size in amounts.items()}
 
 
+@lru_cache(maxsize=4096)
 def _read_amount(size: Amount) -> Quantity:
     if isinstance(size, str):
         return Quantity.parse(size)

@@ -370,7 +370,7 @@ def decode_state(name: str, data: bytes) -> PublishedState:
     """The part, its shape and numbers checked."""
     try:
         part = msgspec.json.decode(data, type=PublishedState)
-    except (msgspec.MsgspecError, RecursionError) as problem:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise broken(name, f"is not the state of a node: {problem}") from None
     if len(part.pods) + len(part.departed) + len(part.others) > MOST_PODS:
         raise broken(name, f"has more than {MOST_PODS:,} pods")
@@ -407,7 +407,9 @@ class _Reading:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.places = _Places(machine)
-        self._sets: dict[str, int] = {"": 0}
+        self._cpus: dict[str, int] = {}
+        self._numa: dict[str, int] = {}
+        self._blocks: dict[Memory, Block] = {}
 
     def state(self, part: PublishedState) -> NodeState:
         shapes = PodShapes(part.shapes)
@@ -432,20 +434,17 @@ class _Reading:
             resizes=self.resizes(part.resizes, shapes),
         )
 
-    def ids(self, text: str, within: int, what: str) -> int:
-        """A set of ids, all of which are there."""
-        if text not in self._sets:
-            self._sets[text] = parse_ids(text)
-        ids = self._sets[text]
-        if ids & ~within:
-            raise ValueError(f"there is no {what} {format_ids(ids & ~within)[:60]}")
-        return ids
-
     def cpus(self, text: str) -> int:
-        return self.ids(text, self.machine.layout.all, "CPU")
+        """A set of CPUs, all of which are there."""
+        if text not in self._cpus:
+            self._cpus[text] = _inside(text, self.machine.layout.all, "CPU")
+        return self._cpus[text]
 
     def numa(self, text: str) -> int:
-        return self.ids(text, self.machine.numa_bits, "NUMA node")
+        """A set of NUMA nodes, all of which are there."""
+        if text not in self._numa:
+            self._numa[text] = _inside(text, self.machine.numa_bits, "NUMA node")
+        return self._numa[text]
 
     def cpu(self, shared: str, pods: Sequence[PublishedPod]) -> CpuState:
         assignments: dict[str, dict[str, int]] = {}
@@ -458,8 +457,13 @@ class _Reading:
         return CpuState(self.cpus(shared), assignments, whole)
 
     def blocks(self, blocks: Sequence[Memory]) -> tuple[Block, ...]:
-        within(*(size for _, _, size in blocks))
-        return tuple(Block(self.numa(numa), kind, size) for numa, kind, size in blocks)
+        known = self._blocks
+        for one in blocks:
+            if one not in known:
+                numa, kind, size = one
+                within(size)
+                known[one] = Block(self.numa(numa), kind, size)
+        return tuple([known[one] for one in blocks])
 
     def memory(self, numa: Mapping[str, PublishedMemory], pods: Sequence[PublishedPod]) -> MemoryState:
         nodes: dict[int, NumaMemory] = {}
@@ -540,3 +544,11 @@ class _Reading:
             part.moment,
             part.counted,
         )
+
+
+def _inside(text: str, every: int, what: str) -> int:
+    """A set of ids, all of which are there."""
+    ids = parse_ids(text)
+    if ids & ~every:
+        raise ValueError(f"there is no {what} {format_ids(ids & ~every)[:60]}")
+    return ids
