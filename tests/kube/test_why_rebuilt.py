@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 
 from numawise.apps.why.lookup import is_here, socket_answers
+from numawise.codec.document import read_documents
+from numawise.codec.machine import decode_machine
+from numawise.engine.admit import Admitted
+from numawise.node.node import started
+from numawise.node.publication import publication_of, topology_object
 from tests.cli.run import Ran, numawise
 from tests.kube.server import Server, State, kubeconfig, serving
 from tests.kube.test_podresources import kubelet, messages
+from tests.unit.build import pod as request
 
 TOPOLOGY, MESSAGE = (
     "TopologyAffinityError",
@@ -306,6 +312,49 @@ def test_a_published_topology_is_machine_state_and_configuration(
     )
     (cpus,) = (one for one in found["round"]["hints"] if one["resource"] == "cpu")
     assert [place["free"] for place in cpus["numa"]] == [7, 3]  # in order of start it would be 3 and 7
+
+
+def exact_topology(*running: tuple[str, int, int]) -> dict[str, Any]:
+    """What the agent of n1 publishes: these pods came, with so many CPUs and GPUs, after one that is gone."""
+    node = started(decode_machine(read_documents(MACHINE, "machine")[0]), CONFIG, (1, 36))
+    for name, cpus, gpus in (("gone", 4, 1), *running):
+        wanted = request(f"uid-{name}", f"c cpu={cpus} memory=1Gi example.com/gpu={gpus}")
+        decision = node.admit(wanted)
+        assert isinstance(decision, Admitted), decision
+        node.start(wanted, decision)
+    node.remove("uid-gone")
+    node.reconcile()
+    return topology_object(publication_of(node, "n1", kubelet="v1.36.4"))
+
+
+def test_an_exact_state_is_the_node_itself(here: Here) -> None:
+    """The first CPUs are free again; no order of start would show that."""
+    here.state.topologies = {"n1": exact_topology(("a", 3, 1))}
+    here.state.pods = [pod("a", 10, 3, 1), pod("late", 30, 8, refused=True)]
+    here.state.configz = {}
+    (found,) = here.told("pod/late", machine=False)
+    basis = found["reconstruction"]
+    assert basis["machine"] == basis["configuration"] == "its NodeResourceTopology, which has its exact state"
+    assert basis["state"] == (
+        "the one pod that ran there then, with the exact state that its NodeResourceTopology publishes"
+    )
+    assert not basis["unplaced"]
+    assert basis["reproduced"] is True
+    (found,) = here.told("pod/a", machine=False)
+    assert "CPUs (5-7)" in found["answer"], "after those of the pod that is gone"
+
+
+def test_a_broken_exact_state_is_said(here: Here) -> None:
+    broken = exact_topology(("a", 3, 1))
+    broken["attributes"][-1]["value"] = "v1:0123456789abcdef:AAAA"
+    here.state.topologies = {"n1": broken}
+    here.state.pods = [pod("a", 10, 3, 1), pod("late", 30, 8, refused=True)]
+    here.state.configz = {}
+    (found,) = here.told("pod/late", machine=False)
+    assert found["reconstruction"]["machine"] == "its NodeResourceTopology"
+    assert any(
+        "exact state in the node's NodeResourceTopology cannot be used" in one for one in found["remarks"]
+    )
 
 
 def test_what_is_in_use_and_nobody_has_is_not_known(here: Here) -> None:

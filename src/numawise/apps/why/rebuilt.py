@@ -7,9 +7,11 @@ Rules kept here:
    (``configz``), the bundle's, or what the NodeResourceTopology shows.
 2. A refusal is looked at with the pods that ran at that time.  Start times are whole seconds: pods of the
    same second count first, then not.  The first that gives the kubelet's reason is taken.
-3. What the kubelet's PodResources socket lists, and what a NodeResourceTopology publishes as free, hold for
+3. Where that object has the exact state of the node, it is machine, configuration and state in one, unless
+   another machine or configuration was given.
+4. What the kubelet's PodResources socket lists, and what a NodeResourceTopology publishes as free, hold for
    now.  They show where the pods of now are, and so where those were that ran then and still run.
-4. It is always said that the state is a reconstruction, and from what.  One that does not give the
+5. It is always said that the state is a reconstruction, and from what.  One that does not give the
    kubelet's reason explains nothing: that is the answer then.
 """
 
@@ -25,6 +27,7 @@ from numawise.codec.kubelet.config import decode_kubelet_config
 from numawise.codec.kubelet.effective import by_kubelet
 from numawise.codec.node import node_from
 from numawise.codec.podresources import ListedPod, PodResources
+from numawise.codec.publication import publication_from
 from numawise.errors import ClusterError, HostError, InputError
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
@@ -35,11 +38,13 @@ from numawise.kube.client import Object
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Machine
 from numawise.node.node import SimulatedNode
+from numawise.node.publication import published_node
 from numawise.node.rebuild import NumaAmounts, Rebuilt, admit_running, place_by_free, place_listed, release
 from numawise.render.words import both, bytes_text, counted
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
 from numawise.results.explanation import REJECTED, Explanation, Reconstruction
+from numawise.results.publication import Publication
 from numawise.rules.check import Refusal
 from numawise.rules.model import KubeletConfig
 from numawise.rules.options import FULL_CORES
@@ -50,6 +55,7 @@ SHOWN = 4
 """So many pods are named."""
 DIFFERED = "What was held at that time was something else, and is not known"
 PUBLISHED = "its NodeResourceTopology"
+EXACT = f"{PUBLISHED}, which has its exact state"
 CORES = "A NodeResourceTopology does not say which CPUs are of one core, so full-pcpus-only is not judged"
 
 
@@ -68,15 +74,21 @@ class NodeWithoutState:
     answers: PodResources | None = None
     """What its kubelet's PodResources socket answers."""
     remarks: tuple[str, ...] = ()
+    exact: Publication | None = None
+    """Its exact state now, where that is published, under this machine and configuration."""
 
 
 def without_state(live: Live, given: NodeInput) -> NodeWithoutState | str:
     """The node as far as it is known (rule 1); a text that says what is missing."""
     version = given.version if given.spec.kube else live.node.version or given.version
     topology, remarks = _topology(live)
+    exact, doubts = _exact(topology)
+    remarks += doubts
     answers = given.answers or live.node.answers
     if given.machine_input is not None:
         machine, machine_source = given.machine, given.machine_input.name or "the one given"
+    elif exact is not None:
+        machine, machine_source = exact.machine, EXACT
     elif live.node.here and (own := _this_machine()) is not None:
         machine, machine_source = own, "this machine"
     elif topology is not None:
@@ -88,6 +100,11 @@ def without_state(live: Live, given: NodeInput) -> NodeWithoutState | str:
         machine = located(machine, answers, None)
     if given.spec.has_config:
         config, source = given.configuration.config(version), given.configuration.name or "the one given"
+    elif exact is not None and machine_source == EXACT:
+        decoded = decode_kubelet_config(exact.config, version)
+        if isinstance(decoded, Refusal):
+            return "the kubelet's configuration"
+        config, source = decoded, EXACT
     elif (reported := reported_config(live, version)) is not None:
         config, source = reported, "what its kubelet reports (configz)"
     elif given.config_input is not None:
@@ -104,8 +121,10 @@ def without_state(live: Live, given: NodeInput) -> NodeWithoutState | str:
         remarks += (CORES,) if FULL_CORES in config.cpu_manager_policy_options else ()
     listed = None if published else answers
     described = description_of(live, given)
+    if exact is not None and (machine_source, source) != (EXACT, EXACT):
+        exact = None
     return NodeWithoutState(
-        machine, machine_source, config, source, version, described, topology, listed, remarks
+        machine, machine_source, config, source, version, described, topology, listed, remarks, exact
     )
 
 
@@ -142,6 +161,16 @@ def _topology(live: Live) -> tuple[NodeTopology | None, tuple[str, ...]]:
         return None, (f"The node's NodeResourceTopology cannot be used: {problem}",)
 
 
+def _exact(topology: NodeTopology | None) -> tuple[Publication | None, tuple[str, ...]]:
+    """The exact state that an object has, and what is wrong with it."""
+    if topology is None:
+        return None, ()
+    try:
+        return publication_from(topology.attributes), ()
+    except InputError as problem:
+        return None, (f"The exact state in the node's NodeResourceTopology cannot be used: {problem}",)
+
+
 # --- ways to rebuild ------------------------------------------------------------------------
 
 
@@ -156,14 +185,16 @@ class RebuildWay:
     """What the kubelet lists of the pods of now."""
     free: NumaAmounts | None = None
     """What is published as free now."""
+    exact: Publication | None = None
+    """The exact state of now."""
     now: tuple[Object, ...] = ()
-    """With either: the pods that run now."""
+    """With any of these: the pods that run now."""
     complete: bool = True
     """All pods of the node are known."""
 
 
 def ways_for(live: Live, stateless: NodeWithoutState) -> Iterator[RebuildWay]:
-    """The ways to rebuild the state that the pod met, the likeliest first (rules 2 and 3)."""
+    """The ways to rebuild the state that the pod met, the likeliest first (rules 2 to 4)."""
     own = kubelet_uid(live.pod or {})
     known = live.node.pods is not None
     others = [pod for pod in in_order(live.node.pods or ()) if runs(live) or kubelet_uid(pod) != own]
@@ -176,12 +207,19 @@ def ways_for(live: Live, stateless: NodeWithoutState) -> Iterator[RebuildWay]:
             sets.setdefault(_uids(then), (then, moment))
     else:
         sets[_uids(now)] = now, ""
+    if stateless.exact is not None:
+        exact = stateless.exact
+        yield from (
+            RebuildWay(pods, when, exact=exact, now=now, complete=known) for pods, when in sets.values()
+        )
     listed = stateless.answers.pods if stateless.answers is not None else None
     if listed is not None:
-        yield from (RebuildWay(pods, when, listed, None, now, known) for pods, when in sets.values())
+        yield from (RebuildWay(pods, when, listed, now=now, complete=known) for pods, when in sets.values())
     free = stateless.topology.available if stateless.topology is not None else {}
     if any(free.values()):
-        yield from (RebuildWay(pods, when, None, free, now, known) for pods, when in sets.values())
+        yield from (
+            RebuildWay(pods, when, free=free, now=now, complete=known) for pods, when in sets.values()
+        )
     if known:
         yield from (RebuildWay(pods, when) for pods, when in sets.values())
 
@@ -197,16 +235,29 @@ def _uids(pods: Iterable[Object]) -> frozenset[str]:
 
 def rebuilt(stateless: NodeWithoutState, way: RebuildWay) -> tuple[SimulatedNode, Rebuilt] | Explanation:
     """The node with its state rebuilt in this way; an explanation when its kubelet would not start."""
+    now_raw = [raw_pod(pod) for pod in way.now]
+    node: SimulatedNode | Explanation
+    if way.exact is not None:
+        node = published_node(way.exact)
+        node.describe(stateless.description)
+        known = [raw for raw in now_raw if raw.uid in node.state.active]
+        node.run_already(known)
+        unknown = tuple(raw for raw in now_raw if raw.uid not in node.state.active)
+        return _as_then(node, way, Rebuilt(tuple(known), unknown))
     node = started_node(stateless.machine, stateless.config, {}, stateless.version, (), stateless.description)
     if isinstance(node, Explanation):
         return node
-    now_raw = [raw_pod(pod) for pod in way.now]
     if way.listed is not None:
         placing = place_listed(node, now_raw, way.listed)
     elif way.free is not None:
         placing = place_by_free(node, now_raw, way.free)
     else:
         return node, admit_running(node, map(raw_pod, way.pods))
+    return _as_then(node, way, placing)
+
+
+def _as_then(node: SimulatedNode, way: RebuildWay, placing: Rebuilt) -> tuple[SimulatedNode, Rebuilt]:
+    """A node of now, with the pods that ran at the time in question instead."""
     then, now = _uids(way.pods), _uids(way.now)
     for uid in now - then:
         node.remove(uid)
@@ -295,7 +346,7 @@ def _judged(
     *,
     reproduced: bool | None,
 ) -> Explanation:
-    """The same with what it rests on (rule 4)."""
+    """The same with what it rests on (rule 5)."""
     names = [called(pod.namespace, pod.name) for pod in placing.unplaced]
     reconstruction = Reconstruction(
         node=live.node.name,
@@ -330,6 +381,8 @@ def _pods_text(count: int, moment: str) -> str:
 def _state_source(way: RebuildWay) -> str:
     count = len(way.pods)
     pods = f"the {_pods_text(count, way.moment)}" if count else "no pod that holds anything"
+    if way.exact is not None:
+        return f"{pods}, with the exact state that {PUBLISHED} publishes"
     if way.listed is not None:
         return f"{pods}, with what its kubelet lists (PodResources)"
     if way.free is not None:
