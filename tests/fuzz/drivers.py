@@ -282,6 +282,43 @@ def processes(line: list[str], _: Path) -> None:
         kubelet.program_version(running, root)
 
 
+def watched(line: list[str], _: Path) -> None:
+    """The containers of a node, judged as the agent's watcher does; what it would write is not written."""
+    from numawise.apps.agent.drift_reports import about, sentence  # noqa: PLC0415
+    from numawise.apps.agent.sight_values import KubeletSight  # noqa: PLC0415
+    from numawise.apps.verify.pods import read_records  # noqa: PLC0415
+    from numawise.codec.claims import claim_objects  # noqa: PLC0415
+    from numawise.codec.document import read_file  # noqa: PLC0415
+    from numawise.codec.podresources import read_pod_resources  # noqa: PLC0415
+    from numawise.codec.workload import objects_in  # noqa: PLC0415
+    from numawise.explain.drift import mending  # noqa: PLC0415
+    from numawise.explain.pod_check import NodeRecord, PodChecker, on_one_numa_node  # noqa: PLC0415
+    from numawise.host.discover import read_hardware  # noqa: PLC0415
+
+    case = Path(line[0])
+    checker = PodChecker.of(case / "root")
+    if checker is None:
+        return
+    hardware = read_hardware(case / "root")
+    records, _ = read_records(str(case / "root/var/lib/kubelet"))
+    try:
+        value = json.loads(_text(str(case / "pods.json")))
+    except (ValueError, RecursionError):
+        value = {}
+    items = value.get("items") if isinstance(value, dict) else None
+    pods = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
+    objects = [one for part in read_file(str(case / "slices.json")) for one in objects_in(part.root)]
+    answers = read_pod_resources(str(case / "answers.json"))
+    record = NodeRecord(hardware, records, answers, pods, claim_objects(objects).devices)
+    sight = KubeletSight(pods=pods, name="n1")
+    for check in checker.check(record):
+        on_one_numa_node(hardware, check.grant)
+        mending(hardware, check.grant, check.cpuset)
+        about(check, sight)
+        for finding in check.findings:
+            assert len(sentence(finding)) <= 1024
+
+
 def maps(_: list[str], case: Path) -> None:
     """Pages of a process."""
     from numawise.host import numamaps  # noqa: PLC0415
@@ -416,6 +453,6 @@ def api(line: list[str], case: Path) -> None:
 DRIVERS: dict[str, Driver] = {
     function.__name__: function
     for function in (
-        api, archive, bundle, cdi, check, described, engine, flags, hints, host, kubeconfig, ledger, log, maps, nvml, processes, settings, words,
+        api, archive, bundle, cdi, check, described, engine, flags, hints, host, kubeconfig, ledger, log, maps, nvml, processes, settings, watched, words,
     )
 }  # fmt: skip

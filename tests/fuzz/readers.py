@@ -251,6 +251,11 @@ READERS: dict[str, Reader] = {
             ("agent", "--device-plugin", "--dry-run", "--fake", "{case}/fake.yaml"),
             ("agent", "--device-plugin", "--dry-run", "--fake", "{case}/fake.yaml", "-o", "json"),
         ), damaged=("agent.yaml", "fake.yaml"), share=0.5),
+        Reader("watched-node", seeds.watched_nodes, (
+            ("@watched", "{case}"),
+            ("verify", "--pods", "--root", "{case}/root", "--kubelet-dir", "{case}/root/var/lib/kubelet"),
+            ("verify", "--pods", "a-n1", "--root", "{case}/root", "--kubelet-dir", "{case}/root/var/lib/kubelet", "-o", "json"),
+        ), acts=True),
         Reader("settings", seeds.settings, (("@settings", "{case}"),), share=0.5),
         Reader("kubeconfig", seeds.kubeconfigs, (("@kubeconfig", "{case}/config"),), acts=True, share=0.2),
         Reader("api-answers", seeds.api_answers, (("@api", "{case}"), ("@api", "{case}", "-o", "json"))),

@@ -638,6 +638,48 @@ def nodes(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     ]
 
 
+def watched_nodes(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
+    """A node with the control groups of its pods, and the pods as an API server lists them."""
+    from tests.nodetree import node_tree  # noqa: PLC0415
+    from tests.watched import RECORDED, numa_stat  # noqa: PLC0415
+
+    groups: Files = {"root/sys/fs/cgroup/cgroup.controllers": b"cpuset memory\n"}
+    for line in (RECORDED / "cgroup-cpuset.txt").read_text().splitlines():
+        path, _, text = line.partition("=")
+        groups[f"root/sys/fs/cgroup/{path}"] = f"{text}\n".encode()
+        if path.endswith("cpuset.cpus"):
+            stat = path.replace("cpuset.cpus", "memory.numa_stat")
+            groups[f"root/sys/fs/cgroup/{stat}"] = numa_stat("N0=100 N1=7").encode()
+    device = {"resourceName": "example.com/gpu", "deviceIds": ["gpu0"], "topology": {"nodes": [{"ID": 1}]}}
+    claimed = {"driverName": "gpu.x", "poolName": "n1", "deviceName": "gpu-0"}
+    claim = {"claimName": "gpu", "claimNamespace": "default", "claimResources": [claimed]}
+    container = {"name": "c", "cpuIds": ["2", "3"], "devices": [device], "dynamicResources": [claim]}
+    answers = {
+        "List": {"podResources": [{"name": "a-n1", "namespace": "default", "containers": [container]}]}
+    }
+    slices = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {
+            "driver": "gpu.x",
+            "pool": {"name": "n1", "generation": 1},
+            "devices": [
+                {"name": "gpu-0", "attributes": {"resource.kubernetes.io/numaNode": {"int": 1}}},
+            ],
+        },
+    }
+    return [
+        {
+            **_below("root", _tree(node_tree())),
+            **groups,
+            "pods.json": (RECORDED / "pods.json").read_bytes(),
+            "answers.json": json.dumps(answers).encode(),
+            "slices.json": json.dumps(slices).encode(),
+        }
+    ]
+
+
 # --- this host and its clusters -------------------------------------------------------------
 
 

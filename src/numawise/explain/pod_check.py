@@ -151,7 +151,8 @@ def named_containers(pods: Iterable[Mapping[str, Any]]) -> dict[str, ContainerNa
         metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
         uid, namespace, name = kubelet_uid(pod), metadata.get("namespace"), metadata.get("name")
         for kind in STATUSES:
-            for one in status.get(kind) or ():
+            statuses = status.get(kind)
+            for one in statuses if isinstance(statuses, list | tuple) else ():
                 container = mapping(one)
                 id_ = str(container.get("containerID") or "").rpartition("//")[2]
                 if id_ and uid and "running" in mapping(container.get("state")):
