@@ -152,7 +152,11 @@ def _pod_resources(wanted: NodeSources, parts: KubeletParts, notes: Notes) -> Po
         return read_pod_resources(wanted.pod_resources)
     place = f"{parts.directory.rstrip('/')}/{SOCKET}"
     path = wanted.top / place.lstrip("/")
-    if not path.is_socket():
+    try:
+        is_socket = path.is_socket()
+    except OSError:  # a name that is too long
+        is_socket = False
+    if not is_socket:
         notes.missing(POD_RESOURCES, "does not exist; no kubelet is running here", place)
         return None
     try:
