@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from numawise.cli.agent_manifest import show_manifest
+from numawise.cli.agent_node import (
+    cluster_access,
+    export_plan,
+    instance_name,
+    node_options,
+    node_sources,
+    show_definition,
+    show_published,
+)
 from numawise.cli.options import say
 from numawise.errors import InputError, quoted
 from numawise.strconv import whole_number
@@ -24,6 +33,8 @@ Examples:
   numawise agent --device-plugin --dry-run
   numawise agent --device-plugin --config nvidia-device-plugin.yaml
   numawise agent --device-plugin --fake devices.yaml --kubelet-dir /var/lib/kubelet
+  numawise agent --export --dry-run
+  numawise agent --export --node n1 --startup-taint example.com/starting
   numawise agent --watch
   numawise agent --watch --repair
   numawise agent --device-plugin --manifest --image registry.example.com/numawise:1
@@ -32,6 +43,7 @@ Examples:
 Exit status: 0 ended by SIGTERM or SIGINT, 2 bad configuration, 3 host, 5 an extra is missing."""
 )
 @click.option("--device-plugin", is_flag=True, help="Offer devices, with their NUMA nodes, to the kubelet.")
+@click.option("--export", is_flag=True, help="Publish the node's exact state as a NodeResourceTopology.")
 @click.option("--watch", is_flag=True, help="Report containers that no longer have what they were granted.")
 @click.option("--repair", is_flag=True, help="With --watch: write cpusets back that somebody changed.")
 @click.option(
@@ -67,7 +79,7 @@ Exit status: 0 ended by SIGTERM or SIGINT, 2 bad configuration, 3 host, 5 an ext
     show_default=True,
     help="How the log on standard error is written; auto is text on a terminal and JSON elsewhere.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be offered, and end.")
+@click.option("--dry-run", is_flag=True, help="Print what would be offered or published, and end.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of --dry-run."
 )
@@ -85,10 +97,13 @@ Exit status: 0 ended by SIGTERM or SIGINT, 2 bad configuration, 3 host, 5 an ext
     metavar="NAME",
     help="The namespace for --manifest.",
 )
+@node_options
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     device_plugin: bool,
+    export: bool,
     watch: bool,
     repair: bool,
     config: str,
@@ -102,42 +117,53 @@ def command(
     manifest: bool,
     image: str,
     namespace: str,
+    **given: str | bool,
 ) -> int:
-    """Be a Kubernetes node's agent: offer devices to the kubelet, watch that containers keep what they got.
+    """Be a Kubernetes node's agent: offer devices, publish what is free, watch that containers keep theirs.
 
     It runs until SIGTERM or SIGINT.  A kubelet that is restarted is registered at again.
     """
     from numawise.apps.agent.log import AgentLog  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.agent.offer_plan import offer_plan  # noqa: PLC0415
     from numawise.apps.agent.run import AgentPlan, run  # noqa: PLC0415
-    from numawise.apps.agent.sighting import node_name  # noqa: PLC0415
     from numawise.apps.agent.watching import WatchPlan  # noqa: PLC0415
-    from numawise.inputs.gathered import NodeSources  # noqa: PLC0415
 
-    if not (device_plugin or watch):
-        raise InputError("there is nothing to do", advice="add --device-plugin or --watch")
+    if given["definition"]:
+        show_definition()
+        return 0
+    if not (device_plugin or export or watch):
+        raise InputError("there is nothing to do", advice="add --device-plugin, --export or --watch")
     if repair and not watch:
         raise InputError("repairs what --watch finds", field="--repair", advice="add --watch")
+    publishing = export_plan(given, export=export)
     listen_at = _address(listen)
     if manifest:
         show_manifest(context, image, namespace)
         return 0
-    plan = AgentPlan(
-        offer_plan(config, fake, kubelet_dir, Path(root)) if device_plugin else None,
-        listen_at,
-        NodeSources(None if root == "/" else Path(root), kubelet_dir) if watch else None,
-        node_name(""),
-        WatchPlan(kubelet_dir, Path(root), repair) if watch else None,
-    )
+    offer = offer_plan(config, fake, kubelet_dir, Path(root)) if device_plugin else None
+    sources = node_sources(given, kubelet_dir, root) if export or watch else None
     if dry_run:
-        if plan.offer is None:
+        if offer is None and not export:
             raise InputError(
-                "shows what --device-plugin would offer",
+                "shows what --device-plugin would offer and --export would publish",
                 field="--dry-run",
                 advice="for one look at containers without an agent: numawise verify --pods",
             )
-        _show(plan.offer, output, context.color)
+        if sources is not None and export:
+            show_published(given, sources, output)
+        if offer is not None:
+            _show(offer, output, context.color)
         return 0
+    plan = AgentPlan(
+        offer,
+        listen_at,
+        sources,
+        cluster_access(given, must_be=export) if sources is not None else None,
+        bool(given["configz"]),
+        publishing,
+        WatchPlan(kubelet_dir, Path(root), repair) if watch else None,
+        instance_name(),
+    )
     structured = log_form == "json" or (log_form == "auto" and not sys.stderr.isatty())
     return run(plan, AgentLog(sys.stderr, structured=structured))
 

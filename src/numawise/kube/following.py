@@ -55,11 +55,16 @@ class FollowedObjects:
         self._changed, self._matters = changed, matters
         self._lock = threading.Lock()
         self._ending = threading.Event()
+        self._answered = threading.Event()
         self._thread = threading.Thread(target=self._follow, name=f"follow {path}", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+
+    def wait(self, longest: float) -> None:
+        """Wait until the server has answered or failed for the first time, at most so long."""
+        self._answered.wait(longest)
 
     def stop(self) -> None:
         """End soon; the thread is not waited for, because it may wait for a server."""
@@ -86,6 +91,7 @@ class FollowedObjects:
                     self.synced = False
                     self._changed()
                 failures += 1
+                self._answered.set()
                 self._ending.wait(REFUSED_WAIT if refused else back_off(failures))
 
     def _read(self) -> str:
@@ -96,6 +102,7 @@ class FollowedObjects:
         keys = {*fresh, *(before or {})}
         news = any(self._matters((before or {}).get(key), fresh.get(key)) for key in keys)
         was_synced, self.synced, self.problem = self.synced, True, ""
+        self._answered.set()
         if news or not was_synced or before is None:
             self._changed()
         return version

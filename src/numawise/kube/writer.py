@@ -14,6 +14,7 @@ Rules kept here:
 
 import hashlib
 import re
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -99,6 +100,7 @@ class ClusterWriter:
     instance: str = ""
     """Who we are, where several could be: the name of our pod, or the host's."""
     clock: Callable[[], float] = time.time
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _told: "OrderedDict[tuple[str, ...], _Told]" = field(default_factory=OrderedDict)
     _allowances: "OrderedDict[ObjectReference, _Allowance]" = field(default_factory=OrderedDict)
 
@@ -207,16 +209,17 @@ class ClusterWriter:
     ) -> bool:
         """Send an Event, or count one that was sent; whether it was sent at all."""
         key = (about.kind, about.namespace, about.name, about.uid, reason, note, kind)
-        if not self._allowed(about):
-            return False
-        known = self._told.get(key)
-        if known is not None and self._counted(known):
-            self._told.move_to_end(key)
+        with self._lock:
+            if not self._allowed(about):
+                return False
+            known = self._told.get(key)
+            if known is not None and self._counted(known):
+                self._told.move_to_end(key)
+                return True
+            self._told[key] = self._sent(about, reason, note, kind, action)
+            while len(self._told) > MOST_EVENTS:
+                self._told.popitem(last=False)
             return True
-        self._told[key] = self._sent(about, reason, note, kind, action)
-        while len(self._told) > MOST_EVENTS:
-            self._told.popitem(last=False)
-        return True
 
     def _allowed(self, about: ObjectReference) -> bool:
         now = self.clock()

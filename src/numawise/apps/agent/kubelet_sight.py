@@ -19,10 +19,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+from numawise.apps.agent.duty import MetricFamily
 from numawise.apps.agent.log import INFO, WARNING, AgentLog
 from numawise.apps.agent.sight_reading import SightReader
 from numawise.apps.agent.sight_settings import Configz
 from numawise.apps.agent.sight_values import ApiView, KubeletSight, OwnPlugins
+from numawise.apps.agent.turns import Turns
 from numawise.codec.checkpoint import PLACES
 from numawise.codec.checkpoint.reading import ALLOCATED_FILE
 from numawise.errors import HostError
@@ -35,13 +37,16 @@ __all__ = ["ApiView", "KubeletSight", "SightSource"]
 
 SETTLE, GAP, SOON, SAFETY, TICK = 0.05, 0.5, 0.2, 30.0, 1.0
 """Seconds."""
+LOOP, LONGEST_READING = "looking at the kubelet", 60.0
 OWN = frozenset({*(name for places in PLACES.values() for name in places), ALLOCATED_FILE, SOCKET})
 """What matters below the kubelet's directory."""
 Subscriber = Callable[[KubeletSight], None]
 
 
 class SightSource:
-    """A kubelet, read whenever something happens to it."""
+    """A kubelet, read whenever something happens to it; a duty that others stand on."""
+
+    name = "sight"
 
     def __init__(
         self,
@@ -62,6 +67,7 @@ class SightSource:
         self.folder = Path(sources.kubelet_dir)
         self.last: KubeletSight | None = None
         self.readings = 0
+        self.turns = Turns()
         self._view = view
         self._subscribers: list[Subscriber] = []
         self._woken = asyncio.Event()
@@ -119,6 +125,18 @@ class SightSource:
             self._events.close()
             self._events = None
 
+    def missing(self) -> Sequence[str]:
+        """Nothing: who needs what is missing says so."""
+        return ()
+
+    def stuck(self) -> Sequence[str]:
+        """Reading that does not go on."""
+        return self.turns.late()
+
+    def families(self) -> Sequence[MetricFamily]:
+        """None of its own."""
+        return ()
+
     def _happened(self) -> None:
         assert self._events is not None
         changed = self._events.changed()
@@ -131,6 +149,7 @@ class SightSource:
         """Read for ever (rules 2 to 4)."""
         again = SOON
         while True:
+            self.turns.turn(LOOP, SAFETY + LONGEST_READING)
             settled = self.last is None or self.last.settled
             await self._wait(SAFETY if settled else again)
             again = SOON if settled else min(again * 2, SAFETY)

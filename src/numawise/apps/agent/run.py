@@ -14,19 +14,23 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from numawise.apps.agent.cluster_view import NodeCluster
 from numawise.apps.agent.drift_reports import DriftReports
 from numawise.apps.agent.duty import Duty
-from numawise.apps.agent.kubelet_sight import SightSource
+from numawise.apps.agent.export import ExportPlan, TopologyExport
+from numawise.apps.agent.kubelet_sight import ApiView, SightSource
 from numawise.apps.agent.log import INFO, AgentLog, LibraryLog
+from numawise.apps.agent.node_events import NodeEvents
 from numawise.apps.agent.offer_plan import OfferPlan
 from numawise.apps.agent.offering import DeviceOffering
 from numawise.apps.agent.pages import serve_pages
-from numawise.apps.agent.sight_values import OwnPlugins
-from numawise.apps.agent.sighting import Sighting
 from numawise.apps.agent.watching import Watcher, WatchPlan
+from numawise.codec.kubeconfig import ClusterAccess
 from numawise.host.nvml_library import load
 from numawise.inputs.gathered import NodeSources
+from numawise.kube.client import Cluster
 from numawise.kube.grpc import needed
+from numawise.kube.writer import ClusterWriter
 from numawise.values import dataclass
 
 LIBRARIES = ("grpclib", "asyncio")
@@ -41,10 +45,15 @@ class AgentPlan:
     offer: OfferPlan | None = None
     listen: tuple[str, int] | None = None
     sources: NodeSources | None = None
-    """Where the kubelet is seen, for duties that need that."""
-    node: str = ""
-    """The node's name in the cluster."""
+    """Where the kubelet is seen, for duties that need that; None: for none."""
+    access: ClusterAccess | None = None
+    """The API server; None: it is not asked."""
+    configz: bool = False
+    """Ask the kubelet for its configuration through it."""
+    export: ExportPlan | None = None
     watch: WatchPlan | None = None
+    instance: str = ""
+    """Which agent this is, where several could be."""
 
 
 def run(plan: AgentPlan, log: AgentLog, *, driver: Callable[[], Any] = load) -> int:
@@ -66,16 +75,34 @@ def run(plan: AgentPlan, log: AgentLog, *, driver: Callable[[], Any] = load) -> 
 def duties_of(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> Sequence[Duty]:
     """The duties of a plan, not yet started."""
     duties: list[Duty] = []
-    own_plugins: OwnPlugins = dict
-    if plan.offer is not None:
-        offering = DeviceOffering(plan.offer, log, driver)
-        own_plugins = offering.own_plugins
+    offering = DeviceOffering(plan.offer, log, driver) if plan.offer is not None else None
+    if offering is not None:
         duties.append(offering)
-    if plan.sources is not None:
-        source = SightSource(plan.sources, plan.node, log, own_plugins=own_plugins)
-        duties.append(Sighting(source))
-        if plan.watch is not None:
-            duties.append(Watcher(plan.watch, source, log, DriftReports(log)))
+    if plan.sources is None:
+        return duties
+    cluster = None
+    if plan.access is not None:
+        cluster = NodeCluster(plan.access, plan.sources.node, log, configz=plan.configz)
+        duties.append(cluster)
+    source = SightSource(
+        plan.sources,
+        plan.sources.node,
+        log,
+        view=cluster.view if cluster is not None else ApiView,
+        configz=cluster.configz if cluster is not None else None,
+        own_plugins=offering.own_plugins if offering is not None else dict,
+    )
+    if cluster is not None:
+        cluster.subscribe(source.wake)
+    duties.append(source)
+    writer = None
+    if plan.access is not None:
+        writer = ClusterWriter(Cluster(plan.access), plan.sources.node, plan.instance)
+    if plan.export is not None and writer is not None:
+        duties.append(TopologyExport(plan.export, source, writer, log))
+    if plan.watch is not None:
+        reports = DriftReports(log, NodeEvents(writer) if writer is not None else None)
+        duties.append(Watcher(plan.watch, source, log, reports))
     return duties
 
 

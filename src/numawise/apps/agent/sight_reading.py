@@ -23,6 +23,7 @@ from numawise.apps.agent.sight_values import (
     NO_DEVICE_NODES,
     NO_MACHINE,
     NO_POD_RESOURCES,
+    NO_PODS,
     NO_POLICY,
     NO_STATE,
     NOT_STARTED,
@@ -116,6 +117,9 @@ class SightReader:
         if why_not is not None:
             problems.append(why_not)
         folder = self._state_folder(texts, problems)
+        if view.pods is None and folder.allocated is None:
+            text = "what the pods of the node asked for is not known; let the agent list and watch pods"
+            problems.append(SightProblem(NO_PODS, text))
         node, unsettled = self._node(settings, folder, answers, view, problems)
         if unsettled:
             problems.append(unsettled)
@@ -135,6 +139,7 @@ class SightReader:
             configuration=settings.raw,
             settled=stable and unsettled is None,
             object=view.node,
+            machine=self._machine,
         )
 
     # --- state files (rules 2 and 3) -----------------------------------------------------------

@@ -5,6 +5,7 @@ from typing import Any
 
 from numawise.codec.podresources import PodResources
 from numawise.machine.hardware import Hardware
+from numawise.machine.model import Machine
 from numawise.machine.preference import Preference
 from numawise.node.node import SimulatedNode
 from numawise.values import dataclass, field
@@ -13,6 +14,7 @@ NO_STATE, NO_CONFIGURATION = "StateUnreadable", "ConfigurationUnknown"
 NO_POD_RESOURCES, NO_VERSION = "PodResourcesMissing", "KubeletVersionUnknown"
 NO_MACHINE, NOT_STARTED = "MachineUnknown", "KubeletWouldNotStart"
 STALE_CONFIGURATION, UNSETTLED = "ConfigurationChanged", "SourcesDisagree"
+NO_PODS = "PodsUnknown"
 NO_POLICY, NO_DEVICE_NODES = "TopologyPolicyNone", "DevicesWithoutNumaNode"
 
 
@@ -76,6 +78,8 @@ class KubeletSight:
     """False: the sources did not agree, so that they are read again soon."""
     object: Mapping[str, Any] | None = None
     """The Node object."""
+    machine: Machine | None = None
+    """What the kubelet sees of the hardware; None: not known."""
 
     @property
     def complete(self) -> bool:

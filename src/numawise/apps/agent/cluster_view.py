@@ -1,0 +1,135 @@
+"""What the API server says of the agent's node: the Node object and its pods, followed in threads.
+
+Rules kept here:
+
+1. Nothing but the start waits for the server: what was last known counts, and whether it may be old.
+2. A change that decides nothing (a heartbeat, a pod's conditions) wakes nobody.
+3. A server that does not answer or refuses is said once, until it does.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from numawise.apps.agent.duty import MetricFamily
+from numawise.apps.agent.log import INFO, WARNING, AgentLog
+from numawise.apps.agent.sight_values import ApiView
+from numawise.codec.kubeconfig import ClusterAccess
+from numawise.errors import NumawiseError
+from numawise.kube.client import Cluster, Object
+from numawise.kube.following import FollowedObjects
+from numawise.node.state.folder import ENDED
+
+FIRST_ANSWER = 3.0
+"""Seconds that the start waits for a server."""
+PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
+DECIDING = (("metadata", "labels"), ("spec",), ("status", "allocatable"), ("status", "nodeInfo"))
+"""Fields of a Node object that decide on something."""
+
+
+class NodeCluster:
+    """The API server, about one node."""
+
+    name = "API server"
+
+    def __init__(self, access: ClusterAccess, node: str, log: AgentLog, *, configz: bool = False) -> None:
+        """``configz``: also ask the kubelet for its configuration."""
+        self.access, self.node, self.log = access, node, log
+        self._wakes: list[Callable[[], None]] = []
+        self._cluster = Cluster(access)
+        self._asks_configz = configz
+        chosen = {"fieldSelector": f"spec.nodeName={node}"}
+        what = f"list the pods of node {node}"
+        self.pods = FollowedObjects(Cluster(access), PODS, what, chosen, self._changed, pod_matters)
+        chosen, what = {"fieldSelector": f"metadata.name={node}"}, f"list node {node}"
+        self.nodes = FollowedObjects(Cluster(access), NODES, what, chosen, self._changed, node_matters)
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """Call this, from a thread, when something changed."""
+        self._wakes.append(wake)
+
+    def view(self) -> ApiView:
+        """What is known now (rule 1)."""
+        for followed in (self.pods, self.nodes):
+            if followed.problem:
+                self.log.once(followed.path, WARNING, followed.problem)
+            elif followed.synced:
+                self.log.forget(followed.path)
+        nodes = self.nodes.objects or ()
+        return ApiView(nodes[0] if nodes else None, self.pods.objects, self.pods.synced)
+
+    def configz(self) -> Mapping[str, Any] | None:
+        """What the kubelet runs with, as it answers through the server; None: it does not."""
+        if not self._asks_configz:
+            return None
+        try:
+            answer = self._cluster.configz(self.node)
+        except NumawiseError as problem:
+            self.log.once("configz", INFO, f"the kubelet's files are read, because {problem}")
+            return None
+        found = (answer or {}).get("kubeletconfig")
+        return found if isinstance(found, Mapping) else None
+
+    async def start(self) -> None:
+        """Begin to follow; what the server answers soon is known from the first reading on."""
+        for followed in (self.pods, self.nodes):
+            followed.start()
+        for followed in (self.pods, self.nodes):
+            await asyncio.to_thread(followed.wait, FIRST_ANSWER)
+
+    def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
+        """None: threads follow."""
+        return ()
+
+    async def stop(self) -> None:
+        """Follow no more."""
+        self.pods.stop()
+        self.nodes.stop()
+
+    def missing(self) -> Sequence[str]:
+        """Nothing: who needs the server says so."""
+        return ()
+
+    def stuck(self) -> Sequence[str]:
+        """Nothing: a server that is gone is no reason to restart."""
+        return ()
+
+    def families(self) -> Sequence[MetricFamily]:
+        """None of its own."""
+        return ()
+
+    def _changed(self) -> None:
+        for wake in self._wakes:
+            wake()
+
+
+def pod_matters(before: Object | None, after: Object | None) -> bool:
+    """Whether a pod came, went, ended, or asks for something else (rule 2)."""
+    if before is None or after is None:
+        return True
+    return before.get("spec") != after.get("spec") or _has_ended(before) != _has_ended(after)
+
+
+def node_matters(before: Object | None, after: Object | None) -> bool:
+    """Whether something of a Node object changed that decides (rule 2)."""
+    if before is None or after is None:
+        return True
+    if any(_at(before, way) != _at(after, way) for way in DECIDING):
+        return True
+    return _conditions(before) != _conditions(after)
+
+
+def _conditions(value: Object) -> list[tuple[object, object, object]]:
+    found = _at(value, ("status", "conditions"))
+    conditions = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    return [(one.get("type"), one.get("status"), one.get("message")) for one in conditions]
+
+
+def _has_ended(value: Object) -> bool:
+    return _at(value, ("status", "phase")) in ENDED
+
+
+def _at(value: object, way: Sequence[str]) -> object:
+    for step in way:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value

@@ -1,0 +1,20 @@
+"""Events of the agent's duties, sent by the one writer."""
+
+import asyncio
+from collections.abc import Mapping
+
+from numawise.kube.writer import ClusterWriter, ObjectReference
+
+
+class NodeEvents:
+    """Sends Events without making anybody wait for the server but the caller."""
+
+    def __init__(self, writer: ClusterWriter) -> None:
+        self.writer = writer
+
+    async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> None:
+        """Send one; ``about``: kind, namespace, name and uid.  ``ClusterError``: it was not taken."""
+        reference = ObjectReference(
+            about.get("kind", "Pod"), about["name"], about.get("namespace", ""), about.get("uid", "")
+        )
+        await asyncio.to_thread(self.writer.tell, reference, reason, message, kind)
