@@ -126,7 +126,7 @@ def test_a_host_without_control_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    pytest.param(["--repair"],              "there is nothing to do; add --device-plugin or --watch", id="repair alone"),
+    pytest.param(["--repair"],              "there is nothing to do; add --device-plugin, --export or --watch", id="repair alone"),
     pytest.param(["--device-plugin", "--repair"], "--repair: repairs what --watch finds; add --watch", id="repair without watch"),
     pytest.param(["--watch", "--dry-run"],  "--dry-run: shows what --device-plugin would offer",      id="dry run"),
 ])  # fmt: skip

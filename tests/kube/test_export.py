@@ -290,10 +290,15 @@ def test_another_producers_object_is_not_fought_over(exporter: Exporter, state: 
     until(exporter.shows, "it was taken over because that was asked for")
 
 
-def test_two_agents_of_one_node_agree(exporter: Exporter) -> None:
+def test_two_agents_of_one_node_agree(exporter: Exporter, state: State) -> None:
+    def publisher() -> str:
+        return str(state.topologies["n1"]["metadata"]["annotations"]["numawise.dev/agent"])
+
     exporter.start()
     until(exporter.shows, "the first object")
+    first = publisher()
     exporter.start()
+    until(lambda: publisher() != first, "the second agent")
     for number in range(3):
         exporter.admit(pod(f"p{number}", 2))
         until(exporter.shows, "what both see")
