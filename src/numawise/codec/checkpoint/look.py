@@ -12,7 +12,7 @@ Rules kept here:
 """
 
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from numawise.codec import gojson
@@ -138,10 +138,12 @@ def _cpu(raw: Mapping[str, Any]) -> Look:
     entries = raw.get("entries")
     by_id = isinstance(entries, dict) and any(isinstance(value, str) for value in entries.values())
     plain = cpu_content(raw, "CPUManagerCheckpoint", nested=not by_id)
-    hashes = {
-        V2: fnv1a(plain.printed("CPUManagerCheckpoint", V2_MAP)),
-        V1: fnv1a(plain.printed("CPUManagerCheckpoint", V1_MAP)),
-    }
+    hashes = _Hashes(
+        {
+            V2: lambda: plain.printed("CPUManagerCheckpoint", V2_MAP),
+            V1: lambda: plain.printed("CPUManagerCheckpoint", V1_MAP),
+        }
+    )
     content = plain
     remarks: tuple[str, ...] = ()
     if raw.get("data"):
@@ -153,7 +155,7 @@ def _cpu(raw: Mapping[str, Any]) -> Look:
         kind, sums = V1, (Sum(CHECKSUM, stored, hashes[V1]),)
     else:
         with_pods = with_pod_entries(raw)
-        hashes[V3] = fnv1a(with_pods.printed("CPUManagerCheckpoint", V2_MAP, pods=True))
+        hashes.printed[V3] = lambda: with_pods.printed("CPUManagerCheckpoint", V2_MAP, pods=True)
         kind = _format_by_checksum(hashes, stored, V3 if "podentries" in raw else V2)
         content = with_pods if kind == V3 else plain
         sums = (Sum(CHECKSUM, stored, hashes[kind]),)
@@ -171,13 +173,15 @@ def _cpu(raw: Mapping[str, Any]) -> Look:
 def _memory(raw: Mapping[str, Any]) -> Look:
     struct = "MemoryManagerCheckpoint"
     stored = _stored(raw, CHECKSUM)
-    policy = typed(raw, "policyName", str, struct, "string") or ""
+    policy = outer = typed(raw, "policyName", str, struct, "string") or ""
     state = memory_content(raw, struct)
     plain = MemoryState(state.numa, state.assignments)
-    hashes = {
-        V1: fnv1a(memory_print(policy, plain, struct, pods=False)),
-        V2: fnv1a(memory_print(policy, state, struct, pods=True)),
-    }
+    hashes = _Hashes(
+        {
+            V1: lambda: memory_print(outer, plain, struct, pods=False),
+            V2: lambda: memory_print(outer, state, struct, pods=True),
+        }
+    )
     remarks: tuple[str, ...] = ()
     nodes = raw.get("machinestate")
     if isinstance(nodes, dict) and any(OLD_GROUPS in members_of(node, "") for node in nodes.values()):
@@ -213,11 +217,21 @@ def _with_data(raw: Mapping[str, Any], outer: int) -> tuple[dict[str, Any], tupl
     return members_of(gojson.decode(data), "data"), sums, ()
 
 
-def _format_by_checksum(hashes: Mapping[str, int], stored: int | None, otherwise: str) -> str:
+@dataclass(frozen=True, slots=True)
+class _Hashes:
+    """Checksums by format, each made when it is asked for: they are most of the cost of a look."""
+
+    printed: dict[str, Callable[[], str]]
+
+    def __getitem__(self, kind: str) -> int:
+        return fnv1a(self.printed[kind]())
+
+
+def _format_by_checksum(hashes: _Hashes, stored: int | None, otherwise: str) -> str:
     """The format whose checksum it has (rule 1)."""
     if stored == hashes[otherwise]:
         return otherwise
-    return next((kind for kind, value in hashes.items() if value == stored), otherwise)
+    return next((kind for kind in hashes.printed if hashes[kind] == stored), otherwise)
 
 
 def _stored(raw: Mapping[str, Any], member: str) -> int | None:
