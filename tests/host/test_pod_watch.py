@@ -51,9 +51,10 @@ class Sent:
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
 
-    async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> None:
+    async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> bool:
         assert kind in ("Normal", "Warning")
         self.events.append((reason, f"{about['name']}: {message}"))
+        return True
 
     def reasons(self) -> list[str]:
         return [reason for reason, _ in self.events]

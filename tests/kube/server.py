@@ -35,6 +35,9 @@ class State:
     """Node → NodeResourceTopology."""
     topology_versions: tuple[str, ...] = ("v1alpha2", "v1alpha1")
     """The versions of these that are served; none: the definition is not installed."""
+    slices: Objects = field(default_factory=list)
+    """ResourceSlices."""
+    slice_versions: tuple[str, ...] = ("v1",)
     token: str = TOKEN
     forbidden: set[str] = field(default_factory=set)
     """Words of paths that are answered with 403."""
@@ -249,6 +252,8 @@ class Handler(BaseHTTPRequestHandler):
                     self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
                 else:
                     self.one(state.topologies.get(name), f'noderesourcetopologies "{name}" not found')
+            case ["apis", "resource.k8s.io", version, "resourceslices"] if version in state.slice_versions:
+                self.many("ResourceSliceList", state.slices, query)
             case ["api", "v1", "nodes"]:
                 self.many("NodeList", list(state.nodes.values()), query)
             case ["api", "v1", "nodes", name]:

@@ -1,17 +1,22 @@
 """``numawise agent --watch`` as a process, on the files of a node that a real kubelet left."""
 
 import contextlib
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from numawise.apps.agent.rights import WATCH, api_of, rules_of
 from tests.kube.agents import Agent, node
+from tests.kube.rbac import Rules
+from tests.kube.server import State, kubeconfig, serving
 from tests.nodetree import UIDS, grow_node
 from tests.waiting import until
-from tests.watched import recorded_node
+from tests.watched import RECORDED, recorded_node
 
 
 class Watching(Agent):
@@ -135,3 +140,68 @@ def test_typed_wrong(words: list[str], message: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+# --- an API server --------------------------------------------------------------------------------
+
+
+def recorded_pods() -> list[dict[str, Any]]:
+    """The pods of the node, as mirrors of static pods: the API server has uids of its own."""
+    pods = json.loads((RECORDED / "pods.json").read_text())["items"]
+    for pod in pods:
+        metadata = pod["metadata"]
+        metadata["annotations"]["kubernetes.io/config.mirror"] = metadata["uid"]
+        metadata["uid"] = f"mirror-of-{metadata['name']}"
+        pod.setdefault("spec", {})["nodeName"] = "n1"
+    return pods
+
+
+@pytest.fixture
+def state() -> State:
+    node = {"metadata": {"name": "n1", "uid": "u-n1"}, "status": {"nodeInfo": {"kubeletVersion": "v1.36.4"}}}
+    rules = Rules(rules_of(api_of([WATCH])))
+    return State(pods=recorded_pods(), nodes={"n1": {"kind": "Node", **node}}, rules=rules)
+
+
+def test_events_about_pods_with_the_rights_of_the_page_alone(
+    root: Path, state: State, tmp_path: Path
+) -> None:
+    for link in (root / "var/log/containers").iterdir():
+        link.unlink()  # which container is which, the API server says
+    place = cpuset(root)
+    with serving(state) as server:
+        config = kubeconfig(tmp_path / "kubeconfig", server.address)
+        with watching(root, "--node", "n1", "--kubeconfig", str(config), "--repair") as agent:
+            widen(place)
+            until(lambda: len(state.events) == 2, "two Events")
+            assert 'numawise_watch_events_total{outcome="sent"} 2' in agent.metrics()
+    changed, repaired = state.events
+    assert (changed["type"], changed["reason"]) == ("Warning", "CpusetChanged")
+    assert changed["regarding"] == {
+        "apiVersion": "v1", "kind": "Pod", "name": "a-n1", "namespace": "default", "uid": "mirror-of-a-n1",
+    }  # fmt: skip
+    assert changed["metadata"]["namespace"] == "default"
+    assert changed["note"].startswith("container c may run outside CPUs 2-3. its cpuset has CPUs 0-7")
+    assert (repaired["type"], repaired["reason"]) == ("Normal", "CpusetRepaired")
+    assert state.rules is not None
+    assert state.rules.refused == []
+
+
+def test_an_api_server_that_refuses_events_is_said_once(root: Path, state: State, tmp_path: Path) -> None:
+    state.forbidden.add("events")
+    place = cpuset(root)
+    with serving(state) as server:
+        config = kubeconfig(tmp_path / "kubeconfig", server.address)
+        with watching(root, "--node", "n1", "--kubeconfig", str(config)) as agent:
+            widen(place)
+            until(lambda: agent.said("no Event could be sent: you may not"), "the refusal is said")
+            assert agent.said("a-n1/c: container c may run outside CPUs 2-3")
+            assert 'numawise_watch_events_total{outcome="failed"} 1' in agent.metrics()
+
+
+def test_an_api_server_that_is_gone_does_not_stop_the_watch(root: Path, tmp_path: Path) -> None:
+    place = cpuset(root)
+    config = kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9")
+    with watching(root, "--node", "n1", "--kubeconfig", str(config), "--repair") as agent:
+        widen(place)
+        until(lambda: agent.said("a-n1/c: repaired"), "it is repaired")

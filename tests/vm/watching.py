@@ -32,9 +32,10 @@ class Sent:
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []
 
-    async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> None:
+    async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> bool:
         assert kind
         self.events.append((about["name"], reason, message))
+        return True
 
     def reasons(self, pod: str) -> list[str]:
         return [reason for name, reason, _ in self.events if name == pod]

@@ -6,7 +6,8 @@ Rules kept here:
    ``kubepods-burstable-pod<uid>.slice`` (driver systemd, ``_`` for ``-``), below any folder, because kubelets
    run inside containers, too.  Containers are the groups directly below it whose name has an id: ``<id>``,
    ``cri-containerd-<id>.scope``, ``crio-<id>.scope``, ``docker-<id>.scope``.  A runtime whose driver is not
-   the kubelet's makes one group ``<slice>:cri-containerd:<id>`` elsewhere; it counts all the same.
+   the kubelet's makes one group ``<slice>:cri-containerd:<id>`` elsewhere; it counts all the same.  crun puts
+   processes into a group ``container`` below that, which is the one that binds them.
 2. The cpuset and the memory controller may have trees of their own (version 1); paths in both are equal.
 3. Which container of a pod an id is, only the kubelet knows; its links in ``/var/log/containers`` say it
    without any rights at the API server: ``POD_NAMESPACE_CONTAINER-ID.log`` to a folder that names the uid.
@@ -32,6 +33,7 @@ CONTAINER = re.compile(r"(?P<runtime>[a-z-]*?)-?(?P<id>[0-9a-f]{64})(?:\.scope)?
 ELSEWHERE = re.compile(
     rf"(?:.*-)?pod{UID}(?:\.slice)?:(?P<runtime>[a-z-]+):(?P<id>[0-9a-f]{{64}})(?:\.scope)?", re.ASCII
 )
+INNER = "container"
 MONITORS = ("crio-conmon", "libpod-conmon", "conmon")
 """Groups of programs that watch containers, beside those of the containers."""
 LINK = re.compile(
@@ -230,7 +232,7 @@ class PodGroups:
         ``expected``: CPUs and NUMA nodes (0: any); where they count, what was written is not read.
         """
         tree = Tree(self.root)
-        place = f"{self.trees.cpuset}/{group.path}"
+        place = f"{self.trees.cpuset}/{self._binding(group)}"
         cpus, mems = (tree.ids(f"{place}/{name}") for name in self.trees.effective)
         if expected is not None and cpus is not None and mems is not None:
             wanted_cpus, wanted_mems = expected
@@ -279,7 +281,12 @@ class PodGroups:
 
     def written_file(self, group: ContainerGroup, *, mems: bool = False) -> str:
         """The file that is written to change what a group may use."""
-        return f"{self._place(group.path)}/{self.trees.written[mems]}"
+        return f"{self._place(self._binding(group))}/{self.trees.written[mems]}"
+
+    def _binding(self, group: ContainerGroup) -> str:
+        """The path of the group that has the container's processes (rule 1)."""
+        inner = f"{group.path}/{INNER}"
+        return inner if os.path.isdir(self._place(inner)) else group.path  # noqa: PTH112 - rule 5
 
 
 def container_names(

@@ -151,6 +151,24 @@ def test_pages_of_both_versions(tmp_path: Path) -> None:
     )
 
 
+def test_cruns_group_inside_binds(tmp_path: Path) -> None:
+    path = f"kubepods.slice/kubepods-pod{BARE}.slice/crio-{ID}.scope"
+    write(
+        tmp_path,
+        f"""{path}/cpuset.cpus.effective=0-7
+        {path}/cpuset.mems.effective=0-1
+        {path}/container/cpuset.cpus.effective=2-3
+        {path}/container/cpuset.mems.effective=0
+        {path}/container/cpuset.cpus=2-3
+        {path}/container/cpuset.mems=0""",
+    )
+    found = v2(tmp_path)
+    (group,) = found.find([(UID, ID)]).values()
+    assert group.by_systemd
+    assert found.cpuset(group) == GroupCpuset(12, 1, 12, 1)
+    assert found.written_file(group).endswith(f"/crio-{ID}.scope/container/cpuset.cpus")
+
+
 def test_garbled_files_say_nothing(tmp_path: Path) -> None:
     path = f"kubepods/pod{UID}/{ID}"
     write(

@@ -45,8 +45,11 @@ STATE_REASON, REPAIRED, NOT_REPAIRED = "StateFilesWrong", "CpusetRepaired", "Cpu
 class EventSink(Protocol):
     """Whoever sends Events to an API server."""
 
-    async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> None:
-        """Send one; ``about``: kind, namespace, name and uid.  ``ClusterError``: it was not taken."""
+    async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> bool:
+        """Send one; ``about``: kind, namespace, name and uid.  Whether it was sent, or is one too many.
+
+        ``ClusterError``: it was not taken.
+        """
         ...
 
 
@@ -115,12 +118,14 @@ class DriftReports:
             return
         self._times.append(now)
         try:
-            await self.sink.event(about(check, sight), kind=kind, reason=reason, message=message[:LONGEST])
+            sent = await self.sink.event(
+                about(check, sight), kind=kind, reason=reason, message=message[:LONGEST]
+            )
         except NumawiseError as problem:
             self.counts[LOST] += 1
             self.log.once("event", WARNING, f"no Event could be sent: {problem}")
         else:
-            self.counts[SENT] += 1
+            self.counts[SENT if sent else HELD] += 1
             self.log.forget("event")
 
 

@@ -12,9 +12,12 @@ class NodeEvents:
     def __init__(self, writer: ClusterWriter) -> None:
         self.writer = writer
 
-    async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> None:
-        """Send one; ``about``: kind, namespace, name and uid.  ``ClusterError``: it was not taken."""
+    async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> bool:
+        """Send one; ``about``: kind, namespace, name and uid.  Whether it was sent, or is one too many.
+
+        ``ClusterError``: it was not taken.
+        """
         reference = ObjectReference(
             about.get("kind", "Pod"), about["name"], about.get("namespace", ""), about.get("uid", "")
         )
-        await asyncio.to_thread(self.writer.tell, reference, reason, message, kind)
+        return await asyncio.to_thread(self.writer.tell, reference, reason, message, kind)

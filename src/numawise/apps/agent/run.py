@@ -12,8 +12,10 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from numawise.apps.agent.claimed_devices import slice_devices
 from numawise.apps.agent.cluster_view import NodeCluster
 from numawise.apps.agent.drift_reports import DriftReports
 from numawise.apps.agent.duty import Duty
@@ -31,7 +33,7 @@ from numawise.inputs.gathered import NodeSources
 from numawise.kube.client import Cluster
 from numawise.kube.grpc import needed
 from numawise.kube.writer import ClusterWriter
-from numawise.values import dataclass
+from numawise.values import dataclass, replace
 
 LIBRARIES = ("grpclib", "asyncio")
 LONGEST_STOP = 5.0
@@ -95,15 +97,22 @@ def duties_of(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> Sequ
     if cluster is not None:
         cluster.subscribe(source.wake)
     duties.append(source)
-    writer = None
-    if plan.access is not None:
+    if plan.export is not None and plan.access is not None:
         writer = ClusterWriter(Cluster(plan.access), plan.sources.node, plan.instance)
-    if plan.export is not None and writer is not None:
         duties.append(TopologyExport(plan.export, source, writer, log))
     if plan.watch is not None:
-        reports = DriftReports(log, NodeEvents(writer) if writer is not None else None)
-        duties.append(Watcher(plan.watch, source, log, reports))
+        duties.append(_watcher(plan, plan.watch, source, log))
     return duties
+
+
+def _watcher(plan: AgentPlan, watch: WatchPlan, source: SightSource, log: AgentLog) -> Watcher:
+    """The watcher, with an API server of its own where there is one: each duty waits for its own calls."""
+    if plan.access is None or plan.sources is None:
+        return Watcher(watch, source, log, DriftReports(log))
+    cluster, node = Cluster(plan.access), plan.sources.node
+    events = NodeEvents(ClusterWriter(cluster, node, plan.instance))
+    asking = replace(watch, slices=partial(slice_devices, cluster, node))
+    return Watcher(asking, source, log, DriftReports(log, events))
 
 
 async def _serve(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> None:

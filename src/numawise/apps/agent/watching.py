@@ -112,6 +112,7 @@ class Watcher:
         self._pages_at = self._slices_at = float("-inf")
         self._devices: Mapping[DeviceKey, SliceDevice] = {}
         self._repair_at: dict[str, float] = {}
+        self._heard: tuple[str, ...] = ()
         self._unknown: Collection[str] = frozenset()
 
     # --- a duty -------------------------------------------------------------------------------------
@@ -133,7 +134,8 @@ class Watcher:
             asyncio.get_running_loop().add_reader(self._events.descriptor, self._happened)
         version = self.checker.groups.trees.version
         mode = "writes back cpusets that were changed" if self.plan.repair else "changes nothing"
-        self.log.say(INFO, f"watches containers in control groups version {version}, and {mode}")
+        told = "" if self.reports.sink is not None else "; there is no API server to send Events to"
+        self.log.say(INFO, f"watches containers in control groups version {version}, and {mode}{told}")
 
     def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
         """Look, for ever."""
@@ -339,10 +341,10 @@ class Watcher:
         """Hear of writes into the cpusets of these containers."""
         if self._events is None or self.checker is None:
             return
-        groups = self.checker.groups
-        folders = tuple(Path(groups.written_file(check.group)).parent for check in checks)
-        if folders != self._events.folders:
-            self._events.folders = folders
+        heard = tuple(check.group.path for check in checks)
+        if heard != self._heard:
+            self._heard, groups = heard, self.checker.groups
+            self._events.folders = tuple(Path(groups.written_file(check.group)).parent for check in checks)
             self._events.refresh()
 
     def _happened(self) -> None:

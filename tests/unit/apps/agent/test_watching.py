@@ -26,10 +26,11 @@ class Sent:
         self.events: list[dict[str, Any]] = []
         self.refuses = False
 
-    async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> None:
+    async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> bool:
         if self.refuses:
             raise ClusterError("you may not create events (403)", "ask for that right")
         self.events.append({**about, "type": kind, "reason": reason, "message": message})
+        return True
 
 
 class Watched:
