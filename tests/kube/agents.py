@@ -10,7 +10,7 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,10 @@ GPU, NIC = "example.com/gpu", "example.com/nic"
 
 
 class Agent:
-    """``numawise agent --device-plugin`` with what a test adds."""
+    """``numawise agent`` with these features, and what a test adds."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
-        self.words, self.folder = words, folder
+    def __init__(self, folder: Path, *words: str, features: Sequence[str] = ("device-plugin",)) -> None:
+        self.words, self.folder, self.features = words, folder, tuple(features)
         self.log = folder / "log"
         self.process = self.started()
 
@@ -43,7 +43,7 @@ class Agent:
             "-m",
             "numawise",
             "agent",
-            "--device-plugin",
+            *(f"--{feature}" for feature in self.features),
             "--kubelet-dir",
             str(self.folder),
         ]
@@ -89,9 +89,9 @@ def node() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def agent(folder: Path, *words: str) -> Iterator[Agent]:
+def agent(folder: Path, *words: str, features: Sequence[str] = ("device-plugin",)) -> Iterator[Agent]:
     """An agent that is gone in the end."""
-    running = Agent(folder, *words)
+    running = Agent(folder, *words, features=features)
     try:
         yield running
     finally:

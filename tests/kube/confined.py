@@ -8,8 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from numawise.apps.agent.manifest import ManifestWish, manifest
+from numawise.apps.agent.rights import KUBELET_DIR
 from tests.kube.agents import Agent
 
+OWN_OF_CONTAINERS = ("proc", "sys/devices")
+"""What every container has of its host, without a mount."""
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
 
 
@@ -31,15 +34,12 @@ def container_mounts(wish: ManifestWish) -> dict[str, bool]:
 def walled(mounts: dict[str, bool], real: Path, shown: Path, command: Sequence[str]) -> list[str]:
     """A command that sees, of the host's folder ``real``, those mounts alone, below ``shown``."""
     steps = ["set -e", "mount --make-rprivate /", f"mount -t tmpfs none {shown}"]
-    for path in sorted(mounts):
-        place = Path(path)
-        if not place.is_relative_to(shown):
-            continue
-        source = real / place.relative_to(shown)
-        steps += [f"mkdir -p {place}", f"mount --bind {source} {place}"]
-        if not mounts[path]:
-            steps.append(f"mount -o remount,bind,ro {place}")
-    steps += [f"mount -o remount,ro {shown}", "mount -o remount,bind,ro /"]
+    own = [Path(path) for path in sorted(mounts) if Path(path).is_relative_to(shown)]
+    for place in own:
+        steps += [f"mkdir -p {place}", f"mount --bind {real / place.relative_to(shown)} {place}"]
+    # Always of the mount alone, never of the file system behind it: that one is everybody's.
+    read_only = {*(place for place in own if not mounts[str(place)]), shown, Path("/")}
+    steps += [f"mount -o remount,bind,ro {place}" for place in sorted(read_only)]
     steps.append(f"exec {shlex.join((*WITHOUT_RIGHTS, *command))}")
     return ["unshare", "-m", "sh", "-c", "\n".join(steps)]
 
@@ -47,19 +47,25 @@ def walled(mounts: dict[str, bool], real: Path, shown: Path, command: Sequence[s
 class ConfinedAgent(Agent):
     """An agent behind these walls; the kubelet is at ``real``."""
 
-    def __init__(self, real: Path, shown: Path, features: Sequence[str], *words: str) -> None:
-        self.real, self.shown, self.features = real, shown, tuple(features)
-        super().__init__(real, *words)
+    def __init__(
+        self, real: Path, shown: Path, features: Sequence[str], *words: str, whole: bool = False
+    ) -> None:
+        """``whole``: these are the roots of a host and of a container, not their kubelets' folders."""
+        self.real, self.shown, self.whole = real, shown, whole
+        super().__init__(real, *words, features=features)
 
     def started(self) -> "subprocess.Popen[bytes]":
-        wish = ManifestWish(self.features, "x", (), kubelet_dir=str(self.shown))
+        kubelet_dir = str(self.shown) if not self.whole else KUBELET_DIR
+        mounts = container_mounts(ManifestWish(self.features, "x", (), kubelet_dir=kubelet_dir))
+        if self.whole:
+            mounts = {f"{self.shown}{path}": writes for path, writes in mounts.items()}
+            mounts |= {f"{self.shown}/{path}": False for path in OWN_OF_CONTAINERS}
+            kubelet_dir = f"{self.shown}{KUBELET_DIR}"
         flags = [f"--{feature}" for feature in self.features if feature != "startup-taint"]
         command = [sys.executable, "-m", "numawise", "agent", *flags]
-        command += ["--kubelet-dir", str(self.shown), "--listen", "127.0.0.1:0", *self.words]
+        command += ["--kubelet-dir", kubelet_dir, "--listen", "127.0.0.1:0", *self.words]
         with self.log.open("ab") as log:
-            return subprocess.Popen(
-                walled(container_mounts(wish), self.real, self.shown, command), stderr=log
-            )
+            return subprocess.Popen(walled(mounts, self.real, self.shown, command), stderr=log)
 
     def rights(self) -> dict[str, str]:
         """What the kernel says of its rights."""
@@ -69,9 +75,11 @@ class ConfinedAgent(Agent):
 
 
 @contextlib.contextmanager
-def confined(real: Path, shown: Path, features: Sequence[str], *words: str) -> Iterator[ConfinedAgent]:
+def confined(
+    real: Path, shown: Path, features: Sequence[str], *words: str, whole: bool = False
+) -> Iterator[ConfinedAgent]:
     """Such an agent, gone in the end."""
-    running = ConfinedAgent(real, shown, features, *words)
+    running = ConfinedAgent(real, shown, features, *words, whole=whole)
     try:
         yield running
     finally:
