@@ -84,7 +84,7 @@ def histories(draw: st.DrawFn) -> tuple[Case, Version, list[PodRequest], Mapping
     """A case, a release, pods that may come, and what else happens at some of the steps."""
     case = draw(cases())
     extra = st.sampled_from(
-        ["restart", "restart-late", "unhealthy", "no Node object", "sources", "reconcile"]
+        ["restart", "restart-late", "starting", "unhealthy", "no Node object", "sources", "reconcile"]
     )
     others = draw(st.dictionaries(st.integers(0, len(case.events)), extra, max_size=3))
     return case, draw(st.sampled_from(RELEASES)), draw(probes(case)), others
@@ -103,6 +103,16 @@ def begun(case: Case, version: Version) -> SimulatedNode:
 
 def disturbed(node: SimulatedNode, what: str) -> SimulatedNode:
     """Something that is not a pod happens to a node."""
+    if what == "starting":  # it has not heard of its pods again
+        node.files.write(node.rules, node.state)
+        begun_again = boot(
+            node.machine, node.config, Files(dict(node.files.texts)), node.state, version=node.version
+        )
+        assume(not isinstance(begun_again, Refusal))
+        assert isinstance(begun_again, SimulatedNode)
+        begun_again.settle(node)
+        begun_again.plugins_registered(node.machine.plugins)
+        return begun_again
     if what.startswith("restart"):
         again = restart(node, node.config, late=what.endswith("late"))
         assume(not isinstance(again, Refusal))
@@ -121,7 +131,7 @@ def disturbed(node: SimulatedNode, what: str) -> SimulatedNode:
     return node
 
 
-@laws(150)
+@laws(200)
 @given(histories())
 def test_a_published_node_decides_alike(
     history: tuple[Case, Version, list[PodRequest], Mapping[int, str]],
