@@ -156,3 +156,18 @@ def test_a_second_exporter_is_noticed(node: SimulatedNode, tmp_path: Path) -> No
     done = ran(tmp_path, "check", "nrt.yaml", "--select", "NW8", "-o", "json")
     (found,) = json.loads(done.out)["findings"]
     assert (found["code"], found["message"]) == ("NW811", "node-1: available is 5 cpu, by the state 8")
+
+
+def test_a_cluster_of_published_nodes(node: SimulatedNode, tmp_path: Path) -> None:
+    """Each is its kubelet now: the one with two GPUs left on one NUMA node takes the pod that needs them."""
+    full = static()
+    run(full, "first", "a cpu=2 memory=1Gi nvidia.com/gpu=2")
+    run(full, "second", "a cpu=2 memory=1Gi nvidia.com/gpu=2")
+    written(tmp_path, object_of(full, "full"), object_of(node, "n1"))
+    (tmp_path / "pod.json").write_text(manifest(gpus=2))
+    done = ran(tmp_path, "simulate", "--nodes", "nrt.yaml", "pod.json", "-o", "json")
+    result = json.loads(done.out)
+    assert (done.status, done.err) == (0, ""), done
+    assert [one["name"] for one in result["nodes"]] == ["full", "n1"]
+    assert [one["node"] for one in result["pods"]] == ["n1"]
+    assert [one["pods"] for one in result["nodes"]] == [2, 2]

@@ -76,7 +76,8 @@ carried out), 2 bad input (also: the kubelet would not start), 130 interrupted."
     "--nodes",
     multiple=True,
     metavar="FILE|DIR|MACHINE:COUNT",
-    help="Many nodes instead of one: a list of them, a folder of nodes, bundles, or several equal machines.",
+    help="Many nodes instead of one: a list of them, NodeResourceTopologies, a folder of nodes, bundles, or "
+    "several equal machines.",
 )
 @click.option(
     "--choose",
