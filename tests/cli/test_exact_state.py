@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from numawise.codec.document import read_documents
+from numawise.codec.machine import decode_machine
 from numawise.codec.publication import STATE_ATTRIBUTE
 from numawise.engine.admit import Admitted
 from numawise.node.node import SimulatedNode
@@ -84,6 +86,13 @@ def test_every_command_has_the_same_node(node: SimulatedNode, tmp_path: Path) ->
     assert "11111111-1111-4111-8111-111111111111" in held
     drawn = ran(tmp_path, "show", "nrt.yaml").out
     assert "gpu5" in drawn
+    verified = ran(tmp_path, "state", "verify", "nrt.yaml")
+    assert verified.out.splitlines()[-2:] == [
+        "nothing found",
+        "for Kubernetes 1.36; not compared: --pods not given",
+    ]
+    found = ran(tmp_path, "discover", "--from", "nrt.yaml", "--machine")
+    assert decode_machine(read_documents(found.out, "found")[0]).cpus == node.machine.cpus
 
 
 def test_the_release_is_the_nodes_own(node: SimulatedNode, tmp_path: Path) -> None:

@@ -413,8 +413,9 @@ def _structured(text: str, name: str) -> Hardware | None:
         return None
     value = documents[0].value
     if _is_hardware(value) or _is_topology(value):
-        hardware = _value(documents[0], name, "", "").hardware
-        return hardware if _is_hardware(value) else _without_ids(hardware)
+        given = _value(documents[0], name, "", "")
+        exact = _is_hardware(value) or given.publication is not None
+        return given.hardware if exact else _without_ids(given.hardware)
     if not isinstance(value, Mapping):
         return None
     if {"cpus", "numa"} <= set(value):

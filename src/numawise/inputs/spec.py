@@ -417,7 +417,7 @@ def read_state_of(spec: NodeSpec, pods: Sequence[str] = (), field: str = "--kube
         live = node.bundle.live()
     against = Against(
         node.machine if node.machine_input is not None else None,
-        node.config if node.config_input is not None else None,
+        node.config if node.config_input is not None or node.publication is not None else None,
         live,
         node.version,
     )
