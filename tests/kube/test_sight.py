@@ -324,3 +324,17 @@ def test_a_kubelet_that_starts_and_lists_nothing_yet_frees_nothing(node: NodeOnD
     gone = {**running, "metadata": {**running["metadata"], "deletionTimestamp": "2026-11-16T13:00:00Z"}}
     ended = {**floating, "status": {"phase": "Succeeded"}}
     assert reader(node).read(ApiView(None, (gone, ended), synced=True)).settled
+
+
+def test_one_call_that_fails_leaves_devices_where_they_were(node: NodeOnDisk) -> None:
+    """A busy kubelet answered List and, within the patience, not GetAllocatableResources."""
+    assert node.admit(pod("a", 2, 1))
+    looks, answers = reader(node), node.answer
+    before = looks.read(view(node)).node
+    node.answer = lambda peer, request: answers(peer, request) if b"/List" in request else None  # type: ignore[method-assign]
+    sight = looks.read(view(node))
+    assert before is not None
+    assert sight.node is not None
+    assert sight.node.machine == before.machine
+    assert free(sight.node) == free(before)
+    assert (sight.settled, sight.reasons) == (False, ("PodResourcesMissing",))

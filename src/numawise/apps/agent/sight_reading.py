@@ -137,7 +137,7 @@ class SightReader:
             name=self.name,
             kubelet=settings.version,
             configuration=settings.raw,
-            settled=stable and unsettled is None,
+            settled=stable and unsettled is None and why_not is None,
             object=view.node,
             machine=self._machine,
         )
@@ -218,6 +218,8 @@ class SightReader:
             answers = pod_resources_of([Document(raw, path)])
         except InputError as problem:
             return None, SightProblem(NO_POD_RESOURCES, str(problem))
+        if answers.allocatable is None and self._located is not None:
+            answers = replace(answers, allocatable=self._located.allocatable)
         self._located = replace(answers, pods=None)
         missing = SightProblem(NO_POD_RESOURCES, f"{path}: {problems[0]}") if problems else None
         return answers, missing
