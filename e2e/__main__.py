@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", choices=("build", "switch", *ROUNDS))
+    parser.add_argument("what", choices=("build", "switch", "watch", *ROUNDS))
     home = os.environ.get("NUMAWISE_CLUSTER") or str(Path.home() / ".cache/numawise-cluster")
     parser.add_argument("--programs", default=home, help="where programs are kept (NUMAWISE_CLUSTER)")
     parser.add_argument("--release", default=RELEASE, help=f"of Kubernetes ({RELEASE})")

@@ -11,6 +11,7 @@ from tests.vm import scopes
 from e2e.node import Node
 from e2e.rounds import record
 from e2e.switching import trial
+from e2e.watching import watch_trial
 
 
 def main(programs: str, out: str, what: str) -> int:
@@ -19,10 +20,10 @@ def main(programs: str, out: str, what: str) -> int:
     node = Node(Path(programs), folder)
     failed = False
     try:
-        if what != "switch":
+        if what not in ("switch", "watch"):
             record(node, what, folder)
             return 0
-        for name, right, said in trial(node, folder):
+        for name, right, said in trial(node, folder) if what == "switch" else watch_trial(node):
             print(json.dumps([name, "ok" if right else "failed", said]), flush=True)  # noqa: T201
             failed = failed or not right
     except Exception:  # noqa: BLE001 - said outside

@@ -13,6 +13,7 @@ Rules kept here:
    without any rights at the API server: ``POD_NAMESPACE_CONTAINER-ID.log`` to a folder that names the uid.
 4. What ends while it is read is left out, never an error.  What is not there is ``None``.
 5. Finding groups is dear, reading them is not: folders are listed again only where something may be new.
+   A container that has ended keeps its link: what was sought ``SOUGHT`` times is sought rarely from then on.
 """
 
 import os
@@ -27,6 +28,7 @@ ROOT = Path("/")
 TOP = "sys/fs/cgroup"
 LINKS = "var/log/containers"
 MOST_FOLDERS, DEEPEST = 20_000, 12
+SOUGHT, SELDOM = 3, 30
 UID = r"(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 POD = re.compile(rf"(?:.*-)?pod{UID}(?:\.slice)?", re.ASCII)
 CONTAINER = re.compile(r"(?P<runtime>[a-z-]*?)-?(?P<id>[0-9a-f]{64})(?:\.scope)?", re.ASCII)
@@ -148,18 +150,23 @@ class PodGroups:
     """Uid → path."""
     _containers: dict[str, ContainerGroup] = field(default_factory=dict)
     """By id."""
+    _sought: dict[str, int] = field(default_factory=dict)
+    """Id → how often it was not found."""
 
     def find(self, wanted: Iterable[tuple[str, str]]) -> dict[str, ContainerGroup]:
         """The groups of containers, given as uid and id; those that are not there are left out."""
         asked = list(wanted)
         kept = {id_: group for _, id_ in asked if (group := self._containers.get(id_)) and self._is(group)}
         self._containers = dict(kept)
+        times = {id_: self._sought.get(id_, 0) for _, id_ in asked if id_ not in kept}
+        due = {id_ for id_, often in times.items() if often < SOUGHT or often % SELDOM == 0}
         for seek in (self._in_known_pods, self._in_known_bases, self._everywhere):
-            missing = [(uid, id_) for uid, id_ in asked if id_ not in kept]
+            missing = [(uid, id_) for uid, id_ in asked if id_ in due and id_ not in kept]
             if not missing:
                 break
             seek(missing)
             kept |= {id_: self._containers[id_] for _, id_ in missing if id_ in self._containers}
+        self._sought = {id_: often + 1 for id_, often in times.items() if id_ not in kept}
         return kept
 
     def all(self) -> tuple[ContainerGroup, ...]:

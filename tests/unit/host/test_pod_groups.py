@@ -97,6 +97,16 @@ def test_containers_that_come_and_go(tmp_path: Path) -> None:
     assert found.find([]) == {}
 
 
+def test_what_has_ended_is_not_sought_at_every_look(tmp_path: Path) -> None:
+    write(tmp_path, f"kubepods/pod{UID}/{ID}/cpuset.cpus=0")
+    found = v2(tmp_path)
+    for _ in range(5):
+        assert set(found.find([(UID, ID), (UID, OTHER)])) == {ID}
+    write(tmp_path, f"kubepods/pod{UID}/{OTHER}/cpuset.cpus=0")
+    looks = next(number for number in range(100) if OTHER in found.find([(UID, ID), (UID, OTHER)]))
+    assert 1 < looks < 30, "it is found nevertheless"
+
+
 def test_cpusets_of_both_versions(tmp_path: Path) -> None:
     path = f"kubepods/pod{UID}/{ID}"
     group = ContainerGroup(UID, ID, path)
