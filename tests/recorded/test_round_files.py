@@ -17,6 +17,7 @@ from numawise.engine.admit import Admitted, Decision, Rejected
 from numawise.inputs.pods import read_pods
 from numawise.inputs.spec import NodeSpec, read_node, start_node
 from numawise.node.node import SimulatedNode
+from numawise.node.publication import publication_of, topology_object
 from numawise.sets import format_ids
 from tests.recorded.round_files import PREFIX, Round, Step, read_round, unpacked
 
@@ -80,6 +81,23 @@ def test_every_admission_from_what_was_there_before(recorded: Round) -> None:
     for step in recorded.steps:
         for spec in specs(recorded, step.number - 1) if step.uid else ():
             node = start_node(read_node(spec))
+            assert (step.pod, outcome(node, recorded.manifest(step))[0]) == (step.pod, expected(step))
+            predicted += 1
+    assert predicted == 2 * sum(bool(step.uid) for step in recorded.steps)
+
+
+def test_every_admission_from_the_published_object_alone(recorded: Round, tmp_path: Path) -> None:
+    """What an agent would have published just before is all that is known of the node."""
+    file = tmp_path / "nrt.json"
+    predicted = 0
+    for step in recorded.steps:
+        for spec in specs(recorded, step.number - 1) if step.uid else ():
+            there = read_node(spec)
+            published = publication_of(start_node(there), there.name or "n1", kubelet="v1.36.4")
+            file.write_text(json.dumps(topology_object(published)))
+            source = read_node(NodeSpec(machine=(str(file),)))
+            assert source.exact
+            node = start_node(source)
             assert (step.pod, outcome(node, recorded.manifest(step))[0]) == (step.pod, expected(step))
             predicted += 1
     assert predicted == 2 * sum(bool(step.uid) for step in recorded.steps)
