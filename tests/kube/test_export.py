@@ -1,6 +1,8 @@
 """``numawise agent --export`` in a process of its own: a node whose kubelet is the engine, and an API server on loopback."""
 
+import asyncio
 import contextlib
+import io
 import json
 import os
 import signal
@@ -12,13 +14,20 @@ from typing import Any
 
 import pytest
 
+from numawise.apps.agent.export import ExportPlan, TopologyExport
+from numawise.apps.agent.kubelet_sight import ApiView, SightSource
+from numawise.apps.agent.log import AgentLog
 from numawise.codec.document import Document
 from numawise.codec.fingerprint import fingerprint
 from numawise.codec.publication import publication_from
 from numawise.codec.workload import decode_pods
+from numawise.inputs.gathered import NodeSources
+from numawise.kube.client import Cluster, access_to
+from numawise.kube.writer import ClusterWriter
 from numawise.node.node import SimulatedNode
 from numawise.node.publication import published_node
-from tests.kube.noded import CONFIG, GPU, NodeOnDisk, node_on_disk, pod
+from numawise.values import replace
+from tests.kube.noded import CONFIG, GPU, VERSION, NodeOnDisk, node_on_disk, pod
 from tests.kube.server import State, kubeconfig, serving
 from tests.waiting import PATIENCE, until
 
@@ -303,6 +312,72 @@ def test_two_agents_of_one_node_agree(exporter: Exporter, state: State) -> None:
         exporter.admit(pod(f"p{number}", 2))
         until(exporter.shows, "what both see")
     until(lambda: exporter.said("publishes node n1 as well"), "it is said")
+
+
+def test_ten_minutes_without_a_server(tmp_path: Path, state: State) -> None:
+    """On a clock that the waits move: what came meanwhile is published at the first attempt that can be made."""
+
+    async def play(node: NodeOnDisk, stack: contextlib.ExitStack) -> None:
+        with serving(state) as server:
+            port, config = server.server_port, kubeconfig(tmp_path / "k", server.address)
+        log, waits, back = AgentLog(io.StringIO(), structured=True), list[float](), asyncio.Event()
+        places = NodeSources(root=node.root, kubelet_dir=str(node.folder), kube=VERSION)
+        places = replace(places, kubelet_config=str(node.folder / "config.yaml"))
+        source = SightSource(
+            places, "n1", log, view=lambda: ApiView(None, tuple(node.pods.values()), synced=True)
+        )
+        writer = ClusterWriter(Cluster(access_to(str(config), "")), "n1", "agent-1")
+
+        async def pause(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) % 40 == 0:
+                assert node.admit(pod(f"p{len(waits)}", 1))
+                await source.read()
+            if sum(waits) > 600 and not back.is_set():
+                back.set()
+                stack.enter_context(serving(state, port=port))
+
+        export = TopologyExport(ExportPlan("n1"), source, writer, log, pause=pause)
+        await source.start()
+        await export.start()
+        tasks = [asyncio.create_task(one) for one in (*export.tasks(), *source.tasks())]
+        async with asyncio.timeout(PATIENCE):
+            await back.wait()
+            tried = len(waits)
+            while export.missing():  # noqa: ASYNC110 - it is asked, not told
+                await asyncio.sleep(0.01)
+        assert max(waits) <= 4.0
+        assert sum(waits[tried:]) <= 5.0
+        assert len(node.pods) >= 3
+        exporter = Exporter(tmp_path, node, state, "")
+        assert exporter.shows()
+        assert log.stream.getvalue().count("not published") == 1  # type: ignore[attr-defined]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await source.stop()
+
+    with contextlib.ExitStack() as stack, node_on_disk() as node, node.listening():
+        asyncio.run(play(node, stack))
+
+
+def test_without_the_right_to_list_pods_the_kubelets_record_counts(exporter: Exporter, state: State) -> None:
+    state.forbidden = {"/pods"}
+    value = pod("a", 2, 1)
+    assert exporter.node.admit(value)
+    exporter.start()
+    until(exporter.shows, "the object")
+    until(lambda: exporter.condition.get("status") == "True", "the condition")
+    assert len(exporter.said("you may not list the pods of node n1")) == 1
+
+
+def test_the_running_kubelets_configuration_is_asked_for_where_that_is_wanted(
+    exporter: Exporter, state: State
+) -> None:
+    state.configz["n1"] = CONFIG | {"topologyManagerPolicy": "restricted"}
+    exporter.start("--configz")
+    until(lambda: "n1" in state.topologies, "the object")
+    assert attributes(state)["topologyManagerPolicy"] == "restricted"
 
 
 def test_dry_run_prints_the_object_and_sends_nothing(exporter: Exporter, state: State) -> None:

@@ -5,13 +5,15 @@ Rules kept here:
 1. A change is one request.  What the server answers is judged as everywhere (``Cluster.asking``); an object
    that others changed meanwhile, or that has other owners, is an ``ApiConflict``.
 2. A list is followed from where it was read on (``watch``), one line an event, until the server ends it.
+3. Who is not known logs in anew the next time.
 """
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from numawise.kube.client import PATIENCE, Cluster, Object, raise_for_status
+from numawise.kube.client import PATIENCE, Cluster, Object, UnknownCaller, raise_for_status
 
 APPLY, MERGE, STRATEGIC, JSON = (
     "application/apply-patch+yaml",
@@ -41,13 +43,23 @@ def send(
     """
     content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
     headers = {"Accept": accept} | ({} if content is None else {"Content-Type": kind})
-    with cluster.asking(what, through=True) as found:
+    with _known_caller(cluster), cluster.asking(what, through=True) as found:
         answer = cluster.http.request(
             method, path, params=dict(params or {}), content=content, headers=headers
         )
         raise_for_status(answer)
         found.append(_object(answer.content))
     return found[0] if found else None
+
+
+@contextmanager
+def _known_caller(cluster: Cluster) -> Iterator[None]:
+    """A token that has expired is not used again (rule 3)."""
+    try:
+        yield
+    except UnknownCaller:
+        cluster.log_in_again()
+        raise
 
 
 def listed(cluster: Cluster, path: str, what: str, params: Mapping[str, str]) -> tuple[list[Object], str]:
@@ -75,6 +87,7 @@ def followed(
     wish["allowWatchBookmarks"] = "true"
     patience = httpx2.Timeout(PATIENCE, read=FOLLOWED + SLACK)
     with (
+        _known_caller(cluster),
         cluster.asking(what),
         cluster.http.stream("GET", path, params=wish, timeout=patience) as answer,
     ):

@@ -58,6 +58,10 @@ class ApiConflict(ClusterError):
     """Somebody else changed the object, or owns what was to be changed."""
 
 
+class UnknownCaller(ClusterError):
+    """The API server does not know us, or no longer."""
+
+
 class NoCluster(ClusterError):
     """Nothing says which cluster is meant."""
 
@@ -169,6 +173,10 @@ class Cluster:
         """The connection itself, for what is not only reading (``kube.calls``)."""
         return _http(self.access)
 
+    def log_in_again(self) -> None:
+        """Take what a kubeconfig's program issues anew for the next request; others may be under way."""
+        self.__dict__.pop("http", None)
+
     @contextmanager
     def asking(self, what: str, *, through: bool = False) -> Iterator[list[Object]]:
         """Ask for something; whatever goes wrong becomes one sentence (rule 3).
@@ -203,7 +211,7 @@ class Cluster:
             return
         if code == UNKNOWN_CALLER:
             advice = "log in again, or take another --context"
-            raise ClusterError(f"{server} does not know who you are (401): {message}", advice)
+            raise UnknownCaller(f"{server} does not know who you are (401): {message}", advice)
         if code == FORBIDDEN:
             raise ApiRefused(f"you may not {what} (403): {message}", "ask for that right")
         if code == CONFLICT:

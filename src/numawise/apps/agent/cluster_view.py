@@ -36,13 +36,14 @@ class NodeCluster:
         """``configz``: also ask the kubelet for its configuration."""
         self.access, self.node, self.log = access, node, log
         self._wakes: list[Callable[[], None]] = []
-        self._cluster = Cluster(access)
+        self.cluster = Cluster(access)
+        """One connection for everybody who speaks with the server."""
         self._asks_configz = configz
         chosen = {"fieldSelector": f"spec.nodeName={node}"}
         what = f"list the pods of node {node}"
-        self.pods = FollowedObjects(Cluster(access), PODS, what, chosen, self._changed, pod_matters)
+        self.pods = FollowedObjects(self.cluster, PODS, what, chosen, self._changed, pod_matters)
         chosen, what = {"fieldSelector": f"metadata.name={node}"}, f"list node {node}"
-        self.nodes = FollowedObjects(Cluster(access), NODES, what, chosen, self._changed, node_matters)
+        self.nodes = FollowedObjects(self.cluster, NODES, what, chosen, self._changed, node_matters)
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         """Call this, from a thread, when something changed."""
@@ -63,7 +64,7 @@ class NodeCluster:
         if not self._asks_configz:
             return None
         try:
-            answer = self._cluster.configz(self.node)
+            answer = self.cluster.configz(self.node)
         except NumawiseError as problem:
             self.log.once("configz", INFO, f"the kubelet's files are read, because {problem}")
             return None

@@ -27,6 +27,7 @@ from numawise.apps.agent.log import INFO, WARNING, AgentLog
 from numawise.apps.agent.published_object import CONDITION, INSTANCE, condition_of, published_object
 from numawise.apps.agent.sight_values import KubeletSight
 from numawise.apps.agent.turns import Turns
+from numawise.codec.bundle.pods import mapping
 from numawise.codec.fingerprint import ALL
 from numawise.errors import ClusterError, NumawiseError
 from numawise.kube.client import ApiConflict, ApiRefused, Object
@@ -186,7 +187,7 @@ class TopologyExport:
                 self._apply(value)
                 self._last = value
                 self.counts[DONE] += 1
-                self.log.say(INFO, "published", complete=sight.complete, version=self._version)
+                self.log.once("published", INFO, "published" if sight.complete else "published what is known")
             self.published_at = self.writer.clock()
         except (ApiRefused, NoDefinition, OtherOwner) as refusal:
             problem = str(refusal)
@@ -205,7 +206,7 @@ class TopologyExport:
             raise
         except ApiConflict:
             answer = self._settled(value)
-        self._version = str(answer["metadata"].get("resourceVersion") or "")
+        self._version = str(mapping(answer.get("metadata")).get("resourceVersion") or "")
         self._disputed = 0.0
 
     def _settled(self, value: Mapping[str, Any]) -> Object:
@@ -214,7 +215,8 @@ class TopologyExport:
         self._version = ""
         if now is None:
             return self.writer.apply_topology(value, force=self.plan.force)
-        who = (now["metadata"].get("annotations") or {}).get(INSTANCE)
+        metadata = mapping(now.get("metadata"))
+        who = mapping(metadata.get("annotations")).get(INSTANCE)
         if who and who != self.writer.instance:
             text = f"another agent ({who}) publishes node {self.plan.node} as well; end one of the two"
             self.log.once("another", WARNING, text)
@@ -225,7 +227,8 @@ class TopologyExport:
                 self._disputed = self.writer.clock()
             if self.writer.clock() - self._disputed < DISPUTE:
                 raise Disputed(f"another agent ({who}) published something else of node {self.plan.node}")
-        return self.writer.apply_topology(value, force=self.plan.force)
+        version = str(metadata.get("resourceVersion") or "")
+        return self.writer.apply_topology(value, version, force=self.plan.force)
 
     def _say(self, condition: NodeCondition, sight: KubeletSight) -> None:
         """Set the node's condition, and tell of a change (rule 5)."""
@@ -240,7 +243,7 @@ class TopologyExport:
             self._told = told
             return
         self._told = told
-        metadata = (sight.object or {}).get("metadata") or {}
+        metadata = mapping(mapping(sight.object).get("metadata"))
         about = ObjectReference("Node", self.plan.node, uid=str(metadata.get("uid") or self.plan.node))
         kind = NORMAL if condition.status == "True" else WARNING_EVENT
         self.writer.tell(about, condition.reason, condition.message, kind, "Publish")
@@ -254,5 +257,10 @@ class TopologyExport:
 
 def _known_status(node: Mapping[str, Any] | None) -> str:
     """What the condition said before this agent started."""
-    conditions = ((node or {}).get("status") or {}).get("conditions") or ()
-    return next((str(one.get("status")) for one in conditions if one.get("type") == CONDITION), "")
+    conditions = mapping(mapping(node).get("status")).get("conditions")
+    own = (
+        [one for one in conditions if mapping(one).get("type") == CONDITION]
+        if isinstance(conditions, list)
+        else []
+    )
+    return str(own[0].get("status")) if own else ""

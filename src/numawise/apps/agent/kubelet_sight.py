@@ -7,7 +7,8 @@ Rules kept here:
    what nobody reported is found by comparing.
 3. Between two readings are at least ``GAP`` seconds, so that a hundred pods at once are a few readings; what
    happens meanwhile is read at the end of the gap, so that the last state is always read.  A first change
-   waits ``SETTLE`` seconds, because the kubelet writes several files for a pod.
+   waits ``SETTLE`` seconds, because the kubelet writes several files for a pod, and one at the API server
+   ``LATER``, because the kubelet has yet to admit the pod.
 4. Sources that disagree are read again after ``SOON`` seconds, and longer and longer after that.
 5. Where the kernel does not report changes, the files' stamps are compared once in ``TICK`` seconds, which is
    said in the log.
@@ -35,7 +36,7 @@ from numawise.kube.podresources import SOCKET
 
 __all__ = ["ApiView", "KubeletSight", "SightSource"]
 
-SETTLE, GAP, SOON, SAFETY, TICK = 0.05, 0.5, 0.2, 30.0, 1.0
+SETTLE, GAP, LATER, SOON, SAFETY, TICK = 0.05, 0.4, 0.3, 0.2, 30.0, 1.0
 """Seconds."""
 LOOP, LONGEST_READING = "looking at the kubelet", 60.0
 OWN = frozenset({*(name for places in PLACES.values() for name in places), ALLOCATED_FILE, SOCKET})
@@ -67,6 +68,7 @@ class SightSource:
         self.folder = Path(sources.kubelet_dir)
         self.last: KubeletSight | None = None
         self.readings = 0
+        self._begun = 0
         self.turns = Turns()
         self._view = view
         self._subscribers: list[Subscriber] = []
@@ -81,13 +83,23 @@ class SightSource:
             subscriber(self.last)
 
     def wake(self) -> None:
-        """Something happened; may be called from any thread, and after the end."""
+        """Something happened at the API server; may be called from any thread, and after the end."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._woken.set)
+                self._loop.call_soon_threadsafe(self._read_later)
+
+    def _read_later(self) -> None:
+        """Read, unless the kubelet does something in ``LATER`` seconds, which is read anyhow (rule 3)."""
+        if self._loop is not None:
+            self._loop.call_later(LATER, self._read_unless, self._begun)
+
+    def _read_unless(self, begun: int) -> None:
+        if self._begun == begun:
+            self._woken.set()
 
     async def read(self) -> KubeletSight:
         """Read now, and hand it on where it is new."""
+        self._begun += 1
         sight = await asyncio.to_thread(self.reader.read, self._view())
         self.readings += 1
         for number, text in enumerate(sight.problems):

@@ -97,19 +97,22 @@ def duties_of(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> Sequ
     if cluster is not None:
         cluster.subscribe(source.wake)
     duties.append(source)
-    if plan.export is not None and plan.access is not None:
-        writer = ClusterWriter(Cluster(plan.access), plan.sources.node, plan.instance)
+    connection = cluster.cluster if cluster is not None else None
+    if plan.export is not None and connection is not None:
+        writer = ClusterWriter(connection, plan.sources.node, plan.instance)
         duties.append(TopologyExport(plan.export, source, writer, log))
     if plan.watch is not None:
-        duties.append(_watcher(plan, plan.watch, source, log))
+        duties.append(_watcher(plan, plan.watch, source, connection, log))
     return duties
 
 
-def _watcher(plan: AgentPlan, watch: WatchPlan, source: SightSource, log: AgentLog) -> Watcher:
-    """The watcher, with an API server of its own where there is one: each duty waits for its own calls."""
-    if plan.access is None or plan.sources is None:
+def _watcher(
+    plan: AgentPlan, watch: WatchPlan, source: SightSource, cluster: Cluster | None, log: AgentLog
+) -> Watcher:
+    """The watcher, with a writer of its own: each duty waits for its own calls."""
+    if cluster is None or plan.sources is None:
         return Watcher(watch, source, log, DriftReports(log))
-    cluster, node = Cluster(plan.access), plan.sources.node
+    node = plan.sources.node
     events = NodeEvents(ClusterWriter(cluster, node, plan.instance))
     asking = replace(watch, slices=partial(slice_devices, cluster, node))
     return Watcher(asking, source, log, DriftReports(log, events))

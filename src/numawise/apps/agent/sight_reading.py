@@ -63,6 +63,9 @@ ATTEMPTS = 3
 """So often is read again what changed meanwhile; after that, what was read last counts."""
 
 
+_NOTHING = (None, None, None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Remembered:
     """The last good text of a state file."""
@@ -93,10 +96,12 @@ class SightReader:
         self._located: PodResources | None = None
         """Where devices were when the kubelet was last asked."""
         self._machine: Machine | None = None
+        self._seen: tuple[object, object, object, Machine | None] = _NOTHING
+        """What the machine was last made of, and the machine."""
         self._good: dict[str, _Remembered] = {}
         self._record: tuple[Stamp, Mapping[str, Mapping[str, Resources]] | None] = (None, None)
         self._pods: dict[str, tuple[object, RawPod | None]] = {}
-        self._description: tuple[object, NodeDescription | None] = (None, None)
+        self._description: tuple[object, NodeDescription | SightProblem | None] = (None, None)
 
     # --- one reading ----------------------------------------------------------------------------
 
@@ -268,7 +273,12 @@ class SightReader:
         problems: list[SightProblem],
     ) -> Machine | None:
         notes = Notes()
-        machine = seen_machine(settings.hardware, record, settings.uuids, answers, notes)
+        located = (answers.allocatable, answers.held) if answers is not None else None
+        if self._seen[0] is settings and self._seen[2] is record and self._seen[1] == located:
+            machine = self._seen[3]  # nothing that it is made of has changed
+        else:
+            machine = seen_machine(settings.hardware, record, settings.uuids, answers, notes)
+            self._seen = (settings, located, record, machine) if machine is not None else _NOTHING
         if machine is None:
             why = "; ".join(note.said for _, note in notes.absent)
             advice = "mount the host's /sys and /proc, and name their root with --root"
@@ -300,9 +310,13 @@ class SightReader:
             try:
                 self._description = (value, node_from(value))
             except InputError as problem:
-                self._description = (value, None)
-                problems.append(SightProblem(NO_MACHINE, f"the Node object cannot be read: {problem}"))
-        return self._description[1]
+                text = f"the Node object cannot be read: {problem}"
+                self._description = (value, SightProblem(NO_MACHINE, text))
+        found = self._description[1]
+        if isinstance(found, SightProblem):
+            problems.append(found)
+            return None
+        return found
 
     def _listed(self, view: ApiView, answers: PodResources | None) -> NodePods | None:
         """The pods of the API server; PodResources alone says which of them the kubelet has."""

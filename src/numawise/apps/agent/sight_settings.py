@@ -15,6 +15,7 @@ from typing import Any
 
 from numawise.apps.agent.sight_values import (
     NO_CONFIGURATION,
+    NO_MACHINE,
     NO_VERSION,
     STALE_CONFIGURATION,
     SightProblem,
@@ -22,7 +23,7 @@ from numawise.apps.agent.sight_values import (
 from numawise.codec.document import Document
 from numawise.codec.kubelet import effective
 from numawise.codec.kubelet.forms import Found
-from numawise.errors import InputError
+from numawise.errors import HostError, InputError
 from numawise.host.discover import nvidia_uuids, read_live
 from numawise.host.kubelet import program_version
 from numawise.inputs.config import ConfigInput
@@ -78,7 +79,11 @@ class SettingsReader:
     def _read(self, key: object, told: str) -> KubeletSettings:
         notes, problems = Notes(), list[SightProblem]()
         sources = self.sources
-        hardware, uuids = read_live(sources.root), nvidia_uuids(sources.top)
+        hardware, uuids = Hardware(), dict[str, str]()
+        try:
+            hardware, uuids = read_live(sources.root), nvidia_uuids(sources.top)
+        except HostError as problem:
+            problems.append(SightProblem(NO_MACHINE, str(problem)))
         parts = KubeletParts()
         try:
             parts = kubelet_parts(sources, notes)
