@@ -1,4 +1,4 @@
-.PHONY: setup demo test check format bench fidelity fuzz bounds audit vm recipes kubelet fresh
+.PHONY: setup demo test check format bench fidelity fuzz bounds audit vm recipes kubelet e2e-node fresh
 
 setup:
 	@scripts/setup
@@ -54,7 +54,12 @@ vm: setup
 recipes:
 	@scripts/recipes $(if $(ONLY),-k "$(ONLY)")
 
-# A real kubelet in a virtual machine: the switch script, or a round of pods; needs root and Go.
+# A real kubelet in a virtual machine with two NUMA nodes, and our agent beside it: what it does with each pod is
+# predicted from the published object alone, and compared; needs root and Go. make e2e-node OUT=recorded
+e2e-node: setup
+	.venv/bin/python -m e2e $(if $(OUT),--out $(OUT)) node
+
+# The same machine: the switch script, or a round of pods.
 # make kubelet WHAT=single-pcpus OUT=recorded NUMAWISE_CLUSTER=folder/for/programs NUMAWISE_VM=path/to/numa-vm
 WHAT ?= switch
 kubelet: setup

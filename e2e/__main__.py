@@ -1,6 +1,7 @@
 # ruff: noqa: T201 - it prints what came out
-"""A real kubelet in a virtual machine with two NUMA nodes: try the switch script, or record rounds of pods.
+"""A real kubelet in a virtual machine with two NUMA nodes: what comes of pods, compared with what was predicted.
 
+    python -m e2e node
     python -m e2e --programs DIR switch
     python -m e2e --programs DIR --out DIR single-pcpus
 
@@ -16,13 +17,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 from tests.vm.__main__ import DEFAULT, ROOT
 
 from e2e.build import RELEASE, CannotBuild, programs
-from e2e.cluster import KUBELET_PORT, PUBLISHED, ControlPlane
+from e2e.cluster import KUBELET_PORT, PUBLISHED, Api, ControlPlane, wait_for
+from e2e.hand import PORT as HAND_PORT
+from e2e.hand import PUBLISHED as HAND
+from e2e.hand import Hand
 from e2e.rounds import ROUNDS
+from e2e.trial import Row, Trial, report
 
 INSIDE = "NUMAWISE_OWN_NETWORK"
 MACHINE = ("--sockets", "2", "--cores", "3", "--threads", "2", "--nodes", "2", "--node-mem", "1536M")
@@ -34,7 +40,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", choices=("build", "switch", "watch", *ROUNDS))
+    parser.add_argument("what", choices=("build", "node", "switch", "watch", *ROUNDS))
     home = os.environ.get("NUMAWISE_CLUSTER") or str(Path.home() / ".cache/numawise-cluster")
     parser.add_argument("--programs", default=home, help="where programs are kept (NUMAWISE_CLUSTER)")
     parser.add_argument("--release", default=RELEASE, help=f"of Kubernetes ({RELEASE})")
@@ -80,7 +86,7 @@ def main() -> int:
 def boot(chosen: argparse.Namespace, place: Path, out: Path) -> int:
     """Run the guest's part, and print what it says."""
     guest = (sys.executable, "-m", "e2e.guest", str(place), str(out), chosen.what)
-    network = ("--net", "--publish", f"{PUBLISHED}:{KUBELET_PORT}")
+    network = ("--net", "--publish", f"{PUBLISHED}:{KUBELET_PORT}", "--publish", f"{HAND}:{HAND_PORT}")
     options = (*MACHINE, *network, "--rw", str(out), "--timeout", chosen.timeout)
     machine = subprocess.Popen(
         [chosen.vm, *options, "--", *guest],
@@ -89,6 +95,8 @@ def boot(chosen: argparse.Namespace, place: Path, out: Path) -> int:
         stdin=subprocess.DEVNULL,
         text=True,
     )
+    if chosen.what == "node":
+        return direct(machine, place, out)
     assert machine.stdout is not None
     for line in machine.stdout:
         try:
@@ -107,6 +115,29 @@ def boot(chosen: argparse.Namespace, place: Path, out: Path) -> int:
                 flush=True,
             )
     return machine.wait()
+
+
+def direct(machine: "subprocess.Popen[str]", place: Path, out: Path) -> int:
+    """Say from here what happens in the guest; 1 when anything came out otherwise than predicted."""
+    folder = out / "node"
+    folder.mkdir(exist_ok=True)
+    hand, rows = Hand(), list[Row]()
+    failed = False
+    try:
+        wait_for("the guest", 600, lambda: machine.poll() is not None or hand.ask("hello") is None)
+        for row in Trial(Api("127.0.0.1"), hand, folder, place).run():
+            rows.append(row)
+            print(row.line(), *(f"        {words}" for words in row.differences), sep="\n", flush=True)
+        hand.ask("end")
+    except Exception:  # noqa: BLE001 - what is known so far is still reported
+        traceback.print_exc()
+        failed = True
+        machine.terminate()
+    machine.wait()
+    text = report(rows)
+    (folder / "report.txt").write_text(f"{text}\n")
+    print(text)
+    return int(failed or any(row.differences for row in rows))
 
 
 if __name__ == "__main__":

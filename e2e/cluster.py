@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from numawise.codec.hardware.nrt_definition import topology_definition
+
 API_PORT, ETCD_PORT, PEER_PORT = 16443, 12379, 12380
 KUBELET_PORT, PUBLISHED = 10250, 11250
 NODE_ADDRESS, HOST_ADDRESS = "10.0.2.15", "10.0.2.2"
 TOKEN = "kubelet-in-a-virtual-machine"
 NODE = "numa-vm"
-DEFINITION = Path(__file__).with_name("definition.json")
 TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 
 
@@ -149,7 +150,7 @@ class ControlPlane:
         api = Api("127.0.0.1")
         wait_for("the API server", 120, lambda: api.ask("GET", "/readyz")[0] == 200)
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        status, answer = api.ask("POST", definitions, json.loads(DEFINITION.read_text()))
+        status, answer = api.ask("POST", definitions, topology_definition())
         assert status == 201, answer
         wait_for("the definition of topologies", 120, lambda: api.ask("GET", TOPOLOGIES)[0] == 200)
         clients = [f"--kubeconfig={self.folder}/kubeconfig", "--leader-elect=false"]

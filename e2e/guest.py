@@ -1,4 +1,4 @@
-"""Inside the guest: ``guest.py PROGRAMS FOLDER switch|ROUND``, under a systemd of its own."""
+"""Inside the guest: ``guest.py PROGRAMS FOLDER node|switch|ROUND``, under a systemd of its own."""
 
 import json
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.vm import scopes
 
+from e2e.hand import serve
 from e2e.node import Node
 from e2e.rounds import record
 from e2e.switching import trial
@@ -20,6 +21,9 @@ def main(programs: str, out: str, what: str) -> int:
     node = Node(Path(programs), folder)
     failed = False
     try:
+        if what == "node":
+            serve(node)
+            return 0
         if what not in ("switch", "watch"):
             record(node, what, folder)
             return 0

@@ -97,7 +97,69 @@ def pod(
     }
 
 
-class NodeOnDisk:
+class PodResourcesServer:
+    """A PodResources socket in a kubelet's directory; what it answers, subclasses say."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.silent = False
+        self.asked = 0
+        for name in ("device-plugins", "pod-resources"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+
+    def listed(self) -> bytes:
+        """The message that List is answered with."""
+        raise NotImplementedError
+
+    def offered(self) -> bytes:
+        """The message that GetAllocatableResources is answered with."""
+        raise NotImplementedError
+
+    def answer(self, connection: Any, request: bytes) -> None:
+        self.asked += 1
+        if self.silent:
+            return
+        message = self.listed() if b"/List" in request else self.offered()
+        body = b"\0" + struct.pack(">I", len(message)) + message
+        connection.sendall(frame(4, 0, b"", 0) + frame(1, 4, b"\x88"))
+        for start in range(0, len(body), 16000):
+            connection.sendall(frame(0, 0, body[start : start + 16000]))
+        connection.sendall(frame(1, 5, b"\x88"))
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Its PodResources socket; each time it is made anew, as by another kubelet."""
+        path = self.folder / "pod-resources/kubelet.sock"
+        path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            thread = threading.Thread(target=self._serve, args=(listener,), daemon=True)
+            thread.start()
+            try:
+                yield
+            finally:
+                listener.shutdown(socket.SHUT_RDWR)
+                thread.join()
+                path.unlink(missing_ok=True)
+
+    def _serve(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection, contextlib.suppress(OSError):
+                request = b""
+                while not request.endswith(b"\0" * 5) and (piece := connection.recv(65536)):
+                    request += piece
+                self.answer(connection, request)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65536):
+                    pass
+
+
+class NodeOnDisk(PodResourcesServer):
     """A node's files, and its kubelet."""
 
     def __init__(
@@ -113,18 +175,15 @@ class NodeOnDisk:
         from numawise.machine.kubelet_view import kubelet_view  # noqa: PLC0415
         from numawise.machine.model import Machine  # noqa: PLC0415
 
-        self.root, self.folder = root, folder
+        super().__init__(folder)
+        self.root = root
         self.plugins = gpus(devices)
         self.pods: dict[str, dict[str, Any]] = {}
         """Those that the kubelet counts as active, by uid."""
-        self.silent = False
-        self.asked = 0
         grow(root, hardware(cores, gibibytes=cores * 4))
         seen = kubelet_view(read_live(root), self.plugins)
         assert isinstance(seen, Machine)
         self.machine = seen
-        (folder / "device-plugins").mkdir(parents=True, exist_ok=True)
-        (folder / "pod-resources").mkdir(exist_ok=True)
         self.configure(config)
         self.written: dict[str, str] = {}
         self.write()
@@ -187,17 +246,6 @@ class NodeOnDisk:
 
     # --- PodResources ---------------------------------------------------------------------------
 
-    def answer(self, connection: Any, request: bytes) -> None:
-        self.asked += 1
-        if self.silent:
-            return
-        message = self.listed() if b"/List" in request else self.offered()
-        body = b"\0" + struct.pack(">I", len(message)) + message
-        connection.sendall(frame(4, 0, b"", 0) + frame(1, 4, b"\x88"))
-        for start in range(0, len(body), 16000):
-            connection.sendall(frame(0, 0, body[start : start + 16000]))
-        connection.sendall(frame(1, 5, b"\x88"))
-
     def offered(self) -> bytes:
         return b"".join(
             part(1, _device(plugin.resource, device.id, device.numa))
@@ -224,38 +272,6 @@ class NodeOnDisk:
             metadata = value["metadata"]
             pods.append(part(1, part(1, metadata["name"]) + part(2, metadata["namespace"]) + containers))
         return b"".join(pods)
-
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        """Its PodResources socket; each time it is made anew, as by another kubelet."""
-        path = self.folder / "pod-resources/kubelet.sock"
-        path.unlink(missing_ok=True)
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(path))
-            listener.listen()
-            thread = threading.Thread(target=self._serve, args=(listener,), daemon=True)
-            thread.start()
-            try:
-                yield
-            finally:
-                listener.shutdown(socket.SHUT_RDWR)
-                thread.join()
-                path.unlink(missing_ok=True)
-
-    def _serve(self, listener: socket.socket) -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            with connection, contextlib.suppress(OSError):
-                request = b""
-                while not request.endswith(b"\0" * 5) and (piece := connection.recv(65536)):
-                    request += piece
-                self.answer(connection, request)
-                connection.shutdown(socket.SHUT_WR)
-                while connection.recv(65536):
-                    pass
 
 
 def _device(resource: str, name: str, numa: tuple[int, ...] | None) -> bytes:
