@@ -84,7 +84,7 @@ def test_half_of_a_change_is_noticed(good: Attributes) -> None:
 
 
 @pytest.mark.parametrize(("name", "edit", "sentence"), [
-    pytest.param(NODE_ATTRIBUTE,  lambda v: v.update(cores=1),                        "unknown field",            id="a field of a later form"),
+    pytest.param(NODE_ATTRIBUTE,  lambda v: v.update(cores=1),                        "does not know: Object contains unknown field `cores`; use a numawise", id="a field of a later form"),
     pytest.param(NODE_ATTRIBUTE,  lambda v: v["cpus"].update(cpu=[[0, 1, 65536]]),    "more than 8192",           id="too many CPUs"),
     pytest.param(NODE_ATTRIBUTE,  lambda v: v["cpus"].update(cpu=[[0, 0, 16]]),       "different numbers",        id="one CPU twice"),
     pytest.param(NODE_ATTRIBUTE,  lambda v: v["cpus"].update(core=[[0, 1, 3]]),       "core, socket and NUMA",    id="columns of two lengths"),

@@ -6,7 +6,7 @@ Rules kept here:
    they are the same whichever zlib wrote the rest.
 2. Whoever may write the object may write anything: no text is longer than the API server takes, nothing
    expands beyond ``LARGEST_JSON``, and what does not have its hash is not read.
-3. Another version is never guessed at.
+3. Another version is never guessed at, nor is a field that is not known.
 """
 
 import binascii
@@ -67,3 +67,12 @@ def unsealed(name: str, text: str) -> tuple[bytes, str]:
 def broken(name: str, what: str) -> InputError:
     """An attribute that cannot be read as what it says it is."""
     return InputError(what, field=name, advice=BROKEN)
+
+
+def misread(name: str, what: str, problem: Exception) -> InputError:
+    """JSON that is not ``what``; a field that is not known is of a newer agent (rule 3)."""
+    if "unknown field" in str(problem):
+        return InputError(
+            f"has a field that this numawise does not know: {problem}", field=name, advice=NEWER
+        )
+    return broken(name, f"is not {what}: {problem}")

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 
 from numawise.codec.machine import MOST_NUMA
-from numawise.codec.published.envelope import broken
+from numawise.codec.published.envelope import broken, misread
 from numawise.gpus.preference import MOST_LINKED, LauncherPreference
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.machine.preference import PREFERENCES, LinkedGpus, Preference
@@ -226,7 +226,7 @@ def decode_node(name: str, data: bytes) -> PublishedMachine:
     try:
         return msgspec.json.decode(data, type=PublishedMachine)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-        raise broken(name, f"is not a machine: {problem}") from None
+        raise misread(name, "a machine", problem) from None
 
 
 def within(*sizes: int | None) -> None:

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import msgspec
 
-from numawise.codec.published.envelope import broken
+from numawise.codec.published.envelope import broken, misread
 from numawise.codec.published.node_part import (
     AnyNuma,
     Count,
@@ -371,7 +371,7 @@ def decode_state(name: str, data: bytes) -> PublishedState:
     try:
         part = msgspec.json.decode(data, type=PublishedState)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-        raise broken(name, f"is not the state of a node: {problem}") from None
+        raise misread(name, "the state of a node", problem) from None
     if len(part.pods) + len(part.departed) + len(part.others) > MOST_PODS:
         raise broken(name, f"has more than {MOST_PODS:,} pods")
     return part
