@@ -3,7 +3,7 @@
 Rules kept here:
 
 1. The list is read, then followed.  When that ends, it is followed on from the last version; after an error
-   it is read again.
+   it is read again, and only when that fails, too, something is wrong.
 2. A server that is gone is asked again after a wait that doubles up to ``LONGEST_WAIT``, with some chance in
    it, so that the agents of a cluster do not come all at once.  What was known stays; ``synced`` says that it
    may be old.
@@ -11,15 +11,17 @@ Rules kept here:
 4. ``changed`` is called when something happened that matters, from the thread.
 """
 
+import contextlib
 import random
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 from numawise.errors import NumawiseError
 from numawise.kube.calls import followed, listed
 from numawise.kube.client import ApiRefused, Cluster, Object
 
-FIRST_WAIT, LONGEST_WAIT, REFUSED_WAIT = 0.25, 4.0, 60.0
+FIRST_WAIT, LONGEST_WAIT, REFUSED_WAIT, SHORTEST = 0.25, 4.0, 60.0, 1.0
 GONE, BOOKMARK, ERROR = "DELETED", "BOOKMARK", "ERROR"
 Matters = Callable[[Object | None, Object | None], bool]
 """Whether a change from one form of an object to another is news; None: it is not there."""
@@ -81,18 +83,24 @@ class FollowedObjects:
         while not self._ending.is_set():
             try:
                 version = self._read()
-                failures = 0
-                while not self._ending.is_set():
-                    version = self._go_on(version)
             except NumawiseError as problem:
                 known, self.problem = self.problem, str(problem)
-                refused = isinstance(problem, ApiRefused)
                 if self.synced or known != self.problem:
                     self.synced = False
                     self._changed()
-                failures += 1
                 self._answered.set()
+                failures += 1
+                refused = isinstance(problem, ApiRefused)
                 self._ending.wait(REFUSED_WAIT if refused else back_off(failures))
+                continue
+            failures = 0
+            with contextlib.suppress(NumawiseError):  # it is read again, which says what is wrong
+                while not self._ending.is_set():
+                    begin = time.monotonic()
+                    version = self._go_on(version)
+                    if time.monotonic() - begin < SHORTEST:
+                        self._ending.wait(back_off(2))  # somebody between us does not let lists be followed
+            self._ending.wait(back_off(0))
 
     def _read(self) -> str:
         objects, version = listed(self.cluster, self.path, self.what, self.params)
