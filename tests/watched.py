@@ -14,7 +14,7 @@ from typing import Any, Self
 from numawise.apps.agent.sight_values import KubeletSight
 from numawise.codec.checkpoint import CPU_FILE, MEMORY_FILE, encode_cpu, encode_memory
 from numawise.codec.podresources import PodResources
-from numawise.engine.state import Block, CpuState, MemoryState
+from numawise.engine.state import Block, CpuState, MemoryState, MemoryTable, NumaMemory
 from numawise.host.pod_groups import group_trees
 from numawise.machine.hardware import Hardware, MemoryNode, Thread
 from numawise.sets import parse_ids
@@ -106,8 +106,14 @@ class WatchedNode:
         cpu = CpuState(
             parse_ids(self.pool), {uid(pod): {"c": parse_ids(cpus)} for pod, cpus in self.cpus.items()}
         )
+        tables = {}
+        for numa in range(2):
+            users = sum(parse_ids(mems) == 1 << numa for mems in self.mems.values())
+            table = MemoryTable(64 * GIB, 0, 64 * GIB, users * GIB, (64 - users) * GIB)
+            tables[numa] = NumaMemory(users, {"memory": table}, 1 << numa)
         memory = MemoryState(
-            {}, {uid(pod): {"c": (Block(parse_ids(mems), "memory", GIB),)} for pod, mems in self.mems.items()}
+            tables,
+            {uid(pod): {"c": (Block(parse_ids(mems), "memory", GIB),)} for pod, mems in self.mems.items()},
         )
         return {CPU_FILE: encode_cpu("static", cpu), MEMORY_FILE: encode_memory("Static", memory)}
 

@@ -279,7 +279,7 @@ class Watcher:
 
     def _lint(self, sight: KubeletSight) -> None:
         """Compare the state files with each other, where they changed."""
-        if self._linted == sight.texts or sight.node is None:
+        if self._linted == sight.texts:
             return
         self._linted = sight.texts
         folder = Path(self.plan.kubelet_dir)
@@ -287,7 +287,8 @@ class Watcher:
             StateFile(name, folder / name, text.encode(errors="replace"), look(name, text))
             for name, text in sight.texts.items()
         )
-        against = Against(sight.node.machine, sight.node.config, version=sight.node.version)
+        node = sight.node  # None: the kubelet would not start with these files, or its settings are not known
+        against = Against(node.machine, node.config, version=node.version) if node is not None else Against()
         wrong = state_findings(StateFolder(folder, files), against)
         self._wrong = tuple(one for one in wrong if one.severity is Severity.ERROR)
 

@@ -217,6 +217,18 @@ def test_records_that_differ_and_far_claims(tmp_path: Path) -> None:
     assert "CPUs 4-5 in cpu_manager_state and CPUs 6-7 in PodResources" in texts["RecordsDiffer"]
 
 
+def test_state_files_that_are_wrong_are_the_nodes(watched: Watched) -> None:
+    watched.node.cpus["b"] = "3-4"  # pod a has CPU 3
+    watched.look(0, 3, 10)
+    wrong = [event for event in watched.sent.events if event["reason"] == "StateFilesWrong"]
+    assert [(event["kind"], event["name"]) for event in wrong] == [("Node", "n1")]
+    assert "CPU 3" in wrong[0]["message"]
+    assert watched.metric("drift", kind="state-files") == 1
+    watched.node.cpus["b"] = "4-5"
+    watched.look(PAGES_EVERY)
+    assert watched.metric("drift", kind="state-files") == 0
+
+
 def test_slices_that_may_not_be_read_are_said_once(tmp_path: Path) -> None:
     def refused() -> Any:
         raise ClusterError("you may not list resourceslices (403)", "ask for that right")
@@ -241,7 +253,9 @@ def test_a_record_that_cannot_be_read_judges_nobody(watched: Watched) -> None:
     broken = {name: text[:40] for name, text in watched.node.texts().items()}
     watched.node.texts = lambda: broken  # type: ignore[method-assign]
     watched.look(0, 10, 10)
-    assert watched.sent.events == []
+    assert {(event["kind"], event["reason"]) for event in watched.sent.events} == {
+        ("Node", "StateFilesWrong")
+    }
     assert "watch: cpu_manager_state: " in watched.watcher.missing()[0]
 
 
