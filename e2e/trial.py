@@ -5,6 +5,7 @@ prediction fails, it is made once more from the node's own files: when that one 
 else the engine is.
 """
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from numawise.codec.node import node_from
 from numawise.codec.workload import decode_pods
 from numawise.inputs.spec import NodePods, NodeSpec, read_node, start_node
 
+PREEMPTED = "Preempting"
 SOURCE = "kubernetes.io/config.source"
 """The annotation by which the kubelet knows where a pod comes from."""
 PODS = "/api/v1/namespaces/default/pods"
@@ -184,7 +186,7 @@ class Trial:
         own = node_of(before.object)
         if step.labels:
             own.describe(node_from(held["node"]))
-        mine, victims = predicted(own, manifest)
+        mine, ending = predicted(own, manifest)
         typed = self._typed(before.object, manifest, held["node"] if step.labels else None)
         name = self._create(step)
         found = wait_for(f"a verdict on {name}", PATIENCE, lambda: self._judged(name))
@@ -192,11 +194,9 @@ class Trial:
         theirs = seen(found, look.files, look.answers)
         row.predicted, row.real = mine.reason or "admitted", theirs.reason or "admitted"
         row.differences = mine.differences(theirs)
-        ended = {
-            one["metadata"]["name"] for one in self.pods() if one["status"].get("reason") == "Preempting"
-        }
-        if {alive[uid] for uid in victims} != ended & set(alive.values()):
-            row.differences.append(f"preempted: predicted {[alive[uid] for uid in victims]}, really {ended}")
+        victims = {alive[uid] for uid in ending}
+        if (ended := self._ended(victims, set(alive.values()))) != victims:
+            row.differences.append(f"preempted: predicted {victims}, really {ended}")
         if typed != (mine.reason, mine.message, dict(mine.cpus)):
             row.differences.append(f"the command simulate: {typed}")
         if step.reason != theirs.reason:
@@ -227,6 +227,19 @@ class Trial:
             look,
         )
         return row
+
+    def _ended(self, victims: set[str], before: set[str]) -> set[str]:
+        """Which pods were ended for a critical one; their status comes some time after its own."""
+
+        def now() -> set[str]:
+            names = {
+                one["metadata"]["name"] for one in self.pods() if one["status"].get("reason") == PREEMPTED
+            }
+            return names & before
+
+        with contextlib.suppress(TimeoutError):
+            wait_for("the end of preempted pods", 120, lambda: now() >= victims)
+        return now()
 
     def _typed(
         self, found: dict[str, Any], manifest: dict[str, Any], node: dict[str, Any] | None
