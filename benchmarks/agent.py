@@ -9,6 +9,7 @@ is in one of its own.  A node has 2 sockets with 64 cores of two threads and 8 G
 import argparse
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import subprocess
@@ -23,6 +24,8 @@ from tests.kube.agents import GPU, NIC, Agent, agent, node
 from tests.kube.kubelet import Kubelet
 from tests.kube.noded import CONFIG, NodeOnDisk, node_on_disk, pod
 from tests.kube.server import State, kubeconfig, serving
+
+from numawise.sets import format_ids, ids_of
 
 CALLS = 300
 CORES, GPUS, WITH_CPUS = 64, 8, 120
@@ -89,7 +92,26 @@ class Observed:
         value = pod(f"pod-{number}", 1 if number < WITH_CPUS else "10m", memory="16Mi")
         if not self.machine.admit(value, write=False):
             raise RuntimeError(f"pod {number} was refused")
+        self.group(value["metadata"]["uid"], value["metadata"]["name"])
         return value
+
+    def group(self, uid: str, name: str) -> None:
+        """The control group of a pod's container, as a kubelet leaves it, and the link to its log."""
+        state = self.machine.node.state
+        cpus = state.cpu.assignments.get(uid, {}).get("c", 0) or state.cpu.shared
+        blocks = state.memory.assignments.get(uid, {}).get("c", ())
+        mems = ids_of(blocks[0].numa) if blocks else (0, 1)
+        id_ = hashlib.sha256(uid.encode()).hexdigest()
+        place = self.machine.root / "sys/fs/cgroup/kubepods" / f"pod{uid}" / id_
+        place.mkdir(parents=True)
+        for file, text in (("cpuset.cpus", format_ids(cpus)), ("cpuset.mems", ",".join(map(str, mems)))):
+            (place / file).write_text(f"{text}\n")
+            (place / f"{file}.effective").write_text(f"{text}\n")
+        pages = " ".join(f"N{numa}={1 << 20 if numa in mems else 0}" for numa in (0, 1))
+        (place / "memory.numa_stat").write_text(f"anon {pages}\nfile N0=0 N1=0\n")
+        links = self.machine.root / "var/log/containers"
+        links.mkdir(parents=True, exist_ok=True)
+        (links / f"{name}_default_c-{id_}.log").symlink_to(f"/var/log/pods/default_{name}_{uid}/c/0.log")
 
     def until(self, versions: int) -> float:
         """When so many versions of the object have been published."""
@@ -124,6 +146,9 @@ def observed(pods: int, features: Sequence[str]) -> Iterator[Observed]:
                 "status": {"nodeInfo": {"kubeletVersion": "v1.36.4"}, "conditions": []},
             }
         )
+        groups = machine.root / "sys/fs/cgroup"
+        groups.mkdir(parents=True)
+        (groups / "cgroup.controllers").write_text("cpuset memory\n")
         seen = Observed(state, machine, None)  # type: ignore[arg-type]
         for number in range(pods):
             state.put_pod(seen.admit(number))
