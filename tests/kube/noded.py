@@ -268,6 +268,9 @@ class NodeOnDisk(PodResourcesServer):
                 cpus = state.cpu.assignments.get(uid, {}).get(name, 0)
                 if cpus:
                     own += part(3, b"".join(map(varint, ids_of(cpus))))
+                for block in state.memory.assignments.get(uid, {}).get(name, ()):
+                    nodes = part(3, b"".join(part(1, part(1, one)) for one in ids_of(block.numa)))
+                    own += part(4, part(1, block.type) + part(2, block.size) + nodes)
                 containers += part(3, own)
             metadata = value["metadata"]
             pods.append(part(1, part(1, metadata["name"]) + part(2, metadata["namespace"]) + containers))

@@ -188,7 +188,8 @@ def test_the_server_is_gone_and_comes_back(tmp_path: Path, state: State) -> None
             with serving(state, port=port):
                 until(exporter.shows, "the newest state")
                 until(lambda: exporter.said("published again"), "it is said that it is back")
-            assert len(exporter.said("not published")) == 1
+            # A connection that was open breaks off, a new one is refused: a sentence each, once.
+            assert len(exporter.said("not published")) <= 2
         finally:
             exporter.processes[0].kill()
             exporter.processes[0].wait(PATIENCE)
