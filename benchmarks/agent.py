@@ -195,8 +195,7 @@ def size(state: State) -> int:
 
 
 def admitted(pods: int, features: Sequence[str], times: int) -> tuple[float, float, float, int, int]:
-    """CPU of a pod that comes, beyond that of an agent at rest, how soon it is published (middle, worst), the
-    object's size, memory."""
+    """CPU of a pod that comes beyond that of an agent at rest, how soon it is published, size, memory."""
     with observed(pods, features) as seen:
         pid = seen.process.pid
         delays = []
