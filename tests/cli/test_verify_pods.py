@@ -78,8 +78,8 @@ def test_typed_wrong(root: Path, more: list[str], status: int, message: str) -> 
     assert message in ran.err
 
 
-def test_no_kubelet_here(tmp_path: Path) -> None:
-    ran = program("verify", "--pods", "--kubelet-dir", str(tmp_path / "none"))
+def test_no_kubelet_here(root: Path) -> None:
+    ran = program("verify", "--pods", "--root", str(root), "--kubelet-dir", str(root / "none"))
     assert ran.status == 2
     assert "cpu_manager_state does not exist; run it as root on the node" in ran.err
 

@@ -75,6 +75,7 @@ class Scene:
             for seconds in times:
                 self.now += seconds
                 await self.watcher.look()
+                await self.watcher.reports.drain()
 
         asyncio.run(looking())
 
@@ -172,6 +173,7 @@ def reloaded(guest: Guest) -> str:
             async def look(count: int) -> None:
                 for _ in range(count):
                     await watcher.look()
+                    await watcher.reports.drain()
 
             asyncio.run(watcher.start())
             file.write_text(own)  # as the runtime does for the kubelet

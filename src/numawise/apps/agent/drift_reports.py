@@ -6,9 +6,11 @@ Rules kept here:
    characters.
 2. Events are few: a drift by the rules of ``drift_book``, and no more than ``MOST`` in ``PERIOD`` seconds
    from this node, whatever happens.  What is held back stands in the log and in the metrics.
-3. An Event that cannot be sent is said once, and changes nothing else.
+3. Nobody waits for an API server: Events stand in a line.  One that does not answer is tried again for half
+   an hour, one that refuses is not; either is said once, and changes nothing else.
 """
 
+import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -23,11 +25,15 @@ from numawise.errors import NumawiseError
 from numawise.explain.drift import CLAIM_FAR, CPUSET_CHANGED, DEVICE_FAR, MEMS_CHANGED, RECORDS_DIFFER
 from numawise.explain.placement import MEMORY_REMOTE
 from numawise.explain.pod_check import ContainerCheck
+from numawise.kube.client import ApiRefused
 from numawise.render.words import clean
 from numawise.results.finding import Finding
+from numawise.values import dataclass
 
 MOST, PERIOD = 60, 600.0
-LONGEST = 1024
+LONGEST, LONGEST_LINE = 1024, 100
+FIRST_PAUSE, LONGEST_PAUSE, TRIED = 2.0, 60.0, 1800.0
+"""Seconds between attempts to send an Event, and after which it is given up."""
 NORMAL, WARNING_EVENT = "Normal", "Warning"
 SENT, HELD, LOST = "sent", "held back", "failed"
 REASONS = {
@@ -66,8 +72,10 @@ class DriftReports:
         self.log, self.sink, self.clock = log, sink, clock
         self.counts: Counter[str] = Counter({SENT: 0, HELD: 0, LOST: 0})
         self._times: deque[float] = deque(maxlen=MOST)
+        self._line: deque[_Waiting] = deque()
+        self._woken = asyncio.Event()
 
-    async def risen(self, change: DriftChange, check: ContainerCheck | None, sight: KubeletSight) -> None:
+    def risen(self, change: DriftChange, check: ContainerCheck | None, sight: KubeletSight) -> None:
         """A drift is news."""
         finding = change.finding
         self.log.say(
@@ -81,52 +89,89 @@ class DriftReports:
             self.counts[HELD] += 1
             return
         reason = REASONS.get(finding.code, STATE_REASON)
-        await self._send(check, sight, WARNING_EVENT, reason, sentence(finding))
+        self._send(check, sight, WARNING_EVENT, reason, sentence(finding))
 
     def gone(self, change: DriftChange, check: ContainerCheck | None) -> None:
         """A drift has gone."""
         text = f"{_called(change.key, check)}: no longer: {clean(change.finding.message)}"
         self.log.say(INFO, text, kind=change.finding.code)
 
-    async def repaired(
-        self, key: DriftKey, check: ContainerCheck, repair: Repair, sight: KubeletSight
-    ) -> None:
+    def repaired(self, key: DriftKey, check: ContainerCheck, repair: Repair, sight: KubeletSight) -> None:
         """Something was written back, or was not."""
         text = f"{check.grant.name}: {repair.text}"
         if repair.outcome == WRITTEN:
             self.log.say(INFO, text, kind=key.code)
             self.log.forget(f"repair {check.id}")
             message = f"container {check.grant.container}: {repair.text}"
-            await self._send(check, sight, NORMAL, REPAIRED, message)
+            self._send(check, sight, NORMAL, REPAIRED, message)
             return
         self.log.once(f"repair {check.id}", WARNING, text, kind=key.code)
         if repair.outcome == FAILED:
             message = f"container {check.grant.container}: {repair.text}"
-            await self._send(check, sight, WARNING_EVENT, NOT_REPAIRED, message)
+            self._send(check, sight, WARNING_EVENT, NOT_REPAIRED, message)
 
-    async def _send(
+    def forget(self, id_: str) -> None:
+        """A container is gone, and with it what was said of its repair."""
+        self.log.forget(f"repair {id_}")
+
+    def _send(
         self, check: ContainerCheck | None, sight: KubeletSight, kind: str, reason: str, message: str
     ) -> None:
+        """Put an Event in the line of those that are sent (rules 2 and 3)."""
         if self.sink is None:
             return
         now = self.clock()
-        if len(self._times) == MOST and now - self._times[0] < PERIOD:
+        often = len(self._times) == MOST and now - self._times[0] < PERIOD
+        if often or len(self._line) >= LONGEST_LINE:
             self.counts[HELD] += 1
             self.log.once(
                 "events", WARNING, f"more than {MOST} Events in {PERIOD:.0f} seconds; the rest is here"
             )
             return
         self._times.append(now)
-        try:
-            sent = await self.sink.event(
-                about(check, sight), kind=kind, reason=reason, message=message[:LONGEST]
-            )
-        except NumawiseError as problem:
-            self.counts[LOST] += 1
-            self.log.once("event", WARNING, f"no Event could be sent: {problem}")
-        else:
-            self.counts[SENT if sent else HELD] += 1
-            self.log.forget("event")
+        self._line.append(_Waiting(about(check, sight), kind, reason, message[:LONGEST], now))
+        self._woken.set()
+
+    async def deliver(self) -> None:
+        """Send what is in the line, for ever; what a server did not take is tried again (rule 3)."""
+        pause = FIRST_PAUSE
+        while True:
+            if not self._line:
+                self._woken.clear()
+                await self._woken.wait()
+            if await self.drain():
+                pause = FIRST_PAUSE
+            else:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def drain(self) -> bool:
+        """Send what is in the line now; whether all of it is done with."""
+        while self._line and self.sink is not None:
+            one = self._line[0]
+            try:
+                sent = await self.sink.event(one.about, kind=one.kind, reason=one.reason, message=one.message)
+            except NumawiseError as problem:
+                self.log.once("event", WARNING, f"no Event could be sent: {problem}")
+                if not isinstance(problem, ApiRefused) and self.clock() - one.since < TRIED:
+                    return False
+                self.counts[LOST] += 1
+            else:
+                self.counts[SENT if sent else HELD] += 1
+                self.log.forget("event")
+            self._line.popleft()
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """An Event in the line."""
+
+    about: Mapping[str, str]
+    kind: str
+    reason: str
+    message: str
+    since: float
 
 
 def sentence(finding: Finding) -> str:

@@ -138,8 +138,8 @@ class Watcher:
         self.log.say(INFO, f"watches containers in control groups version {version}, and {mode}{told}")
 
     def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
-        """Look, for ever."""
-        return [self._go_on()]
+        """Look, and send Events, for ever."""
+        return [self._go_on(), self.reports.deliver()]
 
     async def stop(self) -> None:
         """Listen no more."""
@@ -232,10 +232,13 @@ class Watcher:
         risen, gone = self.book.look(now, seen, kinds, by_id)
         for change in risen:
             self.counts["found", change.key.code if change.key.code in DRIFTS else STATE] += 1
-            await self.reports.risen(change, by_id.get(change.key.id), sight)
+            self.reports.risen(change, by_id.get(change.key.id), sight)
         for change in gone:
             self.reports.gone(change, by_id.get(change.key.id))
             self._repair_at.pop(change.key.id, None)
+        for id_ in [one for one in self._repair_at if one not in by_id]:
+            del self._repair_at[id_]
+            self.reports.forget(id_)
         if self.repairer is not None:
             await self._repair(self.repairer, by_id, now, sight)
         self._listen(checks)
@@ -332,7 +335,7 @@ class Watcher:
             self._repair_at[id_] = now + REPAIR_AGAIN
             outcome = await asyncio.to_thread(repairer.repair, checks[id_], now)
             self.counts["repair", outcome.outcome] += 1
-            await self.reports.repaired(key, checks[id_], outcome, sight)
+            self.reports.repaired(key, checks[id_], outcome, sight)
             if outcome.outcome == WRITTEN:
                 self._woken.set()  # the next look confirms it
 

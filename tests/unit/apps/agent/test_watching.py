@@ -15,6 +15,7 @@ from numawise.apps.agent.watching import PAGES_EVERY, Watcher, WatchPlan, reconc
 from numawise.codec.claims import SliceDevice
 from numawise.codec.podresources import ListedClaim, ListedContainer, ListedPod, PodResources
 from numawise.errors import ClusterError
+from numawise.kube.client import ApiRefused
 from numawise.sets import parse_ids
 from tests.watched import Folders, WatchedNode, uid
 
@@ -25,10 +26,11 @@ class Sent:
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
         self.refuses = False
+        self.refusal: ClusterError = ApiRefused("you may not create events (403)", "ask for that right")
 
     async def event(self, about: Mapping[str, str], *, kind: str, reason: str, message: str) -> bool:
         if self.refuses:
-            raise ClusterError("you may not create events (403)", "ask for that right")
+            raise self.refusal
         self.events.append({**about, "type": kind, "reason": reason, "message": message})
         return True
 
@@ -59,6 +61,7 @@ class Watched:
             for seconds in times:
                 self.now += seconds
                 await self.watcher.look()
+                await self.watcher.reports.drain()
             await self.watcher.stop()
 
         asyncio.run(looking())
@@ -269,6 +272,21 @@ def test_events_that_are_refused_change_nothing_else(watched: Watched) -> None:
     )
     assert watched.metric("drift") == 2
     assert watched.metric("events", outcome="failed") == 2
+
+
+def test_an_api_server_that_is_gone_for_ten_minutes_is_told_afterwards(watched: Watched) -> None:
+    watched.sent.refuses, watched.sent.refusal = True, ClusterError("https://x cannot be reached", "look")
+    watched.groups.put("a", "0-7", "0")
+    watched.look(0, 3, 300, 300)
+    assert watched.metric("drift") == 1, "looking goes on"
+    assert len([text for text in watched.said() if "no Event could be sent" in text]) == 1
+    watched.sent.refuses = False
+    watched.look(10)
+    assert watched.reasons() == ["CpusetChanged"]
+    watched.sent.refuses = True
+    watched.groups.put("b", "0-7", "1")
+    watched.look(10, 3, 2000)
+    assert watched.metric("events", outcome="failed") == 1, "after half an hour it is given up"
 
 
 def test_no_more_than_sixty_events_in_ten_minutes(watched: Watched) -> None:
