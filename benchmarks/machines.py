@@ -13,12 +13,12 @@ GPU = "nvidia.com/gpu"
 NIC = "example.com/nic"
 
 
-def even(numas: int, cpus: int, gpus: int) -> Machine:
-    """Two sockets, the given NUMA nodes of 64 GiB, two threads a core, GPUs spread evenly."""
+def even(numas: int, cpus: int, gpus: int, memory: int = 64 * GI) -> Machine:
+    """Two sockets, the given NUMA nodes, two threads a core, GPUs spread evenly."""
     per_numa = cpus // numas
     return Machine(
         tuple(Cpu(c, c // 2, c // per_numa * 2 // numas, c // per_numa) for c in range(cpus)),
-        tuple(Numa(i, 64 * GI, (), _distances(i, numas)) for i in range(numas)),
+        tuple(Numa(i, memory, (), _distances(i, numas)) for i in range(numas)),
         (
             DevicePlugin(
                 GPU, tuple(Device(f"gpu{i}", (i * numas // gpus,)) for i in range(gpus)), LowestIds()

@@ -34,7 +34,7 @@ def test_output_is_real(command: str, output: str) -> None:
 
 def test_every_way_has_its_example() -> None:
     shown = " ".join(command for command, _ in BLOCK.findall(PAGE.read_text()))
-    for option in ("--fill", "--map", "--steps", "--compare", "--nodes"):
+    for option in ("--fill", "--map", "--steps", "--compare", "--nodes", "--cluster"):
         assert option in shown
 
 
@@ -55,6 +55,7 @@ def test_every_word_of_a_scenario_is_told(word: str) -> None:
 @pytest.mark.parametrize("words", [
     ["--steps", EIGHT / "day.yaml", "--fill", EIGHT / "pods" / "05-affinity-check.yaml"],
     ["--compare", EIGHT / "kubelet-single-numa-node.yaml", EIGHT / "pods" / "04-five-gpu-training.yaml"],
+    ["--nodes", "8gpu-server:2", "--cluster", EIGHT / "arrivals.jsonl"],
     ["--nodes", "8gpu-server:2", EIGHT / "pods" / "04-five-gpu-training.yaml", EIGHT / "pods" / "02-four-gpu-training.yaml"],
 ])  # fmt: skip
 def test_every_field_is_told(words: list[object]) -> None:

@@ -230,6 +230,11 @@ READERS: dict[str, Reader] = {
             ("simulate", *NODE, "--steps", "{case}/steps.yaml"),
             ("simulate", *NODE, "--steps", "{case}/steps.yaml", "-o", "json"),
         ), damaged=("steps.yaml",)),
+        Reader("arrivals", seeds.arrivals, (
+            ("simulate", "--nodes", "{case}/machine:2", "--kubelet-config", "{case}/kubelet.yaml", "--cluster", "{case}/day.jsonl"),
+            ("simulate", "--nodes", "{case}/machine:1", "--kubelet-config", "{case}/kubelet.yaml", "--cluster", "{case}/day.jsonl",
+             "-o", "svg", "--out", "{work}/day.svg"),
+        ), damaged=("day.jsonl",)),
         Reader("kubelet-log", seeds.logs, (
             LOG, (*LOG, "-o", "json"), (*LOG, "--all"), (*LOG, "--since", "10m", "--pod", "train"),
             (*LOG, *NODE), (*LOG, "--policy", "restricted", "--numa", "2"), ("@log", "{case}/log"),

@@ -527,6 +527,18 @@ def node_objects(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     return [{**small_node(), **pods, "node.yaml": text.encode()} for text in texts]
 
 
+def arrivals(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
+    pod = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}]}}
+    rows: list[dict[str, object]] = [
+        {"at": 0, "seconds": 60, "name": "a", "gpus": 1, "cpu": "1", "memory": "1Gi"},
+        {"at": "1m", "seconds": "5m", "pod": {"kind": "Pod", "metadata": {"name": "b"}, **pod}},
+        {"at": 3.5, "seconds": 7, "resources": {"cpu": "2", "x/gpu": 1}},
+        {"at": 4, "seconds": 7, "file": "pods.yaml"},
+    ]
+    texts = ["".join(json.dumps(row) + "\n" for row in rows), json.dumps(rows), yaml.safe_dump_all(rows)]
+    return [{**small_node(), "day.jsonl": text.encode()} for text in texts]
+
+
 def scenarios(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     steps = [
         {"add": "pods.yaml", "at": "1m"}, "reconcile", {"start": "train", "after": "5s"}, {"remove": "train"},

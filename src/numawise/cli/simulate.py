@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numawise.cli.options import node_options, node_spec, output_option, pods_argument
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from numawise.inputs.spec import NodeSpec
@@ -27,11 +27,13 @@ Examples:
   numawise simulate --machine m.yaml --kubelet-config k.yaml --compare new.yaml pods/*.yaml
   numawise simulate --machine m.yaml --kubelet-config k.yaml --compare-kube 1.34,1.36 pods/*.yaml
   numawise simulate --nodes dgx-h100:40 --kubelet-config k.yaml --choose spread queue.yaml
+  numawise simulate --nodes dgx-h100:20 --kubelet-config k.yaml --cluster day.jsonl --out day.svg -o svg
 
 \b
-Exit status: 0 all admitted (with --compare, --compare-kube: nothing changes), 1 some not (something changes;
-a pod asks for a device resource that the machine does not offer; not even one copy of --fill; a resize not
-carried out), 2 bad input (also: the kubelet would not start), 130 interrupted."""
+Exit status: 0 all admitted (with --compare, --compare-kube: nothing changes; with --cluster: all started), 1
+some not (something changes; a pod asks for a device resource that the machine does not offer; not even one
+copy of --fill; a resize not carried out), 2 bad input (also: the kubelet would not start), 130
+interrupted."""
 )
 @node_options()
 @click.option(
@@ -87,8 +89,42 @@ carried out), 2 bad input (also: the kubelet would not start), 130 interrupted."
     help="With --nodes, where a pod goes: the first that admits it, the emptiest that does, or the emptiest "
     "by sums, as a scheduler sees it.",
 )
+@click.option(
+    "--cluster",
+    "trace",
+    metavar="TRACE",
+    help="With --nodes: let the pods of this trace arrive, run and end, once for each way to choose a node, "
+    "and compare who waits and whom kubelets refuse.",
+)
+@click.option(
+    "--choices",
+    default="all",
+    show_default=True,
+    metavar="NAME,…",
+    help="With --cluster: least-allocated, most-allocated, asked, numawise, pool.",
+)
+@click.option(
+    "--retry",
+    default="30s",
+    show_default=True,
+    metavar="TIME",
+    help="With --cluster: after this long a refused pod is made anew.",
+)
+@click.option(
+    "--patience",
+    default="5m",
+    show_default=True,
+    metavar="TIME",
+    help="With --cluster: after this long a place is kept for a pod that waits (numawise).",
+)
 @click.option("--map", "drawn", is_flag=True, help="Draw the machine as it is at the end: who has what.")
-@output_option("text", "json", "yaml", *DRAWINGS, words="Output format; svg and html are the map.")
+@output_option(
+    "text",
+    "json",
+    "yaml",
+    *DRAWINGS,
+    words="Output format; svg and html are the map, with --cluster svg is the plot.",
+)
 @click.option("--out", metavar="FILE", help="Write to this file, atomically, instead of printing.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar.")
 @pods_argument
@@ -104,6 +140,10 @@ def command(
     compare_kube: str | None,
     nodes: Sequence[str],
     choose: str,
+    trace: str | None,
+    choices: str,
+    retry: str,
+    patience: str,
     drawn: bool,
     output: str,
     out: str | None,
@@ -118,7 +158,26 @@ def command(
     """
     from numawise.cli import simulating as ways  # noqa: PLC0415
 
-    named = node_spec(node, steps, other, *fills, *pods)
+    named = node_spec(node, steps, other, trace, *fills, *pods)
+    if trace is not None:
+        beside = {
+            "--steps": steps is not None,
+            "--resize": bool(resizes),
+            "--fill": bool(fills),
+            "--compare": other is not None,
+            "--compare-kube": compare_kube is not None,
+            "--choose": _typed(context, "choose"),
+            "--map": drawn,
+            "-o html": output == "html",
+        }
+        _check_trace(nodes, pods, [name for name, given in beside.items() if given])
+        from numawise.cli.simulating_cluster import simulate_cluster  # noqa: PLC0415 - few ask for it
+
+        asked = ways.SimulateOptions(context, named, (), None, (), (), most, output, out, quiet, drawn)
+        return simulate_cluster(asked, trace, nodes, choices, (retry, patience))
+    for name in ("choices", "retry", "patience"):
+        if _typed(context, name):
+            raise InputError(f"--{name} needs --cluster", advice="give a trace of pods: --cluster TRACE")
     _check(named, nodes)
     wanted = {
         "--nodes": bool(nodes),
@@ -156,6 +215,21 @@ def command(
     if other is not None:
         return ways.compare_configs(asked, other)
     return ways.simulate_one(asked)
+
+
+def _typed(context: click.Context, name: str) -> bool:
+    """True when an option was given, not left at its default."""
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def _check_trace(nodes: Sequence[str], pods: Sequence[str], others: Sequence[str]) -> None:
+    if not nodes:
+        raise InputError("--cluster needs --nodes", advice="such as --nodes dgx-h100:20")
+    if pods:
+        advice = "the pods of a trace stand in it; its rows may name manifests"
+        raise InputError(f"--cluster takes no further pods, and {quoted(pods[0])} is given", advice=advice)
+    if others:
+        raise InputError(f"--cluster and {others[0]} exclude each other", advice="give one of them")
 
 
 def _check(named: "NodeSpec", nodes: Sequence[str]) -> None:

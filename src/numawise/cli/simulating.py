@@ -54,11 +54,11 @@ def simulate_one(asked: SimulateOptions) -> int:
     run = _run(asked, source, happening)
     steps = asked.steps is not None or bool(asked.resizes)
     if asked.output in ("json", "yaml"):
-        _write_data(asked, simulation_words.simulation_data(run, steps=steps))
+        write_data(asked, simulation_words.simulation_data(run, steps=steps))
     elif asked.output == "text":
         _one_text(asked, source, run, steps=steps)
     else:
-        _emit(asked, _drawing(asked, source.hardware, run))
+        emit(asked, _drawing(asked, source.hardware, run))
     return INTERRUPTED if run.interrupted else 0 if run.well else 1
 
 
@@ -76,9 +76,9 @@ def compare_configs(asked: SimulateOptions, other: str) -> int:
     runs = (first, _run(asked, second, () if first.interrupted else happening))
     compared = compare_runs(*runs, _apart(source.configuration.name, other))
     if asked.output != "text":
-        _write_data(asked, words.config_comparison_data(compared))
+        write_data(asked, words.config_comparison_data(compared))
     else:
-        with _Text(asked) as text:
+        with Text(asked) as text:
             if compared.pods:
                 text.table(words.CONFIG_COLUMNS, words.config_rows(compared))
             text.notes(words.config_notes(compared))
@@ -122,9 +122,9 @@ def compare_releases(asked: SimulateOptions, releases: str) -> int:
     changes = compare(case, Pair(old.version, new.version, raws[0], raws[1]))
     count = len(case.pods)
     if asked.output != "text":
-        _write_data(asked, words.comparison_data(changes, count, old.version, new.version, remarks))
+        write_data(asked, words.comparison_data(changes, count, old.version, new.version, remarks))
     else:
-        with _Text(asked) as text:
+        with Text(asked) as text:
             rows = words.change_rows(changes)
             if rows:
                 text.table(words.change_columns(old.version, new.version), rows)
@@ -148,9 +148,9 @@ def simulate_nodes(asked: SimulateOptions, nodes: Sequence[str], choice: str) ->
         send(fleet, pods, progress)
     result = fleet.result()
     if asked.output != "text":
-        _write_data(asked, words.fleet_data(result))
+        write_data(asked, words.fleet_data(result))
     else:
-        with _Text(asked) as text:
+        with Text(asked) as text:
             text.table(words.NODE_COLUMNS, words.node_rows(result))
             text.blank()
             text.table(words.WORK_COLUMNS, words.work_rows(result))
@@ -198,7 +198,7 @@ def _apart(first: str, second: str) -> tuple[str, str]:
 
 
 def _one_text(asked: SimulateOptions, source: NodeInput, run: ScenarioRun, *, steps: bool) -> None:
-    with _Text(asked) as text:
+    with Text(asked) as text:
         rows = simulation_words.table_rows(run, steps=steps)
         if rows:
             text.table(simulation_words.table_columns(run, steps=steps), rows)
@@ -236,11 +236,13 @@ def _drawing(asked: SimulateOptions, hardware: "Hardware", run: ScenarioRun) -> 
     return text(seen, default_width(), ascii_only=plain, color=color)
 
 
-def _write_data(asked: SimulateOptions, data: object) -> None:
-    _emit(asked, to_yaml(data) if asked.output == "yaml" else to_json(data))
+def write_data(asked: SimulateOptions, data: object) -> None:
+    """Print data in the format that is asked for."""
+    emit(asked, to_yaml(data) if asked.output == "yaml" else to_json(data))
 
 
-def _emit(asked: SimulateOptions, drawn: str) -> None:
+def emit(asked: SimulateOptions, drawn: str) -> None:
+    """Print a text, or write it to the file that is named."""
     if asked.out is None:
         click.echo(drawn, nl=False)
         return
@@ -249,7 +251,7 @@ def _emit(asked: SimulateOptions, drawn: str) -> None:
     write_whole(asked.out, drawn)
 
 
-class _Text:
+class Text:
     """Text in parts with a blank line between them; into a file at the end, when one is named."""
 
     def __init__(self, asked: SimulateOptions) -> None:
@@ -265,7 +267,7 @@ class _Text:
 
     def __exit__(self, kind: object, *_: object) -> None:
         if self.asked.out is not None and kind is None:
-            _emit(self.asked, self.whole.getvalue())
+            emit(self.asked, self.whole.getvalue())
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[tuple[str, str] | str]]) -> None:
         color = self.asked.context.color if self.asked.out is None else False

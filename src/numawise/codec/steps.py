@@ -184,7 +184,7 @@ def _time(part: Part, now: float | None) -> float | None:
     if not given:
         return now
     when = part.at(given[0])
-    seconds = _seconds(when)
+    seconds = seconds_of(when)
     if given[0] == "after":
         return (now or 0.0) + seconds
     if now is not None and seconds < now:
@@ -192,7 +192,8 @@ def _time(part: Part, now: float | None) -> float | None:
     return seconds
 
 
-def _seconds(part: Part) -> float:
+def seconds_of(part: Part) -> float:
+    """A time out of a document: seconds, or text such as ``5m``."""
     value = part.value
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LONGEST:
         return float(value)

@@ -29,6 +29,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DOCUMENTS = {
     "Bundle": "bundle:BundleSummary",
     "Check": "finding:CheckReport",
+    "ClusterSimulation": "cluster:ClusterRun",
     "Comparison": "forms:ComparisonForm",
     "ConfigComparison": "forms:ConfigComparisonForm",
     "ContainerCommand": "forms_launch:ContainerCommandForm",

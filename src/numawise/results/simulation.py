@@ -187,18 +187,22 @@ class Simulated:
         """The NUMA nodes on which it has CPUs, memory or devices; 0: it has none of its own."""
         if not self.admitted:
             return 0
-        uid, state = self.pod.uid, self.granted
-        holding = held_by(state, uid)
-        mask = holding.numa
-        for numa, cpus in machine.layout.numas.items():
-            if cpus & holding.cpus:
-                mask |= 1 << numa
-        for resources in state.devices.grants.get(uid, {}).values():
-            for grant in resources.values():
-                for numa, _ in grant.per_numa:
-                    if numa >= 0:
-                        mask |= 1 << numa
-        return mask
+        return numas_of(machine, self.granted, self.pod.uid)
+
+
+def numas_of(machine: Machine, state: NodeState, uid: str) -> int:
+    """The NUMA nodes, packed, on which a pod has CPUs, memory or devices of its own."""
+    holding = held_by(state, uid)
+    mask = holding.numa
+    for numa, cpus in machine.layout.numas.items():
+        if cpus & holding.cpus:
+            mask |= 1 << numa
+    for resources in state.devices.grants.get(uid, {}).values():
+        for grant in resources.values():
+            for numa, _ in grant.per_numa:
+                if numa >= 0:
+                    mask |= 1 << numa
+    return mask
 
 
 @dataclass(frozen=True, slots=True)

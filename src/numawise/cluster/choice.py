@@ -1,0 +1,250 @@
+"""Which node a pod should go to: what every kubelet would say, and what the placement would leave.
+
+Rules kept here:
+
+1. A node is a candidate when its kubelet would let the pod in.  Of the others the reason is told.
+2. Candidates are compared in this order, and what comes later counts only between equals:
+   a. nothing that the managers give it lies apart, and it is on fewer NUMA nodes;
+   b. fewer places are lost for larger shapes, the largest first: how many pods of a shape the kubelet would
+      let in one after the other, before and after;
+   c. less stays free on the NUMA nodes that it is given: first devices of the kinds it asks for, then CPUs;
+   d. the links between its GPUs are better;
+   e. more pods are on these NUMA nodes, and the last of them came later: pods that began together
+      are more likely to leave a NUMA node whole at about the same time;
+   f. more of the node is in use; the first in order.
+3. Shapes are learned from every pod that is seen; of many, the ``MOST_SHAPES`` seen most often count.  A
+   shape is larger than another with more devices, of equals with more CPUs, then with more memory.
+4. Places are counted up to ``MOST_PLACES``: with so many left, nothing is short.
+"""
+
+from collections.abc import Hashable, Sequence
+
+from numawise.cluster.asking import Asker, LetIn, Member, Shape, Situation
+from numawise.engine.predicates import PODS, asked
+from numawise.machine.preference import LinkedGpus
+from numawise.quantity import Quantity
+from numawise.request.constraints import NO_CONSTRAINTS
+from numawise.request.defaults import RawPod, defaulted
+from numawise.request.model import CPU, EPHEMERAL, HUGEPAGES, MEMORY
+from numawise.results.cluster import LostPlaces, NodeRating, PodShape, PodSize
+from numawise.values import dataclass, field, replace
+
+MOST_SHAPES = 6
+MOST_PLACES = 4
+
+
+@dataclass(slots=True)
+class KnownShape:
+    """A shape that was seen."""
+
+    shape: PodShape
+    pods: tuple[RawPod, ...]
+    """Copies to be tried one after the other."""
+    seen: int = 0
+
+
+@dataclass(slots=True)
+class Shapes:
+    """The shapes of a cluster (rule 3)."""
+
+    asker: Asker
+    known: dict[Shape, KnownShape] = field(default_factory=dict)
+    version: int = 0
+    """Changes when other shapes count."""
+    counted: tuple[Shape, ...] = ()
+    """Those that count, the largest first."""
+
+    def see(self, raw: RawPod) -> PodShape:
+        """A pod was seen."""
+        key = self.asker.shape(raw)
+        known = self.known.get(key)
+        if known is None:
+            copies = tuple(
+                replace(raw, uid=f"copy {number} of {raw.uid}", name=f"{raw.name}-copy-{number}")
+                for number in range(MOST_PLACES)
+            )
+            known = self.known[key] = KnownShape(shape_of(raw), copies)
+        known.seen += 1
+        if known.seen == 1 or (key not in self.counted and self._outnumbers(known)):
+            self._count()
+        return known.shape
+
+    def larger(self, raw: RawPod) -> list[Shape]:
+        """The shapes that count and are larger than a pod's, the largest first."""
+        size = self.known[self.asker.shape(raw)].shape.size
+        return [key for key in self.counted if self.known[key].shape.size > size]
+
+    def _outnumbers(self, known: KnownShape) -> bool:
+        return known.seen > min(self.known[key].seen for key in self.counted)
+
+    def _count(self) -> None:
+        often = sorted(self.known, key=lambda key: -self.known[key].seen)[:MOST_SHAPES]
+        counted = tuple(sorted(often, key=lambda key: self.known[key].shape.size, reverse=True))
+        if counted != self.counted:
+            self.counted = counted
+            self.version += 1
+
+
+def shape_of(raw: RawPod) -> PodShape:
+    """The shape of a pod, with its name."""
+    amounts = {name: size for name, size in asked(defaulted(raw)).items() if size and name != PODS}
+    devices = {
+        name: size
+        for name, size in amounts.items()
+        if name not in (CPU, MEMORY, EPHEMERAL) and not name.startswith(HUGEPAGES)
+    }
+    size = PodSize(sum(devices.values()), amounts.get(CPU, 0), amounts.get(MEMORY, 0))
+    words = [f"{count} {name.rpartition('/')[2]}" for name, count in sorted(devices.items())]
+    if CPU in amounts:
+        words.append(f"{Quantity(amounts[CPU] * 10**6)} cpu")
+    if MEMORY in amounts:
+        words.append(str(Quantity.of(amounts[MEMORY])))
+    return PodShape(", ".join(words) or "nothing", size, amounts)
+
+
+class Chooser:
+    """Rates nodes for pods; what it has learned of states and shapes is kept."""
+
+    def __init__(self, members: Sequence[Member], asker: Asker | None = None) -> None:
+        self.members = members
+        self.asker = asker or Asker(members)
+        self.shapes = Shapes(self.asker)
+        self.places_known: dict[tuple[int, Shape], int] = {}
+        self.ratings: dict[Shape, tuple[int, dict[Hashable, NodeRating | str]]] = {}
+
+    def verdicts(self, raw: RawPod) -> list[NodeRating | str]:
+        """Of every node, in order: its rating, or the reason why its kubelet would not let the pod in."""
+        known, place = self._known(raw), self.asker.place
+        plain = raw.constraints is NO_CONSTRAINTS
+        verdicts = []
+        for member in self.members:
+            at = member.token if plain else place(member, raw)
+            verdict = known.get(at)
+            if verdict is None:
+                verdict = known[at] = self._rate(member, raw)
+            verdicts.append(verdict)
+        return verdicts
+
+    def ranked(self, raw: RawPod) -> list[Member]:
+        """The nodes that would let a pod in, the best first (rule 2)."""
+        rated = [
+            (verdict, member)
+            for verdict, member in zip(self.verdicts(raw), self.members, strict=True)
+            if not isinstance(verdict, str)
+        ]
+        ranks = {id(verdict): verdict.rank for verdict, _ in rated}
+        return [
+            member for _, member in sorted(rated, key=lambda pair: (ranks[id(pair[0])], *_company(*pair)))
+        ]
+
+    def best(self, raw: RawPod) -> Member | None:
+        """The node that a pod should go to; None: no kubelet would let it in."""
+        best: list[tuple[NodeRating, Member]] = []
+        lowest: tuple[object, ...] | None = None
+        ranks: dict[int, tuple[object, ...]] = {}
+        for verdict, member in zip(self.verdicts(raw), self.members, strict=True):
+            if isinstance(verdict, str):
+                continue
+            rank = ranks.get(id(verdict))
+            if rank is None:
+                rank = ranks[id(verdict)] = verdict.rank
+            if lowest is None or rank < lowest:
+                lowest, best = rank, [(verdict, member)]
+            elif rank == lowest:
+                best.append((verdict, member))
+        return min(best, key=lambda pair: _company(*pair))[1] if best else None
+
+    def places(self, situation: Situation, key: Shape, token: int | None = None) -> int:
+        """How many pods of a shape a node would let in, one after the other (rule 4)."""
+        at = (self.asker.token(situation) if token is None else token), key
+        known = self.places_known.get(at)
+        if known is None:
+            known = 0
+            for copy in self.shapes.known[key].pods:
+                answer = self.asker.ask(situation, copy)
+                if isinstance(answer, str):
+                    break
+                known += 1
+                situation = situation.after(answer)
+            self.places_known[at] = known
+        return known
+
+    def _known(self, raw: RawPod) -> dict[Hashable, NodeRating | str]:
+        key = self.asker.shape(raw)
+        if key not in self.shapes.known:
+            self.shapes.see(raw)
+        version = self.shapes.version
+        known = self.ratings.get(key)
+        if known is None or known[0] != version:
+            known = self.ratings[key] = (version, {})
+        return known[1]
+
+    def _rate(self, member: Member, raw: RawPod) -> NodeRating | str:
+        situation = Situation.of(member)
+        copy = self.shapes.known[self.asker.shape(raw)].pods[0]
+        answer = self.asker.ask(situation, copy)
+        if isinstance(answer, str):
+            return answer
+        alignment = answer.outcome.alignment
+        numa = answer.outcome.numas(member.node.machine)
+        larger = self.shapes.larger(raw)
+        lost: tuple[LostPlaces, ...] = ()
+        if larger:
+            after = situation.after(answer)
+            token = self.asker.token(after)
+            lost = tuple(
+                LostPlaces(
+                    self.shapes.known[key].shape.name,
+                    self.places(situation, key, member.token),
+                    self.places(after, key, token),
+                )
+                for key in larger
+            )
+        return NodeRating(
+            not alignment.scattered if alignment is not None else None,
+            numa,
+            lost,
+            _left(member, answer, numa),
+            _link_points(answer),
+        )
+
+
+def _company(rating: NodeRating, member: Member) -> tuple[int, float, float, int]:
+    """Rules 2e and 2f."""
+    there = [pod.since for pod in member.occupants.values() if pod.numa & rating.numa]
+    return -len(there), -max(there, default=0.0), member.free, member.number
+
+
+def _left(member: Member, answer: LetIn, numa: int) -> tuple[int, int]:
+    """What stays free on the NUMA nodes that a pod is given (rule 2c)."""
+    if not numa:
+        return 0, 0
+    state, layout = answer.state, member.node.machine.layout
+    cpus = 0
+    for node, bits in layout.numas.items():
+        cpus |= bits if numa >> node & 1 else 0
+    devices = 0
+    for resource in {name for container in answer.pod.containers for name, _ in container.devices}:
+        plugin = state.devices.plugins.get(resource)
+        if plugin is None:
+            continue
+        free = plugin.healthy - state.devices.allocated.get(resource, frozenset())
+        devices += sum(any(numa >> node & 1 for node in plugin.devices[one].numa or ()) for one in free)
+    return devices, (state.cpu.shared & cpus & ~member.node.rules.reserved_cpus).bit_count()
+
+
+def _link_points(answer: LetIn) -> int:
+    """The points of the links between all GPUs of a pod, where its plugin knows them."""
+    points = 0
+    devices = answer.state.devices
+    taken: dict[str, set[str]] = {}
+    for grants in devices.grants.get(answer.pod.uid, {}).values():
+        for resource, grant in grants.items():
+            taken.setdefault(resource, set()).update(grant.ids)
+    for resource, ids in taken.items():
+        plugin = devices.plugins.get(resource)
+        if len(ids) < 2 or plugin is None or not isinstance(plugin.preference, LinkedGpus):
+            continue
+        at = [number for number, name in enumerate(plugin.preference.gpus) if name in ids]
+        points += sum(plugin.preference.points[i][j] for i in at for j in at if i < j)
+    return points

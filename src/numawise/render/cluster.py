@@ -1,0 +1,106 @@
+"""The choice of a node in words: a trace under several choices side by side, and a sentence for each node."""
+
+from numawise.render.simulation import Row
+from numawise.render.terminal import DIM, GREEN, RED
+from numawise.render.words import both, counted, percent, ranges
+from numawise.results.cluster import ASKED, LEAST, MOST, OURS, POOL, ChoiceRun, ClusterRun, NodeRating
+from numawise.results.plain import document
+
+COLUMNS = ("CHOICE", "SHAPE", "PODS", "REFUSED", "MEDIAN", "MEAN", "95 %", "LONGEST", "ALIGNED")
+MEANING = {
+    LEAST: "the emptiest node by sums, as the stock scheduler chooses by default",
+    MOST: "the fullest node by sums, as the stock scheduler chooses with MostAllocated",
+    ASKED: "the fullest node whose kubelet would let the pod in",
+    OURS: "the node where the pod is aligned and the least is lost for larger pods",
+    POOL: "all nodes as one, without NUMA nodes: what nobody can do away with by choosing nodes",
+}
+
+
+def cluster_rows(run: ClusterRun) -> list[Row]:
+    """A row for each choice and shape."""
+    rows: list[Row] = []
+    for choice in run.choices:
+        for number, waits in enumerate(choice.shapes):
+            started = waits.started
+            rows.append(
+                [
+                    choice.choice if not number else "",
+                    waits.shape.name,
+                    str(waits.pods) if started == waits.pods else (f"{started} of {waits.pods}", RED),
+                    "-" if choice.choice == POOL else (str(waits.refusals), RED if waits.refusals else GREEN),
+                    *(
+                        (seconds_text(value), "" if value else DIM)
+                        for value in (waits.median, waits.mean, waits.p95, waits.longest)
+                    ),
+                    "-" if waits.aligned is None or not started else percent(waits.aligned / started),
+                ]
+            )
+    return rows
+
+
+def seconds_text(seconds: float) -> str:
+    """``1,819 s``; short times with a tenth."""
+    return f"{seconds:,.0f} s" if seconds >= 10 or not seconds else f"{seconds:.1f} s"
+
+
+def cluster_notes(run: ClusterRun) -> list[str]:
+    """What the choices mean, and what happens to pods that are refused or wait."""
+    lines = [f"{choice.choice}: {MEANING[choice.choice]}{_fragments(choice, run)}" for choice in run.choices]
+    if any(choice.refusals for choice in run.choices):
+        lines.append(f"a refused pod is made anew after {seconds_text(run.retry)}")
+    if any(choice.choice == OURS for choice in run.choices):
+        lines.append(
+            f"numawise keeps a place for pods that have waited for {seconds_text(run.patience)} (--patience)"
+        )
+    for choice in run.choices:
+        if choice.never:
+            lines.append(f"{choice.choice}: {counted(choice.never, 'pod')} never started")
+    return lines
+
+
+def _fragments(choice: ChoiceRun, run: ClusterRun) -> str:
+    if choice.fragmented is None or choice.choice == POOL:
+        return ""
+    return (
+        f"; on average {percent(choice.fragmented)} of the free {run.unit} is of no use to the largest pods"
+    )
+
+
+def cluster_summary(run: ClusterRun) -> str:
+    """``1,407 pods on 20 nodes: 544 refusals with least-allocated, 0 with numawise; …``."""
+    refusals = [
+        f"{choice.refusals:,} with {choice.choice}" for choice in run.choices if choice.choice != POOL
+    ]
+    text = f"{run.pods:,} pods on {counted(run.nodes, 'node')}"
+    if refusals:
+        text += f"; refusals: {both(refusals)}"
+    waits = [f"{seconds_text(choice.mean_wait)} with {choice.choice}" for choice in run.choices]
+    if waits:
+        text += f"; mean wait of all pods: {both(waits)}"
+    return text + ("; interrupted" if run.interrupted else "")
+
+
+def cluster_data(run: ClusterRun) -> dict[str, object]:
+    """All of it as plain data."""
+    return document("ClusterSimulation", run)
+
+
+def rating_sentence(node: str, verdict: NodeRating | str) -> str:
+    """What is to be said of one node when a pod looks for one."""
+    if isinstance(verdict, str):
+        return f"{node}: not let in: {verdict}"
+    where = f"on NUMA {ranges(verdict.numa)}" if verdict.numa else "in the shared pool"
+    state = {True: "aligned", False: "not aligned", None: "alignment not known"}[verdict.aligned]
+    lost = [places for places in verdict.lost if places.count]
+    if lost:
+        named = both([f"{counted(places.count, 'place')} for {places.shape}" for places in lost])
+        after = f"takes {named}"
+    elif verdict.lost:
+        after = "takes no place from larger pods"
+    else:
+        after = "no larger pods are known"
+    devices, cpus = verdict.left
+    left = (
+        f"; {counted(devices, 'device')} and {counted(cpus, 'CPU')} stay free there" if verdict.numa else ""
+    )
+    return f"{node}: {state} {where}; {after}{left}"
