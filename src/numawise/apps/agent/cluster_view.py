@@ -51,11 +51,11 @@ class NodeCluster:
 
     def view(self) -> ApiView:
         """What is known now (rule 1)."""
-        for followed in (self.pods, self.nodes):
-            if followed.problem:
-                self.log.once(followed.path, WARNING, followed.problem)
-            elif followed.synced:
-                self.log.forget(followed.path)
+        problems = tuple(dict.fromkeys(filter(None, (self.pods.problem, self.nodes.problem))))
+        for number, text in enumerate(problems):
+            self.log.once(f"{self.name} {number}", WARNING, text)
+        for number in range(len(problems), 2):
+            self.log.forget(f"{self.name} {number}")
         nodes = self.nodes.objects or ()
         return ApiView(nodes[0] if nodes else None, self.pods.objects, self.pods.synced)
 
