@@ -150,6 +150,7 @@ def _pods(context: click.Context, subject: str, kubelet_dir: str, root: str, out
 def _show_pods(checks: "Sequence[CheckedJob]", context: click.Context) -> None:
     from numawise.render.table import table  # noqa: PLC0415
     from numawise.render.verify import CONTAINER_COLUMNS, WORDS, container_row  # noqa: PLC0415
+    from numawise.render.words import clean  # noqa: PLC0415
 
     if not checks:
         click.echo("no container of a pod runs here")
@@ -162,7 +163,7 @@ def _show_pods(checks: "Sequence[CheckedJob]", context: click.Context) -> None:
     table(CONTAINER_COLUMNS, rows, sys.stdout, color=context.color)
     for check in checks:
         if check.verdict.findings:
-            click.echo(f"\n{check.label}")
+            click.echo(f"\n{clean(check.label)}")
             _findings(check, blank=False)
 
 

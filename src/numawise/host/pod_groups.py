@@ -38,8 +38,9 @@ ELSEWHERE = re.compile(
 INNER = "container"
 MONITORS = ("crio-conmon", "libpod-conmon", "conmon")
 """Groups of programs that watch containers, beside those of the containers."""
+NAME = r"[a-z0-9][-a-z0-9.]{0,252}"
 LINK = re.compile(
-    r"(?P<pod>[^_]+)_(?P<namespace>[^_]+)_(?P<container>.+)-(?P<id>[0-9a-f]{64})\.log", re.ASCII
+    rf"(?P<pod>{NAME})_(?P<namespace>{NAME})_(?P<container>{NAME})-(?P<id>[0-9a-f]{{64}})\.log", re.ASCII
 )
 ANON, FILE, SHMEM = "anon", "file", "shmem"
 COUNT = re.compile(r"N([0-9]{1,5})=([0-9]{1,18})", re.ASCII)

@@ -216,6 +216,7 @@ def test_whose_container_an_id_is(tmp_path: Path) -> None:
     (folder / f"train-0_ml_app-{ID}.log").symlink_to(target)
     (folder / f"odd_ml_app-{OTHER}.log").symlink_to("/elsewhere")
     (folder / "notes.txt").write_text("")
+    (folder / f"x\x1b[31m_ml_app-{'ef' * 32}.log").symlink_to(target)  # no name that Kubernetes allows
     names = {ID: ContainerName(UID, "ml", "train-0", "app")}
     assert container_names(tmp_path) == names
     assert container_names(tmp_path, names) == names
