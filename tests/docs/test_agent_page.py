@@ -52,10 +52,12 @@ def test_every_right_has_its_line() -> None:
 
 
 def test_the_manifest_is_the_file() -> None:
-    words = re.findall(r"^\$ numawise (agent .*--manifest.*) > agent.yaml$", RIGHTS_PAGE, re.MULTILINE)
-    ran = program(*words[0].split())
-    assert ran.status == 0
-    assert ran.out == (ROOT / "examples/agent/manifest.yaml").read_text()
+    lines = re.findall(r"^\$ numawise (agent .*--manifest.*) > (\S+)$", RIGHTS_PAGE, re.MULTILINE)
+    assert [file for _, file in lines] == ["manifest.yaml", "manifest-everything.yaml"]
+    for words, file in lines:
+        ran = program(*words.split())
+        assert ran.status == 0
+        assert ran.out == (ROOT / "examples/agent" / file).read_text()
 
 
 def test_xids() -> None:
