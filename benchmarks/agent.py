@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -50,6 +51,17 @@ def at_rest(pid: int, seconds: float) -> str:
     time.sleep(seconds)
     share = (cpu_seconds(pid) - started) / (time.monotonic() - begin)
     return f"{share:.2%} of a core, {status(pid, 'VmRSS') / 1000:.0f} MB, {status(pid, 'Threads')} threads"
+
+
+def reference() -> float:
+    """CPU of a Python that does nothing, in seconds: what other figures of a run can be divided by."""
+    costs = []
+    for _ in range(7):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        costs.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return sorted(costs)[len(costs) // 2]
 
 
 # --- the device plugin ----------------------------------------------------------------------------
@@ -237,11 +249,14 @@ def main() -> None:
             f"{', '.join(given.features)}; {middle} pods, idle for {given.seconds:.0f} s: "
             f"{at_rest(seen.process.pid, given.seconds)}"
         )
+    nothing = reference()
+    print(f"python -c pass: {nothing * 1000:.1f} ms of CPU")
     print("pods   CPU of one that comes   published after: middle, worst   object   memory")
     for pods in given.pods:
         cost, middle_delay, worst, length, memory = admitted(pods, given.features, given.admitted)
         print(
-            f"{pods:4d}   {cost * 1000:18.1f} ms   {middle_delay:21.2f} s {worst:6.2f} s   "
+            f"{pods:4d}   {cost * 1000:8.1f} ms, {cost / nothing:4.1f} times   "
+            f"{middle_delay:20.2f} s {worst:6.2f} s   "
             f"{length / 1000:4.1f} kB  {memory / 1000:4.0f} MB"
         )
 

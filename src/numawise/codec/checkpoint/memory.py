@@ -1,6 +1,7 @@
 """``memory_manager_state``: formats v1 to v3."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from numawise.codec import gojson
@@ -65,7 +66,8 @@ def memory_print(policy: str, state: MemoryState, name: str, *, pods: bool) -> s
     )
 
 
-def _blocks_print(blocks: Iterable[Block]) -> str:
+@lru_cache(maxsize=4096)
+def _blocks_print(blocks: tuple[Block, ...]) -> str:
     blocks_text = " ".join(
         f"{{NUMAAffinity:([]int){ids_print(ids_of(b.numa))} Type:(v1.ResourceName){b.type} "
         f"Size:(uint64){b.size}}}"
