@@ -35,6 +35,7 @@ COMMANDS = {
     "Explanation":        f"why {SETUP} {POD} -o json",
     "FindingCode":        "check --explain NW433 -o json",
     "Flags":              "flags --machine dgx-h100 --cpus 4 --memory 8Gi --gpus 1 -o json",
+    "Capacity":           f"capacity --nodes {EIGHT}/machine.yaml:2 --kubelet-config {EIGHT}/kubelet.yaml {POD} -o json",
     "ClusterSimulation":  f"simulate --nodes {EIGHT}/machine.yaml:2 --kubelet-config {EIGHT}/kubelet.yaml --cluster {EIGHT}/arrivals.jsonl -o json",
     "FleetSimulation":    f"simulate --nodes {EIGHT}/machine.yaml:2 --kubelet-config {EIGHT}/kubelet.yaml {POD} {FEW} -o json",
     "Hardware":           "discover --root {tree} -o json",

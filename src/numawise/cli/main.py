@@ -19,6 +19,7 @@ COMMANDS = {
     "agent": "A Kubernetes node's agent: offer devices with their NUMA nodes to the kubelet.",
     "bind": "Run one rank of a job on the CPUs and memory near to its GPU.",
     "bundle": "Collect a node into one small file without names, for every other command.",
+    "capacity": "How many more pods of these shapes would the nodes let in now?",
     "check": "Lint kubelet configurations, machines, state files and pods, together.",
     "discover": "Read this machine, a sysfs tree, or saved output of lscpu and other tools.",
     "docker": "Start a Docker container on CPUs, memory and GPUs that belong together.",
@@ -59,7 +60,7 @@ SECTIONS = {
         "reap",
     ),
     "The machine": ("show", "discover", "machine", "doctor", "setup"),
-    "Kubernetes": ("why", "simulate", "check", "plan", "state", "bundle", "agent", "replay"),
+    "Kubernetes": ("why", "simulate", "capacity", "check", "plan", "state", "bundle", "agent", "replay"),
     "For programs": ("schema",),
 }
 """How the help groups the commands; the most used first."""

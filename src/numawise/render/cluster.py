@@ -1,9 +1,21 @@
 """The choice of a node in words: a trace under several choices side by side, and a sentence for each node."""
 
+from collections import Counter
+
 from numawise.render.simulation import Row
 from numawise.render.terminal import DIM, GREEN, RED
 from numawise.render.words import both, counted, percent, ranges
-from numawise.results.cluster import ASKED, LEAST, MOST, OURS, POOL, ChoiceRun, ClusterRun, NodeRating
+from numawise.results.cluster import (
+    ASKED,
+    LEAST,
+    MOST,
+    OURS,
+    POOL,
+    ChoiceRun,
+    ClusterRun,
+    NodeRating,
+    PlacesReport,
+)
 from numawise.results.plain import document
 
 COLUMNS = ("CHOICE", "SHAPE", "PODS", "REFUSED", "MEDIAN", "MEAN", "95 %", "LONGEST", "ALIGNED")
@@ -104,3 +116,35 @@ def rating_sentence(node: str, verdict: NodeRating | str) -> str:
         f"; {counted(devices, 'device')} and {counted(cpus, 'CPU')} stay free there" if verdict.numa else ""
     )
     return f"{node}: {state} {where}; {after}{left}"
+
+
+PLACES_COLUMNS = ("SHAPE", "ASKS FOR", "MORE", "ON", "REFUSED FOR")
+MOST_NAMED = 4
+
+
+def places_rows(report: PlacesReport) -> list[Row]:
+    """A row for each shape."""
+    rows: list[Row] = []
+    for places in report.shapes:
+        there = [node for node in places.nodes if node.count]
+        named = [f"{node.node} ({node.count}{'+' if node.more else ''})" for node in there[:MOST_NAMED]]
+        more = f" and {counted(len(there) - MOST_NAMED, 'more node')}" if len(there) > MOST_NAMED else ""
+        reasons = Counter(node.reason for node in places.nodes if node.reason)
+        refused = ", ".join(f"{reason} ({many})" for reason, many in reasons.most_common(3))
+        total = f"{places.total}{'+' if any(node.more for node in there) else ''}"
+        where = (", ".join(named) + more) or "-"
+        name = places.shape.name
+        rows.append([places.name, name, (total, GREEN if places.total else RED), where, refused or "-"])
+    return rows
+
+
+def places_summary(report: PlacesReport, nodes: int) -> str:
+    """``on 20 nodes, each shape as if no other came``."""
+    of = " of pods that run" if report.learned else ""
+    shapes = counted(len(report.shapes), "shape")
+    return f"{shapes}{of} on {counted(nodes, 'node')}; each is counted as if no other came"
+
+
+def places_data(report: PlacesReport) -> dict[str, object]:
+    """All of it as plain data."""
+    return document("Capacity", report)

@@ -211,3 +211,42 @@ class ClusterRun:
     """What ``free`` and ``usable`` count: a device resource, or ``cpu``."""
     choices: tuple[ChoiceRun, ...] = ()
     interrupted: bool = False
+
+
+# --- how many more would be let in ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlaces:
+    """How many pods of a shape one node would let in now."""
+
+    node: str
+    count: int
+    more: bool = False
+    """Counting was ended there; it may be more."""
+    reason: str = ""
+    """Why there is no further one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapePlaces:
+    """How many pods of one shape would be let in now."""
+
+    name: str
+    """As it was given: the name of a pod, or what pods that run ask for."""
+    shape: PodShape
+    nodes: tuple[NodePlaces, ...]
+
+    @computed
+    def total(self) -> int:
+        """On all nodes together."""
+        return sum(node.count for node in self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesReport:
+    """How many more pods would be let in, by shape and node; each shape alone, as if no other came."""
+
+    learned: bool
+    """The shapes are those of pods that run there."""
+    shapes: tuple[ShapePlaces, ...]

@@ -28,6 +28,7 @@ from numawise.sets import CpuSet, NumaSet
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DOCUMENTS = {
     "Bundle": "bundle:BundleSummary",
+    "Capacity": "cluster:PlacesReport",
     "Check": "finding:CheckReport",
     "ClusterSimulation": "cluster:ClusterRun",
     "Comparison": "forms:ComparisonForm",
