@@ -102,7 +102,7 @@ def traces(seeds: Sequence[int], patience: Sequence[float]) -> Iterator[str]:
 
 
 def scale(count: int) -> Iterator[str]:
-    """Filter and score over many nodes with 8 NUMA nodes, all in states of their own."""
+    """Filter and score over many nodes with 8 NUMA nodes."""
     draw = random.Random(0)
     kubelet = node(even(8, 192, 8), "single-numa-node", scope="pod")
     sizes = (
@@ -138,7 +138,7 @@ def scale(count: int) -> Iterator[str]:
         begin = time.process_time()
         chooser.best(sized(at))
         cold.append((time.process_time() - begin) * 1000)
-    yield f"cold, every state new: {' '.join(f'{ms:.0f} ms' for ms in cold)} for pods of {len(sizes)} shapes"
+    yield f"cold, shapes never seen: {' '.join(f'{ms:.0f} ms' for ms in cold)} for {len(sizes)} shapes"
     times = []
     for at in range(600):
         raw = sized(10_000_000 + at)
