@@ -78,9 +78,13 @@ def test_all_kinds_of_verdicts_and_of_trouble_are_there(run: Run) -> None:
 
 
 def test_what_lay_on_the_node_is_what_was_published(run: Run) -> None:
-    """Read anew from files, PodResources and the API's objects: the same zones, holders and decisions."""
+    """Read anew from files, PodResources and the API's objects: the same pods, decisions and zones.
+
+    What a refused pod had been given comes and goes after the object was published; zones are compared in all other
+    steps.
+    """
     first, steps = run
-    configuration = ""
+    configuration, compared = "", 0
     for step in steps:
         configuration = step.get("configuration", configuration)
         if step["do"] != "add":
@@ -97,5 +101,12 @@ def test_what_lay_on_the_node_is_what_was_published(run: Run) -> None:
         assert (step["step"], set(made.state.active)) == (step["step"], set(published.state.active))
         mine, _ = predicted(sight.node, manifest(step))
         assert (step["step"], mine.differences(outcome(step))) == (step["step"], [])
-        if not step.get("changed_since"):
+        ours, theirs = made.state, published.state
+        if (ours.cpu, ours.memory, ours.devices.allocated) == (
+            theirs.cpu,
+            theirs.memory,
+            theirs.devices.allocated,
+        ):
             assert (step["step"], topology_object(made)["zones"]) == (step["step"], step["object"]["zones"])
+            compared += 1
+    assert compared > len(pods_of(steps)) / 2
