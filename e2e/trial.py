@@ -31,7 +31,7 @@ from numawise.codec.node import node_from
 from numawise.codec.workload import decode_pods
 from numawise.inputs.spec import NodePods, NodeSpec, read_node, start_node
 
-PREEMPTED = "Preempting"
+PREEMPTED = ("DisruptionTarget", "TerminationByKubelet")
 SOURCE = "kubernetes.io/config.source"
 """The annotation by which the kubelet knows where a pod comes from."""
 PODS = "/api/v1/namespaces/default/pods"
@@ -229,13 +229,19 @@ class Trial:
         return row
 
     def _ended(self, victims: set[str], before: set[str]) -> set[str]:
-        """Which pods were ended for a critical one; their status comes some time after its own."""
+        """Which pods were ended for a critical one; their status comes some time after its own.
+
+        The condition says it.  Reason and phase do not: containers that end well make the pod one that succeeded.
+        """
 
         def now() -> set[str]:
-            names = {
-                one["metadata"]["name"] for one in self.pods() if one["status"].get("reason") == PREEMPTED
+            ended = {
+                one["metadata"]["name"]
+                for one in self.pods()
+                for condition in one["status"].get("conditions") or ()
+                if (condition["type"], condition.get("reason")) == PREEMPTED
             }
-            return names & before
+            return ended & before
 
         with contextlib.suppress(TimeoutError):
             wait_for("the end of preempted pods", 120, lambda: now() >= victims)
