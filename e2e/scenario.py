@@ -127,7 +127,7 @@ STEPS: list[Step] = [
     Add("by-file",     pod_spec(guaranteed("c", "2", "40Mi", gpu=1)), static=True),
     Add("devices",     pod_spec(container("c", limits={"example.com/nic": "1"}))),
     Delete(("killed", "devices")),
-    Add("in-turn",     pod_spec(guaranteed("m", "2", "40Mi", gpu=1), init=(guaranteed("i", "2", "40Mi", gpu=1), guaranteed("j", "4", "60Mi")))),
+    Add("in-turn",     pod_spec(guaranteed("m", "2", "40Mi", gpu=1), init=(guaranteed("i", "2", "40Mi", gpu=1), guaranteed("j", "4", "60Mi"))), ALIGN),
     Delete(("in-turn",)),
     Add("two",         pod_spec(guaranteed("x", "2", "40Mi", gpu=1), small("y", nic=1))),
     Add("whole",       pod_spec(container("x"), container("y"), **WHOLE)),
