@@ -284,6 +284,16 @@ def test_a_refusal_is_said_once(exporter: Exporter, state: State, change: dict[s
     assert len(exporter.said("not published")) == 1
 
 
+def test_a_condition_that_may_not_be_written_holds_nothing_up(exporter: Exporter, state: State) -> None:
+    state.forbidden = {"/nodes/n1/status"}
+    exporter.start("--startup-taint", TAINT)
+    until(lambda: exporter.said("published, but the node's condition is not"), "the sentence")
+    until(lambda: TAINT not in taints(state), "the taint is removed all the same")
+    exporter.admit(pod("a", 2, 1))
+    until(exporter.shows, "the next pod is published, too")
+    assert not exporter.said("not published")
+
+
 def test_another_producers_object_is_not_fought_over(exporter: Exporter, state: State) -> None:
     zones = [{"name": "node-0", "type": "Node"}]
     metadata = {"name": "n1", "resourceVersion": "5", "managedFields": [{"manager": "nfd-topology-updater"}]}

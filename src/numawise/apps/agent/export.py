@@ -11,8 +11,8 @@ Rules kept here:
 4. Two agents of one node see the same kubelet and make the same object.  One that finds the other's object
    says so, and leaves it where it says the same; where it differs for ``DISPUTE`` seconds, the newest reading
    is published.
-5. The condition follows each publication; an Event is sent when it changes.  The start-up taint is removed
-   once, after the first complete object.
+5. The condition follows each publication; an Event is sent when it changes.  One that we may not write is
+   said, and holds nothing else up.  The start-up taint is removed once, after the first complete object.
 """
 
 import asyncio
@@ -181,7 +181,6 @@ class TopologyExport:
         if verify and self._last is not None and self.writer.topology_version() != self._version:
             self._last = None
         value = published_object(sight, self.plan.method, self.writer.instance)
-        problem = ""
         try:
             if value is not None and value != self._last:
                 self._apply(value)
@@ -190,11 +189,14 @@ class TopologyExport:
                 self.log.once("published", INFO, "published" if sight.complete else "published what is known")
             self.published_at = self.writer.clock()
         except (ApiRefused, NoDefinition, OtherOwner) as refusal:
-            problem = str(refusal)
             with contextlib.suppress(ClusterError):
-                self._say(condition_of(sight, problem), sight)
+                self._say(condition_of(sight, str(refusal)), sight)
             raise
-        self._say(condition_of(sight), sight)
+        try:
+            self._say(condition_of(sight), sight)
+            self.log.forget(CONDITION)
+        except ApiRefused as refusal:  # what matters most is published; it is tried again with the next one
+            self.log.once(CONDITION, WARNING, f"published, but the node's condition is not: {refusal}")
         if not self._taint_done and sight.complete and value is not None:
             self._untaint()
 
