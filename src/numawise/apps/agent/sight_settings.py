@@ -103,7 +103,7 @@ class SettingsReader:
         raw = running or parts.together(profile.version)
         if raw is None:
             why = "; ".join(note.said for what, note in notes.absent if what == CONFIG) or "nothing was found"
-            advice = "let the agent read the kubelet's files (--kubelet-config FILE) or get nodes/proxy"
+            advice = "let the agent read the kubelet's files (--kubelet-config FILE), or ask it (--configz)"
             text = f"the kubelet's configuration is not known: {why}; {advice}"
             problems.append(SightProblem(NO_CONFIGURATION, text))
         elif running is None and (late := self._written_later(notes)):
@@ -122,7 +122,7 @@ class SettingsReader:
             written = stamp(path)
             if started is not None and written is not None and written[1] > started[1]:
                 what = f"{named or note.path} was changed after the kubelet started"
-                advice = "restart the kubelet, or let the agent get nodes/proxy"
+                advice = "restart the kubelet, or ask it (--configz)"
                 return f"{what}, so what it runs with is not known; {advice}"
         return ""
 

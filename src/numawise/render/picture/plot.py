@@ -17,6 +17,8 @@ WIDE, LEFT, RIGHT, TOP = 1000, 70, 24, 78
 HIGH, GAP = 190, 66
 TICKS = (1, 2, 5)
 DASHES = ("", "7 3", "2 3", "10 3 2 3", "4 4")
+STRONG = (0, 1, 2, 5, 4, 3)
+"""Colours of holds in an order for lines: yellow, which is faint as a line, comes last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def _style() -> str:
     def colours(of: dict[str, str], lines: Sequence[str]) -> str:
         rules = f".page{{fill:{of['page']}}}text{{fill:{of['ink']}}}.tick{{fill:{of['quiet']}}}"
         rules += f".grid{{stroke:{of['l3-edge']}}}"
-        return rules + "".join(f".c{number}{{stroke:{colour}}}" for number, colour in enumerate(lines))
+        return rules + "".join(f".c{number}{{stroke:{lines[at]}}}" for number, at in enumerate(STRONG))
 
     return (
         f"text{{font-family:{FONTS};font-size:13px}}.head{{font-size:20px;font-weight:600}}"
