@@ -4,8 +4,8 @@ Rules kept here:
 
 1. Looking is cheap: two small files a container every ``TICK`` seconds, and at once when somebody writes a
    cpuset; memory once in ``PAGES_EVERY``.  What a first look shows is looked at again after ``SOON``.
-2. A drift counts by the rules of ``drift_book``.  A container of the shared pool has the kubelet's own period
-   to be given a new pool; every other drift needs two looks.
+2. A drift counts by the rules of ``drift_book``.  A container of the shared pool has two periods of the
+   kubelet to be given a new pool; every other drift needs two looks.
 3. Nothing is changed without ``--repair``; what is changed with it, ``repairing`` says.
 4. What is not known is not drift.  A record that cannot be read judges nobody.
 """
@@ -310,7 +310,8 @@ class Watcher:
                 wait, basis = SETTLE, None
                 if code in CPUSETS:
                     basis = (check.grant.cpus, check.grant.mems)
-                    wait = SETTLE if check.grant.alone else period + SETTLE
+                    # a pass that is late on a busy node is followed by the next
+                    wait = SETTLE if check.grant.alone else 2 * period + SETTLE
                 elif code == MEMORY_REMOTE:
                     wait = PAGES_EVERY / 2
                 elif code == RECORDS_DIFFER:
