@@ -100,6 +100,7 @@ def test_half_of_a_change_is_noticed(good: Attributes) -> None:
     pytest.param(STATE_ATTRIBUTE, lambda v: v["pods"].append(v["pods"][0]),           "listed twice",             id="a pod twice"),
     pytest.param(STATE_ATTRIBUTE, lambda v: v["pods"][0].update(shape=99),            "there is no shape 99",     id="a shape that is not there"),
     pytest.param(STATE_ATTRIBUTE, lambda v: v["memory"].update({"9": v["memory"]["0"]}), "no NUMA node 9",        id="memory of no NUMA node"),
+    pytest.param(STATE_ATTRIBUTE, lambda v: v["pods"][0].update(memory={"a": [["0", "hugepages-8Mi", 1]]}), "NUMA 0 has no 'hugepages-8Mi'", id="memory of no such type"),
     pytest.param(STATE_ATTRIBUTE, lambda v: v["shapes"][0].update(qos="Best"),        "is not a QoS class",       id="no such class"),
     pytest.param(STATE_ATTRIBUTE, lambda v: v["shapes"][0]["containers"][0]["requests"].update(cpu="two"), "quantities must match", id="no amount"),
     pytest.param(STATE_ATTRIBUTE, lambda v: v["pods"][0]["devices"]["a"].update({GPU: [[0, [17]]]}), "no device at place 17", id="a device that is not there"),

@@ -17,6 +17,7 @@ import msgspec
 
 from numawise.codec.machine import MOST_NUMA
 from numawise.codec.published.envelope import broken, misread
+from numawise.errors import quoted
 from numawise.gpus.preference import MOST_LINKED, LauncherPreference
 from numawise.machine.model import Cpu, Device, DevicePlugin, Machine, Numa
 from numawise.machine.preference import PREFERENCES, LinkedGpus, Preference
@@ -316,7 +317,7 @@ def _preference(resource: str, part: PublishedPlugin) -> Preference | None:
         return None
     if isinstance(preference, str):
         if preference not in PREFERENCES:
-            raise ValueError(f"{preference[:40]!r} is not a preference that is known")
+            raise ValueError(f"{quoted(preference)} is not a preference that is known")
         return PREFERENCES[preference]
     gpus = preference.gpus
     if any(len(row) != len(gpus) for row in preference.points) or len(preference.points) != len(gpus):

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import msgspec
 
+from numawise.errors import quoted
 from numawise.machine.description import NO_EXECUTE
 from numawise.quantity import BINARY, DECIMAL, SCIENTIFIC, Quantity
 from numawise.request.constraints import ANY_ADDRESS, TCP, HostPort, PodConstraints, Toleration
@@ -170,7 +171,7 @@ Made = tuple[str, tuple[ContainerRequest, ...], Amounts | None, Amounts | None, 
 
 def _read_shape(shape: PublishedShape) -> Made:
     if shape.qos not in CLASSES:
-        raise ValueError(f"{shape.qos[:40]!r} is not a QoS class")
+        raise ValueError(f"{quoted(shape.qos)} is not a QoS class")
     names = {one.name for one in shape.containers}
     if len(names) != len(shape.containers) or len(names) > MOST_CONTAINERS:
         raise ValueError("a pod has two containers of one name, or too many")
@@ -211,5 +212,5 @@ def _read_amount(size: Amount) -> Quantity:
     nano, style, exact = size
     digits = nano.removeprefix("-")
     if style not in STYLES or len(nano) > LONGEST_NANO or not (digits.isascii() and digits.isdecimal()):
-        raise ValueError(f"{nano[:40]!r} is not an amount in billionths")
+        raise ValueError(f"{quoted(nano)} is not an amount in billionths")
     return Quantity(int(nano), style, exact)

@@ -46,11 +46,12 @@ from numawise.engine.state import (
     Resizes,
     Reusable,
 )
+from numawise.errors import quoted
 from numawise.machine.description import PRESSURES, NodeDescription
 from numawise.machine.model import DevicePlugin, Machine
 from numawise.request.model import PodRequest, Role
 from numawise.results.publication import Publication
-from numawise.sets import format_ids, parse_ids
+from numawise.sets import format_ids, ids_of, parse_ids
 
 MOST_PODS = 20000
 Moment = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
@@ -470,7 +471,7 @@ class _Reading:
         for text, own in numa.items():
             single = self.numa(text)
             if single.bit_count() != 1:
-                raise ValueError(f"{text[:60]!r} is not one NUMA node")
+                raise ValueError(f"{quoted(text)} is not one NUMA node")
             within(*(size for sizes in own.tables.values() for size in sizes))
             tables = {kind: MemoryTable(*sizes) for kind, sizes in own.tables.items()}
             nodes[single.bit_length() - 1] = NumaMemory(own.users, tables, self.numa(own.cells))
@@ -481,6 +482,10 @@ class _Reading:
                 assignments[pod.uid] = {name: self.blocks(own) for name, own in pod.memory.items()}
             if pod.pod_memory is not None:
                 whole[pod.uid] = self.blocks(pod.pod_memory)
+        for block in self._blocks.values():
+            for one in ids_of(block.numa):
+                if one not in nodes or block.type not in nodes[one].tables:
+                    raise ValueError(f"NUMA {one} has no {quoted(block.type)}")
         return MemoryState(nodes, assignments, whole)
 
     def grants(self, grants: PublishedGrants) -> dict[str, dict[str, DeviceGrant]]:
