@@ -15,7 +15,8 @@ from typing import Any
 
 from numawise.codec.published.envelope import broken, hash_of, sealed, unsealed
 from numawise.codec.published.node_part import decode_node, encode_node, machine_of
-from numawise.codec.published.state_part import decode_state, description_of, encode_state, state_of
+from numawise.codec.published.state_part import encode_state
+from numawise.codec.published.state_reading import decode_state, description_of, state_of
 from numawise.machine.model import Machine
 from numawise.results.publication import Publication
 

@@ -18,40 +18,32 @@ from typing import Annotated
 
 import msgspec
 
-from numawise.codec.published.envelope import broken, misread
 from numawise.codec.published.node_part import (
     AnyNuma,
     Count,
     PublishedPlugin,
     Size,
     encode_plugin,
-    plugin_of,
-    within,
 )
-from numawise.codec.published.shapes import PodShapes, PublishedShape, ShapeList
+from numawise.codec.published.shapes import PublishedShape, ShapeList
 from numawise.engine.device.manager import allocated_by
 from numawise.engine.state import (
     Block,
-    CpuState,
     DeviceFile,
     DeviceGrant,
     DeviceState,
     Grants,
-    MemoryState,
-    MemoryTable,
     NodeState,
     NumaMemory,
     Plugin,
-    ResizePending,
     Resizes,
     Reusable,
 )
-from numawise.errors import quoted
-from numawise.machine.description import PRESSURES, NodeDescription
+from numawise.machine.description import NodeDescription
 from numawise.machine.model import DevicePlugin, Machine
 from numawise.request.model import PodRequest, Role
 from numawise.results.publication import Publication
-from numawise.sets import format_ids, ids_of, parse_ids
+from numawise.sets import format_ids
 
 MOST_PODS = 20000
 Moment = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
@@ -157,7 +149,7 @@ class PublishedState(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=T
     resizes: PublishedResizes | None = None
 
 
-class _Places:
+class DevicePlaces:
     """Devices of a machine by their places, and back."""
 
     def __init__(self, machine: Machine) -> None:
@@ -187,7 +179,7 @@ class _Places:
 
 def encode_state(publication: Publication, machine_hash: str) -> bytes:
     """The part as JSON."""
-    state, places, shapes = publication.state, _Places(publication.machine), ShapeList()
+    state, places, shapes = publication.state, DevicePlaces(publication.machine), ShapeList()
     recorded = (state.cpu.assignments, state.cpu.pods, state.memory.assignments, state.memory.pods)
     every = {uid for table in (*recorded, state.devices.grants) for uid in table}
     departed = sorted(every & state.departed - state.active.keys())
@@ -199,7 +191,7 @@ def encode_state(publication: Publication, machine_hash: str) -> bytes:
     def written(uid: str, pod: PodRequest | None) -> PublishedPod:
         shape = None if pod is None else shapes.place(pod)
         names = running.get(uid, set())
-        return _pod(state, places, uid, shape, None if names == _lasting(pod) else sorted(names))
+        return _pod(state, places, uid, shape, None if names == lasting_names(pod) else sorted(names))
 
     part = PublishedState(
         machine=machine_hash,
@@ -225,7 +217,7 @@ def encode_state(publication: Publication, machine_hash: str) -> bytes:
 
 
 def _pod(
-    state: NodeState, places: _Places, uid: str, shape: int | None, running: list[str] | None
+    state: NodeState, places: DevicePlaces, uid: str, shape: int | None, running: list[str] | None
 ) -> PublishedPod:
     cpus, pod_cpus = state.cpu.assignments.get(uid), state.cpu.pods.get(uid)
     memory, pod_memory = state.memory.assignments.get(uid), state.memory.pods.get(uid)
@@ -242,7 +234,7 @@ def _pod(
     )
 
 
-def _lasting(pod: PodRequest | None) -> set[str]:
+def lasting_names(pod: PodRequest | None) -> set[str]:
     """Containers that go on running once a pod is up."""
     return {one.name for one in pod.containers if one.role is not Role.INIT} if pod is not None else set()
 
@@ -251,7 +243,7 @@ def _blocks(blocks: Iterable[Block]) -> list[Memory]:
     return [(format_ids(one.numa), one.type, one.size) for one in blocks]
 
 
-def _grants(grants: Mapping[str, Mapping[str, DeviceGrant]], places: _Places) -> PublishedGrants:
+def _grants(grants: Mapping[str, Mapping[str, DeviceGrant]], places: DevicePlaces) -> PublishedGrants:
     return {
         container: {
             resource: [(numa, places.written(resource, ids)) for numa, ids in grant.per_numa]
@@ -283,7 +275,7 @@ def _described(description: NodeDescription | None) -> PublishedNodeObject | Non
 
 def _plugins(machine: Machine, devices: DeviceState) -> dict[str, PublishedPlugin | None]:
     """The lists that are not the machine's."""
-    listed = {plugin.resource: _plugin(plugin) for plugin in machine.plugins}
+    listed = {plugin.resource: registered(plugin) for plugin in machine.plugins}
     differing: dict[str, PublishedPlugin | None] = {}
     for resource, plugin in devices.plugins.items():
         if listed.get(resource) != plugin:
@@ -297,22 +289,22 @@ def _plugins(machine: Machine, devices: DeviceState) -> dict[str, PublishedPlugi
     return differing
 
 
-def _plugin(plugin: DevicePlugin, *, connected: bool = True) -> Plugin:
+def registered(plugin: DevicePlugin, *, connected: bool = True) -> Plugin:
     """A plugin that has registered, as the Device Manager knows it."""
     devices = {one.id: one for one in plugin.devices}
     healthy = frozenset(one.id for one in plugin.devices if one.healthy)
     return Plugin(devices, healthy, plugin.preference, plugin.refuses_several, connected)
 
 
-def _taken(devices: DeviceState, places: _Places) -> dict[str, list[int | str]] | None:
+def _taken(devices: DeviceState, places: DevicePlaces) -> dict[str, list[int | str]] | None:
     if devices.allocated == allocated_by(devices.grants.values()):
         return None
     return {name: places.written_set(name, ids) for name, ids in sorted(devices.allocated.items())}
 
 
-def _saved(devices: DeviceState, places: _Places) -> PublishedFile | None:
+def _saved(devices: DeviceState, places: DevicePlaces) -> PublishedFile | None:
     saved = devices.saved
-    if saved is None or _same_file(saved, _file_of(devices.plugins, devices.grants)):
+    if saved is None or _same_file(saved, file_of(devices.plugins, devices.grants)):
         return None
     return PublishedFile(
         {uid: _grants(own, places) for uid, own in sorted(saved.grants.items())},
@@ -320,7 +312,8 @@ def _saved(devices: DeviceState, places: _Places) -> PublishedFile | None:
     )
 
 
-def _file_of(plugins: Mapping[str, Plugin], grants: Grants) -> DeviceFile:
+def file_of(plugins: Mapping[str, Plugin], grants: Grants) -> DeviceFile:
+    """The Device Manager's file when it has what its memory has."""
     return DeviceFile(grants, {name: plugin.healthy for name, plugin in plugins.items()})
 
 
@@ -336,7 +329,7 @@ def _ids(grants: Grants) -> dict[str, object]:
     }
 
 
-def _reusable(reusable: Reusable, places: _Places) -> PublishedReuse | None:
+def _reusable(reusable: Reusable, places: DevicePlaces) -> PublishedReuse | None:
     if not reusable.cpus and not reusable.memory and not reusable.devices:
         return None
     return PublishedReuse(
@@ -362,198 +355,3 @@ def _resizes(resizes: Resizes, shapes: ShapeList) -> PublishedResizes | None:
         resizes.moment,
         {uid: dict(own) for uid, own in sorted(resizes.counted.items())},
     )
-
-
-# --- reading --------------------------------------------------------------------------------
-
-
-def decode_state(name: str, data: bytes) -> PublishedState:
-    """The part, its shape and numbers checked."""
-    try:
-        part = msgspec.json.decode(data, type=PublishedState)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-        raise misread(name, "the state of a node", problem) from None
-    if len(part.pods) + len(part.departed) + len(part.others) > MOST_PODS:
-        raise broken(name, f"has more than {MOST_PODS:,} pods")
-    return part
-
-
-def description_of(part: PublishedState) -> NodeDescription | None:
-    """What the Node object said."""
-    said = part.described
-    if said is None:
-        return None
-    return NodeDescription(
-        name=part.node,
-        labels_known=False,
-        pressures=tuple(one for one in said.pressures if one in PRESSURES),
-        allocatable=said.allocatable,
-        strict_groups=said.strict_groups,
-        kernel=said.kernel,
-        shutting_down=said.shutting_down,
-    )
-
-
-def state_of(name: str, part: PublishedState, machine: Machine) -> NodeState:
-    """The state on its machine (rule 5)."""
-    try:
-        return _Reading(machine).state(part)
-    except ValueError as problem:
-        raise broken(name, f"is not the state of this machine: {problem}") from None
-
-
-class _Reading:
-    """One walk over a part; ``ValueError``: it does not fit the machine."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.places = _Places(machine)
-        self._cpus: dict[str, int] = {}
-        self._numa: dict[str, int] = {}
-        self._blocks: dict[Memory, Block] = {}
-
-    def state(self, part: PublishedState) -> NodeState:
-        shapes = PodShapes(part.shapes)
-        every = [*part.pods, *part.departed, *part.others]
-        if len({one.uid for one in every}) != len(every):
-            raise ValueError("a pod is listed twice")
-        active = {one.uid: None if one.shape is None else shapes.pod(one.shape, one.uid) for one in part.pods}
-        running: set[tuple[str, str]] = set()
-        for one in part.pods:
-            names = _lasting(active[one.uid]) if one.running is None else one.running
-            running.update((one.uid, name) for name in names)
-        return NodeState(
-            cpu=self.cpu(part.shared, every),
-            memory=self.memory(part.memory, every),
-            devices=self.devices(part, every),
-            active=active,
-            departed=frozenset(one.uid for one in part.departed),
-            ready=part.ready,
-            running=frozenset(running),
-            last_pod=part.last_pod,
-            reusable=self.reusable(part.reusable),
-            resizes=self.resizes(part.resizes, shapes),
-        )
-
-    def cpus(self, text: str) -> int:
-        """A set of CPUs, all of which are there."""
-        if text not in self._cpus:
-            self._cpus[text] = _inside(text, self.machine.layout.all, "CPU")
-        return self._cpus[text]
-
-    def numa(self, text: str) -> int:
-        """A set of NUMA nodes, all of which are there."""
-        if text not in self._numa:
-            self._numa[text] = _inside(text, self.machine.numa_bits, "NUMA node")
-        return self._numa[text]
-
-    def cpu(self, shared: str, pods: Sequence[PublishedPod]) -> CpuState:
-        assignments: dict[str, dict[str, int]] = {}
-        whole: dict[str, int] = {}
-        for pod in pods:
-            if pod.cpus is not None:
-                assignments[pod.uid] = {name: self.cpus(text) for name, text in pod.cpus.items()}
-            if pod.pod_cpus is not None:
-                whole[pod.uid] = self.cpus(pod.pod_cpus)
-        return CpuState(self.cpus(shared), assignments, whole)
-
-    def blocks(self, blocks: Sequence[Memory]) -> tuple[Block, ...]:
-        known = self._blocks
-        for one in blocks:
-            if one not in known:
-                numa, kind, size = one
-                within(size)
-                known[one] = Block(self.numa(numa), kind, size)
-        return tuple([known[one] for one in blocks])
-
-    def memory(self, numa: Mapping[str, PublishedMemory], pods: Sequence[PublishedPod]) -> MemoryState:
-        nodes: dict[int, NumaMemory] = {}
-        for text, own in numa.items():
-            single = self.numa(text)
-            if single.bit_count() != 1:
-                raise ValueError(f"{quoted(text)} is not one NUMA node")
-            within(*(size for sizes in own.tables.values() for size in sizes))
-            tables = {kind: MemoryTable(*sizes) for kind, sizes in own.tables.items()}
-            nodes[single.bit_length() - 1] = NumaMemory(own.users, tables, self.numa(own.cells))
-        assignments: dict[str, dict[str, tuple[Block, ...]]] = {}
-        whole: dict[str, tuple[Block, ...]] = {}
-        for pod in pods:
-            if pod.memory is not None:
-                assignments[pod.uid] = {name: self.blocks(own) for name, own in pod.memory.items()}
-            if pod.pod_memory is not None:
-                whole[pod.uid] = self.blocks(pod.pod_memory)
-        for block in self._blocks.values():
-            for one in ids_of(block.numa):
-                if one not in nodes or block.type not in nodes[one].tables:
-                    raise ValueError(f"NUMA {one} has no {quoted(block.type)}")
-        return MemoryState(nodes, assignments, whole)
-
-    def grants(self, grants: PublishedGrants) -> dict[str, dict[str, DeviceGrant]]:
-        return {
-            container: {
-                resource: DeviceGrant(
-                    tuple((numa, self.places.read(resource, devices)) for numa, devices in per_numa)
-                )
-                for resource, per_numa in own.items()
-            }
-            for container, own in grants.items()
-        }
-
-    def devices(self, part: PublishedState, pods: Sequence[PublishedPod]) -> DeviceState:
-        plugins: dict[str, Plugin] = {}
-        for listed in self.machine.plugins:
-            if listed.resource not in part.plugins:
-                plugins[listed.resource] = _plugin(listed)
-        for resource, own in part.plugins.items():
-            if own is not None:
-                plugins[resource] = _plugin(plugin_of(resource, own), connected=own.connected)
-        grants = {pod.uid: self.grants(pod.devices) for pod in pods if pod.devices is not None}
-        taken: Mapping[str, frozenset[str]] = (
-            allocated_by(grants.values())
-            if part.taken is None
-            else {name: frozenset(self.places.read(name, ids)) for name, ids in part.taken.items()}
-        )
-        saved: DeviceFile | None = _file_of(plugins, grants)
-        if part.unsaved:
-            saved = None
-        elif part.saved is not None:
-            saved = DeviceFile(
-                {uid: self.grants(own) for uid, own in part.saved.grants.items()},
-                {name: frozenset(self.places.read(name, ids)) for name, ids in part.saved.registered.items()},
-            )
-        return DeviceState(plugins, grants, taken, saved)
-
-    def reusable(self, part: PublishedReuse | None) -> Reusable:
-        if part is None:
-            return Reusable()
-        within(*(size for own in part.memory.values() for _, _, size in own))
-        return Reusable(
-            {uid: self.cpus(text) for uid, text in part.cpus.items()},
-            {
-                uid: {(self.numa(numa), kind): size for numa, kind, size in own}
-                for uid, own in part.memory.items()
-            },
-            {
-                uid: {name: frozenset(self.places.read(name, ids)) for name, ids in own.items()}
-                for uid, own in part.devices.items()
-            },
-        )
-
-    def resizes(self, part: PublishedResizes | None, shapes: PodShapes) -> Resizes:
-        if part is None:
-            return Resizes()
-        return Resizes(
-            {uid: shapes.pod(place, uid) for uid, place in part.desired.items()},
-            tuple(part.queue),
-            {uid: ResizePending(*one) for uid, one in part.pending.items()},
-            part.moment,
-            part.counted,
-        )
-
-
-def _inside(text: str, every: int, what: str) -> int:
-    """A set of ids, all of which are there."""
-    ids = parse_ids(text)
-    if ids & ~every:
-        raise ValueError(f"there is no {what} {format_ids(ids & ~every)[:60]}")
-    return ids
