@@ -7,7 +7,6 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,26 +14,13 @@ from grpclib.client import UnaryUnaryMethod
 from grpclib.exceptions import GRPCError
 
 from numawise.kube.podresources import held_devices
-from tests.kube.agents import FAKES, GPU, NIC, Agent, agent, node
+from tests.kube.agents import FAKES, GPU, NIC, Agent, agent
 from tests.kube.kubelet import SERVICE, Kubelet, pairs
 from tests.kube.test_podresources import kubelet as pod_resources
 from tests.kube.test_podresources import messages
 from tests.waiting import PATIENCE
 
 SOCKET = "numawise-example.com_gpu.sock"
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with node() as made:
-        yield made
-
-
-@pytest.fixture
-def fakes(tmp_path: Path) -> Path:
-    path = tmp_path / "fakes.yaml"
-    path.write_text(FAKES)
-    return path
 
 
 @contextlib.asynccontextmanager

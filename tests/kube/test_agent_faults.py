@@ -2,34 +2,20 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
+from numawise.apps.agent import device_watch as watching
 from numawise.apps.agent import plugin as staying
-from numawise.apps.agent import watch as watching
 from numawise.apps.agent.health import FIRST_WAIT as HEALTHY_AGAIN
 from numawise.apps.agent.pages import page
-from tests.kube.agents import FAKES, GPU, NIC, Agent, agent, node
+from tests.kube.agents import GPU, NIC, Agent, agent
 from tests.kube.kubelet import Kubelet, pairs
 
 RECOVERED = 5.0
 """Seconds after the end of a cause."""
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with node() as made:
-        yield made
-
-
-@pytest.fixture
-def fakes(tmp_path: Path) -> Path:
-    path = tmp_path / "fakes.yaml"
-    path.write_text(FAKES)
-    return path
 
 
 def test_every_wait_is_shorter_than_a_recovery_may_take() -> None:

@@ -10,6 +10,7 @@ from numawise.errors import ClusterError
 from numawise.kube.client import ApiConflict, ApiRefused, Cluster, access_to
 from numawise.kube.writer import (
     BURST,
+    MANAGER,
     NORMAL,
     REFILL,
     ClusterWriter,
@@ -17,11 +18,16 @@ from numawise.kube.writer import (
     NoDefinition,
     ObjectReference,
     OtherOwner,
-    owners_of,
 )
 from tests.kube.server import Server, State, kubeconfig, serving
 
 NODE = ObjectReference("Node", "n1", uid="u-1")
+
+
+def owners_of(value: Any) -> tuple[str, ...]:
+    """The field managers of an object, without us."""
+    names = (one["manager"] for one in value["metadata"].get("managedFields", ()))
+    return tuple(dict.fromkeys(name for name in names if name != MANAGER))
 
 
 def topology(cpus: int) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def compare_configs(asked: SimulateOptions, other: str) -> int:
     if asked.output != "text":
         write_data(asked, words.config_comparison_data(compared))
     else:
-        with Text(asked) as text:
+        with SimulationText(asked) as text:
             if compared.pods:
                 text.table(words.CONFIG_COLUMNS, words.config_rows(compared))
             text.notes(words.config_notes(compared))
@@ -124,7 +124,7 @@ def compare_releases(asked: SimulateOptions, releases: str) -> int:
     if asked.output != "text":
         write_data(asked, words.comparison_data(changes, count, old.version, new.version, remarks))
     else:
-        with Text(asked) as text:
+        with SimulationText(asked) as text:
             rows = words.change_rows(changes)
             if rows:
                 text.table(words.change_columns(old.version, new.version), rows)
@@ -150,7 +150,7 @@ def simulate_nodes(asked: SimulateOptions, nodes: Sequence[str], choice: str) ->
     if asked.output != "text":
         write_data(asked, words.fleet_data(result))
     else:
-        with Text(asked) as text:
+        with SimulationText(asked) as text:
             text.table(words.NODE_COLUMNS, words.node_rows(result))
             text.blank()
             text.table(words.WORK_COLUMNS, words.work_rows(result))
@@ -198,7 +198,7 @@ def _apart(first: str, second: str) -> tuple[str, str]:
 
 
 def _one_text(asked: SimulateOptions, source: NodeInput, run: ScenarioRun, *, steps: bool) -> None:
-    with Text(asked) as text:
+    with SimulationText(asked) as text:
         rows = simulation_words.table_rows(run, steps=steps)
         if rows:
             text.table(simulation_words.table_columns(run, steps=steps), rows)
@@ -251,7 +251,7 @@ def emit(asked: SimulateOptions, drawn: str) -> None:
     write_whole(asked.out, drawn)
 
 
-class Text:
+class SimulationText:
     """Text in parts with a blank line between them; into a file at the end, when one is named."""
 
     def __init__(self, asked: SimulateOptions) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from numawise.apps.simulate.cluster import TraceSettings, run_trace
 from numawise.apps.simulate.node_groups import groups_of
 from numawise.cli.options import say
-from numawise.cli.simulating import INTERRUPTED, SimulateOptions, Text, emit, write_data
+from numawise.cli.simulating import INTERRUPTED, SimulateOptions, SimulationText, emit, write_data
 from numawise.codec.arrivals import read_arrivals
 from numawise.codec.steps import parse_duration
 from numawise.errors import InputError, quoted, suggestion
@@ -37,7 +37,7 @@ def simulate_cluster(
     elif asked.output != "text":
         write_data(asked, words.cluster_data(run))
     else:
-        with Text(asked) as text:
+        with SimulationText(asked) as text:
             text.table(words.COLUMNS, words.cluster_rows(run))
             text.notes(words.cluster_notes(run))
             text.last(words.cluster_summary(run))

@@ -474,3 +474,8 @@ def _key(value: object, event: yaml.Event, file: str) -> str:
 def _at(event: yaml.Event, file: str, message: str, advice: str) -> InputError:
     line = event.start_mark.line + 1 if event.start_mark else None
     return InputError(message, file=file, line=line, advice=advice)
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """A mapping as it is; nothing else has members."""
+    return value if isinstance(value, Mapping) else {}

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from numawise.codec.podresources import ListedContainer
 from numawise.engine.state import Block
-from numawise.explain.grants import ContainerGrant, KubeletRecords
+from numawise.explain.grants import KubeletRecords, RecordedGrant
 from numawise.explain.placement import (
     ENOUGH,
     FILE_PAGES_REMOTE,
@@ -68,7 +68,7 @@ class Mending:
         return self.cpus is not None or self.mems is not None
 
 
-def called(grant: ContainerGrant) -> str:
+def called(grant: RecordedGrant) -> str:
     """What to call a container beside its pod."""
     return f"container {grant.container}"
 
@@ -78,9 +78,9 @@ def called(grant: ContainerGrant) -> str:
 
 def judge_cpuset(
     hardware: Hardware,
-    grant: ContainerGrant,
+    grant: RecordedGrant,
     cpuset: GroupCpuset,
-    others: Iterable[ContainerGrant] = (),
+    others: Iterable[RecordedGrant] = (),
     *,
     by_systemd: bool = False,
 ) -> Iterator[Finding]:
@@ -137,7 +137,7 @@ def _cpuset_cause(granted: int, cpuset: GroupCpuset, online: int) -> Iterator[st
         yield ABOVE
 
 
-def _mems_cause(grant: ContainerGrant, cpuset: GroupCpuset) -> Iterator[str]:
+def _mems_cause(grant: RecordedGrant, cpuset: GroupCpuset) -> Iterator[str]:
     yield f"its cpuset has NUMA {format_ids(cpuset.mems or 0)}"
     if cpuset.written_mems == 0:
         yield RESET
@@ -145,7 +145,7 @@ def _mems_cause(grant: ContainerGrant, cpuset: GroupCpuset) -> Iterator[str]:
         yield ABOVE
 
 
-def mending(hardware: Hardware, grant: ContainerGrant, cpuset: GroupCpuset) -> Mending:
+def mending(hardware: Hardware, grant: RecordedGrant, cpuset: GroupCpuset) -> Mending:
     """What has to be written into a container's own group: never more than what it was granted."""
     online = bits_of(thread.cpu for thread in hardware.threads) or -1
     written = cpuset.written_cpus
@@ -162,7 +162,7 @@ def mending(hardware: Hardware, grant: ContainerGrant, cpuset: GroupCpuset) -> M
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def local_memory(hardware: Hardware, grant: ContainerGrant) -> int:
+def local_memory(hardware: Hardware, grant: RecordedGrant) -> int:
     """NUMA nodes whose memory is local to a container, packed; 0: it belongs nowhere (rule 3)."""
     mems = grant.mems
     if not mems and grant.alone:
@@ -191,7 +191,7 @@ def weighed(pages: GroupPages, local: int, reason: str = "") -> Amounts:
 
 
 def judge_pages(
-    hardware: Hardware, grant: ContainerGrant, cpuset: GroupCpuset, pages: GroupPages | None
+    hardware: Hardware, grant: RecordedGrant, cpuset: GroupCpuset, pages: GroupPages | None
 ) -> Iterator[Finding]:
     """Compare where a container's memory lies with where it belongs (rules 3 and 4)."""
     local = local_memory(hardware, grant)
@@ -225,7 +225,7 @@ NO_NUMA_STAT = "its control group has no memory.numa_stat, or has just ended"
 # --- devices and claims ---------------------------------------------------------------------------
 
 
-def judge_devices(hardware: Hardware, grant: ContainerGrant) -> Iterator[Finding]:
+def judge_devices(hardware: Hardware, grant: RecordedGrant) -> Iterator[Finding]:
     """Compare where a container's devices are with where its CPUs are (rule 3)."""
     home = numa_of(hardware, grant.cpus) if grant.alone else 0
     apart: dict[tuple[str, int], list[str]] = {}
@@ -245,7 +245,7 @@ def judge_devices(hardware: Hardware, grant: ContainerGrant) -> Iterator[Finding
         )
 
 
-def judge_claims(hardware: Hardware, grant: ContainerGrant) -> Iterator[Finding]:
+def judge_claims(hardware: Hardware, grant: RecordedGrant) -> Iterator[Finding]:
     """Compare where a container's claimed devices are with what it has beside them."""
     beside: dict[str, int] = {}
     if grant.alone:
@@ -289,7 +289,7 @@ CLAIM_UNKNOWN_ADVICE = (
 
 
 def judge_records(
-    grant: ContainerGrant, records: KubeletRecords, listed: ListedContainer | None
+    grant: RecordedGrant, records: KubeletRecords, listed: ListedContainer | None
 ) -> Iterator[Finding]:
     """Compare what the state files record of a container with what PodResources answers (rule 6)."""
     if listed is None:

@@ -57,7 +57,7 @@ class GrantedDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerGrant:
+class RecordedGrant:
     """What one container was granted."""
 
     uid: str
@@ -103,7 +103,7 @@ def granted(
     who: tuple[str, str, str, str],
     answers: PodResources | None = None,
     claims: tuple[PodClaim, ...] = (),
-) -> ContainerGrant:
+) -> RecordedGrant:
     """What a container was granted; ``who``: uid, namespace, pod and container."""
     uid, namespace, pod, container = who
     own = records.assigned(uid, container)
@@ -116,7 +116,7 @@ def granted(
             recorded = bits_of(numa for numa, ids in grant.per_numa if name in ids and numa >= 0)
             devices.append(GrantedDevice(resource, name, _nodes(answers, resource, name) or recorded))
     cpus = own or (records.cpu.shared if records.cpu is not None else 0)
-    return ContainerGrant(uid, namespace, pod, container, cpus, bool(own), mems, tuple(devices), claims)
+    return RecordedGrant(uid, namespace, pod, container, cpus, bool(own), mems, tuple(devices), claims)
 
 
 def _nodes(answers: PodResources | None, resource: str, device: str) -> int:

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from numawise.codec.bundle.pods import kubelet_uid, mapping
+from numawise.codec.bundle.pods import kubelet_uid
 from numawise.codec.claims import DeviceKey, SliceDevice
+from numawise.codec.document import mapping
 from numawise.codec.podresources import ListedContainer, PodResources
 from numawise.explain.drift import judge_claims, judge_cpuset, judge_devices, judge_pages, judge_records
-from numawise.explain.grants import ContainerGrant, KubeletRecords, granted
+from numawise.explain.grants import KubeletRecords, RecordedGrant, granted
 from numawise.host.pod_groups import (
     ROOT,
     ContainerGroup,
@@ -57,7 +58,7 @@ class ContainerCheck:
 
     id: str
     group: ContainerGroup
-    grant: ContainerGrant
+    grant: RecordedGrant
     cpuset: GroupCpuset
     pages: GroupPages | None = None
     findings: tuple[Finding, ...] = ()
@@ -77,7 +78,7 @@ class PodChecker:
     def __init__(self, groups: PodGroups, root: Path = ROOT) -> None:
         self.groups, self.root = groups, root
         self._links: dict[str, ContainerName] = {}
-        self._grants: tuple[tuple[object, ...], dict[str, ContainerGrant]] = ((), {})
+        self._grants: tuple[tuple[object, ...], dict[str, RecordedGrant]] = ((), {})
         self._listed: dict[tuple[str, str, str], ListedContainer] = {}
         self._fixed: dict[str, tuple[object, tuple[Finding, ...]]] = {}
 
@@ -114,7 +115,7 @@ class PodChecker:
         cpuset = self.groups.cpuset(check.group)
         return ContainerCheck(check.id, check.group, grant, cpuset)
 
-    def _granted(self, node: NodeRecord, names: Mapping[str, ContainerName]) -> dict[str, ContainerGrant]:
+    def _granted(self, node: NodeRecord, names: Mapping[str, ContainerName]) -> dict[str, RecordedGrant]:
         """Id → grant; made again when the record or the containers are others (rule 3)."""
         key = (id(node.records), id(node.answers), id(node.devices), tuple(names.items()))
         if self._grants[0] != key:
@@ -130,7 +131,7 @@ class PodChecker:
             self._alive = (node.records, node.answers, node.devices)
         return self._grants[1]
 
-    def _judged_once(self, node: NodeRecord, id_: str, grant: ContainerGrant) -> tuple[Finding, ...]:
+    def _judged_once(self, node: NodeRecord, id_: str, grant: RecordedGrant) -> tuple[Finding, ...]:
         listed = self._listed.get((grant.namespace, grant.pod, grant.container))
         basis = grant, listed, node.records.blocks(grant.uid, grant.container), node.hardware
         before = self._fixed.get(id_)
@@ -169,7 +170,7 @@ def leaving_uids(pods: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     )
 
 
-def on_one_numa_node(hardware: Hardware, grant: ContainerGrant) -> bool:
+def on_one_numa_node(hardware: Hardware, grant: RecordedGrant) -> bool:
     """Whether the CPUs of a container's own, its memory and its devices are granted on one NUMA node."""
     numa = numa_of(hardware, grant.cpus) if grant.alone else 0
     numa |= grant.mems

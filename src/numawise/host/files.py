@@ -174,3 +174,16 @@ def _plain(text: str) -> int | None:
         return None
     number = int(text) if len(text) < 10 else LARGEST_ID + 1
     return number if number <= LARGEST_ID else None
+
+
+Stamp = tuple[int, int, int] | None
+"""What tells a file from another of its name; None: there is none."""
+
+
+def stamp(path: str | os.PathLike[str]) -> Stamp:
+    """The stamp of a file: its number, when it was changed, its size."""
+    try:
+        there = os.stat(path)  # noqa: PTH116 - quicker
+    except OSError:
+        return None
+    return there.st_ino, there.st_mtime_ns, there.st_size

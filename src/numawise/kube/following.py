@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from numawise.codec.document import mapping
 from numawise.errors import NumawiseError
 from numawise.kube.calls import followed, listed
 from numawise.kube.client import ApiRefused, Cluster, Object
@@ -121,10 +122,7 @@ class FollowedObjects:
                 break
             if kind == ERROR:
                 raise StaleVersion(f"{self.cluster.access.server} no longer has version {version}")
-            metadata = value.get("metadata")
-            version = str(
-                (metadata if isinstance(metadata, Mapping) else {}).get("resourceVersion") or version
-            )
+            version = str(mapping(value.get("metadata")).get("resourceVersion") or version)
             if kind != BOOKMARK:
                 self._take(kind, value)
         return version
@@ -148,6 +146,5 @@ class StaleVersion(NumawiseError):
 
 
 def _uid(value: Object) -> str:
-    metadata = value.get("metadata")
-    found = metadata if isinstance(metadata, Mapping) else {}
-    return str(found.get("uid") or f"{found.get('namespace', '')}/{found.get('name', '')}")
+    metadata = mapping(value.get("metadata"))
+    return str(metadata.get("uid") or f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")

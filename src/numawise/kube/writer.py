@@ -17,10 +17,11 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from numawise.codec.document import mapping
 from numawise.errors import LONGEST_MESSAGE, ClusterError, cut
 from numawise.kube.calls import APPLY, JSON, MERGE, METADATA_ALONE, STRATEGIC, send
 from numawise.kube.client import (
@@ -146,7 +147,7 @@ class ClusterWriter:
         """Its version; '' when there is none."""
         what = f"get noderesourcetopology {self.node}"
         answer = send(self.cluster, "GET", f"{TOPOLOGIES}/{self.node}", what, accept=METADATA_ALONE)
-        return str(_mapping(answer or {}, "metadata").get("resourceVersion") or "")
+        return str(mapping((answer or {}).get("metadata")).get("resourceVersion") or "")
 
     # --- the node (rule 3) ------------------------------------------------------------------------
 
@@ -174,11 +175,11 @@ class ClusterWriter:
     def remove_taint(self, key: str) -> bool:
         """Remove the taints of one key; whether there were any.  ``ApiConflict``: try again."""
         node = self.node_object()
-        taints = _mapping(node, "spec").get("taints") or ()
+        taints = mapping(node.get("spec")).get("taints") or ()
         kept = [one for one in taints if not (isinstance(one, Mapping) and one.get("key") == key)]
         if len(kept) == len(taints):
             return False
-        version = str(_mapping(node, "metadata").get("resourceVersion") or "")
+        version = str(mapping(node.get("metadata")).get("resourceVersion") or "")
         body = {"metadata": {"resourceVersion": version}, "spec": {"taints": kept or None}}
         self._patched_node("", "taints", body, MERGE)
         return True
@@ -271,18 +272,6 @@ class ClusterWriter:
         body = {"series": {"count": known.count, "lastObservedTime": _micro(self.clock())}}
         what = f"patch events in namespace {known.namespace}"
         return send(self.cluster, "PATCH", path, what, body, MERGE) is not None
-
-
-def owners_of(value: Object | None) -> Sequence[str]:
-    """The field managers of an object, without us."""
-    fields = _mapping(value or {}, "metadata").get("managedFields") or ()
-    names = (str(one.get("manager")) for one in fields if isinstance(one, Mapping) and one.get("manager"))
-    return tuple(dict.fromkeys(name for name in names if name != MANAGER))
-
-
-def _mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = value.get(name)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _seconds(now: float) -> str:

@@ -16,7 +16,7 @@ from numawise.explain.drift import (
     judge_records,
     mending,
 )
-from numawise.explain.grants import ContainerGrant, GrantedDevice, granted, kubelet_records
+from numawise.explain.grants import GrantedDevice, RecordedGrant, granted, kubelet_records
 from numawise.host.pod_groups import GroupCpuset, GroupPages
 from numawise.machine.hardware import Gpu, Hardware, MemoryNode, Thread
 from numawise.request.claims import ClaimedDevice, PodClaim
@@ -34,8 +34,8 @@ FILES = ("cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoi
 
 def grant(
     cpus: str = "2-3", mems: str = "", *, alone: bool = True, name: str = "c", **more: object
-) -> ContainerGrant:
-    return ContainerGrant(
+) -> RecordedGrant:
+    return RecordedGrant(
         f"uid-{name}",
         "default",
         f"pod-{name}",
@@ -71,7 +71,7 @@ def words(findings: object) -> list[str]:
     pytest.param(grant("2-3,9"), cpuset("2-3"), [],                                           id="CPU 9 is offline"),
     pytest.param(grant("", alone=False), cpuset("0-7"), [],                                   id="policy none keeps nobody"),
 ])  # fmt: skip
-def test_cpus(has: ContainerGrant, seen: GroupCpuset, expected: list[str]) -> None:
+def test_cpus(has: RecordedGrant, seen: GroupCpuset, expected: list[str]) -> None:
     assert words(judge_cpuset(MACHINE, has, seen)) == [f"cpuset-changed: {one}" for one in expected]
 
 
@@ -94,7 +94,7 @@ def only(findings: object) -> Finding:
 
 def test_why_a_cpuset_differs() -> None:
     other, sibling = grant("4-5", name="train"), grant("6-7", name="same")
-    sibling = ContainerGrant("uid-c", "default", "pod-c", "same", sibling.cpus, alone=True)
+    sibling = RecordedGrant("uid-c", "default", "pod-c", "same", sibling.cpus, alone=True)
     wide = only(judge_cpuset(MACHINE, grant("2-3"), cpuset("0-7", written=""), [other, sibling]))
     assert "its cpuset has CPUs 0-7" in wide.why
     assert "nothing is written in its cpuset any more" in wide.why
@@ -123,7 +123,7 @@ def test_a_cpuset_that_cannot_be_read_is_said() -> None:
     pytest.param(grant("", alone=False), cpuset("0-7"),                       Mending(),             id="nothing granted"),
     pytest.param(grant("2-3"),      GroupCpuset(255, 3),                      Mending(),             id="nothing can be written"),
 ])  # fmt: skip
-def test_what_is_to_be_written(has: ContainerGrant, seen: GroupCpuset, expected: Mending) -> None:
+def test_what_is_to_be_written(has: RecordedGrant, seen: GroupCpuset, expected: Mending) -> None:
     assert mending(MACHINE, has, seen) == expected
     assert bool(expected) is (expected != Mending())
 
@@ -148,7 +148,7 @@ def pages(own: str, file: str = "", huge: str = "") -> GroupPages:
     pytest.param(grant("0-1", "0", alone=False), pages("1=100"), ["100 % of 100 MiB lies on NUMA 1"], id="but bound memory does"),
     pytest.param(grant(),            pages("0=10", "1=500"),   [],                                    id="file pages are a note"),
 ])  # fmt: skip
-def test_pages(has: ContainerGrant, lies: GroupPages, expected: list[str]) -> None:
+def test_pages(has: RecordedGrant, lies: GroupPages, expected: list[str]) -> None:
     seen = cpuset("2-3", "0")
     found = words(judge_pages(MACHINE, has, seen, lies))
     assert found == [f"memory-remote: container c: {one}" for one in expected]

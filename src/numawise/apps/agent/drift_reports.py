@@ -20,7 +20,7 @@ from numawise.apps.agent.drift_book import DriftChange, DriftKey
 from numawise.apps.agent.log import INFO, WARNING, AgentLog
 from numawise.apps.agent.repairing import FAILED, WRITTEN, Repair
 from numawise.apps.agent.sight_values import KubeletSight
-from numawise.codec.bundle.pods import mapping
+from numawise.codec.document import mapping
 from numawise.errors import NumawiseError
 from numawise.explain.drift import CLAIM_FAR, CPUSET_CHANGED, DEVICE_FAR, MEMS_CHANGED, RECORDS_DIFFER
 from numawise.explain.placement import MEMORY_REMOTE

@@ -27,7 +27,7 @@ from numawise.apps.agent.log import INFO, WARNING, AgentLog
 from numawise.apps.agent.published_object import CONDITION, INSTANCE, condition_of, published_object
 from numawise.apps.agent.sight_values import KubeletSight
 from numawise.apps.agent.turns import Turns
-from numawise.codec.bundle.pods import mapping
+from numawise.codec.document import mapping
 from numawise.codec.fingerprint import ALL
 from numawise.errors import ClusterError, NumawiseError
 from numawise.kube.client import ApiConflict, ApiRefused, Object

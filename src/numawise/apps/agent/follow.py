@@ -12,12 +12,12 @@ Rules kept here:
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from numawise.apps.agent.log import ERROR, AgentLog
 from numawise.apps.agent.offer_plan import OfferPlan
 from numawise.errors import NumawiseError
 from numawise.host.device_files import device_signs
+from numawise.host.files import stamp
 
 FILE_TICK, DEVICE_TICK = 0.5, 2.0
 SETTLED = 3.0
@@ -50,8 +50,8 @@ class OfferFollowing:
 
     def signs(self) -> tuple[object, ...]:
         """What is different when other devices are to be offered (rule 1)."""
-        stamp = _stamp(self.plan.file) if self.plan.file else None
-        return stamp, () if self.plan.fake else device_signs(self.plan.root, self.plan.patterns)
+        written = stamp(self.plan.file) if self.plan.file else None
+        return written, () if self.plan.fake else device_signs(self.plan.root, self.plan.patterns)
 
     def again(self) -> None:
         """Work out what is offered at the next look, whatever the signs say."""
@@ -83,11 +83,3 @@ class OfferFollowing:
             self._again = now + self._wait
         else:
             self._again = now + SETTLED if changed and not plan.fake else None
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        there = Path(path).stat()
-    except OSError:
-        return None
-    return there.st_ino, there.st_mtime_ns, there.st_size

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
+from numawise.apps.agent.device_watch import DriverWatch, follow_fakes, look, watch_presence
 from numawise.apps.agent.duty import COUNTER, GAUGE, MetricFamily, MetricName, MetricRow
 from numawise.apps.agent.follow import OfferFollowing
 from numawise.apps.agent.log import WARNING, AgentLog
@@ -13,7 +14,6 @@ from numawise.apps.agent.offer_plan import OfferPlan, planned_again
 from numawise.apps.agent.plugin import GIVEN, REFUSED, ResourcePlugin
 from numawise.apps.agent.sight_values import OwnPlugin
 from numawise.apps.agent.turns import Turns
-from numawise.apps.agent.watch import DriverWatch, follow_fakes, look, watch_presence
 from numawise.codec.infile import is_there
 from numawise.errors import NumawiseError
 from numawise.kube.podresources import SOCKET, held_devices

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.agent.sight_settings import Configz, KubeletSettings, SettingsReader, Stamp, stamp
+from numawise.apps.agent.sight_settings import Configz, KubeletSettings, SettingsReader
 from numawise.apps.agent.sight_values import (
     NO_DEVICE_NODES,
     NO_MACHINE,
@@ -33,16 +33,17 @@ from numawise.apps.agent.sight_values import (
     OwnPlugins,
     SightProblem,
 )
-from numawise.codec.bundle.pods import kubelet_uid, mapping
+from numawise.codec.bundle.pods import kubelet_uid
 from numawise.codec.checkpoint import CPU_FILE, PLACES
 from numawise.codec.checkpoint.look import Look, look
 from numawise.codec.checkpoint.reading import ALLOCATED_FILE, Resources, allocated_pods
-from numawise.codec.document import Document
+from numawise.codec.document import Document, mapping
 from numawise.codec.node import node_from
 from numawise.codec.podresources import PodResources, pod_resources_of
 from numawise.codec.workload import decode_pods
 from numawise.engine.state import DeviceFile
 from numawise.errors import ClusterError, InputError, NumawiseError
+from numawise.host.files import Stamp, stamp
 from numawise.host.kubelet import read_whole
 from numawise.inputs.devices import seen_machine
 from numawise.inputs.gathered import NodeSources, Notes

@@ -8,7 +8,6 @@ Rules kept here:
    started is not what it runs with.
 """
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from numawise.codec.kubelet import effective
 from numawise.codec.kubelet.forms import Found
 from numawise.errors import HostError, InputError
 from numawise.host.discover import nvidia_uuids, read_live
+from numawise.host.files import stamp
 from numawise.host.kubelet import program_version
 from numawise.inputs.config import ConfigInput
 from numawise.inputs.gathered import CONFIG, KubeletParts, NodeSources, Notes
@@ -34,7 +34,6 @@ from numawise.machine.hardware import Hardware
 from numawise.rules.versions import DEFAULT, Profile, profile_of
 from numawise.values import dataclass
 
-Stamp = tuple[int, int, int] | None
 Configz = Callable[[], Mapping[str, Any] | None]
 
 
@@ -125,12 +124,3 @@ class SettingsReader:
                 advice = "restart the kubelet, or ask it (--configz)"
                 return f"{what}, so what it runs with is not known; {advice}"
         return ""
-
-
-def stamp(path: Path) -> Stamp:
-    """What tells a file from another of its name; None: there is none."""
-    try:
-        there = os.stat(path)  # noqa: PTH116 - quicker
-    except OSError:
-        return None
-    return there.st_ino, there.st_mtime_ns, there.st_size

@@ -78,7 +78,7 @@ def run_trace(
         before = number * len(arrivals)
         members = members_of([(names, replace(node)) for names, node in groups])
         kind = _Pool if choice == POOL else _ByNode
-        play = kind(choice, members, arrivals, settings, unit)
+        play = kind(_Given(choice, members, arrivals, settings, unit))
 
         def tell(count: int, before: int = before) -> None:
             progress(before + count)
@@ -99,6 +99,18 @@ def _unit(arrivals: Sequence[Arrival]) -> str:
     return min(amounts, key=lambda name: (-amounts[name], name), default=CPU)
 
 
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What is played."""
+
+    choice: str
+    members: Sequence[Member]
+    arrivals: Sequence[Arrival]
+    settings: TraceSettings
+    unit: str
+    """What fragments are counted in."""
+
+
 @dataclass(slots=True)
 class _Tally:
     """What became of the pods of one shape."""
@@ -113,17 +125,10 @@ class _Tally:
 class _Play:
     """One choice; ``send`` says how a pod finds a node."""
 
-    def __init__(
-        self,
-        choice: str,
-        members: Sequence[Member],
-        arrivals: Sequence[Arrival],
-        settings: TraceSettings,
-        unit: str,
-    ) -> None:
-        self.choice, self.members, self.arrivals = choice, members, arrivals
-        self.settings, self.unit = settings, unit
-        self.asker = Asker(members)
+    def __init__(self, given: _Given) -> None:
+        self.choice, self.members, self.arrivals = given.choice, given.members, given.arrivals
+        self.settings, self.unit = given.settings, given.unit
+        self.asker = Asker(self.members)
         self.now = 0.0
         self.queue: list[int] = []
         """Pods that wait for room, by number, in the order they came."""
@@ -134,7 +139,7 @@ class _Play:
         self.tallies: dict[object, _Tally] = {}
         self.moments: list[FreeMoment] = []
         self.started = self.running = 0
-        self.coming = len(arrivals)
+        self.coming = len(self.arrivals)
         self.refusals: Counter[int] = Counter()
 
     def play(self, progress: Callable[[int], None]) -> None:
@@ -239,17 +244,10 @@ class _Play:
 class _Pool(_Play):
     """Rule 4."""
 
-    def __init__(
-        self,
-        choice: str,
-        members: Sequence[Member],
-        arrivals: Sequence[Arrival],
-        settings: TraceSettings,
-        unit: str,
-    ) -> None:
-        super().__init__(choice, members, arrivals, settings, unit)
+    def __init__(self, given: _Given) -> None:
+        super().__init__(given)
         self.free: dict[str, int] = {}
-        for member in members:
+        for member in self.members:
             add(self.free, member.allocatable)
             add(self.free, {name: -size for name, size in member.used.items()})
 
@@ -277,17 +275,10 @@ class _Pool(_Play):
 class _ByNode(_Play):
     """Rules 2 and 3."""
 
-    def __init__(
-        self,
-        choice: str,
-        members: Sequence[Member],
-        arrivals: Sequence[Arrival],
-        settings: TraceSettings,
-        unit: str,
-    ) -> None:
-        super().__init__(choice, members, arrivals, settings, unit)
-        self.chooser = Chooser(members, self.asker)
-        self.kept = KeptPlaces(members, self.asker)
+    def __init__(self, given: _Given) -> None:
+        super().__init__(given)
+        self.chooser = Chooser(self.members, self.asker)
+        self.kept = KeptPlaces(self.members, self.asker)
         self.where: dict[int, tuple[Member, str]] = {}
         self.tries: Counter[int] = Counter()
         self.known: dict[object, dict[object, bool]] = {}

@@ -14,7 +14,8 @@ Rules kept here:
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from numawise.codec.bundle.pods import MIRROR, is_refusal, kubelet_uid, mapping
+from numawise.codec.bundle.pods import MIRROR, is_refusal, kubelet_uid
+from numawise.codec.document import mapping
 from numawise.codec.kubeletlog.hints import reason_of
 from numawise.codec.pod import pod_from
 from numawise.codec.podresources import PodResources

@@ -29,8 +29,8 @@ from numawise.apps.why.live import (
     start_time,
 )
 from numawise.apps.why.target import KINDS, Target
-from numawise.codec.bundle.pods import is_refusal, mapping
-from numawise.codec.document import Document
+from numawise.codec.bundle.pods import is_refusal
+from numawise.codec.document import Document, mapping
 from numawise.codec.infile import is_there
 from numawise.codec.podresources import PodResources, pod_resources_of
 from numawise.codec.workload import NATIVE

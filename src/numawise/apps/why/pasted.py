@@ -15,7 +15,8 @@ from typing import Any
 from numawise.apps.why.live import Live, LiveNode, host_of, is_refused, name_of
 from numawise.apps.why.live_explained import explain_live
 from numawise.apps.why.nodes import Explained
-from numawise.codec.bundle.pods import is_refusal, mapping
+from numawise.codec.bundle.pods import is_refusal
+from numawise.codec.document import mapping
 from numawise.codec.infile import read_raw
 from numawise.codec.workload import objects_in, pod_documents
 from numawise.errors import InputError

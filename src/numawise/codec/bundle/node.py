@@ -13,8 +13,8 @@ from typing import Any
 
 from numawise.codec.bundle.allowed import is_amount, is_resource, version_text
 from numawise.codec.bundle.manifest import Names
-from numawise.codec.bundle.pods import mapping
 from numawise.codec.constraints import EFFECTS
+from numawise.codec.document import mapping
 from numawise.codec.node import LABELS_REMOVED, SHUTTING_DOWN
 from numawise.machine.description import PRESSURES
 

@@ -27,7 +27,7 @@ from numawise.codec.bundle.allowed import (
     words,
 )
 from numawise.codec.bundle.manifest import UUID, Names
-from numawise.codec.document import Document, Part
+from numawise.codec.document import Document, Part, mapping
 from numawise.codec.kubeletlog.hints import OUT_OF, reason_of
 from numawise.codec.workload import NATIVE
 from numawise.errors import InputError
@@ -90,11 +90,6 @@ def kubelet_uid(pod: Mapping[str, Any]) -> str:
     """The uid by which the kubelet knows a pod (rule 4)."""
     metadata = mapping(pod.get("metadata"))
     return str(mapping(metadata.get("annotations")).get(MIRROR) or metadata.get("uid") or "")
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    """A mapping as it is; nothing else has members."""
-    return value if isinstance(value, Mapping) else {}
 
 
 class _NotAPod(Exception):

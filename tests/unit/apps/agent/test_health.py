@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from numawise.apps.agent.device_watch import DriverWatch, hear, look
 from numawise.apps.agent.health import FORGIVEN, LONGEST_WAIT, DeviceHealth
 from numawise.apps.agent.log import AgentLog
 from numawise.apps.agent.offers import OfferedDevice, ResourceOffer
 from numawise.apps.agent.plugin import ResourcePlugin, socket_name
 from numawise.apps.agent.turns import GRACE, Turns
-from numawise.apps.agent.watch import DriverWatch, hear, look
 from numawise.codec.agent_values import IGNORED_XIDS, AnswerForm
 from numawise.host.gpu_events import XID, GpuEvent, GpuEvents
 
