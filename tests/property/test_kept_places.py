@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from numawise.apps.simulate.cluster import TraceSettings, _ByNode, run_trace
+from numawise.apps.simulate.cluster import TraceSettings, _ByNode, _Given, run_trace
 from numawise.cluster.asking import Asker, Member, members_of
 from numawise.cluster.kept_places import KeptPlaces
 from numawise.node.node import SimulatedNode
@@ -40,7 +40,7 @@ def test_every_pod_runs_in_the_end(seed: int) -> None:
     ]
     arrivals.sort(key=lambda arrival: arrival.at)
     members = members_of([(["a", "b", "c"], kubelet())])
-    play = Watched(OURS, members, arrivals, TraceSettings(patience=60), "x/gpu")
+    play = Watched(_Given(OURS, members, arrivals, TraceSettings(patience=60), "x/gpu"))
     play.play(lambda _: None)
     assert play.result().never == 0
     assert play.seen
