@@ -17,9 +17,9 @@ from pathlib import Path
 from tests.watched import RealGroups, WatchedNode
 
 from numawise.apps.agent.drift_reports import DriftReports
-from numawise.apps.agent.log import AgentLog
 from numawise.apps.agent.watching import Watcher, WatchPlan
 from numawise.machine.synthetic import synthetic
+from numawise.service.log import ServiceLog
 
 LOOKS = 20
 
@@ -80,7 +80,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, RealGroups("numawise-bench") as groups:
         node = WatchedNode(Path(folder), synthetic("2s 2n 128c 2t 8gpu 1024g"))
         fill(node, groups, given.containers)
-        log = AgentLog(io.StringIO(), structured=True)
+        log = ServiceLog(io.StringIO(), structured=True)
         plan = WatchPlan(str(node.kubelet_dir))
         watcher = Watcher(plan, Still(node), log, DriftReports(log))
         asyncio.run(measure(watcher, given.seconds))

@@ -7,15 +7,16 @@ from tests.cli.run import program
 
 from numawise.apps.agent.export import EXPORT_METRICS
 from numawise.apps.agent.offering import OFFER_METRICS
-from numawise.apps.agent.pages import OWN_METRICS
 from numawise.apps.agent.rights import RIGHTS
+from numawise.apps.agent.run import AGENT
 from numawise.apps.agent.watching import WATCH_METRICS
 from numawise.codec.agent_nvidia import NOT_ACTED_ON
 from numawise.codec.agent_values import IGNORED_XIDS
 from numawise.codec.nvidia_plugin import FLAG_FIELDS, GFD_FIELDS, PLUGIN_FIELDS
+from numawise.service.pages import OWN_METRICS
 
 ROOT = Path(__file__).parents[2]
-METRICS = (*OWN_METRICS, *OFFER_METRICS, *EXPORT_METRICS, *WATCH_METRICS)
+METRICS = (AGENT, *OWN_METRICS, *OFFER_METRICS, *EXPORT_METRICS, *WATCH_METRICS)
 PAGE = (ROOT / "docs/reference/agent.md").read_text()
 RIGHTS_PAGE = (ROOT / "docs/reference/agent-rights.md").read_text()
 

@@ -14,10 +14,10 @@ from tests.waiting import PATIENCE
 from tests.watched import RealGroups, WatchedNode, container_id, uid
 
 from numawise.apps.agent.drift_reports import DriftReports
-from numawise.apps.agent.log import AgentLog
 from numawise.apps.agent.watching import Watcher, WatchPlan
 from numawise.host.discover import read_live
 from numawise.host.pod_groups import PodGroups, container_names, group_trees
+from numawise.service.log import ServiceLog
 from numawise.sets import bits_of, format_ids, ids_of
 
 
@@ -87,7 +87,7 @@ class Scene:
         """Let the watcher go on for ever, and play a story beside it."""
 
         async def play() -> None:
-            log = AgentLog(self.stream, structured=True)
+            log = ServiceLog(self.stream, structured=True)
             plan = WatchPlan(str(self.node.kubelet_dir), repair=repair)
             watcher = Watcher(plan, self.node, log, DriftReports(log, self.sent))
             await watcher.start()

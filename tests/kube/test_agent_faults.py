@@ -10,7 +10,8 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 from numawise.apps.agent import device_watch as watching
 from numawise.apps.agent import plugin as staying
 from numawise.apps.agent.health import FIRST_WAIT as HEALTHY_AGAIN
-from numawise.apps.agent.pages import page
+from numawise.apps.agent.run import AGENT
+from numawise.service.pages import page
 from tests.kube.agents import GPU, NIC, Agent, agent
 from tests.kube.kubelet import Kubelet, pairs
 
@@ -145,7 +146,7 @@ class Hanging:
 
 def test_the_pages_name_what_hangs_and_what_is_missing() -> None:
     def body(path: str) -> str:
-        head, _, text = page(f"GET {path} HTTP/1.1", [Hanging()]).decode().partition("\r\n\r\n")  # type: ignore[list-item]
+        head, _, text = page(f"GET {path} HTTP/1.1", AGENT, [Hanging()]).decode().partition("\r\n\r\n")  # type: ignore[list-item]
         return head.split("\r\n")[0].split(" ", 1)[1] + ": " + text
 
     assert body("/healthz") == (

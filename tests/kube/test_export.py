@@ -16,7 +16,6 @@ import pytest
 
 from numawise.apps.agent.export import ExportPlan, TopologyExport
 from numawise.apps.agent.kubelet_sight import ApiView, SightSource
-from numawise.apps.agent.log import AgentLog
 from numawise.codec.document import Document
 from numawise.codec.fingerprint import fingerprint
 from numawise.codec.publication import publication_from
@@ -26,6 +25,7 @@ from numawise.kube.client import Cluster, access_to
 from numawise.kube.writer import ClusterWriter
 from numawise.node.node import SimulatedNode
 from numawise.node.publication import published_node
+from numawise.service.log import ServiceLog
 from numawise.values import replace
 from tests.kube.noded import CONFIG, GPU, VERSION, NodeOnDisk, node_on_disk, pod
 from tests.kube.server import State, kubeconfig, serving
@@ -331,7 +331,7 @@ def test_ten_minutes_without_a_server(tmp_path: Path, state: State) -> None:
     async def play(node: NodeOnDisk, stack: contextlib.ExitStack) -> None:
         with serving(state) as server:
             port, config = server.server_port, kubeconfig(tmp_path / "k", server.address)
-        log, waits, back = AgentLog(io.StringIO(), structured=True), list[float](), asyncio.Event()
+        log, waits, back = ServiceLog(io.StringIO(), structured=True), list[float](), asyncio.Event()
         places = NodeSources(root=node.root, kubelet_dir=str(node.folder), kube=VERSION)
         places = replace(places, kubelet_config=str(node.folder / "config.yaml"))
         source = SightSource(

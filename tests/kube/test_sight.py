@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from numawise.apps.agent.kubelet_sight import GAP, ApiView, KubeletSight, SightSource
-from numawise.apps.agent.log import AgentLog
 from numawise.apps.agent.sight_reading import SightReader
 from numawise.apps.agent.sight_values import OwnPlugin
 from numawise.codec.document import Document
@@ -20,6 +19,7 @@ from numawise.engine.admit import Admitted
 from numawise.gpus.preference import LauncherPreference
 from numawise.inputs.gathered import NodeSources
 from numawise.node.node import SimulatedNode
+from numawise.service.log import ServiceLog
 from tests.kube.noded import CONFIG, GPU, VERSION, NodeOnDisk, node_on_disk, pod
 from tests.waiting import PATIENCE
 
@@ -215,7 +215,7 @@ async def following(
     node: NodeOnDisk,
 ) -> tuple[SightSource, asyncio.Queue[KubeletSight], list[asyncio.Task[None]]]:
     source = SightSource(
-        sources(node), "n1", AgentLog(io.StringIO(), structured=True), view=lambda: view(node)
+        sources(node), "n1", ServiceLog(io.StringIO(), structured=True), view=lambda: view(node)
     )
     sights: asyncio.Queue[KubeletSight] = asyncio.Queue()
     source.subscribe(sights.put_nowait)

@@ -8,17 +8,8 @@ import pytest
 
 from numawise.errors import ClusterError
 from numawise.kube.client import ApiConflict, ApiRefused, Cluster, access_to
-from numawise.kube.writer import (
-    BURST,
-    MANAGER,
-    NORMAL,
-    REFILL,
-    ClusterWriter,
-    NodeCondition,
-    NoDefinition,
-    ObjectReference,
-    OtherOwner,
-)
+from numawise.kube.events import BURST, NORMAL, REFILL, ObjectReference
+from numawise.kube.writer import MANAGER, ClusterWriter, NodeCondition, NoDefinition, OtherOwner
 from tests.kube.server import Server, State, kubeconfig, serving
 
 NODE = ObjectReference("Node", "n1", uid="u-1")
@@ -153,9 +144,9 @@ def test_a_taint_is_not_removed_over_somebody_elses_change(
 
 
 def test_an_event_that_happens_again_is_counted(writer: ClusterWriter, state: State) -> None:
-    assert writer.tell(NODE, "Drift", "CPU 3 is gone")
-    assert writer.tell(NODE, "Drift", "CPU 3 is gone")
-    assert writer.tell(NODE, "Settled", "all is well", NORMAL)
+    assert writer.events.tell(NODE, "Drift", "CPU 3 is gone")
+    assert writer.events.tell(NODE, "Drift", "CPU 3 is gone")
+    assert writer.events.tell(NODE, "Settled", "all is well", NORMAL)
     first, second = state.events
     assert first["series"]["count"] == 2
     assert first["regarding"] == {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u-1"}
@@ -164,17 +155,19 @@ def test_an_event_that_happens_again_is_counted(writer: ClusterWriter, state: St
 
 
 def test_an_event_that_is_gone_is_sent_again(writer: ClusterWriter, state: State) -> None:
-    writer.tell(NODE, "Drift", "CPU 3 is gone")
+    writer.events.tell(NODE, "Drift", "CPU 3 is gone")
     state.events.clear()
-    writer.tell(NODE, "Drift", "CPU 3 is gone")
+    writer.events.tell(NODE, "Drift", "CPU 3 is gone")
     assert len(state.events) == 1
 
 
 def test_events_of_an_object_are_limited(writer: ClusterWriter, state: State) -> None:
-    sent = [writer.tell(NODE, "Drift", f"number {number} " + "ä" * 2000) for number in range(BURST + 5)]
+    sent = [
+        writer.events.tell(NODE, "Drift", f"number {number} " + "ä" * 2000) for number in range(BURST + 5)
+    ]
     assert sent == [True] * BURST + [False] * 5
     assert all(len(one["note"].encode()) <= 1024 for one in state.events)
-    writer.clock = lambda: 1000.0 + REFILL
-    assert writer.tell(NODE, "Drift", "later")
-    assert not writer.tell(NODE, "Drift", "too soon")
-    assert writer.tell(ObjectReference("Pod", "a", "ml"), "Drift", "another object")
+    writer.events.clock = lambda: 1000.0 + REFILL
+    assert writer.events.tell(NODE, "Drift", "later")
+    assert not writer.events.tell(NODE, "Drift", "too soon")
+    assert writer.events.tell(ObjectReference("Pod", "a", "ml"), "Drift", "another object")

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from numawise.apps.agent.drift_reports import DriftReports
-from numawise.apps.agent.log import AgentLog
 from numawise.apps.agent.watching import PAGES_EVERY, Watcher, WatchPlan
 from numawise.host.discover import read_live
+from numawise.service.log import ServiceLog
 from numawise.sets import format_ids, ids_of
 from tests.vm.guest import CGROUP, Guest
 from tests.vm.scopes import control
@@ -57,7 +57,7 @@ class Scene:
         groups.put("a", self.own, "0")
         groups.put("b", self.other, "0-1")
         groups.put("s", self.pool, "0-1")
-        log = AgentLog(self.stream, structured=True)
+        log = ServiceLog(self.stream, structured=True)
         reports = DriftReports(log, self.sent, self.clock)
         plan = WatchPlan(str(self.node.kubelet_dir), repair=repair)
         self.watcher = Watcher(plan, self.node, log, reports, self.clock)
@@ -162,7 +162,7 @@ def reloaded(guest: Guest) -> str:
         with tempfile.TemporaryDirectory() as folder:
             node = WatchedNode(Path(folder), read_live(), format_ids(every & ~(1 << max(ids_of(every)))))
             node.add("a", own)
-            log = AgentLog(stream, structured=True)
+            log = ServiceLog(stream, structured=True)
 
             def clock() -> float:
                 return float(next(times))

@@ -123,10 +123,10 @@ def command(
 
     It runs until SIGTERM or SIGINT.  A kubelet that is restarted is registered at again.
     """
-    from numawise.apps.agent.log import AgentLog  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.agent.offer_plan import offer_plan  # noqa: PLC0415
     from numawise.apps.agent.run import AgentPlan, run  # noqa: PLC0415
     from numawise.apps.agent.watching import WatchPlan  # noqa: PLC0415
+    from numawise.service.log import ServiceLog  # noqa: PLC0415 - keeps --help quick
 
     if given["definition"]:
         show_definition()
@@ -165,7 +165,7 @@ def command(
         instance_name(),
     )
     structured = log_form == "json" or (log_form == "auto" and not sys.stderr.isatty())
-    return run(plan, AgentLog(sys.stderr, structured=structured))
+    return run(plan, ServiceLog(sys.stderr, structured=structured))
 
 
 def _address(text: str) -> tuple[str, int] | None:

@@ -1,4 +1,4 @@
-"""What the agent writes at the API server, and nothing else: its object, a condition, Events, and one taint.
+"""What the agent writes of its node at the API server: its object, a condition, and one taint.
 
 Rules kept here:
 
@@ -7,23 +7,18 @@ Rules kept here:
 2. An apply names the version that it replaces, where one is known, so that somebody else's change is seen.
 3. Of the node's status one condition is written, of its taints one key is removed, and only while nobody else
    changes them at the same time.
-4. An Event that says the same of the same object again is one Event with a count.  At most ``MOST_EVENTS``
-   of them are kept in mind, and an object gets at most ``BURST`` in a row and one in ``REFILL`` seconds then.
-5. What goes wrong is one sentence with what to do (``ClusterError``).
+4. What goes wrong is one sentence with what to do (``ClusterError``).
 """
 
-import hashlib
 import re
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from numawise.codec.document import mapping
 from numawise.errors import LONGEST_MESSAGE, ClusterError, cut
-from numawise.kube.calls import APPLY, JSON, MERGE, METADATA_ALONE, STRATEGIC, send
+from numawise.kube.calls import APPLY, MERGE, METADATA_ALONE, STRATEGIC, send
 from numawise.kube.client import (
     TOPOLOGY_GROUP,
     TOPOLOGY_KIND,
@@ -32,16 +27,12 @@ from numawise.kube.client import (
     Cluster,
     Object,
 )
+from numawise.kube.events import EventWriter
 from numawise.values import dataclass, field
 
 MANAGER = "numawise-agent"
 TOPOLOGIES = f"/apis/{TOPOLOGY_GROUP}/{TOPOLOGY_VERSIONS[0]}/noderesourcetopologies"
 DEFINITION = "numawise agent --definition | kubectl apply -f -"
-EVENTS_VERSION = "events.k8s.io/v1"
-NORMAL, WARNING_EVENT = "Normal", "Warning"
-MOST_EVENTS, BURST, REFILL = 512, 10, 60.0
-LONGEST_NOTE = 1000
-"""An API server takes 1,024 bytes."""
 OWNER = re.compile(r'conflicts? with "([^"]{1,200})"')
 
 
@@ -64,34 +55,6 @@ class NodeCondition:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectReference:
-    """What an Event is about."""
-
-    kind: str
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    api_version: str = "v1"
-
-
-@dataclass(slots=True)
-class _Told:
-    """An Event that was sent."""
-
-    name: str
-    namespace: str
-    count: int = 1
-
-
-@dataclass(slots=True)
-class _Allowance:
-    """How many Events an object may still get."""
-
-    left: float = float(BURST)
-    at: float = 0.0
-
-
 @dataclass(slots=True)
 class ClusterWriter:
     """One node's writer; every call blocks until the server has answered."""
@@ -101,9 +64,10 @@ class ClusterWriter:
     instance: str = ""
     """Who we are, where several could be: the name of our pod, or the host's."""
     clock: Callable[[], float] = time.time
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _told: "OrderedDict[tuple[str, ...], _Told]" = field(default_factory=OrderedDict)
-    _allowances: "OrderedDict[ObjectReference, _Allowance]" = field(default_factory=OrderedDict)
+    events: EventWriter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.events = EventWriter(self.cluster, MANAGER, self.instance or self.node, self.clock)
 
     # --- the object (rules 1 and 2) -------------------------------------------------------------
 
@@ -198,90 +162,6 @@ class ClusterWriter:
         if answer is None:
             raise ClusterError(f"there is no node {self.node}", "name it with --node")
 
-    # --- Events (rule 4) --------------------------------------------------------------------------
-
-    def tell(
-        self,
-        about: ObjectReference,
-        reason: str,
-        note: str,
-        kind: str = WARNING_EVENT,
-        action: str = "Observe",
-    ) -> bool:
-        """Send an Event, or count one that was sent; whether it was sent at all."""
-        key = (about.kind, about.namespace, about.name, about.uid, reason, note, kind)
-        with self._lock:
-            if not self._allowed(about):
-                return False
-            known = self._told.get(key)
-            if known is not None and self._counted(known):
-                self._told.move_to_end(key)
-                return True
-            self._told[key] = self._sent(about, reason, note, kind, action)
-            while len(self._told) > MOST_EVENTS:
-                self._told.popitem(last=False)
-            return True
-
-    def _allowed(self, about: ObjectReference) -> bool:
-        now = self.clock()
-        own = self._allowances.setdefault(about, _Allowance(at=now))
-        self._allowances.move_to_end(about)
-        while len(self._allowances) > MOST_EVENTS:
-            self._allowances.popitem(last=False)
-        own.left = min(float(BURST), own.left + max(0.0, now - own.at) / REFILL)
-        own.at = now
-        if own.left < 1:
-            return False
-        own.left -= 1
-        return True
-
-    def _sent(self, about: ObjectReference, reason: str, note: str, kind: str, action: str) -> _Told:
-        namespace = about.namespace or "default"
-        now = self.clock()
-        digits = hashlib.sha256(f"{now}{about}{reason}{note}".encode()).hexdigest()[:16]
-        name = f"{about.name[:200]}.{digits}"
-        regarding = {
-            "apiVersion": about.api_version,
-            "kind": about.kind,
-            "name": about.name,
-            "namespace": about.namespace,
-            "uid": about.uid,
-        }
-        body = {
-            "apiVersion": EVENTS_VERSION,
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
-            "eventTime": _micro(now),
-            "reportingController": f"numawise.dev/{MANAGER}",
-            "reportingInstance": (self.instance or self.node)[:128],
-            "action": action[:128],
-            "reason": reason[:128],
-            "type": kind,
-            "note": _bytes(note),
-            "regarding": {name: value for name, value in regarding.items() if value},
-        }
-        path = f"/apis/{EVENTS_VERSION}/namespaces/{namespace}/events"
-        if send(self.cluster, "POST", path, f"create events in namespace {namespace}", body, JSON) is None:
-            raise ClusterError(f"there is no namespace {namespace} for an Event")
-        return _Told(name, namespace)
-
-    def _counted(self, known: _Told) -> bool:
-        """Count an Event that happens again; False: it is no longer there."""
-        known.count += 1
-        path = f"/apis/{EVENTS_VERSION}/namespaces/{known.namespace}/events/{known.name}"
-        body = {"series": {"count": known.count, "lastObservedTime": _micro(self.clock())}}
-        what = f"patch events in namespace {known.namespace}"
-        return send(self.cluster, "PATCH", path, what, body, MERGE) is not None
-
 
 def _seconds(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _micro(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _bytes(note: str) -> str:
-    raw = note.encode()
-    return note if len(raw) <= LONGEST_NOTE else raw[:LONGEST_NOTE].decode(errors="ignore") + "…"

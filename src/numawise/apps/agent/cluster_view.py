@@ -11,14 +11,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from numawise.apps.agent.duty import MetricFamily
-from numawise.apps.agent.log import INFO, WARNING, AgentLog
 from numawise.apps.agent.sight_values import ApiView
 from numawise.codec.kubeconfig import ClusterAccess
 from numawise.errors import NumawiseError
 from numawise.kube.client import Cluster, Object
 from numawise.kube.following import FollowedObjects
 from numawise.node.state.folder import ENDED
+from numawise.service.duty import MetricFamily
+from numawise.service.log import INFO, WARNING, ServiceLog
 
 FIRST_ANSWER = 3.0
 """Seconds that the start waits for a server."""
@@ -32,7 +32,7 @@ class NodeCluster:
 
     name = "API server"
 
-    def __init__(self, access: ClusterAccess, node: str, log: AgentLog, *, configz: bool = False) -> None:
+    def __init__(self, access: ClusterAccess, node: str, log: ServiceLog, *, configz: bool = False) -> None:
         """``configz``: also ask the kubelet for its configuration."""
         self.access, self.node, self.log = access, node, log
         self._wakes: list[Callable[[], None]] = []

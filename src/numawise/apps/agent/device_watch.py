@@ -16,13 +16,13 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.agent.log import ERROR, WARNING, AgentLog
 from numawise.apps.agent.offers import OfferedDevice
 from numawise.apps.agent.plugin import ResourcePlugin
-from numawise.apps.agent.turns import Turns
 from numawise.errors import NumawiseError
 from numawise.host.device_files import function_is_there, is_there
 from numawise.host.gpu_events import GpuEvent, GpuEvents
+from numawise.service.log import ERROR, WARNING, ServiceLog
+from numawise.service.turns import Turns
 
 TICK = 2.0
 WAIT_MILLISECONDS = 1000
@@ -79,7 +79,7 @@ class DriverWatch:
         plugins: Sequence[ResourcePlugin],
         load: Callable[[], Any],
         ignored: Callable[[], Collection[int]],
-        log: AgentLog,
+        log: ServiceLog,
         turns: Turns,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
@@ -159,7 +159,9 @@ async def _undisturbed(
         raise
 
 
-def hear(plugins: Sequence[ResourcePlugin], event: GpuEvent, ignored: Collection[int], log: AgentLog) -> None:
+def hear(
+    plugins: Sequence[ResourcePlugin], event: GpuEvent, ignored: Collection[int], log: ServiceLog
+) -> None:
     """Report what an event says about the GPUs (rule 2)."""
     if event.xid in ignored:
         return

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from numawise.apps.agent.drift_book import DriftChange, DriftKey
-from numawise.apps.agent.log import INFO, WARNING, AgentLog
 from numawise.apps.agent.repairing import FAILED, WRITTEN, Repair
 from numawise.apps.agent.sight_values import KubeletSight
 from numawise.codec.document import mapping
@@ -26,15 +25,16 @@ from numawise.explain.drift import CLAIM_FAR, CPUSET_CHANGED, DEVICE_FAR, MEMS_C
 from numawise.explain.placement import MEMORY_REMOTE
 from numawise.explain.pod_check import ContainerCheck
 from numawise.kube.client import ApiRefused
+from numawise.kube.events import NORMAL, WARNING_EVENT
 from numawise.render.words import clean
 from numawise.results.finding import Finding
+from numawise.service.log import INFO, WARNING, ServiceLog
 from numawise.values import dataclass
 
 MOST, PERIOD = 60, 600.0
 LONGEST, LONGEST_LINE = 1024, 100
 FIRST_PAUSE, LONGEST_PAUSE, TRIED = 2.0, 60.0, 1800.0
 """Seconds between attempts to send an Event, and after which it is given up."""
-NORMAL, WARNING_EVENT = "Normal", "Warning"
 SENT, HELD, LOST = "sent", "held back", "failed"
 REASONS = {
     CPUSET_CHANGED: "CpusetChanged",
@@ -64,7 +64,7 @@ class DriftReports:
 
     def __init__(
         self,
-        log: AgentLog,
+        log: ServiceLog,
         sink: EventSink | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

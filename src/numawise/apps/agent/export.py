@@ -21,26 +21,19 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from numawise.apps.agent.duty import COUNTER, GAUGE, MetricFamily, MetricName
 from numawise.apps.agent.kubelet_sight import SightSource
-from numawise.apps.agent.log import INFO, WARNING, AgentLog
 from numawise.apps.agent.published_object import CONDITION, INSTANCE, condition_of, published_object
 from numawise.apps.agent.sight_values import KubeletSight
-from numawise.apps.agent.turns import Turns
 from numawise.codec.document import mapping
 from numawise.codec.fingerprint import ALL
 from numawise.errors import ClusterError, NumawiseError
 from numawise.kube.client import ApiConflict, ApiRefused, Object
+from numawise.kube.events import NORMAL, WARNING_EVENT, ObjectReference
 from numawise.kube.following import back_off
-from numawise.kube.writer import (
-    NORMAL,
-    WARNING_EVENT,
-    ClusterWriter,
-    NodeCondition,
-    NoDefinition,
-    ObjectReference,
-    OtherOwner,
-)
+from numawise.kube.writer import ClusterWriter, NodeCondition, NoDefinition, OtherOwner
+from numawise.service.duty import COUNTER, GAUGE, MetricFamily, MetricName
+from numawise.service.log import INFO, WARNING, ServiceLog
+from numawise.service.turns import Turns
 from numawise.values import dataclass
 
 VERIFY, REFUSED_WAIT, DISPUTE = 60.0, 15.0, 2.0
@@ -85,7 +78,7 @@ class TopologyExport:
         plan: ExportPlan,
         source: SightSource,
         writer: ClusterWriter,
-        log: AgentLog,
+        log: ServiceLog,
         *,
         pause: Pause = asyncio.sleep,
     ) -> None:
@@ -248,7 +241,7 @@ class TopologyExport:
         metadata = mapping(mapping(sight.object).get("metadata"))
         about = ObjectReference("Node", self.plan.node, uid=str(metadata.get("uid") or self.plan.node))
         kind = NORMAL if condition.status == "True" else WARNING_EVENT
-        self.writer.tell(about, condition.reason, condition.message, kind, "Publish")
+        self.writer.events.tell(about, condition.reason, condition.message, kind, "Publish")
 
     def _untaint(self) -> None:
         removed = self.writer.remove_taint(self.plan.startup_taint)

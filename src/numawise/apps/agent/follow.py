@@ -13,11 +13,11 @@ Rules kept here:
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from numawise.apps.agent.log import ERROR, AgentLog
 from numawise.apps.agent.offer_plan import OfferPlan
 from numawise.errors import NumawiseError
 from numawise.host.device_files import device_signs
 from numawise.host.files import stamp
+from numawise.service.log import ERROR, ServiceLog
 
 FILE_TICK, DEVICE_TICK = 0.5, 2.0
 SETTLED = 3.0
@@ -34,7 +34,7 @@ class OfferFollowing:
         plan: OfferPlan,
         read: Callable[[OfferPlan], Awaitable[OfferPlan]],
         renew: Callable[[OfferPlan, float], None],
-        log: AgentLog,
+        log: ServiceLog,
     ) -> None:
         self.plan, self.log = plan, log
         self._read, self._renew = read, renew

@@ -20,12 +20,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from numawise.apps.agent.duty import MetricFamily
-from numawise.apps.agent.log import INFO, WARNING, AgentLog
 from numawise.apps.agent.sight_reading import SightReader
 from numawise.apps.agent.sight_settings import Configz
 from numawise.apps.agent.sight_values import ApiView, KubeletSight, OwnPlugins
-from numawise.apps.agent.turns import Turns
 from numawise.codec.checkpoint import PLACES
 from numawise.codec.checkpoint.reading import ALLOCATED_FILE
 from numawise.errors import HostError
@@ -33,6 +30,9 @@ from numawise.host.file_events import FileEvents
 from numawise.inputs.gathered import NodeSources
 from numawise.kube.deviceplugin import FOLDER
 from numawise.kube.podresources import SOCKET
+from numawise.service.duty import MetricFamily
+from numawise.service.log import INFO, WARNING, ServiceLog
+from numawise.service.turns import Turns
 
 __all__ = ["ApiView", "KubeletSight", "SightSource"]
 
@@ -53,7 +53,7 @@ class SightSource:
         self,
         sources: NodeSources,
         name: str,
-        log: AgentLog,
+        log: ServiceLog,
         *,
         view: Callable[[], ApiView] = ApiView,
         configz: Configz | None = None,

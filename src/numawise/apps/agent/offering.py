@@ -7,16 +7,16 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from numawise.apps.agent.device_watch import DriverWatch, follow_fakes, look, watch_presence
-from numawise.apps.agent.duty import COUNTER, GAUGE, MetricFamily, MetricName, MetricRow
 from numawise.apps.agent.follow import OfferFollowing
-from numawise.apps.agent.log import WARNING, AgentLog
 from numawise.apps.agent.offer_plan import OfferPlan, planned_again
 from numawise.apps.agent.plugin import GIVEN, REFUSED, ResourcePlugin
 from numawise.apps.agent.sight_values import OwnPlugin
-from numawise.apps.agent.turns import Turns
 from numawise.codec.infile import is_there
 from numawise.errors import NumawiseError
 from numawise.kube.podresources import SOCKET, held_devices
+from numawise.service.duty import COUNTER, GAUGE, MetricFamily, MetricName, MetricRow
+from numawise.service.log import WARNING, ServiceLog
+from numawise.service.turns import Turns
 from numawise.values import replace
 
 AWAY = 60.0
@@ -44,7 +44,7 @@ class DeviceOffering:
 
     name = "device plugin"
 
-    def __init__(self, plan: OfferPlan, log: AgentLog, driver: Callable[[], Any]) -> None:
+    def __init__(self, plan: OfferPlan, log: ServiceLog, driver: Callable[[], Any]) -> None:
         self.plan, self.log = plan, log
         self.turns = Turns()
         self.plugins: list[ResourcePlugin] = []

@@ -23,9 +23,7 @@ from pathlib import Path
 
 from numawise.apps.agent import answers
 from numawise.apps.agent.health import DeviceHealth
-from numawise.apps.agent.log import INFO, WARNING, AgentLog
 from numawise.apps.agent.offers import OfferedDevice, ResourceOffer
-from numawise.apps.agent.turns import Turns
 from numawise.errors import HostError, NumawiseError
 from numawise.kube.deviceplugin import (
     KUBELET_SOCKET,
@@ -37,6 +35,8 @@ from numawise.kube.deviceplugin import (
 )
 from numawise.kube.grpc import CallRefused, Serving
 from numawise.kube.podresources import LONGEST_NAME
+from numawise.service.log import INFO, WARNING, ServiceLog
+from numawise.service.turns import Turns
 
 TICK = 1.0
 FIRST_WAIT, LONGEST_WAIT, GRACE, MOST_GRACE = 0.25, 4.0, 5.0, 40.0
@@ -59,7 +59,9 @@ def socket_name(resource: str, folder: Path) -> str:
 class ResourcePlugin:
     """A resource, what is known of it, and who watches it."""
 
-    def __init__(self, offer: ResourceOffer, folder: Path, log: AgentLog, turns: Turns | None = None) -> None:
+    def __init__(
+        self, offer: ResourceOffer, folder: Path, log: ServiceLog, turns: Turns | None = None
+    ) -> None:
         self.offer, self.folder, self.log = offer, folder, log
         self.turns = turns or Turns()
         self.health = DeviceHealth(device.id for device in offer.devices)

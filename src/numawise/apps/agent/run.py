@@ -3,14 +3,9 @@
 Rules kept here:
 
 1. What is going to be done is a value before anything is done (``AgentPlan``); ``--dry-run`` prints it.
-2. SIGTERM and SIGINT end it in order: no more calls, sockets removed, exit status 0.
-3. A task that fails by a mistake ends the agent with that error: whoever started it starts it again.
+2. How it goes on and ends is ``service.attending``'s: no more calls, sockets removed, exit status 0.
 """
 
-import asyncio
-import contextlib
-import logging
-import signal
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -18,14 +13,11 @@ from typing import Any
 from numawise.apps.agent.claimed_devices import slice_devices
 from numawise.apps.agent.cluster_view import NodeCluster
 from numawise.apps.agent.drift_reports import DriftReports
-from numawise.apps.agent.duty import Duty
 from numawise.apps.agent.export import ExportPlan, TopologyExport
 from numawise.apps.agent.kubelet_sight import ApiView, SightSource
-from numawise.apps.agent.log import INFO, AgentLog, LibraryLog
 from numawise.apps.agent.node_events import NodeEvents
 from numawise.apps.agent.offer_plan import OfferPlan
 from numawise.apps.agent.offering import DeviceOffering
-from numawise.apps.agent.pages import serve_pages
 from numawise.apps.agent.watching import Watcher, WatchPlan
 from numawise.codec.kubeconfig import ClusterAccess
 from numawise.host.nvml_library import load
@@ -33,11 +25,13 @@ from numawise.inputs.gathered import NodeSources
 from numawise.kube.client import Cluster
 from numawise.kube.grpc import needed
 from numawise.kube.writer import ClusterWriter
+from numawise.service.attending import ServicePages, attend
+from numawise.service.duty import INFO_METRIC, Duty, MetricName
+from numawise.service.log import ServiceLog
 from numawise.values import dataclass, replace
 
-LIBRARIES = ("grpclib", "asyncio")
-LONGEST_STOP = 5.0
-"""Seconds that tasks have to end."""
+LIBRARIES = ("grpclib",)
+AGENT = MetricName("numawise_agent", INFO_METRIC, "The agent and its version.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +52,14 @@ class AgentPlan:
     """Which agent this is, where several could be."""
 
 
-def run(plan: AgentPlan, log: AgentLog, *, driver: Callable[[], Any] = load) -> int:
+def run(plan: AgentPlan, log: ServiceLog, *, driver: Callable[[], Any] = load) -> int:
     """Be the agent until a signal ends it."""
     needed()
-    handler = LibraryLog(log)
-    for name in LIBRARIES:
-        logger = logging.getLogger(name)
-        logger.addHandler(handler)
-        logger.propagate = False
-    try:
-        asyncio.run(_serve(plan, log, driver))
-    finally:
-        for name in LIBRARIES:
-            logging.getLogger(name).removeHandler(handler)
+    attend(lambda: duties_of(plan, log, driver), ServicePages(AGENT, plan.listen), log, LIBRARIES)
     return 0
 
 
-def duties_of(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> Sequence[Duty]:
+def duties_of(plan: AgentPlan, log: ServiceLog, driver: Callable[[], Any]) -> Sequence[Duty]:
     """The duties of a plan, not yet started."""
     duties: list[Duty] = []
     offering = DeviceOffering(plan.offer, log, driver) if plan.offer is not None else None
@@ -107,51 +92,12 @@ def duties_of(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> Sequ
 
 
 def _watcher(
-    plan: AgentPlan, watch: WatchPlan, source: SightSource, cluster: Cluster | None, log: AgentLog
+    plan: AgentPlan, watch: WatchPlan, source: SightSource, cluster: Cluster | None, log: ServiceLog
 ) -> Watcher:
     """The watcher, with a writer of its own: each duty waits for its own calls."""
     if cluster is None or plan.sources is None:
         return Watcher(watch, source, log, DriftReports(log))
     node = plan.sources.node
-    events = NodeEvents(ClusterWriter(cluster, node, plan.instance))
+    events = NodeEvents(ClusterWriter(cluster, node, plan.instance).events)
     asking = replace(watch, slices=partial(slice_devices, cluster, node))
     return Watcher(asking, source, log, DriftReports(log, events))
-
-
-async def _serve(plan: AgentPlan, log: AgentLog, driver: Callable[[], Any]) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    duties = duties_of(plan, log, driver)
-    pages = await serve_pages(*plan.listen, duties) if plan.listen else None
-    if pages is not None:
-        host, port = pages.sockets[0].getsockname()[:2]
-        log.say(INFO, "listening", address=f"{host}:{port}")
-    tasks: list[asyncio.Task[None]] = []
-    try:
-        for duty in duties:
-            await duty.start()
-        tasks = [asyncio.create_task(one) for duty in duties for one in duty.tasks()]
-        ending = asyncio.create_task(stop.wait())
-        await _until(ending, tasks)
-        log.say(INFO, "stopping")
-    finally:
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=LONGEST_STOP)
-        for duty in duties:
-            await duty.stop()
-        if pages is not None:
-            pages.close()
-
-
-async def _until(ending: "asyncio.Task[Any]", tasks: list["asyncio.Task[None]"]) -> None:
-    """Wait for a signal; what fails before is raised (rule 3)."""
-    waiting: set[asyncio.Task[Any]] = {ending, *tasks}
-    while not ending.done():
-        done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in done - {ending}:
-            with contextlib.suppress(asyncio.CancelledError):
-                task.result()

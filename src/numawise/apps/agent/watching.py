@@ -20,11 +20,8 @@ from typing import Any, Protocol
 
 from numawise.apps.agent.drift_book import DriftBook, DriftKey, SeenDrift
 from numawise.apps.agent.drift_reports import DriftReports
-from numawise.apps.agent.duty import COUNTER, GAUGE, MetricFamily, MetricName, MetricRow
-from numawise.apps.agent.log import INFO, WARNING, AgentLog
 from numawise.apps.agent.repairing import OUTCOMES, WRITTEN, Repairer
 from numawise.apps.agent.sight_values import KubeletSight
-from numawise.apps.agent.turns import Turns
 from numawise.codec.checkpoint import PLACES
 from numawise.codec.checkpoint.look import look
 from numawise.codec.claims import DeviceKey, SliceDevice
@@ -39,6 +36,9 @@ from numawise.node.state.folder import Against, StateFile, StateFolder
 from numawise.node.state.lint import state_findings
 from numawise.results.finding import Finding, Severity
 from numawise.rules.eviction import Duration
+from numawise.service.duty import COUNTER, GAUGE, MetricFamily, MetricName, MetricRow
+from numawise.service.log import INFO, WARNING, ServiceLog
+from numawise.service.turns import Turns
 from numawise.values import dataclass, field
 
 TICK, SOON, PAGES_EVERY, SLICES_EVERY = 10.0, 2.5, 60.0, 300.0
@@ -92,7 +92,7 @@ class Watcher:
         self,
         plan: WatchPlan,
         source: Sighted,
-        log: AgentLog,
+        log: ServiceLog,
         reports: DriftReports,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

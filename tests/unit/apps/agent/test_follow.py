@@ -8,12 +8,12 @@ import pytest
 
 from numawise.apps.agent import offer_plan as plans
 from numawise.apps.agent.follow import LONGEST_WAIT
-from numawise.apps.agent.log import AgentLog
 from numawise.apps.agent.offer_plan import offer_plan
 from numawise.apps.agent.offering import AWAY, DeviceOffering
 from numawise.errors import HostError
 from numawise.machine.hardware import NVIDIA, NVML, UNKNOWN, Hardware, Remark
 from numawise.machine.synthetic import synthetic
+from numawise.service.log import ServiceLog
 from numawise.values import replace
 from tests.unit.host.trees import PCI, grow, two_cpus
 
@@ -32,7 +32,7 @@ class Steps:
     def __init__(self, folder: Path, *, config: str = "", fake: str = "") -> None:
         self.log = io.StringIO()
         plan = offer_plan(config, fake, str(folder / "kubelet"), folder)
-        self.offering = DeviceOffering(plan, AgentLog(self.log, structured=False), no_driver)
+        self.offering = DeviceOffering(plan, ServiceLog(self.log, structured=False), no_driver)
         self.offering.renew(plan, 0.0)
         self.now = 0.0
         self.after(0)

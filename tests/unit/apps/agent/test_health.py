@@ -10,12 +10,12 @@ import pytest
 
 from numawise.apps.agent.device_watch import DriverWatch, hear, look
 from numawise.apps.agent.health import FORGIVEN, LONGEST_WAIT, DeviceHealth
-from numawise.apps.agent.log import AgentLog
 from numawise.apps.agent.offers import OfferedDevice, ResourceOffer
 from numawise.apps.agent.plugin import ResourcePlugin, socket_name
-from numawise.apps.agent.turns import GRACE, Turns
 from numawise.codec.agent_values import IGNORED_XIDS, AnswerForm
 from numawise.host.gpu_events import XID, GpuEvent, GpuEvents
+from numawise.service.log import ServiceLog
+from numawise.service.turns import GRACE, Turns
 
 
 def test_bad_at_once_and_good_after_a_wait() -> None:
@@ -65,7 +65,7 @@ def plugin() -> ResourcePlugin:
         for copy in range(2)
     )
     offer = ResourceOffer("nvidia.com/gpu", devices, AnswerForm(), nvidia=True)
-    return ResourcePlugin(offer, Path("/run/x"), AgentLog(io.StringIO(), structured=False))
+    return ResourcePlugin(offer, Path("/run/x"), ServiceLog(io.StringIO(), structured=False))
 
 
 def bad(plugin: ResourcePlugin) -> list[str]:

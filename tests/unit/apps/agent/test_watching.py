@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from numawise.apps.agent.drift_reports import DriftReports
-from numawise.apps.agent.log import AgentLog
 from numawise.apps.agent.watching import PAGES_EVERY, Watcher, WatchPlan, reconcile_period
 from numawise.codec.claims import SliceDevice
 from numawise.codec.podresources import ListedClaim, ListedContainer, ListedPod, PodResources
 from numawise.errors import ClusterError
 from numawise.kube.client import ApiRefused
+from numawise.service.log import ServiceLog
 from numawise.sets import parse_ids
 from tests.watched import Folders, WatchedNode, uid
 
@@ -42,7 +42,7 @@ class Watched:
         self.node, self.groups, self.sent = WatchedNode(root), Folders(root), Sent()
         self.now = 1000.0
         self.stream = io.StringIO()
-        log = AgentLog(self.stream, structured=True)
+        log = ServiceLog(self.stream, structured=True)
         reports = DriftReports(log, self.sent, self.clock)
         made = WatchPlan(str(self.node.kubelet_dir), root, repair, **plan)
         self.watcher = Watcher(made, self.node, log, reports, self.clock)

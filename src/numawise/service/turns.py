@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 GRACE = 30.0
-"""Seconds beyond what a loop said; a loaded machine is no reason to restart an agent."""
+"""Seconds beyond what a loop said; a loaded machine is no reason to restart a program."""
 
 
 class Turns:

@@ -1,9 +1,9 @@
-"""What an agent does, feature by feature.
+"""What a program that goes on for ever does, feature by feature.
 
 Rules kept here:
 
 1. A duty starts, has tasks that go on for ever, and stops.  What is wrong at the start is an error that ends
-   the agent; what goes wrong later is said once, and tried again.
+   the program; what goes wrong later is said once, and tried again.
 2. Ready is a duty that does what it is for; ``missing`` says why it is not.  Healthy is one whose tasks go
    on; ``stuck`` says which does not.  Both are asked often, and answered from memory.
 """
@@ -42,7 +42,7 @@ class MetricFamily:
 
 
 class Duty(Protocol):
-    """One feature of an agent."""
+    """One feature of a program."""
 
     @property
     def name(self) -> str:
@@ -50,7 +50,7 @@ class Duty(Protocol):
         ...
 
     async def start(self) -> None:
-        """Make ready; an error here ends the agent."""
+        """Make ready; an error here ends the program."""
         ...
 
     def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:

@@ -1,4 +1,4 @@
-"""The agent's log: text for a person at a terminal, a JSON object a line for everybody else."""
+"""The log of a program: text for a person at a terminal, a JSON object a line for everybody else."""
 
 import json
 import logging
@@ -10,7 +10,7 @@ from numawise.errors import LONGEST_MESSAGE, cut
 INFO, WARNING, ERROR = "info", "warning", "error"
 
 
-class AgentLog:
+class ServiceLog:
     """Writes what happens; the same sentence again and again is written once, until ``forget``."""
 
     def __init__(self, stream: IO[str], *, structured: bool) -> None:
@@ -48,7 +48,7 @@ def _stamp(now: float) -> str:
 class LibraryLog(logging.Handler):
     """What libraries log, as lines of ours."""
 
-    def __init__(self, log: AgentLog) -> None:
+    def __init__(self, log: ServiceLog) -> None:
         super().__init__(logging.WARNING)
         self.log = log
 

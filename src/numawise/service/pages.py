@@ -1,11 +1,11 @@
-"""What the agent answers over HTTP: ``/healthz``, ``/readyz`` and ``/metrics``, and nothing else.
+"""What a program answers over HTTP: ``/healthz``, ``/readyz`` and ``/metrics``, and nothing else.
 
 Rules kept here:
 
 1. One request a connection, bounded in time and size; whoever asks can change nothing.
-2. Healthy is an agent whose loop runs (it would not answer otherwise) and none of whose duties is stuck.
+2. Healthy is a program whose loop runs (it would not answer otherwise) and none of whose duties is stuck.
    Ready is one whose duties all do what they are for; what is missing is said.
-3. Metrics are OpenMetrics text; those of the agent itself come first.
+3. Metrics are OpenMetrics text; the program and its version come first.
 """
 
 import asyncio
@@ -13,28 +13,27 @@ import contextlib
 import resource
 from collections.abc import Sequence
 
-from numawise.apps.agent.duty import COUNTER, GAUGE, INFO_METRIC, SUFFIXES, Duty, MetricFamily, MetricName
 from numawise.errors import HostError
+from numawise.service.duty import COUNTER, GAUGE, SUFFIXES, Duty, MetricFamily, MetricName
 from numawise.version import __version__
 
 PATIENCE, LARGEST = 5.0, 8192
 TEXT = "text/plain; charset=utf-8"
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-AGENT = MetricName("numawise_agent", INFO_METRIC, "The agent and its version.")
-CPU_SECONDS = MetricName("process_cpu_seconds", COUNTER, "Seconds of CPU that the agent has used.")
-RESIDENT = MetricName("process_resident_memory_bytes", GAUGE, "Memory that the agent has now.")
-OWN_METRICS = (AGENT, CPU_SECONDS, RESIDENT)
+CPU_SECONDS = MetricName("process_cpu_seconds", COUNTER, "Seconds of CPU that the program has used.")
+RESIDENT = MetricName("process_resident_memory_bytes", GAUGE, "Memory that the program has now.")
+OWN_METRICS = (CPU_SECONDS, RESIDENT)
 PAGE_SIZE = resource.getpagesize()
 
 
-async def serve_pages(address: str, port: int, duties: Sequence[Duty]) -> asyncio.Server:
+async def serve_pages(address: str, port: int, about: MetricName, duties: Sequence[Duty]) -> asyncio.Server:
     """Serve the pages; ``HostError``: that address cannot be had."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
             async with asyncio.timeout(PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(page(head.split(b"\r\n", 1)[0].decode("latin-1"), duties))
+                writer.write(page(head.split(b"\r\n", 1)[0].decode("latin-1"), about, duties))
                 await writer.drain()
         writer.close()
 
@@ -47,7 +46,7 @@ async def serve_pages(address: str, port: int, duties: Sequence[Duty]) -> asynci
         ) from None
 
 
-def page(request: str, duties: Sequence[Duty]) -> bytes:
+def page(request: str, about: MetricName, duties: Sequence[Duty]) -> bytes:
     """The answer to a request line."""
     method, _, rest = request.partition(" ")
     path = rest.partition(" ")[0].partition("?")[0]
@@ -59,7 +58,7 @@ def page(request: str, duties: Sequence[Duty]) -> bytes:
     elif path == "/readyz":
         status, body = _judged([line for duty in duties for line in duty.missing()])
     elif path == "/metrics":
-        status, body, kind = "200 OK", metrics(duties), OPEN_METRICS
+        status, body, kind = "200 OK", metrics(about, duties), OPEN_METRICS
     else:
         status, body = "404 Not Found", "there are /healthz, /readyz and /metrics\n"
     raw = body.encode()
@@ -79,11 +78,11 @@ def _judged(wrong: Sequence[str]) -> tuple[str, str]:
     )
 
 
-def metrics(duties: Sequence[Duty]) -> str:
+def metrics(about: MetricName, duties: Sequence[Duty]) -> str:
     """All metrics as OpenMetrics text (rule 3)."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     families = [
-        AGENT.of(({"version": __version__}, 1)),
+        about.of(({"version": __version__}, 1)),
         *(family for duty in duties for family in duty.families()),
         CPU_SECONDS.of(({}, round(usage.ru_utime + usage.ru_stime, 3))),
         RESIDENT.of(({}, _resident(usage.ru_maxrss))),
