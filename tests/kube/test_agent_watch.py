@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.agent.rights import WATCH, api_of, rules_of
+from numawise.apps.agent.rights import WATCH, api_of
+from numawise.service.rights import rules_of
 from tests.kube.agents import Agent, node
 from tests.kube.rbac import Rules
 from tests.kube.server import State, kubeconfig, serving

@@ -11,17 +11,20 @@ Rules kept here:
 4. The configuration that was named goes along, as a ConfigMap: what was tried here is what runs there.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from numawise.apps.agent.rights import (
-    KUBELET_DIR,
-    STARTUP_TAINT,
-    ApiRight,
-    api_of,
-    mounts_of,
-    rules_of,
+from numawise.apps.agent.rights import KUBELET_DIR, STARTUP_TAINT, api_of, mounts_of
+from numawise.service.manifest import (
+    Json,
+    ProgramObjects,
+    container_security,
+    namespace_object,
+    own_fields,
+    pod_security,
+    probes,
+    resources,
 )
+from numawise.service.rights import ApiRight
 from numawise.values import dataclass
 
 NAME = "numawise-agent"
@@ -31,7 +34,6 @@ CONDITION = "NumawiseTopologyPublished"
 STATUS_FIELDS = ("capacity", "allocatable", "addresses", "daemonEndpoints", "nodeInfo", "volumesAttached")
 SPEC_FIELDS = ("unschedulable", "podCIDRs", "providerID")
 MEMORY_REQUEST, MEMORY_LIMIT, CPU_REQUEST = "64Mi", "192Mi", "20m"
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,42 +59,22 @@ class ManifestWish:
 def manifest(wish: ManifestWish) -> tuple[Json, ...]:
     """All objects, in an order in which they can be applied."""
     rights = api_of(wish.features)
+    own = _own(wish)
     return (
-        _namespace(wish),
-        _object("v1", "ServiceAccount", wish, automountServiceAccountToken=False),
-        *(_access(wish, rights) if rights else ()),
-        *((_object("v1", "ConfigMap", wish, data={CONFIG_KEY: wish.config}),) if wish.config else ()),
+        namespace_object(wish.namespace, "privileged"),  # folders of the host are mounted
+        own.account(),
+        *own.access(rights),
+        *(_policy(wish, rights) if any(right.by_name for right in rights) else ()),
+        *((own.inside("v1", "ConfigMap", data={CONFIG_KEY: wish.config}),) if wish.config else ()),
         _daemon_set(wish, token=bool(rights)),
     )
 
 
-def _object(version: str, kind: str, wish: ManifestWish, **fields: object) -> Json:
-    metadata = {"name": NAME, "namespace": wish.namespace, "labels": {"app.kubernetes.io/name": NAME}}
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
-
-
-def _clusters(version: str, kind: str, **fields: object) -> Json:
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": NAME}, **fields}
-
-
-def _namespace(wish: ManifestWish) -> Json:
-    """Folders of the host are mounted, which Pod Security allows where it is told so."""
-    labels = {"pod-security.kubernetes.io/enforce": "privileged"}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": wish.namespace, "labels": labels}}
+def _own(wish: ManifestWish) -> ProgramObjects:
+    return ProgramObjects(NAME, wish.namespace)
 
 
 # --- rights ---------------------------------------------------------------------------------------
-
-
-def _access(wish: ManifestWish, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
-    group = "rbac.authorization.k8s.io"
-    account = {"kind": "ServiceAccount", "name": NAME, "namespace": wish.namespace}
-    role = {"apiGroup": group, "kind": "ClusterRole", "name": NAME}
-    return (
-        _clusters(f"{group}/v1", "ClusterRole", rules=rules_of(rights)),
-        _clusters(f"{group}/v1", "ClusterRoleBinding", roleRef=role, subjects=[account]),
-        *(_policy(wish, rights) if any(right.by_name for right in rights) else ()),
-    )
 
 
 OWN = "authentication.kubernetes.io/node-name"
@@ -103,7 +85,7 @@ ACCOUNT_NODE = f"request.userInfo.extra[?'{OWN}'][0].orValue('')"
 def _policy(wish: ManifestWish, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
     """Each agent writes about its own node, and changes of it only what it is for (rule 3)."""
     group = "admissionregistration.k8s.io"
-    account = f"system:serviceaccount:{wish.namespace}:{NAME}"
+    own = _own(wish)
     validations: list[Json] = [
         {
             "expression": "object.metadata.name == variables.node",
@@ -111,6 +93,7 @@ def _policy(wish: ManifestWish, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
         }
     ]
     validations += _node_validations(wish)
+    the_agent = f"request.userInfo.username == '{own.user}'"
     rules = [
         {
             "apiGroups": [right.group],
@@ -124,14 +107,14 @@ def _policy(wish: ManifestWish, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": rules},
-        "matchConditions": [{"name": "the-agent", "expression": f"request.userInfo.username == '{account}'"}],
+        "matchConditions": [{"name": "the-agent", "expression": the_agent}],
         "variables": [{"name": "node", "expression": ACCOUNT_NODE}],
         "validations": validations,
     }
     binding = {"policyName": NAME, "validationActions": ["Deny"]}
     return (
-        _clusters(f"{group}/v1", "ValidatingAdmissionPolicy", spec=spec),
-        _clusters(f"{group}/v1", "ValidatingAdmissionPolicyBinding", spec=binding),
+        own.clusterwide(f"{group}/v1", "ValidatingAdmissionPolicy", spec=spec),
+        own.clusterwide(f"{group}/v1", "ValidatingAdmissionPolicyBinding", spec=binding),
     )
 
 
@@ -175,7 +158,7 @@ def _node_validations(wish: ManifestWish) -> list[Json]:
 
 
 def _daemon_set(wish: ManifestWish, *, token: bool) -> Json:
-    labels = {"app.kubernetes.io/name": NAME}
+    own = _own(wish)
     pod: Json = {
         "serviceAccountName": NAME,
         "automountServiceAccountToken": token,
@@ -184,31 +167,23 @@ def _daemon_set(wish: ManifestWish, *, token: bool) -> Json:
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "tolerations": [{"operator": "Exists"}],
         "terminationGracePeriodSeconds": 30,
-        "securityContext": {
-            "runAsUser": 0,
-            "runAsGroup": 0,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": pod_security(user=0),
         "containers": [_container(wish)],
         "volumes": [volume for volume, _ in _volumes(wish)],
     }
-    return _object(
+    return own.inside(
         "apps/v1",
         "DaemonSet",
-        wish,
         spec={
-            "selector": {"matchLabels": labels},
+            "selector": {"matchLabels": own.selector},
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
+            "template": own.template(pod),
         },
     )
 
 
 def _container(wish: ManifestWish) -> Json:
-    environment: list[Json] = [
-        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-        for name, path in (("NODE_NAME", "spec.nodeName"), ("POD_NAME", "metadata.name"))
-    ]
+    environment = own_fields((("NODE_NAME", "spec.nodeName"), ("POD_NAME", "metadata.name")))
     if wish.nvidia:
         environment += [
             {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
@@ -221,22 +196,13 @@ def _container(wish: ManifestWish) -> Json:
         "image": wish.image,
         "args": words,
         "env": environment,
-        "resources": {
-            "requests": {"cpu": CPU_REQUEST, "memory": MEMORY_REQUEST},
-            "limits": {"memory": MEMORY_LIMIT},
-        },
-        "securityContext": {
-            "privileged": False,
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "resources": resources(CPU_REQUEST, MEMORY_REQUEST, MEMORY_LIMIT),
+        "securityContext": container_security(),
         "volumeMounts": [mount for _, mount in _volumes(wish)],
     }
     if port:
         container["ports"] = [{"name": "pages", "containerPort": port}]
-        container["livenessProbe"] = _probe("/healthz", periodSeconds=20, failureThreshold=3)
-        container["readinessProbe"] = _probe("/readyz", periodSeconds=5, failureThreshold=1)
+        container |= probes()
     return container
 
 
@@ -245,10 +211,6 @@ def _port(words: Sequence[str]) -> int:
     text = next((words[at + 1] for at, word in enumerate(words[:-1]) if word == "--listen"), "")
     port = text.rpartition(":")[2]
     return int(port) if port.isdecimal() else 0
-
-
-def _probe(path: str, **times: int) -> Mapping[str, Any]:
-    return {"httpGet": {"path": path, "port": "pages"}, "timeoutSeconds": 5, **times}
 
 
 def _volumes(wish: ManifestWish) -> list[tuple[Json, Json]]:

@@ -7,12 +7,12 @@ Rules kept here:
 2. Everything is read-only unless ``writes`` says otherwise.  No feature needs a capability, a privileged
    container, the host's network or its processes; root is needed because the kubelet's files are root's.
    ``/sys`` is not listed: what a container has there is the host's, but for control groups.
-3. ``by_name``: the right is meant for the node's own object.  Rules of the API server cannot say so, because
-   all nodes have one account; a policy in the manifest does.
+3. What all programs' rights have in common is in ``service/rights.py``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
+from numawise.service.rights import CLAIMS, CORE, EVENTS, TOPOLOGY, ApiRight, merged_rights
 from numawise.values import dataclass
 
 DEVICE_PLUGIN, EXPORT, WATCH = "device-plugin", "export", "watch"
@@ -20,8 +20,6 @@ REPAIR, STARTUP_TAINT, CONFIGZ = "repair", "startup-taint", "configz"
 FEATURES = (DEVICE_PLUGIN, EXPORT, WATCH, REPAIR, STARTUP_TAINT, CONFIGZ)
 """As their options are called."""
 KUBELET_DIR = "/var/lib/kubelet"
-CORE, EVENTS, TOPOLOGY = "", "events.k8s.io", "topology.node.k8s.io"
-CLAIMS = "resource.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +29,6 @@ class HostMount:
     path: str
     why: str
     writes: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ApiRight:
-    """Verbs on one kind of object."""
-
-    group: str
-    resource: str
-    """With its part, as ``nodes/status``."""
-    verbs: tuple[str, ...]
-    why: str
-    by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,23 +134,4 @@ def mounts_of(features: Iterable[str]) -> tuple[HostMount, ...]:
 
 def api_of(features: Iterable[str]) -> tuple[ApiRight, ...]:
     """The rights of features together, each resource once."""
-    merged: dict[tuple[str, str], ApiRight] = {}
-    for feature in features:
-        for right in RIGHTS[feature].api:
-            key = right.group, right.resource
-            known = merged.get(key)
-            if known is None:
-                merged[key] = right
-                continue
-            verbs = (*known.verbs, *(verb for verb in right.verbs if verb not in known.verbs))
-            why = known.why if right.why in known.why else f"{known.why}; {right.why}"
-            merged[key] = ApiRight(*key, verbs, why, known.by_name or right.by_name)
-    return tuple(merged.values())
-
-
-def rules_of(rights: Sequence[ApiRight]) -> list[dict[str, list[str]]]:
-    """Rights as rules of a ClusterRole."""
-    return [
-        {"apiGroups": [right.group], "resources": [right.resource], "verbs": list(right.verbs)}
-        for right in rights
-    ]
+    return merged_rights(right for feature in features for right in RIGHTS[feature].api)

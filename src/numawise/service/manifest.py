@@ -1,0 +1,122 @@
+"""Objects that run a program in a cluster: what all of them have in common.
+
+Rules kept here:
+
+1. An account has exactly the rights that its program lists: a ClusterRole for those of the whole cluster, a
+   Role for those of its own namespace.  A pod without rights gets no token.
+2. A container has a read-only root, no capabilities, no way to more and the runtime's seccomp profile.
+3. Every object has the label of its program and of numawise, so that nothing is left behind unseen.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from numawise.service.rights import ApiRight, rules_of
+from numawise.values import dataclass
+
+Json = dict[str, Any]
+NAME_LABEL, PART_LABEL, PART = "app.kubernetes.io/name", "app.kubernetes.io/part-of", "numawise"
+RBAC = "rbac.authorization.k8s.io"
+NOBODY = 65532
+"""A user without a name and without files."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramObjects:
+    """Makes objects of one program, all of one name."""
+
+    name: str
+    namespace: str
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """The labels by which its pods are known; they can never change."""
+        return {NAME_LABEL: self.name}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Rule 3."""
+        return {**self.selector, PART_LABEL: PART}
+
+    @property
+    def user(self) -> str:
+        """What the API server calls its account."""
+        return f"system:serviceaccount:{self.namespace}:{self.name}"
+
+    def inside(self, version: str, kind: str, name: str = "", **fields: object) -> Json:
+        """An object in the program's namespace."""
+        metadata = {"name": name or self.name, "namespace": self.namespace, "labels": self.labels}
+        return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
+
+    def clusterwide(self, version: str, kind: str, name: str = "", **fields: object) -> Json:
+        """An object of the cluster."""
+        metadata = {"name": name or self.name, "labels": self.labels}
+        return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
+
+    def account(self) -> Json:
+        """Its account; pods that need a token ask for it."""
+        return self.inside("v1", "ServiceAccount", automountServiceAccountToken=False)
+
+    def access(self, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
+        """Roles, and that the account has them (rule 1)."""
+        subjects = [{"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}]
+        objects: list[Json] = []
+        for kind, make, own in (("ClusterRole", self.clusterwide, False), ("Role", self.inside, True)):
+            rules = rules_of([right for right in rights if right.own_namespace == own])
+            if rules:
+                role = {"apiGroup": RBAC, "kind": kind, "name": self.name}
+                objects += [
+                    make(f"{RBAC}/v1", kind, rules=rules),
+                    make(f"{RBAC}/v1", f"{kind}Binding", roleRef=role, subjects=subjects),
+                ]
+        return tuple(objects)
+
+    def template(self, pod: Json) -> Json:
+        """A pod's template."""
+        return {"metadata": {"labels": self.labels}, "spec": pod}
+
+
+def namespace_object(name: str, level: str) -> Json:
+    """A namespace in which Pod Security allows what a level allows."""
+    labels = {PART_LABEL: PART, "pod-security.kubernetes.io/enforce": level}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def container_security() -> Json:
+    """Rule 2."""
+    return {
+        "privileged": False,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def pod_security(user: int = NOBODY) -> Json:
+    """Rule 2, of the pod; user 0 where files of the host are root's."""
+    who: Json = {"runAsUser": user, "runAsGroup": user}
+    if user:
+        who |= {"runAsNonRoot": True, "fsGroup": user}
+    return {**who, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def resources(cpu: str, memory: str, most_memory: str) -> Json:
+    """What a container asks for; CPU time is not limited, so that answers are never held up."""
+    return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": most_memory}}
+
+
+def probes(port: str = "pages") -> Json:
+    """Asked at the program's own pages: whether it goes on, and whether it does what it is for."""
+    return {
+        "livenessProbe": _probe("/healthz", port, periodSeconds=20, failureThreshold=3),
+        "readinessProbe": _probe("/readyz", port, periodSeconds=5, failureThreshold=1),
+    }
+
+
+def _probe(path: str, port: str, **times: int) -> Mapping[str, Any]:
+    return {"httpGet": {"path": path, "port": port}, "timeoutSeconds": 5, **times}
+
+
+def own_fields(fields: Iterable[tuple[str, str]]) -> list[Json]:
+    """Variables with fields of the pod itself: name, path."""
+    return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields]
