@@ -69,3 +69,11 @@ def rules_of(rights: Sequence[ApiRight]) -> list[dict[str, list[str]]]:
         | {"verbs": list(right.verbs)}
         for right in rights
     ]
+
+
+VIEW_RIGHTS = (
+    ApiRight(CORE, "nodes", ("list", "watch"), "labels, taints, allocatable, release of the kubelet"),
+    ApiRight(CORE, "pods", ("list", "watch"), "what is bound where, what waits, what failed"),
+    ApiRight(TOPOLOGY, "noderesourcetopologies", ("list", "watch"), "the state that nodes publish"),
+)
+"""What following the whole cluster needs (``inputs/live.py``)."""
