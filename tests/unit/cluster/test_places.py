@@ -1,7 +1,7 @@
 """How many more would be let in: shapes of pods that run."""
 
-from numawise.apps.simulate.places import count_places
 from numawise.cluster.asking import Asker
+from numawise.cluster.places import count_places
 from tests.unit.cluster.nodes import gpu_pod, nodes, put
 
 

@@ -24,9 +24,13 @@ def count_places(
     pods: Sequence[RawPod],
     most: int,
     progress: Callable[[int], None] = lambda _: None,
+    asker: Asker | None = None,
 ) -> PlacesReport:
-    """Count copies of each pod, at most so many on a node; without pods, of each shape that runs (rule 2)."""
-    asker = Asker(members)
+    """Count copies of each pod, at most so many on a node; without pods, of each shape that runs (rule 2).
+
+    ``asker``: the one that knows the members already.
+    """
+    asker = asker or Asker(members)
     learned = not pods
     named = [(pod.name, pod) for pod in pods] if pods else _running(members)
     shapes: dict[Hashable, tuple[str, RawPod]] = {}
