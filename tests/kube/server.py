@@ -69,6 +69,17 @@ class State:
             self.nodes[value["metadata"]["name"]] = value
             self.happened("nodes", "MODIFIED", value)
 
+    def put_topology(self, value: dict[str, Any], event: str = "MODIFIED") -> None:
+        """A NodeResourceTopology comes, changes or goes."""
+        with self.changed:
+            name = value["metadata"]["name"]
+            value["metadata"].setdefault("uid", f"nrt-{name}")
+            if event == "DELETED":
+                self.topologies.pop(name, None)
+            else:
+                self.topologies[name] = value
+            self.happened("noderesourcetopologies", event, value)
+
     def happened(self, plural: str, kind: str, value: dict[str, Any]) -> None:
         with self.changed:
             self.version += 1
@@ -194,13 +205,11 @@ class Handler(BaseHTTPRequestHandler):
             self.refuse(409, "Conflict", f"Apply failed with 1 conflict: {told}")
             return
         owners |= dict.fromkeys(fields, manager)
-        state.version += 1
-        metadata = {**body["metadata"], "uid": f"nrt-{name}", "resourceVersion": str(state.version)}
+        metadata = {**body["metadata"], "uid": f"nrt-{name}"}
         metadata["managedFields"] = [
             {"manager": one, "operation": "Apply"} for one in sorted(set(owners.values()))
         ]
-        state.topologies[name] = {**(now or {}), **body, "metadata": metadata, "owners": owners}
-        state.changed.notify_all()
+        state.put_topology({**(now or {}), **body, "metadata": metadata, "owners": owners})
         self.json(state.topologies[name])
 
     def patch_node(self, name: str, body: dict[str, Any], kind: str) -> None:
@@ -252,6 +261,11 @@ class Handler(BaseHTTPRequestHandler):
                     self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
                 else:
                     self.one(state.topologies.get(name), f'noderesourcetopologies "{name}" not found')
+            case ["apis", "topology.node.k8s.io", version, "noderesourcetopologies"]:
+                if version not in state.topology_versions:
+                    self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+                else:
+                    self.many("NodeResourceTopologyList", list(state.topologies.values()), query)
             case ["apis", "resource.k8s.io", version, "resourceslices"] if version in state.slice_versions:
                 self.many("ResourceSliceList", state.slices, query)
             case ["api", "v1", "nodes"]:

@@ -125,6 +125,14 @@ class Chooser:
             verdicts.append(verdict)
         return verdicts
 
+    def verdict(self, member: Member, raw: RawPod) -> NodeRating | str:
+        """Of one node: its rating, or the reason why its kubelet would not let the pod in."""
+        known, at = self._known(raw), self.asker.place(member, raw)
+        verdict = known.get(at)
+        if verdict is None:
+            verdict = known[at] = self._rate(member, raw)
+        return verdict
+
     def ranked(self, raw: RawPod) -> list[Member]:
         """The nodes that would let a pod in, the best first (rule 2)."""
         rated = [
@@ -133,9 +141,7 @@ class Chooser:
             if not isinstance(verdict, str)
         ]
         ranks = {id(verdict): verdict.rank for verdict, _ in rated}
-        return [
-            member for _, member in sorted(rated, key=lambda pair: (ranks[id(pair[0])], *_company(*pair)))
-        ]
+        return [member for _, member in sorted(rated, key=lambda pair: (ranks[id(pair[0])], *company(*pair)))]
 
     def best(self, raw: RawPod) -> Member | None:
         """The node that a pod should go to; None: no kubelet would let it in."""
@@ -152,7 +158,7 @@ class Chooser:
                 lowest, best = rank, [(verdict, member)]
             elif rank == lowest:
                 best.append((verdict, member))
-        return min(best, key=lambda pair: _company(*pair))[1] if best else None
+        return min(best, key=lambda pair: company(*pair))[1] if best else None
 
     def places(self, situation: Situation, key: Shape, token: int | None = None) -> int:
         """How many pods of a shape a node would let in, one after the other (rule 4)."""
@@ -209,7 +215,7 @@ class Chooser:
         )
 
 
-def _company(rating: NodeRating, member: Member) -> tuple[int, float, float, int]:
+def company(rating: NodeRating, member: Member) -> tuple[int, float, float, int]:
     """Rules 2e and 2f."""
     there = [pod.since for pod in member.occupants.values() if pod.numa & rating.numa]
     return -len(there), -max(there, default=0.0), member.free, member.number

@@ -9,10 +9,11 @@ Rules kept here:
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from numawise.errors import ClusterError
 from numawise.kube.client import PATIENCE, Cluster, Object, UnknownCaller, raise_for_status
 
 APPLY, MERGE, STRATEGIC, JSON = (
@@ -62,15 +63,35 @@ def _known_caller(cluster: Cluster) -> Iterator[None]:
         raise
 
 
-def listed(cluster: Cluster, path: str, what: str, params: Mapping[str, str]) -> tuple[list[Object], str]:
-    """All objects of a list, and the version from which on it can be followed."""
+class NotServed(ClusterError):
+    """The API server has no such list."""
+
+
+def as_it_is(value: Object) -> Object:
+    """An object with all that it has."""
+    return value
+
+
+def listed(
+    cluster: Cluster,
+    path: str,
+    what: str,
+    params: Mapping[str, str],
+    slim: Callable[[Object], Object] = as_it_is,
+) -> tuple[list[Object], str]:
+    """All objects of a list, and the version from which on it can be followed.
+
+    ``slim``: what is kept of each, so that a long list is never in memory as a whole.
+    """
     objects: list[Object] = []
     version, more = "", ""
     while True:
         wish = {**params, "limit": "500", **({"continue": more} if more else {})}
-        page = send(cluster, "GET", path, what, params=wish) or {}
+        page = send(cluster, "GET", path, what, params=wish)
+        if page is None:
+            raise NotServed(f"{cluster.access.server} does not serve {path.rpartition('/')[2]}")
         with cluster.asking(what):
-            objects += [_object_of(one) for one in page.get("items") or ()]
+            objects += [slim(_object_of(one)) for one in page.get("items") or ()]
             metadata = page.get("metadata") or {}
             version, more = str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or "")
         if not more:

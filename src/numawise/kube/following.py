@@ -8,30 +8,38 @@ Rules kept here:
    it, so that the agents of a cluster do not come all at once.  What was known stays; ``synced`` says that it
    may be old.
 3. A server that refuses is asked again after ``REFUSED_WAIT``.  The sentence is in ``problem``.
-4. ``changed`` is called when something happened that matters, from the thread.
+4. ``changed`` is called when something happened that matters, from the thread.  ``took`` is told each
+   change as it was and as it is, in order, and many at once when a list was read: nothing is copied.
+5. Of each object only that is kept which ``slim`` leaves.  One with the version that is known is no change.
 """
 
 import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from numawise.codec.document import mapping
 from numawise.errors import NumawiseError
-from numawise.kube.calls import followed, listed
+from numawise.kube.calls import NotServed, as_it_is, followed, listed
 from numawise.kube.client import ApiRefused, Cluster, Object
 
 FIRST_WAIT, LONGEST_WAIT, REFUSED_WAIT, SHORTEST = 0.25, 4.0, 60.0, 1.0
 GONE, BOOKMARK, ERROR = "DELETED", "BOOKMARK", "ERROR"
 Matters = Callable[[Object | None, Object | None], bool]
 """Whether a change from one form of an object to another is news; None: it is not there."""
+Change = tuple[Object | None, Object | None]
+Took = Callable[[Sequence[Change]], None]
 
 
 def back_off(failures: int) -> float:
     """Seconds to wait after so many failures in a row (rule 2)."""
     longest = min(FIRST_WAIT * 2.0 ** min(failures, 10), LONGEST_WAIT)
     return longest * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
+
+
+def nobody(_: Sequence[Change]) -> None:
+    """Nobody is told."""
 
 
 def always(_: Object | None, __: Object | None) -> bool:
@@ -50,9 +58,15 @@ class FollowedObjects:
         params: Mapping[str, str],
         changed: Callable[[], None],
         matters: Matters = always,
+        *,
+        took: Took = nobody,
+        slim: Callable[[Object], Object] = as_it_is,
     ) -> None:
         self.cluster, self.path, self.what, self.params = cluster, path, what, dict(params)
         self.problem = ""
+        self.served = True
+        """False: the server has no such list, as far as it was asked."""
+        self._took, self._slim = took, slim
         self.synced = False
         self._objects: dict[str, Object] | None = None
         self._changed, self._matters = changed, matters
@@ -86,12 +100,13 @@ class FollowedObjects:
                 version = self._read()
             except NumawiseError as problem:
                 known, self.problem = self.problem, str(problem)
+                self.served = not isinstance(problem, NotServed)
                 if self.synced or known != self.problem:
                     self.synced = False
                     self._changed()
                 self._answered.set()
                 failures += 1
-                refused = isinstance(problem, ApiRefused)
+                refused = isinstance(problem, ApiRefused | NotServed)
                 self._ending.wait(REFUSED_WAIT if refused else back_off(failures))
                 continue
             failures = 0
@@ -104,15 +119,19 @@ class FollowedObjects:
             self._ending.wait(back_off(0))
 
     def _read(self) -> str:
-        objects, version = listed(self.cluster, self.path, self.what, self.params)
+        objects, version = listed(self.cluster, self.path, self.what, self.params, self._slim)
         fresh = {_uid(one): one for one in objects}
         with self._lock:
-            before, self._objects = self._objects, fresh
-        keys = {*fresh, *(before or {})}
-        news = any(self._matters((before or {}).get(key), fresh.get(key)) for key in keys)
-        was_synced, self.synced, self.problem = self.synced, True, ""
+            first, before, self._objects = self._objects is None, self._objects or {}, fresh
+        changes: list[Change] = [(before.get(key), one) for key, one in fresh.items()]
+        changes = [(old, new) for old, new in changes if old is None or not _same_version(old, new)]
+        changes += [(one, None) for key, one in before.items() if key not in fresh]
+        news = any(self._matters(old, new) for old, new in changes)
+        if changes:
+            self._took(changes)
+        was_synced, self.synced, self.problem, self.served = self.synced, True, "", True
         self._answered.set()
-        if news or not was_synced or before is None:
+        if news or not was_synced or first:
             self._changed()
         return version
 
@@ -129,14 +148,14 @@ class FollowedObjects:
 
     def _take(self, kind: str, value: Object) -> None:
         key = _uid(value)
-        after = None if kind == GONE else value
+        after = None if kind == GONE else self._slim(value)
         with self._lock:
             assert self._objects is not None
-            objects = dict(self._objects)
-            before = objects.pop(key, None)
+            before = self._objects.pop(key, None)
             if after is not None:
-                objects[key] = after
-            self._objects = objects
+                self._objects[key] = after
+        if before is not None or after is not None:
+            self._took(((before, after),))
         if self._matters(before, after):
             self._changed()
 
@@ -148,3 +167,8 @@ class StaleVersion(NumawiseError):
 def _uid(value: Object) -> str:
     metadata = mapping(value.get("metadata"))
     return str(metadata.get("uid") or f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
+
+
+def _same_version(old: Object, new: Object | None) -> bool:
+    version = mapping(old.get("metadata")).get("resourceVersion")
+    return bool(version) and version == mapping(mapping(new).get("metadata")).get("resourceVersion")

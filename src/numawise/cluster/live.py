@@ -1,0 +1,470 @@
+"""A cluster as it is: what every kubelet would say now, out of what the API server shows.
+
+Rules kept here:
+
+1. A node's state is what it publishes, with the pods put in that are bound or promised to it and that it does
+   not publish yet (``cluster.assumed``).  From zones of another exporter comes a careful answer
+   (``cluster.foreign``).  Of a node that publishes nothing, nothing is known: ``pass`` lets pods go there,
+   ``hold`` lets those go that no manager would align.
+2. An event changes the node it is about, and no other; what is known of states and shapes stays.
+3. An answer says how it was come by: ``exact``; ``conservative``, also where the published state is
+   incomplete, old or does not fit what the API server shows; ``unknown``.  ``problems`` has the sentences.
+4. For pods that have waited longer than the patience, and were asked for not long ago, places are kept
+   (``cluster.kept_places``).
+5. Shapes are learned from every pod that is seen; old ones are forgotten bit by bit.
+6. Time only goes forward here: a clock that jumps back stands still.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+from numawise.cluster.asking import Asker, Member, Occupant, Situation
+from numawise.cluster.assumed import Promise, assumed_node
+from numawise.cluster.choice import Chooser, Shapes, company
+from numawise.cluster.foreign import REFUSED, judged, less, uncounted
+from numawise.cluster.kept_places import KeptPlaces
+from numawise.cluster.source import TopologySource, topology_source
+from numawise.codec.bundle.pods import kubelet_uid
+from numawise.codec.cluster_pod import ClusterPod, PodReading
+from numawise.codec.document import mapping
+from numawise.codec.node import node_from
+from numawise.engine.predicates import used
+from numawise.errors import InputError
+from numawise.machine.description import NodeDescription
+from numawise.request.defaults import RawPod, defaulted
+from numawise.request.model import BEST_EFFORT, BURSTABLE
+from numawise.results.cluster import NodeRating
+from numawise.results.simulation import numas_of
+from numawise.rules.versions import Version, profile_of
+from numawise.values import dataclass, field, replace
+
+Object = Mapping[str, Any]
+PASS, HOLD = "pass", "hold"
+EXACT, CONSERVATIVE, UNKNOWN = "exact", "conservative", "unknown"
+NOT_PUBLISHED = "nothing is published about this node"
+ASKED_LATELY = 600.0
+"""Seconds after which nobody keeps a place for a pod that the scheduler no longer asks about."""
+ANY_PLACE = NodeRating(None, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSettings:
+    """How a cluster is seen."""
+
+    unpublished: str = PASS
+    """What becomes of pods on nodes of which nothing is known: ``pass`` or ``hold``."""
+    promise_seconds: float = 30.0
+    """How long a promise counts that is never seen bound."""
+    patience: float = 300.0
+    """Seconds that a pod waits before a place is kept for it."""
+    stale_seconds: float = 120.0
+    """A pod that runs so long without being published makes a published state old."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """What a node would do with a pod, and how that is known."""
+
+    node: str
+    rating: NodeRating | None
+    """None: it would not be let in."""
+    reason: str = ""
+    """Why not."""
+    how: str = EXACT
+    """``exact``, ``conservative`` or ``unknown``."""
+    kept: str = ""
+    """Why the place is kept for another pod; '': it is not."""
+
+
+@dataclass(slots=True)
+class NodeView:
+    """All that is known of one node."""
+
+    name: str
+    number: int
+    source: TopologySource | None = None
+    description: NodeDescription | None = None
+    described_problem: str = ""
+    kubelet: str = ""
+    """The version that the Node object names."""
+    pods: dict[str, ClusterPod] = field(default_factory=dict)
+    """Bound here and not ended, by uid."""
+    promises: dict[str, Promise] = field(default_factory=dict)
+    gone: dict[str, float] = field(default_factory=dict)
+    """Uids of pods that ended or went, and when that was seen."""
+    member: Member | None = None
+    how: str = UNKNOWN
+    doubts: tuple[str, ...] = ()
+    left: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """Of another exporter's zones: what is free, careful as ever."""
+    version: int = 0
+    """How often something changed."""
+    answers: dict[object, tuple[int, NodeVerdict]] = field(default_factory=dict)
+
+
+class LiveCluster:
+    """Nodes, pods and promises; no input or output, one thread at a time."""
+
+    def __init__(self, settings: LiveSettings = LiveSettings()) -> None:  # noqa: B008 - a frozen value
+        self.settings = settings
+        self.views: dict[str, NodeView] = {}
+        self.pods: dict[str, ClusterPod] = {}
+        """Every pod that is there, by uid."""
+        self.promises: dict[str, Promise] = {}
+        self.asker = Asker(())
+        self.members: list[Member] = []
+        self.chooser = Chooser(self.members, self.asker)
+        self.kept = KeptPlaces(self.members, self.asker)
+        self.reading = PodReading()
+        self._numbers = count()
+        self._dirty: set[str] = set()
+        self._tried: dict[str, float] = {}
+        """Pods that no node took when they were last asked about, and when that was."""
+        self._last: float | None = None
+        self._clock = 0.0
+        self._looks: list[tuple[float, str]] = []
+        """When a node is to be looked at again, soonest first."""
+
+    # --- what is known ------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All nodes, in the order in which they were first heard of."""
+        return tuple(self.views)
+
+    @property
+    def shapes(self) -> Shapes:
+        """The shapes that were learned."""
+        return self.chooser.shapes
+
+    @property
+    def waiting(self) -> tuple[ClusterPod, ...]:
+        """Pods that are to be bound, in the order they came."""
+        pods = [pod for pod in self.pods.values() if pod.waits]
+        return tuple(sorted(pods, key=lambda pod: (pod.created, pod.namespace, pod.name)))
+
+    def problems(self, name: str) -> tuple[str, ...]:
+        """What is wrong with what is known of a node, a sentence each."""
+        view = self.views.get(name)
+        if view is None:
+            return ("there is no such node",)
+        self._refresh_all((name,))
+        own = []
+        if view.source is None:
+            own.append(NOT_PUBLISHED)
+        elif view.source.problem:
+            own.append(view.source.problem)
+        own += [view.described_problem] if view.described_problem else []
+        return (*own, *view.doubts)
+
+    # --- what happens -------------------------------------------------------------------------
+
+    def take_topology(self, name: str, value: Object | None, now: float) -> None:
+        """The NodeResourceTopology of a node; None: it is gone."""
+        self._tick(now)
+        view = self._view(name)
+        view.source = None if value is None else topology_source(name, value, now)
+        old = now - max(self.settings.stale_seconds, 600.0)
+        published = view.source.node.state.active if view.source and view.source.node else {}
+        view.gone = {uid: at for uid, at in view.gone.items() if at > old or uid in published}
+        self._changed(view)
+        self._drop(view)
+
+    def take_node(self, name: str, value: Object | None, now: float) -> None:
+        """The Node object of a node; None: it is gone."""
+        self._tick(now)
+        view = self._view(name)
+        kubelet, wrong, description = "", "", None
+        if value is not None:
+            info = mapping(mapping(value.get("status")).get("nodeInfo"))
+            kubelet = str(info.get("kubeletVersion") or "")
+            try:
+                description = node_from(value)
+            except (InputError, RecursionError) as problem:
+                wrong = f"its Node object cannot be read: {problem}"
+        if (description, kubelet, wrong) != (view.description, view.kubelet, view.described_problem):
+            view.description, view.kubelet, view.described_problem = description, kubelet, wrong
+            self._changed(view)
+        self._drop(view)
+
+    def take_pod(self, value: Object, now: float, *, gone: bool = False) -> None:
+        """A pod as it is now, or as it was last before it went."""
+        self._tick(now)
+        pod = self._read(value)
+        before = self.pods.get(pod.uid)
+        if before is not None and before.node and before.node != pod.node:
+            self._leave(before, now)
+        if gone:
+            self.pods.pop(pod.uid, None)
+        else:
+            self.pods[pod.uid] = pod
+            if before is None and pod.raw is not None and not pod.ended:
+                self.shapes.see(pod.raw)
+        if pod.node or gone or pod.ended or pod.leaving:
+            self._tried.pop(pod.uid, None)
+        if (gone or pod.ended or pod.node) and pod.uid in self.promises:
+            self.withdraw(pod.uid)
+        if not pod.node:
+            return
+        if gone or pod.ended:
+            self._leave(pod, now)
+        elif before is None or before != pod:
+            view = self._view(pod.node)
+            known = view.pods.get(pod.uid)
+            view.pods[pod.uid] = pod
+            if known is None or known.raw != pod.raw or known.runs != pod.runs:
+                self._changed(view)
+
+    def promise(self, raw: RawPod, node: str, now: float) -> None:
+        """A pod is being sent to a node: it counts there until it is seen bound, or for some time."""
+        clock = self._tick(now)
+        bound = self.pods.get(raw.uid)
+        if bound is not None and bound.node:
+            return
+        self.withdraw(raw.uid)
+        promise = Promise(self._interned(raw), node, clock + self.settings.promise_seconds)
+        self.promises[raw.uid] = promise
+        view = self._view(node)
+        view.promises[raw.uid] = promise
+        self._tried.pop(raw.uid, None)
+        self._changed(view)
+
+    def withdraw(self, uid: str) -> None:
+        """A promise no longer counts."""
+        promise = self.promises.pop(uid, None)
+        view = self.views.get(promise.node) if promise is not None else None
+        if view is not None and view.promises.pop(uid, None) is not None:
+            self._changed(view)
+            self._drop(view)
+
+    # --- what kubelets would say --------------------------------------------------------------
+
+    def judge(self, raw: RawPod, names: Sequence[str] | None, now: float) -> list[NodeVerdict]:
+        """What each node would do with a pod, in the order of the names; None: all nodes."""
+        self._expire(now)
+        raw = self._interned(raw)
+        names = self.names if names is None else names
+        self._refresh_all(names)
+        self._keep_places(now)
+        kept = {id(place.member) for place in self.kept.earlier(raw)}
+        verdicts = [self._verdict(name, raw) for name in names]
+        if kept:
+            verdicts = [self._with_kept(verdict, raw, kept) for verdict in verdicts]
+        if raw.uid in self.pods:
+            if any(verdict.rating is not None and not verdict.kept for verdict in verdicts):
+                self._tried.pop(raw.uid, None)
+            else:
+                self._tried[raw.uid] = self._clock
+        return verdicts
+
+    def ranked(self, verdicts: Iterable[NodeVerdict]) -> list[NodeVerdict]:
+        """Those nodes that would let the pod in and are kept for nobody else, the best first."""
+        able = [verdict for verdict in verdicts if verdict.rating is not None and not verdict.kept]
+        return sorted(able, key=self._rank)
+
+    def situation(self, name: str, now: float) -> Situation | None:
+        """A node with its bound and promised pods put in; None: its state is not published."""
+        self._expire(now)
+        self._refresh_all((name,))
+        view = self.views.get(name)
+        return Situation.of(view.member) if view is not None and view.member is not None else None
+
+    def how(self, name: str) -> str:
+        """How the answers of a node are come by."""
+        self._refresh_all((name,))
+        view = self.views.get(name)
+        return UNKNOWN if view is None else view.how
+
+    # --- inside: nodes ------------------------------------------------------------------------
+
+    def _view(self, name: str) -> NodeView:
+        view = self.views.get(name)
+        if view is None:
+            view = self.views[name] = NodeView(name, next(self._numbers))
+        return view
+
+    def _drop(self, view: NodeView) -> None:
+        """Forget a node of which nothing is left."""
+        known = view.source or view.description or view.described_problem or view.pods or view.promises
+        if not known:
+            self.views.pop(view.name, None)
+            self._dirty.discard(view.name)
+            if view.member is not None:
+                self.members.remove(view.member)
+
+    def _changed(self, view: NodeView) -> None:
+        view.version += 1
+        self._dirty.add(view.name)
+
+    def _leave(self, pod: ClusterPod, now: float) -> None:
+        view = self.views.get(pod.node)
+        if view is None:
+            return
+        view.gone[pod.uid] = now
+        view.pods.pop(pod.uid, None)
+        self._changed(view)
+        self._drop(view)
+
+    def _refresh_all(self, names: Iterable[str]) -> None:
+        if self._dirty:
+            for name in self._dirty.intersection(names) if len(self._dirty) > 1 else list(self._dirty):
+                self._dirty.discard(name)
+                if name in self.views:
+                    self._refresh(self.views[name])
+
+    def _refresh(self, view: NodeView) -> None:
+        """Work out the state of a node anew."""
+        source = view.source
+        view.left, view.doubts = {}, ()
+        bound = sorted(view.pods.values(), key=lambda pod: pod.order)
+        if source is None or source.node is None:
+            if view.member is not None:
+                self.members.remove(view.member)
+                view.member = None
+            view.how = UNKNOWN if source is None or source.zones is None else CONSERVATIVE
+            if source is not None and source.zones is not None:
+                late = [pod.raw for pod in uncounted(source.zones, bound) if pod.raw is not None]
+                late += [promise.pod for promise in view.promises.values()]
+                view.left = less(source.zones, [defaulted(raw) for raw in late])
+            return
+        published = source.node
+        if view.description is not None:
+            published = replace(published)
+            published.describe(view.description)
+        assumed = assumed_node(published, bound, view.promises.values(), view.gone)
+        view.doubts = (*source.missing, *assumed.doubts, *self._stale(view, bound))
+        view.how = CONSERVATIVE if view.doubts else EXACT
+        node = assumed.node
+        member = view.member
+        if member is None:
+            member = view.member = Member(view.name, node, 0, number=view.number)
+            self.members.append(member)
+        member.node, member.allocatable, member.used = node, node.allocatable(), dict(used(node.state))
+        member.count()
+        member.occupants = {uid: self._occupant(member, view, uid) for uid in node.state.active}
+        self.asker.changed(member)
+
+    def _occupant(self, member: Member, view: NodeView, uid: str) -> Occupant:
+        pod = view.pods.get(uid)
+        promised = uid in view.promises
+        since = 0.0 if pod is None else pod.bound or pod.created
+        numa = numas_of(member.node.machine, member.node.state, uid)
+        return Occupant(numa, since, ends=promised or (pod is not None and pod.ends))
+
+    def _stale(self, view: NodeView, bound: Sequence[ClusterPod]) -> list[str]:
+        """Why a published state is an old one, as far as that shows."""
+        source = view.source
+        assert source is not None
+        assert source.node is not None
+        if view.kubelet and _release(view.kubelet) != source.node.version:
+            return [f"it is published for kubelet {source.kubelet}, and the node runs {view.kubelet}"]
+        state, longest, now = source.node.state, self.settings.stale_seconds, self._last or 0.0
+        for pod in bound:
+            if pod.runs and pod.uid not in state.active and pod.uid not in state.departed:
+                since = now - (pod.bound or pod.created or now)
+                if since > longest:
+                    return [f"pod {pod.title} runs for {since:.0f} seconds and is not published: it is old"]
+                heappush(self._looks, (self._clock + longest - max(0.0, since) + 1, view.name))
+                break
+        return []
+
+    # --- inside: pods -------------------------------------------------------------------------
+
+    def _read(self, value: Object) -> ClusterPod:
+        return self.reading.read(value, self.pods.get(kubelet_uid(value)))
+
+    def _interned(self, raw: RawPod) -> RawPod:
+        """The pod with the one value that all pods of its shape share."""
+        key = self.asker.shape(raw)
+        known = self.shapes.known.get(key)
+        if known is None:
+            return raw
+        return replace(raw, containers=known.pods[0].containers)
+
+    def _tick(self, now: float) -> float:
+        """Rule 6."""
+        if self._last is not None and now > self._last:
+            self._clock += now - self._last
+        self._last = now
+        return self._clock
+
+    def _expire(self, now: float) -> None:
+        clock = self._tick(now)
+        for uid, promise in list(self.promises.items()):
+            if promise.until > clock:
+                break
+            self.withdraw(uid)
+        while self._looks and self._looks[0][0] <= clock:
+            view = self.views.get(heappop(self._looks)[1])
+            if view is not None:
+                self._changed(view)
+
+    # --- inside: answers ----------------------------------------------------------------------
+
+    def _verdict(self, name: str, raw: RawPod) -> NodeVerdict:
+        view = self.views.get(name)
+        if view is None:
+            return self._unpublished(name, raw)
+        if view.member is not None:
+            answer = self.chooser.verdict(view.member, raw)
+            if isinstance(answer, str):
+                return NodeVerdict(name, None, answer, view.how)
+            return NodeVerdict(name, answer, "", view.how)
+        source = view.source
+        if source is None or source.zones is None:
+            return self._unpublished(name, raw)
+        rating = judged(source.zones, view.left, defaulted(raw))
+        return NodeVerdict(name, rating, "" if rating is not None else REFUSED, CONSERVATIVE)
+
+    def _unpublished(self, name: str, raw: RawPod) -> NodeVerdict:
+        if self.settings.unpublished == PASS or not is_aligned(raw):
+            return NodeVerdict(name, ANY_PLACE, "", UNKNOWN)
+        return NodeVerdict(name, None, NOT_PUBLISHED, UNKNOWN)
+
+    def _with_kept(self, verdict: NodeVerdict, raw: RawPod, kept: set[int]) -> NodeVerdict:
+        view = self.views.get(verdict.node)
+        if verdict.rating is None or view is None or view.member is None or id(view.member) not in kept:
+            return verdict
+        if self.kept.allows(view.member, raw):
+            return verdict
+        for place in self.kept.earlier(raw):
+            if place.member is view.member:
+                words = f"kept for pod {place.pod.namespace}/{place.pod.name}, which has waited longer"
+                return replace(verdict, kept=words)
+        return verdict
+
+    def _keep_places(self, now: float) -> None:
+        """Rule 4."""
+        late = []
+        for uid, tried in list(self._tried.items()):
+            pod = self.pods.get(uid)
+            if pod is None or not pod.waits or pod.raw is None or self._clock - tried > ASKED_LATELY:
+                del self._tried[uid]
+            elif now - pod.created >= self.settings.patience:
+                late.append(pod)
+        if late or self.kept.places:
+            late.sort(key=lambda pod: (pod.created, pod.namespace, pod.name))
+            self.kept.keep(pod.raw for pod in late if pod.raw is not None)
+
+    def _rank(self, verdict: NodeVerdict) -> tuple[Any, ...]:
+        assert verdict.rating is not None
+        view = self.views.get(verdict.node)
+        if view is None or view.member is None:
+            return *verdict.rating.rank, 0, 0.0, 1.0, view.number if view is not None else 0
+        return *verdict.rating.rank, *company(verdict.rating, view.member)
+
+
+def _release(kubelet: str) -> Version | None:
+    """The release that a kubelet's version belongs to; None: one that is not known."""
+    try:
+        return profile_of(kubelet).version
+    except ValueError:
+        return None
+
+
+def is_aligned(raw: RawPod) -> bool:
+    """Whether a kubelet's managers may give a pod something of its own."""
+    pod = defaulted(raw)
+    return pod.qos not in (BEST_EFFORT, BURSTABLE) or any(container.devices for container in pod.containers)

@@ -1,0 +1,199 @@
+"""The cluster as it is, from an API server: read once, or followed for ever.
+
+Rules kept here:
+
+1. Nodes, pods and NodeResourceTopologies are listed, then followed, each in a thread of its own
+   (``kube.following``): an ended watch, a version that is gone, a server that restarts or refuses changes
+   what is missing, never what is known.
+2. All of it goes into one ``LiveCluster`` under ``lock``; whoever asks it holds that lock.
+3. A server without NodeResourceTopologies is said once; everything else goes on, and it is asked again from
+   time to time.
+4. Of each object that is kept which decides (``codec.cluster_pod``).
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from numawise.cluster.live import LiveCluster, LiveSettings
+from numawise.codec.cluster_pod import PodReading
+from numawise.codec.document import mapping
+from numawise.codec.kubeconfig import ClusterAccess
+from numawise.kube.calls import NotServed, listed
+from numawise.kube.client import TOPOLOGY_GROUP, TOPOLOGY_VERSIONS, Cluster, Object
+from numawise.kube.following import Change, FollowedObjects
+from numawise.service.duty import MetricFamily
+from numawise.service.log import WARNING, ServiceLog
+
+NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
+TOPOLOGIES = tuple(
+    f"/apis/{TOPOLOGY_GROUP}/{version}/noderesourcetopologies" for version in TOPOLOGY_VERSIONS
+)
+NODE, POD, TOPOLOGY = "Node", "Pod", "NodeResourceTopology"
+FIRST_ANSWER = 3.0
+Heard = Callable[[str, Object | None, Object | None], None]
+"""Told of a change: kind of object, as it was, as it is; None: it is not there."""
+
+
+class LiveFeed:
+    """Follows a cluster; a duty of a program."""
+
+    name = "cluster"
+
+    def __init__(
+        self,
+        access: ClusterAccess,
+        log: ServiceLog,
+        settings: LiveSettings = LiveSettings(),  # noqa: B008 - a frozen value
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.cluster, self.log, self.clock = Cluster(access), log, clock
+        self.view = LiveCluster(settings)
+        self.lock = threading.RLock()
+        self._heard: list[Heard] = []
+        slim = PodReading().slim
+        self._followed = {
+            NODE: self._follow(NODE, NODES, slim_node),
+            POD: self._follow(POD, PODS, slim),
+            TOPOLOGY: self._follow(TOPOLOGY, TOPOLOGIES[0], slim_topology),
+        }
+
+    def subscribe(self, heard: Heard) -> None:
+        """Call this, from a thread, after each change that the view has taken."""
+        self._heard.append(heard)
+
+    def synced(self) -> bool:
+        """Whether everything that the server has was read, and is being followed."""
+        return not self.missing()
+
+    # --- a duty ---------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin to follow."""
+        for followed in self._followed.values():
+            followed.start()
+        for followed in self._followed.values():
+            await asyncio.to_thread(followed.wait, FIRST_ANSWER)
+
+    def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
+        """None: threads follow."""
+        return ()
+
+    async def stop(self) -> None:
+        """Follow no more."""
+        for followed in self._followed.values():
+            followed.stop()
+
+    def missing(self) -> Sequence[str]:
+        """What is not read yet, or may be old."""
+        lines = []
+        for kind, followed in self._followed.items():
+            if followed.synced or (kind == TOPOLOGY and not followed.served):
+                continue
+            lines.append(followed.problem or f"{followed.what}: not answered yet")
+        return lines
+
+    def stuck(self) -> Sequence[str]:
+        """Nothing: a server that is gone is no reason to restart."""
+        return ()
+
+    def families(self) -> Sequence[MetricFamily]:
+        """None of its own."""
+        return ()
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _follow(self, kind: str, path: str, slim: Callable[[Object], Object]) -> FollowedObjects:
+        what = f"list {path.rpartition('/')[2]}"
+
+        def took(changes: Sequence[Change]) -> None:
+            self._take(kind, changes)
+
+        def changed() -> None:
+            self._say(kind)
+
+        return FollowedObjects(self.cluster, path, what, {}, changed, never, took=took, slim=slim)
+
+    def _take(self, kind: str, changes: Sequence[Change]) -> None:
+        with self.lock:
+            now = self.clock()
+            for before, after in changes:
+                take(self.view, kind, before, after, now)
+        for heard in self._heard:
+            for before, after in changes:
+                heard(kind, before, after)
+
+    def _say(self, kind: str) -> None:
+        problem = self._followed[kind].problem
+        if problem:
+            self.log.once(f"{self.name} {kind}", WARNING, problem)
+        else:
+            self.log.forget(f"{self.name} {kind}")
+
+
+def never(_: Object | None, __: Object | None) -> bool:
+    """Changes of objects are told elsewhere."""
+    return False
+
+
+def take(view: LiveCluster, kind: str, before: Object | None, after: Object | None, now: float) -> None:
+    """Let a view have a change."""
+    value = after if after is not None else before
+    if value is None:
+        return
+    if kind == POD:
+        view.take_pod(value, now, gone=after is None)
+        return
+    name = str(mapping(value.get("metadata")).get("name") or "")
+    if kind == NODE:
+        view.take_node(name, after, now)
+    else:
+        view.take_topology(name, after, now)
+
+
+def live_cluster(
+    cluster: Cluster,
+    now: float,
+    settings: LiveSettings = LiveSettings(),  # noqa: B008 - a frozen value
+) -> LiveCluster:
+    """Everything of a cluster, read once."""
+    view = LiveCluster(settings)
+    for kind, path, slim in (
+        (NODE, NODES, slim_node),
+        (POD, PODS, PodReading().slim),
+    ):
+        for value in listed(cluster, path, f"list {path.rpartition('/')[2]}", {}, slim)[0]:
+            take(view, kind, None, value, now)
+    for path in TOPOLOGIES:
+        try:
+            values = listed(cluster, path, "list noderesourcetopologies", {}, slim_topology)[0]
+        except NotServed:
+            continue
+        for value in values:
+            take(view, TOPOLOGY, None, value, now)
+        break
+    return view
+
+
+def slim_node(value: Object) -> Object:
+    """A Node object without what decides nothing: images, managers, volumes."""
+    metadata, status = mapping(value.get("metadata")), mapping(value.get("status"))
+    return {
+        "metadata": _without(metadata, "managedFields"),
+        "spec": mapping(value.get("spec")),
+        "status": _without(status, "images", "volumesInUse", "volumesAttached"),
+    }
+
+
+def slim_topology(value: Object) -> Object:
+    """A NodeResourceTopology as its node wrote it; of its managers the times alone."""
+    metadata = mapping(value.get("metadata"))
+    rows = metadata.get("managedFields")
+    times = [{"time": mapping(row).get("time")} for row in (rows if isinstance(rows, list) else ())]
+    return {**value, "metadata": {**metadata, "managedFields": times}}
+
+
+def _without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {key: one for key, one in value.items() if key not in names}

@@ -1,0 +1,114 @@
+"""The cluster as an API server shows it, followed: what comes and goes, servers that end, refuse or forget."""
+
+import asyncio
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from numawise.inputs.live import LiveFeed, live_cluster
+from numawise.kube.client import Cluster, access_to
+from numawise.service.log import ServiceLog
+from tests.kube.server import Server, State, kubeconfig, serving
+from tests.unit.cluster.live_objects import api_node, api_pod, published
+from tests.unit.cluster.nodes import gpu_pod, kubelet
+from tests.waiting import until
+
+
+@pytest.fixture
+def state() -> State:
+    state = State(pods=[api_pod("a", 4, "n1")], nodes={name: api_node(name) for name in ("n1", "n2")})
+    for name in state.nodes:
+        state.put_topology(published(kubelet(), name))
+    return state
+
+
+@pytest.fixture
+def server(state: State) -> Iterator[Server]:
+    with serving(state) as made:
+        yield made
+
+
+class Fed:
+    """A feed that runs."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.text = io.StringIO()
+        access = access_to(str(kubeconfig(folder / "config", address)), "")
+        self.feed = LiveFeed(access, ServiceLog(self.text, structured=False), clock=lambda: 1000.0)
+        self.heard: list[tuple[str, str]] = []
+        self.feed.subscribe(
+            lambda kind, before, after: self.heard.append((kind, (after or before or {})["metadata"]["name"]))
+        )
+
+    def __enter__(self) -> Self:
+        asyncio.run(self.feed.start())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run(self.feed.stop())
+
+    def takers(self, gpus: int) -> list[str]:
+        """Nodes that would let in a pod."""
+        with self.feed.lock:
+            verdicts = self.feed.view.judge(gpu_pod("probe", gpus), None, 1000.0)
+            return sorted(verdict.node for verdict in verdicts if verdict.rating is not None)
+
+
+def test_what_comes_and_goes(server: Server, state: State, tmp_path: Path) -> None:
+    with Fed(tmp_path, server.address) as fed:
+        until(fed.feed.synced, "everything was read")
+        assert fed.takers(4) == ["n1", "n2"]
+        state.put_pod(api_pod("b", 1, "n1"))
+        until(lambda: fed.takers(4) == ["n2"], "a pod that is bound is put in")
+        state.put_pod(api_pod("b", 1, "n1", phase="Failed"))
+        until(lambda: fed.takers(4) == ["n1", "n2"], "it has failed")
+        state.put_topology(state.topologies["n2"], "DELETED")
+        until(lambda: fed.feed.view.problems("n2"), "nothing is published any more")
+        assert ("Pod", "b") in fed.heard
+
+
+def test_one_reading_says_the_same(server: Server, tmp_path: Path) -> None:
+    with Cluster(access_to(str(kubeconfig(tmp_path / "config", server.address)), "")) as cluster:
+        view = live_cluster(cluster, 1000.0)
+    assert [verdict.how for verdict in view.judge(gpu_pod("probe", 4), None, 1000.0)] == ["exact", "exact"]
+    assert view.judge(gpu_pod("probe", 8), None, 1000.0)[0].reason == "OutOfx/gpu"
+
+
+def test_a_server_without_topologies_is_said_once(server: Server, state: State, tmp_path: Path) -> None:
+    state.topology_versions = ()
+    with Fed(tmp_path, server.address) as fed:
+        until(fed.feed.synced, "the rest was read")
+        assert fed.takers(4) == ["n1", "n2"]
+        assert fed.text.getvalue().count("does not serve noderesourcetopologies") == 1
+    with Cluster(access_to(str(kubeconfig(tmp_path / "config", server.address)), "")) as cluster:
+        assert live_cluster(cluster, 0.0).how("n1") == "unknown"
+
+
+def test_a_right_that_is_missing_is_missing(server: Server, state: State, tmp_path: Path) -> None:
+    state.forbidden = {"/pods"}
+    with Fed(tmp_path, server.address) as fed:
+        until(lambda: len(fed.feed.missing()) == 1, "the rest was read")
+        assert fed.feed.missing()[0].startswith("you may not list pods (403)")
+
+
+def test_a_server_that_restarts_and_forgets(state: State, tmp_path: Path) -> None:
+    with serving(state) as server:
+        port = server.server_port
+        fed = Fed(tmp_path, server.address)
+        asyncio.run(fed.feed.start())
+        until(fed.feed.synced, "in touch")
+    until(lambda: not fed.feed.synced(), "the server is gone")
+    state.pods.clear()  # while nobody followed
+    state.put_pod(api_pod("late", 8, "n2"))
+    state.put_pod(api_pod("later", 1, "n1"))
+    with serving(state, port=port):
+        until(lambda: "later" in fed.feed.view.pods, "read again")
+        assert "a" not in fed.feed.view.pods
+        with state.changed:
+            state.pods.append(api_pod("unheard", 1, "n1"))  # an event of it was never sent
+            state.happened("pods", "ERROR", {"kind": "Status", "code": 410})
+        until(lambda: "unheard" in fed.feed.view.pods, "the version was too old: read again")
+        asyncio.run(fed.feed.stop())
