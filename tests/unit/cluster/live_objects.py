@@ -70,7 +70,7 @@ def api_node(name: str, *, ready: bool = True, **more: Any) -> dict[str, Any]:
         "spec": more.pop("spec", {}),
         "status": {
             "conditions": [{"type": "Ready", "status": str(ready)}],
-            "nodeInfo": {"kubeletVersion": more.pop("kubelet", "v1.36.4")},
+            "nodeInfo": {"kubeletVersion": more.pop("kubelet", "v1.37.0")},
             **more,
         },
     }
