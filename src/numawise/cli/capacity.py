@@ -55,10 +55,10 @@ def command(
     PODS are files or folders with the shapes, one pod or workload each; without them the shapes of the pods
     that run on the nodes are counted. Each shape is counted as if no other came.
     """
-    from numawise.apps.simulate.node_groups import groups_of  # noqa: PLC0415 - keeps --help quick
     from numawise.cluster.asking import members_of  # noqa: PLC0415
     from numawise.cluster.places import count_places  # noqa: PLC0415
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
+    from numawise.inputs.node_groups import groups_of  # noqa: PLC0415 - keeps --help quick
     from numawise.inputs.pods import read_pods  # noqa: PLC0415
     from numawise.render import cluster as words  # noqa: PLC0415
     from numawise.render.progress import progress_bar  # noqa: PLC0415

@@ -26,6 +26,7 @@ COMMANDS = {
     "doctor": "What on this host stands in the way of alignment, and what to do.",
     "exec": "Run a command inside a running hold: a debugger, a shell, a sidecar.",
     "flags": "A placement as text for numactl, containers, systemd, Slurm and Kubernetes.",
+    "lab": "Virtual nodes on any API server that admit pods exactly as kubelets do.",
     "machine": "Make machine files from a description or a catalogue of known servers.",
     "ps": "Who holds which CPUs, memory and GPUs on this host.",
     "reap": "Free what dead jobs held on this host.",
@@ -60,7 +61,18 @@ SECTIONS = {
         "reap",
     ),
     "The machine": ("show", "discover", "machine", "doctor", "setup"),
-    "Kubernetes": ("why", "simulate", "capacity", "check", "plan", "state", "bundle", "agent", "replay"),
+    "Kubernetes": (
+        "why",
+        "simulate",
+        "capacity",
+        "check",
+        "plan",
+        "state",
+        "bundle",
+        "agent",
+        "lab",
+        "replay",
+    ),
     "For programs": ("schema",),
 }
 """How the help groups the commands; the most used first."""

@@ -137,7 +137,7 @@ def compare_releases(asked: SimulateOptions, releases: str) -> int:
 def simulate_nodes(asked: SimulateOptions, nodes: Sequence[str], choice: str) -> int:
     """A queue of pods before many nodes."""
     from numawise.apps.simulate.fleet import fleet_of, send  # noqa: PLC0415
-    from numawise.apps.simulate.node_groups import groups_of  # noqa: PLC0415
+    from numawise.inputs.node_groups import groups_of  # noqa: PLC0415
     from numawise.render import fleet as words  # noqa: PLC0415 - few ask for it
 
     fleet = fleet_of(groups_of(nodes, asked.named, _say), choice)

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Sequence
 
 from numawise.apps.simulate.cluster import TraceSettings, run_trace
-from numawise.apps.simulate.node_groups import groups_of
 from numawise.cli.options import say
 from numawise.cli.simulating import INTERRUPTED, SimulateOptions, SimulationText, emit, write_data
 from numawise.codec.arrivals import read_arrivals
 from numawise.codec.steps import parse_duration
 from numawise.errors import InputError, quoted, suggestion
+from numawise.inputs.node_groups import groups_of
 from numawise.render import cluster as words
 from numawise.render.picture.plot import cluster_plot
 from numawise.render.progress import progress_bar

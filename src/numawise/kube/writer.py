@@ -1,4 +1,4 @@
-"""What the agent writes of its node at the API server: its object, a condition, and one taint.
+"""What is written of a node at the API server: its NodeResourceTopology, a condition, and one taint.
 
 Rules kept here:
 
@@ -64,10 +64,12 @@ class ClusterWriter:
     instance: str = ""
     """Who we are, where several could be: the name of our pod, or the host's."""
     clock: Callable[[], float] = time.time
+    manager: str = MANAGER
+    """Under which name it owns what it writes."""
     events: EventWriter = field(init=False)
 
     def __post_init__(self) -> None:
-        self.events = EventWriter(self.cluster, MANAGER, self.instance or self.node, self.clock)
+        self.events = EventWriter(self.cluster, self.manager, self.instance or self.node, self.clock)
 
     # --- the object (rules 1 and 2) -------------------------------------------------------------
 
@@ -77,7 +79,7 @@ class ClusterWriter:
         ``version``: the one that it replaces.  ``NoDefinition``, ``OtherOwner``, ``ApiConflict``.
         """
         metadata = {**value["metadata"], **({"resourceVersion": version} if version else {})}
-        params = {"fieldManager": MANAGER, "force": "true" if force else "false"}
+        params = {"fieldManager": self.manager, "force": "true" if force else "false"}
         try:
             answer = send(
                 self.cluster,
@@ -157,7 +159,7 @@ class ClusterWriter:
             f"patch the {what} of node {self.node}",
             body,
             kind,
-            params={"fieldManager": MANAGER},
+            params={"fieldManager": self.manager},
         )
         if answer is None:
             raise ClusterError(f"there is no node {self.node}", "name it with --node")

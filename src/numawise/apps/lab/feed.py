@@ -1,0 +1,102 @@
+"""Objects of the API server as they change, handed over where the program's loop runs, in the server's order.
+
+Rules kept here:
+
+1. The whole list comes first, at once; what happens then comes change by change.
+2. Changes that come together are handed over in the order of their versions: in that order the server took
+   them, also after a list had to be read again.
+3. At most ``AT_ONCE`` changes are handed over in one turn of the loop, so that heartbeats go on.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from numawise.codec.document import mapping
+from numawise.kube.client import Cluster, Object
+from numawise.kube.following import FollowedObjects
+
+AT_ONCE = 50
+Change = tuple[Object | None, Object | None]
+"""An object before and after; None: it was not there."""
+
+
+class ChangeFeed:
+    """One list that is followed."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        path: str,
+        what: str,
+        params: Mapping[str, str],
+        take: Callable[[Object | None, Object | None], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._followed = FollowedObjects(cluster, path, what, params, self._settled, self._changed)
+        self._take = take
+        self._new: deque[Change] = deque()
+        self._sorted: deque[Change] = deque()
+        self._open = False
+        self._first = asyncio.Event()
+
+    async def start(self) -> list[Object]:
+        """Read the list, however long the server takes; what changes from then on is handed over (rule 1)."""
+        self._followed.start()
+        await self._first.wait()
+        self._open = True
+        every = [after for _, after in self._in_order() if after is not None]
+        self._sorted.clear()
+        return every
+
+    def stop(self) -> None:
+        """End."""
+        self._followed.stop()
+
+    @property
+    def problem(self) -> str:
+        """Why what is known may be old; '': it is not."""
+        return "" if self._followed.synced else self._followed.problem or "was not read yet"
+
+    # --- in the follower's thread -------------------------------------------------------------
+
+    def _changed(self, before: Object | None, after: Object | None) -> bool:
+        if before is not after:
+            self._new.append((before, after))
+            if len(self._new) == 1:
+                self._wake(self._hand_over)
+        return False
+
+    def _settled(self) -> None:
+        if self._followed.synced:
+            self._wake(self._first.set)
+
+    def _wake(self, act: Callable[[], object]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(act)
+
+    # --- in the loop --------------------------------------------------------------------------
+
+    def _in_order(self) -> deque[Change]:
+        """Rule 2."""
+        batch = []
+        while self._new:
+            batch.append(self._new.popleft())
+        self._sorted.extend(sorted(batch, key=_version))
+        return self._sorted
+
+    def _hand_over(self) -> None:
+        if not self._open:
+            return
+        waiting = self._in_order()
+        for _ in range(min(AT_ONCE, len(waiting))):
+            self._take(*waiting.popleft())
+        if waiting:
+            self._loop.call_soon(self._hand_over)
+
+
+def _version(change: Change) -> int:
+    value = change[1] or change[0] or {}
+    text = str(mapping(value.get("metadata")).get("resourceVersion") or "")
+    return int(text) if text.isdecimal() and text.isascii() and len(text) < 20 else 0
