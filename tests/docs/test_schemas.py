@@ -45,6 +45,7 @@ COMMANDS = {
     "KubeletStateChange": f"state repair {STATE} --adapt-memory --machine {EIGHT}/machine.yaml -o json",
     "KubeletStateReport": f"state verify {STATE} --machine {EIGHT}/machine.yaml -o json",
     "Machine":            "machine new dgx-h100",
+    "Nodes":              f"nodes --nodes {EIGHT}/machine.yaml:2 --kubelet-config {EIGHT}/kubelet.yaml -o json",
     "Placement":          "run --dry-run --machine dgx-h100 --cpus 4 --memory 8Gi --gpus 1 -o json -- true",
     "PodPlan":            f"plan pod --machine {EIGHT}/machine.yaml --kubelet-config {EIGHT}/kubelet.yaml {POD} -o json",
     "Simulation":         f"simulate {SETUP} {POD} --fill {FEW} -o json",

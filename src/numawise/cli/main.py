@@ -33,6 +33,7 @@ COMMANDS = {
     "release": "Give holds back before their jobs end.",
     "run": "Run a job on CPUs, memory and GPUs that belong together.",
     "nerdctl": "Likewise with nerdctl (containerd).",
+    "nodes": "What is free on every node of a cluster, by NUMA node, and what fits there?",
     "plan": "Kubelet configurations, policy switches and pods that will be aligned.",
     "podman": "Likewise with podman.",
     "replay": "Run recorded scenarios through the engine, in the recording's form.",
@@ -64,6 +65,7 @@ SECTIONS = {
     "Kubernetes": (
         "why",
         "simulate",
+        "nodes",
         "capacity",
         "check",
         "plan",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numawise.cli.options import node_options, node_spec, output_option, pods_argument, say, say_remarks
+from numawise.cli.reaching import ClusterOptions
 from numawise.errors import InputError, quoted
-from numawise.values import dataclass
 
 if TYPE_CHECKING:
     from numawise.apps.why.nodes import Explained
@@ -141,15 +141,6 @@ def command(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """How to reach a cluster."""
-
-    kubeconfig: str | None
-    context: str | None
-    namespace: str | None
-
-
 def _explained(
     spec: "NodeSpec", pods: Sequence[str], nodes: Sequence[str], access: ClusterOptions
 ) -> "Explained":
@@ -160,7 +151,7 @@ def _explained(
 
     node = read_node(spec) if spec.bundle else None
     bundle = node.bundle if node is not None else None
-    asked = bool(access.kubeconfig or access.context or access.namespace)
+    asked = access.given
     targets, files = targets_of(
         pods, is_known=lambda word: bundle is not None and (not asked or bool(bundle.pods_named(word)))
     )

@@ -97,6 +97,8 @@ class NodeView:
     member: Member | None = None
     how: str = UNKNOWN
     doubts: tuple[str, ...] = ()
+    stale: bool = False
+    """What is published is an old state, as far as that shows."""
     left: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     """Of another exporter's zones: what is free, careful as ever."""
     version: int = 0
@@ -317,7 +319,7 @@ class LiveCluster:
     def _refresh(self, view: NodeView) -> None:
         """Work out the state of a node anew."""
         source = view.source
-        view.left, view.doubts = {}, ()
+        view.left, view.doubts, view.stale = {}, (), False
         bound = sorted(view.pods.values(), key=lambda pod: pod.order)
         if source is None or source.node is None:
             if view.member is not None:
@@ -334,7 +336,9 @@ class LiveCluster:
             published = replace(published)
             published.describe(view.description)
         assumed = assumed_node(published, bound, view.promises.values(), view.gone)
-        view.doubts = (*source.missing, *assumed.doubts, *self._stale(view, bound))
+        stale = self._stale(view, bound)
+        view.stale = bool(stale)
+        view.doubts = (*source.missing, *assumed.doubts, *stale)
         view.how = CONSERVATIVE if view.doubts else EXACT
         node = assumed.node
         member = view.member

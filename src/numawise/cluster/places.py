@@ -32,7 +32,7 @@ def count_places(
     """
     asker = asker or Asker(members)
     learned = not pods
-    named = [(pod.name, pod) for pod in pods] if pods else _running(members)
+    named = [(pod.name, pod) for pod in pods] if pods else running_pods(members)
     shapes: dict[Hashable, tuple[str, RawPod]] = {}
     for name, pod in named:
         shapes.setdefault(asker.shape(pod), (name, pod))
@@ -61,7 +61,7 @@ def _count(asker: Asker, member: Member, raw: RawPod, most: int) -> tuple[int, b
     return most, True, ""
 
 
-def _running(members: Sequence[Member]) -> list[tuple[str, RawPod]]:
+def running_pods(members: Sequence[Member]) -> list[tuple[str, RawPod]]:
     """The pods that run and have something of their own, as they would come again."""
     pods = []
     for member in members:

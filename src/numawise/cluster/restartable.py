@@ -12,18 +12,18 @@ Rules kept here:
 6. Anything that is not of the expected shape counts against a restart.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from numawise.codec.bundle.pods import MIRROR
+from numawise.codec.cluster_pod import ENDED, SAFE_TO_EVICT
 from numawise.codec.document import mapping
+from numawise.codec.selector import Matches, object_selector
 from numawise.request.constraints import NO_CONSTRAINTS, SYSTEM_CRITICAL
 from numawise.request.defaults import RawPod
 from numawise.values import dataclass, replace
 
 Object = Mapping[str, Any]
-SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-ENDED = ("Failed", "Succeeded")
 NO_OWNER, DAEMON, STATIC = "no controller makes it anew", "of a DaemonSet", "static"
 HIGHER, CRITICAL, STAYS = "of a higher priority", "critical for the system", "marked as not safe to evict"
 BUDGET, ENDING, UNREADABLE = "its disruption budget allows none", "ends already", "cannot be read"
@@ -37,7 +37,7 @@ class DisruptionBudget:
     name: str
     allowed: int
     """How many of its pods may be disrupted now."""
-    selects: Callable[[Mapping[str, Any]], bool]
+    selects: Matches
     """Whether it counts a pod with these labels."""
 
     @property
@@ -128,39 +128,5 @@ def disruption_budget(value: Object) -> DisruptionBudget:
         str(metadata.get("namespace") or "default"),
         str(metadata.get("name") or ""),
         int(allowed) if known and current else 0,  # type: ignore[arg-type]
-        _selector(spec.get("selector")),
+        object_selector(spec.get("selector")),
     )
-
-
-def _selector(selector: object) -> Callable[[Mapping[str, Any]], bool]:
-    """What a label selector matches; one that is not understood matches all, so that nothing is moved."""
-    if selector is None:
-        return lambda _: False
-    if not isinstance(selector, Mapping):
-        return lambda _: True
-    wanted = mapping(selector.get("matchLabels"))
-    rows = selector.get("matchExpressions")
-    expressions = [mapping(one) for one in rows] if isinstance(rows, list) else []
-
-    def matches(labels: Mapping[str, Any]) -> bool:
-        return all(labels.get(key) == value for key, value in wanted.items()) and all(
-            _holds(one, labels) for one in expressions
-        )
-
-    return matches
-
-
-def _holds(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    key, values = expression.get("key"), expression.get("values")
-    listed = values if isinstance(values, list) else []
-    match expression.get("operator"):
-        case "In":
-            return labels.get(str(key)) in listed
-        case "NotIn":
-            return labels.get(str(key)) not in listed
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-        case _:
-            return True

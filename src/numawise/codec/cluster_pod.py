@@ -31,6 +31,8 @@ Order = tuple[int, float, float, int, str]
 FAILED, SUCCEEDED, RUNNING, PENDING = "Failed", "Succeeded", "Running", "Pending"
 ENDED = (FAILED, SUCCEEDED)
 OURS = "numawise.dev/"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+"""Says ``false`` of pods that nobody may restart."""
 METADATA = (
     "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "labels",
     "ownerReferences", "finalizers",
@@ -105,7 +107,7 @@ class PodReading:
         notes = {
             key: text
             for key, text in mapping(metadata.get("annotations")).items()
-            if key in (MIRROR, HASH, SOURCE_ANNOTATION) or str(key).startswith(OURS)
+            if key in (MIRROR, HASH, SOURCE_ANNOTATION, SAFE_TO_EVICT) or str(key).startswith(OURS)
         }
         if notes:
             small["metadata"]["annotations"] = notes

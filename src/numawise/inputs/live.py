@@ -22,7 +22,7 @@ from numawise.codec.cluster_pod import PodReading
 from numawise.codec.document import mapping
 from numawise.codec.kubeconfig import ClusterAccess
 from numawise.kube.calls import NotServed, listed
-from numawise.kube.client import TOPOLOGY_GROUP, TOPOLOGY_VERSIONS, Cluster, Object
+from numawise.kube.client import TOPOLOGY_GROUP, TOPOLOGY_VERSIONS, ApiRefused, Cluster, Object
 from numawise.kube.following import Change, FollowedObjects
 from numawise.service.duty import MetricFamily
 from numawise.service.log import WARNING, ServiceLog
@@ -157,22 +157,36 @@ def live_cluster(
     cluster: Cluster,
     now: float,
     settings: LiveSettings = LiveSettings(),  # noqa: B008 - a frozen value
+    *,
+    refused: Callable[[ApiRefused], None] | None = None,
+    seen: Callable[[str, Object], None] = lambda _kind, _value: None,
 ) -> LiveCluster:
-    """Everything of a cluster, read once."""
+    """Everything of a cluster, read once.
+
+    ``refused``: called for what may not be seen, which is left out then; without it that is an error.
+    ``seen``: called for each object, with its kind.
+    """
     view = LiveCluster(settings)
-    for kind, path, slim in (
-        (NODE, NODES, slim_node),
-        (POD, PODS, PodReading().slim),
-    ):
-        for value in listed(cluster, path, f"list {path.rpartition('/')[2]}", {}, slim)[0]:
+
+    def read(kind: str, path: str, slim: Callable[[Object], Object]) -> None:
+        try:
+            values = listed(cluster, path, f"list {path.rpartition('/')[2]}", {}, slim)[0]
+        except ApiRefused as problem:
+            if refused is None:
+                raise
+            refused(problem)
+            return
+        for value in values:
             take(view, kind, None, value, now)
+            seen(kind, value)
+
+    read(NODE, NODES, slim_node)
+    read(POD, PODS, PodReading().slim)
     for path in TOPOLOGIES:
         try:
-            values = listed(cluster, path, "list noderesourcetopologies", {}, slim_topology)[0]
+            read(TOPOLOGY, path, slim_topology)
         except NotServed:
             continue
-        for value in values:
-            take(view, TOPOLOGY, None, value, now)
         break
     return view
 

@@ -13,7 +13,6 @@ from numawise.cluster.restartable import (
     ENDING,
     HIGHER,
     NO_OWNER,
-    SAFE_TO_EVICT,
     STATIC,
     STAYS,
     UNREADABLE,
@@ -21,6 +20,7 @@ from numawise.cluster.restartable import (
     disruption_budget,
     restartable,
 )
+from numawise.codec.cluster_pod import SAFE_TO_EVICT
 from numawise.codec.pod import pod_from
 from numawise.results.restart import RestartSearch
 from numawise.values import replace

@@ -1,0 +1,220 @@
+"""What is free on every node, NUMA node by NUMA node, and what of it is of use.
+
+Rules kept here:
+
+1. What the kubelet gives out by NUMA node is counted there: CPUs under the CPU Manager's static policy,
+   memory under the Memory Manager's, devices with a NUMA node.  Sums are as the scheduler counts.
+2. The reference of a node is the largest known shape that it would let in if it were idle.  Holes are what is
+   free and would still be free once as many pods of that shape have come as the kubelet lets in, in the
+   shape's devices of which it asks most, else in CPUs.
+3. Which shape fits now is found by asking the kubelet, the largest first.
+4. Nodes in equal states are asked once.
+5. Of the zones of another exporter only what they say is shown; a shape fits where the careful model of
+   ``cluster.foreign`` says so, and holes are not known.
+"""
+
+import re
+from collections.abc import Hashable, Iterable, Sequence
+
+from numawise.cluster.asking import Asker, LetIn, Member, Situation
+from numawise.cluster.choice import shape_of
+from numawise.cluster.foreign import judged
+from numawise.cluster.live import LiveCluster
+from numawise.cluster.sums import free_sums, lack_by_sums
+from numawise.node.publication import zone_amounts
+from numawise.request.defaults import RawPod, defaulted
+from numawise.request.model import CPU, HUGEPAGES, MEMORY
+from numawise.results.cluster import PodShape
+from numawise.results.node_room import GIVEN, STALE, UNKNOWN, NodeRoom, NodesReport, NumaRoom
+from numawise.strconv import whole_number
+from numawise.values import dataclass, field, replace
+
+MOST_PLACES = 16
+MOST_SHAPES = 8
+"""So many of the largest shapes are tried."""
+DIGITS = re.compile(r"(\d{1,18})", re.ASCII)
+KnownShapes = Sequence[tuple[PodShape, RawPod]]
+
+
+def distinct_shapes(asker: Asker, pods: Iterable[RawPod]) -> list[tuple[PodShape, RawPod]]:
+    """The shapes of pods, the largest first; of equal names one."""
+    shapes: dict[Hashable, tuple[PodShape, RawPod]] = {}
+    for pod in pods:
+        key = asker.shape(pod)
+        if key not in shapes:
+            shapes[key] = shape_of(pod), pod
+    ordered = sorted(shapes.values(), key=lambda pair: pair[0].size, reverse=True)
+    return list({shape.name: (shape, pod) for shape, pod in reversed(ordered)}.values())[::-1]
+
+
+@dataclass(slots=True)
+class NodeRooms:
+    """Looks at nodes one after the other; what equal ones answered is kept (rule 4)."""
+
+    asker: Asker
+    shapes: KnownShapes = ()
+    counted: dict[Hashable, tuple[int, bool]] = field(default_factory=dict)
+    idle: dict[Hashable, int] = field(default_factory=dict)
+
+    def room(self, member: Member, known: str, notes: tuple[str, ...] = ()) -> NodeRoom:
+        """One node."""
+        node, config = member.node, member.node.config
+        free = {
+            name: max(0, size - member.used.get(name, 0)) for name, size in sorted(member.allocatable.items())
+        }
+        room = NodeRoom(
+            member.name,
+            known,
+            config.topology_manager_policy,
+            config.topology_manager_scope,
+            _numa_rooms(member),
+            free,
+            len(node.state.active),
+            notes=notes,
+        )
+        room = self._fitting(room, member)
+        reference = self._reference(member)
+        if reference is None:
+            return room
+        shape = self.shapes[reference][0]
+        unit = unit_of(shape)
+        size = shape.resources[unit]
+        left = _free_of(room, unit)
+        usable = min(left, self._places(member, reference, max(1, left // size))[0] * size)
+        return replace(room, largest=shape.name, unit=unit, holes=left - usable)
+
+    def _fitting(self, room: NodeRoom, member: Member) -> NodeRoom:
+        """Rule 3."""
+        for number, (shape, _) in enumerate(self.shapes[:MOST_SHAPES]):
+            places, more = self._places(member, number, MOST_PLACES)
+            if places:
+                return replace(room, fits=shape.name, places=places, more=more)
+        return room
+
+    def _reference(self, member: Member) -> int | None:
+        """The number of the largest shape that an idle node lets in; None: there is none (rule 2)."""
+        situation = Situation.of(member)
+        idle = situation.without(situation.state.active)
+        token = self.asker.token(idle)
+        if token not in self.idle:
+            self.idle[token] = next(
+                (
+                    number
+                    for number, (shape, pod) in enumerate(self.shapes[:MOST_SHAPES])
+                    if shape.resources and isinstance(self.asker.ask(idle, pod), LetIn)
+                ),
+                -1,
+            )
+        number = self.idle[token]
+        return None if number < 0 else number
+
+    def _places(self, member: Member, number: int, most: int) -> tuple[int, bool]:
+        """How many pods of a shape come one after the other, and whether counting was ended."""
+        pod = self.shapes[number][1]
+        key = self.asker.place(member, pod), number, most
+        known = self.counted.get(key)
+        if known is None:
+            situation, known = Situation.of(member), (most, True)
+            for count in range(most):
+                answer = self.asker.ask(situation, replace(pod, uid=f"copy {count}"))
+                if not isinstance(answer, LetIn):
+                    known = (count, False)
+                    break
+                situation = situation.after(answer)
+            self.counted[key] = known
+        return known
+
+
+def unit_of(shape: PodShape) -> str:
+    """What holes are counted in for a shape (rule 2)."""
+    devices = {name: size for name, size in shape.resources.items() if "/" in name}
+    if devices:
+        return max(sorted(devices), key=devices.__getitem__)
+    return CPU if shape.resources.get(CPU) else min(shape.resources)
+
+
+def _free_of(room: NodeRoom, unit: str) -> int:
+    """What is free of something, by NUMA nodes where it is given out there; never more than by sums."""
+    sums = room.free.get(unit, 0)
+    listed = [numa.free[unit] for numa in room.numa if unit in numa.free]
+    by_numa = sum(listed) * (1000 if unit == CPU else 1)
+    return min(sums, by_numa) if listed and unit == CPU else sums
+
+
+def _numa_rooms(member: Member) -> tuple[NumaRoom, ...]:
+    """Rule 1."""
+    rules = member.node.rules
+    rooms = []
+    for numa, amounts in zone_amounts(member.node).items():
+        given = {
+            name: amount
+            for name, amount in amounts.items()
+            if (name == CPU and rules.cpu_static)
+            or ((name == MEMORY or name.startswith(HUGEPAGES)) and rules.memory_static)
+            or "/" in name
+        }
+        rooms.append(
+            NumaRoom(
+                numa,
+                {name: amount.available for name, amount in given.items()},
+                {name: amount.allocatable for name, amount in given.items()},
+            )
+        )
+    return tuple(rooms)
+
+
+# --- a cluster ------------------------------------------------------------------------------
+
+
+def in_name_order(names: Iterable[str]) -> list[str]:
+    """By name, numbers in it as numbers."""
+
+    def key(name: str) -> list[tuple[int, str]]:
+        parts = DIGITS.split(name)
+        return [(whole_number(part), "") if at % 2 else (-1, part) for at, part in enumerate(parts)]
+
+    return sorted(names, key=key)
+
+
+def rooms_of(members: Sequence[Member], pods: Iterable[RawPod]) -> NodesReport:
+    """Nodes of files, as they are described; ``pods``: whose shapes are tried."""
+    asker = Asker(members)
+    shapes = distinct_shapes(asker, pods)
+    rooms = NodeRooms(asker, shapes)
+    by_name = {member.name: rooms.room(member, GIVEN) for member in members}
+    nodes = tuple(by_name[name] for name in in_name_order(by_name))
+    return NodesReport(nodes, tuple(shape for shape, _ in shapes))
+
+
+def live_rooms(view: LiveCluster, names: Iterable[str], now: float) -> NodesReport:
+    """Nodes of a cluster as it is; the shapes are those seen most often, and of all pods that wait."""
+    known = view.shapes
+    learned = [known.known[key].pods[0] for key in known.counted]
+    waiting = [pod.raw for pod in view.waiting if pod.raw is not None]
+    shapes = distinct_shapes(view.asker, [*learned, *waiting])
+    rooms = NodeRooms(view.asker, shapes)
+    nodes = tuple(_live_room(view, rooms, name, now) for name in in_name_order(names))
+    return NodesReport(nodes, tuple(shape for shape, _ in shapes))
+
+
+def _live_room(view: LiveCluster, rooms: NodeRooms, name: str, now: float) -> NodeRoom:
+    notes = view.problems(name)
+    situation = view.situation(name, now)
+    node = view.views[name]
+    described = node.description
+    if described is not None and described.unschedulable:
+        notes = (*notes, "it is cordoned")
+    if situation is not None:
+        return rooms.room(situation.member, STALE if node.stale else view.how(name), notes)
+    room = NodeRoom(name, UNKNOWN, free=free_sums(node), pods=len(node.pods), notes=notes)
+    if node.source is None or node.source.zones is None:
+        return room
+    zones = node.source.zones
+    numa = tuple(
+        NumaRoom(zone, dict(own), dict(zones.allocatable.get(zone, {}))) for zone, own in node.left.items()
+    )
+    room = replace(room, known=view.how(name), policy=zones.policy, scope=zones.scope, numa=numa)
+    for shape, pod in rooms.shapes[:MOST_SHAPES]:
+        if lack_by_sums(node, pod) is None and judged(zones, node.left, defaulted(pod)) is not None:
+            return replace(room, fits=shape.name, places=1, more=True)
+    return room

@@ -1,0 +1,56 @@
+"""A cluster read once for a person's question, as far as that person may see it.
+
+Rules kept here:
+
+1. What may not be seen is left out, and a remark says so and what follows from it.
+2. Without nodes, pods and NodeResourceTopologies there is nothing to say: that is the error.
+"""
+
+import time
+from collections.abc import Sequence
+
+from numawise.cluster.live import LiveCluster, LiveSettings
+from numawise.inputs.live import POD, live_cluster
+from numawise.kube.client import ApiRefused, Cluster, Object
+from numawise.values import dataclass
+
+FOLLOWS = {
+    "list nodes": "labels, taints and nodes that publish nothing are not known",
+    "list pods": "pods that a node does not publish yet are not counted, and shapes are not learned",
+    "list noderesourcetopologies": "what nodes publish is not known",
+}
+KINDS = len(FOLLOWS)
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleCluster:
+    """A cluster as somebody sees it."""
+
+    view: LiveCluster
+    now: float
+    """When it was read, in seconds since 1970."""
+    pods: Sequence[Object] = ()
+    """Every pod, as far as it decides."""
+    remarks: tuple[str, ...] = ()
+    """What may not be seen, a sentence each."""
+
+
+def visible_cluster(cluster: Cluster, now: float | None = None) -> VisibleCluster:
+    """Read nodes, pods and NodeResourceTopologies once (rules 1 and 2)."""
+    moment = time.time() if now is None else now
+    problems: list[ApiRefused] = []
+    pods: list[Object] = []
+
+    def seen(kind: str, value: Object) -> None:
+        if kind == POD:
+            pods.append(value)
+
+    view = live_cluster(cluster, moment, LiveSettings(), refused=problems.append, seen=seen)
+    if len(problems) >= KINDS:
+        raise problems[0]
+    return VisibleCluster(view, moment, pods, tuple(map(_remark, problems)))
+
+
+def _remark(problem: ApiRefused) -> str:
+    follows = next((words for what, words in FOLLOWS.items() if what in problem.message), "")
+    return f"{problem.message}{f'; {follows}' if follows else ''}"

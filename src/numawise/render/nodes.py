@@ -1,0 +1,176 @@
+"""Nodes of a cluster as a table: what is free by NUMA node, holes, what fits, and how that is known."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+
+from numawise.quantity import Quantity
+from numawise.render.simulation import Row
+from numawise.render.terminal import DIM, GREEN, RED, YELLOW
+from numawise.render.words import both, bytes_text, counted
+from numawise.request.model import CPU, MEMORY
+from numawise.results.node_room import (
+    CONSERVATIVE,
+    EXACT,
+    GIVEN,
+    STALE,
+    UNKNOWN,
+    NodeRoom,
+    NodesReport,
+)
+from numawise.results.plain import document
+
+FEW_NUMA = 4
+MOST_NOTES = 10
+STYLES = {EXACT: GREEN, CONSERVATIVE: YELLOW, STALE: YELLOW, UNKNOWN: RED, GIVEN: ""}
+GIB = 2**30
+
+
+def node_columns(report: NodesReport, *, wide: bool = False) -> tuple[str, ...]:
+    """The heads of the columns."""
+    resources = _device_resources(report)
+    devices = _short(resources[0]).upper() if len(resources) == 1 else "DEVICES"
+    head = ("NODE", "POLICY", "CPUS", "GIB", devices, "HOLES", "FITS", "KNOWN")
+    return (*head, "PODS", "LARGEST", "NOTES") if wide else head
+
+
+def node_rows(report: NodesReport, *, wide: bool = False) -> list[Row]:
+    """A row for each node."""
+    resources = _device_resources(report)
+    return [_row(node, report, resources, wide=wide) for node in report.nodes]
+
+
+def _row(node: NodeRoom, report: NodesReport, resources: Sequence[str], *, wide: bool) -> Row:
+    if not node.fits:
+        fits = ("nothing", RED) if report.shapes and node.known != UNKNOWN else ("-", DIM)
+    else:
+        fits = (f"{node.fits} ({node.places}{'+' if node.more else ''})", "")
+    scope = f"/{node.scope}" if node.scope == "pod" else ""
+    row: Row = [
+        node.name,
+        f"{node.policy}{scope}" if node.policy else ("-", DIM),
+        _amounts(node, CPU, 1, 1000),
+        _amounts(node, MEMORY, GIB, GIB),
+        _devices(node, resources),
+        ("-", DIM) if node.holes is None else (holes_text(node), YELLOW) if node.holes else "0",
+        fits,
+        (node.known, STYLES.get(node.known, "")),
+    ]
+    return [*row, str(node.pods), node.largest or "-", "; ".join(node.notes) or "-"] if wide else row
+
+
+def holes_text(node: NodeRoom) -> str:
+    """``3 gpu``, ``12 cpu``."""
+    return _amount(node.unit, node.holes or 0)
+
+
+def _amount(unit: str, size: int) -> str:
+    if unit == CPU:
+        return f"{Quantity(size * 10**6)} cpu"
+    return bytes_text(size) if unit == MEMORY else f"{size} {_short(unit)}"
+
+
+def per_numa(values: Sequence[int]) -> str:
+    """``30|12``; of more NUMA nodes neighbours that are equal share one: ``4x14|2x12|2x0``."""
+    if len(values) <= FEW_NUMA:
+        return "|".join(map(str, values))
+    groups = [(value, len(list(alike))) for value, alike in groupby(values)]
+    return "|".join(f"{count}x{value}" if count > 1 else str(value) for value, count in groups)
+
+
+def _amounts(node: NodeRoom, name: str, numa_unit: int, unit: int) -> str | tuple[str, str]:
+    """What is free of CPUs or memory; without NUMA nodes as the sum of the whole node."""
+    listed = [numa.free[name] for numa in node.numa if name in numa.free]
+    if listed:
+        return per_numa([size // numa_unit for size in listed])
+    return f"any {node.free[name] // unit}" if name in node.free else ("-", DIM)
+
+
+def _devices(node: NodeRoom, resources: Sequence[str]) -> str | tuple[str, str]:
+    parts = []
+    titles = _titles(resources)
+    for resource in resources:
+        listed = [numa.free[resource] for numa in node.numa if resource in numa.free]
+        if listed:
+            text = per_numa([numa.free.get(resource, 0) for numa in node.numa])
+        elif node.free.get(resource) or (resource in node.free and not node.numa):
+            text = f"any {node.free[resource]}"
+        else:
+            continue
+        parts.append(text if len(resources) == 1 else f"{titles[resource]} {text}")
+    return ", ".join(parts) or ("-", DIM)
+
+
+def _device_resources(report: NodesReport) -> list[str]:
+    names = {name for node in report.nodes for numa in node.numa for name in numa.free if "/" in name}
+    names |= {name for node in report.nodes for name in node.free if "/" in name}
+    return sorted(names)
+
+
+def _titles(resources: Sequence[str]) -> dict[str, str]:
+    """The last part of each name; whole names where that is not enough to tell them apart."""
+    short = Counter(map(_short, resources))
+    return {name: _short(name) if short[_short(name)] == 1 else name for name in resources}
+
+
+def _short(resource: str) -> str:
+    return resource.rpartition("/")[2]
+
+
+def nodes_summary(report: NodesReport) -> str:
+    """``20 nodes: 18 exact, 2 unknown; 12 of 34 free gpu are of no use to the largest shapes``."""
+    kinds = Counter(node.known for node in report.nodes)
+    known = [f"{kinds[kind]} {kind}" for kind in STYLES if kinds[kind]]
+    text = f"{counted(len(report.nodes), 'node')}: {', '.join(known)}"
+    holes: Counter[str] = Counter()
+    free: Counter[str] = Counter()
+    for node in report.nodes:
+        if node.holes is not None:
+            holes[node.unit] += node.holes
+            free[node.unit] += node.free.get(node.unit, 0)
+    parts = [_share(unit, holes[unit], free[unit]) for unit in sorted(free) if free[unit]]
+    if parts:
+        text += f"; {both(parts)} are of no use to the largest shapes"
+    return text
+
+
+def _share(unit: str, part: int, whole: int) -> str:
+    """``3 of 19 free gpu``."""
+    if unit == CPU:
+        return f"{Quantity(part * 10**6)} of {Quantity(whole * 10**6)} free cpu"
+    if unit == MEMORY:
+        return f"{bytes_text(part)} of {bytes_text(whole)} free"
+    return f"{part} of {whole} free {_short(unit)}"
+
+
+def nodes_legend(report: NodesReport) -> list[str]:
+    """What the columns mean, and what was learned."""
+    lines = ["CPUS, GIB and devices are what is free, by NUMA node; any: not given out by NUMA node"]
+    if report.shapes:
+        lines.append(
+            "HOLES are free and of no use to the largest shape that the node takes when idle; FITS is the "
+            "largest that it takes now (so many)"
+        )
+    else:
+        lines.append("no pods are known here whose shapes could be tried, so HOLES and FITS are empty")
+    return lines
+
+
+def nodes_notes(report: NodesReport) -> list[str]:
+    """What is wrong with nodes, a line each; equal sentences share one."""
+    names: dict[str, list[str]] = {}
+    for node in report.nodes:
+        for note in node.notes:
+            names.setdefault(note, []).append(node.name)
+    lines = []
+    for note, who in names.items():
+        shown = both(who) if len(who) <= FEW_NUMA else f"{', '.join(who[:3])} and {len(who) - 3} other nodes"
+        lines.append(f"{shown}: {note}")
+    if len(lines) > MOST_NOTES:
+        lines = [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} other notes, with -o wide"]
+    return lines
+
+
+def nodes_data(report: NodesReport) -> dict[str, object]:
+    """All of it as plain data."""
+    return document("Nodes", report)

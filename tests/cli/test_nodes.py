@@ -1,0 +1,75 @@
+"""``numawise nodes`` without a cluster: nodes of files in one table."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from numawise.cluster.asking import Asker
+from numawise.cluster.node_rooms import in_name_order
+from numawise.render.nodes import per_numa
+from tests.cli.run import EXAMPLES, numawise, program, refused
+from tests.unit.cluster.live_objects import published
+from tests.unit.cluster.nodes import GPU, gpu_pod, kubelet, members_of, put
+
+EIGHT = EXAMPLES / "8gpu-server"
+NODES = ("--nodes", "8gpu-server:2", "--kubelet-config", EIGHT / "kubelet-single-numa-node.yaml")
+
+
+def dumped(folder: Path, *loads: tuple[int, ...]) -> Path:
+    """A list of NodeResourceTopologies as kubectl prints it; pods of so many GPUs on each node."""
+    items = []
+    for number, load in enumerate(loads):
+        members = members_of([([f"n{number}"], kubelet())])
+        for at, gpus in enumerate(load):
+            put(Asker(members), members[0], gpu_pod(f"p{number}-{at}", gpus))
+        items.append(published(members[0].node, f"n{number}"))
+    path = folder / "nodes.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return path
+
+
+def test_idle_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = numawise(capsys, "nodes", *NODES)
+    assert ran.status == 0
+    assert ran.out.splitlines()[1].split() == [
+        "8gpu-server-0", "single-numa-node/pod", "62|64", "any", "1023", "4|4", "-", "-", "given",
+    ]  # fmt: skip
+    assert "no pods are known here" in ran.out
+
+
+def test_a_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = numawise(capsys, "nodes", "--nodes", dumped(tmp_path, (4, 1), (2, 1, 2)), "-o", "json")
+    first, second = json.loads(ran.out)["nodes"]
+    assert [numa["free"][GPU] for numa in first["numa"]] == [0, 3]
+    assert (first["largest"], first["fits"], first["places"]) == (
+        "4 gpu, 1 cpu, 1Gi",
+        "2 gpu, 1 cpu, 1Gi",
+        1,
+    )
+    assert (first["unit"], first["holes"]) == (GPU, 3)
+    assert [numa["free"][GPU] for numa in second["numa"]] == [1, 2]
+    assert second["holes"] == 3
+    assert first["free"][GPU] == 3
+    assert first["pods"] == 2
+
+
+def test_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = dumped(tmp_path, (), (4,))
+    ran = numawise(capsys, "nodes", "n1", "--nodes", path)
+    assert [line.split()[0] for line in ran.out.partition("\n\n")[0].splitlines()] == ["NODE", "n1"]
+    refused(numawise(capsys, "nodes", "n7", "--nodes", path), "there is no node 'n7'")
+    refused(numawise(capsys, "nodes", "--nodes", path, "-l", "a=b"), "--selector is for a cluster")
+    refused(numawise(capsys, "nodes", "--nodes", path, "--context", "a"), "is for a cluster")
+
+
+def test_it_fits_a_narrow_terminal() -> None:
+    ran = program("nodes", *map(str, NODES), COLUMNS="80")
+    assert ran.status == 0
+    assert all(len(line) <= 80 for line in ran.out.partition("\n\n")[0].splitlines())
+
+
+def test_order_and_many_numa_nodes() -> None:
+    assert in_name_order(["n10", "n2", "a", "n2b"]) == ["a", "n2", "n2b", "n10"]
+    assert per_numa([30, 12]) == "30|12"
+    assert per_numa([14, 14, 14, 14, 12, 0, 0, 0]) == "4x14|12|3x0"
