@@ -1,4 +1,4 @@
-.PHONY: setup demo test check format bench fidelity fuzz bounds audit vm recipes kubelet e2e-node fresh
+.PHONY: setup demo test check format bench fidelity fuzz bounds audit vm recipes kubelet e2e-node e2e-cluster fresh
 
 setup:
 	@scripts/setup
@@ -58,6 +58,11 @@ recipes:
 # predicted from the published object alone, and compared; needs root and Go. make e2e-node OUT=recorded
 e2e-node: setup
 	.venv/bin/python -m e2e $(if $(OUT),--out $(OUT)) node
+
+# Virtual nodes on a real control plane, by the stock scheduler, scheduler-plugins and ours; needs root and Go.
+# make e2e-cluster WHAT="mixed fleet" OUT=folder MORE="--nodes 20 --pods 100"; without WHAT all but node, which needs numa-vm
+e2e-cluster: setup
+	.venv/bin/python -m e2e.trials $(if $(filter-out switch,$(WHAT)),$(WHAT)) $(if $(OUT),--out $(OUT)) $(MORE)
 
 # The same machine: the switch script, or a round of pods.
 # make kubelet WHAT=single-pcpus OUT=recorded NUMAWISE_CLUSTER=folder/for/programs NUMAWISE_VM=path/to/numa-vm

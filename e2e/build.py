@@ -18,6 +18,8 @@ PACKAGES = {
     "containerd": ("containerd", "containerd-shim-runc-v2", "ctr"),
     "runc": ("runc",),
 }
+PLUGINS_MODULE, PLUGINS, PLUGINS_KUBERNETES = "sigs.k8s.io/scheduler-plugins", "v0.33.5", "v1.33.5"
+"""The newest of which all modules and their checksums can be had: of v0.34.7 the registry lacks some."""
 VARIABLES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
@@ -42,28 +44,42 @@ def _kubernetes(scratch: Path, place: Path, release: str) -> None:
     (scratch / "go.mod").write_text(f"{module}\nrequire k8s.io/kubernetes {release}\n")
     shutil.copy(sources.folder / "go.sum", scratch / "go.sum")
     (scratch / "go.sum").chmod(0o644)
+    _compiled(scratch, "cluster", release)
+    for name in PARTS:  # links to one file: a kubelet is known by the name of its program
+        (place / name).unlink(missing_ok=True)
+        os.link(scratch / "cluster", place / name)
+
+
+def matching_scheduler(folder: Path) -> Path:
+    """The scheduler with NodeResourceTopologyMatch: of scheduler-plugins, with the Kubernetes that it is made for."""
+    program = folder / f"scheduler-plugins-{PLUGINS}" / "kube-scheduler"
+    if program.exists():
+        return program
+    scratch = folder / "build" / f"scheduler-plugins-{PLUGINS}"
+    sources = downloaded(PLUGINS, scratch, PLUGINS_MODULE)
+    shutil.copy(OURS / "matching/main.go", scratch)
+    module = (sources.folder / "go.mod").read_text()
+    module = module.replace(f"module {PLUGINS_MODULE}", "module matching", 1)
+    (scratch / "go.mod").write_text(f"{module}\nrequire {PLUGINS_MODULE} {PLUGINS}\n")
+    shutil.copy(sources.folder / "go.sum", scratch / "go.sum")
+    (scratch / "go.sum").chmod(0o644)
+    _compiled(scratch, "kube-scheduler", PLUGINS_KUBERNETES)
+    program.parent.mkdir(parents=True, exist_ok=True)
+    os.link(scratch / "kube-scheduler", program)
+    return program
+
+
+def _compiled(scratch: Path, program: str, release: str) -> None:
+    """Build the program of a folder, which says that it is of this release of Kubernetes."""
     major, minor, *_ = release.removeprefix("v").split(".")
     values = {"gitVersion": release, "gitMajor": major, "gitMinor": minor}
     flags = " ".join(f"-X {place}.{name}={value}" for place in VARIABLES for name, value in values.items())
     environment = {**os.environ, "CGO_ENABLED": "0"}
-    command = [
-        "nice",
-        "go",
-        "build",
-        "-mod=mod",
-        "-trimpath",
-        "-ldflags",
-        f"-s -w {flags}",
-        "-o",
-        "cluster",
-        ".",
-    ]
+    command = ["nice", "go", "build", "-mod=mod", "-trimpath"]
+    command += ["-ldflags", f"-s -w {flags}", "-o", program, "."]
     done = subprocess.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise CannotBuild(f"Kubernetes {release} cannot be built: {done.stderr.strip()[-2000:]}")
-    for name in PARTS:  # links to one file: a kubelet is known by the name of its program
-        (place / name).unlink(missing_ok=True)
-        os.link(scratch / "cluster", place / name)
+        raise CannotBuild(f"{program} {release} cannot be built: {done.stderr.strip()[-2000:]}")
 
 
 def _unpacked(package: str, names: tuple[str, ...], scratch: Path, place: Path) -> None:

@@ -8,6 +8,7 @@ that the virtual machine publishes.
 import contextlib
 import http.client
 import json
+import os
 import socket
 import ssl
 import subprocess
@@ -47,27 +48,46 @@ def kubeconfig(address: str) -> str:
 
 
 class Api:
-    """Plain requests to the API server."""
+    """Plain requests to the API server, over a connection for each thread."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.trust = ssl._create_unverified_context()
+        self.own = threading.local()
 
     def ask(
         self, method: str, path: str, body: Any = None, kind: str = "application/json"
     ) -> tuple[int, Any]:
-        connection = http.client.HTTPSConnection(self.address, API_PORT, context=self.trust, timeout=60)
+        """Status and answer; a connection that the server has closed meanwhile is made anew once."""
+        data = None if body is None else json.dumps(body)
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": kind}
+        kept = getattr(self.own, "connection", None) is not None
         try:
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            response = connection.getresponse()
-            text = response.read()
-        finally:
-            connection.close()
+            response, text = self._asked(method, path, data, headers)
+        except (ConnectionError, http.client.HTTPException):
+            if not kept:
+                raise
+            response, text = self._asked(method, path, data, headers)
         try:
             return response.status, json.loads(text or b"null")
         except ValueError:
             return response.status, text.decode(errors="replace")
+
+    def _asked(
+        self, method: str, path: str, data: str | None, headers: dict[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        connection = getattr(self.own, "connection", None)
+        if connection is None:
+            connection = http.client.HTTPSConnection(self.address, API_PORT, context=self.trust, timeout=60)
+            self.own.connection = connection
+        try:
+            connection.request(method, path, data, headers)
+            response = connection.getresponse()
+            return response, response.read()
+        except BaseException:
+            connection.close()
+            self.own.connection = None
+            raise
 
     def lines(self, path: str) -> Iterator[dict[str, Any]]:
         """What a watch tells, until the server ends it."""
@@ -103,25 +123,49 @@ def wait_for(what: str, seconds: float, condition: Callable[[], Any]) -> Any:
 
 
 class ControlPlane:
-    """etcd, the API server, the controllers and the scheduler."""
+    """etcd, the API server, the controllers and the scheduler, each under a name by which it is stopped and started again."""
 
-    def __init__(self, programs: Path, folder: Path) -> None:
+    def __init__(
+        self, programs: Path, folder: Path, *, scheduler: bool = True, controllers: tuple[str, ...] = ()
+    ) -> None:
         self.programs, self.folder = programs, folder
-        self.children: list[subprocess.Popen[bytes]] = []
+        self.scheduler, self.controllers = scheduler, controllers
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.commands: dict[str, list[str]] = {}
+
+    @property
+    def children(self) -> list["subprocess.Popen[bytes]"]:
+        """All that was started and not stopped."""
+        return list(self.running.values())
+
+    @property
+    def kubeconfig(self) -> Path:
+        """For clients on this machine."""
+        return self.folder / "kubeconfig"
 
     def __enter__(self) -> Self:
+        try:
+            self._begin()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _begin(self) -> None:
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        subprocess.run(["ip", "addr", "add", f"{NODE_ADDRESS}/32", "dev", "lo"], check=True)
-        threading.Thread(target=_pass_on, daemon=True).start()
+        addresses = subprocess.run(["ip", "-o", "addr"], check=True, capture_output=True, text=True).stdout
+        if NODE_ADDRESS not in addresses:
+            subprocess.run(["ip", "addr", "add", f"{NODE_ADDRESS}/32", "dev", "lo"], check=True)
+            threading.Thread(target=_pass_on, daemon=True).start()
         key, public = self.folder / "sa.key", self.folder / "sa.pub"
         subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
         subprocess.run(
             ["openssl", "rsa", "-in", key, "-pubout", "-out", public], check=True, capture_output=True
         )
         (self.folder / "tokens").write_text(f"{TOKEN},admin,admin,system:masters\n")
-        (self.folder / "kubeconfig").write_text(kubeconfig("127.0.0.1"))
+        self.kubeconfig.write_text(kubeconfig("127.0.0.1"))
         etcd, peer = (f"http://127.0.0.1:{port}" for port in (ETCD_PORT, PEER_PORT))
-        self._start(
+        self.start(
             "etcd",
             f"--data-dir={self.folder}/etcd",
             f"--listen-client-urls={etcd}",
@@ -131,7 +175,7 @@ class ControlPlane:
             f"--initial-cluster=default={peer}",
             "--unsafe-no-fsync",
         )
-        self._start(
+        self.start(
             "kube-apiserver",
             f"--etcd-servers={etcd}",
             f"--cert-dir={self.folder}/certificates",
@@ -148,30 +192,59 @@ class ControlPlane:
             "--kubelet-preferred-address-types=InternalIP",
         )
         api = Api("127.0.0.1")
-        wait_for("the API server", 120, lambda: api.ask("GET", "/readyz")[0] == 200)
+        self.wait_for_server()
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         status, answer = api.ask("POST", definitions, topology_definition())
         assert status == 201, answer
         wait_for("the definition of topologies", 120, lambda: api.ask("GET", TOPOLOGIES)[0] == 200)
         clients = [f"--kubeconfig={self.folder}/kubeconfig", "--leader-elect=false"]
-        self._start("kube-controller-manager", *clients, "--secure-port=10357")
-        self._start("kube-scheduler", *clients, "--secure-port=10359")
-        return self
+        self.start("kube-controller-manager", *clients, "--secure-port=10357", *self.controllers)
+        if self.scheduler:
+            self.start("kube-scheduler", *clients, "--secure-port=10359")
 
     def __exit__(self, *_: object) -> None:
-        for child in reversed(self.children):
-            child.terminate()
-        for child in self.children:
-            try:
-                child.wait(20)
-            except subprocess.TimeoutExpired:
-                child.kill()
+        for name in reversed(list(self.running)):
+            self.stop(name)
 
-    def _start(self, name: str, *arguments: str) -> None:
-        log = (self.folder / f"{name}.log").open("wb")
-        self.children.append(
-            subprocess.Popen([self.programs / name, *arguments], stdout=log, stderr=subprocess.STDOUT)
-        )
+    def wait_for_server(self) -> None:
+        """Until the API server is ready."""
+        wait_for("the API server", 120, lambda: Api("127.0.0.1").ask("GET", "/readyz")[0] == 200)
+
+    def start(
+        self,
+        name: str,
+        *arguments: str,
+        program: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> "subprocess.Popen[bytes]":
+        """Start a program; its words go to ``NAME.log``."""
+        self.commands[name] = [str(program or self.programs / name), *arguments]
+        return self.start_again(name, environment)
+
+    def start_again(self, name: str, environment: dict[str, str] | None = None) -> "subprocess.Popen[bytes]":
+        """Start what was stopped, or ended by itself, as it was started before."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            child = subprocess.Popen(
+                self.commands[name],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=None if environment is None else {**os.environ, **environment},
+            )
+        self.running[name] = child
+        return child
+
+    def stop(self, name: str, *, kill: bool = False) -> None:
+        """End a program; ``kill``: it has no say in it."""
+        child = self.running.pop(name)
+        if kill:
+            child.kill()
+        else:
+            child.terminate()
+        try:
+            child.wait(5)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
 
 
 def _pass_on() -> None:

@@ -46,15 +46,15 @@ class Sources:
         return re.sub(r"^v1\.", "v0.", self.release)
 
 
-def downloaded(release: str, scratch: Path) -> Sources:
-    """Fetch the module of a release."""
+def downloaded(release: str, scratch: Path, module: str = MODULE) -> Sources:
+    """Fetch a module of a release."""
     if shutil.which("go") is None:
         raise CannotBuild(
             "Go is needed to build a release's managers, and the command `go` was not found; install it from https://go.dev/dl"
         )
     scratch.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
-        ["go", "mod", "download", "-json", f"{MODULE}@{release}"],
+        ["go", "mod", "download", "-json", f"{module}@{release}"],
         cwd=scratch,
         capture_output=True,
         text=True,
@@ -67,7 +67,7 @@ def downloaded(release: str, scratch: Path) -> Sources:
     if "Dir" not in told:
         reason = (told.get("Error") or done.stderr).strip().splitlines()
         raise CannotBuild(
-            f"the Go module {MODULE}@{release} cannot be downloaded: {reason[-1] if reason else 'no reason given'}"
+            f"the Go module {module}@{release} cannot be downloaded: {reason[-1] if reason else 'no reason given'}"
         )
     return Sources(Path(told["Dir"]), release)
 
