@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -32,3 +33,4 @@ MOUNTS = pytest.mark.skipif(
     or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0,
     reason="mount namespaces are not allowed here",
 )
+OPENSSL = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")

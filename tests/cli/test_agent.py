@@ -48,7 +48,7 @@ def test_mistakes_are_one_sentence(words: list[object], status: int, said: str) 
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    ([],                                                 "--manifest needs an image; give --image NAME"),
+    ([],                                                 "a manifest needs an image; give --image NAME"),
     (["--image", "two words"],                           "--image 'two words' is not the name of an image"),
     (["--image", "x", "--namespace", "Big"],             "--namespace 'Big' is not the name of a namespace"),
     (["--image", "x", "--config", "nowhere.yaml"],       "nowhere.yaml: there is no such file"),

@@ -47,6 +47,28 @@ def show_manifest(context: click.Context, image: str, namespace: str) -> None:
     click.echo(comment_lines(head) + "---\n".join(map(manifest_yaml, objects)), nl=False)
 
 
+def check_image(image: str, option: str = "--image") -> None:
+    """Raise ``InputError`` where that is no image."""
+    if not image:
+        raise InputError(
+            "a manifest needs an image", advice=f"give {option} NAME; deploy/Containerfile makes one"
+        )
+    if not IMAGE.fullmatch(image):
+        raise InputError(
+            f"{option} {quoted(image)} is not the name of an image",
+            advice="write it like registry.example.com/numawise:1",
+        )
+
+
+def check_namespace(namespace: str) -> None:
+    """Raise ``InputError`` where that is no namespace."""
+    if not NAMESPACE.fullmatch(namespace):
+        raise InputError(
+            f"--namespace {quoted(namespace)} is not the name of a namespace",
+            advice="lower-case letters, digits and '-'",
+        )
+
+
 def _wish(context: click.Context, image: str, namespace: str) -> "ManifestWish":
     from numawise.apps.agent.manifest import CONFIG_FOLDER, CONFIG_KEY, ManifestWish  # noqa: PLC0415
     from numawise.apps.agent.offer_plan import config_file, read_config  # noqa: PLC0415
@@ -54,20 +76,8 @@ def _wish(context: click.Context, image: str, namespace: str) -> "ManifestWish":
     from numawise.codec.fake_devices import read_fakes  # noqa: PLC0415
     from numawise.codec.infile import read_raw  # noqa: PLC0415
 
-    if not image:
-        raise InputError(
-            "--manifest needs an image", advice="give --image NAME; examples/agent/Containerfile makes one"
-        )
-    if not IMAGE.fullmatch(image):
-        raise InputError(
-            f"--image {quoted(image)} is not the name of an image",
-            advice="write it like registry.example.com/numawise:1",
-        )
-    if not NAMESPACE.fullmatch(namespace):
-        raise InputError(
-            f"--namespace {quoted(namespace)} is not the name of a namespace",
-            advice="lower-case letters, digits and '-'",
-        )
+    check_image(image)
+    check_namespace(namespace)
     given = context.params
     features = tuple(name for name in FEATURES if given.get(name.replace("-", "_")))
     config, fake = given.get("config") or "", given.get("fake") or ""

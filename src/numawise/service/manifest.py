@@ -17,6 +17,8 @@ from numawise.values import dataclass
 Json = dict[str, Any]
 NAME_LABEL, PART_LABEL, PART = "app.kubernetes.io/name", "app.kubernetes.io/part-of", "numawise"
 RBAC = "rbac.authorization.k8s.io"
+STAMP = "numawise.dev/certificates"
+CRITICAL = ("system-cluster-critical", "system-node-critical")
 NOBODY = 65532
 """A user without a name and without files."""
 
@@ -43,6 +45,11 @@ class ProgramObjects:
         """What the API server calls its account."""
         return f"system:serviceaccount:{self.namespace}:{self.name}"
 
+    @property
+    def subject(self) -> Json:
+        """Its account, as bindings name it."""
+        return {"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}
+
     def inside(self, version: str, kind: str, name: str = "", **fields: object) -> Json:
         """An object in the program's namespace."""
         metadata = {"name": name or self.name, "namespace": self.namespace, "labels": self.labels}
@@ -59,7 +66,6 @@ class ProgramObjects:
 
     def access(self, rights: Sequence[ApiRight]) -> tuple[Json, ...]:
         """Roles, and that the account has them (rule 1)."""
-        subjects = [{"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}]
         objects: list[Json] = []
         for kind, make, own in (("ClusterRole", self.clusterwide, False), ("Role", self.inside, True)):
             rules = rules_of([right for right in rights if right.own_namespace == own])
@@ -67,19 +73,64 @@ class ProgramObjects:
                 role = {"apiGroup": RBAC, "kind": kind, "name": self.name}
                 objects += [
                     make(f"{RBAC}/v1", kind, rules=rules),
-                    make(f"{RBAC}/v1", f"{kind}Binding", roleRef=role, subjects=subjects),
+                    make(f"{RBAC}/v1", f"{kind}Binding", roleRef=role, subjects=[self.subject]),
                 ]
         return tuple(objects)
 
-    def template(self, pod: Json) -> Json:
-        """A pod's template."""
-        return {"metadata": {"labels": self.labels}, "spec": pod}
+    def template(self, pod: Json, stamp: str = "") -> Json:
+        """A pod's template; pods start again when the stamp changes."""
+        metadata: Json = {"labels": self.labels}
+        if stamp:
+            metadata["annotations"] = {STAMP: stamp}
+        return {"metadata": metadata, "spec": pod}
+
+    def deployment(self, replicas: int, pod: Json, stamp: str = "") -> Json:
+        """So many pods; a new one is ready before an old one goes."""
+        spec = {
+            "replicas": replicas,
+            "selector": {"matchLabels": self.selector},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
+            "template": self.template(pod, stamp),
+        }
+        return self.inside("apps/v1", "Deployment", spec=spec)
 
 
 def namespace_object(name: str, level: str) -> Json:
     """A namespace in which Pod Security allows what a level allows."""
     labels = {PART_LABEL: PART, "pod-security.kubernetes.io/enforce": level}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def critical_quota(namespace: str) -> Json:
+    """Some providers allow critical pods only where a quota speaks of them; elsewhere it changes nothing."""
+    scope = {"operator": "In", "scopeName": "PriorityClass", "values": list(CRITICAL)}
+    spec = {"hard": {"pods": "1000000000"}, "scopeSelector": {"matchExpressions": [scope]}}
+    metadata = {"name": "numawise-critical-pods", "namespace": namespace, "labels": {PART_LABEL: PART}}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec}
+
+
+def disruption_budget(own: ProgramObjects) -> Json:
+    """A node that is drained takes one of its pods at a time."""
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": own.selector}}
+    return own.inside("policy/v1", "PodDisruptionBudget", spec=spec)
+
+
+def spread_over_nodes(own: ProgramObjects) -> Json:
+    """Fields of a pod: its kind on different nodes where that can be, and away from a dead node soon."""
+    gone = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    return {
+        "tolerations": [
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30} for key in gone
+        ],
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": own.selector},
+            }
+        ],
+    }
 
 
 def container_security() -> Json:

@@ -1,0 +1,223 @@
+"""Write the kustomize files and the Helm chart out of what the code makes: ``python deploy/make.py``.
+
+Rules kept here:
+
+1. Nothing is written by hand twice: every object comes from ``numawise.cli.cluster_objects``; here are the
+   places where an installation differs from another one, and nothing else.
+2. A word that stands for such a place is put into the objects, and becomes an expression of Helm in the text.
+3. What is in Helm's own language (``values.yaml``, ``_helpers.tpl``, ``NOTES.txt``) is written by hand.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from numawise.apps.heal.manifest import HealWish, heal_objects
+from numawise.apps.scheduler.certificates import manager_objects
+from numawise.apps.scheduler.manifest import (
+    AUTHORITY,
+    CERTIFICATE,
+    CLIENT_SECRET,
+    KEY,
+    SERVER_SECRET,
+    SchedulerWish,
+    StockWish,
+    scheduler_objects,
+    stock_objects,
+)
+from numawise.cli.cluster_objects import ClusterWish, agent_objects, frame_objects
+from numawise.codec.hardware.nrt_definition import topology_definition
+from numawise.codec.output import comment_lines, manifest_yaml
+from numawise.service.manifest import NAME_LABEL, PART, PART_LABEL, Json, critical_quota
+from numawise.version import __version__
+
+FOLDER = Path(__file__).parent
+MADE = "Made by deploy/make.py; change the code that it is made of, or an overlay."
+IMAGE, STOCK_IMAGE = "numawise", "registry.k8s.io/kube-scheduler"
+RELEASE = "v1.36.4"
+DEFINITION = "noderesourcetopologies.yaml"
+
+
+def texts(objects: Sequence[Json], head: Sequence[str] = (MADE,)) -> str:
+    """Objects as one file."""
+    return comment_lines(head) + "---\n".join(map(manifest_yaml, objects))
+
+
+# --- kustomize ------------------------------------------------------------------------------------
+
+
+def kustomize_parts() -> dict[str, tuple[Json, ...]]:
+    """Folder → its objects."""
+    wish = ClusterWish(IMAGE, stock_image=STOCK_IMAGE)
+    return {
+        "definition": (topology_definition(),),
+        "namespace": frame_objects(wish),
+        "agent": agent_objects(wish),
+        "scheduler": scheduler_objects(SchedulerWish(IMAGE)),
+        "kube-scheduler": stock_objects(StockWish(STOCK_IMAGE)),
+        "heal": heal_objects(HealWish(IMAGE)),
+        "heal-applies": heal_objects(HealWish(IMAGE, apply=True)),
+        "cert-manager": manager_objects("numawise"),
+    }
+
+
+def kustomization(resources: Sequence[str], **more: object) -> str:
+    """A kustomization.yaml."""
+    value = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": list(resources),
+        **more,
+    }
+    return texts((value,))
+
+
+PARTS = ("namespace", "agent", "scheduler", "kube-scheduler", "heal")
+IMAGES = [
+    {"name": IMAGE, "newName": "registry.example.com/numawise", "newTag": __version__},
+    {"name": STOCK_IMAGE, "newTag": RELEASE},
+]
+
+
+def overlays() -> dict[str, str]:
+    """Overlay → its kustomization.yaml."""
+    parts = [f"../../{part}" for part in PARTS]
+
+    def secret(name: str, side: str) -> Json:
+        files = {AUTHORITY: "ca.crt", CERTIFICATE: f"{side}.crt", KEY: f"{side}.key"}
+        return {
+            "name": name,
+            "namespace": "numawise",
+            "type": "kubernetes.io/tls",
+            "files": [f"{key}=certificates/{file}" for key, file in files.items()],
+            "options": {"labels": {NAME_LABEL: "numawise-scheduler", PART_LABEL: PART}},
+        }
+
+    secrets = [secret(SERVER_SECRET, "server"), secret(CLIENT_SECRET, "client")]
+    return {
+        "cluster": kustomization(parts, images=IMAGES, secretGenerator=secrets),
+        "cluster-with-definition": kustomization(["../../definition", "../cluster"]),
+        "cert-manager": kustomization([*parts, "../../cert-manager"], images=IMAGES),
+        "cert-manager-with-definition": kustomization(["../../definition", "../cert-manager"]),
+    }
+
+
+def kustomize_files() -> Iterator[tuple[str, str]]:
+    """Path → text."""
+    for part, objects in kustomize_parts().items():
+        yield f"kustomize/{part}/kustomization.yaml", kustomization(["objects.yaml"])
+        yield f"kustomize/{part}/objects.yaml", texts(objects)
+    for name, text in overlays().items():
+        yield f"kustomize/overlays/{name}/kustomization.yaml", text
+    yield "kustomize/overlays/cluster/.gitignore", "certificates/\n"
+
+
+# --- Helm -----------------------------------------------------------------------------------------
+
+WORDS = {
+    "XX-namespace-XX": ".Release.Namespace",
+    "XX-image-XX": 'required "set image: there is no published image" .Values.image',
+    "XX-kube-scheduler-image-XX": 'include "numawise.kubeScheduler" .',
+    "XX-unpublished-XX": ".Values.scheduler.unpublished",
+    "XX-stamp-XX": 'include "numawise.stamp" .',
+}
+"""Word in an object → expression (rule 2)."""
+NUMBERS = {
+    7001: ".Values.scheduler.replicas",
+    7002: ".Values.kubeScheduler.replicas",
+    7003: ".Values.heal.replicas",
+}
+NAMESPACE, HELM_IMAGE, HELM_STOCK, UNPUBLISHED, STAMP = WORDS
+
+
+def templated(objects: Sequence[Json]) -> str:
+    """Objects as a template."""
+    text = "---\n".join(map(manifest_yaml, objects))
+    assert "{{" not in text
+    for word, expression in WORDS.items():
+        text = re.sub(rf"(: |- ){word}$", rf"\1{{{{ {expression} | quote }}}}", text, flags=re.MULTILINE)
+        text = text.replace(word, f"{{{{ {expression} }}}}")
+    for number, expression in NUMBERS.items():
+        text = text.replace(f": {number}\n", f": {{{{ {expression} | int }}}}\n")
+    return text
+
+
+def when(condition: str, text: str, otherwise: str = "") -> str:
+    """A template that is there under a condition."""
+    other = f"{{{{- else }}}}\n{otherwise}" if otherwise else ""
+    return f"{{{{- if {condition} }}}}\n{text}{other}{{{{- end }}}}\n"
+
+
+def helm_templates() -> dict[str, str]:
+    """File → text."""
+    wish = ClusterWish(HELM_IMAGE, namespace=NAMESPACE)
+    extender = SchedulerWish(HELM_IMAGE, NAMESPACE, 7001, UNPUBLISHED, STAMP)
+    heal = [heal_objects(HealWish(HELM_IMAGE, NAMESPACE, 7003, apply=apply)) for apply in (True, False)]
+    stock = when(
+        ".Values.kubeScheduler.enabled",
+        templated(stock_objects(StockWish(HELM_STOCK, NAMESPACE, 7002, STAMP))),
+    )
+    return {
+        "quota.yaml": templated((critical_quota(NAMESPACE),)),
+        "agent.yaml": when(".Values.agent.enabled", templated(agent_objects(wish))),
+        "scheduler.yaml": when(".Values.scheduler.enabled", templated(scheduler_objects(extender))),
+        "kube-scheduler.yaml": when("and .Values.scheduler.enabled .Values.kubeScheduler.enabled", stock),
+        "heal.yaml": when(
+            ".Values.heal.enabled", when(".Values.heal.apply", templated(heal[0]), templated(heal[1]))
+        ),
+        "certificates.yaml": when(".Values.scheduler.enabled", certificate_template()),
+    }
+
+
+def certificate_template() -> str:
+    """Secrets that Helm makes once and keeps, or what cert-manager makes them of."""
+
+    def secret(name: str, side: str) -> str:
+        labels = f"    {NAME_LABEL}: numawise-scheduler\n    {PART_LABEL}: {PART}\n"
+        keys = {AUTHORITY: "authority", CERTIFICATE: f"{side}Certificate", KEY: f"{side}Key"}
+        data = "".join(f"  {key}: {{{{ .Values.certificates.{value} }}}}\n" for key, value in keys.items())
+        head = f"apiVersion: v1\nkind: Secret\nmetadata:\n  name: {name}\n"
+        head += f"  namespace: {{{{ .Release.Namespace | quote }}}}\n  labels:\n{labels}"
+        return f"{head}type: kubernetes.io/tls\ndata:\n{data}"
+
+    made = '{{- include "numawise.certificates" . }}\n'
+    made += f"{secret(SERVER_SECRET, 'server')}---\n{secret(CLIENT_SECRET, 'client')}"
+    managed = when('eq .Values.tls "cert-manager"', templated(manager_objects(NAMESPACE)))
+    return when('eq .Values.tls "made"', made) + managed
+
+
+CHART = {
+    "apiVersion": "v2",
+    "name": "numawise",
+    "description": "Pods go where the kubelet will let them in: agent, scheduler extender, healer.",
+    "type": "application",
+    "version": __version__,
+    "appVersion": __version__,
+    "kubeVersion": ">=1.30.0-0",
+}
+
+
+def helm_files() -> Iterator[tuple[str, str]]:
+    """Path → text."""
+    chart = "helm/numawise"
+    yield f"{chart}/Chart.yaml", texts((CHART,))
+    yield f"{chart}/crds/{DEFINITION}", texts((topology_definition(),))
+    for name, text in helm_templates().items():
+        yield f"{chart}/templates/{name}", text
+
+
+def files() -> Mapping[str, str]:
+    """Everything: path below this folder → text."""
+    return dict([*kustomize_files(), *helm_files()])
+
+
+def main() -> None:
+    """Write it."""
+    for path, text in files().items():
+        file = FOLDER / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The objects that run ``numawise heal`` in a cluster.
+
+Rules kept here:
+
+1. It has the rights of what it was asked to do: without ``apply`` it can change nothing but its Lease.
+2. Two pods wait for one Lease; one of them acts.
+"""
+
+from numawise.apps.heal.rights import heal_rights
+from numawise.service.manifest import (
+    Json,
+    ProgramObjects,
+    container_security,
+    disruption_budget,
+    own_fields,
+    pod_security,
+    probes,
+    resources,
+    spread_over_nodes,
+)
+from numawise.values import dataclass
+
+NAME = "numawise-heal"
+PAGES_PORT = 9797
+CPU_REQUEST, MEMORY_REQUEST, MEMORY_LIMIT = "50m", "256Mi", "1Gi"
+
+
+@dataclass(frozen=True, slots=True)
+class HealWish:
+    """How the healer shall run."""
+
+    image: str
+    namespace: str = "numawise"
+    replicas: int = 2
+    apply: bool = False
+    """Act; otherwise it says what it would do."""
+
+
+def heal_objects(wish: HealWish) -> tuple[Json, ...]:
+    """All objects, in an order in which they can be applied."""
+    own = ProgramObjects(NAME, wish.namespace)
+    return (
+        own.account(),
+        *own.access(heal_rights(apply=wish.apply, defrag=False)),
+        disruption_budget(own),
+        _pods(own, wish),
+    )
+
+
+def _pods(own: ProgramObjects, wish: HealWish) -> Json:
+    container: Json = {
+        "name": "heal",
+        "image": wish.image,
+        "args": ["heal", *(["--apply"] if wish.apply else []), "--listen", f"0.0.0.0:{PAGES_PORT}"],
+        "env": own_fields((("POD_NAME", "metadata.name"), ("POD_NAMESPACE", "metadata.namespace"))),
+        "ports": [{"name": "pages", "containerPort": PAGES_PORT}],
+        **probes(),
+        "resources": resources(CPU_REQUEST, MEMORY_REQUEST, MEMORY_LIMIT),
+        "securityContext": container_security(),
+    }
+    pod = {
+        "serviceAccountName": own.name,
+        "automountServiceAccountToken": True,
+        "priorityClassName": "system-cluster-critical",
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        **spread_over_nodes(own),
+        "securityContext": pod_security(),
+        "containers": [container],
+    }
+    return own.deployment(wish.replicas, pod)
