@@ -21,7 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from numawise.cluster.asking import Asker, LetIn, Situation
 from numawise.cluster.choice import shape_of
-from numawise.cluster.restartable import Restartable
+from numawise.cluster.live import EXACT, LiveCluster, Object
+from numawise.cluster.restartable import Restartable, disruption_budget, priority_of, restartable
+from numawise.codec.bundle.pods import kubelet_uid
 from numawise.errors import SearchEnded
 from numawise.request.constraints import SYSTEM_CRITICAL
 from numawise.request.defaults import RawPod
@@ -299,3 +301,43 @@ class _Search:
 def _without(situation: Situation, pods: Iterable[Restartable]) -> Situation:
     uids = [pod.uid for pod in pods]
     return situation.without(uids) if uids else situation
+
+
+# --- a cluster ------------------------------------------------------------------------------
+
+
+def smallest_restart(
+    view: LiveCluster,
+    raw: RawPod,
+    now: float,
+    pods: Iterable[Object],
+    budgets: Iterable[Object] = (),
+    bounds: RestartBounds = BOUNDS,
+) -> RestartSearch:
+    """The smallest restart that lets a pod of a cluster in.
+
+    Only nodes whose answers are exact take part, because the plan is to come true.  ``pods``: objects of the
+    pods that run, ``budgets``: PodDisruptionBudgets, as the API server sends them.
+    """
+    situations = {
+        name: situation
+        for name in view.names
+        if (situation := view.situation(name, now)) is not None and view.how(name) == EXACT
+    }
+    known = [disruption_budget(one) for one in budgets]
+    able: list[Restartable] = []
+    fixed: Counter[str] = Counter()
+    for value in pods:
+        uid = kubelet_uid(value)
+        pod = view.pods.get(uid)
+        if pod is None or pod.raw is None or pod.ended or pod.node not in situations or uid == raw.uid:
+            continue
+        if uid not in situations[pod.node].state.active:
+            continue  # what it holds is not known there
+        found = restartable(value, pod.raw, priority_of(raw), known)
+        if isinstance(found, Restartable):
+            able.append(found)
+        else:
+            fixed[found] += 1
+    allowed = {one.key: one.allowed for one in known}
+    return replace(search_restart(situations, able, raw, allowed, bounds), fixed=dict(fixed))
