@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from numawise.apps.heal.manifest import HealWish, heal_objects
-from numawise.apps.scheduler.certificates import manager_objects
+from numawise.apps.scheduler.certificate_objects import manager_objects
 from numawise.apps.scheduler.manifest import (
     AUTHORITY,
     CERTIFICATE,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from numawise.apps.scheduler.certificates import CLIENT
+from numawise.apps.scheduler.certificate_objects import CLIENT
 from numawise.apps.scheduler.manifest import CLIENT_SECRET, SERVER_SECRET, server_names
 from numawise.cli.cluster_objects import ClusterWish, cluster_objects
 

@@ -7,10 +7,10 @@ The namespace stands once, first; the definition of NodeResourceTopology objects
 from numawise.apps.agent.manifest import ManifestWish, manifest
 from numawise.apps.agent.rights import EXPORT
 from numawise.apps.heal.manifest import HealWish, heal_objects
-from numawise.apps.scheduler.certificates import manager_objects, secret_objects, stamp_of
+from numawise.apps.scheduler.certificate_objects import manager_objects, secret_objects, stamp_of
 from numawise.apps.scheduler.manifest import SchedulerWish, StockWish, scheduler_objects, stock_objects
 from numawise.codec.hardware.nrt_definition import topology_definition
-from numawise.host.certificates import Certificates
+from numawise.host.certificates import MadeCertificates
 from numawise.service.manifest import Json, critical_quota, namespace_object
 from numawise.values import dataclass
 
@@ -34,7 +34,7 @@ class ClusterWish:
     """cert-manager makes the certificates."""
 
 
-def cluster_objects(wish: ClusterWish, certificates: Certificates | None = None) -> tuple[Json, ...]:
+def cluster_objects(wish: ClusterWish, certificates: MadeCertificates | None = None) -> tuple[Json, ...]:
     """All of it, in an order in which it can be applied."""
     return (
         *frame_objects(wish),
@@ -60,7 +60,7 @@ def agent_objects(wish: ClusterWish) -> tuple[Json, ...]:
     return tuple(value for value in made if value["kind"] != "Namespace")
 
 
-def extender_objects(wish: ClusterWish, certificates: Certificates | None) -> tuple[Json, ...]:
+def extender_objects(wish: ClusterWish, certificates: MadeCertificates | None) -> tuple[Json, ...]:
     """The extender, its certificates, and a kube-scheduler that asks it."""
     stamp = stamp_of(certificates) if certificates else ""
     stock = StockWish(wish.stock_image, wish.namespace, stamp=stamp)

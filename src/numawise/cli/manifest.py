@@ -10,7 +10,7 @@ from numawise.cli.agent_manifest import check_image, check_namespace
 from numawise.errors import InputError, quoted
 
 if TYPE_CHECKING:
-    from numawise.host.certificates import Certificates
+    from numawise.host.certificates import MadeCertificates
 
 DEFAULT = "agent,scheduler,heal"
 MADE, MANAGER, GIVEN = "made", "cert-manager", "given"
@@ -171,8 +171,8 @@ def _stock_image(release: str, image: str) -> str:
     return STOCK_IMAGE.format(release=match[1].partition("+")[0])
 
 
-def _new_certificates(namespace: str) -> "Certificates":
-    from numawise.apps.scheduler.certificates import CLIENT  # noqa: PLC0415
+def _new_certificates(namespace: str) -> "MadeCertificates":
+    from numawise.apps.scheduler.certificate_objects import CLIENT  # noqa: PLC0415
     from numawise.apps.scheduler.manifest import server_names  # noqa: PLC0415
     from numawise.host.certificates import make_certificates  # noqa: PLC0415
 

@@ -50,7 +50,7 @@ class CertifiedPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
+class MadeCertificates:
     """What two sides need to know each other."""
 
     authority: str
@@ -58,7 +58,7 @@ class Certificates:
     client: CertifiedPair
 
 
-def make_certificates(names: Sequence[str], client: str, days: int = DAYS) -> Certificates:
+def make_certificates(names: Sequence[str], client: str, days: int = DAYS) -> MadeCertificates:
     """New ones, for a server with these names and a client; ``HostError``: openssl is missing, or fails."""
     if shutil.which(PROGRAM) is None:
         raise HostError(
@@ -75,7 +75,7 @@ def make_certificates(names: Sequence[str], client: str, days: int = DAYS) -> Ce
         def pair(name: str) -> CertifiedPair:
             return CertifiedPair((folder / f"{name}.crt").read_text(), (folder / f"{name}.key").read_text())
 
-        return Certificates((folder / "ca.crt").read_text(), pair("server"), pair("client"))
+        return MadeCertificates((folder / "ca.crt").read_text(), pair("server"), pair("client"))
 
 
 def _steps(server: str, client: str, days: int) -> list[list[str]]:

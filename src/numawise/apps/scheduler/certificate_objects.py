@@ -16,7 +16,7 @@ from numawise.apps.scheduler.manifest import (
     SERVER_SECRET,
     server_names,
 )
-from numawise.host.certificates import Certificates, CertifiedPair
+from numawise.host.certificates import CertifiedPair, MadeCertificates
 from numawise.service.manifest import Json, ProgramObjects
 
 MANAGER = "cert-manager.io/v1"
@@ -26,7 +26,7 @@ LONG, LONGER = "8760h", "87600h"
 """A year, and ten: kube-scheduler reads its files when it starts, and not again."""
 
 
-def secret_objects(certificates: Certificates, namespace: str) -> tuple[Json, ...]:
+def secret_objects(certificates: MadeCertificates, namespace: str) -> tuple[Json, ...]:
     """The Secrets of both sides."""
     own = ProgramObjects(NAME, namespace)
 
@@ -38,7 +38,7 @@ def secret_objects(certificates: Certificates, namespace: str) -> tuple[Json, ..
     return secret(SERVER_SECRET, certificates.server), secret(CLIENT_SECRET, certificates.client)
 
 
-def stamp_of(certificates: Certificates) -> str:
+def stamp_of(certificates: MadeCertificates) -> str:
     """Changes when they do; nothing can be learned from it."""
     parts = (certificates.authority, certificates.server.certificate, certificates.client.certificate)
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
