@@ -17,13 +17,13 @@ from numawise.cli.agent_node import (
     show_published,
 )
 from numawise.cli.options import say
-from numawise.errors import InputError, quoted
-from numawise.strconv import whole_number
+from numawise.cli.serving import listen_address, listen_option, log_option, service_log
+from numawise.errors import InputError
 
 if TYPE_CHECKING:
     from numawise.apps.agent.offer_plan import OfferPlan
 
-LISTEN, OFF = "127.0.0.1:9797", "off"
+LISTEN = "127.0.0.1:9797"
 COLUMNS = ("RESOURCE", "DEVICE", "NUMA", "CONTAINER IS TOLD")
 
 
@@ -61,24 +61,11 @@ Exit status: 0 ended by SIGTERM or SIGINT, 2 bad configuration, 3 host, 5 an ext
     metavar="DIR",
     help="The kubelet's directory; its socket is in device-plugins below it.",
 )
-@click.option(
-    "--listen",
-    default=LISTEN,
-    show_default=True,
-    metavar="ADDRESS:PORT",
-    help="Where /healthz, /readyz and /metrics are answered; 'off' for nowhere.",
-)
+@listen_option(LISTEN)
 @click.option(
     "--root", metavar="DIR", default="/", help="Look for devices in the /sys, /proc and /dev below DIR."
 )
-@click.option(
-    "--log",
-    "log_form",
-    type=click.Choice(["auto", "text", "json"]),
-    default="auto",
-    show_default=True,
-    help="How the log on standard error is written; auto is text on a terminal and JSON elsewhere.",
-)
+@log_option
 @click.option("--dry-run", is_flag=True, help="Print what would be offered or published, and end.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of --dry-run."
@@ -123,10 +110,9 @@ def command(
 
     It runs until SIGTERM or SIGINT.  A kubelet that is restarted is registered at again.
     """
-    from numawise.apps.agent.offer_plan import offer_plan  # noqa: PLC0415
+    from numawise.apps.agent.offer_plan import offer_plan  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.agent.run import AgentPlan, run  # noqa: PLC0415
     from numawise.apps.agent.watching import WatchPlan  # noqa: PLC0415
-    from numawise.service.log import ServiceLog  # noqa: PLC0415 - keeps --help quick
 
     if given["definition"]:
         show_definition()
@@ -136,7 +122,7 @@ def command(
     if repair and not watch:
         raise InputError("repairs what --watch finds", field="--repair", advice="add --watch")
     publishing = export_plan(given, export=export)
-    listen_at = _address(listen)
+    listen_at = listen_address(listen, LISTEN)
     if manifest:
         show_manifest(context, image, namespace)
         return 0
@@ -164,20 +150,7 @@ def command(
         WatchPlan(kubelet_dir, Path(root), repair) if watch else None,
         instance_name(),
     )
-    structured = log_form == "json" or (log_form == "auto" and not sys.stderr.isatty())
-    return run(plan, ServiceLog(sys.stderr, structured=structured))
-
-
-def _address(text: str) -> tuple[str, int] | None:
-    if text == OFF:
-        return None
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or not port.isascii() or whole_number(port) > 65535:
-        raise InputError(
-            f"--listen {quoted(text)} is not an address and a port",
-            advice=f"write it like {LISTEN}, or 'off'",
-        )
-    return host.strip("[]") or "127.0.0.1", whole_number(port)
+    return run(plan, service_log(log_form))
 
 
 def _show(plan: "OfferPlan", output: str, color: bool | None) -> None:

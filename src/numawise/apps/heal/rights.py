@@ -2,28 +2,45 @@
 
 Rules kept here:
 
-1. A dry run reads, and writes nothing but its Lease; what ``--apply`` and ``--defrag`` change is apart.
+1. A dry run only reads; what ``--apply`` and ``--defrag`` change is apart.
 2. What it keeps for itself lies in its own namespace, in objects with known names.
 """
 
 from numawise.service.rights import CORE, EVENTS, LEASES, VIEW_RIGHTS, ApiRight, merged_rights
 
-LEASE, HOLDS = "numawise-heal", "numawise-holds"
+LEASE, HOLDS, POLICY = "numawise-heal", "numawise-holds", "numawise-hold"
+REGISTRATION = "admissionregistration.k8s.io"
+POLICIES, BINDINGS = "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"
+OWNERS = (
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("apps", "daemonsets"),
+    ("batch", "jobs"),
+    (CORE, "replicationcontrollers"),
+)
 
 READING = (
     *VIEW_RIGHTS,
     ApiRight("policy", "poddisruptionbudgets", ("list", "watch"), "which pods may not be disturbed"),
-    ApiRight(LEASES, "leases", ("create",), "the Lease of the leader, the first time", own_namespace=True),
-    ApiRight(LEASES, "leases", ("get", "update"), "who of several leads", own_namespace=True, names=(LEASE,)),
+    *(
+        ApiRight(group, kind, ("get",), "whether an owner is there, and its template still the same")
+        for group, kind in OWNERS
+    ),
+    *(
+        ApiRight(REGISTRATION, plural, ("get",), "whether holds have an effect", names=(POLICY,))
+        for plural in (POLICIES, BINDINGS)
+    ),
 )
 APPLYING = (
+    ApiRight(LEASES, "leases", ("create",), "the Lease of the leader, the first time", own_namespace=True),
+    ApiRight(LEASES, "leases", ("get", "update"), "who of several leads", own_namespace=True, names=(LEASE,)),
     ApiRight(EVENTS, "events", ("create", "patch"), "why a pod was refused, and the smallest fix"),
     ApiRight(CORE, "pods", ("delete", "patch"), "pods that failed are removed; gates are taken off"),
     ApiRight(CORE, "configmaps", ("create",), "the list of holds, the first time", own_namespace=True),
     ApiRight(
         CORE,
         "configmaps",
-        ("get", "update", "patch"),
+        ("get", "patch"),
         "the list of holds: whose new pods wait",
         own_namespace=True,
         names=(HOLDS,),

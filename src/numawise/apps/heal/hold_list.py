@@ -1,0 +1,163 @@
+"""The list of holds as the API server has it: a ConfigMap, and the policy whose parameter it is.
+
+Rules kept here:
+
+1. A key is the owner's uid and the revision of its template, a value says in JSON who that is and until when.
+   A key that is there counts, whatever its value: the policy looks at keys alone, because no time is known
+   when a pod is made.
+2. A value that is not ours is left alone: nobody is adopted out of it.
+3. The policy adds the gate to new pods of listed owners that are not bound.  Where it cannot be worked out,
+   pods are made as ever (``failurePolicy: Ignore``).
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from numawise.apps.heal.refused import (
+    GATE,
+    GROUP_VERSION,
+    KIND,
+    NAME,
+    NO_REVISION,
+    REVISION,
+    REVISIONS,
+    UID,
+    Controller,
+    OwnerRevision,
+)
+from numawise.apps.heal.rights import HOLDS, POLICY, REGISTRATION
+from numawise.values import dataclass
+
+Json = dict[str, Any]
+POLICY_VERSION = f"{REGISTRATION}/v1"
+MOST_NAMED = 20
+"""Nodes in a value; the list is no longer than a ConfigMap may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedHold:
+    """A hold as the list has it."""
+
+    owner: Controller
+    since: float
+    until: float
+    """Seconds since 1970."""
+    number: int = 0
+    refused: int = 0
+    nodes: tuple[str, ...] = ()
+    shape: str = ""
+
+    @property
+    def text(self) -> str:
+        """The value."""
+        owner = self.owner
+        return json.dumps(
+            {
+                "until": _stamp(self.until),
+                "since": _stamp(self.since),
+                "apiVersion": owner.api_version,
+                "kind": owner.kind,
+                "namespace": owner.namespace,
+                "name": owner.name,
+                "shape": self.shape,
+                "nodes": list(self.nodes[:MOST_NAMED]),
+                "number": self.number,
+                "refused": self.refused,
+            },
+            separators=(",", ":"),
+        )
+
+
+def listed_hold(key: str, text: object) -> ListedHold | None:
+    """A hold out of the list; None: it is none of ours (rule 2)."""
+    uid, dot, revision = key.partition(".")
+    if not dot or not UID.fullmatch(uid) or not REVISION.fullmatch(revision) or not isinstance(text, str):
+        return None
+    try:
+        value = json.loads(text[:10_000])
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    parts = [value.get(name) for name in ("kind", "name", "namespace", "apiVersion")]
+    patterns = (KIND, NAME, NAME, GROUP_VERSION)
+    named = (
+        isinstance(part, str) and pattern.fullmatch(part)
+        for part, pattern in zip(parts, patterns, strict=True)
+    )
+    if not all(named):
+        return None
+    kind, name, namespace, version = map(str, parts)
+    number, refused = (value.get(field) for field in ("number", "refused"))
+    return ListedHold(
+        Controller(kind, name, namespace, OwnerRevision(uid, revision), version),
+        _seconds(value.get("since")),
+        _seconds(value.get("until")),
+        number if type(number) is int else 0,
+        refused if type(refused) is int else 0,
+    )
+
+
+def _stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _seconds(text: object) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp() if isinstance(text, str) else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+# --------------------------------------------------------------------------------------------------
+# The objects that the API server must have.
+
+
+def hold_objects(namespace: str, labels: Mapping[str, str] | None = None) -> tuple[Json, ...]:
+    """The list, the policy and its binding (rule 3)."""
+    revision = f"'{NO_REVISION}'"
+    for label in reversed(REVISIONS):
+        revision = f"object.metadata.?labels[?'{label}'].orValue({revision})"
+    listed = (
+        "params != null && has(params.data) && object.metadata.?ownerReferences.orValue([])"
+        f".exists(o, o.?controller.orValue(false) && (o.uid + '.' + {revision}) in params.data)"
+    )
+    gate = f"Object{{spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{GATE}'}}]}}}}"
+    named = {"name": POLICY, **({"labels": dict(labels)} if labels else {})}
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+    return (
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {**named, "name": HOLDS, "namespace": namespace},
+        },
+        {
+            "apiVersion": POLICY_VERSION,
+            "kind": "MutatingAdmissionPolicy",
+            "metadata": named,
+            "spec": {
+                "failurePolicy": "Ignore",
+                "reinvocationPolicy": "Never",
+                "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+                "matchConstraints": {"resourceRules": [pods]},
+                "matchConditions": [
+                    {"name": "not-bound", "expression": "object.spec.?nodeName.orValue('') == ''"},
+                    {"name": "owner-listed", "expression": listed},
+                ],
+                "mutations": [
+                    {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": gate}}
+                ],
+            },
+        },
+        {
+            "apiVersion": POLICY_VERSION,
+            "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": named,
+            "spec": {
+                "policyName": POLICY,
+                "paramRef": {"name": HOLDS, "namespace": namespace, "parameterNotFoundAction": "Allow"},
+            },
+        },
+    )

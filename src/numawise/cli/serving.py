@@ -1,0 +1,56 @@
+"""Options of commands that go on for ever: where they answer, how they log, which cluster they serve."""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from numawise.errors import InputError, quoted
+from numawise.strconv import whole_number
+
+if TYPE_CHECKING:
+    from numawise.service.log import ServiceLog
+
+OFF = "off"
+
+
+def listen_option(default: str) -> Callable[[Any], Any]:
+    """Where the pages are."""
+    return click.option(
+        "--listen",
+        default=default,
+        show_default=True,
+        metavar="ADDRESS:PORT",
+        help="Where /healthz, /readyz and /metrics are answered; 'off' for nowhere.",
+    )
+
+
+log_option = click.option(
+    "--log",
+    "log_form",
+    type=click.Choice(["auto", "text", "json"]),
+    default="auto",
+    show_default=True,
+    help="How the log on standard error is written; auto is text on a terminal and JSON elsewhere.",
+)
+
+
+def listen_address(text: str, default: str, field: str = "--listen") -> tuple[str, int] | None:
+    """An address and a port; None: nowhere."""
+    if text == OFF:
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or not port.isascii() or whole_number(port) > 65535:
+        raise InputError(
+            f"{field} {quoted(text)} is not an address and a port",
+            advice=f"write it like {default}, or 'off'",
+        )
+    return host.strip("[]") or "127.0.0.1", whole_number(port)
+
+
+def service_log(form: str) -> "ServiceLog":
+    """The log on standard error."""
+    from numawise.service.log import ServiceLog  # noqa: PLC0415 - keeps --help quick
+
+    return ServiceLog(sys.stderr, structured=form == "json" or (form == "auto" and not sys.stderr.isatty()))
