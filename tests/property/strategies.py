@@ -3,6 +3,7 @@
 Everything is drawn small: the laws hold for any size, and small cases are read more easily.
 """
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +20,18 @@ from tests.unit.build import MI, even, machine, pod
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 
+TIMES = float(os.environ.get("LAWS", "0.5"))
+"""How many times as many examples are tried; ``LAWS=10 scripts/test -m property`` tries many."""
+
+
 def laws(examples: int) -> settings:
     """The same examples at every run, as many as asked, however long each takes."""
     return settings(
-        max_examples=examples, derandomize=True, deadline=None, database=None, suppress_health_check=SLOW
+        max_examples=max(20, round(examples * TIMES)),
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=SLOW,
     )
 
 

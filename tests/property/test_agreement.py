@@ -82,10 +82,10 @@ CONFIGS = {
 }
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with every form of everything."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with every form of everything; what a test adds, it writes anew."""
+    tmp_path = tmp_path_factory.mktemp("forms")
     given = read_machine(MACHINE)
     for name, text in {
         "machine.yaml": to_yaml(machine_data(given.hardware)),
@@ -110,8 +110,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text(text)
     root = grow_node(tmp_path / "root")
     (tmp_path / "pods.json").write_text(pod_list("dabc"))
-    (tmp_path / "node.tar.gz").write_bytes(make(root, pods=("pods.json",), kube="1.36").data)
+    (tmp_path / "node.tar.gz").write_bytes(make(root, pods=(str(tmp_path / "pods.json"),), kube="1.36").data)
     return tmp_path
+
+
+@pytest.fixture
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That folder, with the test in it."""
+    monkeypatch.chdir(folder)
+    return folder
 
 
 @pytest.fixture
