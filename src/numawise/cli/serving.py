@@ -36,6 +36,23 @@ log_option = click.option(
 )
 
 
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--kubeconfig`` and ``--context``."""
+    for option in (
+        click.option(
+            "--context", "cluster", default="", metavar="NAME", help="The context of the kubeconfig."
+        ),
+        click.option(
+            "--kubeconfig",
+            default="",
+            metavar="FILE",
+            help="How to reach the cluster; in a pod, its account.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def listen_address(text: str, default: str, field: str = "--listen") -> tuple[str, int] | None:
     """An address and a port; None: nowhere."""
     if text == OFF:

@@ -43,7 +43,7 @@ def count_places(
         for at, member in enumerate(members):
             place = asker.place(member, pod)
             if place not in known:
-                known[place] = _count(asker, member, pod, most)
+                known[place] = places_on(asker, member, pod, most)
             nodes.append(NodePlaces(member.name, *known[place]))
             progress(number * len(members) + at + 1)
         report.append(ShapePlaces(name, shape_of(pod), tuple(nodes)))
@@ -51,7 +51,8 @@ def count_places(
     return PlacesReport(learned, tuple(report))
 
 
-def _count(asker: Asker, member: Member, raw: RawPod, most: int) -> tuple[int, bool, str]:
+def places_on(asker: Asker, member: Member, raw: RawPod, most: int) -> tuple[int, bool, str]:
+    """How many copies of a pod one node lets in; whether it may be more; why there is no further one."""
     situation = Situation.of(member)
     for number in range(most):
         answer = asker.ask(situation, replace(raw, uid=f"copy {number}", name=f"{raw.name}-{number}"))

@@ -53,6 +53,8 @@ class LiveFeed:
         self.view = LiveCluster(settings)
         self.lock = threading.RLock()
         self._heard: list[Heard] = []
+        self._known: set[str] = set()
+        """Kinds of objects that were read once."""
         slim = PodReading().slim
         self._followed = {
             NODE: self._follow(NODE, NODES, slim_node),
@@ -67,6 +69,13 @@ class LiveFeed:
     def synced(self) -> bool:
         """Whether everything that the server has was read, and is being followed."""
         return not self.missing()
+
+    def was_synced(self) -> bool:
+        """Whether everything was read once; what is known stays, also while the server is away."""
+        return all(
+            kind in self._known or (kind == TOPOLOGY and not followed.served)
+            for kind, followed in self._followed.items()
+        )
 
     # --- a duty ---------------------------------------------------------------------------------
 
@@ -126,6 +135,8 @@ class LiveFeed:
                 heard(kind, before, after)
 
     def _say(self, kind: str) -> None:
+        if self._followed[kind].synced:
+            self._known.add(kind)
         problem = self._followed[kind].problem
         if problem:
             self.log.once(f"{self.name} {kind}", WARNING, problem)

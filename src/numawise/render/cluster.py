@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from numawise.errors import one_line
 from numawise.render.simulation import Row
 from numawise.render.terminal import DIM, GREEN, RED
 from numawise.render.words import both, counted, percent, ranges
@@ -16,6 +17,7 @@ from numawise.results.cluster import (
     NodeRating,
     PlacesReport,
 )
+from numawise.results.explanation import Explanation
 from numawise.results.plain import document
 
 COLUMNS = ("CHOICE", "SHAPE", "PODS", "REFUSED", "MEDIAN", "MEAN", "95 %", "LONGEST", "ALIGNED")
@@ -148,3 +150,28 @@ def places_summary(report: PlacesReport, nodes: int) -> str:
 def places_data(report: PlacesReport) -> dict[str, object]:
     """All of it as plain data."""
     return document("Capacity", report)
+
+
+LONGEST_REFUSAL, REFUSED_WORD = 200, "Rejected"
+
+
+def refusal_sentence(explanation: Explanation) -> str:
+    """Why a kubelet would not let a pod in: a short sentence for a list of nodes, its reason first."""
+    text = explanation.answer
+    if explanation.reason and text.startswith(REFUSED_WORD):
+        text = explanation.reason + text.removeprefix(REFUSED_WORD)
+    return shortened(text)
+
+
+def refusal_group(explanation: Explanation) -> str:
+    """Likewise without what differs from node to node, so that many nodes say it together."""
+    reason = explanation.reason or explanation.verdict
+    when = f", {explanation.outlook}" if explanation.outlook else ""
+    what = f": too little {both(list(explanation.resources))} in one place" if explanation.resources else ""
+    return shortened(f"{reason}{when}{what}")
+
+
+def shortened(text: str, longest: int = LONGEST_REFUSAL) -> str:
+    """The beginning of a text, on one line."""
+    text = one_line(text)
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip(' ,;:(')}…"

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from numawise.values import dataclass
 
-GAUGE, COUNTER, INFO_METRIC = "gauge", "counter", "info"
+GAUGE, COUNTER, INFO_METRIC, HISTOGRAM = "gauge", "counter", "info", "histogram"
 SUFFIXES = {COUNTER: "_total", INFO_METRIC: "_info"}
 MetricRow = tuple[Mapping[str, str], float]
 """Labels and value."""
@@ -39,6 +39,8 @@ class MetricFamily:
 
     about: MetricName
     rows: Sequence[MetricRow]
+    parts: Sequence[tuple[str, MetricRow]] = ()
+    """Rows with a suffix of their own, as histograms have them."""
 
 
 class Duty(Protocol):

@@ -94,10 +94,11 @@ def _lines(family: MetricFamily) -> list[str]:
     about = family.about
     name = about.name + SUFFIXES.get(about.kind, "")
     lines = [f"# TYPE {about.name} {about.kind}", f"# HELP {about.name} {about.words}"]
-    for labels, value in family.rows:
+    rows = [*((name, row) for row in family.rows), *((about.name + end, row) for end, row in family.parts)]
+    for row_name, (labels, value) in rows:
         inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
         number = f"{value:.3f}" if value % 1 else str(int(value))
-        lines.append(f"{name}{{{inner}}} {number}" if inner else f"{name} {number}")
+        lines.append(f"{row_name}{{{inner}}} {number}" if inner else f"{row_name} {number}")
     return lines
 
 
