@@ -2,6 +2,7 @@
 
     python -m benchmarks.cluster traces [--seeds N] [--first N] [--patience SECONDS…]
     python -m benchmarks.cluster scale [--nodes N]
+    python -m benchmarks.cluster live [--nodes N]
     python -m benchmarks.cluster write SEED > trace.jsonl
 
 The traces are made up, after a fleet of CI runners: 20 nodes with two NUMA nodes of 96 CPUs and 4 GPUs each;
@@ -19,6 +20,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
+from benchmarks.live_cluster import live
 from benchmarks.machines import GPU, even, node
 from numawise.apps.simulate.cluster import TraceSettings, run_trace
 from numawise.cluster.asking import LetIn, Situation, members_of
@@ -171,7 +173,7 @@ def write(seed: int) -> Iterator[str]:
 def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("traces", "scale", "write"))
+    parser.add_argument("what", choices=("traces", "scale", "live", "write"))
     parser.add_argument("seed", nargs="?", type=int, default=0)
     parser.add_argument("--seeds", metavar="N", type=int, default=10)
     parser.add_argument("--first", metavar="N", type=int, default=0)
@@ -180,8 +182,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.what == "traces":
         lines = traces(range(options.first, options.first + options.seeds), options.patience)
+    elif options.what == "write":
+        lines = write(options.seed)
     else:
-        lines = scale(options.nodes) if options.what == "scale" else write(options.seed)
+        lines = (scale if options.what == "scale" else live)(options.nodes)
     for line in lines:
         print(line)
         sys.stdout.flush()

@@ -6,21 +6,21 @@ Rules kept here:
 2. A kubelet that is only asked remembers nothing.  A pod is let in when it is admitted and its containers
    start.
 3. Pods of one shape ask for the same: what they request, and what else they demand of a node.
-4. An answer holds for all nodes with the same token, and for a shape that looks at other pods for this node
-   alone, until it changes.
+4. An answer holds for all nodes with the same token, and for a shape that looks at labels or other pods for
+   this node alone, until it changes.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import count
 
-from numawise.cluster.state_key import StateKey, state_key
+from numawise.cluster.state_key import DeviceRanks, StateKey, state_key
 from numawise.engine.admit import Crashed, Rejected, admit
 from numawise.engine.lifecycle import remove, start_containers
 from numawise.engine.matching import Unmet, kept_away
 from numawise.engine.predicates import Insufficient, Sums, add, asked, insufficient, judged, used
 from numawise.engine.state import NodeState
 from numawise.node.node import SimulatedNode
-from numawise.request.constraints import NO_CONSTRAINTS
+from numawise.request.constraints import NO_CONSTRAINTS, PodConstraints
 from numawise.request.defaults import ORDINARY, RawPod
 from numawise.request.model import CPU, MEMORY, PodRequest
 from numawise.results.simulation import Simulated, numas_of
@@ -28,6 +28,7 @@ from numawise.values import dataclass, field, replace
 
 CRASHES, NO_START = "the kubelet crashes", "a container cannot start"
 MOST_WANTED = 512
+MOST_SHAPES_SEEN = 8192
 Shape = tuple[Hashable, ...]
 
 
@@ -66,6 +67,8 @@ class Member:
     """Its pods, by uid."""
     number: int = 0
     """Its place among all."""
+    kind: Hashable = None
+    """Stands for its machine, rules and Node object where equal ones are known to be equal."""
 
     def __post_init__(self) -> None:
         self.count()
@@ -139,7 +142,8 @@ class Asker:
     def __init__(self, members: Iterable[Member]) -> None:
         self.tokens = count()
         self.states: dict[StateKey, int] = {}
-        self.shapes: dict[int, Shape] = {}
+        self.ranks = DeviceRanks()
+        self.shapes: dict[tuple[int, int], tuple[object, object, Shape]] = {}
         self.kept: dict[int, object] = {}
         self.wanted: dict[tuple[int, int, frozenset[str]], tuple[RawPod, PodRequest, dict[str, int]]] = {}
         for member in members:
@@ -150,30 +154,27 @@ class Asker:
     def token(self, situation: Situation) -> int:
         """The number of a state; equal ones have the same."""
         node = situation.member.node
-        key = state_key(node, situation.state, situation.used)
+        kind = situation.member.kind
+        key = state_key(node, situation.state, situation.used, self.ranks, kind)
         if key is None:
             return next(self.tokens)
         known = self.states.get(key)
         if known is None:
             known = self.states[key] = next(self.tokens)
-            for thing in (
-                node.machine,
-                node.rules,
-                node.description,
-                *situation.state.devices.plugins.values(),
-            ):
+            for thing in (node.machine, node.rules, node.description) if kind is None else ():
                 self.kept[id(thing)] = thing  # as long as it lives, nothing else has its id
         return known
 
     def shape(self, raw: RawPod) -> Shape:
         """What a pod asks for, as a key (rule 3); pods of one workload share their containers."""
-        shape = self.shapes.get(id(raw.containers))
-        if shape is None or raw.requests is not None or raw.limits is not None:
+        at = id(raw.containers), id(raw.constraints)
+        known = self.shapes.get(at)
+        if known is None or raw.requests is not None or raw.limits is not None or raw.overhead:
             containers = tuple(
                 (one.name, one.role, _key(one.requests), _key(one.limits), one.claimed, one.backed)
                 for one in raw.containers
             )
-            shape = (
+            shape: Shape = (
                 containers,
                 _key(raw.requests),
                 _key(raw.limits),
@@ -181,13 +182,19 @@ class Asker:
                 repr(raw.constraints) if raw.constraints is not NO_CONSTRAINTS else "",
                 raw.qos,
             )
-            self.shapes[id(raw.containers)] = shape
-            self.kept[id(raw.containers)] = raw.containers
+            if len(self.shapes) >= MOST_SHAPES_SEEN:
+                self.shapes.clear()
+            known = self.shapes[at] = (
+                raw.containers,
+                raw.constraints,
+                shape,
+            )  # kept: nothing else has their id
+        shape = known[2]
         return shape if shape[-1] == raw.qos else (*shape[:-1], raw.qos)
 
     def place(self, member: Member, raw: RawPod) -> Hashable:
         """What an answer to a pod is remembered by (rule 4)."""
-        if raw.constraints is NO_CONSTRAINTS or raw.constraints == NO_CONSTRAINTS:
+        if looks_nowhere(raw.constraints):
             return member.token
         return member.number, member.changes
 
@@ -262,6 +269,13 @@ class Asker:
         """The state of a node is another one."""
         member.changes += 1
         member.token = self.token(Situation.of(member))
+
+
+def looks_nowhere(constraints: PodConstraints) -> bool:
+    """Whether a pod demands nothing of a node but that its taints are tolerated (rule 4)."""
+    return constraints is NO_CONSTRAINTS or (
+        not constraints.critical and replace(constraints, tolerations=(), priority=None) == NO_CONSTRAINTS
+    )
 
 
 def _key(amounts: object) -> Hashable:

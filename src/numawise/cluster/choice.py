@@ -19,7 +19,8 @@ Rules kept here:
 
 from collections.abc import Hashable, Sequence
 
-from numawise.cluster.asking import Asker, LetIn, Member, Shape, Situation
+from numawise.cluster.asking import Asker, LetIn, Member, Shape, Situation, looks_nowhere
+from numawise.cluster.counting import counted_places
 from numawise.engine.predicates import PODS, asked
 from numawise.machine.preference import LinkedGpus
 from numawise.quantity import Quantity
@@ -39,7 +40,9 @@ class KnownShape:
 
     shape: PodShape
     pods: tuple[RawPod, ...]
-    """Copies to be tried one after the other."""
+    """Copies to be tried one after the other, on any node: without what they demand of labels and ports."""
+    copy: RawPod
+    """One to be tried, with all that it demands."""
     seen: int = 0
 
 
@@ -59,11 +62,15 @@ class Shapes:
         key = self.asker.shape(raw)
         known = self.known.get(key)
         if known is None:
-            copies = tuple(
+            loose = replace(NO_CONSTRAINTS, tolerations=raw.constraints.tolerations)
+            if raw.constraints is NO_CONSTRAINTS or not loose.tolerations:
+                loose = NO_CONSTRAINTS
+            copies = [
                 replace(raw, uid=f"copy {number} of {raw.uid}", name=f"{raw.name}-copy-{number}")
                 for number in range(MOST_PLACES)
-            )
-            known = self.known[key] = KnownShape(shape_of(raw), copies)
+            ]
+            pods = tuple(replace(copy, constraints=loose) for copy in copies)
+            known = self.known[key] = KnownShape(shape_of(raw), pods, copies[0])
         known.seen += 1
         if known.seen == 1 or (key not in self.counted and self._outnumbers(known)):
             self._count()
@@ -114,24 +121,15 @@ class Chooser:
 
     def verdicts(self, raw: RawPod) -> list[NodeRating | str]:
         """Of every node, in order: its rating, or the reason why its kubelet would not let the pod in."""
-        known, place = self._known(raw), self.asker.place
-        plain = raw.constraints is NO_CONSTRAINTS
+        known, plain = self.known(raw), looks_nowhere(raw.constraints)
         verdicts = []
         for member in self.members:
-            at = member.token if plain else place(member, raw)
+            at = member.token if plain else (member.number, member.changes)
             verdict = known.get(at)
             if verdict is None:
-                verdict = known[at] = self._rate(member, raw)
+                verdict = known[at] = self.rate(member, raw)
             verdicts.append(verdict)
         return verdicts
-
-    def verdict(self, member: Member, raw: RawPod) -> NodeRating | str:
-        """Of one node: its rating, or the reason why its kubelet would not let the pod in."""
-        known, at = self._known(raw), self.asker.place(member, raw)
-        verdict = known.get(at)
-        if verdict is None:
-            verdict = known[at] = self._rate(member, raw)
-        return verdict
 
     def ranked(self, raw: RawPod) -> list[Member]:
         """The nodes that would let a pod in, the best first (rule 2)."""
@@ -162,20 +160,30 @@ class Chooser:
 
     def places(self, situation: Situation, key: Shape, token: int | None = None) -> int:
         """How many pods of a shape a node would let in, one after the other (rule 4)."""
-        at = (self.asker.token(situation) if token is None else token), key
-        known = self.places_known.get(at)
+        pods = self.shapes.known[key].pods
+        at = (token, key) if token is not None else None
+        known = self.places_known.get(at) if at is not None else None
+        if known is None:
+            known = counted_places(self.asker, situation, pods[0], len(pods))
+            if known is None and at is None:
+                at = self.asker.token(situation), key
+                known = self.places_known.get(at)
+            elif known is not None and at is not None:
+                self.places_known[at] = known
         if known is None:
             known = 0
-            for copy in self.shapes.known[key].pods:
+            for copy in pods:
                 answer = self.asker.ask(situation, copy)
                 if isinstance(answer, str):
                     break
                 known += 1
                 situation = situation.after(answer)
-            self.places_known[at] = known
+            if at is not None:
+                self.places_known[at] = known
         return known
 
-    def _known(self, raw: RawPod) -> dict[Hashable, NodeRating | str]:
+    def known(self, raw: RawPod) -> dict[Hashable, NodeRating | str]:
+        """What is known of a shape: by the token of a state, or by number and changes of a node."""
         key = self.asker.shape(raw)
         if key not in self.shapes.known:
             self.shapes.see(raw)
@@ -185,9 +193,10 @@ class Chooser:
             known = self.ratings[key] = (version, {})
         return known[1]
 
-    def _rate(self, member: Member, raw: RawPod) -> NodeRating | str:
+    def rate(self, member: Member, raw: RawPod) -> NodeRating | str:
+        """Ask one kubelet, and see what the placement would leave."""
         situation = Situation.of(member)
-        copy = self.shapes.known[self.asker.shape(raw)].pods[0]
+        copy = self.shapes.known[self.asker.shape(raw)].copy
         answer = self.asker.ask(situation, copy)
         if isinstance(answer, str):
             return answer
@@ -197,15 +206,7 @@ class Chooser:
         lost: tuple[LostPlaces, ...] = ()
         if larger:
             after = situation.after(answer)
-            token = self.asker.token(after)
-            lost = tuple(
-                LostPlaces(
-                    self.shapes.known[key].shape.name,
-                    self.places(situation, key, member.token),
-                    self.places(after, key, token),
-                )
-                for key in larger
-            )
+            lost = tuple(self._lost(situation, after, key) for key in larger)
         return NodeRating(
             not alignment.scattered if alignment is not None else None,
             numa,
@@ -213,6 +214,11 @@ class Chooser:
             _left(member, answer, numa),
             _link_points(answer),
         )
+
+    def _lost(self, situation: Situation, after: Situation, key: Shape) -> LostPlaces:
+        """Places of a larger shape, before and after; what was not there cannot be lost."""
+        before = self.places(situation, key, situation.member.token)
+        return LostPlaces(self.shapes.known[key].shape.name, before, self.places(after, key) if before else 0)
 
 
 def company(rating: NodeRating, member: Member) -> tuple[int, float, float, int]:

@@ -20,17 +20,18 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from numawise.cluster.asking import Asker, Member, Occupant, Situation
-from numawise.cluster.assumed import Promise, assumed_node
+from numawise.cluster.asking import Asker, Member, Occupant, Shape, Situation, looks_nowhere
+from numawise.cluster.assumed import EndedPod, Promise, assumed_node
 from numawise.cluster.choice import Chooser, Shapes, company
 from numawise.cluster.foreign import REFUSED, judged, less, uncounted
 from numawise.cluster.kept_places import KeptPlaces
-from numawise.cluster.source import TopologySource, topology_source
+from numawise.cluster.source import TopologyReading, TopologySource
 from numawise.codec.bundle.pods import kubelet_uid
 from numawise.codec.cluster_pod import ClusterPod, PodReading
 from numawise.codec.document import mapping
 from numawise.codec.node import node_from
 from numawise.engine.predicates import used
+from numawise.engine.state import NodeState
 from numawise.errors import InputError
 from numawise.machine.description import NodeDescription
 from numawise.request.defaults import RawPod, defaulted
@@ -47,6 +48,10 @@ NOT_PUBLISHED = "nothing is published about this node"
 ASKED_LATELY = 600.0
 """Seconds after which nobody keeps a place for a pod that the scheduler no longer asks about."""
 ANY_PLACE = NodeRating(None, 0)
+REMEMBERED = 600.0
+"""Seconds that a pod is remembered which is gone and no longer published: an older object may still come."""
+MOST_SAID = 16
+"""Shapes whose last answers are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +97,8 @@ class NodeView:
     pods: dict[str, ClusterPod] = field(default_factory=dict)
     """Bound here and not ended, by uid."""
     promises: dict[str, Promise] = field(default_factory=dict)
-    gone: dict[str, float] = field(default_factory=dict)
-    """Uids of pods that ended or went, and when that was seen."""
+    ended: dict[str, EndedPod] = field(default_factory=dict)
+    """Pods that ended or went, as long as a published state may not know it, by uid."""
     member: Member | None = None
     how: str = UNKNOWN
     doubts: tuple[str, ...] = ()
@@ -101,9 +106,9 @@ class NodeView:
     """What is published is an old state, as far as that shows."""
     left: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     """Of another exporter's zones: what is free, careful as ever."""
-    version: int = 0
-    """How often something changed."""
-    answers: dict[object, tuple[int, NodeVerdict]] = field(default_factory=dict)
+
+
+Said = tuple[NodeRating | str, str, NodeVerdict]
 
 
 class LiveCluster:
@@ -119,11 +124,16 @@ class LiveCluster:
         self.members: list[Member] = []
         self.chooser = Chooser(self.members, self.asker)
         self.kept = KeptPlaces(self.members, self.asker)
-        self.reading = PodReading()
+        self.reading, self.topologies = PodReading(), TopologyReading()
+        self._classes: dict[object, int] = {}
+        """Node objects that say the same to pods that ask for nothing but resources."""
         self._numbers = count()
         self._dirty: set[str] = set()
         self._tried: dict[str, float] = {}
         """Pods that no node took when they were last asked about, and when that was."""
+        self._said: dict[Shape, dict[str, Said]] = {}
+        self._newest = 0
+        """The newest version of a pod that was seen."""
         self._last: float | None = None
         self._clock = 0.0
         self._looks: list[tuple[float, str]] = []
@@ -167,10 +177,9 @@ class LiveCluster:
         """The NodeResourceTopology of a node; None: it is gone."""
         self._tick(now)
         view = self._view(name)
-        view.source = None if value is None else topology_source(name, value, now)
-        old = now - max(self.settings.stale_seconds, 600.0)
-        published = view.source.node.state.active if view.source and view.source.node else {}
-        view.gone = {uid: at for uid, at in view.gone.items() if at > old or uid in published}
+        view.source = None if value is None else self.topologies.source(name, value, now)
+        if view.source is not None and view.source.node is not None:
+            self._settle(view, view.source.node.state)
         self._changed(view)
         self._drop(view)
 
@@ -196,8 +205,11 @@ class LiveCluster:
         self._tick(now)
         pod = self._read(value)
         before = self.pods.get(pod.uid)
+        if gone:
+            pod = replace(pod, version=max(pod.version, self._newest))
+        self._newest = max(self._newest, pod.version)
         if before is not None and before.node and before.node != pod.node:
-            self._leave(before, now)
+            self._leave(replace(before, version=pod.version))
         if gone:
             self.pods.pop(pod.uid, None)
         else:
@@ -211,7 +223,7 @@ class LiveCluster:
         if not pod.node:
             return
         if gone or pod.ended:
-            self._leave(pod, now)
+            self._leave(pod)
         elif before is None or before != pod:
             view = self._view(pod.node)
             known = view.pods.get(pod.uid)
@@ -251,7 +263,7 @@ class LiveCluster:
         self._refresh_all(names)
         self._keep_places(now)
         kept = {id(place.member) for place in self.kept.earlier(raw)}
-        verdicts = [self._verdict(name, raw) for name in names]
+        verdicts = self._verdicts(names, raw)
         if kept:
             verdicts = [self._with_kept(verdict, raw, kept) for verdict in verdicts]
         if raw.uid in self.pods:
@@ -262,9 +274,28 @@ class LiveCluster:
         return verdicts
 
     def ranked(self, verdicts: Iterable[NodeVerdict]) -> list[NodeVerdict]:
-        """Those nodes that would let the pod in and are kept for nobody else, the best first."""
-        able = [verdict for verdict in verdicts if verdict.rating is not None and not verdict.kept]
-        return sorted(able, key=self._rank)
+        """Those nodes that would let the pod in and are kept for nobody else, the best first.
+
+        Between equals by their ratings, the best ones are compared by their company, all others by what is
+        free: nobody looks at the order of those.
+        """
+        groups: dict[int, tuple[NodeRating, list[NodeVerdict]]] = {}
+        for verdict in verdicts:
+            rating = verdict.rating
+            if rating is not None and not verdict.kept:
+                group = groups.get(id(rating))
+                if group is None:
+                    group = groups[id(rating)] = rating, []
+                group[1].append(verdict)
+        ordered: list[NodeVerdict] = []
+        ranks = sorted(((rating.rank, own) for rating, own in groups.values()), key=lambda pair: pair[0])
+        best = ranks[0][0] if ranks else ()
+        first = [verdict for rank, own in ranks if rank == best for verdict in own]
+        ordered += sorted(first, key=self._company)
+        for rank, own in ranks:
+            if rank != best:
+                ordered += own if len(own) == 1 else sorted(own, key=self._free)
+        return ordered
 
     def situation(self, name: str, now: float) -> Situation | None:
         """A node with its bound and promised pods put in; None: its state is not published."""
@@ -297,17 +328,31 @@ class LiveCluster:
                 self.members.remove(view.member)
 
     def _changed(self, view: NodeView) -> None:
-        view.version += 1
         self._dirty.add(view.name)
 
-    def _leave(self, pod: ClusterPod, now: float) -> None:
+    def _leave(self, pod: ClusterPod) -> None:
+        """A pod has left its node, by the version of its object."""
         view = self.views.get(pod.node)
-        if view is None:
+        if view is None or pod.uid in view.ended:
             return
-        view.gone[pod.uid] = now
-        view.pods.pop(pod.uid, None)
+        was = view.pods.pop(pod.uid, None)
+        order = (2, 0.0, 0.0, pod.version, pod.name)
+        view.ended[pod.uid] = EndedPod(was or pod, order, self._clock, settled=was is None)
         self._changed(view)
         self._drop(view)
+
+    def _settle(self, view: NodeView, state: NodeState) -> None:
+        """A state was published: what it shows to be past need not be remembered."""
+        published = [pod.order for uid in state.active if (pod := view.pods.get(uid)) is not None]
+        last = max(published, default=None)
+        old = self._clock - REMEMBERED
+        kept = {}
+        for uid, one in view.ended.items():
+            there = uid in state.active
+            if one.seen > old or there:
+                past = there or uid in state.departed or (last is not None and one.pod.order < last)
+                kept[uid] = replace(one, settled=True) if past and not one.settled else one
+        view.ended = kept
 
     def _refresh_all(self, names: Iterable[str]) -> None:
         if self._dirty:
@@ -335,7 +380,7 @@ class LiveCluster:
         if view.description is not None:
             published = replace(published)
             published.describe(view.description)
-        assumed = assumed_node(published, bound, view.promises.values(), view.gone)
+        assumed = assumed_node(published, bound, view.ended.values(), view.promises.values())
         stale = self._stale(view, bound)
         view.stale = bool(stale)
         view.doubts = (*source.missing, *assumed.doubts, *stale)
@@ -345,10 +390,24 @@ class LiveCluster:
         if member is None:
             member = view.member = Member(view.name, node, 0, number=view.number)
             self.members.append(member)
+        member.kind = source.kind, self._class(node.description)
         member.node, member.allocatable, member.used = node, node.allocatable(), dict(used(node.state))
         member.count()
         member.occupants = {uid: self._occupant(member, view, uid) for uid in node.state.active}
         self.asker.changed(member)
+
+    def _class(self, description: NodeDescription | None) -> int:
+        """A number for all that a Node object says to a pod that looks at no labels."""
+        if description is None:
+            return -1
+        key = (
+            description.taints,
+            description.unschedulable,
+            description.pressures,
+            description.shutting_down,
+            tuple(sorted(description.allocatable.items())),
+        )
+        return self._classes.setdefault(key, len(self._classes))
 
     def _occupant(self, member: Member, view: NodeView, uid: str) -> Occupant:
         pod = view.pods.get(uid)
@@ -407,17 +466,44 @@ class LiveCluster:
 
     # --- inside: answers ----------------------------------------------------------------------
 
-    def _verdict(self, name: str, raw: RawPod) -> NodeVerdict:
-        view = self.views.get(name)
-        if view is None:
-            return self._unpublished(name, raw)
-        if view.member is not None:
-            answer = self.chooser.verdict(view.member, raw)
-            if isinstance(answer, str):
-                return NodeVerdict(name, None, answer, view.how)
-            return NodeVerdict(name, answer, "", view.how)
-        source = view.source
-        if source is None or source.zones is None:
+    def _verdicts(self, names: Iterable[str], raw: RawPod) -> list[NodeVerdict]:
+        """What each node would do; the loop that every question goes through."""
+        known, plain = self.chooser.known(raw), looks_nowhere(raw.constraints)
+        said = self._said_of(self.asker.shape(raw))
+        views, verdicts = self.views, []
+        for name in names:
+            view = views.get(name)
+            member = view.member if view is not None else None
+            if view is None or member is None:
+                verdicts.append(self._without_state(name, view, raw))
+                continue
+            at = member.token if plain else (member.number, member.changes)
+            answer = known.get(at)
+            if answer is None:
+                answer = known[at] = self.chooser.rate(member, raw)
+            last = said.get(name)
+            if last is None or last[0] is not answer or last[1] is not view.how:
+                if isinstance(answer, str):
+                    verdict = NodeVerdict(name, None, answer, view.how)
+                else:
+                    verdict = NodeVerdict(name, answer, "", view.how)
+                last = said[name] = answer, view.how, verdict
+            verdicts.append(last[2])
+        return verdicts
+
+    def _said_of(self, key: Shape) -> dict[str, Said]:
+        """What was last said of nodes about a shape; of the shapes asked for last."""
+        said = self._said.pop(key, None)
+        if said is None:
+            if len(self._said) >= MOST_SAID:
+                del self._said[next(iter(self._said))]
+            said = {}
+        self._said[key] = said
+        return said
+
+    def _without_state(self, name: str, view: NodeView | None, raw: RawPod) -> NodeVerdict:
+        source = view.source if view is not None else None
+        if view is None or source is None or source.zones is None:
             return self._unpublished(name, raw)
         rating = judged(source.zones, view.left, defaulted(raw))
         return NodeVerdict(name, rating, "" if rating is not None else REFUSED, CONSERVATIVE)
@@ -452,12 +538,17 @@ class LiveCluster:
             late.sort(key=lambda pod: (pod.created, pod.namespace, pod.name))
             self.kept.keep(pod.raw for pod in late if pod.raw is not None)
 
-    def _rank(self, verdict: NodeVerdict) -> tuple[Any, ...]:
-        assert verdict.rating is not None
+    def _company(self, verdict: NodeVerdict) -> tuple[float, ...]:
+        view = self.views.get(verdict.node)
+        if verdict.rating is None or view is None or view.member is None:
+            return 0, 0.0, 1.0, view.number if view is not None else 0
+        return company(verdict.rating, view.member)
+
+    def _free(self, verdict: NodeVerdict) -> tuple[float, int]:
         view = self.views.get(verdict.node)
         if view is None or view.member is None:
-            return *verdict.rating.rank, 0, 0.0, 1.0, view.number if view is not None else 0
-        return *verdict.rating.rank, *company(verdict.rating, view.member)
+            return 1.0, 0
+        return view.member.free, view.number
 
 
 def _release(kubelet: str) -> Version | None:

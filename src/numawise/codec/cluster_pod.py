@@ -81,6 +81,8 @@ class ClusterPod:
     """Likewise, when it was bound."""
     order: Order = (0, 0.0, 0.0, 0, "")
     """Its place among the pods of its node (rule 4)."""
+    version: int = 0
+    """Of the object."""
 
     @property
     def waits(self) -> bool:
@@ -148,10 +150,11 @@ class PodReading:
             ends=spec.get("restartPolicy") in ("Never", "OnFailure") or owner.startswith("Job "),
             created=seconds(metadata.get("creationTimestamp")),
             bound=_bound(status),
+            version=_version(metadata),
         )
         if before is not None and before.node == node:
             return replace(pod, order=before.order)
-        return replace(pod, order=_order(pod, metadata, status)) if node else pod
+        return replace(pod, order=_order(pod, status)) if node else pod
 
     def _raw(self, metadata: Value, spec: Value, status: Value) -> RawPod | str:
         """What pods like this ask for, or why that cannot be read."""
@@ -248,10 +251,14 @@ def _bound(status: Value) -> float:
     return 0.0
 
 
-def _order(pod: ClusterPod, metadata: Value, status: Value) -> Order:
-    """Rule 4."""
+def _version(metadata: Value) -> int:
     version = str(metadata.get("resourceVersion") or "")
-    number = whole_number(version) if version.isascii() and version.isdigit() else 0
+    return whole_number(version) if version.isascii() and version.isdigit() else 0
+
+
+def _order(pod: ClusterPod, status: Value) -> Order:
+    """Rule 4."""
+    number = pod.version
     if pod.raw is not None and (pod.raw.constraints.static or pod.raw.constraints.mirror):
         return 0, pod.created, 0.0, number, pod.name
     started = seconds(status.get("startTime"))

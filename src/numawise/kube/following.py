@@ -154,7 +154,9 @@ class FollowedObjects:
             before = self._objects.pop(key, None)
             if after is not None:
                 self._objects[key] = after
-        if before is not None or after is not None:
+        if kind == GONE:
+            self._took(((self._slim(value), None),))  # as it was in the end
+        else:
             self._took(((before, after),))
         if self._matters(before, after):
             self._changed()

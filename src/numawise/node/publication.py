@@ -34,14 +34,16 @@ from numawise.node.ruled import ruled_by
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
 from numawise.results.publication import Publication
-from numawise.rules.check import Refusal
-from numawise.rules.versions import profile_of, shown
+from numawise.rules.check import Refusal, Settings
+from numawise.rules.model import KubeletConfig, Rules
+from numawise.rules.versions import Version, profile_of, shown
 from numawise.values import replace
 
 __all__ = [
     "Publication",
     "publication_of",
     "published_node",
+    "published_rules",
     "state_texts",
     "topology_object",
     "zone_amounts",
@@ -76,8 +78,11 @@ def _described(description: NodeDescription | None) -> NodeDescription | None:
     return replace(description, labels={}, labels_known=False, taints=(), unschedulable=False)
 
 
-def published_node(publication: Publication) -> SimulatedNode:
-    """The node, ready to be asked (rule 1); ``InputError``: no kubelet of that release runs like this."""
+Ruled = tuple[KubeletConfig, Settings, Rules, Version]
+
+
+def published_rules(publication: Publication) -> Ruled:
+    """How the node decides; ``InputError``: no kubelet of that release runs like this."""
     try:
         version = profile_of(publication.kubelet).version
     except ValueError as problem:
@@ -85,7 +90,12 @@ def published_node(publication: Publication) -> SimulatedNode:
     ruled = ruled_by(publication.machine, publication.config, version)
     if isinstance(ruled, Refusal):
         raise KubeletRefused(ruled.stage, ruled.message)
-    config, settings, rules = ruled
+    return *ruled, version
+
+
+def published_node(publication: Publication, ruled: Ruled | None = None) -> SimulatedNode:
+    """The node, ready to be asked (rule 1); ``ruled``: how it decides, where that is known already."""
+    config, settings, rules, version = ruled or published_rules(publication)
     return SimulatedNode(
         publication.machine,
         config,
