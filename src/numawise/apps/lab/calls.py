@@ -7,6 +7,7 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from typing import Any
 
 from numawise.apps.lab.effects import PodRef
@@ -20,6 +21,7 @@ from numawise.values import dataclass
 
 MANAGER = "numawise-lab"
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
+LEASE_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{LEASES}/leases"
 OWN_NODES = {"labelSelector": f"{LABEL}={TRUE}"}
 BOUND_PODS = {"fieldSelector": "spec.nodeName!="}
 WRITTEN = {"fieldManager": MANAGER}
@@ -79,18 +81,16 @@ class LabCalls:
 
     def renew(self, name: str, uid: str) -> None:
         """Say that a node lives."""
-        now = self.clock()
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{LEASES}/leases"
-        body = {"spec": {"renewTime": micro(now), "holderIdentity": name}}
+        body = {"spec": {"renewTime": micro(self.clock()), "holderIdentity": name}}
         what = f"patch lease {name} in namespace {LEASES}"
-        if send(self.cluster, "PATCH", f"{path}/{name}", what, body, MERGE) is None:
-            send(
-                self.cluster,
-                "POST",
-                path,
-                f"create leases in namespace {LEASES}",
-                lease_object(name, uid, now),
-            )
+        if send(self.cluster, "PATCH", f"{LEASE_PATH}/{name}", what, body, MERGE) is None:
+            self.first_lease(name, uid)
+
+    def first_lease(self, name: str, uid: str) -> None:
+        """Make the Lease of a node; one that is there stays."""
+        what = f"create leases in namespace {LEASES}"
+        with suppress(ApiConflict):
+            send(self.cluster, "POST", LEASE_PATH, what, lease_object(name, uid, self.clock()))
 
     def remove_node(self, value: Object) -> None:
         """Delete a node that is ours, as it was seen; its Lease and what is published of it go with it."""
@@ -99,8 +99,7 @@ class LabCalls:
             raise stranger(value, self.lab)
         body = {"preconditions": {"uid": uid}}
         send(self.cluster, "DELETE", f"{NODES}/{name}", f"delete node {name}", body)
-        lease = f"/apis/coordination.k8s.io/v1/namespaces/{LEASES}/leases/{name}"
-        send(self.cluster, "DELETE", lease, f"delete lease {name} in namespace {LEASES}")
+        send(self.cluster, "DELETE", f"{LEASE_PATH}/{name}", f"delete lease {name} in namespace {LEASES}")
         self.unpublish(name)
 
     # --- pods (rule 1) ------------------------------------------------------------------------

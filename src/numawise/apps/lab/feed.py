@@ -11,15 +11,13 @@ Rules kept here:
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from numawise.codec.document import mapping
 from numawise.kube.client import Cluster, Object
-from numawise.kube.following import FollowedObjects
+from numawise.kube.following import Change, FollowedObjects
 
 AT_ONCE = 50
-Change = tuple[Object | None, Object | None]
-"""An object before and after; None: it was not there."""
 
 
 class ChangeFeed:
@@ -32,9 +30,12 @@ class ChangeFeed:
         what: str,
         params: Mapping[str, str],
         take: Callable[[Object | None, Object | None], None],
+        slim: Callable[[Object], Object],
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._followed = FollowedObjects(cluster, path, what, params, self._settled, self._changed)
+        self._followed = FollowedObjects(
+            cluster, path, what, params, self._settled, lambda *_: False, took=self._took, slim=slim
+        )
         self._take = take
         self._new: deque[Change] = deque()
         self._sorted: deque[Change] = deque()
@@ -55,18 +56,20 @@ class ChangeFeed:
         self._followed.stop()
 
     @property
+    def objects(self) -> tuple[Object, ...]:
+        """The objects as they are now."""
+        return self._followed.objects or ()
+
+    @property
     def problem(self) -> str:
         """Why what is known may be old; '': it is not."""
         return "" if self._followed.synced else self._followed.problem or "was not read yet"
 
     # --- in the follower's thread -------------------------------------------------------------
 
-    def _changed(self, before: Object | None, after: Object | None) -> bool:
-        if before is not after:
-            self._new.append((before, after))
-            if len(self._new) == 1:
-                self._wake(self._hand_over)
-        return False
+    def _took(self, changes: Sequence[Change]) -> None:
+        self._new.extend(changes)
+        self._wake(self._hand_over)
 
     def _settled(self) -> None:
         if self._followed.synced:

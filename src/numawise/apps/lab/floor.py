@@ -40,10 +40,12 @@ from numawise.apps.lab.node_object import (
     node_status,
 )
 from numawise.apps.lab.plan import FOREIGN, NOTHING, LabPlan
+from numawise.apps.lab.pod_status import ENDED
 from numawise.apps.lab.published import published_state, published_value
 from numawise.codec.document import mapping
 from numawise.codec.node import node_from
 from numawise.errors import InputError
+from numawise.inputs.live import slim_node
 from numawise.kube.client import ApiConflict, Cluster, Object
 from numawise.kube.events import WARNING_EVENT, EventWriter, ObjectReference
 from numawise.service.duty import COUNTER, GAUGE, MetricFamily, MetricName
@@ -56,6 +58,8 @@ STATUS_INTERVAL = 300.0
 MOST_EVENTS = 200
 """Events that may wait; more are left out, as a kubelet does."""
 VERIFY = 60.0
+KEPT = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds")
+"""What is kept of a pod that is known already, or is not ours."""
 BEATING, ALARMS = "heartbeats", "alarms"
 NODES_NOW = MetricName("numawise_lab_nodes", GAUGE, "Virtual nodes, by whether they are registered.")
 PODS_NOW = MetricName("numawise_lab_pods", GAUGE, "Pods that the virtual nodes know.")
@@ -188,8 +192,12 @@ class LabFloor:
         published: dict[str, Object] = {}
         if self.uids and self.plan.publish.form != NOTHING:
             published = await asyncio.to_thread(self.calls.published)
-        pods = ChangeFeed(self.cluster, PODS, "list and watch pods", BOUND_PODS, self._pod_changed)
-        nodes = ChangeFeed(self.cluster, NODES, "list and watch nodes", OWN_NODES, self._node_changed)
+        pods = ChangeFeed(
+            self.cluster, PODS, "list and watch pods", BOUND_PODS, self._pod_changed, self._slim
+        )
+        nodes = ChangeFeed(
+            self.cluster, NODES, "list and watch nodes", OWN_NODES, self._node_changed, slim_node
+        )
         self._feeds = [pods, nodes]
         there: dict[str, list[Object]] = {}
         for value in await pods.start():
@@ -225,6 +233,21 @@ class LabFloor:
             return
         self._do(kubelet, effects)
 
+    def _slim(self, value: Object) -> Object:
+        """What is kept of a pod; called in the feed's thread."""
+        metadata, status = mapping(value.get("metadata")), mapping(value.get("status"))
+        kubelet = self.kubelets.get(_node_of(value))
+        if kubelet is not None and status.get("phase") not in ENDED and _uid(value) not in kubelet.pods:
+            return {
+                **value,
+                "metadata": {name: one for name, one in metadata.items() if name != "managedFields"},
+            }
+        return {
+            "metadata": {name: metadata[name] for name in KEPT if name in metadata},
+            "spec": {"nodeName": _node_of(value)},
+            "status": {"phase": status.get("phase")},
+        }
+
     def _node_changed(self, before: Object | None, after: Object | None) -> None:
         value = after if after is not None else before
         name = str(mapping(mapping(value).get("metadata")).get("name") or "")
@@ -241,7 +264,12 @@ class LabFloor:
             kubelet.node.describe(node_from(after))
         if before is not None and _restart(before) != _restart(after):
             self.log.say(INFO, "a kubelet is restarted", node=name)
+            down = bool(kubelet.down)
             self._do(kubelet, kubelet.restart(self.clock()))
+            if down and not kubelet.down:  # pods that came meanwhile
+                for pod in self._feeds[0].objects:
+                    if _node_of(pod) == name:
+                        self._pod_changed(None, pod)
 
     def _do(self, kubelet: LabKubelet, effects: Iterable[LabEffect]) -> None:
         """Carry out what a kubelet wants."""
@@ -353,7 +381,7 @@ class LabFloor:
         value = self.calls.register(node_object(name, kubelet.node, self.plan.look, now))
         self.uids[name] = _uid(value)
         self._reported.add(name)
-        self.calls.renew(name, self.uids[name])
+        self.calls.first_lease(name, self.uids[name])
 
     def _renew(self, name: str) -> None:
         if name in self.uids:
