@@ -101,8 +101,10 @@ class LabKubelet:
         deleted = metadata.get("deletionTimestamp") is not None
         known = self.pods.get(uid)
         if status.get("phase") in ENDED and (known is None or known.stage == OVER):
-            self.pods.pop(uid, None)
-            return [PodRemoval(ref_of(value))] if deleted else []
+            if not deleted:
+                self.pods.pop(uid, None)
+            asked = known is not None and known.deleted
+            return [PodRemoval(ref_of(value))] if deleted and not asked else []
         if known is not None:
             return self._stop(known, metadata, now) if deleted and not known.deleted else []
         if self.down:

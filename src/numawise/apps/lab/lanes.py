@@ -85,9 +85,8 @@ class Lane(Generic[Job]):
             wait = 0.0
             try:
                 await loop.run_in_executor(self._pool, self._carry_out, job)
-            except ApiConflict as problem:
+            except ApiConflict:
                 self.counts[DROPPED] += 1
-                self.log.once(f"{self.name} conflict", INFO, f"{self.name}: left as it is: {problem}")
             except NumawiseError as problem:
                 failures += 1
                 self.counts[FAILED] += 1

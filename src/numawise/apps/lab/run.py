@@ -1,6 +1,7 @@
 """A lab from start to stop, and its end for good."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from numawise.apps.lab.calls import LabCalls
 from numawise.apps.lab.floor import LabFloor
@@ -35,6 +36,7 @@ def remove(
             if name not in nodes:
                 say(f"node {name} is not one of lab {lab}, and is left alone")
         chosen = [value for name, value in nodes.items() if not names or name in names]
-        for value in chosen:
-            calls.remove_node(value)
+        with ThreadPoolExecutor(8) as pool:
+            for _ in pool.map(calls.remove_node, chosen):
+                pass
     return len(chosen)
