@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from tests.kube.changes import Changes, strategic
 from tests.kube.rbac import Rules
 
 TOKEN = "a-good-token"
@@ -38,6 +39,8 @@ class State:
     slices: Objects = field(default_factory=list)
     """ResourceSlices."""
     slice_versions: tuple[str, ...] = ("v1",)
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Path → object, of kinds that nothing else here knows (``tests.kube.changes``)."""
     token: str = TOKEN
     forbidden: set[str] = field(default_factory=set)
     """Words of paths that are answered with 403."""
@@ -88,8 +91,12 @@ class State:
             self.changed.notify_all()
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Changes, BaseHTTPRequestHandler):
     server: "Server"
+
+    @property
+    def state(self) -> State:  # type: ignore[override]
+        return self.server.state
 
     def do_GET(self) -> None:
         state = self.server.state
@@ -151,7 +158,7 @@ class Handler(BaseHTTPRequestHandler):
         state = self.server.state
         parts = urlsplit(self.path)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or b"{}")
         state.asked.append(self.path)
         state.written.append((self.command, self.path, body))
         if not self.may(parts.path):
@@ -176,7 +183,8 @@ class Handler(BaseHTTPRequestHandler):
                         found.update(body)
                     self.one(found, f'events "{name}" not found')
                 case _:
-                    self.refuse(404, "NotFound", "the server could not find the requested resource")
+                    if not self.change(way, body, kind):
+                        self.refuse(404, "NotFound", "the server could not find the requested resource")
 
     def apply(self, name: str, body: dict[str, Any], query: Mapping[str, str]) -> None:
         """Server-side apply of whole lists, with their owners."""
@@ -225,10 +233,9 @@ class Handler(BaseHTTPRequestHandler):
         node = json.loads(json.dumps(node))
         if "status" in body:
             assert kind == "application/strategic-merge-patch+json"
-            (condition,) = body["status"]["conditions"]
-            conditions = node.setdefault("status", {}).setdefault("conditions", [])
-            known = next((one for one in conditions if one["type"] == condition["type"]), None)
-            conditions.append(condition) if known is None else known.update(condition)
+            node["status"] = strategic(node.get("status") or {}, body["status"])
+        if "labels" in body.get("metadata", {}):
+            node["metadata"]["labels"] = {**node["metadata"].get("labels", {}), **body["metadata"]["labels"]}
         if "spec" in body:
             assert kind == "application/merge-patch+json"
             node["spec"] = {**node.get("spec", {}), "taints": body["spec"]["taints"] or []}
@@ -278,6 +285,8 @@ class Handler(BaseHTTPRequestHandler):
                     self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
                 else:
                     self.json({"kubeletconfig": found})
+            case _ if "/" + "/".join(path) in state.kept:
+                self.json(state.kept["/" + "/".join(path)])
             case _:
                 self.refuse(404, "NotFound", "the server could not find the requested resource")
 
@@ -393,9 +402,14 @@ def kubeconfig(
 
 
 def _chosen(item: Mapping[str, Any], query: Mapping[str, str]) -> bool:
-    """Whether a selector of fields chooses an object."""
-    wishes = [wish.partition("=") for wish in filter(None, query.get("fieldSelector", "").split(","))]
-    return all(str(_at(item, way.lstrip("!").split("."))) == value for way, _, value in wishes)
+    """Whether selectors of fields and labels choose an object."""
+    for wish in filter(None, query.get("fieldSelector", "").split(",")):
+        way, _, value = wish.partition("=")
+        if (str(_at(item, way.rstrip("!").split(".")) or "") == value) is way.endswith("!"):
+            return False
+    labels = item["metadata"].get("labels") or {}
+    wishes = [wish.partition("=") for wish in filter(None, query.get("labelSelector", "").split(","))]
+    return all(labels.get(key) == value for key, _, value in wishes)
 
 
 def _plural(item: Mapping[str, Any]) -> str:
