@@ -13,6 +13,7 @@ from tests.release.build import CannotBuild, downloaded, replaced
 OURS = Path(__file__).parent / "programs"
 RELEASE = "v1.36.4"
 PARTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl")
+HELM = "v3.19.0"
 PACKAGES = {
     "etcd-server": ("etcd",),
     "containerd": ("containerd", "containerd-shim-runc-v2", "ctr"),
@@ -66,6 +67,19 @@ def matching_scheduler(folder: Path) -> Path:
     _compiled(scratch, "kube-scheduler", PLUGINS_KUBERNETES)
     program.parent.mkdir(parents=True, exist_ok=True)
     os.link(scratch / "kube-scheduler", program)
+    return program
+
+
+def helm_program(folder: Path) -> Path:
+    """Helm, out of its Go module."""
+    program = folder / "helm" / "helm"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(program.parent)}
+        command = ["nice", "go", "install", f"helm.sh/helm/v3/cmd/helm@{HELM}"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise CannotBuild(f"helm {HELM} cannot be built: {done.stderr.strip()[-2000:]}")
     return program
 
 

@@ -50,8 +50,8 @@ def kubeconfig(address: str) -> str:
 class Api:
     """Plain requests to the API server, over a connection for each thread."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, address: str, token: str = TOKEN) -> None:
+        self.address, self.token = address, token
         self.trust = ssl._create_unverified_context()
         self.own = threading.local()
 
@@ -60,7 +60,7 @@ class Api:
     ) -> tuple[int, Any]:
         """Status and answer; a connection that the server has closed meanwhile is made anew once."""
         data = None if body is None else json.dumps(body)
-        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": kind}
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind}
         kept = getattr(self.own, "connection", None) is not None
         try:
             response, text = self._asked(method, path, data, headers)
@@ -93,7 +93,7 @@ class Api:
         """What a watch tells, until the server ends it."""
         connection = http.client.HTTPSConnection(self.address, API_PORT, context=self.trust, timeout=3600)
         try:
-            connection.request("GET", path, None, {"Authorization": f"Bearer {TOKEN}"})
+            connection.request("GET", path, None, {"Authorization": f"Bearer {self.token}"})
             for line in connection.getresponse():
                 yield json.loads(line)
         finally:

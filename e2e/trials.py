@@ -5,6 +5,7 @@
     fleet       a trace of CI runners in compressed time: refusals and waiting by scheduler
     owners      runaway StatefulSets, Deployments and Jobs, without and with the healer
     throughput  pods a second beside an extender that says yes to all, at 500 and 5,000 nodes
+    install     kustomize, Helm and numawise manifest; every program with exactly its rights, and refused all others
     node        one real kubelet in a virtual machine with two NUMA nodes (ten minutes; needs numa-vm)
 
 Needs root (a network of its own), Go and Debian's package tools.  The first run builds Kubernetes, scheduler-plugins and the
@@ -36,7 +37,7 @@ from e2e.settings import Settings
 
 INSIDE = "NUMAWISE_OWN_NETWORK"
 SHARED_TRACE = ROOT.parent / "shared/data/fleet/runners.jsonl"
-USUAL = ("mixed", "fleet", "owners", "throughput")
+USUAL = ("mixed", "fleet", "owners", "throughput", "install")
 MIXED = (
     MixedRun("least", LEAST),
     MixedRun("most", MOST),
@@ -188,6 +189,13 @@ def owners_trial(settings: Settings) -> bool:
     return bool(healing.trial(settings))
 
 
+def install_trial(settings: Settings) -> bool:
+    """What is installed, and what it may do."""
+    from e2e import installing  # noqa: PLC0415 - it builds Helm
+
+    return installing.trial(settings)
+
+
 def node_trial(settings: Settings) -> bool:
     """One real kubelet among virtual nodes."""
     from e2e import real_node  # noqa: PLC0415 - it needs a virtual machine
@@ -200,6 +208,7 @@ TRIALS: dict[str, Callable[[Settings], bool]] = {
     "fleet": fleet_trial,
     "owners": owners_trial,
     "throughput": throughput_trial,
+    "install": install_trial,
     "node": node_trial,
 }
 

@@ -104,7 +104,7 @@ def namespace_object(name: str, level: str) -> Json:
 def critical_quota(namespace: str) -> Json:
     """Some providers allow critical pods only where a quota speaks of them; elsewhere it changes nothing."""
     scope = {"operator": "In", "scopeName": "PriorityClass", "values": list(CRITICAL)}
-    spec = {"hard": {"pods": "1000000000"}, "scopeSelector": {"matchExpressions": [scope]}}
+    spec = {"hard": {"pods": "1G"}, "scopeSelector": {"matchExpressions": [scope]}}
     metadata = {"name": "numawise-critical-pods", "namespace": namespace, "labels": {PART_LABEL: PART}}
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec}
 
