@@ -148,11 +148,20 @@ def when(condition: str, text: str, otherwise: str = "") -> str:
     return f"{{{{- if {condition} }}}}\n{text}{other}{{{{- end }}}}\n"
 
 
+POLICIES_KNOWN = '.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"'
+
+
 def helm_templates() -> dict[str, str]:
     """File → text."""
     wish = ClusterWish(HELM_IMAGE, namespace=NAMESPACE)
     extender = SchedulerWish(HELM_IMAGE, NAMESPACE, 7001, UNPUBLISHED, STAMP)
-    heal = [heal_objects(HealWish(HELM_IMAGE, NAMESPACE, 7003, apply=apply)) for apply in (True, False)]
+    heal = {
+        (apply, holds): templated(
+            heal_objects(HealWish(HELM_IMAGE, NAMESPACE, 7003, apply=apply, holds=holds))
+        )
+        for apply, holds in ((True, True), (True, False), (False, False))
+    }
+    acting = when(POLICIES_KNOWN, heal[True, True], heal[True, False])
     stock = when(
         ".Values.kubeScheduler.enabled",
         templated(stock_objects(StockWish(HELM_STOCK, NAMESPACE, 7002, STAMP))),
@@ -162,9 +171,7 @@ def helm_templates() -> dict[str, str]:
         "agent.yaml": when(".Values.agent.enabled", templated(agent_objects(wish))),
         "scheduler.yaml": when(".Values.scheduler.enabled", templated(scheduler_objects(extender))),
         "kube-scheduler.yaml": when("and .Values.scheduler.enabled .Values.kubeScheduler.enabled", stock),
-        "heal.yaml": when(
-            ".Values.heal.enabled", when(".Values.heal.apply", templated(heal[0]), templated(heal[1]))
-        ),
+        "heal.yaml": when(".Values.heal.enabled", when(".Values.heal.apply", acting, heal[False, False])),
         "certificates.yaml": when(".Values.scheduler.enabled", certificate_template()),
     }
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from numawise.apps.heal.rights import APPLYING, DEFRAGMENTING, READING
+from numawise.apps.lab.rights import LAB_RIGHTS
 from numawise.apps.scheduler.manifest import STOCK_RIGHTS, STOCK_ROLES
 from numawise.apps.scheduler.rights import SCHEDULER_RIGHTS
 from numawise.service.rights import ApiRight
@@ -49,6 +50,11 @@ def sections() -> Iterator[str]:
     yield f"## `numawise heal`\n\nA dry run:\n\n{rows(READING)}"
     yield f"With `--apply` also:\n\n{rows(APPLYING)}"
     yield f"With `--defrag --apply` also; no manifest has it:\n\n{rows(DEFRAGMENTING)}"
+    yield (
+        "## `numawise lab`\n\n"
+        "The rights of many kubelets together: for clusters that may be played with. No manifest has it.\n\n"
+        f"{rows(LAB_RIGHTS)}"
+    )
 
 
 def page() -> str:

@@ -30,6 +30,8 @@ class ClusterWish:
     """Of a second kube-scheduler; empty: none."""
     unpublished: str = "pass"
     heal_applies: bool = False
+    heal_holds: bool = True
+    """The cluster knows MutatingAdmissionPolicies."""
     managed: bool = False
     """cert-manager makes the certificates."""
 
@@ -74,4 +76,4 @@ def extender_objects(wish: ClusterWish, certificates: MadeCertificates | None) -
 
 
 def _heal_objects(wish: ClusterWish) -> tuple[Json, ...]:
-    return heal_objects(HealWish(wish.image, wish.namespace, apply=wish.heal_applies))
+    return heal_objects(HealWish(wish.image, wish.namespace, apply=wish.heal_applies, holds=wish.heal_holds))

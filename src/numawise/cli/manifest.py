@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 DEFAULT = "agent,scheduler,heal"
 MADE, MANAGER, GIVEN = "made", "cert-manager", "given"
 RELEASE = re.compile(r"v?(1\.\d{1,3}\.\d{1,3}(?:[-+][\w.-]{1,60})?)", re.ASCII)
+POLICIES_SINCE = 36
 STOCK_IMAGE = "registry.k8s.io/kube-scheduler:v{release}"
 ADDRESS = re.compile(r"https://[\w.\[\]:-]{1,253}", re.ASCII)
 HEAD = (
@@ -136,6 +137,7 @@ def command(
         _stock_image(kubernetes, kube_scheduler_image),
         unpublished,
         heal_applies,
+        _knows_policies(kubernetes),
         managed=tls == MANAGER,
     )
     if wish.stock_image and SCHEDULER not in wish.parts:
@@ -169,6 +171,12 @@ def _stock_image(release: str, image: str) -> str:
     if match is None:
         raise InputError(f"--kubernetes {quoted(release)} is not a release", advice="write it like 1.36.4")
     return STOCK_IMAGE.format(release=match[1].partition("+")[0])
+
+
+def _knows_policies(release: str) -> bool:
+    """Whether the cluster knows MutatingAdmissionPolicies; one of an unknown release is taken to."""
+    match = RELEASE.fullmatch(release)
+    return match is None or int(match[1].split(".")[1]) >= POLICIES_SINCE
 
 
 def _new_certificates(namespace: str) -> "MadeCertificates":

@@ -4,12 +4,14 @@ import pytest
 
 from numawise.apps.agent.rights import FEATURES, api_of
 from numawise.apps.heal.rights import heal_rights
+from numawise.apps.lab.rights import LAB_RIGHTS
 from numawise.apps.scheduler.rights import SCHEDULER_RIGHTS
 from numawise.service.rights import ApiRight
 
 PROGRAMS = {
     "agent": api_of(FEATURES),
     "scheduler": SCHEDULER_RIGHTS,
+    "lab": LAB_RIGHTS,
     "heal": heal_rights(),
     "heal, dry run": heal_rights(apply=False, defrag=False),
 }

@@ -2,10 +2,13 @@
 
 Rules kept here:
 
-1. It has the rights of what it was asked to do: without ``apply`` it can change nothing but its Lease.
-2. Two pods wait for one Lease; one of them acts.
+1. It has the rights of what it was asked to do: without ``apply`` it can change nothing, and there is no
+   policy that holds pods.
+2. Of those that act, one has the Lease; the others wait for it.  One is enough to say what would be done.
+3. Before Kubernetes 1.36 there is no such policy (``holds``): refused pods are explained and removed.
 """
 
+from numawise.apps.heal.hold_list import hold_objects
 from numawise.apps.heal.rights import heal_rights
 from numawise.service.manifest import (
     Json,
@@ -34,6 +37,8 @@ class HealWish:
     replicas: int = 2
     apply: bool = False
     """Act; otherwise it says what it would do."""
+    holds: bool = True
+    """With the policy that holds pods back."""
 
 
 def heal_objects(wish: HealWish) -> tuple[Json, ...]:
@@ -42,6 +47,7 @@ def heal_objects(wish: HealWish) -> tuple[Json, ...]:
     return (
         own.account(),
         *own.access(heal_rights(apply=wish.apply, defrag=False)),
+        *(hold_objects(wish.namespace, own.labels) if wish.apply and wish.holds else ()),
         disruption_budget(own),
         _pods(own, wish),
     )
@@ -51,7 +57,12 @@ def _pods(own: ProgramObjects, wish: HealWish) -> Json:
     container: Json = {
         "name": "heal",
         "image": wish.image,
-        "args": ["heal", *(["--apply"] if wish.apply else []), "--listen", f"0.0.0.0:{PAGES_PORT}"],
+        "args": [
+            "heal",
+            *(["--apply"] if wish.apply else []),
+            *("--namespace", wish.namespace),
+            *("--listen", f"0.0.0.0:{PAGES_PORT}"),
+        ],
         "env": own_fields((("POD_NAME", "metadata.name"), ("POD_NAMESPACE", "metadata.namespace"))),
         "ports": [{"name": "pages", "containerPort": PAGES_PORT}],
         **probes(),
@@ -67,4 +78,4 @@ def _pods(own: ProgramObjects, wish: HealWish) -> Json:
         "securityContext": pod_security(),
         "containers": [container],
     }
-    return own.deployment(wish.replicas, pod)
+    return own.deployment(wish.replicas if wish.apply else 1, pod)
