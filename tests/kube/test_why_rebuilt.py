@@ -566,7 +566,7 @@ def test_a_pod_that_waits_for_a_node(here: Here) -> None:
     ]
     (found,) = here.told("pod/wait", machine=False)
     assert found["verdict"] == "not scheduled"
-    assert "FailedScheduling: 0/3 nodes are available: 3 cannot align pod" in found["answer"]
+    assert found["cluster"]["scheduler"] == "FailedScheduling: 0/3 nodes are available: 3 cannot align pod"
     (found,) = here.told("pod/wait", "--node-name", "n1")
     assert (found["verdict"], found["reconstruction"]["node"]) == ("rejected", "n1")
 

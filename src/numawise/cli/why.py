@@ -32,6 +32,7 @@ Examples:
   kubectl describe pod train-0 | numawise why -
   kubectl numawise why pod/train-0 -n team-a --bundle node7.tar.gz
   kubectl numawise why deployment/web -n team-a --machine node7.yaml
+  kubectl numawise why statefulset/waits -n team-a
 
 \b
 Exit status: 0 admitted, 1 rejected (also: admitted without a device resource that the machine does not
@@ -103,8 +104,9 @@ def command(
     Then the hints of every resource, how they were merged, what the policy demands, and the smallest changes
     after which the pod is admitted, each tried by simulation.  Pods are admitted in order, and each that is
     rejected is explained; with --bundle and without pods, those are explained that its kubelet refused.
-    pod/NAME is a pod of a cluster, deployment/NAME (statefulset, job and so on) its refused pods; without the
-    node's state files, what it held is rebuilt from its other pods, and that is said.
+    pod/NAME is a pod of a cluster, deployment/NAME (statefulset, job and so on) its refused pods, or one that
+    waits; without the node's state files, what it held is rebuilt from its other pods, and that is said.  A
+    pod that waits for a node is asked of all nodes, and the smallest restart that lets it in is looked for.
 
     PODS are files or folders with Pods, Deployments, Jobs, Lists or any object with pod templates, such as
     those of Ray, Kubeflow and Volcano, what 'kubectl describe pod' prints, or names of pods of the bundle; -
@@ -188,6 +190,7 @@ def _live(node: "NodeInput", targets: "Sequence[Target]", access: ClusterOptions
     from numawise.apps.why.live_explained import explain_live  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.why.lookup import Lookup  # noqa: PLC0415
     from numawise.apps.why.nodes import Explained  # noqa: PLC0415
+    from numawise.apps.why.pending import explain_waiting  # noqa: PLC0415
     from numawise.kube.client import Cluster, NoCluster, access_to  # noqa: PLC0415
 
     say_remarks(node.remarks)
@@ -204,7 +207,8 @@ def _live(node: "NodeInput", targets: "Sequence[Target]", access: ClusterOptions
     with Cluster(reached) as cluster:
         lookup = Lookup(cluster, access.namespace or cluster.namespace, node.spec.node_name)
         lives = [live for target in targets for live in lookup.found(target)]
-        return Explained(tuple(explain_live(live, node) for live in lives))
+        pending = explain_waiting(cluster, node)
+        return Explained(tuple(pending(live) or explain_live(live, node) for live in lives))
 
 
 def _told(done: "Explained", output: str, width: int | None, context: click.Context) -> int:

@@ -3,7 +3,8 @@
 Rules kept here:
 
 1. What the kubelet gives out by NUMA node is counted there: CPUs under the CPU Manager's static policy,
-   memory under the Memory Manager's, devices with a NUMA node.  Sums are as the scheduler counts.
+   memory under the Memory Manager's, devices with a NUMA node.  What pods still hold that have ended is free:
+   the kubelet collects it before it looks at the next one.  Sums are as the scheduler counts.
 2. The reference of a node is the largest known shape that it would let in if it were idle.  Holes are what is
    free and would still be free once as many pods of that shape have come as the kubelet lets in, in the
    shape's devices of which it asks most, else in CPUs.
@@ -22,6 +23,7 @@ from numawise.cluster.foreign import judged
 from numawise.cluster.live import LiveCluster
 from numawise.cluster.sums import free_sums, lack_by_sums
 from numawise.node.publication import zone_amounts
+from numawise.node.rebuild import release
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
 from numawise.results.cluster import PodShape
@@ -143,9 +145,11 @@ def _free_of(room: NodeRoom, unit: str) -> int:
 
 def _numa_rooms(member: Member) -> tuple[NumaRoom, ...]:
     """Rule 1."""
-    rules = member.node.rules
+    node, rules = replace(member.node), member.node.rules
+    for uid in node.state.departed:
+        release(node, uid)
     rooms = []
-    for numa, amounts in zone_amounts(member.node).items():
+    for numa, amounts in zone_amounts(node).items():
         given = {
             name: amount
             for name, amount in amounts.items()

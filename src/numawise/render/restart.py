@@ -46,10 +46,10 @@ def restart_sentence(search: RestartSearch) -> str:
 
 
 def restart_notes(search: RestartSearch) -> list[str]:
-    """What there is to know before it is done, a sentence each."""
+    """What there is to know before it is done, a clause each."""
     if search.plan is None or not search.plan.steps:
         return []
-    notes = ["As simulated: all of them end, then the waiting pod comes, then they, each to the node named"]
+    notes = ["in this order: they end, the waiting pod comes, and they come again, each where there is room"]
     jobs = [pod_title(step.namespace, step.name) for step in search.plan.steps if step.owner.startswith(JOB)]
     if jobs:
         lose = "loses" if len(jobs) == 1 else "lose"

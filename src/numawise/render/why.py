@@ -9,9 +9,12 @@ Rules kept here:
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from numawise.render.pending import alike_line, named, pending_limits, pending_remarks, pending_ways
 from numawise.render.picture.text import plain
+from numawise.render.restart import COLUMNS as RESTART_COLUMNS
+from numawise.render.restart import restart_rows
 from numawise.render.terminal import BOLD, DIM, GREEN, RED, YELLOW, styled
-from numawise.render.words import bytes_text, clean, columns, manifest_lines, wrap
+from numawise.render.words import bytes_text, clean, columns, counted, manifest_lines, wrap
 from numawise.results.explanation import (
     ADMITTED,
     BYTES,
@@ -32,6 +35,7 @@ from numawise.results.explanation import (
     Round,
     Suggestion,
 )
+from numawise.results.pending import ClusterAnswer
 from numawise.results.simulation import NOT_KNOWN
 from numawise.sets import format_ids
 from numawise.values import dataclass
@@ -93,8 +97,13 @@ class _Page:
         self.say(f"{one.answer}.")
         word, blank, rest = self.lines[first].partition(" ")
         self.lines[first] = self.paint(word, f"{BOLD};{style}") + blank + rest
+        if one.cluster is not None:
+            for remark in pending_remarks(one.cluster):
+                self.say(f"{remark}.")
         for remark in one.remarks:
             self.say(f"{remark}.")
+        if one.cluster is not None:
+            self.cluster(one.cluster)
         if one.admitted and not alone and not one.findings:
             return "\n".join(self.lines) + "\n"
         if one.reason and one.verdict in (REJECTED, DEFERRED, INFEASIBLE):
@@ -120,6 +129,38 @@ class _Page:
     def heading(self, text: str) -> None:
         self.lines.append("")
         self.say(text, style=BOLD)
+
+    # --- nodes ---
+
+    def cluster(self, answer: ClusterAnswer) -> None:
+        """What the nodes of a cluster would say, by their reasons; then what would let the pod in."""
+        if answer.alike or answer.open:
+            self.heading("Nodes")
+        for alike in answer.alike:
+            text, nodes = alike_line(alike)
+            self.say(text, 2, style=RED if alike.never else "")
+            self.say(nodes, 4, style=DIM)
+        if answer.open:
+            self.say(
+                f"{counted(len(answer.open), 'node')}: nothing is published that would tell (unknown)", 2
+            )
+            self.say(named(answer.open), 4, style=DIM)
+        for text in pending_limits(answer):
+            self.lines.append("")
+            self.say(f"{text}.")
+        ways = list(pending_ways(answer))
+        if ways:
+            self.heading("What would let it in, as simulated")
+        for number, (text, more) in enumerate(ways, 1):
+            self.say(f"{text}.", 2, f"{number}. ")
+            if more:
+                self.say(f"({more})", 5, style=DIM)
+        if answer.restart is not None and answer.restart.plan is not None and answer.restart.plan.steps:
+            heads = [HintCell(name) for name in RESTART_COLUMNS]
+            rows = [[HintCell(_text(cell)) for cell in row] for row in restart_rows(answer.restart.plan)]
+            if _width([heads, *rows]) <= self.width - GAP:
+                self.lines.append("")
+                self.table([heads, *rows])
 
     # --- hints ---
 
@@ -179,7 +220,8 @@ class _Page:
             self.lines.append("")
             self.say("No single change was found that would help.")
             return
-        self.heading(f"What would help: after each of these {what}, as simulated")
+        where = f" on node {one.cluster.nearest}" if one.cluster is not None and one.cluster.nearest else ""
+        self.heading(f"What would help{where}: after each of these {what}, as simulated")
         for number, each in enumerate(one.suggestions, 1):
             self.suggestion(number, each)
 
@@ -196,6 +238,10 @@ class _Page:
 
 
 # --- tables ---------------------------------------------------------------------------------
+
+
+def _text(cell: tuple[str, str] | str) -> str:
+    return clean(cell if isinstance(cell, str) else cell[0])
 
 
 def _widths(rows: Sequence[Sequence[HintCell]]) -> list[int]:

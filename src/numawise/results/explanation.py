@@ -14,6 +14,7 @@ from typing import Any
 
 from numawise.engine.hint import Hint
 from numawise.results.alignment import Alignment
+from numawise.results.pending import ClusterAnswer
 from numawise.results.plain import API_VERSION, plain
 from numawise.sets import ids_of
 from numawise.values import dataclass
@@ -21,6 +22,8 @@ from numawise.values import dataclass
 KIND = "Explanation"
 
 ADMITTED, REJECTED, CRASHED, NOT_STARTED = "admitted", "rejected", "crashed", "not started"
+NOT_SCHEDULED = "not scheduled"
+"""Of a pod of a cluster that no kubelet has seen."""
 DEFERRED, INFEASIBLE = "deferred", "infeasible"
 """Of a pod that runs and asks for another size."""
 NEVER, NOT_NOW = "never", "not now"
@@ -191,6 +194,8 @@ class Explanation:
     """Claims that keep devices on one NUMA node, as YAML, where the pod's own do not."""
     reconstruction: Reconstruction | None = None
     """What the answer rests on; None: on state files, or on what the kubelet said alone."""
+    cluster: ClusterAnswer | None = None
+    """Of a pod that waits for a node: what all nodes would say."""
 
     @property
     def admitted(self) -> bool:
@@ -242,6 +247,8 @@ def explanation_data(one: Explanation) -> Data:
         found["manifests"] = list(one.manifests)
     if one.reconstruction is not None:
         found["reconstruction"] = _reconstruction_data(one.reconstruction)
+    if one.cluster is not None:
+        found["cluster"] = plain(one.cluster)
     return found
 
 

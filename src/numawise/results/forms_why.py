@@ -4,6 +4,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from numawise.results.alignment import Alignment
 from numawise.results.forms import DefectForm, HintForm, OutcomeForm
+from numawise.results.pending import ClusterAnswer
 
 
 class NumaFreeForm(TypedDict):
@@ -111,6 +112,7 @@ class ExplanationForm(TypedDict):
     findings: list[DefectForm]
     manifests: NotRequired[list[str]]
     reconstruction: NotRequired[ReconstructionForm]
+    cluster: NotRequired[ClusterAnswer]
 
 
 class ExplanationsForm(TypedDict):

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 
 from numawise.apps.why.live import Live, ran_at, raw_pod
 from numawise.apps.why.nodes import as_said, started_node
+from numawise.apps.why.pending import scheduler_words
 from numawise.apps.why.rebuilt import (
     NodeWithoutState,
     called,
@@ -43,11 +44,10 @@ from numawise.quantity import Quantity
 from numawise.render.words import both, bytes_text
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
-from numawise.results.explanation import ADMITTED, REJECTED, Explanation
+from numawise.results.explanation import ADMITTED, NOT_SCHEDULED, REJECTED, Explanation
 from numawise.strconv import whole_number
 from numawise.values import dataclass, replace
 
-NOT_SCHEDULED = "not scheduled"
 SUMS = re.compile(
     r"enough resource: ([^\s,]{1,100}), requested: (\d{1,18}), used: (\d{1,18}), capacity: (\d{1,18})",
     re.ASCII,
@@ -176,7 +176,7 @@ def _verdict(live: Live, raw: RawPod | None, policy: str) -> tuple[str, str]:
     if reason:
         return REJECTED, f"Rejected: the kubelet {where} did not admit a pod{asks}: {message or reason}"
     if not node or live.template:
-        why = _condition(status, "PodScheduled") or _scheduler(live)
+        why = scheduler_words(live)
         exists = "there is no such pod yet" if live.template else "no kubelet has seen it"
         return NOT_SCHEDULED, f"Not scheduled: {exists}{f'; {why}' if why else ''}"
     phase = str(status.get("phase") or "Unknown")
@@ -212,12 +212,6 @@ def _amount(resource: str, size: int) -> str:
     if resource == CPU:
         return f"{Quantity(size * 1_000_000)} CPUs"
     return bytes_text(size) if resource == MEMORY or resource.startswith(HUGEPAGES) else str(size)
-
-
-def _scheduler(live: Live) -> str:
-    """What the scheduler last said about a pod."""
-    said = [one for one in live.events if one.get("reason") == "FailedScheduling"]
-    return f"FailedScheduling: {said[-1].get('message')}" if said else ""
 
 
 def _more(live: Live, missing: str) -> str:
@@ -266,14 +260,6 @@ def _waiting(status: Mapping[str, object]) -> str:
             if reason and reason not in ("ContainerCreating", "PodInitializing"):
                 message = str(waiting.get("message") or "")
                 return f"container {one.get('name')} waits: {': '.join(filter(None, [reason, message]))}"
-    return ""
-
-
-def _condition(status: Mapping[str, object], kind: str) -> str:
-    rows = status.get("conditions")
-    for one in map(mapping, rows if isinstance(rows, list) else ()):
-        if one.get("type") == kind and one.get("status") == "False":
-            return ": ".join(filter(None, [str(one.get("reason") or ""), str(one.get("message") or "")]))
     return ""
 
 

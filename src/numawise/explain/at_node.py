@@ -1,0 +1,76 @@
+"""What one node of many would say to a pod: let in, or one sentence why not, and whether it ever could.
+
+Rules kept here:
+
+1. What the scheduler looks at comes first: labels, taints, sums.  Then the kubelet is asked, and the
+   sentence is that of ``why``, without what differs from node to node.
+2. *Never* is said where even the idle node with healthy devices would refuse the pod.  A taint or pressure
+   goes away; labels are the node's own.  Of a node that is not known exactly it is said by sums alone.
+"""
+
+from collections.abc import Callable
+
+from numawise.cluster.asking import Asker, Situation
+from numawise.cluster.live import NodeView
+from numawise.cluster.sums import RULES, lack_by_sums
+from numawise.engine.matching import NODE_AFFINITY, NODE_NAME, OS_DIFFERS, OS_LABEL_DIFFERS, Unmet
+from numawise.engine.predicates import Insufficient, Sums, asked, insufficient
+from numawise.explain.case import case_of, idle
+from numawise.explain.explain import explain
+from numawise.render.demands import unmet_text
+from numawise.render.refusal import lacking_text, short_text
+from numawise.request.defaults import RawPod, defaulted
+from numawise.request.model import PodRequest
+from numawise.results.explanation import NEVER, Explanation
+from numawise.values import dataclass
+
+FOR_EVER = (NODE_AFFINITY, NODE_NAME, OS_DIFFERS, OS_LABEL_DIFFERS)
+NamePod = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRefused:
+    """Why a node would not let a pod in."""
+
+    reason: str
+    never: bool | None
+    explanation: Explanation | None = None
+    """Of its kubelet; None: the scheduler would not send the pod there."""
+
+
+def refused_by(asker: Asker, situation: Situation, raw: RawPod, name_pod: NamePod) -> NodeRefused:
+    """Why a node whose state is known does not let a pod in (rules 1 and 2)."""
+    node = situation.member.node
+    case = case_of(node, raw)
+    explanation = explain(case, suggest=False)
+    never = None if explanation.admitted else explanation.outlook == NEVER
+    lack = asker.lack(situation, raw)
+    if isinstance(lack, Unmet):
+        return _unmet(lack, node.requested(raw), name_pod, never=never)
+    if never:  # not what is missing now, but what will always be
+        alone = explain(idle(case), suggest=False)
+        return NodeRefused(lacking_text(alone if alone.cause else explanation), never, explanation)
+    if lack is not None:
+        return NodeRefused(short_text(lack), never, explanation)
+    return NodeRefused(lacking_text(explanation), never, explanation)
+
+
+def refused_by_sums(node: NodeView, raw: RawPod, name_pod: NamePod) -> NodeRefused | None:
+    """Why the scheduler would not send a pod to a node of which no state is known; None: it may."""
+    lack = lack_by_sums(node, raw)
+    if lack is None:
+        return None
+    if isinstance(lack, Insufficient):
+        return NodeRefused(short_text(lack), _never_by_sums(node, raw))
+    return _unmet(lack, defaulted(raw), name_pod, never=_never_by_sums(node, raw))
+
+
+def _never_by_sums(node: NodeView, raw: RawPod) -> bool | None:
+    """True: not even the idle node has enough; None: it may."""
+    limits = node.description.allocatable if node.description is not None else {}
+    return True if limits and insufficient(RULES, Sums(limits, {}), asked(defaulted(raw))) else None
+
+
+def _unmet(unmet: Unmet, pod: PodRequest, name_pod: NamePod, *, never: bool | None) -> NodeRefused:
+    text, _ = unmet_text(unmet, pod, name_pod)
+    return NodeRefused(text, True if never or unmet.reason in FOR_EVER else None)
