@@ -52,7 +52,14 @@ def test_a_lease_that_is_renewed_is_not_old() -> None:
 
 
 def test_a_length_of_another_holder_counts_within_reason() -> None:
-    for length, first in ((60, 60.0), (0, LENGTH), (-5, LENGTH), ("x", LENGTH), (10**9, LENGTH), (None, LENGTH)):
+    for length, first in (
+        (60, 60.0),
+        (0, LENGTH),
+        (-5, LENGTH),
+        ("x", LENGTH),
+        (10**9, LENGTH),
+        (None, LENGTH),
+    ):
         other = Election("other")
         other.observe(lease("me", 1, length), 100.0)
         assert not other.may_take(100.0 + first - 0.1), length

@@ -2,7 +2,14 @@
 
 import pytest
 
-from numawise.apps.heal.cleaning import AgedPod, Allowance, CleaningRules, PodSelection, PodToRemove, removable
+from numawise.apps.heal.cleaning import (
+    AgedPod,
+    Allowance,
+    CleaningRules,
+    PodSelection,
+    PodToRemove,
+    removable,
+)
 from numawise.apps.heal.refused import JOB_TRACKING
 from numawise.values import replace
 from tests.unit.apps.heal.pods import refused

@@ -104,12 +104,18 @@ def test_where_all_is_known_a_hold_goes_on_with_longer_limits_up_to_one_try() ->
 
 
 def test_where_something_is_unknown_a_pod_is_tried_at_each_limit() -> None:
-    tries = [(now, one.nodes) for now, one in played(book_with_hold(), UNKNOWN, 100) if isinstance(one, LetGo)]
+    tries = [
+        (now, one.nodes) for now, one in played(book_with_hold(), UNKNOWN, 100) if isinstance(one, LetGo)
+    ]
     assert tries == [(10, ()), (30, ()), (70, ())]
 
 
 def test_a_judge_that_is_always_wrong_does_not_start_the_loop_again() -> None:
-    tries = [now for now, one in played(book_with_hold(), Prospect(("n1",), exact=True), 3600) if isinstance(one, LetGo)]
+    tries = [
+        now
+        for now, one in played(book_with_hold(), Prospect(("n1",), exact=True), 3600)
+        if isinstance(one, LetGo)
+    ]
     assert len(tries) < 80, "36 of the longest limit, and as many of the node's own"
 
 
