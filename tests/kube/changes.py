@@ -74,6 +74,11 @@ class Changes(BaseHTTPRequestHandler):
             case ["PATCH", "api", "v1", "namespaces", namespace, "pods", name, "status"]:
                 assert kind == STRATEGIC
                 self._patch_pod_status(namespace, name, body)
+            case ["PATCH", "api", "v1", "namespaces", namespace, "pods", name]:
+                assert kind == MERGE
+                self._patch_pod(namespace, name, body)
+            case ["POST", "api", "v1", "namespaces", namespace, "pods", name, "eviction"]:
+                self._evict(namespace, name, body)
             case ["DELETE", "api", "v1", "namespaces", namespace, "pods", name]:
                 self._delete_pod(namespace, name, body)
             case ["DELETE", "apis", "topology.node.k8s.io", _, "noderesourcetopologies", name]:
@@ -127,6 +132,24 @@ class Changes(BaseHTTPRequestHandler):
         changed["status"] = strategic(pod.get("status") or {}, body["status"])
         self.state.put_pod(changed)
         self.json(changed)
+
+    def _patch_pod(self, namespace: str, name: str, body: Mapping[str, Any]) -> None:
+        pod = self._pod(namespace, name)
+        if pod is None:
+            return
+        wanted = body.get("metadata", {})
+        if any(key in wanted and wanted[key] != pod["metadata"][key] for key in ("uid", "resourceVersion")):
+            self.refuse(409, "Conflict", "the object has been modified")
+            return
+        changed = merged(pod, body)
+        self.state.put_pod(changed)
+        self.json(changed)
+
+    def _evict(self, namespace: str, name: str, body: Mapping[str, Any]) -> None:
+        if name in self.state.guarded:
+            self.refuse(429, "TooManyRequests", "Cannot evict pod as it would violate the disruption budget.")
+            return
+        self._delete_pod(namespace, name, body.get("deleteOptions") or {})
 
     def _delete_pod(self, namespace: str, name: str, body: Mapping[str, Any]) -> None:
         """With a grace period a bound pod is only marked; its kubelet removes it later."""
@@ -198,8 +221,8 @@ class Changes(BaseHTTPRequestHandler):
 
     def _as_meant(self, value: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
         """Whether an object is the one that a deletion names; the answer is given where not."""
-        wanted = (body.get("preconditions") or {}).get("uid")
-        if wanted and wanted != value["metadata"].get("uid"):
-            self.refuse(409, "Conflict", "the UID in the precondition does not match the UID in record")
-            return False
+        for name, wanted in (body.get("preconditions") or {}).items():
+            if wanted != value["metadata"].get(name):
+                self.refuse(409, "Conflict", f"the {name} in the precondition does not match the record")
+                return False
         return True

@@ -41,6 +41,8 @@ class State:
     slice_versions: tuple[str, ...] = ("v1",)
     kept: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Path → object, of kinds that nothing else here knows (``tests.kube.changes``)."""
+    guarded: set[str] = field(default_factory=set)
+    """Names of pods that a disruption budget lets nobody evict."""
     token: str = TOKEN
     forbidden: set[str] = field(default_factory=set)
     """Words of paths that are answered with 403."""
@@ -140,8 +142,10 @@ class Handler(Changes, BaseHTTPRequestHandler):
                     state.changed.wait(0.05)
                     continue
             for version, _, kind, value in news:
-                if _chosen(value, query):
-                    self.wfile.write(json.dumps({"type": kind, "object": value}).encode() + b"\n")
+                chosen = _chosen(value, query)
+                if chosen or "status.phase" in query.get("fieldSelector", ""):
+                    told = kind if chosen else "DELETED"  # it is no longer one of these, if it ever was
+                    self.wfile.write(json.dumps({"type": told, "object": value}).encode() + b"\n")
                 seen = version
             self.wfile.flush()
         self.close_connection = True
@@ -245,6 +249,8 @@ class Handler(Changes, BaseHTTPRequestHandler):
     def found(self, path: list[str], query: Mapping[str, str]) -> None:
         state = self.server.state
         match path:
+            case _ if "/" + "/".join(path) in state.kept:
+                self.json(state.kept["/" + "/".join(path)])
             case ["api", "v1", "namespaces", namespace, "pods", name]:
                 self.one(
                     next((p for p in state.pods if _is(p, namespace, name)), None), f'pods "{name}" not found'
@@ -285,8 +291,6 @@ class Handler(Changes, BaseHTTPRequestHandler):
                     self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
                 else:
                     self.json({"kubeletconfig": found})
-            case _ if "/" + "/".join(path) in state.kept:
-                self.json(state.kept["/" + "/".join(path)])
             case _:
                 self.refuse(404, "NotFound", "the server could not find the requested resource")
 
