@@ -8,6 +8,7 @@ Rules kept here:
    line is a word, or a word, a tab and what it is; the last line says with ``:4`` that these are all, and
    with ``:0`` that files will do, too.
 3. Values of options are files, unless they are names that are known here: machines, releases, codes.
+4. Nodes, pods and owners of a cluster are asked of the API server, where a command takes them.
 """
 
 import sys
@@ -78,7 +79,9 @@ class _Answers(ShellComplete):
             return [CompletionItem(item.value, item.type, _short(item.help)) for item in items]
         context = _resolve_context(self.cli, self.ctx_args, self.prog_name, args)
         what, rest = _resolve_incomplete(context, args, incomplete)
-        return _values(what, rest) if isinstance(what, click.Parameter) else []
+        if not isinstance(what, click.Parameter):
+            return []
+        return _cluster_values(context, what, rest) or _values(what, rest)
 
 
 def _short(text: str | None) -> str | None:
@@ -99,6 +102,21 @@ class _Fish(_Answers, FishComplete):
 
 
 CLASSES: dict[str, type[_Answers]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
+
+
+def _cluster_values(context: click.Context, parameter: click.Parameter, unfinished: str) -> Items:
+    """Names of a cluster (rule 4); none: something else is meant."""
+    from numawise.cli.cluster_names import node_names, target_words  # noqa: PLC0415 - shells alone ask
+
+    match context.info_name, parameter.name:
+        case "nodes", "names":
+            names, files = node_names(context.params), False
+        case "why", "pods":
+            names, files = target_words(context.params, unfinished), "/" not in unfinished
+        case _:
+            return []
+    items = [CompletionItem(name) for name in names if name.startswith(unfinished)]
+    return [CompletionItem(unfinished, type=FILE), *items] if files else items
 
 
 def _values(parameter: click.Parameter, unfinished: str) -> Items:
