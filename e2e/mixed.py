@@ -5,7 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from e2e.book import PodLine
@@ -16,7 +16,7 @@ from e2e.schedulers import OURS
 from e2e.settings import Settings
 from e2e.world import World, cpu_seconds, memory
 
-RATE = 15.0
+RATE = 20.0
 KILLED_FOR = 10.0
 SAMPLE = 20
 
@@ -39,10 +39,14 @@ class MixedRun:
     """Somebody writes nonsense into the object of the node that publishes nothing."""
     schedulers: int = 1
     """So many schedulers; each has an extender of its own."""
+    size: float = 1.0
+    """Of the nodes and pods that were asked for, this share."""
 
 
 def mixed_run(settings: Settings, run: MixedRun) -> dict[str, Any]:
     """Play it, and say what became of the pods."""
+    nodes, pods = max(10, int(settings.nodes * run.size)), max(20, int(settings.pods * run.size))
+    settings = replace(settings, nodes=nodes, pods=pods)
     folder = settings.out / "mixed" / run.name
     with World(settings.programs, settings.matching, settings.scratch / run.name) as world:
         every, silent = write_nodes(world.folder / "nodes", settings.nodes)
@@ -57,14 +61,14 @@ def mixed_run(settings: Settings, run: MixedRun) -> dict[str, Any]:
                 extender = "extender" + (f"-{number}" if number else "")
                 world.extender("--unpublished", run.unpublished, port=port, name=extender)
             world.scheduler(run.scheduler, name=name, port=port)
-        pods = mixed_pods(settings.seed, settings.pods)
-        for number, one in enumerate(pods):
+        manifests = mixed_pods(settings.seed, settings.pods)
+        for number, one in enumerate(manifests):
             one["spec"]["schedulerName"] = names[number % len(names)]
         begin = time.monotonic()
         down = _Down()
         fault = threading.Thread(target=_faults, args=(world, run, settings, down), daemon=True)
         fault.start()
-        world.create(pods, RATE)
+        world.create(manifests, RATE)
         fault.join()
         rested = world.quiet(15, 240)
         took = time.monotonic() - begin

@@ -127,7 +127,7 @@ def mixed_pods(seed: int, count: int, ending: float = 0.1) -> list[dict[str, Any
     found = []
     for number in range(count):
         _, first, containers = draw.choices(SHAPES, weights)[0]
-        seconds = draw.randrange(10, 60) if draw.random() < ending else 0
+        seconds = draw.randrange(5, 30) if draw.random() < ending else 0
         found.append(pod(f"p{number:04}", containers, first, seconds))
     return found
 
