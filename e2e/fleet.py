@@ -16,6 +16,7 @@ Rules kept here:
 
 import heapq
 import json
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -33,7 +34,7 @@ from e2e.judged import history, managers_program, played, scenario
 from e2e.mixed_pods import pod, sized
 from e2e.schedulers import OURS, Back
 from e2e.settings import Settings
-from e2e.world import PODS, World
+from e2e.world import NUMAWISE, PODS, World
 
 NODES = 20
 RETRY = 30.0
@@ -227,6 +228,45 @@ def replayed(settings: Settings, lines: Sequence[PodLine], machine: Path) -> dic
         "refused": sum(play.refused for play in plays),
         "differences": [f"{play.node}: {words}" for play in plays for words in play.differences],
     }
+
+
+def simulated(settings: Settings) -> list[dict[str, Any]]:
+    """The same trace without a cluster: ``simulate --cluster``."""
+    folder = settings.scratch / "simulated"
+    nodes, trace = write_fleet(folder, NODES), folder / "trace.jsonl"
+    keys = ("at", "gpus", "cpu", "memory", "seconds")
+    with trace.open("w") as file:
+        for job in read_trace(settings.trace, settings.seed):
+            file.write(json.dumps({key: getattr(job, key) for key in keys}) + "\n")
+    command = [str(NUMAWISE), "simulate", "--nodes", str(nodes), "--cluster", str(trace), "-o", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = []
+    for choice in json.loads(done.stdout)["choices"]:
+        waits = {
+            str(shape["shape"]["resources"]["nvidia.com/gpu"]): {
+                "jobs": shape["started"],
+                "median": shape["median"],
+                "mean": shape["mean"],
+                "95 %": shape["p95"],
+            }
+            for shape in choice["shapes"]
+        }
+        found.append(
+            {"name": f"simulated {choice['choice']}", "refusals": choice["refusals"], "waits": waits}
+        )
+    return found
+
+
+def simulated_table(results: Sequence[dict[str, Any]]) -> str:
+    """A line for each choice."""
+    rows = []
+    for result in results:
+        four, two, one = (result["waits"][gpus] for gpus in ("4", "2", "1"))
+        rows.append(
+            f"{result['name']:26} {result['refusals']:6}  4 GPU: {four['median']:.0f}, {four['mean']:.0f}, "
+            f"{four['95 %']:.0f} s; 2 GPU: {two['mean']:.0f} s; 1 GPU: {one['mean']:.0f} s"
+        )
+    return "\n".join(rows)
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:

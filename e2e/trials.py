@@ -170,7 +170,9 @@ def fleet_trial(settings: Settings) -> bool:
     runs = [(kind, lambda kind=kind: fleet.fleet_run(settings, kind)) for kind in SCHEDULERS]
     results = each(settings, "fleet", runs)
     whole = [result for result in results if "broke" not in result]
-    print(fleet.table(whole))
+    offline = fleet.simulated(settings)
+    (settings.out / "fleet-simulated.json").write_text(json.dumps(offline, indent=1) + "\n")
+    print(fleet.table(whole), fleet.simulated_table(offline), sep="\n\n")
     ours = [result for result in whole if result["scheduler"] == OURS]
     return len(whole) == len(results) and all(result["refusals"] == 0 for result in ours)
 
