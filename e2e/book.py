@@ -5,7 +5,8 @@ Rules kept here:
 1. Times are of this machine's monotonic clock, when the news came here.
 2. The list is read, then followed; when that ends (a server that was restarted, a version too old), it is read again.
    What happened in between is seen late, but not lost: a pod that is gone then was removed.
-3. ``order`` is the server's own: the number of the change at which a pod was bound, and ended.
+3. ``order`` is the server's own: the number of the change at which a pod was bound, its kubelet's verdict was told, and it
+   ended.
 """
 
 import http.client
@@ -36,6 +37,7 @@ class PodLine:
     bound: float = 0.0
     bound_order: int = 0
     started: float = 0.0
+    judged_order: int = 0
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
@@ -129,6 +131,8 @@ class PodBook:
             line.node, line.bound, line.bound_order = node, now, order
             self.say(line, "bound")
         phase = status.get("phase", line.phase)
+        if phase != "Pending" and not line.judged_order:
+            line.judged_order = order
         if phase == "Running" and not line.started:
             line.started = now
         for condition in status.get("conditions") or ():

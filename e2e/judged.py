@@ -2,8 +2,8 @@
 
 Rules kept here:
 
-1. The history of a node is what the API server told: which pods were bound to it and which ended, in its order.  It is
-   played from an empty node through the program of ``tests/release`` (the allocation manager with all handlers and the
+1. The history of a node is what the API server told: on which pods a verdict came and which ended, in the order in which
+   the node said so.  It is played from an empty node through the program of ``tests/release`` (the allocation manager with all handlers and the
    four managers, unmodified), and verdict, reason and message of every pod are compared with the pod's status.
 2. What that shows: the lab decides as kubelets do, and keeps their state over a whole history.  What it does not: how
    long a real kubelet takes, what containers do, and in which order a kubelet takes pods that come at one moment.
@@ -29,6 +29,9 @@ from numawise.cluster.asking import Asker, LetIn, Situation, members_of
 from numawise.codec.pod import pod_from
 from numawise.inputs.node_groups import groups_of
 from numawise.inputs.spec import NodeSpec
+
+REJECTED = "Pod was rejected: "
+"""What a kubelet puts before the message in the pod's status."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def history(node: str, lines: Iterable[PodLine]) -> list[tuple[str, PodLine]]:
     for line in lines:
         if line.node != node or (line.phase == "Pending" and not line.refused):
             continue
-        steps.append((line.bound_order, "add", line))
+        steps.append((line.judged_order, "add", line))
         if line.ended_order and not line.refused:
             steps.append((line.ended_order, "remove", line))
     return [(kind, line) for _, kind, line in sorted(steps, key=lambda step: step[0])]
@@ -108,11 +111,8 @@ def played(
                 continue
             pods += 1
             refused += line.refused
-            ours = (
-                not line.refused,
-                line.reason if line.refused else "",
-                line.message if line.refused else "",
-            )
+            said = (line.reason, line.message.removeprefix(REJECTED)) if line.refused else ("", "")
+            ours = (not line.refused, *said)
             theirs = (told["admitted"], told.get("reason", ""), told.get("message", ""))
             if ours != theirs:
                 differences.append(f"{line.name}: the lab {ours}, the kubelet's code {theirs}")

@@ -11,8 +11,8 @@ from e2e.mixed_pods import KINDS, SILENT, counts, kind_of, mixed_pods
 from e2e.schedulers import LEAST, MOST, OURS, PLUGINS, SCHEDULERS, configuration
 
 
-def line(name: str, node: str, bound: int, phase: str, ended: int = 0, *, ran: bool = True) -> PodLine:
-    """A pod that was bound and ended at numbers of changes."""
+def line(name: str, node: str, judged: int, phase: str, ended: int = 0, *, ran: bool = True) -> PodLine:
+    """A pod on which a verdict came, and that ended, at numbers of changes."""
     return PodLine(
         name,
         "default",
@@ -20,7 +20,7 @@ def line(name: str, node: str, bound: int, phase: str, ended: int = 0, *, ran: b
         0.0,
         {},
         node=node,
-        bound_order=bound,
+        judged_order=judged,
         phase=phase,
         ended_order=ended,
         started=float(ran),
