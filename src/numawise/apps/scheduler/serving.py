@@ -165,7 +165,8 @@ class Extender:
 
 def _listener(address: ExtenderAddress) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listener = socket.socket(family)
+    # Named as TCP: asyncio then switches Nagle off, and no answer waits 40 ms for its second half.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address.host, address.port))
