@@ -270,6 +270,12 @@ class Asker:
         member.changes += 1
         member.token = self.token(Situation.of(member))
 
+    def tidy(self, members: Iterable[Member]) -> None:
+        """Forget states that no node is in any more."""
+        live = {member.token for member in members}
+        if len(self.states) > 4 * len(live) + 1000:
+            self.states = {key: token for key, token in self.states.items() if token in live}
+
 
 def looks_nowhere(constraints: PodConstraints) -> bool:
     """Whether a pod demands nothing of a node but that its taints are tolerated (rule 4)."""

@@ -32,6 +32,8 @@ from numawise.values import dataclass, field, replace
 
 MOST_SHAPES = 6
 MOST_PLACES = 4
+MOST_SEEN, MOST_KNOWN = 100_000, 2000
+"""Pods and shapes after which the earlier ones count half."""
 
 
 @dataclass(slots=True)
@@ -80,6 +82,14 @@ class Shapes:
         """The shapes that count and are larger than a pod's, the largest first."""
         size = self.known[self.asker.shape(raw)].shape.size
         return [key for key in self.counted if self.known[key].shape.size > size]
+
+    def tidy(self) -> None:
+        """Let old shapes count less and less; those that nobody has any more are forgotten."""
+        if sum(known.seen for known in self.known.values()) > MOST_SEEN or len(self.known) > MOST_KNOWN:
+            for known in self.known.values():
+                known.seen //= 2
+            self.known = {key: known for key, known in self.known.items() if known.seen}
+            self._count()
 
     def _outnumbers(self, known: KnownShape) -> bool:
         return known.seen > min(self.known[key].seen for key in self.counted)
@@ -214,6 +224,19 @@ class Chooser:
             _left(member, answer, numa),
             _link_points(answer),
         )
+
+    def tidy(self, members: Sequence[Member]) -> None:
+        """Forget answers that no node gives any more, and shapes that nobody has."""
+        self.shapes.tidy()
+        live: set[Hashable] = {member.token for member in members}
+        if len(self.places_known) > 8 * len(live) * MOST_SHAPES + 1000:
+            self.places_known = {at: count for at, count in self.places_known.items() if at[0] in live}
+        live |= {(member.number, member.changes) for member in members}
+        for key, (version, known) in list(self.ratings.items()):
+            if key not in self.shapes.known or version != self.shapes.version:
+                del self.ratings[key]
+            elif len(known) > 2 * len(live) + 1000:
+                self.ratings[key] = version, {at: one for at, one in known.items() if at in live}
 
     def _lost(self, situation: Situation, after: Situation, key: Shape) -> LostPlaces:
         """Places of a larger shape, before and after; what was not there cannot be lost."""

@@ -1,7 +1,8 @@
 """Nodes of which another exporter publishes zones: how much is free by NUMA node, not who has it.
 
 What is said of such a node is careful, not exact: a yes can be relied on as far as the object is true and its
-numbers are all that counts; a no may be one too many.
+numbers are all that counts (options of the CPU policy, NUMA nodes whose memory is given out as a group and
+links between devices are not in it); a no may be one too many.
 
 Rules kept here:
 

@@ -17,17 +17,21 @@ Rules kept here:
    in there: the answer of a kubelet may turn when pods end whose end nobody waits for.
 4. A pod may go to a node with kept places when, those waited for having ended, the kubelet would
    still let in all pods for which places are kept there, one after the other.
+5. Of more than ``MOST_LOOKED_AT`` nodes those are looked at that lack least of what the pod asks for, by
+   sums.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
+from heapq import nsmallest
 from itertools import islice
 
 from numawise.cluster.asking import Asker, LetIn, Member, Situation
 from numawise.engine.predicates import asked
-from numawise.request.defaults import RawPod
+from numawise.request.defaults import RawPod, defaulted
 from numawise.values import dataclass
 
 MOST_KEPT = 8
+MOST_LOOKED_AT = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,10 @@ class KeptPlaces:
             places.append(place)
         return tuple(places)
 
+    def forget(self, member: Member) -> None:
+        """A node is gone."""
+        self.places = {uid: place for uid, place in self.places.items() if place.member is not member}
+
     def allows(self, member: Member, raw: RawPod) -> bool:
         """True when a pod may go to a node that would let it in (rule 4)."""
         places = tuple(place for place in self.earlier(raw) if place.member is member)
@@ -100,7 +108,7 @@ class KeptPlaces:
                 before = None
         best = before
         fewest = (len(before.waited_for), -1.0) if before is not None else None
-        for member in self.members:
+        for member in self._likely(raw):
             for uids in self._drains(member, raw):
                 effort = len(uids), _share(member, uids)
                 if fewest is not None and (effort >= fewest or (best is before and effort[0] == fewest[0])):
@@ -110,6 +118,24 @@ class KeptPlaces:
                 if not beside or self._would_run(Situation.of(member), (*beside, place)):
                     best, fewest = place, effort
         return best
+
+    def _likely(self, raw: RawPod) -> Sequence[Member]:
+        """The nodes that are looked at (rule 5)."""
+        if len(self.members) <= MOST_LOOKED_AT:
+            return self.members
+        amounts = asked(defaulted(raw))
+
+        def lacking(member: Member) -> float:
+            limits, used = member.allocatable, member.used
+            return max(
+                (size - limits.get(name, 0) + used.get(name, 0)) / size
+                if size <= limits.get(name, 0)
+                else 2.0
+                for name, size in amounts.items()
+                if size
+            )
+
+        return nsmallest(MOST_LOOKED_AT, self.members, key=lacking)
 
     def _of(self, member: Member) -> tuple[KeptPlace, ...]:
         return tuple(place for place in self.places.values() if place.member is member)

@@ -16,40 +16,52 @@ Rules kept here:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from heapq import heappop
 from itertools import count
 from typing import Any
 
-from numawise.cluster.asking import Asker, Member, Occupant, Shape, Situation, looks_nowhere
-from numawise.cluster.assumed import EndedPod, Promise, assumed_node
-from numawise.cluster.choice import Chooser, Shapes, company
-from numawise.cluster.foreign import REFUSED, judged, less, uncounted
-from numawise.cluster.kept_places import KeptPlaces
-from numawise.cluster.source import TopologyReading, TopologySource
+from numawise.cluster.asking import Shape, Situation, looks_nowhere
+from numawise.cluster.assumed import EndedPod, Promise
+from numawise.cluster.choice import Shapes, company
+from numawise.cluster.foreign import REFUSED, judged
+from numawise.cluster.node_states import NodeStates
+from numawise.cluster.node_view import CONSERVATIVE, EXACT, UNKNOWN, NodeView
+from numawise.cluster.source import TopologyReading
+from numawise.cluster.sums import lack_by_sums
 from numawise.codec.bundle.pods import kubelet_uid
 from numawise.codec.cluster_pod import ClusterPod, PodReading
 from numawise.codec.document import mapping
 from numawise.codec.node import node_from
-from numawise.engine.predicates import used
 from numawise.engine.state import NodeState
 from numawise.errors import InputError
-from numawise.machine.description import NodeDescription
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import BEST_EFFORT, BURSTABLE
 from numawise.results.cluster import NodeRating
-from numawise.results.simulation import numas_of
-from numawise.rules.versions import Version, profile_of
-from numawise.values import dataclass, field, replace
+from numawise.values import dataclass, replace
 
+__all__ = [
+    "CONSERVATIVE",
+    "EXACT",
+    "HOLD",
+    "PASS",
+    "UNKNOWN",
+    "LiveCluster",
+    "LiveSettings",
+    "NodeVerdict",
+    "NodeView",
+    "Object",
+    "is_aligned",
+]
 Object = Mapping[str, Any]
 PASS, HOLD = "pass", "hold"
-EXACT, CONSERVATIVE, UNKNOWN = "exact", "conservative", "unknown"
 NOT_PUBLISHED = "nothing is published about this node"
 ASKED_LATELY = 600.0
 """Seconds after which nobody keeps a place for a pod that the scheduler no longer asks about."""
 ANY_PLACE = NodeRating(None, 0)
 REMEMBERED = 600.0
 """Seconds that a pod is remembered which is gone and no longer published: an older object may still come."""
+MANY_NODES, LOOK_AGAIN = 256, 5.0
+"""With more nodes than that, better places are looked for so many seconds after the last look."""
 MOST_SAID = 16
 """Shapes whose last answers are kept."""
 
@@ -83,32 +95,8 @@ class NodeVerdict:
     """Why the place is kept for another pod; '': it is not."""
 
 
-@dataclass(slots=True)
-class NodeView:
-    """All that is known of one node."""
-
-    name: str
-    number: int
-    source: TopologySource | None = None
-    description: NodeDescription | None = None
-    described_problem: str = ""
-    kubelet: str = ""
-    """The version that the Node object names."""
-    pods: dict[str, ClusterPod] = field(default_factory=dict)
-    """Bound here and not ended, by uid."""
-    promises: dict[str, Promise] = field(default_factory=dict)
-    ended: dict[str, EndedPod] = field(default_factory=dict)
-    """Pods that ended or went, as long as a published state may not know it, by uid."""
-    member: Member | None = None
-    how: str = UNKNOWN
-    doubts: tuple[str, ...] = ()
-    stale: bool = False
-    """What is published is an old state, as far as that shows."""
-    left: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    """Of another exporter's zones: what is free, careful as ever."""
-
-
-Said = tuple[NodeRating | str, str, NodeVerdict]
+Said = tuple[object, str, NodeVerdict]
+"""By what an answer was come by, how it is known, and the answer."""
 
 
 class LiveCluster:
@@ -120,24 +108,22 @@ class LiveCluster:
         self.pods: dict[str, ClusterPod] = {}
         """Every pod that is there, by uid."""
         self.promises: dict[str, Promise] = {}
-        self.asker = Asker(())
-        self.members: list[Member] = []
-        self.chooser = Chooser(self.members, self.asker)
-        self.kept = KeptPlaces(self.members, self.asker)
+        self.states = NodeStates(settings.stale_seconds)
+        self.asker, self.chooser, self.kept = self.states.asker, self.states.chooser, self.states.kept
+        self.members = self.states.members
         self.reading, self.topologies = PodReading(), TopologyReading()
-        self._classes: dict[object, int] = {}
-        """Node objects that say the same to pods that ask for nothing but resources."""
         self._numbers = count()
         self._dirty: set[str] = set()
         self._tried: dict[str, float] = {}
         """Pods that no node took when they were last asked about, and when that was."""
         self._said: dict[Shape, dict[str, Said]] = {}
+        self._events = 0
+        self._places_of: object = None
+        """By what places were kept last."""
         self._newest = 0
         """The newest version of a pod that was seen."""
         self._last: float | None = None
         self._clock = 0.0
-        self._looks: list[tuple[float, str]] = []
-        """When a node is to be looked at again, soonest first."""
 
     # --- what is known ------------------------------------------------------------------------
 
@@ -324,10 +310,10 @@ class LiveCluster:
         if not known:
             self.views.pop(view.name, None)
             self._dirty.discard(view.name)
-            if view.member is not None:
-                self.members.remove(view.member)
+            self.states.forget(view)
 
     def _changed(self, view: NodeView) -> None:
+        self._events += 1
         self._dirty.add(view.name)
 
     def _leave(self, pod: ClusterPod) -> None:
@@ -359,79 +345,7 @@ class LiveCluster:
             for name in self._dirty.intersection(names) if len(self._dirty) > 1 else list(self._dirty):
                 self._dirty.discard(name)
                 if name in self.views:
-                    self._refresh(self.views[name])
-
-    def _refresh(self, view: NodeView) -> None:
-        """Work out the state of a node anew."""
-        source = view.source
-        view.left, view.doubts, view.stale = {}, (), False
-        bound = sorted(view.pods.values(), key=lambda pod: pod.order)
-        if source is None or source.node is None:
-            if view.member is not None:
-                self.members.remove(view.member)
-                view.member = None
-            view.how = UNKNOWN if source is None or source.zones is None else CONSERVATIVE
-            if source is not None and source.zones is not None:
-                late = [pod.raw for pod in uncounted(source.zones, bound) if pod.raw is not None]
-                late += [promise.pod for promise in view.promises.values()]
-                view.left = less(source.zones, [defaulted(raw) for raw in late])
-            return
-        published = source.node
-        if view.description is not None:
-            published = replace(published)
-            published.describe(view.description)
-        assumed = assumed_node(published, bound, view.ended.values(), view.promises.values())
-        stale = self._stale(view, bound)
-        view.stale = bool(stale)
-        view.doubts = (*source.missing, *assumed.doubts, *stale)
-        view.how = CONSERVATIVE if view.doubts else EXACT
-        node = assumed.node
-        member = view.member
-        if member is None:
-            member = view.member = Member(view.name, node, 0, number=view.number)
-            self.members.append(member)
-        member.kind = source.kind, self._class(node.description)
-        member.node, member.allocatable, member.used = node, node.allocatable(), dict(used(node.state))
-        member.count()
-        member.occupants = {uid: self._occupant(member, view, uid) for uid in node.state.active}
-        self.asker.changed(member)
-
-    def _class(self, description: NodeDescription | None) -> int:
-        """A number for all that a Node object says to a pod that looks at no labels."""
-        if description is None:
-            return -1
-        key = (
-            description.taints,
-            description.unschedulable,
-            description.pressures,
-            description.shutting_down,
-            tuple(sorted(description.allocatable.items())),
-        )
-        return self._classes.setdefault(key, len(self._classes))
-
-    def _occupant(self, member: Member, view: NodeView, uid: str) -> Occupant:
-        pod = view.pods.get(uid)
-        promised = uid in view.promises
-        since = 0.0 if pod is None else pod.bound or pod.created
-        numa = numas_of(member.node.machine, member.node.state, uid)
-        return Occupant(numa, since, ends=promised or (pod is not None and pod.ends))
-
-    def _stale(self, view: NodeView, bound: Sequence[ClusterPod]) -> list[str]:
-        """Why a published state is an old one, as far as that shows."""
-        source = view.source
-        assert source is not None
-        assert source.node is not None
-        if view.kubelet and _release(view.kubelet) != source.node.version:
-            return [f"it is published for kubelet {source.kubelet}, and the node runs {view.kubelet}"]
-        state, longest, now = source.node.state, self.settings.stale_seconds, self._last or 0.0
-        for pod in bound:
-            if pod.runs and pod.uid not in state.active and pod.uid not in state.departed:
-                since = now - (pod.bound or pod.created or now)
-                if since > longest:
-                    return [f"pod {pod.title} runs for {since:.0f} seconds and is not published: it is old"]
-                heappush(self._looks, (self._clock + longest - max(0.0, since) + 1, view.name))
-                break
-        return []
+                    self.states.refresh(self.views[name], self._last or 0.0, self._clock)
 
     # --- inside: pods -------------------------------------------------------------------------
 
@@ -459,8 +373,8 @@ class LiveCluster:
             if promise.until > clock:
                 break
             self.withdraw(uid)
-        while self._looks and self._looks[0][0] <= clock:
-            view = self.views.get(heappop(self._looks)[1])
+        while self.states.looks and self.states.looks[0][0] <= clock:
+            view = self.views.get(heappop(self.states.looks)[1])
             if view is not None:
                 self._changed(view)
 
@@ -475,7 +389,7 @@ class LiveCluster:
             view = views.get(name)
             member = view.member if view is not None else None
             if view is None or member is None:
-                verdicts.append(self._without_state(name, view, raw))
+                verdicts.append(self._without_state(name, view, raw, said))
                 continue
             at = member.token if plain else (member.number, member.changes)
             answer = known.get(at)
@@ -501,12 +415,22 @@ class LiveCluster:
         self._said[key] = said
         return said
 
-    def _without_state(self, name: str, view: NodeView | None, raw: RawPod) -> NodeVerdict:
+    def _without_state(
+        self, name: str, view: NodeView | None, raw: RawPod, said: dict[str, Said]
+    ) -> NodeVerdict:
+        """Of a node whose exact state is not known."""
         source = view.source if view is not None else None
         if view is None or source is None or source.zones is None:
             return self._unpublished(name, raw)
-        rating = judged(source.zones, view.left, defaulted(raw))
-        return NodeVerdict(name, rating, "" if rating is not None else REFUSED, CONSERVATIVE)
+        last = said.get(name)
+        if last is not None and last[0] is view.left:
+            return last[2]
+        lack = lack_by_sums(view, raw)
+        rating = judged(source.zones, view.left, defaulted(raw)) if lack is None else None
+        reason = "" if rating is not None else lack.reason if lack is not None else REFUSED
+        verdict = NodeVerdict(name, rating, reason, CONSERVATIVE)
+        said[name] = view.left, CONSERVATIVE, verdict
+        return verdict
 
     def _unpublished(self, name: str, raw: RawPod) -> NodeVerdict:
         if self.settings.unpublished == PASS or not is_aligned(raw):
@@ -534,8 +458,14 @@ class LiveCluster:
                 del self._tried[uid]
             elif now - pod.created >= self.settings.patience:
                 late.append(pod)
-        if late or self.kept.places:
-            late.sort(key=lambda pod: (pod.created, pod.namespace, pod.name))
+        if not late and not self.kept.places:
+            return
+        late.sort(key=lambda pod: (pod.created, pod.namespace, pod.name))
+        many = len(self.members) > MANY_NODES
+        held = [(place.member.number, place.member.changes) for place in self.kept.places.values()]
+        reason = [pod.uid for pod in late], held, int(self._clock / LOOK_AGAIN) if many else self._events
+        if reason != self._places_of:
+            self._places_of = reason
             self.kept.keep(pod.raw for pod in late if pod.raw is not None)
 
     def _company(self, verdict: NodeVerdict) -> tuple[float, ...]:
@@ -549,14 +479,6 @@ class LiveCluster:
         if view is None or view.member is None:
             return 1.0, 0
         return view.member.free, view.number
-
-
-def _release(kubelet: str) -> Version | None:
-    """The release that a kubelet's version belongs to; None: one that is not known."""
-    try:
-        return profile_of(kubelet).version
-    except ValueError:
-        return None
 
 
 def is_aligned(raw: RawPod) -> bool:

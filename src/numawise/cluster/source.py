@@ -10,6 +10,7 @@ Rules kept here:
 """
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 from numawise.cluster.foreign import ForeignZones, foreign_zones
@@ -51,6 +52,7 @@ class TopologyReading:
     """Reads objects; what nodes of one kind share is worked out once (rule 4)."""
 
     def __init__(self) -> None:
+        self._numbers = count()
         self._kinds: dict[str, tuple[int, Ruled]] = {}
         self._machines: dict[int, tuple[Machine, int, Ruled]] = {}
 
@@ -87,7 +89,10 @@ class TopologyReading:
             plain = replace(machine, plugins=tuple(map(_unnamed, machine.plugins)))
             key = hash_of(encode_node(publication.kubelet, plain, publication.config))
             if key not in self._kinds:
-                self._kinds[key] = len(self._kinds), published_rules(publication)
+                if len(self._kinds) >= MOST_KNOWN:
+                    self._kinds.clear()
+                    self._machines.clear()
+                self._kinds[key] = next(self._numbers), published_rules(publication)
             if len(self._machines) >= MOST_KNOWN:
                 self._machines.clear()
             known = self._machines[id(machine)] = machine, *self._kinds[key]

@@ -8,9 +8,9 @@ Rules kept here:
 3. Without a Node object nothing is said.
 """
 
-from numawise.cluster.live import NodeView
+from numawise.cluster.node_view import NodeView
 from numawise.engine.matching import Unmet, kept_away
-from numawise.engine.predicates import Insufficient, Sums, add, asked, insufficient
+from numawise.engine.predicates import Insufficient, Sums, asked, insufficient
 from numawise.request.defaults import RawPod, defaulted
 from numawise.rules.behaviour import behaviour_of
 from numawise.rules.model import Rules
@@ -19,23 +19,11 @@ from numawise.rules.versions import DEFAULT
 RULES = Rules(behaviour=behaviour_of(DEFAULT))
 
 
-def used_sums(node: NodeView) -> dict[str, int]:
-    """What the pods of a node ask for together (rule 1)."""
-    sums: dict[str, int] = {}
-    for raw in (
-        *(pod.raw for pod in node.pods.values()),
-        *(promise.pod for promise in node.promises.values()),
-    ):
-        if raw is not None:
-            add(sums, asked(defaulted(raw)))
-    return sums
-
-
 def free_sums(node: NodeView) -> dict[str, int]:
     """What is left of what the Node object lists; nothing where there is none."""
     if node.description is None:
         return {}
-    sums = used_sums(node)
+    sums = node.used_sums()
     return {
         name: max(0, size - sums.get(name, 0)) for name, size in sorted(node.description.allocatable.items())
     }
@@ -48,7 +36,7 @@ def lack_by_sums(node: NodeView, raw: RawPod) -> Insufficient | Unmet | None:
         return None
     pod = defaulted(raw)
     if described.allocatable:
-        short = insufficient(RULES, Sums(described.allocatable, used_sums(node)), asked(pod))
+        short = insufficient(RULES, Sums(described.allocatable, node.used_sums()), asked(pod))
         if short:
             return short[0]
     others = [(uid, defaulted(one.raw)) for uid, one in node.pods.items() if one.raw is not None]

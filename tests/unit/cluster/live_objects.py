@@ -79,3 +79,19 @@ def api_node(name: str, *, ready: bool = True, **more: Any) -> dict[str, Any]:
 def published(node: SimulatedNode, name: str) -> dict[str, Any]:
     """What a node publishes."""
     return topology_object(publication_of(node, name))
+
+
+def foreign(
+    node: SimulatedNode,
+    name: str,
+    fingerprint: str = "",
+    method: str = "all",
+    written: str = "2026-11-16T10:00:00Z",
+) -> dict[str, Any]:
+    """What another exporter would publish of a node: zones and the kubelet's options, not who has what."""
+    value = topology_object(publication_of(node, name), fingerprint=fingerprint, method=method)
+    value["attributes"] = [one for one in value["attributes"] if not one["name"].startswith("numawise.dev/")]
+    value["metadata"]["managedFields"] = [
+        {"manager": "node-feature-discovery-topology-updater", "time": written}
+    ]
+    return value

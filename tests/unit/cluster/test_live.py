@@ -1,7 +1,11 @@
 """A cluster out of objects: published states, pods that are bound, promised, ended or gone."""
 
+import pytest
+
 from numawise.cluster.live import HOLD, LiveCluster, LiveSettings
-from tests.unit.cluster.live_objects import api_node, api_pod, published
+from numawise.codec.pod import pod_from
+from numawise.codec.publication import NODE_ATTRIBUTE, STATE_ATTRIBUTE
+from tests.unit.cluster.live_objects import ALWAYS, api_node, api_pod, published
 from tests.unit.cluster.nodes import gpu_pod, kubelet
 
 
@@ -86,3 +90,134 @@ def test_labels_and_taints_come_from_the_node() -> None:
         "s", 1, nodeSelector={"kubernetes.io/hostname": "b"}, tolerations=[{"operator": "Exists"}]
     )
     assert [verdict.reason for verdict in view.judge(chosen, None, 1.0)] == ["NodeAffinity", ""]
+
+
+BORN = 1_763_287_200.0
+"""2025-11-16T10:00:00Z, as seconds."""
+WHEN = "2025-11-16T10:00:00Z"
+
+
+def full_of_jobs(restart: str) -> LiveCluster:
+    """A node with a half in the hands of for-ever, and three small pods on the other."""
+    view = cluster("a", settings=LiveSettings(patience=60.0))
+    view.take_pod(api_pod("for-ever", 4, "a", 2, restart=ALWAYS), BORN)
+    for number in range(3):
+        view.take_pod(api_pod(f"small-{number}", 1, "a", 3 + number, restart=restart), BORN)
+    return view
+
+
+def asked(view: LiveCluster, value: dict[str, object], now: float) -> tuple[bool, str]:
+    (verdict,) = view.judge(pod_from(value), None, now)
+    return verdict.rating is not None, verdict.kept
+
+
+def test_a_place_is_kept_for_a_pod_that_waits_longer_than_the_patience() -> None:
+    view = full_of_jobs("Never")
+    large, small = api_pod("large", 4, created=WHEN), api_pod("late", 1, created=WHEN)
+    view.take_pod(large, BORN)
+    assert asked(view, large, BORN + 10) == (False, "")
+    assert asked(view, small, BORN + 20) == (True, "")
+    assert asked(view, large, BORN + 70) == (False, "")
+    assert asked(view, small, BORN + 71) == (True, "kept for pod default/large, which has waited longer")
+    assert asked(view, api_pod("tiny", 0, cpu="500m"), BORN + 71) == (True, "")
+    for number in range(3):
+        view.take_pod(api_pod(f"small-{number}", 1, "a", 9 + number, phase="Succeeded"), BORN + 80)
+    assert asked(view, small, BORN + 81)[1]
+    assert asked(view, large, BORN + 82) == (True, "")
+    view.promise(pod_from(large), "a", BORN + 82)
+    assert asked(view, small, BORN + 83) == (False, "")
+    view.take_pod({**large, "spec": {**large["spec"], "nodeName": "a"}}, BORN + 84)
+    view.take_pod(api_pod("for-ever", 4, "a", 50, phase="Failed"), BORN + 85)
+    assert asked(view, small, BORN + 86) == (True, "")
+
+
+def test_no_place_is_kept_where_nobody_is_known_to_end_or_nobody_asks() -> None:
+    view = full_of_jobs(ALWAYS)
+    large, small = api_pod("large", 4, created=WHEN), api_pod("late", 1)
+    view.take_pod(large, BORN)
+    assert asked(view, large, BORN + 100) == (False, "")
+    assert asked(view, small, BORN + 101) == (True, "")
+    view = full_of_jobs("Never")
+    view.take_pod(large, BORN)  # it waits for something else: a volume, a quota
+    assert asked(view, small, BORN + 1000) == (True, "")
+    assert asked(view, large, BORN + 1001) == (False, "")
+    assert asked(view, small, BORN + 1002)[1]
+    assert asked(view, small, BORN + 2000) == (True, "")  # the scheduler asks for it no more
+    assert asked(view, large, BORN + 2001) == (False, "")
+    view.take_pod(large, BORN + 2002, gone=True)
+    assert asked(view, small, BORN + 2003) == (True, "")
+
+
+def broken(change: str) -> dict[str, object]:
+    value = published(kubelet(), "a")
+    for one in value["attributes"]:
+        if one["name"] == STATE_ATTRIBUTE:
+            one["value"] = {
+                "cut": one["value"][:-40],
+                "newer": one["value"].replace("v1:", "v9:", 1),
+                "huge": one["value"] + "A" * 2_000_000,
+                "number": 5,
+            }.get(change, one["value"])
+    if change == "half":
+        value["attributes"] = [one for one in value["attributes"] if one["name"] != NODE_ATTRIBUTE]
+    if change == "twice":
+        value["attributes"] += [one for one in value["attributes"] if one["name"] == STATE_ATTRIBUTE]
+    if change == "zones":
+        value = {"metadata": {"name": "a"}, "zones": [{"name": "node-0", "type": "Node", "resources": 5}]}
+    if change == "nothing":
+        value = {"zones": None, "attributes": {"a": "b"}}
+    return value
+
+
+@pytest.mark.parametrize("change", ["cut", "newer", "huge", "number", "half", "twice", "zones", "nothing"])
+def test_a_broken_object_counts_for_nothing_and_says_why(change: str) -> None:
+    view = LiveCluster(LiveSettings(unpublished=HOLD))
+    view.take_topology("a", broken(change), 0.0)
+    (verdict,) = view.judge(gpu_pod("p", 1), None, 0.0)
+    assert (verdict.rating, verdict.how) == (None, "unknown")
+    (problem,) = view.problems("a")
+    assert problem.startswith("its NodeResourceTopology ")
+    assert len(problem) < 500
+    view.take_topology("a", published(kubelet(), "a"), 1.0)
+    assert view.how("a") == "exact"
+    assert view.problems("a") == ()
+
+
+def test_an_old_state_is_no_longer_exact() -> None:
+    view = cluster("a")
+    view.take_node("a", api_node("a", kubelet="v1.34.1"), 1.0)
+    assert view.how("a") == "conservative"
+    assert view.problems("a") == ("it is published for kubelet v1.37, and the node runs v1.34.1",)
+    view.take_node("a", api_node("a"), 2.0)
+    assert view.how("a") == "exact"
+    view.take_pod(api_pod("x", 1, "a", created=WHEN, phase="Running"), BORN + 10)
+    assert view.how("a") == "exact"
+    view.judge(gpu_pod("p", 1), None, BORN + 200)
+    assert view.how("a") == "conservative"
+    assert "runs for 200 seconds and is not published" in view.problems("a")[0]
+
+
+def test_what_cannot_be_read_is_a_problem_and_not_a_guess() -> None:
+    view = cluster("a")
+    value = api_pod("x", 1, "a")
+    value["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "many"}}
+    view.take_pod(value, 1.0)
+    view.take_pod({"metadata": 5, "spec": [], "status": None}, 1.0)
+    view.take_node("a", {"metadata": {"name": "a"}, "spec": {"taints": 5}}, 1.0)
+    assert view.how("a") == "conservative"
+    assert [words.partition(":")[0] for words in view.problems("a")] == [
+        "its Node object cannot be read",
+        "pod default/x cannot be read",
+    ]
+
+
+def test_a_node_that_is_gone_is_forgotten() -> None:
+    view = cluster("a", "b")
+    view.take_pod(api_pod("x", 1, "b"), 1.0)
+    view.take_pod(api_pod("x", 1, "b"), 1.0, gone=True)
+    view.judge(gpu_pod("p", 1), None, 1.0)
+    view.take_node("b", None, 2.0)
+    view.take_topology("b", None, 2.0)
+    assert view.names == ("a",)
+    assert [member.name for member in view.members] == ["a"]
+    assert view.problems("b") == ("there is no such node",)

@@ -1,0 +1,141 @@
+"""The state of each node of a live cluster, worked out anew when something about it changed.
+
+Rules kept here:
+
+1. A node whose exact state is published is a member: it can be asked.  Of zones of another exporter, what is
+   free is worked out; of anything else nothing is.
+2. Nodes of one kind whose Node objects say the same to pods that look at no labels answer alike
+   (``cluster.state_key``).
+3. A published state is old when it is of another release than the kubelet runs, or lacks a pod that has run
+   for some time.
+"""
+
+from collections.abc import Sequence
+from heapq import heappush
+
+from numawise.cluster.asking import Asker, Member, Occupant
+from numawise.cluster.assumed import assumed_node
+from numawise.cluster.choice import Chooser
+from numawise.cluster.foreign import less, uncounted
+from numawise.cluster.kept_places import KeptPlaces
+from numawise.cluster.node_view import CONSERVATIVE, EXACT, UNKNOWN, NodeView
+from numawise.codec.cluster_pod import ClusterPod
+from numawise.engine.predicates import used
+from numawise.machine.description import NodeDescription
+from numawise.request.defaults import defaulted
+from numawise.results.simulation import numas_of
+from numawise.rules.versions import Version, profile_of
+from numawise.values import replace
+
+TIDY_EVERY = 2000
+"""After so many changes of nodes, what is known of states that are no more is forgotten."""
+
+
+class NodeStates:
+    """Keeps the members of a cluster as they should be."""
+
+    def __init__(self, stale_seconds: float) -> None:
+        self.stale_seconds = stale_seconds
+        self.asker = Asker(())
+        self.members: list[Member] = []
+        self.chooser = Chooser(self.members, self.asker)
+        self.kept = KeptPlaces(self.members, self.asker)
+        self.looks: list[tuple[float, str]] = []
+        """When a node is to be looked at again, soonest first."""
+        self._classes: dict[object, int] = {}
+        """Node objects that say the same to pods that look at no labels (rule 2)."""
+        self._until_tidy = TIDY_EVERY
+
+    def refresh(self, view: NodeView, now: float, clock: float) -> None:
+        """Work out the state of a node anew."""
+        source = view.source
+        view.left, view.doubts, view.stale = {}, (), False
+        bound = sorted(view.pods.values(), key=lambda pod: pod.order)
+        if source is None or source.node is None:
+            self.forget(view)
+            view.how = UNKNOWN if source is None or source.zones is None else CONSERVATIVE
+            if source is not None and source.zones is not None:
+                late = [pod.raw for pod in uncounted(source.zones, bound) if pod.raw is not None]
+                late += [promise.pod for promise in view.promises.values()]
+                view.left = less(source.zones, [defaulted(raw) for raw in late])
+            return
+        published = source.node
+        if view.description is not None:
+            published = replace(published)
+            published.describe(view.description)
+        assumed = assumed_node(published, bound, view.ended.values(), view.promises.values())
+        stale = self._stale(view, bound, now, clock)
+        view.stale = bool(stale)
+        view.doubts = (*source.missing, *assumed.doubts, *stale)
+        view.how = CONSERVATIVE if view.doubts else EXACT
+        node = assumed.node
+        member = view.member
+        if member is None:
+            member = view.member = Member(view.name, node, 0, number=view.number)
+            self.members.append(member)
+        member.kind = source.kind, self._class(node.description)
+        member.node, member.allocatable, member.used = node, node.allocatable(), dict(used(node.state))
+        member.count()
+        member.occupants = {uid: self._occupant(member, view, uid) for uid in node.state.active}
+        self.asker.changed(member)
+        self._until_tidy -= 1
+        if not self._until_tidy:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Forget what no node answers any more."""
+        self._until_tidy = TIDY_EVERY
+        self.asker.tidy(self.members)
+        self.chooser.tidy(self.members)
+
+    def forget(self, view: NodeView) -> None:
+        """The state of a node is no longer known."""
+        if view.member is not None:
+            self.members[:] = [member for member in self.members if member is not view.member]
+            self.kept.forget(view.member)
+            view.member = None
+
+    def _class(self, description: NodeDescription | None) -> int:
+        """A number for all that a Node object says to a pod that looks at no labels."""
+        if description is None:
+            return -1
+        key = (
+            description.taints,
+            description.unschedulable,
+            description.pressures,
+            description.shutting_down,
+            tuple(sorted(description.allocatable.items())),
+        )
+        return self._classes.setdefault(key, len(self._classes))
+
+    def _occupant(self, member: Member, view: NodeView, uid: str) -> Occupant:
+        pod = view.pods.get(uid)
+        promised = uid in view.promises
+        since = 0.0 if pod is None else pod.bound or pod.created
+        numa = numas_of(member.node.machine, member.node.state, uid)
+        return Occupant(numa, since, ends=promised or (pod is not None and pod.ends))
+
+    def _stale(self, view: NodeView, bound: Sequence[ClusterPod], now: float, clock: float) -> list[str]:
+        """Why a published state is an old one, as far as that shows."""
+        source = view.source
+        assert source is not None
+        assert source.node is not None
+        if view.kubelet and _release(view.kubelet) != source.node.version:
+            return [f"it is published for kubelet {source.kubelet}, and the node runs {view.kubelet}"]
+        state, longest = source.node.state, self.stale_seconds
+        for pod in bound:
+            if pod.runs and pod.uid not in state.active and pod.uid not in state.departed:
+                since = now - (pod.bound or pod.created or now)
+                if since > longest:
+                    return [f"pod {pod.title} runs for {since:.0f} seconds and is not published: it is old"]
+                heappush(self.looks, (clock + longest - max(0.0, since) + 1, view.name))
+                break
+        return []
+
+
+def _release(kubelet: str) -> Version | None:
+    """The release that a kubelet's version belongs to; None: one that is not known."""
+    try:
+        return profile_of(kubelet).version
+    except ValueError:
+        return None

@@ -1,0 +1,48 @@
+"""All that is known of one node of a live cluster."""
+
+from collections.abc import Mapping
+
+from numawise.cluster.asking import Member
+from numawise.cluster.assumed import EndedPod, Promise
+from numawise.cluster.source import TopologySource
+from numawise.codec.cluster_pod import ClusterPod
+from numawise.engine.predicates import add, asked
+from numawise.machine.description import NodeDescription
+from numawise.request.defaults import defaulted
+from numawise.values import dataclass, field
+
+EXACT, CONSERVATIVE, UNKNOWN = "exact", "conservative", "unknown"
+
+
+@dataclass(slots=True)
+class NodeView:
+    """All that is known of one node."""
+
+    name: str
+    number: int
+    source: TopologySource | None = None
+    description: NodeDescription | None = None
+    described_problem: str = ""
+    kubelet: str = ""
+    """The version that the Node object names."""
+    pods: dict[str, ClusterPod] = field(default_factory=dict)
+    """Bound here and not ended, by uid."""
+    promises: dict[str, Promise] = field(default_factory=dict)
+    ended: dict[str, EndedPod] = field(default_factory=dict)
+    """Pods that ended or went, as long as a published state may not know it, by uid."""
+    member: Member | None = None
+    how: str = UNKNOWN
+    doubts: tuple[str, ...] = ()
+    stale: bool = False
+    """What is published is an old state, as far as that shows."""
+    left: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """Of another exporter's zones: what is free, careful as ever."""
+
+    def used_sums(self) -> dict[str, int]:
+        """What all pods that are bound or promised ask for together."""
+        sums: dict[str, int] = {}
+        raws = [pod.raw for pod in self.pods.values()]
+        for raw in (*raws, *(promise.pod for promise in self.promises.values())):
+            if raw is not None:
+                add(sums, asked(defaulted(raw)))
+        return sums
