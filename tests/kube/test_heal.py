@@ -8,11 +8,12 @@ import pytest
 
 from numawise.apps.heal.rights import heal_rights
 from numawise.service.rights import rules_of
-from tests.cli.run import program
+from tests.cli.run import Ran, program
 from tests.kube.healers import LEASED, LISTED, HealedCluster, healer
 from tests.kube.rbac import Rules
-from tests.kube.server import serving
-from tests.unit.cluster.live_objects import api_pod
+from tests.kube.server import kubeconfig, serving
+from tests.unit.cluster.live_objects import api_node, api_pod, published
+from tests.unit.cluster.nodes import gpu_pod, kubelet
 from tests.waiting import until
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -238,5 +239,71 @@ def test_once(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_typed_wrong(words: tuple[str, ...], problem: str) -> None:
     outcome = program("heal", *words)
+    assert outcome.status == 2
+    assert problem in outcome.err
+
+
+def fragmented() -> HealedCluster:
+    """Of 16 GPUs 5 are free, and nowhere 4 on one NUMA node."""
+    cluster = HealedCluster()
+    for name, gpus in (("a", (3, 2)), ("b", (4, 2))):
+        cluster.state.put_node(api_node(name))
+        node = kubelet()
+        for number, count in enumerate(gpus):
+            pod = api_pod(f"{name}-{number}", count, name, phase="Running")
+            pod["metadata"]["ownerReferences"] = [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "u", "controller": True}
+            ]
+            node.admit(node.requested(gpu_pod(f"{name}-{number}", count)))
+            cluster.state.put_pod(pod)
+        cluster.state.put_topology(published(node, name))
+    cluster.state.put_pod(api_pod("trainer", 4))
+    cluster.state.answers["/apis/policy/v1/poddisruptionbudgets"] = (
+        200,
+        "application/json",
+        b'{"kind": "PodDisruptionBudgetList", "metadata": {}, "items": []}',
+    )
+    return cluster
+
+
+def defrag(folder: Path, server: str, *words: str) -> Ran:
+    config = kubeconfig(folder / "kubeconfig", server)
+    return program("heal", "--defrag", "trainer", "--kubeconfig", config, "--log", "json", *words)
+
+
+def test_a_plan_is_shown_and_done_on_request(tmp_path: Path) -> None:
+    cluster = fragmented()
+    audit = tmp_path / "audit.jsonl"
+    with serving(cluster.state) as server:
+        shown = defrag(tmp_path, server.address)
+        assert shown.status == 0, shown.err
+        assert shown.out.startswith("It is let in on node a (NUMA 1) once 1 pod has been restarted: a-1.")
+        assert cluster.state.written == []
+        cluster.state.guarded.add("a-1")
+        refused = defrag(tmp_path, server.address, "--apply", "--audit", str(audit))
+        assert refused.status == 5
+        assert "would violate the disruption budget" in refused.err
+        cluster.state.guarded.clear()
+        done = defrag(tmp_path, server.address, "--apply", "--audit", str(audit))
+        assert done.status == 0, done.err
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert [(line["action"], line["outcome"]) for line in lines] == [
+        ("evict", "intended"), ("evict", "failed"), ("evict", "intended"), ("evict", "done"),
+    ]  # fmt: skip
+    assert lines[0]["evidence"]["plan"] == ["default/a-1"]
+    (leaving,) = [pod for pod in cluster.state.pods if pod["metadata"].get("deletionTimestamp")]
+    assert leaving["metadata"]["name"] == "a-1"
+
+
+@pytest.mark.parametrize(("words", "problem"), [
+    (("--defrag", "nobody"), "--defrag: there is no pod 'nobody' in namespace default"),
+    (("--defrag", "a-0"),    "--defrag: pod 'a-0' does not wait: it is bound to node a"),
+    (("--defrag", "a/../b"), "--defrag: 'a/../b' is not the name of a pod"),
+    (("--once",),            "--defrag: --once and --defrag do not go together"),
+])  # fmt: skip
+def test_a_plan_for_what_does_not_wait(tmp_path: Path, words: tuple[str, ...], problem: str) -> None:
+    cluster = fragmented()
+    with serving(cluster.state) as server:
+        outcome = defrag(tmp_path, server.address, *words)
     assert outcome.status == 2
     assert problem in outcome.err

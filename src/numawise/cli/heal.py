@@ -1,5 +1,6 @@
 """``numawise heal``: pods that kubelets refuse, explained, held and removed by rule."""
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from numawise.errors import InputError, quoted
 
 if TYPE_CHECKING:
     from numawise.apps.heal.healer import HealRules
+    from numawise.apps.heal.run import HealPlan
+    from numawise.service.log import ServiceLog
 
 LISTEN = "127.0.0.1:9798"
 NAMESPACE = "numawise"
@@ -24,11 +27,12 @@ Examples:
   numawise heal --once
   numawise heal --policy | kubectl apply -f -
   numawise heal --apply
+  numawise heal --defrag trainer-0
   numawise heal --apply --keep 3 --older-than 1h --owners ReplicaSet,Job --audit heal.jsonl
 
 \b
-Exit status: 0 ended by SIGTERM or SIGINT, with --once nothing is refused, 1 with --once some pod is,
-2 bad options, 5 cluster."""
+Exit status: 0 ended by SIGTERM or SIGINT, with --once nothing is refused, with --defrag there is a plan;
+1 with --once some pod is refused, with --defrag no restart helps; 2 bad options, 5 cluster."""
 )
 @click.option("--apply", is_flag=True, help="Do it; without this only what would be done is said.")
 @click.option("--once", is_flag=True, help="Look once, say or do what there is to do, and end.")
@@ -99,6 +103,13 @@ Exit status: 0 ended by SIGTERM or SIGINT, with --once nothing is refused, 1 wit
     help="Where the Lease and the list of holds are kept.",
 )
 @click.option("--audit", default="", metavar="FILE", help="Append the audit log to FILE.  [default: the log]")
+@click.option(
+    "--defrag",
+    default="",
+    metavar="[NAMESPACE/]POD",
+    help="Show the fewest pods whose restart elsewhere lets this waiting pod in, and end; with --apply, "
+    "evict them.",
+)
 @click.option("--policy", is_flag=True, help="Print the admission policy that holds pods, and end.")
 @click.option(
     "--kubeconfig", default="", metavar="FILE", help="How to reach the cluster; in a pod, its account."
@@ -106,8 +117,12 @@ Exit status: 0 ended by SIGTERM or SIGINT, with --once nothing is refused, 1 wit
 @click.option("--context", "cluster", default="", metavar="NAME", help="The context of the kubeconfig.")
 @listen_option(LISTEN)
 @log_option
+@click.pass_context
 def command(
+    context: click.Context,
+    /,
     *,
+    defrag: str,
     once: bool,
     namespace: str,
     audit: str,
@@ -134,6 +149,11 @@ def command(
     rules = _rules(given)
     at = listen_address(listen, LISTEN)
     access = access_to(kubeconfig, cluster)
+    if defrag:
+        if once:
+            raise InputError("--once and --defrag do not go together", field="--defrag")
+        audited = HealPlan(access, rules, namespace, instance_name(), audit)
+        return _defrag(audited, defrag, service_log(log_form), color=context.color)
     plan = HealPlan(access, rules, namespace, instance_name(), audit, at)
     return (run_once if once else run)(plan, service_log(log_form))
 
@@ -205,3 +225,32 @@ def _show_policy(namespace: str) -> None:
     from numawise.codec.output import to_yaml  # noqa: PLC0415
 
     click.echo("---\n".join(to_yaml(one) for one in hold_objects(namespace)), nl=False)
+
+
+def _defrag(plan: "HealPlan", pod: str, log: "ServiceLog", *, color: bool | None) -> int:
+    from numawise.apps.heal.audit import AuditLog  # noqa: PLC0415 - keeps --help quick
+    from numawise.apps.heal.changing import HealWriter  # noqa: PLC0415
+    from numawise.apps.heal.refused import NAME  # noqa: PLC0415
+    from numawise.apps.heal.restarting import evict_all, restart_search  # noqa: PLC0415
+    from numawise.kube.client import Cluster  # noqa: PLC0415
+    from numawise.render import restart as words  # noqa: PLC0415
+    from numawise.render.table import sentences, table  # noqa: PLC0415
+
+    namespace, slash, name = pod.rpartition("/")
+    if not NAME.fullmatch(name) or (slash and not NAME.fullmatch(namespace)):
+        raise InputError(f"{quoted(pod)} is not the name of a pod", field="--defrag")
+    with Cluster(plan.access) as cluster:
+        search = restart_search(cluster, namespace or cluster.namespace, name)
+        sentences(f"{words.restart_sentence(search)}.", sys.stdout)
+        if search.plan is None:
+            return 1
+        if search.plan.steps:
+            table(words.COLUMNS, words.restart_rows(search.plan), sys.stdout, color=color)
+            sentences("\n".join(f"{note}." for note in words.restart_notes(search)), sys.stdout)
+        if plan.rules.apply:
+            audit = AuditLog(plan.audit, log, plan.instance)
+            try:
+                evict_all(search, HealWriter(cluster, plan.namespace, audit))
+            finally:
+                audit.close()
+    return 0

@@ -8,7 +8,7 @@ Rules kept here:
    goes away; labels are the node's own.  Of a node that is not known exactly it is said by sums alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from numawise.cluster.asking import Asker, Situation
 from numawise.cluster.live import NodeView
@@ -17,12 +17,13 @@ from numawise.engine.matching import NODE_AFFINITY, NODE_NAME, OS_DIFFERS, OS_LA
 from numawise.engine.predicates import Insufficient, Sums, asked, insufficient
 from numawise.explain.case import case_of, idle
 from numawise.explain.explain import explain
+from numawise.node.node import SimulatedNode
 from numawise.render.demands import unmet_text
 from numawise.render.refusal import lacking_text, short_text
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import PodRequest
 from numawise.results.explanation import NEVER, Explanation
-from numawise.values import dataclass
+from numawise.values import dataclass, replace
 
 FOR_EVER = (NODE_AFFINITY, NODE_NAME, OS_DIFFERS, OS_LABEL_DIFFERS)
 NamePod = Callable[[str], str]
@@ -36,6 +37,13 @@ class NodeRefused:
     never: bool | None
     explanation: Explanation | None = None
     """Of its kubelet; None: the scheduler would not send the pod there."""
+
+
+def named_node(node: SimulatedNode, pods: Iterable[RawPod]) -> SimulatedNode:
+    """A node whose pods have their names, which nodes do not publish."""
+    named = replace(node)
+    named.run_already(pod for pod in pods if pod.uid in node.state.active)
+    return named
 
 
 def refused_by(asker: Asker, situation: Situation, raw: RawPod, name_pod: NamePod) -> NodeRefused:

@@ -10,7 +10,9 @@ import time
 from collections.abc import Sequence
 
 from numawise.cluster.live import LiveCluster, LiveSettings
+from numawise.errors import ClusterError
 from numawise.inputs.live import POD, live_cluster
+from numawise.kube.calls import NotServed, listed
 from numawise.kube.client import ApiRefused, Cluster, Object
 from numawise.values import dataclass
 
@@ -20,6 +22,8 @@ FOLLOWS = {
     "list noderesourcetopologies": "what nodes publish is not known",
 }
 KINDS = len(FOLLOWS)
+BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
+NO_BUDGETS = "no restart of other pods was looked for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +58,13 @@ def visible_cluster(cluster: Cluster, now: float | None = None) -> VisibleCluste
 def _remark(problem: ApiRefused) -> str:
     follows = next((words for what, words in FOLLOWS.items() if what in problem.message), "")
     return f"{problem.message}{f'; {follows}' if follows else ''}"
+
+
+def disruption_budgets(cluster: Cluster) -> tuple[tuple[Object, ...] | None, str]:
+    """All PodDisruptionBudgets, or None and why they are not known."""
+    try:
+        return tuple(listed(cluster, BUDGETS, "list poddisruptionbudgets", {})[0]), ""
+    except NotServed:
+        return (), ""
+    except ClusterError as problem:
+        return None, f"{problem.message}; {NO_BUDGETS}"

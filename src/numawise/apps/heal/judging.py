@@ -18,6 +18,7 @@ from numawise.apps.heal.steering import HOST_NAME
 from numawise.cluster.live import EXACT, UNKNOWN, NodeVerdict
 from numawise.codec.cluster_pod import PodReading
 from numawise.errors import SearchEnded, cut
+from numawise.explain.at_node import named_node
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.inputs.live import LiveFeed
@@ -73,11 +74,14 @@ class LiveJudge:
         if raw is None:
             return cut(said, LONGEST_NOTE)
         with self.feed.lock:
-            situation = self.feed.view.situation(refused.node, self.feed.clock())
-        if situation is None:
-            return cut(f"{said}; the node publishes nothing that explains it", LONGEST_NOTE)
+            view = self.feed.view
+            situation = view.situation(refused.node, self.feed.clock())
+            if situation is None:
+                return cut(f"{said}; the node publishes nothing that explains it", LONGEST_NOTE)
+            pods = [pod.raw for pod in view.views[refused.node].pods.values() if pod.raw is not None]
+            node = named_node(situation.member.node, pods)
         try:
-            found = explain(case_of(situation.member.node, raw))
+            found = explain(case_of(node, raw))
         except SearchEnded:
             return cut(said, LONGEST_NOTE)
         if found.admitted:

@@ -21,7 +21,6 @@ OWNERS = (
 
 READING = (
     *VIEW_RIGHTS,
-    ApiRight("policy", "poddisruptionbudgets", ("list", "watch"), "which pods may not be disturbed"),
     *(
         ApiRight(group, kind, ("get",), "whether an owner is there, and its template still the same")
         for group, kind in OWNERS
@@ -46,7 +45,11 @@ APPLYING = (
         names=(HOLDS,),
     ),
 )
-DEFRAGMENTING = (ApiRight(CORE, "pods/eviction", ("create",), "pods that are moved on request"),)
+DEFRAGMENTING = (
+    ApiRight(CORE, "pods", ("get",), "the pod that waits"),
+    ApiRight("policy", "poddisruptionbudgets", ("list",), "which pods may not be disturbed"),
+    ApiRight(CORE, "pods/eviction", ("create",), "pods that are moved on request"),
+)
 
 
 def heal_rights(*, apply: bool = True, defrag: bool = True) -> tuple[ApiRight, ...]:

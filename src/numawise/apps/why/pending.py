@@ -22,13 +22,12 @@ from numawise.cluster.defrag import smallest_restart
 from numawise.cluster.kept_places import KeptPlaces
 from numawise.cluster.live import UNKNOWN, LiveCluster, NodeVerdict
 from numawise.codec.document import mapping
-from numawise.errors import ClusterError, NumawiseError
-from numawise.explain.at_node import NodeRefused, refused_by, refused_by_sums
+from numawise.errors import NumawiseError
+from numawise.explain.at_node import NodeRefused, named_node, refused_by, refused_by_sums
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
-from numawise.inputs.cluster import VisibleCluster, visible_cluster
+from numawise.inputs.cluster import VisibleCluster, disruption_budgets, visible_cluster
 from numawise.inputs.spec import NodeInput
-from numawise.kube.calls import NotServed, listed
 from numawise.kube.client import ApiRefused, Cluster, Object
 from numawise.node.node import SimulatedNode
 from numawise.render.pending import pending_answer
@@ -36,10 +35,8 @@ from numawise.request.defaults import RawPod, defaulted
 from numawise.results.explanation import NOT_SCHEDULED, Explanation
 from numawise.results.pending import AwaitedEnd, ClusterAnswer, NodesAlike
 from numawise.results.restart import RestartSearch
-from numawise.values import dataclass, replace
+from numawise.values import dataclass
 
-BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
-NO_BUDGETS = "no restart of other pods was looked for"
 MOST_EARLIER = 20
 """Pods that waited longer whose places are looked at."""
 
@@ -47,16 +44,6 @@ MOST_EARLIER = 20
 def is_pending(live: Live) -> bool:
     """Whether no node has been found for a pod, or for what an owner would make."""
     return live.pod is not None and not live.sent_to and not live.refusal[0] and not live.node.name
-
-
-def disruption_budgets(cluster: Cluster) -> tuple[tuple[Object, ...] | None, str]:
-    """All PodDisruptionBudgets, or None and why they are not known."""
-    try:
-        return tuple(listed(cluster, BUDGETS, "list poddisruptionbudgets", {})[0]), ""
-    except NotServed:
-        return (), ""
-    except ClusterError as problem:
-        return None, f"{problem.message}; {NO_BUDGETS}"
 
 
 def explain_waiting(cluster: Cluster, given: NodeInput) -> Callable[[Live], Explanation | None]:
@@ -254,12 +241,8 @@ class _Asking:
 
     def named_node(self, situation: Situation) -> SimulatedNode:
         """A node whose pods have their names, which nodes do not publish."""
-        node = replace(situation.member.node)
-        pods = self.view.views[situation.member.name].pods
-        node.run_already(
-            pod.raw for uid, pod in pods.items() if pod.raw is not None and uid in node.state.active
-        )
-        return node
+        pods = self.view.views[situation.member.name].pods.values()
+        return named_node(situation.member.node, [pod.raw for pod in pods if pod.raw is not None])
 
     def awaited(self) -> AwaitedEnd | None:
         """Pods that end by themselves, and whose end lets the pod in."""
