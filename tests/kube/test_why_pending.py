@@ -102,6 +102,8 @@ def test_as_text(ask: Ask) -> None:
     assert "The scheduler says: Unschedulable" in ran.out
     assert f"2 nodes: it has fewer than 4 {GPU} left" in ran.out
     assert "What would help on node n1" in ran.out
+    narrow = " ".join(ask("statefulset/train", "--width", "60").out.split())
+    assert "- b of ReplicaSet web, priority 0, 2 gpu, 1 cpu, 1Gi: from node n1 to node n2" in narrow
     assert all(len(line) <= 80 for line in ran.out.splitlines())
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from numawise.render.simulation import Row
 from numawise.render.words import both, counted
 from numawise.results.plain import document
-from numawise.results.restart import RestartPlan, RestartSearch
+from numawise.results.restart import RestartPlan, RestartSearch, RestartStep
 
 COLUMNS = ("POD", "OWNER", "PRIORITY", "ASKS FOR", "ON", "THEN ON")
 MOST_REASONS = 4
@@ -25,6 +25,15 @@ def restart_rows(plan: RestartPlan) -> list[Row]:
         ]
         for step in plan.steps
     ]
+
+
+def step_line(step: RestartStep) -> str:
+    """One step, where a table has no room."""
+    pod = (
+        f"{pod_title(step.namespace, step.name)} of {step.owner}, priority {step.priority}, {step.shape.name}"
+    )
+    again = " again" if step.to == step.node else ""
+    return f"{pod}: from node {step.node} to node {step.to}{again}"
 
 
 def restart_sentence(search: RestartSearch) -> str:

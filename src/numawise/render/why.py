@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from numawise.render.pending import alike_line, named, pending_limits, pending_remarks, pending_ways
 from numawise.render.picture.text import plain
 from numawise.render.restart import COLUMNS as RESTART_COLUMNS
-from numawise.render.restart import restart_rows
+from numawise.render.restart import restart_rows, step_line
 from numawise.render.terminal import BOLD, DIM, GREEN, RED, YELLOW, styled
 from numawise.render.words import bytes_text, clean, columns, counted, manifest_lines, wrap
 from numawise.results.explanation import (
@@ -161,6 +161,9 @@ class _Page:
             if _width([heads, *rows]) <= self.width - GAP:
                 self.lines.append("")
                 self.table([heads, *rows])
+            else:
+                for step in answer.restart.plan.steps:
+                    self.say(step_line(step), 5, "- ")
 
     # --- hints ---
 
