@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numawise.cli.options import node_options, node_spec, output_option, say
-from numawise.cli.reaching import ClusterOptions, cluster_options, reached
+from numawise.cli.reaching import ClusterOptions, cluster_options, files_only, reached
 from numawise.errors import ClusterError, InputError, meant, quoted
 
 if TYPE_CHECKING:
@@ -61,8 +61,6 @@ def command(
 
     NAMES are nodes; without them all are shown.
     """
-    from numawise.inputs.spec import NodeSpec  # noqa: PLC0415 - keeps --help quick
-
     spec = node_spec(node)
     access = ClusterOptions(kubeconfig, cluster)
     if nodes:
@@ -71,8 +69,7 @@ def command(
             raise InputError(f"{what} is for a cluster, and --nodes for files", advice="leave one out")
         report = _of_files(nodes, spec)
     else:
-        if spec != NodeSpec():
-            raise InputError("options of a node go with --nodes", advice="leave them out, or give --nodes")
+        files_only(spec)
         report = _of_cluster(access, selector)
     show(_chosen(report, names), output, context)
     return 0

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from numawise.errors import InputError
 from numawise.values import dataclass
 
 if TYPE_CHECKING:
+    from numawise.inputs.spec import NodeSpec
     from numawise.kube.client import Cluster
 
 
@@ -39,8 +41,20 @@ def cluster_options(command: Any) -> Any:  # noqa: ANN401 - click's
 
 @contextmanager
 def reached(options: ClusterOptions) -> "Iterator[Cluster]":
-    """The cluster that is meant; a ``ClusterError`` where none is known."""
-    from numawise.kube.client import Cluster, access_to  # noqa: PLC0415 - keeps --help quick
+    """The cluster that is meant, of a command that takes files with ``--nodes`` instead."""
+    from numawise.kube.client import Cluster, NoCluster, access_to  # noqa: PLC0415 - keeps --help quick
 
-    with Cluster(access_to(options.kubeconfig or "", options.context or "")) as cluster:
+    try:
+        access = access_to(options.kubeconfig or "", options.context or "")
+    except NoCluster as problem:
+        raise NoCluster(problem.message, f"{problem.advice}; or give files with --nodes") from None
+    with Cluster(access) as cluster:
         yield cluster
+
+
+def files_only(spec: "NodeSpec") -> None:
+    """Refuse options of a node where a cluster is asked."""
+    from numawise.inputs.spec import NodeSpec  # noqa: PLC0415 - keeps --help quick
+
+    if spec != NodeSpec():
+        raise InputError("options of a node go with --nodes", advice="leave them out, or give --nodes")

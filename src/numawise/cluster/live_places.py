@@ -7,8 +7,9 @@ Rules kept here:
 2. Without pods, the shapes are those that were learned: the most frequent ones that are given something of
    their own, one of each name.  They come with what else they demand of a node, such as the taints that they
    tolerate; those of a DaemonSet are not meant, each is for one node.
-3. Of a node with zones of another exporter it is known whether one more would be let in, and no more.  Of one
-   that publishes nothing, nothing is counted, and the reason is said.
+3. Of a node with zones of another exporter it is known whether one more would be let in, and no more, where
+   its Node object has enough by sums.  Of one that publishes nothing, nothing is counted, and the reason is
+   said.
 4. What was counted is known until the node changes.  The lock is given back often.
 """
 
@@ -19,6 +20,7 @@ from collections.abc import Callable, Hashable, Sequence
 from numawise.cluster.choice import shape_of
 from numawise.cluster.live import CONSERVATIVE, NOT_PUBLISHED, LiveCluster, is_aligned
 from numawise.cluster.places import places_on
+from numawise.cluster.sums import lack_by_sums
 from numawise.request.defaults import RawPod
 from numawise.results.cluster import NodePlaces, PlacesReport, ShapePlaces
 
@@ -71,12 +73,17 @@ class LivePlaces:
                             break
                 pause()
             shapes.append(ShapePlaces(name, shape_of(pod), tuple(nodes)))
+        shapes.sort(key=lambda places: places.shape.size, reverse=True)
         return PlacesReport(learned, tuple(shapes))
 
     def _count(self, node: str, pod: RawPod, most: int, now: float) -> NodePlaces:
         view = self.view
         situation = view.situation(node, now)
         if situation is None:
+            known_node = view.views.get(node)
+            short = lack_by_sums(known_node, pod) if known_node is not None else None
+            if short is not None:
+                return NodePlaces(node, 0, reason=short.reason)
             (verdict,) = view.judge(pod, (node,), now)
             if verdict.how != CONSERVATIVE:
                 return NodePlaces(node, 0, reason=NOT_PUBLISHED)

@@ -20,7 +20,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from numawise.cluster.asking import Asker, LetIn, Member, Situation
 from numawise.cluster.choice import shape_of
 from numawise.cluster.foreign import judged
-from numawise.cluster.live import LiveCluster
+from numawise.cluster.live import LiveCluster, is_aligned
+from numawise.cluster.live_places import LivePlaces
 from numawise.cluster.sums import free_sums, lack_by_sums
 from numawise.node.publication import zone_amounts
 from numawise.node.rebuild import release
@@ -192,9 +193,8 @@ def rooms_of(members: Sequence[Member], pods: Iterable[RawPod]) -> NodesReport:
 
 def live_rooms(view: LiveCluster, names: Iterable[str], now: float) -> NodesReport:
     """Nodes of a cluster as it is; the shapes are those seen most often, and of all pods that wait."""
-    known = view.shapes
-    learned = [known.known[key].pods[0] for key in known.counted]
-    waiting = [pod.raw for pod in view.waiting if pod.raw is not None]
+    learned = [pod for _, pod in LivePlaces(view).learned()]
+    waiting = [pod.raw for pod in view.waiting if pod.raw is not None and is_aligned(pod.raw)]
     shapes = distinct_shapes(view.asker, [*learned, *waiting])
     rooms = NodeRooms(view.asker, shapes)
     nodes = tuple(_live_room(view, rooms, name, now) for name in in_name_order(names))

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from numawise.errors import one_line
+from numawise.render.refusal import lacking_text
 from numawise.render.simulation import Row
 from numawise.render.terminal import DIM, GREEN, RED
 from numawise.render.words import both, counted, percent, ranges
@@ -167,8 +168,7 @@ def refusal_group(explanation: Explanation) -> str:
     """Likewise without what differs from node to node, so that many nodes say it together."""
     reason = explanation.reason or explanation.verdict
     when = f", {explanation.outlook}" if explanation.outlook else ""
-    what = f": too little {both(list(explanation.resources))} in one place" if explanation.resources else ""
-    return shortened(f"{reason}{when}{what}")
+    return shortened(f"{reason}{when}: {lacking_text(explanation)}")
 
 
 def shortened(text: str, longest: int = LONGEST_REFUSAL) -> str:
