@@ -76,6 +76,17 @@ class LivePlaces:
         shapes.sort(key=lambda places: places.shape.size, reverse=True)
         return PlacesReport(learned, tuple(shapes))
 
+    def visit(self, clock: Callable[[], float]) -> None:
+        """Work out the state of every node, so that nobody has to wait for it."""
+        with self.lock:
+            names = list(self.view.names)
+        while names:
+            with self.lock:
+                now, end = clock(), time.monotonic() + AT_ONCE
+                while names and time.monotonic() < end:
+                    self.view.situation(names.pop(), now)
+            time.sleep(0)
+
     def _count(self, node: str, pod: RawPod, most: int, now: float) -> NodePlaces:
         view = self.view
         situation = view.situation(node, now)

@@ -84,6 +84,11 @@ class _Node(msgspec.Struct):
     metadata: _Named = msgspec.field(default_factory=_Named)
 
 
+class _HostScore(msgspec.Struct):
+    Host: str
+    Score: int
+
+
 class _MetaPod(msgspec.Struct):
     UID: str = ""
 
@@ -194,7 +199,7 @@ def filter_body(answer: FilterAnswer, args: ExtenderArgs | None = None) -> bytes
 
 def priority_body(scores: Mapping[str, int]) -> bytes:
     """The answer of ``prioritize``."""
-    return msgspec.json.encode([{"Host": name, "Score": score} for name, score in scores.items()])
+    return msgspec.json.encode([_HostScore(name, score) for name, score in scores.items()])
 
 
 def preempt_body(victims: Mapping[str, NodeVictims]) -> bytes:

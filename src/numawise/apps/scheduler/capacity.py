@@ -8,9 +8,11 @@ Rules kept here:
    shapes count in choosing nodes.
 3. Counting is done beside the questions of the scheduler, a few nodes at a time, and rests longer than it
    works.
+4. Once the cluster has been read, its state is worked out before somebody waits for it.
 """
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -29,7 +31,7 @@ from numawise.service.log import ERROR, ServiceLog
 from numawise.service.turns import Turns
 from numawise.strconv import whole_number
 
-EVERY, MOST, LARGEST_MOST, MOST_SHAPES = 10.0, 64, 10_000, 50
+EVERY, LOOK, MOST, LARGEST_MOST, MOST_SHAPES = 10.0, 0.1, 64, 10_000, 50
 REST = 0.004
 """Seconds between two looks at nodes."""
 LONGEST_QUESTION = 1 << 20
@@ -95,14 +97,24 @@ class FreePlaces:
         return FITS.of(*rows), FITS_AGE.of(({}, round(time.monotonic() - self._counted, 1)))
 
     async def _go_on(self) -> None:
+        settled = False
         while True:
             self._turns.turn(self.name, EVERY + 600)
             if self.synced():
                 try:
+                    if not settled:
+                        await asyncio.to_thread(self._settle)
+                        settled = True
                     await self._count()
                 except Exception as problem:  # noqa: BLE001 - a metric must not end an extender
                     self.log.once(self.name, ERROR, f"capacity: {type(problem).__name__}: {problem}")
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(EVERY if settled else LOOK)
+
+    def _settle(self) -> None:
+        """Rule 4; the collector of garbage then leaves all that alone, or it would stop answers for long."""
+        self.places.visit(self.clock)
+        gc.collect()
+        gc.freeze()
 
     async def _count(self) -> None:
         self.report = await asyncio.to_thread(self.places.report, (), MOST, self.clock, self._rest)

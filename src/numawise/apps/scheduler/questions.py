@@ -10,8 +10,11 @@ Rules kept here:
 4. ``preempt`` keeps the nodes where the kubelet would let the pod in once the victims have ended, with the
    victims that were chosen: the scheduler has spared all whose end its own rules do not need, and protects by
    budgets that are not seen here, so none is left out and none is added.
+5. The nodes that ``filter`` left are compared as it found them: what happens between these two questions of
+   one pod counts for the next.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +22,15 @@ from collections.abc import Callable, Mapping, Sequence
 from numawise.apps.scheduler.refusals import Refusals
 from numawise.apps.scheduler.scores import NodeScores, node_scores
 from numawise.cluster.asking import LetIn
-from numawise.cluster.live import HOLD, PASS, LiveCluster
+from numawise.cluster.live import HOLD, PASS, UNKNOWN, LiveCluster, NodeVerdict
 from numawise.codec.cluster_pod import ClusterPod
-from numawise.codec.extender import ExtenderArgs, FilterAnswer, NodeVictims, PreemptArgs
+from numawise.codec.extender import LOWEST_SCORE, ExtenderArgs, FilterAnswer, NodeVictims, PreemptArgs
 from numawise.render.cluster import shortened
 from numawise.request.defaults import RawPod
 from numawise.values import dataclass
 
+MOMENT = 1.0
+"""Seconds for which nodes are compared as they were found."""
 PREEMPT_SECONDS = 1.0
 """As long as ``preempt`` looks at nodes; beyond that it answers with those it has seen."""
 NOT_YET = "numawise has not read the cluster yet"
@@ -55,6 +60,16 @@ class VerdictCounts:
     promised: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LeftNodes:
+    """What ``filter`` left of the nodes last."""
+
+    uid: str = ""
+    names: tuple[str, ...] = ()
+    verdicts: Sequence[NodeVerdict] = ()
+    at: float = -math.inf
+
+
 class Questions:
     """Answers questions from what is known of a cluster; called by one thread at a time."""
 
@@ -68,6 +83,7 @@ class Questions:
         self.view, self.lock, self.settings, self.clock = view, lock, settings, clock
         self.refusals = Refusals()
         self.counts = VerdictCounts()
+        self._left = LeftNodes()
 
     # --- filter -------------------------------------------------------------------------------
 
@@ -92,17 +108,18 @@ class Questions:
                 left.append(verdict)
             else:
                 refused.append(verdict)
-        unknown = sum(verdict.how == "unknown" for verdict in left)
+        unknown = sum(verdict.how == UNKNOWN for verdict in left)
         kept = sum(bool(verdict.kept) for verdict in refused)
         counts.unknown += unknown
         counts.let_in += len(left) - unknown
         counts.kept += kept
         counts.refused += len(refused) - kept
         counts.no_node += not left
+        self._left = LeftNodes(raw.uid, tuple([verdict.node for verdict in left]), left, time.monotonic())
+        failed, never = self.refusals.of(view, raw, refused) if refused else ({}, {})
         if len(left) == 1:
-            self._promise(raw, node_scores((), left), now)
-        failed, never = self.refusals.of(view, raw, refused, now) if refused else ({}, {})
-        return FilterAnswer(tuple(verdict.node for verdict in left), failed, never)
+            self._promise(raw, node_scores((), left, view.ranked), now)
+        return FilterAnswer(self._left.names, failed, never)
 
     def _promise(self, raw: RawPod, scores: NodeScores, now: float) -> None:
         """Rule 3."""
@@ -118,12 +135,18 @@ class Questions:
             now = self.clock()
             pod = self.view.reading.read(args.pod)
             if pod.raw is None or not synced:
-                return node_scores(args.names, ()).scores
-            self.view.withdraw(pod.raw.uid)
-            ranked = self.view.ranked(self.view.judge(pod.raw, args.names, now))
-            scores = node_scores(args.names, ranked)
+                return dict.fromkeys(args.names, LOWEST_SCORE)
+            scores = node_scores(args.names, self._judged(pod.raw, args.names, now), self.view.ranked)
             self._promise(pod.raw, scores, now)
             return scores.scores
+
+    def _judged(self, raw: RawPod, names: tuple[str, ...], now: float) -> Sequence[NodeVerdict]:
+        """What nodes say; as ``filter`` found it, where that was a moment ago (rule 5)."""
+        left, self._left = self._left, LeftNodes()
+        if left.uid == raw.uid and left.names == names and time.monotonic() - left.at < MOMENT:
+            return left.verdicts
+        self.view.withdraw(raw.uid)
+        return self.view.judge(raw, names, now)
 
     # --- preempt ------------------------------------------------------------------------------
 

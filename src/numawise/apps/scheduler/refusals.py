@@ -8,16 +8,19 @@ Rules kept here:
 3. kube-scheduler puts the sentences of all nodes into one Event of 1,024 characters, equal ones once.  With
    more than ``MOST_SENTENCES`` different ones, each says only what nodes have in common.
 4. A node that no state of which would let the pod in is said to be so: nobody is to be ended there.  Where
-   the state is not known exactly, it is not said.
+   the state is not known exactly, it is not said.  What is true of an idle machine is so of all of its kind.
 """
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
+from numawise.cluster.asking import Shape
 from numawise.cluster.live import EXACT, LiveCluster, NodeVerdict
 from numawise.errors import NumawiseError
-from numawise.explain.case import case_of
+from numawise.explain.case import case_of, idle
 from numawise.explain.explain import explain
+from numawise.explain.outlook import NEVER_TEXT
+from numawise.node.node import SimulatedNode
 from numawise.render.cluster import refusal_group, refusal_sentence, shortened
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import NEVER
@@ -26,7 +29,7 @@ from numawise.values import dataclass
 BUDGET = 0.015
 """Seconds of a question for what is not known yet."""
 MOST_SENTENCES = 4
-MOST_KNOWN = 20_000
+MOST_KNOWN, MOST_PLAIN = 20_000, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,55 +48,66 @@ class Refusals:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, budget: float = BUDGET) -> None:
         self._clock, self._budget = clock, budget
-        self._known: dict[Hashable, NodeRefusal] = {}
+        self._known: dict[Shape, dict[Hashable, NodeRefusal]] = {}
+        self._size = 0
+        self._plain: dict[str, NodeRefusal] = {}
 
     def of(
-        self, view: LiveCluster, raw: RawPod, refused: Sequence[NodeVerdict], now: float
+        self, view: LiveCluster, raw: RawPod, refused: Sequence[NodeVerdict]
     ) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """Of nodes that are left out: a sentence each; apart, those that never would (rules 3 and 4)."""
+        """Of nodes that were just left out: a sentence each; apart, those that never would (rule 4)."""
         end = self._clock() + self._budget
-        found: dict[str, NodeRefusal] = {}
-        same: dict[str, NodeRefusal] = {}
+        known, place = self._known_of(view.asker.shape(raw)), view.asker.place
+        found: list[tuple[str, NodeRefusal]] = []
         for verdict in refused:
+            seen = view.views.get(verdict.node) if not verdict.kept else None
+            member = seen.member if seen is not None else None
             refusal = None
-            if not verdict.kept and verdict.reason:
-                refusal = self._refusal(view, raw, verdict, now, end)
-            if refusal is None:
-                words = verdict.kept or verdict.reason
-                refusal = same.get(words)
-                if refusal is None:
-                    refusal = same[words] = NodeRefusal(shortened(words), shortened(words))
-            found[verdict.node] = refusal
-        apart = len({one.sentence for one in found.values()}) > MOST_SENTENCES
+            if member is not None:
+                at: Hashable = (place(member, raw), verdict.how)
+                kind = NEVER, member.kind
+                refusal = known.get(at) or (known.get(kind) if verdict.how == EXACT else None)
+                if refusal is None and self._clock() < end:
+                    refusal, always = _explained(member.node, raw, verdict)
+                    if refusal is not None:
+                        known[kind if always and member.kind is not None else at] = refusal
+                        self._size += 1
+            found.append((verdict.node, refusal or self._plainly(verdict.kept or verdict.reason)))
+        differ = {id(refusal): refusal.sentence for _, refusal in found}
+        apart = len(set(differ.values())) > MOST_SENTENCES
         failed: dict[str, str] = {}
         never: dict[str, str] = {}
-        for node, refusal in found.items():
+        for node, refusal in found:
             (never if refusal.never else failed)[node] = refusal.group if apart else refusal.sentence
         return failed, never
 
-    def _refusal(
-        self, view: LiveCluster, raw: RawPod, verdict: NodeVerdict, now: float, end: float
-    ) -> NodeRefusal | None:
-        """What ``why`` says of a node; None: its state is not known, or there is no time (rules 1 and 2)."""
-        situation = view.situation(verdict.node, now)
-        if situation is None:
-            return None
-        member = situation.member
-        key = view.asker.place(member, raw), view.asker.shape(raw), verdict.how
-        known = self._known.get(key)
-        if known is None and self._clock() < end:
-            try:
-                explanation = explain(case_of(member.node, raw), suggest=False)
-            except NumawiseError:
-                return None
-            if not explanation.answer:
-                return None
-            known = NodeRefusal(
-                refusal_sentence(explanation),
-                refusal_group(explanation),
-                explanation.outlook == NEVER and verdict.how == EXACT,
-            )
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[key] = known
-        return known
+    def _known_of(self, shape: Shape) -> dict[Hashable, NodeRefusal]:
+        if self._size >= MOST_KNOWN:
+            self._known.clear()
+            self._size = 0
+        return self._known.setdefault(shape, {})
+
+    def _plainly(self, words: str) -> NodeRefusal:
+        refusal = self._plain.get(words)
+        if refusal is None:
+            if len(self._plain) >= MOST_PLAIN:
+                self._plain.clear()
+            refusal = self._plain[words] = NodeRefusal(shortened(words), shortened(words))
+        return refusal
+
+
+def _explained(node: SimulatedNode, raw: RawPod, verdict: NodeVerdict) -> tuple[NodeRefusal | None, bool]:
+    """What ``why`` says of a node (None: nothing), and whether it says so of every node of its kind."""
+    case = case_of(node, raw)
+    try:
+        explanation = explain(case, suggest=False)
+        never = explanation.outlook == NEVER and verdict.how == EXACT
+        always = never and NEVER_TEXT in explanation.answer
+        if always:
+            explanation = explain(idle(case), suggest=False)
+    except NumawiseError:
+        return None, False
+    if not explanation.answer:
+        return None, False
+    refusal = NodeRefusal(refusal_sentence(explanation), refusal_group(explanation), never)
+    return refusal, always

@@ -11,13 +11,16 @@ Rules kept here:
    best node is one of which nothing is known.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from numawise.cluster.live import UNKNOWN, NodeVerdict
 from numawise.codec.extender import HIGHEST_SCORE, LOWEST_SCORE
+from numawise.results.cluster import NodeRating
 from numawise.values import dataclass
 
 LOWEST_RATED = 1
+Ranked = Callable[[Sequence[NodeVerdict]], Sequence[NodeVerdict]]
+"""Nodes in their order, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +32,32 @@ class NodeScores:
     """'': there is no opinion."""
 
 
-def node_scores(names: Iterable[str], ranked: Sequence[NodeVerdict]) -> NodeScores:
-    """Scores of all names; ``ranked``: those that would let the pod in, the best first."""
+def node_scores(names: Iterable[str], verdicts: Iterable[NodeVerdict], ranked: Ranked) -> NodeScores:
+    """Scores of all names, from what is said of them; ``ranked``: for those whose ratings are equal."""
     scores = dict.fromkeys(names, LOWEST_SCORE)
-    if not ranked or ranked[0].how == UNKNOWN or not any(one.rating and one.rating.numa for one in ranked):
-        return NodeScores(scores)
-    best = ranked[0].node
-    scores[best] = HIGHEST_SCORE
-    step, last, last_rank = HIGHEST_SCORE - 1, ranked[0].rating, None
-    for verdict in ranked[1:]:
+    alike: dict[int, tuple[NodeRating, list[NodeVerdict]]] = {}  # nodes in equal states share their rating
+    for verdict in verdicts:
         rating = verdict.rating
-        assert rating is not None
-        if rating is not last or last_rank is None:  # nodes in equal states share their rating
-            rank = rating.rank
-            if last_rank is not None and rank != last_rank:
-                step = max(LOWEST_RATED, step - 1)
-            last, last_rank = rating, rank
-        scores[verdict.node] = step
-    return NodeScores(scores, best)
+        if rating is not None and not verdict.kept:
+            own = alike.get(id(rating))
+            if own is None:
+                own = alike[id(rating)] = rating, []
+            own[1].append(verdict)
+    if not any(rating.numa for rating, _ in alike.values()):
+        return NodeScores(scores)
+    levels: dict[tuple[object, ...], list[NodeVerdict]] = {}
+    for rating, nodes in alike.values():
+        levels.setdefault(rating.rank, []).extend(nodes)
+    order = sorted(levels)
+    best = ranked(levels[order[0]])[0]
+    if best.how == UNKNOWN:
+        return NodeScores(scores)
+    step = HIGHEST_SCORE - 1
+    for rank in order:
+        nodes = levels[rank]
+        for verdict in nodes:
+            scores[verdict.node] = step
+        if len(nodes) > 1 or nodes[0] is not best:
+            step = max(LOWEST_RATED, step - 1)
+    scores[best.node] = HIGHEST_SCORE
+    return NodeScores(scores, best.node)
