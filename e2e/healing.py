@@ -108,9 +108,10 @@ def owner_object(kind: str, label: str) -> tuple[str, dict[str, Any]]:
 @contextmanager
 def program(folder: Path, name: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """A command of numawise that goes on until the end."""
+    config = next(one / "kubeconfig" for one in (folder, folder.parent) if (one / "kubeconfig").exists())
     with (folder / f"{name}.log").open("ab") as log:
         child = subprocess.Popen(
-            [sys.executable, "-m", "numawise", *words, "--kubeconfig", str(folder / "kubeconfig")],
+            [sys.executable, "-m", "numawise", *words, "--kubeconfig", str(config)],
             stderr=log,
             stdout=log,
             cwd=ROOT,
@@ -126,12 +127,14 @@ def program(folder: Path, name: str, *words: str) -> Iterator[subprocess.Popen[b
 
 
 @contextmanager
-def healing(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+def healing(folder: Path, *words: str, led: bool = True) -> Iterator[subprocess.Popen[bytes]]:
     """``numawise heal --apply``, ready; its audit log is ``audit.jsonl``."""
+    folder.mkdir(exist_ok=True)
     audit = str(folder / "audit.jsonl")
     with program(folder, "heal", "heal", "--apply", "--listen", "off", "--audit", audit, *words) as child:
-        log = folder / "heal.log"
-        wait_for("the healer that leads", 60, lambda: '"leads"' in log.read_text() or None)
+        if led:
+            log = folder / "heal.log"
+            wait_for("the healer that leads", 60, lambda: '"leads"' in log.read_text() or None)
         yield child
 
 
@@ -198,14 +201,61 @@ def run_away(api: Api, refusals: Refusals, kind: str, *, healed: bool, number: i
     tally.events = events_of(api, label)
     api.ask("DELETE", f"{path}/{label}?propagationPolicy=Foreground")
     wait_for("an end of the owner", 120, lambda: not pods_of(api, label))
-    for name in names:
-        api.ask("DELETE", f"/api/v1/namespaces/default/pods/{name}")
-    for pod in pods_of(api, "full"):
-        api.ask(
-            "DELETE", f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", {"gracePeriodSeconds": 0}
-        )
-    wait_for("empty nodes", 60, lambda: not pods_of(api, "full"))
+    empty(api)
     return tally
+
+
+def correct(api: Api, refusals: Refusals) -> list[str]:
+    """A StatefulSet that can never run is corrected while it is held: the correction rolls out by itself."""
+    path, owner = owner_object("StatefulSet", "corrected")
+    owner["spec"]["template"] = template("corrected", 5)
+    status, answer = api.ask("POST", path, owner)
+    assert status == 201, answer
+    wait_for("a held pod", 60, lambda: [pod for pod in pods_of(api, "corrected") if gated(pod)])
+    patch = {"spec": {"template": template("corrected", 1)}}
+    status, answer = api.ask("PATCH", f"{path}/corrected", patch, "application/strategic-merge-patch+json")
+    assert status == 200, answer
+
+    def runs() -> bool:
+        return [pod["status"].get("phase") for pod in pods_of(api, "corrected")] == ["Running"]
+
+    wait_for("the corrected pod", 60, runs)
+    count = refusals.count("corrected")
+    api.ask("DELETE", f"{path}/corrected?propagationPolicy=Foreground")
+    wait_for("an end of the owner", 60, lambda: not pods_of(api, "corrected"))
+    return [f"corrected: {count} refused pods, not 5 at most"] if count > 5 else []
+
+
+def gated(pod: dict[str, Any]) -> bool:
+    return bool(pod["spec"].get("schedulingGates"))
+
+
+def succeed(api: Api, refusals: Refusals, folder: Path) -> list[str]:
+    """A healer is killed while it holds an owner; another one goes on."""
+    path, owner = owner_object("Deployment", "succeeded")
+    with healing(folder / "first") as first, healing(folder / "second", led=False):
+        fill(api)
+        status, answer = api.ask("POST", path, owner)
+        assert status == 201, answer
+        wait_for("a held pod", 60, lambda: [pod for pod in pods_of(api, "succeeded") if gated(pod)])
+        first.kill()
+        empty(api)
+
+        def runs() -> bool:
+            return "Running" in [pod["status"].get("phase") for pod in pods_of(api, "succeeded")]
+
+        wait_for("the pod that the other healer lets go", 60, runs)
+        count = refusals.count("succeeded")
+        api.ask("DELETE", f"{path}/succeeded?propagationPolicy=Foreground")
+        wait_for("an end of the owner", 60, lambda: not pods_of(api, "succeeded"))
+    return [f"succeeded: {count} refused pods, not 5 at most"] if count > 5 else []
+
+
+def empty(api: Api) -> None:
+    for pod in pods_of(api, "full"):
+        name = pod["metadata"]["name"]
+        api.ask("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
+    wait_for("empty nodes", 60, lambda: not pods_of(api, "full"))
 
 
 def prepare(api: Api) -> None:
@@ -228,8 +278,11 @@ def prepare(api: Api) -> None:
 
 def runaway_owners(
     api: Api, folder: Path, owners: tuple[str, ...] = OWNERS, *, without: bool = True
-) -> list[Tally]:
-    """All owners, first without a healer where that is asked for, then with one; nodes and pods are made here."""
+) -> tuple[list[Tally], list[str]]:
+    """All owners, first without a healer where that is asked for, then with one, and what is not as it should be.
+
+    Nodes and pods are made here.
+    """
     prepare(api)
     config = str(ROOT / "examples" / "8gpu-server" / "kubelet.yaml")
     tallies: list[Tally] = []
@@ -245,14 +298,16 @@ def runaway_owners(
             for number, kind in enumerate(owners):
                 fill(api)
                 tallies.append(run_away(api, refusals, kind, healed=True, number=number))
-    return tallies
+            wrong = correct(api, refusals)
+        wrong += succeed(api, refusals, folder)
+    return tallies, [*problems(tallies, folder), *wrong]
 
 
 def problems(tallies: list[Tally], folder: Path) -> list[str]:
     """What is not as it should be."""
     lines = []
     for tally in tallies:
-        if not tally.healed or tally.owner == "Job":
+        if not tally.healed:
             continue
         if tally.refused > 5:
             lines.append(f"{tally.owner}: {tally.refused} refused pods, not 5 at most")
@@ -295,12 +350,11 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         with ControlPlane(Path(chosen.programs) / chosen.release, folder):
             owners = tuple(chosen.owners.split(","))
-            tallies = runaway_owners(Api("127.0.0.1"), folder, owners, without=chosen.without)
+            tallies, wrong = runaway_owners(Api("127.0.0.1"), folder, owners, without=chosen.without)
         print(report(tallies))
         for tally in tallies:
             for line in tally.events:
                 print(f"  {line}")
-        wrong = problems(tallies, folder)
         print("\n".join(wrong) or "all as it should be")
         return 1 if wrong else 0
 

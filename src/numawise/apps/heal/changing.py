@@ -15,6 +15,7 @@ from typing import Any
 from numawise.apps.heal.audit import AuditedChange, AuditLog
 from numawise.apps.heal.hold_list import POLICY_VERSION, ListedHold, hold_objects
 from numawise.apps.heal.refused import (
+    JOB,
     NO_REVISION,
     REPLICA_SET,
     REVISIONS,
@@ -29,12 +30,14 @@ from numawise.kube.calls import MERGE, send
 from numawise.kube.client import KINDS, ApiConflict, ApiRefused, Cluster, Object
 from numawise.kube.events import ObjectReference
 
+HAS_ENDED = "its owner has ended"
 GONE, OTHER_TEMPLATE, NO_REPLICAS = (
     "its owner is gone",
     "its owner has another template",
     "no replicas are wanted",
 )
 DEPLOYMENT = "Deployment"
+ENDED_JOB = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 
 
 class HealWriter:
@@ -167,8 +170,13 @@ def unfit(owner: Controller, found: Object | None) -> str:
     metadata, spec, status = (mapping(found.get(part)) for part in ("metadata", "spec", "status"))
     if metadata.get("deletionTimestamp"):
         return GONE
-    if spec.get("replicas") == 0:
+    if spec.get("replicas") == 0 or spec.get("suspend") is True:
         return NO_REPLICAS
+    if owner.kind == JOB:
+        conditions = status.get("conditions")
+        rows = map(mapping, conditions if isinstance(conditions, list) else ())
+        ended = any(row.get("type") in ENDED_JOB and row.get("status") == "True" for row in rows)
+        return HAS_ENDED if ended else ""
     revision = owner.of.revision
     if owner.kind == STATEFUL_SET:
         newest = status.get("updateRevision")

@@ -58,6 +58,8 @@ POLICY_AGAIN = 60.0
 JUST_MADE = 60.0
 MOST_REMEMBERED, MOST_EXPLAINED = 100_000, 200
 EXPLAINED_AGAIN = 60.0
+MOST_REASONS, OTHER_REASON = 50, "other"
+"""Reasons with a metric of their own: resources can have any name."""
 REFUSED_EVENT, HELD_EVENT, RELEASED_EVENT = "PodRefused", "PodsHeld", "PodReleased"
 
 
@@ -225,7 +227,9 @@ class Healer:
                 pod, value, fresh = self._news.get_nowait()
             except queue.Empty:
                 return
-            self.counts.refused[pod.reason] = self.counts.refused.get(pod.reason, 0) + 1
+            known = pod.reason in self.counts.refused or len(self.counts.refused) < MOST_REASONS
+            reason = pod.reason if known else OTHER_REASON
+            self.counts.refused[reason] = self.counts.refused.get(reason, 0) + 1
             try:
                 if fresh and not self.policy_problem:
                     self._refused(pod, value, now)
@@ -389,6 +393,8 @@ class Healer:
             return ""
         note = self.judge.explanation(pod, value)
         now = self.clock()
+        if self.rules.apply and not self.leads():
+            return note  # whoever leads says it
         if not self._may_say(f"explain {pod.uid}", f"explain pod {pod.title}: {note}"):
             return note
         self._tell(ObjectReference("Pod", pod.name, pod.namespace, pod.uid), REFUSED_EVENT, note)

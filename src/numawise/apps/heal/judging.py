@@ -17,7 +17,7 @@ from numawise.apps.heal.refused import RefusedPod
 from numawise.apps.heal.steering import HOST_NAME
 from numawise.cluster.live import EXACT, UNKNOWN, NodeVerdict
 from numawise.codec.cluster_pod import PodReading
-from numawise.errors import SearchEnded, cut
+from numawise.errors import NumawiseError, cut
 from numawise.explain.at_node import named_node
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
@@ -82,7 +82,7 @@ class LiveJudge:
             node = named_node(situation.member.node, pods)
         try:
             found = explain(case_of(node, raw))
-        except SearchEnded:
+        except NumawiseError:
             return cut(said, LONGEST_NOTE)
         if found.admitted:
             return cut(f"{said}; it would be let in there now", LONGEST_NOTE)

@@ -7,7 +7,7 @@ Rules kept here:
 2. Pods belong together by the uid of their controller and the revision of its template (``OwnerRevision``).
    A pod without a controller stands alone.
 3. What pods say of themselves is somebody else's text: names are checked as the API server checks them, and
-   everything else is cut.
+   everything else is cut, without control characters.
 """
 
 import re
@@ -17,6 +17,7 @@ from typing import Any
 from numawise.codec.document import mapping
 from numawise.codec.kubeletlog.hints import reason_of
 from numawise.errors import cut
+from numawise.render.words import clean
 from numawise.values import dataclass, field
 
 Object = Mapping[str, Any]
@@ -24,15 +25,17 @@ GATE = "numawise.dev/hold"
 STEERED = "numawise.dev/steered"
 JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 REPLICA_SET, STATEFUL_SET, REPLICATION = "ReplicaSet", "StatefulSet", "ReplicationController"
-JOB, DAEMON_SET, BARE = "Job", "DaemonSet", "Pod"
-HELD_KINDS = (REPLICA_SET, STATEFUL_SET, REPLICATION)
-"""Owners that make another pod at once; Jobs and DaemonSets wait longer each time by themselves."""
+JOB, BARE = "Job", "Pod"
+HELD_KINDS = (REPLICA_SET, STATEFUL_SET, REPLICATION, JOB)
+"""Owners whose next pod may go anywhere.  A Job waits longer each time by itself, and gives up for good in
+the end; a DaemonSet waits, too, and its pods belong to one node each."""
 REVISIONS = ("controller-revision-hash", "pod-template-hash")
 NO_REVISION = "none"
 LONGEST_TEXT = 300
 UID = re.compile(r"[0-9A-Za-z-]{1,64}", re.ASCII)
 REVISION = re.compile(r"[0-9A-Za-z._-]{1,63}", re.ASCII)
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+REASON = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ./_-]{0,252}", re.ASCII)
 KIND = re.compile(r"[A-Za-z]{1,63}", re.ASCII)
 GROUP_VERSION = re.compile(r"[a-z0-9.-]{1,100}(/[a-z0-9]{1,30})?", re.ASCII)
 
@@ -98,7 +101,7 @@ def refused_pod(value: Object) -> RefusedPod | None:
     """A pod that was refused (rule 1); None: anything else."""
     metadata, spec, status = (mapping(value.get(part)) for part in ("metadata", "spec", "status"))
     raw_reason = status.get("reason")
-    reason = reason_of(raw_reason) if isinstance(raw_reason, str) and len(raw_reason) <= LONGEST_TEXT else ""
+    reason = reason_of(raw_reason) if isinstance(raw_reason, str) and REASON.fullmatch(raw_reason) else ""
     node, name, namespace = spec.get("nodeName"), metadata.get("name"), metadata.get("namespace")
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
     if status.get("phase") != "Failed" or not reason or _ran(status):
@@ -114,8 +117,8 @@ def refused_pod(value: Object) -> RefusedPod | None:
         str(name),
         version,
         str(node),
-        cut(reason, LONGEST_TEXT),
-        cut(str(status.get("message") or ""), LONGEST_TEXT),
+        reason,
+        cut(clean(str(status.get("message") or "")), LONGEST_TEXT),
         str(metadata.get("creationTimestamp") or "")[:40],
         controller_of(value),
         {str(key): str(text) for key, text in mapping(metadata.get("labels")).items()},

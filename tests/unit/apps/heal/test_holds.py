@@ -43,7 +43,7 @@ def hold_of(book: HoldBook) -> OwnerHold:
 
 
 @pytest.mark.parametrize(("kind", "held"), [
-    ("ReplicaSet", True), ("StatefulSet", True), ("ReplicationController", True), ("Job", False), ("DaemonSet", False),
+    ("ReplicaSet", True), ("StatefulSet", True), ("ReplicationController", True), ("Job", True), ("DaemonSet", False),
 ])  # fmt: skip
 def test_the_first_refused_pod_holds_owners_that_do_not_wait_themselves(kind: str, *, held: bool) -> None:
     book = HoldBook(SETTINGS)
