@@ -7,7 +7,9 @@ import pytest
 
 from numawise.cluster.asking import Asker
 from numawise.cluster.node_rooms import in_name_order
-from numawise.render.nodes import per_numa
+from numawise.render.nodes import per_numa, shape_titles
+from numawise.results.cluster import PodShape
+from numawise.results.node_room import NodesReport
 from tests.cli.run import EXAMPLES, numawise, program, refused
 from tests.unit.cluster.live_objects import published
 from tests.unit.cluster.nodes import GPU, gpu_pod, kubelet, members_of, put
@@ -33,9 +35,10 @@ def test_idle_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     ran = numawise(capsys, "nodes", *NODES)
     assert ran.status == 0
     assert ran.out.splitlines()[1].split() == [
-        "8gpu-server-0", "single-numa-node/pod", "62|64", "any", "1023", "4|4", "-", "-", "given",
+        "8gpu-server-0", "62|64", "any", "1023", "4|4", "-", "-", "given",
     ]  # fmt: skip
     assert "no pods are known here" in ran.out
+    assert "policy single-numa-node/pod" in ran.out
 
 
 def test_a_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,3 +76,14 @@ def test_order_and_many_numa_nodes() -> None:
     assert in_name_order(["n10", "n2", "a", "n2b"]) == ["a", "n2", "n2b", "n10"]
     assert per_numa([30, 12]) == "30|12"
     assert per_numa([14, 14, 14, 14, 12, 0, 0, 0]) == "4x14|12|3x0"
+
+
+@pytest.mark.parametrize(("names", "titles"), [
+    (["4 gpu, 8 cpu", "2 gpu, 8 cpu"],               ["4 gpu", "2 gpu"]),
+    (["4 gpu, 8 cpu", "4 gpu, 9 cpu", "8 cpu"],      ["4 gpu, 8 cpu", "4 gpu, 9 cpu", "8 cpu"]),
+    (["4 gpu", "4 gpu, 8 cpu"],                      ["4 gpu", "4 gpu, 8 cpu"]),
+    (["14 gpu, 1 cpu", "1 gpu, 1 cpu"],              ["14 gpu", "1 gpu"]),
+])  # fmt: skip
+def test_titles_of_shapes(names: list[str], titles: list[str]) -> None:
+    report = NodesReport((), tuple(PodShape(name) for name in names))
+    assert list(shape_titles(report).values()) == titles

@@ -54,15 +54,26 @@ def test_table(ask: Ask) -> None:
     assert (ran.status, ran.err) == (0, "")
     table, _, below = ran.out.partition("\n\n")
     assert [" ".join(line.split()) for line in table.splitlines()] == [
-        "NODE POLICY CPUS GIB DEVICES HOLES FITS KNOWN",
-        "foreign single-numa-node/pod 6|8 14|16 nvidia.com/gpu 2|2, x/gpu any 1 - 1 gpu, 1 cpu, 1Gi (1+) conservative",
-        "n1 single-numa-node/pod 6|6 any 29 x/gpu 0|3 3 gpu 1 gpu, 1 cpu, 1Gi (3) exact",
-        "n2 single-numa-node/pod 7|7 any 31 x/gpu 4|4 0 4 gpu, 1 cpu, 1Gi (2) exact",
-        "n10 single-numa-node/pod 7|7 any 31 x/gpu 4|4 0 4 gpu, 1 cpu, 1Gi (2) exact",
-        "silent - any 8 any 16 x/gpu any 4 - - unknown",
+        "NODE CPUS GIB DEVICES HOLES FITS KNOWN",
+        "foreign 6|8 14|16 nvidia.com/gpu 2|2, x/gpu any 1 - 1 gpu (1+) conservative",
+        "n1 6|6 any 29 x/gpu 0|3 3 gpu 1 gpu (3) exact",
+        "n2 7|7 any 31 x/gpu 4|4 0 4 gpu (2) exact",
+        "n10 7|7 any 31 x/gpu 4|4 0 4 gpu (2) exact",
+        "silent any 8 any 16 x/gpu any 4 - - unknown",
     ]
     assert "5 nodes: 3 exact, 1 conservative, 1 unknown; 3 of 19 free gpu are of no use" in below
+    assert "; policy single-numa-node/pod\n" in below
     assert "silent: nothing is published about this node" in below
+    assert "shapes: 4 gpu, 1 cpu, 1Gi; 1 gpu, 1 cpu, 1Gi" in below
+    assert "single-numa-node/pod" in ask("-o", "wide").out.splitlines()[1]
+
+
+def test_policies_that_differ_have_a_column(ask: Ask, state: State) -> None:
+    other = kubelet(topologyManagerPolicy="restricted", topologyManagerScope="container")
+    state.put_topology(published(other, "n2"))
+    lines = ask().out.splitlines()
+    assert lines[0].split()[:2] == ["NODE", "POLICY"]
+    assert {line.split()[1] for line in lines[1:6]} == {"single-numa-node/pod", "restricted", "-"}
 
 
 def test_names_and_labels(ask: Ask) -> None:

@@ -22,41 +22,71 @@ from numawise.results.plain import document
 
 FEW_NUMA = 4
 MOST_NOTES = 10
+MOST_SHAPES = 8
 STYLES = {EXACT: GREEN, CONSERVATIVE: YELLOW, STALE: YELLOW, UNKNOWN: RED, GIVEN: ""}
 GIB = 2**30
 
 
 def node_columns(report: NodesReport, *, wide: bool = False) -> tuple[str, ...]:
-    """The heads of the columns."""
+    """The heads of the columns; a policy that all nodes share is said below the table."""
     resources = _device_resources(report)
     devices = _short(resources[0]).upper() if len(resources) == 1 else "DEVICES"
-    head = ("NODE", "POLICY", "CPUS", "GIB", devices, "HOLES", "FITS", "KNOWN")
+    policy = ("POLICY",) if wide or not common_policy(report) else ()
+    head = ("NODE", *policy, "CPUS", "GIB", devices, "HOLES", "FITS", "KNOWN")
     return (*head, "PODS", "LARGEST", "NOTES") if wide else head
 
 
 def node_rows(report: NodesReport, *, wide: bool = False) -> list[Row]:
     """A row for each node."""
     resources = _device_resources(report)
-    return [_row(node, report, resources, wide=wide) for node in report.nodes]
+    policies = wide or not common_policy(report)
+    titles = shape_titles(report)
+    rows: list[Row] = []
+    for node in report.nodes:
+        places = f"({node.places}{'+' if node.more else ''})"
+        fits: tuple[str, str] = ("-", DIM)
+        if node.fits:
+            fits = (f"{node.fits if wide else titles.get(node.fits, node.fits)} {places}", "")
+        elif report.shapes and node.known != UNKNOWN:
+            fits = ("nothing", RED)
+        row: Row = [
+            node.name,
+            *([policy_text(node) or ("-", DIM)] if policies else []),
+            _amounts(node, CPU, 1, 1000),
+            _amounts(node, MEMORY, GIB, GIB),
+            _devices(node, resources),
+            ("-", DIM) if node.holes is None else (holes_text(node), YELLOW) if node.holes else "0",
+            fits,
+            (node.known, STYLES.get(node.known, "")),
+        ]
+        if wide:
+            row += [str(node.pods), node.largest or "-", "; ".join(node.notes) or "-"]
+        rows.append(row)
+    return rows
 
 
-def _row(node: NodeRoom, report: NodesReport, resources: Sequence[str], *, wide: bool) -> Row:
-    if not node.fits:
-        fits = ("nothing", RED) if report.shapes and node.known != UNKNOWN else ("-", DIM)
-    else:
-        fits = (f"{node.fits} ({node.places}{'+' if node.more else ''})", "")
-    scope = f"/{node.scope}" if node.scope == "pod" else ""
-    row: Row = [
-        node.name,
-        f"{node.policy}{scope}" if node.policy else ("-", DIM),
-        _amounts(node, CPU, 1, 1000),
-        _amounts(node, MEMORY, GIB, GIB),
-        _devices(node, resources),
-        ("-", DIM) if node.holes is None else (holes_text(node), YELLOW) if node.holes else "0",
-        fits,
-        (node.known, STYLES.get(node.known, "")),
-    ]
-    return [*row, str(node.pods), node.largest or "-", "; ".join(node.notes) or "-"] if wide else row
+def policy_text(node: NodeRoom) -> str:
+    """``single-numa-node/pod``; '': it is not known."""
+    return f"{node.policy}/{node.scope}" if node.scope == "pod" and node.policy else node.policy
+
+
+def common_policy(report: NodesReport) -> str:
+    """The policy of all nodes of which one is known; '': they differ."""
+    policies = {policy_text(node) for node in report.nodes if node.policy}
+    return policies.pop() if len(policies) == 1 else ""
+
+
+def shape_titles(report: NodesReport) -> dict[str, str]:
+    """As much of the name of a shape as tells it from the others: ``4 gpu`` of ``4 gpu, 88 cpu, 900Gi``."""
+    names = [shape.name for shape in report.shapes]
+    titles = {}
+    for name in names:
+        parts = name.split(", ")
+        starts = (", ".join(parts[:count]) for count in range(1, len(parts) + 1))
+        titles[name] = next(
+            (one for one in starts if sum(f"{other}, ".startswith(f"{one}, ") for other in names) == 1), name
+        )
+    return titles
 
 
 def holes_text(node: NodeRoom) -> str:
@@ -118,7 +148,7 @@ def _short(resource: str) -> str:
 
 
 def nodes_summary(report: NodesReport) -> str:
-    """``20 nodes: 18 exact, 2 unknown; 12 of 34 free gpu are of no use to the largest shapes``."""
+    """``20 nodes: 18 exact, 2 unknown; 12 of 34 free gpu are of no use …; policy single-numa-node/pod``."""
     kinds = Counter(node.known for node in report.nodes)
     known = [f"{kinds[kind]} {kind}" for kind in STYLES if kinds[kind]]
     text = f"{counted(len(report.nodes), 'node')}: {', '.join(known)}"
@@ -131,7 +161,8 @@ def nodes_summary(report: NodesReport) -> str:
     parts = [_share(unit, holes[unit], free[unit]) for unit in sorted(free) if free[unit]]
     if parts:
         text += f"; {both(parts)} are of no use to the largest shapes"
-    return text
+    policy = common_policy(report)
+    return f"{text}; policy {policy}" if policy else text
 
 
 def _share(unit: str, part: int, whole: int) -> str:
@@ -151,6 +182,13 @@ def nodes_legend(report: NodesReport) -> list[str]:
             "HOLES are free and of no use to the largest shape that the node takes when idle; FITS is the "
             "largest that it takes now (so many)"
         )
+        shown = [shape.name for shape in report.shapes[:MOST_SHAPES]]
+        more = (
+            f" and {len(report.shapes) - MOST_SHAPES} smaller ones"
+            if len(report.shapes) > MOST_SHAPES
+            else ""
+        )
+        lines.append(f"shapes that were tried: {'; '.join(shown)}{more}")
     else:
         lines.append("no pods are known here whose shapes could be tried, so HOLES and FITS are empty")
     return lines

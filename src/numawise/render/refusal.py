@@ -1,10 +1,16 @@
 """What a node lacks for a pod, in words that do not differ from node to node."""
 
+import re
+
 from numawise.engine.predicates import PODS, Insufficient
 from numawise.render.words import amount_text, both, bytes_text, counted
 from numawise.request.model import CPU, EPHEMERAL, HUGEPAGES, MEMORY
 from numawise.results.explanation import BYTES, CPUS, NEVER, Explanation, ResourceHints
 from numawise.rules.model import RESTRICTED, SINGLE
+from numawise.strconv import whole_number
+
+OUT_OF = "OutOf"
+SUMS = re.compile(r"requested: (\d{1,18}), used: \d{1,18}, capacity: (\d{1,18})", re.ASCII)
 
 
 def lacking_text(explanation: Explanation) -> str:
@@ -12,9 +18,14 @@ def lacking_text(explanation: Explanation) -> str:
     never = explanation.outlook == NEVER
     idle = " even when idle" if never else " free"
     merged = explanation.round
-    if explanation.reason.startswith("OutOf"):
-        name = _title(explanation.reason.removeprefix("OutOf"))
-        return f"it has too little {name}{' even when idle' if never else ' left'}"
+    if explanation.reason.startswith(OUT_OF):
+        name = explanation.reason.removeprefix(OUT_OF)
+        if never:
+            return f"it has too little {_title(name)} even when idle"
+        sums = SUMS.search(explanation.message)
+        if sums is None:
+            return f"it has too little {_title(name)} left"
+        return short_text(Insufficient(name, whole_number(sums[1]), 0, whole_number(sums[2])))
     if merged is None or merged.admitted or not explanation.resources:
         return explanation.cause or explanation.reason
     amounts = [_asked(hints) for hints in merged.hints if hints.resource in explanation.resources]
