@@ -265,7 +265,7 @@ def prepare(api: Api) -> None:
         [sys.executable, "-m", "numawise", "heal", "--policy"], cwd=ROOT, check=True, capture_output=True
     )
     places = {
-        "ConfigMap": f"/api/v1/namespaces/{NAMESPACE}/configmaps",
+        "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         "MutatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
         "MutatingAdmissionPolicyBinding": (
             "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"

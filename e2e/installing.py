@@ -262,7 +262,7 @@ def _stock_scheduler(where: Installation) -> None:
 
 
 def _heal(where: Installation) -> None:
-    """A Deployment that no node can take: refused, explained, held."""
+    """A Deployment that no node can take: refused, explained, held, and let go when the list is taken away."""
     world = where.world
     world.scheduler(LEAST)
     words = ("heal", "--apply", "--namespace", NAMESPACE, "--listen", f"127.0.0.1:{PAGES + 1}")
@@ -271,12 +271,19 @@ def _heal(where: Installation) -> None:
     world.wait("the healer", 120, lambda: page(PAGES + 1, "/readyz")[0] == 200, "heal")
     world.api.ask("POST", "/apis/apps/v1/namespaces/default/deployments", _deployment("runaway", "80"))
     events = "/apis/events.k8s.io/v1/namespaces/default/events"
-    world.wait(
-        "an Event about it",
-        120,
-        lambda: any("numawise" in str(event.get("reportingController")) for event in world.listed(events)),
-        "heal",
-    )
+
+    def explained() -> bool:
+        return any(event.get("action") == "Heal" for event in world.listed(events))
+
+    def gated() -> list[str]:
+        pods = world.listed("/api/v1/namespaces/default/pods?labelSelector=app%3Drunaway")
+        return [pod["metadata"]["name"] for pod in pods if pod["spec"].get("schedulingGates")]
+
+    world.wait("an Event about it", 120, explained, "heal")
+    world.wait("a pod that waits", 120, gated, "heal")
+    where.kubectl("delete", "deployment", "runaway", "--namespace", "default", "--cascade=orphan")
+    where.kubectl("delete", "holdlist", "numawise-holds", "--namespace", NAMESPACE)
+    world.wait("the end of waiting", 120, lambda: not gated(), "heal")
 
 
 def _other_pods_run(where: Installation) -> None:

@@ -54,7 +54,7 @@ def test_mistakes_are_one_sentence(words: list[str], said: str) -> None:
     (("--tls", "cert-manager"), {("Certificate", "numawise-scheduler-client")}, {("Secret", "numawise-scheduler-server")}),
     (("--tls", "given", "--kubernetes", "v1.36.4"), {("Deployment", "numawise-kube-scheduler")}, set()),
     (("--tls", "given", "--definition"), {("CustomResourceDefinition", "noderesourcetopologies.topology.node.k8s.io")}, set()),
-    (("--for", "heal", "--heal-applies"), {("MutatingAdmissionPolicy", "numawise-hold"), ("ConfigMap", "numawise-holds")}, set()),
+    (("--for", "heal", "--heal-applies"), {("MutatingAdmissionPolicy", "numawise-hold"), ("CustomResourceDefinition", "holdlists.numawise.dev")}, set()),
     (("--for", "heal"),      set(), {("MutatingAdmissionPolicy", "numawise-hold")}),
     (("--tls", "given", "--heal-applies", "--kubernetes", "1.35.2"), {("Deployment", "numawise-heal")}, {("MutatingAdmissionPolicy", "numawise-hold")}),
     (("--tls", "given"),     set(), {("CustomResourceDefinition", "noderesourcetopologies.topology.node.k8s.io")}),

@@ -1,6 +1,6 @@
 """Changes that kubelets, controllers and healers make, as an API server takes them: nodes, pods, Leases and the like.
 
-Objects that nothing else of the server knows (Leases, ConfigMaps …) are kept by their path in ``State.kept``.
+Objects that nothing else of the server knows (Leases, HoldLists …) are kept by their path in ``State.kept``.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tests.kube.server import State
 
-KEPT_KINDS = ("leases", "configmaps")
+KEPT_KINDS = ("leases", "holdlists")
 ENDED = ("Succeeded", "Failed")
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 

@@ -19,7 +19,7 @@ from tests.unit.cluster.nodes import gpu_pod, kubelet
 from tests.waiting import PATIENCE, until
 
 NAMESPACE = "numawise"
-LISTED = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{HOLDS}"
+LISTED = f"/apis/numawise.dev/v1/namespaces/{NAMESPACE}/holdlists/{HOLDS}"
 LEASED = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
 REGISTERED = "/apis/admissionregistration.k8s.io/v1"
 MESSAGE = "Pod was rejected: Resources cannot be allocated with Topology locality"

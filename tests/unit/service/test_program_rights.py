@@ -39,7 +39,7 @@ def test_a_dry_run_of_heal_changes_nothing() -> None:
 
 
 def test_what_heal_keeps_for_itself_is_in_its_namespace_under_known_names() -> None:
-    own = [right for right in heal_rights() if right.resource in ("configmaps", "leases")]
+    own = [right for right in heal_rights() if right.resource in ("holdlists", "leases")]
     assert own
     assert all(right.own_namespace for right in own)
     assert all(right.names or right.verbs == ("create",) for right in own)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from numawise.apps.heal.audit import AuditedChange, AuditLog
-from numawise.apps.heal.hold_list import POLICY_VERSION, ListedHold, hold_objects
+from numawise.apps.heal.hold_list import LIST_VERSION, POLICY_VERSION, ListedHold, hold_list
 from numawise.apps.heal.refused import (
     JOB,
     NO_REVISION,
@@ -23,7 +23,7 @@ from numawise.apps.heal.refused import (
     Controller,
     RefusedPod,
 )
-from numawise.apps.heal.rights import BINDINGS, HOLDS, POLICIES, POLICY
+from numawise.apps.heal.rights import BINDINGS, HOLD_LISTS, HOLDS, POLICIES, POLICY
 from numawise.codec.document import mapping
 from numawise.errors import ClusterError
 from numawise.kube.calls import MERGE, send
@@ -63,13 +63,16 @@ class HealWriter:
 
     def listed(self) -> Mapping[str, Any]:
         """The list, as it is; made where it is not there."""
-        found = send(self.cluster, "GET", self._list, f"get configmap {HOLDS}")
+        found = send(self.cluster, "GET", self._list, f"get holdlist {HOLDS}")
         if found is None:
-            body = hold_objects(self.namespace)[0]
-            path, what = self._list.rpartition("/")[0], f"create configmaps in namespace {self.namespace}"
+            body = hold_list(self.namespace)
+            path, what = self._list.rpartition("/")[0], f"create holdlists in namespace {self.namespace}"
             found = send(self.cluster, "POST", path, what, body)
         if found is None:
-            raise ClusterError(f"there is no namespace {self.namespace}", "name another with --namespace")
+            raise ClusterError(
+                f"there is no namespace {self.namespace}, or the cluster knows no {HOLD_LISTS}",
+                "name another with --namespace, or do: numawise heal --policy | kubectl apply -f -",
+            )
         return mapping(found.get("data"))
 
     def policy_problem(self) -> str:
@@ -98,15 +101,18 @@ class HealWriter:
             self._patch_list({owner.of.key: None})
 
     def _patch_list(self, data: Mapping[str, str | None]) -> None:
-        what = f"patch configmap {HOLDS}"
+        what = f"patch holdlist {HOLDS}"
+        if send(self.cluster, "PATCH", self._list, what, {"data": dict(data)}, MERGE) is not None:
+            return
+        if all(text is None for text in data.values()):
+            return  # nobody is on a list that is gone
+        self.listed()
         if send(self.cluster, "PATCH", self._list, what, {"data": dict(data)}, MERGE) is None:
-            self.listed()
-            if send(self.cluster, "PATCH", self._list, what, {"data": dict(data)}, MERGE) is None:
-                raise ApiConflict(f"the ConfigMap {HOLDS} is gone")
+            raise ApiConflict(f"the list {HOLDS} is gone")
 
     @property
     def _list(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/configmaps/{HOLDS}"
+        return f"/apis/{LIST_VERSION}/namespaces/{self.namespace}/{HOLD_LISTS}/{HOLDS}"
 
     # --- pods (rule 1) --------------------------------------------------------------------------
 

@@ -264,8 +264,8 @@ class Healer:
     def _compare_list(self, now: float) -> None:
         """Rule 4."""
         self._check_policy(now)
-        if not self.rules.apply:
-            return
+        if not self.rules.apply or self.policy_problem:
+            return  # without the policy there is no list, and pods that wait are let go
         data, wall = self.writer.listed(), self.wall()
         for key, text in data.items():
             hold = listed_hold(str(key), text)

@@ -1,4 +1,4 @@
-"""The list of holds as the API server has it: a ConfigMap, and the policy whose parameter it is.
+"""The list of holds as the API server has it: an object of our own kind, the parameter of a policy.
 
 Rules kept here:
 
@@ -8,6 +8,8 @@ Rules kept here:
 2. A value that is not ours is left alone: nobody is adopted out of it.
 3. The policy adds the gate to new pods of listed owners that are not bound.  Where it cannot be worked out,
    pods are made as ever (``failurePolicy: Ignore``).
+4. The list has a kind of its own and is no ConfigMap: an API server (1.36) that has once lost its last policy
+   with a ConfigMap as parameter finds no ConfigMaps for later ones until it is started anew.
 """
 
 import json
@@ -27,13 +29,14 @@ from numawise.apps.heal.refused import (
     Controller,
     OwnerRevision,
 )
-from numawise.apps.heal.rights import HOLDS, POLICY, REGISTRATION
+from numawise.apps.heal.rights import HOLD_GROUP, HOLD_LISTS, HOLDS, POLICY, REGISTRATION
 from numawise.values import dataclass
 
 Json = dict[str, Any]
 POLICY_VERSION = f"{REGISTRATION}/v1"
+LIST_VERSION, LIST_KIND = f"{HOLD_GROUP}/v1", "HoldList"
 MOST_NAMED = 20
-"""Nodes in a value; the list is no longer than a ConfigMap may be."""
+"""Nodes in a value; the list is no longer than an object may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +118,35 @@ def _seconds(text: object) -> float:
 # The objects that the API server must have.
 
 
+def hold_list(namespace: str) -> Json:
+    """The list with nobody on it."""
+    return {
+        "apiVersion": LIST_VERSION,
+        "kind": LIST_KIND,
+        "metadata": {"name": HOLDS, "namespace": namespace},
+    }
+
+
+def list_definition(labels: Mapping[str, str] | None = None) -> Json:
+    """What a cluster needs to store lists (rule 4)."""
+    data = {"type": "object", "additionalProperties": {"type": "string"}}
+    schema = {"type": "object", "properties": {"data": data}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{HOLD_LISTS}.{HOLD_GROUP}", **({"labels": dict(labels)} if labels else {})},
+        "spec": {
+            "group": HOLD_GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": HOLD_LISTS, "singular": "holdlist", "kind": LIST_KIND},
+            "versions": [version],
+        },
+    }
+
+
 def hold_objects(namespace: str, labels: Mapping[str, str] | None = None) -> tuple[Json, ...]:
-    """The list, the policy and its binding (rule 3)."""
+    """The kind of the list, the policy and its binding (rule 3)."""
     revision = f"'{NO_REVISION}'"
     for label in reversed(REVISIONS):
         revision = f"object.metadata.?labels[?'{label}'].orValue({revision})"
@@ -128,11 +158,7 @@ def hold_objects(namespace: str, labels: Mapping[str, str] | None = None) -> tup
     named = {"name": POLICY, **({"labels": dict(labels)} if labels else {})}
     pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
     return (
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {**named, "name": HOLDS, "namespace": namespace},
-        },
+        list_definition(labels),
         {
             "apiVersion": POLICY_VERSION,
             "kind": "MutatingAdmissionPolicy",
@@ -140,7 +166,7 @@ def hold_objects(namespace: str, labels: Mapping[str, str] | None = None) -> tup
             "spec": {
                 "failurePolicy": "Ignore",
                 "reinvocationPolicy": "Never",
-                "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+                "paramKind": {"apiVersion": LIST_VERSION, "kind": LIST_KIND},
                 "matchConstraints": {"resourceRules": [pods]},
                 "matchConditions": [
                     {"name": "not-bound", "expression": "object.spec.?nodeName.orValue('') == ''"},

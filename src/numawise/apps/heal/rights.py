@@ -9,6 +9,7 @@ Rules kept here:
 from numawise.service.rights import CORE, EVENTS, LEASES, VIEW_RIGHTS, ApiRight, merged_rights
 
 LEASE, HOLDS, POLICY = "numawise-heal", "numawise-holds", "numawise-hold"
+HOLD_GROUP, HOLD_LISTS = "numawise.dev", "holdlists"
 REGISTRATION = "admissionregistration.k8s.io"
 POLICIES, BINDINGS = "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"
 OWNERS = (
@@ -35,10 +36,10 @@ APPLYING = (
     ApiRight(LEASES, "leases", ("get", "update"), "who of several leads", own_namespace=True, names=(LEASE,)),
     ApiRight(EVENTS, "events", ("create", "patch"), "why a pod was refused, and the smallest fix"),
     ApiRight(CORE, "pods", ("delete", "patch"), "pods that failed are removed; gates are taken off"),
-    ApiRight(CORE, "configmaps", ("create",), "the list of holds, the first time", own_namespace=True),
+    ApiRight(HOLD_GROUP, HOLD_LISTS, ("create",), "the list of holds, the first time", own_namespace=True),
     ApiRight(
-        CORE,
-        "configmaps",
+        HOLD_GROUP,
+        HOLD_LISTS,
         ("get", "patch"),
         "the list of holds: whose new pods wait",
         own_namespace=True,

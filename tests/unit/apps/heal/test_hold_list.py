@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from numawise.apps.heal.hold_list import ListedHold, hold_objects, listed_hold
+from numawise.apps.heal.hold_list import ListedHold, hold_list, hold_objects, listed_hold
 from numawise.apps.heal.refused import GATE
 from tests.unit.apps.heal.pods import refused
 
@@ -46,13 +46,19 @@ def test_strange_times_and_counts_are_none() -> None:
 
 def test_many_nodes_do_not_make_the_list_long() -> None:
     text = ListedHold(OWNER, 0, 0, nodes=tuple(f"node-{number:05}" for number in range(5000))).text
-    assert len(text) < 1000, "a thousand holds fit a ConfigMap"
+    assert len(text) < 1000, "a thousand holds fit an object"
 
 
 def test_objects_fit_together() -> None:
-    listing, policy, binding = hold_objects("somewhere", {"app": "x"})
-    reference = binding["spec"]["paramRef"]
+    definition, policy, binding = hold_objects("somewhere", {"app": "x"})
+    listing, reference = hold_list("somewhere"), binding["spec"]["paramRef"]
     assert (reference["name"], reference["namespace"]) == (listing["metadata"]["name"], "somewhere")
+    assert listing["kind"] == definition["spec"]["names"]["kind"] == policy["spec"]["paramKind"]["kind"]
+    assert (
+        listing["apiVersion"]
+        == f"{definition['spec']['group']}/v1"
+        == policy["spec"]["paramKind"]["apiVersion"]
+    )
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
     assert policy["spec"]["failurePolicy"] == "Ignore", "no pod is ever refused because of us"
     assert GATE in json.dumps(policy["spec"]["mutations"])
