@@ -1,20 +1,19 @@
 """``numawise lab``: virtual nodes that admit pods exactly as kubelets do."""
 
 import re
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from numawise.cli.options import node_options, node_spec, say
+from numawise.cli.serving import cluster_options, listen_address, listen_option, log_option, service_log
 from numawise.errors import InputError, quoted
-from numawise.strconv import whole_number
 
 if TYPE_CHECKING:
     from numawise.machine.description import Taint
 
-LISTEN, OFF = "127.0.0.1:9798", "off"
+LISTEN = "127.0.0.1:9799"
 LAB = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", re.ASCII)
 TAINT = re.compile(r"([^=:\s]+)(?:=([^=:\s]*))?:(NoSchedule|NoExecute|PreferNoSchedule)")
 LABEL = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_./]{0,316})=([-A-Za-z0-9_.]{0,63})", re.ASCII)
@@ -39,10 +38,7 @@ Exit status: 0 ended by SIGTERM or SIGINT, or removed; 2 bad input, 5 cluster.""
     help="The nodes, as for simulate: equal machines, folders, bundles, NodeResourceTopologies, or a list.",
 )
 @node_options("machine", "node_name")
-@click.option(
-    "--kubeconfig", default="", metavar="FILE", help="How to reach the cluster; in a pod, its account."
-)
-@click.option("--context", "cluster", default="", metavar="NAME", help="The context of the kubeconfig.")
+@cluster_options
 @click.option(
     "--lab",
     "lab_name",
@@ -93,21 +89,8 @@ Exit status: 0 ended by SIGTERM or SIGINT, or removed; 2 bad input, 5 cluster.""
 )
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of all nodes.")
 @click.option("--taint", "taints", multiple=True, metavar="KEY[=VALUE]:EFFECT", help="A taint of all nodes.")
-@click.option(
-    "--listen",
-    default=LISTEN,
-    show_default=True,
-    metavar="ADDRESS:PORT",
-    help="Where /healthz, /readyz and /metrics are answered; 'off' for nowhere.",
-)
-@click.option(
-    "--log",
-    "log_form",
-    type=click.Choice(["auto", "text", "json"]),
-    default="auto",
-    show_default=True,
-    help="How the log on standard error is written; auto is text on a terminal and JSON elsewhere.",
-)
+@listen_option(LISTEN)
+@log_option
 @click.option(
     "--remove",
     is_flag=True,
@@ -144,7 +127,6 @@ def command(
     from numawise.apps.lab.run import run  # noqa: PLC0415
     from numawise.inputs.node_groups import groups_of  # noqa: PLC0415
     from numawise.kube.client import access_to  # noqa: PLC0415
-    from numawise.service.log import ServiceLog  # noqa: PLC0415
 
     if not LAB.fullmatch(lab_name):
         raise InputError(
@@ -156,7 +138,7 @@ def command(
         raise InputError(
             "is missing", field="--nodes", advice="give the nodes, such as --nodes 8gpu-server:20"
         )
-    listen_at = _address(listen)
+    listen_at = listen_address(listen, LISTEN)
     look = NodeLook(lab_name, dict(map(_label, labels)), tuple(map(_taint, taints)))
     groups = groups_of(nodes, node_spec(node), lambda text: say(text) if text else None)
     made = {name: kubelet for names, kubelet in groups for name in names}
@@ -175,8 +157,7 @@ def command(
         heartbeat,
         listen_at,
     )
-    structured = log_form == "json" or (log_form == "auto" and not sys.stderr.isatty())
-    return run(plan, ServiceLog(sys.stderr, structured=structured))
+    return run(plan, service_log(log_form))
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -197,15 +178,3 @@ def _taint(text: str) -> "Taint":
             advice="write it like example.com/lab=yes:NoSchedule",
         )
     return Taint(found[1], found[3], found[2] or "")
-
-
-def _address(text: str) -> tuple[str, int] | None:
-    if text == OFF:
-        return None
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or not port.isascii() or whole_number(port) > 65535:
-        raise InputError(
-            f"--listen {quoted(text)} is not an address and a port",
-            advice=f"write it like {LISTEN}, or 'off'",
-        )
-    return host.strip("[]") or "127.0.0.1", whole_number(port)

@@ -136,7 +136,12 @@ class LabFloor:
 
     def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
         """Everything that goes on."""
-        return [*(task for lane in self.lanes for task in lane.tasks()), self._live()]
+        return [
+            *(task for lane in self.lanes for task in lane.tasks()),
+            self._live(),
+            self._beat(),
+            self._ring(),
+        ]
 
     async def stop(self) -> None:
         """The nodes stay; whoever looks after nodes finds out that they no longer answer."""
@@ -206,17 +211,14 @@ class LabFloor:
             if name in self.uids:
                 published_state(kubelet, published.get(name))
             self._do(kubelet, kubelet.recover(there.get(name, ()), self.clock()))
-        for name in self.kubelets:
-            self.node_lane.put(name, name)
-        beats = asyncio.create_task(self._beat())
-        alarms = asyncio.create_task(self._ring())
-        await self.node_lane.empty()
         for value in await nodes.start():
             self._node_changed(None, value)
+        for name in self.kubelets:
+            self.node_lane.put(name, name)
+        await self.node_lane.empty()
         self.problem = ""
         seconds = round(self.clock() - now, 1)
         self.log.say(INFO, "all nodes are registered", nodes=len(self.uids), seconds=seconds)
-        await asyncio.gather(beats, alarms)
 
     # --- what changes -------------------------------------------------------------------------
 
@@ -330,6 +332,7 @@ class LabFloor:
                 if self.clock() - reported[name] >= STATUS_INTERVAL:
                     reported[name] = self.clock()
                     self.node_lane.put(name, name)
+                    self._publish_soon(name)  # somebody may have deleted it
             turn += 1
             wait = begin + turn * step - self.clock()
             if wait < -self.plan.heartbeat:  # a machine that slept does not make up for it

@@ -105,6 +105,10 @@ class LabKubelet:
                 self.pods.pop(uid, None)
             asked = known is not None and known.deleted
             return [PodRemoval(ref_of(value))] if deleted and not asked else []
+        if known is not None and status.get("phase") in ENDED:  # somebody else ended it
+            known.stage, known.next_at, known.deleted = OVER, None, deleted
+            self.node.remove(uid)
+            return [StateChanged(), *([PodRemoval(known.ref)] if deleted else [])]
         if known is not None:
             return self._stop(known, metadata, now) if deleted and not known.deleted else []
         if self.down:

@@ -210,6 +210,15 @@ def test_a_pod_that_is_gone_at_once_is_let_go() -> None:
     assert virtual.due("a", 99.0) == []
 
 
+def test_a_pod_that_somebody_else_ended_is_let_go() -> None:
+    virtual, pod = lab(), api_pod("a", 4, "n1")
+    virtual.take(pod, 0.0)
+    assert virtual.take(seen(pod, {"phase": "Failed"}), 1.0) == [StateChanged()]
+    assert "a" not in virtual.node.state.active
+    (effect,) = virtual.take(seen(pod, {"phase": "Failed"}, deletionTimestamp="2026-01-01T00:00:30Z"), 2.0)
+    assert isinstance(effect, PodRemoval)
+
+
 # --- restarts -------------------------------------------------------------------------------------
 
 
