@@ -183,12 +183,8 @@ def nodes_legend(report: NodesReport) -> list[str]:
             "largest that it takes now (so many)"
         )
         shown = [shape.name for shape in report.shapes[:MOST_SHAPES]]
-        more = (
-            f" and {len(report.shapes) - MOST_SHAPES} smaller ones"
-            if len(report.shapes) > MOST_SHAPES
-            else ""
-        )
-        lines.append(f"shapes that were tried: {'; '.join(shown)}{more}")
+        rest = len(report.shapes) - len(shown)
+        lines.append(f"shapes: {'; '.join(shown)}{f'; and {rest} smaller ones' if rest else ''}")
     else:
         lines.append("no pods are known here whose shapes could be tried, so HOLES and FITS are empty")
     return lines
