@@ -208,7 +208,9 @@ class LiveCluster:
             self.withdraw(pod.uid)
         if not pod.node:
             return
-        if gone or pod.ended:
+        if gone and pod.runs:
+            self._vanish(pod)
+        elif gone or pod.ended:
             self._leave(pod)
         elif before is None or before != pod:
             view = self._view(pod.node)
@@ -326,6 +328,16 @@ class LiveCluster:
         view.ended[pod.uid] = EndedPod(was or pod, order, self._clock, settled=was is None)
         self._changed(view)
         self._drop(view)
+
+    def _vanish(self, pod: ClusterPod) -> None:
+        """The object of a pod that runs was removed by force: its kubelet may still be ending it.
+
+        A kubelet tells the end of a pod before its object goes; where it did not, what it publishes counts.
+        """
+        view = self.views.get(pod.node)
+        if view is not None and view.pods.pop(pod.uid, None) is not None:
+            self._changed(view)
+            self._drop(view)
 
     def _settle(self, view: NodeView, state: NodeState) -> None:
         """A state was published: what it shows to be past need not be remembered."""

@@ -48,6 +48,24 @@ def test_a_published_pod_that_went_is_taken_out_of_a_late_object() -> None:
     assert takers(view, 4) == ["a"]
 
 
+def test_what_a_pod_has_that_was_removed_by_force_is_held_until_it_is_published_free() -> None:
+    node = kubelet()
+    for name in ("x", "y"):
+        node.admit(node.requested(gpu_pod(name, 4)))
+    view = cluster("a")
+    view.take_topology("a", published(node, "a"), 1.0)
+    for name in ("x", "y"):
+        view.take_pod(api_pod(name, 4, "a", phase="Running"), 1.0)
+    view.take_pod(api_pod("x", 4, "a", phase="Running"), 2.0, gone=True)
+    assert takers(view, 4) == []
+    node.remove("x")
+    view.take_topology("a", published(node, "a"), 3.0)
+    assert takers(view, 4) == ["a"]
+    view.take_pod(api_pod("y", 4, "a", 5, phase="Succeeded"), 4.0)
+    view.take_pod(api_pod("y", 4, "a", 5, phase="Succeeded"), 5.0, gone=True)
+    assert takers(view, 4) == ["a"]
+
+
 def test_promises_are_bound_elsewhere_withdrawn_or_expire() -> None:
     view = cluster("a", "b")
     for number in range(2):
