@@ -295,7 +295,12 @@ class Healer:
             unbound = dict(self.unbound)
         held = {uid: value for uid, value in unbound.items() if is_held(value)}
         waiting = [_waiting(uid, value) for uid, value in held.items()]
-        decisions = self.book.decide(waiting, unbound, lambda pod: self.judge.prospect(held[pod.uid]), now)
+
+        def judged(pod: WaitingPod) -> Prospect:
+            self._hold_refused(self.clock())  # thousands of nodes are asked in the time of several refusals
+            return self.judge.prospect(held[pod.uid])
+
+        decisions = self.book.decide(waiting, unbound, judged, now)
         self.counts.waiting = len(waiting)
         self.counts.longest = max((now - hold.since for hold in self.book.holds.values()), default=0.0)
         for decision in decisions:

@@ -14,7 +14,8 @@ Rules kept here:
 4. A hold ends when its owner is gone or has another template, when somebody took it off the list, or when no
    pod waited and none was refused for ``calm`` seconds.  An owner that is refused again before ``forget``
    seconds have passed goes on with the limits that it had.
-5. Time is a monotonic clock, passed in.  No more than ``most`` owners are held.
+5. Time is a monotonic clock, passed in.  No more than ``most`` owners are held, and of one namespace no more
+   than a fifth of them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -167,7 +168,8 @@ class HoldBook:
         if hold is not None:
             self._count(hold, pod, now, steered=steered)
             return None
-        if len(self.holds) >= self.settings.most:
+        near = sum(one.owner.namespace == owner.namespace for one in self.holds.values())
+        if len(self.holds) >= self.settings.most or near >= max(1, self.settings.most // 5):
             self.overfull += 1
             return None
         number, ended = self._ended.pop(owner.of, (-1, 0.0))

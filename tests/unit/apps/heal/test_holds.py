@@ -181,7 +181,11 @@ def test_an_adopted_hold_lasts_no_longer_than_its_own_limit() -> None:
 
 
 def test_no_more_than_so_many_are_held() -> None:
-    book = HoldBook(HoldSettings(most=1))
-    assert book.refuse(refused(owner=("ReplicaSet", "u1")), 0.0, steered=False) is not None
-    assert book.refuse(refused(owner=("ReplicaSet", "u2")), 0.0, steered=False) is None
-    assert book.overfull == 1
+    book = HoldBook(HoldSettings(most=10))
+    begun = [
+        book.refuse(refused(owner=("ReplicaSet", f"u{number}")), 0.0, steered=False) for number in range(4)
+    ]
+    assert [one is not None for one in begun] == [True, True, False, False], (
+        "a fifth of them in one namespace"
+    )
+    assert book.overfull == 2
