@@ -20,14 +20,14 @@ from numawise.apps.heal.cleaning import CleaningRules
 from numawise.apps.heal.healer import Healer, HealRules
 from numawise.apps.heal.holds import HoldSettings, Prospect
 from numawise.apps.heal.refused import GATE, RefusedPod, refused_pod
-from numawise.apps.heal.rights import BINDINGS, HOLDS, LEASE, POLICIES, POLICY
+from numawise.apps.heal.rights import BINDINGS, LEASE, POLICIES, POLICY
 from numawise.codec.kubeconfig import ClusterAccess
 from numawise.kube.client import Cluster, Object
 from numawise.kube.lease import LeaseKeeper
 from numawise.service.log import ServiceLog
 from tests.kube.changes import merged
+from tests.kube.healers import LISTED, NAMESPACE
 
-NAMESPACE = "numawise"
 KINDS = ("ReplicaSet", "StatefulSet", "Job", "DaemonSet")
 RULES = HealRules(
     apply=True,
@@ -122,8 +122,7 @@ class World:
 
     @property
     def holds(self) -> dict[str, Any]:
-        path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{HOLDS}"
-        return dict(self.kept.get(path, {}).get("data") or {})
+        return dict(self.kept.get(LISTED, {}).get("data") or {})
 
     def put(self, uid: str, value: dict[str, Any] | None) -> None:
         before = self.pods.pop(uid, None)
@@ -241,8 +240,7 @@ class World:
                 owner = self.chance.choice(self.owners)
                 self.revisions[owner] += 1
             case 5 if self.holds:
-                path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{HOLDS}"
-                self.kept[path]["data"] = {"not-ours": "nonsense"}
+                self.kept[LISTED]["data"] = {"not-ours": "nonsense"}
             case 6:
                 restarted = self.chance.randrange(len(self.healers))
                 self.healers[restarted].close()
@@ -324,8 +322,10 @@ def is_unbound(pod: Object) -> bool:
 def test_random_lives(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     world = World(random.Random(seed), tmp_path_factory.mktemp("audit"))
     world.healers += [HealingMember(world, "a"), HealingMember(world, "b")]
+    waited = 0
     for _ in range(80):
         world.step()
+        waited += sum(bool(pod["spec"].get("schedulingGates")) for pod in world.pods.values())
     # Then there is room for everybody, and the server is there: nobody waits for long.
     world.down, world.known, world.jump = False, True, 0.0
     for _ in range(LONGEST_WAIT):
@@ -337,6 +337,7 @@ def test_random_lives(tmp_path_factory: pytest.TempPathFactory, seed: int) -> No
             member.turn()
     for member in world.healers:
         member.close()
+    assert waited, "somebody was held"
     held = [pod["metadata"]["name"] for pod in world.pods.values() if pod["spec"].get("schedulingGates")]
     assert held == []
     assert set(world.holds) <= {"not-ours"}, "calm owners are held no longer"

@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import json
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -53,11 +54,12 @@ class AuditLog:
         self.counts: dict[tuple[str, str], int] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._stream: IO[str] | None = None
-        self._path = path
+        self._stream: IO[bytes] | None = None
+        self._path, self._on_disk = path, False
         if path:
             try:
-                self._stream = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 - open as long as we are
+                self._stream = Path(path).open("ab", buffering=0)  # noqa: SIM115 - open as long as we are
+                self._on_disk = stat.S_ISREG(os.fstat(self._stream.fileno()).st_mode)
             except OSError as problem:
                 raise HostError(
                     f"{path} cannot be written: {problem.strerror}", "name another --audit"
@@ -106,10 +108,12 @@ class AuditLog:
             if self._stream is None:
                 self.log.say(INFO, f"audit: {change.action} {outcome}", audit=line)
                 return
+            raw = (json.dumps(line, ensure_ascii=True, default=str) + "\n").encode()
             try:
-                self._stream.write(json.dumps(line, ensure_ascii=True, default=str) + "\n")
-                self._stream.flush()
-                if outcome == INTENDED and change.action in LASTING:
+                whole = self._stream.write(raw) == len(raw)
+                if outcome == INTENDED and change.action in LASTING and self._on_disk:
                     os.fsync(self._stream.fileno())
             except (OSError, ValueError) as failure:
                 raise HostError(f"{self._path} cannot be written: {failure}", "make room for it") from None
+            if not whole:
+                raise HostError(f"{self._path} cannot be written: a line was cut", "make room for it")
