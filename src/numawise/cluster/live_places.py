@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 
 from numawise.cluster.choice import shape_of
+from numawise.cluster.counting import counted_places
 from numawise.cluster.live import CONSERVATIVE, NOT_PUBLISHED, LiveCluster, is_aligned
 from numawise.cluster.places import places_on
 from numawise.cluster.sums import lack_by_sums
@@ -56,8 +57,13 @@ class LivePlaces:
         most: int,
         clock: Callable[[], float],
         pause: Callable[[], None] = lambda: None,
+        *,
+        reasons: bool = True,
     ) -> PlacesReport:
-        """Count copies of each pod, at most so many on a node; without pods, of what was learned."""
+        """Count copies of each pod, at most so many on a node; without pods, of what was learned.
+
+        ``reasons``: find out, too, why there is no further one; it takes longer.
+        """
         learned = not named
         shapes = []
         for name, pod in named or self.learned():
@@ -68,7 +74,7 @@ class LivePlaces:
                 with self.lock:
                     now, end = clock(), time.monotonic() + AT_ONCE
                     while len(nodes) < len(names):
-                        nodes.append(self._count(names[len(nodes)], pod, most, now))
+                        nodes.append(self._count(names[len(nodes)], pod, most, now, reasons=reasons))
                         if time.monotonic() > end:
                             break
                 pause()
@@ -87,7 +93,7 @@ class LivePlaces:
                     self.view.situation(names.pop(), now)
             time.sleep(0)
 
-    def _count(self, node: str, pod: RawPod, most: int, now: float) -> NodePlaces:
+    def _count(self, node: str, pod: RawPod, most: int, now: float, *, reasons: bool) -> NodePlaces:
         view = self.view
         situation = view.situation(node, now)
         if situation is None:
@@ -102,10 +108,12 @@ class LivePlaces:
                 return NodePlaces(node, 0, reason=verdict.reason)
             return NodePlaces(node, 1, more=True)
         member = situation.member
-        key = view.asker.place(member, pod), view.asker.shape(pod), most
+        key = view.asker.place(member, pod), view.asker.shape(pod), most, reasons
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            known = self._known[key] = places_on(view.asker, member, pod, most)
+            count = None if reasons else counted_places(view.asker, situation, pod, most)
+            known = (count, count >= most, "") if count is not None else None
+            known = self._known[key] = known or places_on(view.asker, member, pod, most)
         return NodePlaces(node, *known)

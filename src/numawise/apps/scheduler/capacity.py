@@ -117,7 +117,9 @@ class FreePlaces:
         gc.freeze()
 
     async def _count(self) -> None:
-        self.report = await asyncio.to_thread(self.places.report, (), MOST, self.clock, self._rest)
+        self.report = await asyncio.to_thread(
+            self.places.report, (), MOST, self.clock, self._rest, reasons=False
+        )
         self._counted = time.monotonic()
 
     def _rest(self) -> None:
