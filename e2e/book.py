@@ -20,6 +20,7 @@ from typing import Any
 
 from e2e.cluster import Api
 
+DAEMON = "daemon"
 ENDED = ("Succeeded", "Failed")
 
 
@@ -50,6 +51,11 @@ class PodLine:
     def refused(self) -> bool:
         """By its kubelet, at admission: it failed and never ran."""
         return self.phase == "Failed" and not self.started
+
+    @property
+    def is_daemon(self) -> bool:
+        """One of the pods that every node has."""
+        return self.name.startswith(f"{DAEMON}-")
 
     @property
     def waits(self) -> bool:

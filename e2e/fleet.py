@@ -169,6 +169,7 @@ def fleet_run(settings: Settings, kind: str) -> dict[str, Any]:
     with World(settings.programs, settings.matching, settings.scratch / f"fleet-{kind}") as world:
         nodes = write_fleet(world.folder / "nodes", NODES)
         world.lab(nodes, "--kube", settings.release, "--time-factor", str(factor), count=NODES)
+        world.daemons()
         if kind == OURS:
             world.extender("--patience", str(PATIENCE / factor))
         world.scheduler(kind, Back(1, 1))

@@ -54,6 +54,7 @@ def mixed_run(settings: Settings, run: MixedRun) -> dict[str, Any]:
         lossy = ["--publish-delay", str(run.delay), "--publish-loss", str(run.loss)]
         world.lab(every, *options, *(lossy if run.delay or run.loss else ()), count=settings.nodes - 1)
         world.lab(silent, *options, "--publish", "none", name="lab-silent", count=1)
+        world.daemons()
         names = ["default-scheduler", *(f"scheduler-{number}" for number in range(1, run.schedulers))]
         for number, name in enumerate(names):
             port = 9443 + 10 * number
@@ -94,7 +95,7 @@ def _faults(world: World, run: MixedRun, settings: Settings, down: _Down) -> Non
     middle = settings.pods // 2
 
     def came() -> bool:
-        return world.book.count(lambda line: not line.name.startswith("foreign")) >= middle
+        return world.book.count(lambda line: line.name.startswith("p")) >= middle
 
     if run.malicious:
         _write_nonsense(world)
@@ -152,7 +153,7 @@ def _bind_foreign(world: World, settings: Settings, count: int) -> None:
 
 def _counted(world: World, settings: Settings, down: _Down) -> dict[str, Any]:
     lines = world.book.lines()
-    own = [line for line in lines if not line.name.startswith("foreign")]
+    own = [line for line in lines if not (line.name.startswith("foreign") or line.is_daemon)]
     refused = [line for line in own if line.refused]
     waiting = [line for line in own if line.waits]
     could = left_waiting(waiting, world.listed(TOPOLOGIES), world.folder)
@@ -186,7 +187,8 @@ def _share(values: Sequence[float], share: float) -> float:
 
 
 def _cpus(line: PodLine) -> float:
-    return sum(float(one["resources"]["requests"]["cpu"]) for one in line.spec["containers"])
+    asked = (one.get("resources", {}).get("requests", {}) for one in line.spec["containers"])
+    return sum(float(requests.get("cpu", 0)) for requests in asked)
 
 
 def _filled(world: World, lines: Sequence[PodLine]) -> float:

@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -100,6 +101,7 @@ def main() -> int:
     if os.environ.get(INSIDE) is None:
         command = ["unshare", "-n", sys.executable, "-m", "e2e.trials", *sys.argv[1:]]
         return subprocess.run(command, env={**os.environ, INSIDE: "1"}, cwd=ROOT, check=False).returncode
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on the way out
     out = Path(chosen.out).resolve()
     out.mkdir(parents=True, exist_ok=True)
     trace = chosen.trace or (SHARED_TRACE if SHARED_TRACE.is_file() else None)

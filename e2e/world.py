@@ -15,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from e2e.book import PodBook
+from e2e.book import DAEMON, PodBook
 from e2e.cluster import TOPOLOGIES, Api, ControlPlane, wait_for
+from e2e.mixed_pods import pod
 from e2e.schedulers import OURS, PLUGINS, PORT, USUAL, Back, configuration
 
 NUMAWISE = Path(sys.executable).parent / "numawise"
@@ -72,6 +73,17 @@ class World:
         self.wait(f"{count} nodes of {name}", seconds, lambda: self.ready_nodes() - before >= count, name)
         wanted = published + (0 if silent else count)
         self.wait("what they publish", seconds, lambda: len(self.listed(TOPOLOGIES)) >= wanted, name)
+
+    def daemons(self) -> None:
+        """A small pod on every node, as any real node has: NodeResourceTopologyMatch never forgives an empty one."""
+        names = [item["metadata"]["name"] for item in self.listed("/api/v1/nodes")]
+        for name in names:
+            self.make(pod(f"{DAEMON}-{name}", [{}], nodeName=name, tolerations=[{"operator": "Exists"}]))
+
+        def run() -> bool:
+            return self.book.count(lambda line: line.is_daemon and bool(line.started)) == len(names)
+
+        wait_for("the daemons", 120, run)
 
     def extender(self, *options: str, port: int = PORT, name: str = "extender") -> None:
         """Ours, until it is ready."""
@@ -145,23 +157,23 @@ class World:
     def create(self, pods: Iterable[dict[str, Any]], rate: float = 0.0) -> None:
         """Make pods one after the other, at most so many a second (0: as fast as it goes)."""
         begin = time.monotonic()
-        for number, pod in enumerate(pods):
+        for number, manifest in enumerate(pods):
             if rate:
                 time.sleep(max(0.0, begin + number / rate - time.monotonic()))
-            self.make(pod)
+            self.make(manifest)
 
-    def make(self, pod: dict[str, Any]) -> None:
+    def make(self, manifest: dict[str, Any]) -> None:
         """Make a pod; while the server is away, try again."""
         for _ in range(100):
             try:
-                status, answer = self.api.ask("POST", PODS, pod)
+                status, answer = self.api.ask("POST", PODS, manifest)
             except OSError:
                 time.sleep(0.3)
                 continue
             if status in (201, 409):
                 return
             if status < 500 and status != 429:
-                raise RuntimeError(f"pod {pod['metadata']['name']}: {status} {answer}")
+                raise RuntimeError(f"pod {manifest['metadata']['name']}: {status} {answer}")
             time.sleep(0.3)
         raise TimeoutError("the API server did not come back")
 
