@@ -227,6 +227,7 @@ def replayed(settings: Settings, lines: Sequence[PodLine], machine: Path) -> dic
         "nodes": len(plays),
         "pods": sum(play.pods for play in plays),
         "refused": sum(play.refused for play in plays),
+        "reordered": sum(play.reordered for play in plays),
         "differences": [f"{play.node}: {words}" for play in plays for words in play.differences],
     }
 

@@ -6,7 +6,8 @@ Rules kept here:
    the node said so.  It is played from an empty node through the program of ``tests/release`` (the allocation manager with all handlers and the
    four managers, unmodified), and verdict, reason and message of every pod are compared with the pod's status.
 2. What that shows: the lab decides as kubelets do, and keeps their state over a whole history.  What it does not: how
-   long a real kubelet takes, what containers do, and in which order a kubelet takes pods that come at one moment.
+   long a real kubelet takes, what containers do, and in which order a kubelet takes what comes at one moment: a history
+   that differs is played again with neighbours in time exchanged, and that is said when it comes out the same then.
 3. Pods that wait although a node would let them in: the published state of every node is asked, one by one, with the
    pods that are bound to it and not in that state yet left out of account (the cluster is at rest then).
 """
@@ -16,6 +17,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,9 @@ from numawise.codec.pod import pod_from
 from numawise.inputs.node_groups import groups_of
 from numawise.inputs.spec import NodeSpec
 
+Steps = Sequence[tuple[str, PodLine]]
+ONE_MOMENT = 0.5
+"""Seconds between two things whose order is not sure: the server's order is that of the writes."""
 REJECTED = "Pod was rejected: "
 """What a kubelet puts before the message in the pod's status."""
 
@@ -42,6 +47,8 @@ class Play:
     pods: int
     refused: int
     differences: tuple[str, ...]
+    reordered: bool = False
+    """It came out the same only with two things exchanged that happened at one moment."""
 
 
 @cache
@@ -68,7 +75,7 @@ def history(node: str, lines: Iterable[PodLine]) -> list[tuple[str, PodLine]]:
 
 
 def scenario(
-    node: str, machine: str, kubelet: Mapping[str, Any], release: str, steps: Sequence[tuple[str, PodLine]]
+    node: str, machine: str, kubelet: Mapping[str, Any], release: str, steps: Steps
 ) -> dict[str, Any]:
     """A history as a scenario."""
     return {
@@ -77,13 +84,15 @@ def scenario(
         "admission": "all",
         "machine": machine_data(machine),
         "kubelet": {key: value for key, value in kubelet.items() if key not in ("apiVersion", "kind")},
-        "steps": [
-            {"add": {"metadata": _names(line), "spec": _spec(line)}}
-            if kind == "add"
-            else {"remove": line.uid}
-            for kind, line in steps
-        ],
+        "steps": _scenario_steps(steps),
     }
+
+
+def _scenario_steps(steps: Steps) -> list[dict[str, Any]]:
+    return [
+        {"add": {"metadata": _names(line), "spec": _spec(line)}} if kind == "add" else {"remove": line.uid}
+        for kind, line in steps
+    ]
 
 
 def _names(line: PodLine) -> dict[str, Any]:
@@ -95,30 +104,51 @@ def _spec(line: PodLine) -> dict[str, Any]:
     return {key: line.spec[key] for key in keys if key in line.spec}
 
 
-def played(
-    program: Path, scenarios: Sequence[tuple[dict[str, Any], Sequence[tuple[str, PodLine]]]]
-) -> list[Play]:
+def played(program: Path, scenarios: Sequence[tuple[dict[str, Any], Steps]]) -> list[Play]:
     """Play histories through the kubelet's own code (rule 1)."""
     managers, plays = Managers(program), []
     for made, steps in scenarios:
-        result = managers(made)
-        if "error" in result:
-            plays.append(Play(made["id"], 0, 0, (f"the kubelet did not start: {result['error']}",)))
-            continue
-        differences, pods, refused = [], 0, 0
-        for (kind, line), told in zip(steps, result["steps"], strict=True):
-            if kind != "add":
-                continue
-            pods += 1
-            refused += line.refused
-            said = (line.reason, line.message.removeprefix(REJECTED)) if line.refused else ("", "")
-            ours = (not line.refused, *said)
-            theirs = (told["admitted"], told.get("reason", ""), told.get("message", ""))
-            if ours != theirs:
-                differences.append(f"{line.name}: the lab {ours}, the kubelet's code {theirs}")
-        plays.append(Play(made["id"], pods, refused, tuple(differences)))
+        differences, reordered = _differences(managers, made, steps), False
+        if differences and (other := _in_another_order(managers, made, steps)):
+            differences, reordered = [], True
+            steps = other
+        added = [line for kind, line in steps if kind == "add"]
+        refused = sum(line.refused for line in added)
+        plays.append(Play(made["id"], len(added), refused, tuple(differences), reordered))
     managers.close()
     return plays
+
+
+def _differences(managers: Managers, made: dict[str, Any], steps: Steps) -> list[str]:
+    result = managers({**made, "steps": _scenario_steps(steps)})
+    if "error" in result:
+        return [f"the kubelet did not start: {result['error']}"]
+    found = []
+    for (kind, line), told in zip(steps, result["steps"], strict=True):
+        if kind != "add":
+            continue
+        said = (line.reason, line.message.removeprefix(REJECTED)) if line.refused else ("", "")
+        ours = (not line.refused, *said)
+        theirs = (told["admitted"], told.get("reason", ""), told.get("message", ""))
+        if ours != theirs:
+            found.append(f"{line.name}: the lab {ours}, the kubelet's code {theirs}")
+    return found
+
+
+def _in_another_order(managers: Managers, made: dict[str, Any], steps: Steps) -> Steps | None:
+    """The same history with two neighbours exchanged that came at about one moment, if then nothing differs (rule 2)."""
+    for at, ((_, first), (_, second)) in enumerate(pairwise(steps)):
+        if first is second or _told(steps[at + 1]) - _told(steps[at]) > ONE_MOMENT:
+            continue
+        other = [*steps[:at], steps[at + 1], steps[at], *steps[at + 2 :]]
+        if not _differences(managers, made, other):
+            return other
+    return None
+
+
+def _told(step: tuple[str, PodLine]) -> float:
+    kind, line = step
+    return (line.started or line.ended) if kind == "add" else line.ended
 
 
 def managers_program(folder: Path, release: str) -> Path:

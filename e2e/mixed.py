@@ -244,6 +244,7 @@ def replayed(settings: Settings, lines: Sequence[PodLine], most: int) -> dict[st
         "nodes": len(plays),
         "pods": sum(play.pods for play in plays),
         "refused": sum(play.refused for play in plays),
+        "reordered": sum(play.reordered for play in plays),
         "differences": [f"{play.node}: {words}" for play in plays for words in play.differences],
     }
 
