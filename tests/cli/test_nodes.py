@@ -11,7 +11,7 @@ from numawise.render.nodes import per_numa, shape_titles
 from numawise.results.cluster import PodShape
 from numawise.results.node_room import NodesReport
 from tests.cli.run import EXAMPLES, numawise, program, refused
-from tests.unit.cluster.live_objects import published
+from tests.unit.cluster.live_objects import api_node, api_pod, published
 from tests.unit.cluster.nodes import GPU, gpu_pod, kubelet, members_of, put
 
 EIGHT = EXAMPLES / "8gpu-server"
@@ -57,12 +57,35 @@ def test_a_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert first["pods"] == 2
 
 
+def test_a_dump_of_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With Node and Pod objects: what was bound since counts, and labels choose."""
+    path = dumped(tmp_path, (4,), ())
+    items = json.loads(path.read_text())["items"]
+    items += [{"kind": "Node", **api_node(name)} for name in ("n0", "n1", "n2")]
+    items += [{"kind": "Pod", **api_pod("late", 4, "n1")}, {"kind": "Pod", **api_pod("waits", 4)}]
+    items[2]["metadata"]["labels"]["pool"] = "a"
+    path.write_text(json.dumps({"kind": "List", "items": items}))
+    nodes = json.loads(numawise(capsys, "nodes", "--nodes", path, "-o", "json").out)["nodes"]
+    assert [(node["name"], node["known"], node["free"].get(GPU)) for node in nodes] == [
+        ("n0", "exact", 4),
+        ("n1", "exact", 4),
+        ("n2", "unknown", None),
+    ]
+    (node,) = json.loads(numawise(capsys, "nodes", "--nodes", path, "-l", "pool=a", "-o", "json").out)[
+        "nodes"
+    ]
+    assert node["name"] == "n0"
+    ran = numawise(capsys, "capacity", "--nodes", path, "-o", "json")
+    (shape,) = json.loads(ran.out)["shapes"]
+    assert {one["node"]: one["count"] for one in shape["nodes"]} == {"n0": 1, "n1": 1, "n2": 0}
+
+
 def test_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = dumped(tmp_path, (), (4,))
     ran = numawise(capsys, "nodes", "n1", "--nodes", path)
     assert [line.split()[0] for line in ran.out.partition("\n\n")[0].splitlines()] == ["NODE", "n1"]
     refused(numawise(capsys, "nodes", "n7", "--nodes", path), "there is no node 'n7'")
-    refused(numawise(capsys, "nodes", "--nodes", path, "-l", "a=b"), "--selector is for a cluster")
+    refused(numawise(capsys, "nodes", *NODES, "-l", "a=b"), "--selector is for nodes of a cluster")
     refused(numawise(capsys, "nodes", "--nodes", path, "--context", "a"), "is for a cluster")
 
 

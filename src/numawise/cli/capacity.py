@@ -12,6 +12,7 @@ from numawise.cli.reaching import ClusterOptions, cluster_options, files_only, r
 from numawise.errors import InputError
 
 if TYPE_CHECKING:
+    from numawise.inputs.cluster import VisibleCluster
     from numawise.inputs.spec import NodeSpec
     from numawise.request.defaults import RawPod
     from numawise.results.cluster import PlacesReport
@@ -70,7 +71,9 @@ def command(
     other came. Without --nodes the cluster is asked.
     """
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415
+    from numawise.inputs.dump import dumped_cluster  # noqa: PLC0415
     from numawise.inputs.pods import read_pods  # noqa: PLC0415
+    from numawise.inputs.spec import NodeSpec  # noqa: PLC0415
     from numawise.render import cluster as words  # noqa: PLC0415
     from numawise.render.table import sentences, table  # noqa: PLC0415
 
@@ -83,7 +86,10 @@ def command(
     if read is not None:
         say_remarks(read.remarks)
     wanted = read.pods if read is not None else ()
-    if nodes:
+    dump = dumped_cluster(nodes, whole=True) if nodes and named == NodeSpec() else None
+    if dump is not None:
+        report, count = _counted(dump, wanted, most, quiet=quiet)
+    elif nodes:
         report, count = _of_files(nodes, named, wanted, most, quiet=quiet)
     else:
         files_only(named)
@@ -118,13 +124,20 @@ def _of_cluster(
     access: ClusterOptions, pods: "Sequence[RawPod]", most: int, *, quiet: bool
 ) -> "tuple[PlacesReport, int]":
     """Counted on the nodes of a cluster, and how many these are."""
-    from numawise.cluster.live_places import LivePlaces  # noqa: PLC0415 - keeps --help quick
-    from numawise.inputs.cluster import visible_cluster  # noqa: PLC0415
-    from numawise.render.progress import progress_bar  # noqa: PLC0415
+    from numawise.inputs.cluster import visible_cluster  # noqa: PLC0415 - keeps --help quick
 
     with reached(access) as cluster:
         seen = visible_cluster(cluster)
     say_remarks(seen.remarks)
+    return _counted(seen, pods, most, quiet=quiet)
+
+
+def _counted(
+    seen: "VisibleCluster", pods: "Sequence[RawPod]", most: int, *, quiet: bool
+) -> "tuple[PlacesReport, int]":
+    from numawise.cluster.live_places import LivePlaces  # noqa: PLC0415 - keeps --help quick
+    from numawise.render.progress import progress_bar  # noqa: PLC0415
+
     turns = counting(1)
     with progress_bar(sys.stderr, "looks", None, shown=not quiet) as progress:
         report = LivePlaces(seen.view).report(

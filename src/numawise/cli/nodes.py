@@ -11,6 +11,7 @@ from numawise.cli.reaching import ClusterOptions, cluster_options, files_only, r
 from numawise.errors import ClusterError, InputError, meant, quoted
 
 if TYPE_CHECKING:
+    from numawise.inputs.cluster import VisibleCluster
     from numawise.inputs.spec import NodeSpec
     from numawise.results.node_room import NodesReport
 
@@ -21,7 +22,7 @@ Examples:
   kubectl numawise nodes
   kubectl numawise nodes -l pool=gpu -o wide
   kubectl numawise nodes gpu-07 gpu-12 -o json
-  kubectl get noderesourcetopologies -o json > nodes.json; numawise nodes --nodes nodes.json
+  kubectl get nodes,pods,noderesourcetopologies -A -o json > dump.json; numawise nodes --nodes dump.json
   numawise nodes --nodes bundles/
 
 \b
@@ -35,7 +36,8 @@ Exit status: 0 shown, 2 bad input (also: no such node), 5 the cluster cannot be 
     "--nodes",
     multiple=True,
     metavar="FILE|DIR|MACHINE:COUNT",
-    help="Nodes of files instead of a cluster, as for simulate: NodeResourceTopologies, bundles, folders.",
+    help="Nodes of files instead of a cluster: a dump of NodeResourceTopologies, with Nodes and Pods or "
+    "without; or, as for simulate, bundles and folders.",
 )
 @cluster_options
 @node_options("machine", "bundle", "node_name", "node_object", "pod_resources")
@@ -64,10 +66,10 @@ def command(
     spec = node_spec(node)
     access = ClusterOptions(kubeconfig, cluster)
     if nodes:
-        if access.given or selector:
-            what = "--selector" if selector else "--kubeconfig or --context"
-            raise InputError(f"{what} is for a cluster, and --nodes for files", advice="leave one out")
-        report = _of_files(nodes, spec)
+        if access.given:
+            what = "--kubeconfig or --context is for a cluster, and --nodes for files"
+            raise InputError(what, advice="leave one out")
+        report = _of_dump(nodes, spec, selector) or _of_files(nodes, spec, selector)
     else:
         files_only(spec)
         report = _of_cluster(access, selector)
@@ -75,33 +77,51 @@ def command(
     return 0
 
 
-def _of_files(nodes: Sequence[str], spec: "NodeSpec") -> "NodesReport":
+def _of_dump(nodes: Sequence[str], spec: "NodeSpec", selector: str) -> "NodesReport | None":
+    """Nodes as kubectl dumped them; None: the files are something else."""
+    from numawise.inputs.dump import dumped_cluster  # noqa: PLC0415 - keeps --help quick
+    from numawise.inputs.spec import NodeSpec  # noqa: PLC0415
+
+    seen = dumped_cluster(nodes) if spec == NodeSpec() else None
+    return _seen(seen, selector) if seen is not None else None
+
+
+def _of_files(nodes: Sequence[str], spec: "NodeSpec", selector: str) -> "NodesReport":
     from numawise.cluster.asking import members_of  # noqa: PLC0415
     from numawise.cluster.node_rooms import rooms_of  # noqa: PLC0415
     from numawise.cluster.places import running_pods  # noqa: PLC0415
     from numawise.inputs.node_groups import groups_of  # noqa: PLC0415 - keeps --help quick
 
+    if selector:
+        what = "--selector is for nodes of a cluster, or of a dump with their Node objects"
+        raise InputError(what, advice="leave it out, or name the nodes")
     members = members_of(groups_of(nodes, spec, lambda text: say(text) if text else None))
     return rooms_of(members, [pod for _, pod in running_pods(members)])
 
 
 def _of_cluster(access: "ClusterOptions", selector: str) -> "NodesReport":
+    from numawise.inputs.cluster import visible_cluster  # noqa: PLC0415 - keeps --help quick
+
+    with reached(access) as cluster:
+        seen = visible_cluster(cluster)
+    return _seen(seen, selector)
+
+
+def _seen(seen: "VisibleCluster", selector: str) -> "NodesReport":
+    """The nodes with these labels."""
     from numawise.cluster.node_rooms import live_rooms  # noqa: PLC0415 - keeps --help quick
     from numawise.codec.selector import read_selector  # noqa: PLC0415
-    from numawise.inputs.cluster import visible_cluster  # noqa: PLC0415
     from numawise.values import replace  # noqa: PLC0415
 
     wanted = read_selector(selector, field="--selector")
-    with reached(access) as cluster:
-        reading = visible_cluster(cluster)
-    view, names = reading.view, list(reading.view.names)
+    view, names = seen.view, list(seen.view.names)
     if selector:
         described = {name: view.views[name].description for name in names}
         if names and not any(described.values()):
             advice = "leave --selector out, or ask for the right to list nodes"
             raise ClusterError("the labels of nodes are not known", advice)
         names = [name for name, one in described.items() if one is not None and wanted(one.labels)]
-    return replace(live_rooms(view, names, reading.now), remarks=reading.remarks)
+    return replace(live_rooms(view, names, seen.now), remarks=seen.remarks)
 
 
 def _chosen(report: "NodesReport", names: Sequence[str]) -> "NodesReport":

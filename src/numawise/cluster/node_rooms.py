@@ -22,6 +22,7 @@ from numawise.cluster.choice import shape_of
 from numawise.cluster.foreign import judged
 from numawise.cluster.live import LiveCluster, is_aligned
 from numawise.cluster.live_places import LivePlaces
+from numawise.cluster.places import running_pods
 from numawise.cluster.sums import free_sums, lack_by_sums
 from numawise.node.publication import zone_amounts
 from numawise.node.rebuild import release
@@ -192,12 +193,20 @@ def rooms_of(members: Sequence[Member], pods: Iterable[RawPod]) -> NodesReport:
 
 
 def live_rooms(view: LiveCluster, names: Iterable[str], now: float) -> NodesReport:
-    """Nodes of a cluster as it is; the shapes are those seen most often, and of all pods that wait."""
+    """Nodes of a cluster as it is; the shapes are those seen most often, and of all pods that wait.
+
+    Where no pods may be seen, they are those of pods in the published states.
+    """
     learned = [pod for _, pod in LivePlaces(view).learned()]
     waiting = [pod.raw for pod in view.waiting if pod.raw is not None and is_aligned(pod.raw)]
+    names = in_name_order(names)
+    if not learned and not waiting:  # the pods themselves may not be seen
+        for name in names:
+            view.situation(name, now)
+        learned = [pod for _, pod in running_pods(view.members)]
     shapes = distinct_shapes(view.asker, [*learned, *waiting])
     rooms = NodeRooms(view.asker, shapes)
-    nodes = tuple(_live_room(view, rooms, name, now) for name in in_name_order(names))
+    nodes = tuple(_live_room(view, rooms, name, now) for name in names)
     return NodesReport(nodes, tuple(shape for shape, _ in shapes))
 
 
