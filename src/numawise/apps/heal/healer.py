@@ -43,6 +43,7 @@ from numawise.apps.heal.refused import (
     refused_pod,
 )
 from numawise.apps.heal.steering import release_patch, steered_to
+from numawise.apps.heal.stranded import StrandedPods, stranded_note
 from numawise.codec.cluster_pod import seconds
 from numawise.codec.document import mapping
 from numawise.errors import NumawiseError
@@ -61,6 +62,7 @@ EXPLAINED_AGAIN = 60.0
 MOST_REASONS, OTHER_REASON = 50, "other"
 """Reasons with a metric of their own: resources can have any name."""
 REFUSED_EVENT, HELD_EVENT, RELEASED_EVENT = "PodRefused", "PodsHeld", "PodReleased"
+STRANDED_EVENT = "PodStranded"
 
 
 class Judging(Protocol):
@@ -119,6 +121,7 @@ class Healer:
         self.leads, self.clock, self.wall = leads, clock, wall
         self.book = HoldBook(rules.holds)
         self.counts = HealCounts()
+        self.stranded = StrandedPods()
         self.problem = ""
         self.policy_problem = ""
         self.refused: dict[str, RefusedPod] = {}
@@ -188,6 +191,7 @@ class Healer:
             self._decide(now)
             if again:
                 self._clean(now)
+                self._tell_stranded(now)
             self.problem = ""
         except ApiConflict as problem:
             self.log.say(INFO, f"left to the next turn: {problem}")
@@ -374,6 +378,15 @@ class Healer:
                 self.log.say(INFO, f"pod {wish.pod.title} is left alone: {problem}")
                 continue
             self.log.say(INFO, f"delete pod {wish.pod.title}: {wish.why}")
+
+    def _tell_stranded(self, now: float) -> None:
+        with self._lock:
+            unbound = dict(self.unbound)
+        for value in self.stranded.look(unbound, lambda pod: bool(self.judge.prospect(pod).nodes), now):
+            pod, note = _waiting(_uid(value), value), stranded_note(value)
+            if self._may_say(f"stranded {pod.uid}", f"say of pod {pod.title}: {note}"):
+                self.log.say(WARNING, f"pod {pod.title} is stranded: {note}")
+                self._tell(ObjectReference("Pod", pod.name, pod.namespace, pod.uid), STRANDED_EVENT, note)
 
     # --- words -------------------------------------------------------------------------------------
 

@@ -45,10 +45,13 @@ HOLDS = MetricName("numawise_heal_holds", GAUGE, "Owners whose new pods wait.")
 WAITING = MetricName("numawise_heal_waiting_pods", GAUGE, "Pods that wait behind the gate.")
 LONGEST = MetricName("numawise_heal_longest_hold_seconds", GAUGE, "How long the oldest hold has lasted.")
 UNHELD = MetricName("numawise_heal_unheld_owners", COUNTER, "Owners not held because too many are.")
+STRANDED = MetricName(
+    "numawise_heal_stranded_pods", GAUGE, "Pods let go to nodes that have no room any more."
+)
 CHANGES = MetricName("numawise_heal_changes", COUNTER, "Lines of the audit log, by action and outcome.")
 LEADING = MetricName("numawise_heal_leading", GAUGE, "1 while this healer is the one that acts.")
 POLICY_THERE = MetricName("numawise_heal_policy", GAUGE, "1 while the policy that holds pods is there.")
-HEAL_METRICS = (HEAL, REFUSED, HOLDS, WAITING, LONGEST, UNHELD, CHANGES, LEADING, POLICY_THERE)
+HEAL_METRICS = (HEAL, REFUSED, HOLDS, WAITING, LONGEST, STRANDED, UNHELD, CHANGES, LEADING, POLICY_THERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +200,7 @@ class Healing:
             HOLDS.of(({}, len(healer.book.holds))),
             WAITING.of(({}, healer.counts.waiting)),
             LONGEST.of(({}, round(healer.counts.longest, 1))),
+            STRANDED.of(({}, healer.stranded.count)),
             UNHELD.of(({}, healer.book.overfull)),
             CHANGES.of(
                 *(
