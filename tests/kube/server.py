@@ -142,7 +142,7 @@ class Handler(Changes, BaseHTTPRequestHandler):
                     state.changed.wait(0.05)
                     continue
             for version, _, kind, value in news:
-                chosen = _chosen(value, query)
+                chosen = kind == "ERROR" or _chosen(value, query)
                 if chosen or "status.phase" in query.get("fieldSelector", ""):
                     told = kind if chosen else "DELETED"  # it is no longer one of these, if it ever was
                     self.wfile.write(json.dumps({"type": told, "object": value}).encode() + b"\n")
