@@ -34,6 +34,9 @@ SERVER_SECRET, CLIENT_SECRET = "numawise-scheduler-server", "numawise-scheduler-
 PROFILE = "numawise"
 PORT, PAGES_PORT, STOCK_PORT = 9443, 9797, 10259
 SERVER_FOLDER, CLIENT_FOLDER = "/etc/numawise-scheduler", "/etc/numawise-client"
+TRIED_AGAIN = "30s"
+"""After so long kube-scheduler tries a waiting pod again though nothing happened: it may have asked the very
+moment before a pod that ended was known to us, and only the next event would make it ask once more."""
 CONFIG_FOLDER, CONFIG_KEY = "/etc/kube-scheduler", "config.yaml"
 AUTHORITY, CERTIFICATE, KEY = "ca.crt", "tls.crt", "tls.key"
 """Names in a Secret of certificates, and of the files that are mounted of it."""
@@ -204,6 +207,7 @@ def _stock_pods(own: ProgramObjects, wish: StockWish) -> Json:
             f"--config={CONFIG_FOLDER}/{CONFIG_KEY}",
             f"--secure-port={STOCK_PORT}",
             "--authentication-skip-lookup=true",  # or it needs rights in kube-system
+            f"--pod-max-in-unschedulable-pods-duration={TRIED_AGAIN}",
         ],
         "ports": [{"name": "pages", "containerPort": STOCK_PORT}],
         "livenessProbe": {**probe("/livez"), "periodSeconds": 20, "initialDelaySeconds": 15},
