@@ -1,7 +1,8 @@
 """A live cluster of thousands of nodes: what it costs to take it in, to follow it, and to ask it.
 
-Nodes with 8 NUMA nodes, 192 CPUs and 8 GPUs, each GPU with an id of its own, as drivers give them; 10 pods on
-each, of three shapes, one of which asks for a GPU.  Objects are those that the API server sends.
+Nodes with 8 NUMA nodes, 192 CPUs and 8 GPUs, each GPU with an id of its own, as drivers give them; 5 to 15
+pods on each, of five shapes, one of which asks for a GPU and one for no CPUs of its own.  Objects are those
+that the API server sends, and what is kept of them counts.
 """
 
 import json
@@ -26,8 +27,9 @@ SIZES = (
     {"cpu": "4", "memory": "8Gi", GPU: "1"},
     {"cpu": "8", "memory": "16Gi"},
     {"cpu": "2", "memory": "4Gi"},
+    {"cpu": "1", "memory": "12Gi"},
+    {"cpu": "1500m", "memory": "2Gi"},
 )
-PODS = 10
 
 
 def api_pod(name: str, size: int, host: str = "") -> dict[str, Any]:
@@ -94,7 +96,7 @@ def objects(count: int, draw: random.Random) -> Iterator[tuple[dict[str, Any], b
         host = f"n{number}"
         kubelet = own_gpus(first, host)
         pods = []
-        for serial in range(PODS):
+        for serial in range(draw.randrange(5, 16)):
             size = draw.randrange(len(SIZES))
             value = api_pod(f"{host}-{serial}", size, host)
             if put(kubelet, pod_from({**value, "spec": {"containers": value["spec"]["containers"]}})):
@@ -115,12 +117,15 @@ def live(count: int) -> Iterator[str]:
     before = resident()
     view, slim = LiveCluster(), PodReading().slim
     spent, taken = 0.0, 0
+    remembered: list[Any] = []
     for api, text, pods in objects(count, draw):
         begin = time.process_time()
         name = api["metadata"]["name"]
         view.take_node(name, api, 1000.0)
+        remembered.append(api)
         for value in pods:
-            view.take_pod(slim(value), 1000.0)
+            remembered.append(slim(json.loads(json.dumps(value))))
+            view.take_pod(remembered[-1], 1000.0)
         view.take_topology(name, json.loads(text), 1000.0)
         taken += len(pods)
         spent += time.process_time() - begin

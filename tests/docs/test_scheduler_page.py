@@ -7,13 +7,14 @@ from numawise.apps.scheduler.configuration import HIGHEST_OF_PLUGIN, STOCK_WEIGH
 from numawise.apps.scheduler.run import SCHEDULER
 from numawise.apps.scheduler.serving import SERVING_METRICS
 from numawise.apps.scheduler.web import REQUESTS, SECONDS, VERBS
+from numawise.inputs.live import FEED_METRICS
 from numawise.service.duty import SUFFIXES
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/scheduler.md").read_text()
 
 
 def test_every_metric_has_its_line() -> None:
-    for about in (SCHEDULER, REQUESTS, SECONDS, *SERVING_METRICS, *CAPACITY_METRICS):
+    for about in (SCHEDULER, REQUESTS, SECONDS, *SERVING_METRICS, *CAPACITY_METRICS, *FEED_METRICS):
         assert f"| `{about.name}{SUFFIXES.get(about.kind, '')}` |" in PAGE
 
 

@@ -111,3 +111,20 @@ def test_a_server_that_restarts_and_forgets(state: State, tmp_path: Path) -> Non
             state.happened("pods", "ERROR", {"kind": "Status", "code": 410})
         until(lambda: "unheard" in fed.feed.view.pods, "the version was too old: read again")
         asyncio.run(fed.feed.stop())
+
+
+def test_an_older_version_of_the_definition_is_followed_too(
+    server: Server, state: State, tmp_path: Path
+) -> None:
+    state.topology_versions = ("v1alpha1",)
+    with Fed(tmp_path, server.address) as fed:
+        until(fed.feed.synced, "everything was read")
+        assert fed.feed.view.how("n1") == "exact"
+        state.put_topology(state.topologies["n1"], "DELETED")
+        until(lambda: fed.feed.view.problems("n1"), "it is gone")
+        families = {family.about.name: family.rows for family in fed.feed.families()}
+        assert families["numawise_cluster_nodes"] == (
+            ({"how": "exact"}, 1),
+            ({"how": "conservative"}, 0),
+            ({"how": "unknown"}, 1),
+        )

@@ -8,23 +8,25 @@ Rules kept here:
 2. All of it goes into one ``LiveCluster`` under ``lock``; whoever asks it holds that lock.
 3. A server without NodeResourceTopologies is said once; everything else goes on, and it is asked again from
    time to time.
-4. Of each object that is kept which decides (``codec.cluster_pod``).
+4. Of each object that is kept which decides (``codec.cluster_pod``); of a NodeResourceTopology its name, so
+   that those who are told of changes see it whole as it is and by name as it was.
 """
 
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from numawise.cluster.live import LiveCluster, LiveSettings
+from numawise.cluster.live import CONSERVATIVE, EXACT, UNKNOWN, LiveCluster, LiveSettings
 from numawise.codec.cluster_pod import PodReading
 from numawise.codec.document import mapping
 from numawise.codec.kubeconfig import ClusterAccess
-from numawise.kube.calls import NotServed, listed
+from numawise.kube.calls import NotServed, as_it_is, listed
 from numawise.kube.client import TOPOLOGY_GROUP, TOPOLOGY_VERSIONS, ApiRefused, Cluster, Object
 from numawise.kube.following import Change, FollowedObjects
-from numawise.service.duty import MetricFamily
+from numawise.service.duty import GAUGE, MetricFamily, MetricName
 from numawise.service.log import WARNING, ServiceLog
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
@@ -32,6 +34,11 @@ TOPOLOGIES = tuple(
     f"/apis/{TOPOLOGY_GROUP}/{version}/noderesourcetopologies" for version in TOPOLOGY_VERSIONS
 )
 NODE, POD, TOPOLOGY = "Node", "Pod", "NodeResourceTopology"
+NODES_KNOWN = MetricName(
+    "numawise_cluster_nodes", GAUGE, "Nodes, by how their answers are known: exact, conservative, unknown."
+)
+PODS_KNOWN = MetricName("numawise_cluster_pods", GAUGE, "Pods that the API server lists.")
+FEED_METRICS = (NODES_KNOWN, PODS_KNOWN)
 FIRST_ANSWER = 3.0
 Heard = Callable[[str, Object | None, Object | None], None]
 """Told of a change: kind of object, as it was, as it is; None: it is not there."""
@@ -59,8 +66,9 @@ class LiveFeed:
         self._followed = {
             NODE: self._follow(NODE, NODES, slim_node),
             POD: self._follow(POD, PODS, slim),
-            TOPOLOGY: self._follow(TOPOLOGY, TOPOLOGIES[0], slim_topology),
+            TOPOLOGY: self._follow(TOPOLOGY, TOPOLOGIES[0], slim_topology, named),
         }
+        self._followed[TOPOLOGY].paths = TOPOLOGIES
 
     def subscribe(self, heard: Heard) -> None:
         """Call this, from a thread, after each change that the view has taken."""
@@ -109,12 +117,24 @@ class LiveFeed:
         return ()
 
     def families(self) -> Sequence[MetricFamily]:
-        """None of its own."""
-        return ()
+        """How many nodes and pods are known, and how."""
+        with self.lock:
+            known = Counter(view.how for view in self.view.views.values())
+            pods = len(self.view.pods)
+        return (
+            NODES_KNOWN.of(*(({"how": how}, known[how]) for how in (EXACT, CONSERVATIVE, UNKNOWN))),
+            PODS_KNOWN.of(({}, pods)),
+        )
 
     # --- inside ---------------------------------------------------------------------------------
 
-    def _follow(self, kind: str, path: str, slim: Callable[[Object], Object]) -> FollowedObjects:
+    def _follow(
+        self,
+        kind: str,
+        path: str,
+        slim: Callable[[Object], Object],
+        remembered: Callable[[Object], Object] = as_it_is,
+    ) -> FollowedObjects:
         what = f"list {path.rpartition('/')[2]}"
 
         def took(changes: Sequence[Change]) -> None:
@@ -123,7 +143,9 @@ class LiveFeed:
         def changed() -> None:
             self._say(kind)
 
-        return FollowedObjects(self.cluster, path, what, {}, changed, never, took=took, slim=slim)
+        return FollowedObjects(
+            self.cluster, path, what, {}, changed, never, took=took, slim=slim, remembered=remembered
+        )
 
     def _take(self, kind: str, changes: Sequence[Change]) -> None:
         with self.lock:
@@ -218,6 +240,12 @@ def slim_topology(value: Object) -> Object:
     rows = metadata.get("managedFields")
     times = [{"time": mapping(row).get("time")} for row in (rows if isinstance(rows, list) else ())]
     return {**value, "metadata": {**metadata, "managedFields": times}}
+
+
+def named(value: Object) -> Object:
+    """What is remembered of an object whose content nobody asks for again: name, uid and version."""
+    metadata = mapping(value.get("metadata"))
+    return {"metadata": {key: metadata[key] for key in ("name", "uid", "resourceVersion") if key in metadata}}
 
 
 def _without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:

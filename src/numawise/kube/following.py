@@ -10,7 +10,9 @@ Rules kept here:
 3. A server that refuses is asked again after ``REFUSED_WAIT``.  The sentence is in ``problem``.
 4. ``changed`` is called when something happened that matters, from the thread.  ``took`` is told each
    change as it was and as it is, in order, and many at once when a list was read: nothing is copied.
-5. Of each object only that is kept which ``slim`` leaves.  One with the version that is known is no change.
+5. Of each object only that is told which ``slim`` leaves, and only that is kept which ``remembered`` leaves
+   of it.  One with the version that is known is no change.
+6. A list may be served in several versions: ``paths`` are tried in turn until one is served.
 """
 
 import contextlib
@@ -61,12 +63,15 @@ class FollowedObjects:
         *,
         took: Took = nobody,
         slim: Callable[[Object], Object] = as_it_is,
+        remembered: Callable[[Object], Object] = as_it_is,
     ) -> None:
         self.cluster, self.path, self.what, self.params = cluster, path, what, dict(params)
+        self.paths: tuple[str, ...] = (path,)
+        """Where else the list may be served, in order."""
         self.problem = ""
         self.served = True
         """False: the server has no such list, as far as it was asked."""
-        self._took, self._slim = took, slim
+        self._took, self._slim, self._remembered = took, slim, remembered
         self.synced = False
         self._objects: dict[str, Object] | None = None
         self._changed, self._matters = changed, matters
@@ -119,10 +124,11 @@ class FollowedObjects:
             self._ending.wait(back_off(0))
 
     def _read(self) -> str:
-        objects, version = listed(self.cluster, self.path, self.what, self.params, self._slim)
+        objects, version = self._listed()
         fresh = {_uid(one): one for one in objects}
         with self._lock:
-            first, before, self._objects = self._objects is None, self._objects or {}, fresh
+            first, before = self._objects is None, self._objects or {}
+            self._objects = {key: self._remembered(one) for key, one in fresh.items()}
         changes: list[Change] = [(before.get(key), one) for key, one in fresh.items()]
         changes = [(old, new) for old, new in changes if old is None or not _same_version(old, new)]
         changes += [(one, None) for key, one in before.items() if key not in fresh]
@@ -134,6 +140,18 @@ class FollowedObjects:
         if news or not was_synced or first:
             self._changed()
         return version
+
+    def _listed(self) -> tuple[list[Object], str]:
+        """The list, from the first place that serves it (rule 6)."""
+        for place in self.paths:
+            try:
+                answer = listed(self.cluster, place, self.what, self.params, self._slim)
+            except NotServed as problem:
+                unserved = problem
+            else:
+                self.path = place
+                return answer
+        raise unserved
 
     def _go_on(self, version: str) -> str:
         for kind, value in followed(self.cluster, self.path, self.what, self.params, version):
@@ -153,7 +171,7 @@ class FollowedObjects:
             assert self._objects is not None
             before = self._objects.pop(key, None)
             if after is not None:
-                self._objects[key] = after
+                self._objects[key] = self._remembered(after)
         if kind == GONE:
             self._took(((self._slim(value), None),))  # as it was in the end
         else:
