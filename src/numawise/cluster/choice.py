@@ -12,8 +12,9 @@ Rules kept here:
    e. more pods are on these NUMA nodes, and the last of them came later: pods that began together
       are more likely to leave a NUMA node whole at about the same time;
    f. more of the node is in use; the first in order.
-3. Shapes are learned from every pod that is seen; of many, the ``MOST_SHAPES`` seen most often count.  A
-   shape is larger than another with more devices, of equals with more CPUs, then with more memory.
+3. Shapes are learned from every pod that is seen; of many, the ``MOST_SHAPES`` seen most often count; one
+   takes another's place when it was seen twice as often.  A shape is larger than another with more devices,
+   of equals with more CPUs, then with more memory.
 4. Places are counted up to ``MOST_PLACES``: with so many left, nothing is short.
 """
 
@@ -21,6 +22,7 @@ from collections.abc import Hashable, Sequence
 
 from numawise.cluster.asking import Asker, LetIn, Member, Shape, Situation, looks_nowhere
 from numawise.cluster.counting import counted_places
+from numawise.cluster.quick_rating import QuickRatings
 from numawise.engine.predicates import PODS, asked
 from numawise.machine.preference import LinkedGpus
 from numawise.quantity import Quantity
@@ -92,7 +94,7 @@ class Shapes:
             self._count()
 
     def _outnumbers(self, known: KnownShape) -> bool:
-        return known.seen > min(self.known[key].seen for key in self.counted)
+        return known.seen > 2 * min(self.known[key].seen for key in self.counted)
 
     def _count(self) -> None:
         often = sorted(self.known, key=lambda key: -self.known[key].seen)[:MOST_SHAPES]
@@ -126,6 +128,7 @@ class Chooser:
         self.members = members
         self.asker = asker or Asker(members)
         self.shapes = Shapes(self.asker)
+        self.quick = QuickRatings(self.asker)
         self.places_known: dict[tuple[int, Shape], int] = {}
         self.ratings: dict[Shape, tuple[int, dict[Hashable, NodeRating | str]]] = {}
 
@@ -207,23 +210,31 @@ class Chooser:
         """Ask one kubelet, and see what the placement would leave."""
         situation = Situation.of(member)
         copy = self.shapes.known[self.asker.shape(raw)].copy
+        larger = self.shapes.larger(raw)
+        if looks_nowhere(raw.constraints):
+            shapes = [(key, self.shapes.known[key]) for key in larger]
+            others = [(key, one.shape.name, one.pods[0], len(one.pods)) for key, one in shapes]
+            quick = self.quick.rate(member, copy, others)
+            if quick is not None:
+                return quick
         answer = self.asker.ask(situation, copy)
         if isinstance(answer, str):
             return answer
         alignment = answer.outcome.alignment
         numa = answer.outcome.numas(member.node.machine)
-        larger = self.shapes.larger(raw)
         lost: tuple[LostPlaces, ...] = ()
         if larger:
             after = situation.after(answer)
             lost = tuple(self._lost(situation, after, key) for key in larger)
-        return NodeRating(
+        rating = NodeRating(
             not alignment.scattered if alignment is not None else None,
             numa,
             lost,
             _left(member, answer, numa),
             _link_points(answer),
         )
+        self.quick.learn(member, copy, rating)
+        return rating
 
     def tidy(self, members: Sequence[Member]) -> None:
         """Forget answers that no node gives any more, and shapes that nobody has."""
@@ -231,6 +242,7 @@ class Chooser:
         live: set[Hashable] = {member.token for member in members}
         if len(self.places_known) > 8 * len(live) * MOST_SHAPES + 1000:
             self.places_known = {at: count for at, count in self.places_known.items() if at[0] in live}
+        self.quick.tidy(live, self.shapes.known)
         live |= {(member.number, member.changes) for member in members}
         for key, (version, known) in list(self.ratings.items()):
             if key not in self.shapes.known or version != self.shapes.version:

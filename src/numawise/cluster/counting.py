@@ -35,7 +35,7 @@ def counted_places(asker: Asker, situation: Situation, raw: RawPod, most: int) -
     """How many copies of a pod would be let in, at most ``most``; None: they have to be tried (rule 1)."""
     node, state = situation.member.node, situation.state
     rules, description = node.rules, node.description
-    if not _simple(rules) or state.resizes.desired or state.resizes.counted:
+    if not is_simple(rules) or state.resizes.desired or state.resizes.counted:
         return None
     if description is not None and (description.pressures or description.shutting_down):
         return None
@@ -55,7 +55,7 @@ def counted_places(asker: Asker, situation: Situation, raw: RawPod, most: int) -
         return None
     if not cpus and not sizes and not devices:
         return left
-    free = _Free(situation, pod)
+    free = FreeAmounts(situation, pod)
     places = dict.fromkeys((numa.id for numa in node.machine.numa), left)
     if cpus:
         _narrow(
@@ -68,21 +68,22 @@ def counted_places(asker: Asker, situation: Situation, raw: RawPod, most: int) -
         ):
             return None
     for kind, size in sizes:
-        amounts = _memory(free.memory, kind, size, restricted=rules.topology_policy == RESTRICTED)
+        amounts = memory_by_numa(free.memory, kind, size, restricted=rules.topology_policy == RESTRICTED)
         if amounts is None:
             return None
         _narrow(places, amounts, size)
     for name, count in devices:
-        on_numa = _devices(state.devices.plugins.get(name), free.taken.get(name, frozenset()), count)
+        on_numa = devices_by_numa(state.devices.plugins.get(name), free.taken.get(name, frozenset()), count)
         if on_numa is None:
             return None
         _narrow(places, on_numa, count)
-        if rules.topology_policy == RESTRICTED and not _wide_enough(state.devices.plugins[name], count):
+        if rules.topology_policy == RESTRICTED and not wide_enough(state.devices.plugins[name], count):
             return None
     return min(left, sum(places.values()))
 
 
-def _simple(rules: Rules) -> bool:
+def is_simple(rules: Rules) -> bool:
+    """Whether NUMA nodes do not depend on each other."""
     return rules.topology_policy in (SINGLE, RESTRICTED) and rules.cpu_options == PLAIN_OPTIONS
 
 
@@ -95,7 +96,7 @@ def _by_sums(situation: Situation, pod: PodRequest, most: int) -> int:
     return most
 
 
-class _Free:
+class FreeAmounts:
     """What nobody has, once what is left of pods that are gone was collected (rule 2)."""
 
     def __init__(self, situation: Situation, pod: PodRequest) -> None:
@@ -122,7 +123,7 @@ def _narrow(places: dict[int, int], amounts: Mapping[int, int], size: int) -> No
             places[numa] = min(most, amounts.get(numa, 0) // size)
 
 
-def _memory(
+def memory_by_numa(
     memory: Mapping[int, NumaMemory], kind: str, size: int, *, restricted: bool
 ) -> dict[int, int] | None:
     """Bytes of a type that each NUMA node has free; None: nodes are grouped, or numbers wrap around."""
@@ -142,7 +143,7 @@ def _memory(
     return None if not size or (restricted and largest < size) else amounts
 
 
-def _devices(plugin: Plugin | None, taken: frozenset[str], count: int) -> dict[int, int] | None:
+def devices_by_numa(plugin: Plugin | None, taken: frozenset[str], count: int) -> dict[int, int] | None:
     """Devices that each NUMA node has free; None: some are on several or none, or the plugin may refuse."""
     if plugin is None or (plugin.refuses_several and count > 1):
         return None
@@ -162,7 +163,7 @@ def _devices(plugin: Plugin | None, taken: frozenset[str], count: int) -> dict[i
     return amounts
 
 
-def _wide_enough(plugin: Plugin, count: int) -> bool:
+def wide_enough(plugin: Plugin, count: int) -> bool:
     """Whether one NUMA node could ever have so many."""
     amounts: dict[int, int] = {}
     for device in plugin.devices.values():

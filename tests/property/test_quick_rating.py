@@ -1,0 +1,51 @@
+"""Ratings without asking are those that asking gives, reasons included."""
+
+import random
+
+import pytest
+
+from numawise.cluster.asking import Asker, LetIn, Situation
+from numawise.cluster.choice import Chooser
+from numawise.cluster.quick_rating import QuickRatings
+from tests.property.test_counting import SHAPES
+from tests.property.test_state_key import CONFIGS, members, some_pod
+
+
+class Never(QuickRatings):
+    """Always asks."""
+
+    def rate(self, *_: object) -> None:
+        return None
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: "-".join(map(str, config.values()))[:40])
+def test_quick_is_what_asking_says(config: dict[str, object]) -> None:
+    quick = 0
+    for seed in range(5):
+        draw = random.Random(seed)
+        nodes = members(config, 2)
+        for member in nodes:
+            member.kind = "kind"
+        asker = Asker(nodes)
+        chooser, slow = Chooser(nodes, asker), Chooser(nodes, asker)
+        slow.quick = Never(asker)
+        for shape in SHAPES:
+            chooser.shapes.see(shape)
+            slow.shapes.see(shape)
+        for step in range(50):
+            member = draw.choice(nodes)
+            if member.occupants and draw.random() < 0.45:
+                asker.end(member, draw.choice(list(member.occupants)))
+            else:
+                answer = asker.ask(Situation.of(member), some_pod(draw, f"{member.name}-{step}"))
+                if isinstance(answer, LetIn):
+                    asker.settle(member, answer)
+            probe = draw.choice(SHAPES)
+            told, expected = chooser.rate(member, probe), slow.rate(member, probe)
+            assert told == expected, (seed, step, probe)
+            others = [(k, o.shape.name, o.pods[0], 4) for k, o in chooser.shapes.known.items()]
+            quick += (
+                chooser.quick.rate(member, chooser.shapes.known[asker.shape(probe)].copy, others) is not None
+            )
+    plain = "cpuManagerPolicyOptions" not in config and config["topologyManagerPolicy"] != "best-effort"
+    assert (quick > 20) == plain
