@@ -206,6 +206,40 @@ def cdi(_: list[str], case: Path) -> None:
     variables_in(str(case / "etc/cdi/gpu.yaml"))
 
 
+def healed(line: list[str], _: Path) -> None:
+    """Pods, owners, holds and a Lease as an API server shows them to the healer."""
+    from numawise.apps.heal.changing import people_look_at, unfit  # noqa: PLC0415
+    from numawise.apps.heal.cleaning import AgedPod, CleaningRules, removable  # noqa: PLC0415
+    from numawise.apps.heal.hold_list import listed_hold  # noqa: PLC0415
+    from numawise.apps.heal.refused import controller_of, is_held, refused_pod  # noqa: PLC0415
+    from numawise.apps.heal.steering import release_patch  # noqa: PLC0415
+    from numawise.apps.heal.stranded import stranded_note  # noqa: PLC0415
+    from numawise.codec.document import mapping  # noqa: PLC0415
+    from numawise.kube.lease import Election  # noqa: PLC0415
+
+    try:
+        value = mapping(json.loads(_text(line[0])))
+    except (ValueError, RecursionError):
+        return
+    pod, owner = mapping(value.get("pod")), mapping(value.get("owner"))
+    refused, controller = refused_pod(pod), controller_of(pod)
+    if refused is not None:
+        rules = CleaningRules(keep=0, older_than=0, owners=(refused.owner_kind,))
+        assert len(removable([AgedPod(refused, 1.0)], rules)) <= 1
+    if controller is not None:
+        unfit(controller, owner)
+        people_look_at(controller, owner)
+    is_held(pod)
+    json.dumps(release_patch(pod, {"n1": "h1"}, ["n1"]))
+    assert "\n" not in stranded_note(pod)
+    for key, text in mapping(value.get("holds")).items():
+        hold = listed_hold(str(key), text)
+        assert hold is None or hold.text
+    election = Election("me")
+    election.observe(mapping(value.get("lease")), 1.0)
+    election.spec(1.0)
+
+
 def engine(line: list[str], _: Path) -> None:
     """What a container engine prints."""
     from numawise.host import containers  # noqa: PLC0415
@@ -453,6 +487,6 @@ def api(line: list[str], case: Path) -> None:
 DRIVERS: dict[str, Driver] = {
     function.__name__: function
     for function in (
-        api, archive, bundle, cdi, check, described, engine, flags, hints, host, kubeconfig, ledger, log, maps, nvml, processes, settings, watched, words,
+        api, archive, bundle, cdi, check, described, engine, flags, healed, hints, host, kubeconfig, ledger, log, maps, nvml, processes, settings, watched, words,
     )
 }  # fmt: skip

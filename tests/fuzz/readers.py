@@ -264,6 +264,7 @@ READERS: dict[str, Reader] = {
         Reader("settings", seeds.settings, (("@settings", "{case}"),), share=0.5),
         Reader("kubeconfig", seeds.kubeconfigs, (("@kubeconfig", "{case}/config"),), acts=True, share=0.2),
         Reader("api-answers", seeds.api_answers, (("@api", "{case}"), ("@api", "{case}", "-o", "json"))),
+        Reader("refused-pods", seeds.refused_pods, (("@healed", "{case}/seen.json"),), share=0.5),
         Reader("container-engine", seeds.engines, (("@engine", "{case}/inspect"),), share=0.5),
         Reader("cdi", seeds.cdi, (("@cdi", "{case}"),), share=0.3),
         Reader("proc", seeds.processes, (("@processes", "{case}/root"),), share=1.5),

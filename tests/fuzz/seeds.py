@@ -787,6 +787,35 @@ def engines(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     return [{"inspect": text.encode()}, {"inspect": f"{text}\n----\nError: No such container: b".encode()}]
 
 
+def refused_pods(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
+    from numawise.apps.heal.hold_list import ListedHold  # noqa: PLC0415
+    from tests.unit.apps.heal.pods import held, pod, refused  # noqa: PLC0415
+
+    owner = refused().owner
+    assert owner is not None
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    waiting = held()
+    waiting["spec"]["affinity"] = {"nodeAffinity": required}
+    waiting["metadata"]["annotations"] = {"numawise.dev/steered": "n1,n2"}
+    rest = {
+        "owner": {
+            "metadata": {"uid": "u-web", "labels": {}},
+            "spec": {"replicas": 1},
+            "status": {"conditions": []},
+        },
+        "holds": {owner.of.key: ListedHold(owner, 1e9, 1e9, 1, 2, ("n1",)).text},
+        "lease": {
+            "metadata": {"resourceVersion": "1"},
+            "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 1},
+        },
+    }
+    return [
+        {"seen.json": json.dumps({"pod": one, **rest}).encode()}
+        for one in (pod(), waiting, pod(owner=("Job", "j"), containerStatuses=[{"name": "c", "state": {}}]))
+    ]
+
+
 def cdi(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     value = {
         "cdiVersion": "0.5.0",

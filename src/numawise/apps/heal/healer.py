@@ -201,7 +201,7 @@ class Healer:
 
     def _stand_by(self) -> None:
         if self._led:
-            self.log.say(WARNING, "another healer leads")
+            self.log.say(WARNING, "acts no longer: the Lease could not be kept, or another healer has it")
         self._led = False
         while not self._news.empty():
             self._news.get_nowait()

@@ -37,14 +37,16 @@ def release_patch(pod: Mapping[str, Any], hosts: Mapping[str, str], nodes: Seque
 def _terms(pod: Mapping[str, Any], hosts: Mapping[str, str], nodes: Sequence[str]) -> list[Json] | None:
     """The terms of the pod with one requirement more; None: it cannot be said (rule 3)."""
     affinity = mapping(mapping(mapping(pod.get("spec")).get("affinity")).get("nodeAffinity"))
-    own = mapping(affinity.get(REQUIRED)).get("nodeSelectorTerms")
-    terms = copy.deepcopy([dict(term) for term in own if isinstance(term, Mapping)]) if own else []
+    required = mapping(affinity.get(REQUIRED)).get("nodeSelectorTerms")
+    listed = required if isinstance(required, list) else []
+    terms = copy.deepcopy([dict(term) for term in listed if isinstance(term, Mapping)])
     values = [hosts.get(node, "") for node in nodes]
     if all(values):
         requirement = {"key": HOST_NAME, "operator": "In", "values": sorted(set(values))}
         for term in terms:
             if term.get("matchExpressions") or term.get("matchFields"):  # an empty one matches nothing
-                term["matchExpressions"] = [*(term.get("matchExpressions") or ()), requirement]
+                own = term.get("matchExpressions")
+                term["matchExpressions"] = [*(own if isinstance(own, list) else ()), requirement]
         return terms or [{"matchExpressions": [requirement]}]
     if terms:
         return None
