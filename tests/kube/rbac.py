@@ -5,9 +5,28 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from numawise.service.rights import ApiRight, rules_of
+
 Right = tuple[str, str, str]
 """API group, resource with its part, verb."""
 VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def exact_rules(rights: Sequence[ApiRight], namespace: str) -> "Rules":
+    """What a program's roles allow: those of its own namespace allow nothing elsewhere."""
+    own = [right for right in rights if right.own_namespace]
+    others = [right for right in rights if not right.own_namespace]
+    return Rules([*rules_of(others), *({**rule, "namespace": namespace} for rule in rules_of(own))])
+
+
+def place_of(path: str) -> tuple[str, str]:
+    """Namespace and name of what a request is about; '': it has none."""
+    parts = [part for part in urlsplit(path).path.split("/") if part]
+    rest = parts[2:] if parts[:1] == ["api"] else parts[3:]
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    return namespace, rest[1] if len(rest) > 1 else ""
 
 
 def right_of(method: str, path: str) -> Right | None:
@@ -58,8 +77,19 @@ class Rules:
         right = right_of(method, path)
         if right is None:
             return True
-        if right in self.rights:
+        if any(self._allows(rule, right, *place_of(path)) for rule in self.rules):
             self.used.add(right)
             return True
         self.refused.append(right)
         return False
+
+    @staticmethod
+    def _allows(rule: Mapping[str, Any], right: Right, namespace: str, name: str) -> bool:
+        group, resource, verb = right
+        return (
+            group in rule["apiGroups"]
+            and resource in rule["resources"]
+            and verb in rule["verbs"]
+            and rule.get("namespace", namespace) == namespace
+            and ("resourceNames" not in rule or name in rule["resourceNames"])
+        )

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from numawise.apps.heal.rights import heal_rights
-from numawise.service.rights import rules_of
 from tests.cli.run import Ran, program
 from tests.kube.healers import LEASED, LISTED, HealedCluster, healer
-from tests.kube.rbac import Rules
+from tests.kube.rbac import exact_rules
 from tests.kube.server import kubeconfig, serving
 from tests.unit.cluster.live_objects import api_node, api_pod, published
 from tests.unit.cluster.nodes import gpu_pod, kubelet
@@ -36,7 +35,7 @@ def justified(changes: list[dict[str, Any]]) -> None:
 def test_a_runaway_owner_is_held_until_a_node_would_let_its_pod_in(tmp_path: Path, kind: str) -> None:
     cluster = HealedCluster("a", "b")
     owner = cluster.owner("web", kind)
-    cluster.state.rules = rules = Rules(rules_of(heal_rights(defrag=False)))
+    cluster.state.rules = rules = exact_rules(heal_rights(defrag=False), "numawise")
     with serving(cluster.state) as server, healer(tmp_path, server.address, "--apply", *DAY) as running:
         running.hears("leads")
         cluster.refuse(cluster.make(owner), "a")
@@ -72,7 +71,7 @@ def test_a_runaway_owner_is_held_until_a_node_would_let_its_pod_in(tmp_path: Pat
 def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     cluster = HealedCluster("a")
     owner = cluster.owner("web")
-    cluster.state.rules = rules = Rules(rules_of(heal_rights(apply=False, defrag=False)))
+    cluster.state.rules = rules = exact_rules(heal_rights(apply=False, defrag=False), "numawise")
     with serving(cluster.state) as server, healer(tmp_path, server.address, "--older-than", "0s") as running:
         running.hears("a dry run")
         for _ in range(3):

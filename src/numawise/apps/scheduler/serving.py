@@ -16,6 +16,7 @@ import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from numawise.apps.scheduler.callers import OwnCallers, patient_protocol
 from numawise.apps.scheduler.certificates import CertificateFiles, Certificates
 from numawise.apps.scheduler.questions import Questions, VerdictCounts
 from numawise.apps.scheduler.web import WebQuestions
@@ -194,9 +195,9 @@ def needed() -> Any:  # noqa: ANN401 - a module of an extra
 def _server(web: WebQuestions, certificates: Certificates | None) -> Any:  # noqa: ANN401
     uvicorn = needed()
     config = uvicorn.Config(
-        web,
+        web if certificates is not None else OwnCallers(web),
         loop="asyncio",
-        http="httptools",
+        http=patient_protocol(),
         ws="none",
         lifespan="off",
         interface="asgi3",
