@@ -20,10 +20,11 @@ from heapq import heappop
 from itertools import count
 from typing import Any
 
-from numawise.cluster.asking import Shape, Situation, looks_nowhere
+from numawise.cluster.asking import Situation, looks_nowhere
 from numawise.cluster.assumed import EndedPod, Promise
 from numawise.cluster.choice import Shapes, company
 from numawise.cluster.foreign import REFUSED, judged
+from numawise.cluster.last_said import LastSaid
 from numawise.cluster.node_states import NodeStates
 from numawise.cluster.node_view import CONSERVATIVE, EXACT, UNKNOWN, NodeView
 from numawise.cluster.source import TopologyReading
@@ -62,8 +63,6 @@ REMEMBERED = 600.0
 """Seconds that a pod is remembered which is gone and no longer published: an older object may still come."""
 MANY_NODES, LOOK_AGAIN = 256, 5.0
 """With more nodes than that, better places are looked for so many seconds after the last look."""
-MOST_SAID = 16
-"""Shapes whose last answers are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +94,6 @@ class NodeVerdict:
     """Why the place is kept for another pod; '': it is not."""
 
 
-Said = tuple[object, str, NodeVerdict]
-"""By what an answer was come by, how it is known, and the answer."""
-
-
 class LiveCluster:
     """Nodes, pods and promises; no input or output, one thread at a time."""
 
@@ -116,7 +111,7 @@ class LiveCluster:
         self._dirty: set[str] = set()
         self._tried: dict[str, float] = {}
         """Pods that no node took when they were last asked about, and when that was."""
-        self._said: dict[Shape, dict[str, Said]] = {}
+        self._said = LastSaid[NodeVerdict]()
         self._events = 0
         self._places_of: object = None
         """By what places were kept last."""
@@ -312,6 +307,7 @@ class LiveCluster:
         if not known:
             self.views.pop(view.name, None)
             self._dirty.discard(view.name)
+            self._said.changed(view.name)
             self.states.forget(view)
 
     def _changed(self, view: NodeView) -> None:
@@ -356,6 +352,7 @@ class LiveCluster:
         if self._dirty:
             for name in self._dirty.intersection(names) if len(self._dirty) > 1 else list(self._dirty):
                 self._dirty.discard(name)
+                self._said.changed(name)
                 if name in self.views:
                     self.states.refresh(self.views[name], self._last or 0.0, self._clock)
 
@@ -392,57 +389,34 @@ class LiveCluster:
 
     # --- inside: answers ----------------------------------------------------------------------
 
-    def _verdicts(self, names: Iterable[str], raw: RawPod) -> list[NodeVerdict]:
-        """What each node would do; the loop that every question goes through."""
+    def _verdicts(self, names: Sequence[str], raw: RawPod) -> list[NodeVerdict]:
+        """What each node would do; those that did not change are not asked again (``cluster.last_said``)."""
         known, plain = self.chooser.known(raw), looks_nowhere(raw.constraints)
-        said = self._said_of(self.asker.shape(raw))
-        views, verdicts = self.views, []
-        for name in names:
-            view = views.get(name)
+
+        def said(name: str) -> NodeVerdict:
+            view = self.views.get(name)
             member = view.member if view is not None else None
             if view is None or member is None:
-                verdicts.append(self._without_state(name, view, raw, said))
-                continue
+                return self._without_state(name, view, raw)
             at = member.token if plain else (member.number, member.changes)
             answer = known.get(at)
             if answer is None:
                 answer = known[at] = self.chooser.rate(member, raw)
-            last = said.get(name)
-            if last is None or last[0] is not answer or last[1] is not view.how:
-                if isinstance(answer, str):
-                    verdict = NodeVerdict(name, None, answer, view.how)
-                else:
-                    verdict = NodeVerdict(name, answer, "", view.how)
-                last = said[name] = answer, view.how, verdict
-            verdicts.append(last[2])
-        return verdicts
+            if isinstance(answer, str):
+                return NodeVerdict(name, None, answer, view.how)
+            return NodeVerdict(name, answer, "", view.how)
 
-    def _said_of(self, key: Shape) -> dict[str, Said]:
-        """What was last said of nodes about a shape; of the shapes asked for last."""
-        said = self._said.pop(key, None)
-        if said is None:
-            if len(self._said) >= MOST_SAID:
-                del self._said[next(iter(self._said))]
-            said = {}
-        self._said[key] = said
-        return said
+        return self._said.of(self.asker.shape(raw), known, names, said)
 
-    def _without_state(
-        self, name: str, view: NodeView | None, raw: RawPod, said: dict[str, Said]
-    ) -> NodeVerdict:
+    def _without_state(self, name: str, view: NodeView | None, raw: RawPod) -> NodeVerdict:
         """Of a node whose exact state is not known."""
         source = view.source if view is not None else None
         if view is None or source is None or source.zones is None:
             return self._unpublished(name, raw)
-        last = said.get(name)
-        if last is not None and last[0] is view.left:
-            return last[2]
         lack = lack_by_sums(view, raw)
         rating = judged(source.zones, view.left, defaulted(raw)) if lack is None else None
         reason = "" if rating is not None else lack.reason if lack is not None else REFUSED
-        verdict = NodeVerdict(name, rating, reason, CONSERVATIVE)
-        said[name] = view.left, CONSERVATIVE, verdict
-        return verdict
+        return NodeVerdict(name, rating, reason, CONSERVATIVE)
 
     def _unpublished(self, name: str, raw: RawPod) -> NodeVerdict:
         if self.settings.unpublished == PASS or not is_aligned(raw):

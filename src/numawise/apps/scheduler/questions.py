@@ -102,13 +102,12 @@ class Questions:
     def _filter(self, raw: RawPod, names: Sequence[str], now: float) -> FilterAnswer:
         view, counts = self.view, self.counts
         view.withdraw(raw.uid)
-        left, refused = [], []
-        for verdict in view.judge(raw, names, now):
-            if verdict.rating is not None and not verdict.kept:
-                left.append(verdict)
-            else:
-                refused.append(verdict)
-        unknown = sum(verdict.how == UNKNOWN for verdict in left)
+        verdicts = view.judge(raw, names, now)
+        left = [verdict for verdict in verdicts if verdict.rating is not None and not verdict.kept]
+        refused = []
+        if len(left) < len(verdicts):
+            refused = [verdict for verdict in verdicts if verdict.rating is None or verdict.kept]
+        unknown = len([1 for verdict in left if verdict.how == UNKNOWN])
         kept = sum(bool(verdict.kept) for verdict in refused)
         counts.unknown += unknown
         counts.let_in += len(left) - unknown
