@@ -7,12 +7,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import click
 import pytest
 import yaml
 
 from numawise.apps.scheduler.certificate_objects import CLIENT
 from numawise.apps.scheduler.manifest import CLIENT_SECRET, SERVER_SECRET, server_names
 from numawise.cli.cluster_objects import ClusterWish, cluster_objects
+from numawise.cli.main import group
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -170,6 +172,21 @@ def test_helpers_name_what_the_code_names() -> None:
     for name in (SERVER_SECRET, CLIENT_SECRET, f'genSignedCert "{CLIENT}"'):
         assert name in text
     assert re.findall(r'printf "(numawise-scheduler[^"]*)"', text) == list(server_names("%s"))
+
+
+def test_every_program_takes_the_words_of_its_manifest() -> None:
+    wish = ClusterWish("numawise", heal_applies=True)
+    pods = [
+        value["spec"]["template"]["spec"]
+        for value in cluster_objects(wish)
+        if "template" in value.get("spec", {})
+    ]
+    words = [container["args"] for pod in pods for container in pod["containers"]]
+    assert sorted(first for first, *_ in words) == ["agent", "heal", "scheduler"]
+    for name, *rest in words:
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        command.make_context(name, list(rest)).close()
 
 
 def test_nothing_reads_secrets_through_the_api() -> None:
