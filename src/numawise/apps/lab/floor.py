@@ -119,6 +119,7 @@ class LabFloor:
             self.publish_lane,
             self.event_lane,
         )
+        self._loop = asyncio.get_running_loop()
         self._alarms: list[tuple[float, int, str, str]] = []
         self._serial = count()
         self._sooner = asyncio.Event()
@@ -229,7 +230,8 @@ class LabFloor:
         if kubelet is None or value is None:
             return
         try:
-            effects = kubelet.gone(_uid(value)) if after is None else kubelet.take(value, self.clock())
+            now = self.clock()
+            effects = kubelet.gone(_uid(value), now) if after is None else kubelet.take(value, now)
         except InputError as problem:
             self.log.say(WARNING, f"a pod is left alone: {problem}", node=kubelet.name, uid=_uid(value))
             return
@@ -343,7 +345,7 @@ class LabFloor:
         if self.plan.publish.form == NOTHING or name in self._due:
             return
         self._due.add(name)
-        asyncio.get_running_loop().call_later(self.plan.publish.delay, self._publish_now, name)
+        self._loop.call_later(self.plan.publish.delay, self._publish_now, name)
 
     def _publish_now(self, name: str) -> None:
         self._due.discard(name)
@@ -351,7 +353,7 @@ class LabFloor:
             return
         if self.plan.publish.loss and self.random.random() < self.plan.publish.loss:
             self.counts["lost"] += 1
-            asyncio.get_running_loop().call_later(VERIFY, self._publish_soon, name)
+            self._loop.call_later(VERIFY, self._publish_soon, name)
             return
         self.publish_lane.put(name, name)
 
@@ -385,6 +387,7 @@ class LabFloor:
         self.uids[name] = _uid(value)
         self._reported.add(name)
         self.calls.first_lease(name, self.uids[name])
+        self._loop.call_soon_threadsafe(self._publish_soon, name)
 
     def _renew(self, name: str) -> None:
         if name in self.uids:
@@ -392,7 +395,7 @@ class LabFloor:
 
     def _publish(self, name: str) -> None:
         kubelet = self.kubelets.get(name)
-        if kubelet is None:
+        if kubelet is None or name not in self.uids:  # once it is registered, it is published
             return
         copy = replace(kubelet.node)
         value = published_value(copy, name, kubelet_version(copy), foreign=self.plan.publish.form == FOREIGN)

@@ -15,10 +15,14 @@ Rules kept here:
 6. A pod that ran before this program did runs on: it is put in, and never refused.
 7. A restarted kubelet has its state files and decides on every pod anew, as the real one does.  One that
    crashes or does not start is down: it does nothing until it is restarted.
+8. The CPU Manager's loop collects CPUs of pods that are gone: it passes every ``RECONCILE`` seconds, at a
+   time of each node's own, also divided by the factor.  It runs only where something is left to collect.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from zlib import crc32
 
 from numawise.apps.lab import pod_status
 from numawise.apps.lab.effects import (
@@ -46,6 +50,10 @@ RUN, INIT, EXIT, STOP = (
     f"{PREFIX}{name}" for name in ("run-seconds", "init-seconds", "exit-code", "stop-seconds")
 )
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10.0, 300.0
+RECONCILE = 10.0
+"""The kubelet's default for cpuManagerReconcilePeriod."""
+NODE_ITSELF = ""
+"""The uid of an alarm that is not about a pod."""
 INITIALIZING, UP, RESTING, STOPPING, OVER = "initializing", "up", "resting", "stopping", "over"
 
 
@@ -86,6 +94,8 @@ class LabKubelet:
         self.down = ""
         """Why it does nothing; '': it runs."""
         self.admitted = self.refused = 0
+        self.look_at: float | None = None
+        """When the CPU Manager's loop passes, where that matters."""
 
     @property
     def names(self) -> Iterator[tuple[str, str]]:
@@ -108,7 +118,7 @@ class LabKubelet:
         if known is not None and status.get("phase") in ENDED:  # somebody else ended it
             known.stage, known.next_at, known.deleted = OVER, None, deleted
             self.node.remove(uid)
-            return [StateChanged(), *([PodRemoval(known.ref)] if deleted else [])]
+            return [*self._left(now), *([PodRemoval(known.ref)] if deleted else [])]
         if known is not None:
             return self._stop(known, metadata, now) if deleted and not known.deleted else []
         if self.down:
@@ -119,13 +129,13 @@ class LabKubelet:
             return self.adopt(value, now)
         return self._admit(value, now)
 
-    def gone(self, uid: str) -> list[LabEffect]:
+    def gone(self, uid: str, now: float) -> list[LabEffect]:
         """A pod is no longer at the API server."""
         known = self.pods.pop(uid, None)
         if known is None or known.stage == OVER:
             return []
         self.node.remove(uid)
-        return [StateChanged()]
+        return self._left(now)
 
     def recover(self, values: Iterable[Mapping[str, Any]], now: float) -> list[LabEffect]:
         """All pods of this node as this program finds them (rule 6)."""
@@ -149,7 +159,8 @@ class LabKubelet:
         effects = [effect for uid in decision.preempted for effect in self._preempt(uid, now)]
         self.pods[pod.ref.uid] = pod
         if isinstance(decision, Rejected):
-            return [*effects, *self._refuse(pod, decision.reason, decision.message, now), StateChanged()]
+            refusal = self._refuse(pod, decision.reason, decision.message, now)
+            return [*effects, *refusal, *self._left(now)]
         self.admitted += 1
         pod.affinity = decision.affinity
         if pod.init and any(one.role is not Role.APP for one in pod.face.containers):
@@ -241,6 +252,8 @@ class LabKubelet:
 
     def due(self, uid: str, now: float) -> list[LabEffect]:
         """The time of an alarm has come; one that no longer holds does nothing."""
+        if uid == NODE_ITSELF:
+            return self._reconcile(now)
         pod = self.pods.get(uid)
         if pod is None or pod.next_at is None or pod.next_at > now or self.down:
             return []
@@ -278,7 +291,8 @@ class LabKubelet:
         """The containers have run for their time (rule 4)."""
         again = pod.restarts_when == "Always" or (pod.restarts_when == "OnFailure" and pod.exit_code != 0)
         if not again:
-            return self._over(pod, pod_status.ended(pod.face, pod.since, now, pod.restarts, pod.exit_code))
+            status = pod_status.ended(pod.face, pod.since, now, pod.restarts, pod.exit_code)
+            return self._over(pod, status, now)
         pod.restarts += 1
         if pod.restarts == 1:
             return self._run(pod, now)
@@ -287,11 +301,27 @@ class LabKubelet:
         status = pod_status.backing_off(pod.face, pod.since, now, pod.restarts - 1, pod.exit_code)
         return [StatusWrite(pod.ref, status), PodAlarm(pod.next_at, pod.ref.uid)]
 
-    def _over(self, pod: LabPod, status: pod_status.Status) -> list[LabEffect]:
+    def _over(self, pod: LabPod, status: pod_status.Status, now: float) -> list[LabEffect]:
         """A pod has ended, and what it has is collected at the next look."""
         pod.stage, pod.next_at = OVER, None
         self.node.remove(pod.ref.uid)
-        return [StatusWrite(pod.ref, status), StateChanged()]
+        return [StatusWrite(pod.ref, status), *self._left(now)]
+
+    def _left(self, now: float) -> list[LabEffect]:
+        """Something is left of a pod that the CPU Manager's loop will collect (rule 8)."""
+        if not self.node.rules.cpu_static or self.look_at is not None:
+            return [StateChanged()]
+        period = RECONCILE / self.factor
+        own = crc32(self.name.encode()) % 1000 / 1000 * period
+        self.look_at = own + period * (math.floor((now - own) / period) + 1)
+        return [StateChanged(), PodAlarm(self.look_at, NODE_ITSELF)]
+
+    def _reconcile(self, now: float) -> list[LabEffect]:
+        if self.look_at is None or self.look_at > now or self.down:
+            return []
+        self.look_at, before = None, self.node.state.cpu
+        self.node.reconcile()
+        return [StateChanged()] if self.node.state.cpu.assignments != before.assignments else []
 
     # --- deletion -----------------------------------------------------------------------------
 
@@ -307,7 +337,7 @@ class LabKubelet:
 
     def _stopped(self, pod: LabPod, now: float) -> list[LabEffect]:
         status = pod_status.ended(pod.face, pod.since, now, pod.restarts, pod_status.KILLED)
-        return [*self._over(pod, status), PodRemoval(pod.ref)]
+        return [*self._over(pod, status, now), PodRemoval(pod.ref)]
 
     # --- the kubelet itself -------------------------------------------------------------------
 
@@ -329,8 +359,8 @@ class LabKubelet:
                 effects += self._preempt(uid, now)
             if isinstance(decision, Rejected) and pod is not None:
                 effects += self._refuse(pod, decision.reason, decision.message, now)
-        self.node = node
-        return [*effects, StateChanged()]
+        self.node, self.look_at = node, None
+        return [*effects, *self._left(now)]
 
 
 def _crash(pod: PodRequest, decision: Crashed) -> str:

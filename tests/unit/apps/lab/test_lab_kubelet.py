@@ -153,6 +153,20 @@ def test_what_ended_is_free_for_the_next() -> None:
     assert status_in(virtual.take(api_pod("d", 4, "n1"), 6.0))["phase"] == "Running"
 
 
+def test_the_loop_of_the_cpu_manager_collects() -> None:
+    """CPUs of a pod that is gone are free again without another pod, at most one period later."""
+    virtual = lab(factor=10)
+    virtual.take(api_pod("a", 1, "n1", cpu="2"), 0.0)
+    virtual.take(api_pod("b", 1, "n1", cpu="2"), 0.0)
+    (alarm,) = [effect for effect in virtual.gone("a", 50.0) if isinstance(effect, PodAlarm)]
+    assert 50.0 < alarm.at <= 51.0
+    assert "a" in virtual.node.state.cpu.assignments
+    assert virtual.due(alarm.uid, alarm.at - 0.001) == []
+    assert virtual.due(alarm.uid, alarm.at) == [StateChanged()]
+    assert set(virtual.node.state.cpu.assignments) == {"b"}
+    assert virtual.due(alarm.uid, alarm.at + 100) == []
+
+
 def test_init_containers_take_their_time() -> None:
     virtual = lab()
     init = {
@@ -188,10 +202,10 @@ def test_a_deleted_pod_is_ended_and_then_removed() -> None:
     assert "a" in virtual.node.state.active
     effects = virtual.due("a", 9.0)
     assert status_in(effects)["phase"] == "Failed"
-    assert [type(effect) for effect in effects] == [StatusWrite, StateChanged, PodRemoval]
+    assert [type(effect) for effect in effects] == [StatusWrite, StateChanged, PodAlarm, PodRemoval]
     assert "a" not in virtual.node.state.active
     assert virtual.take(seen(leaving, status_in(effects)), 10.0) == []  # it is on its way
-    assert virtual.gone("a") == []
+    assert virtual.gone("a", 11.0) == []
 
 
 def test_a_pod_that_was_deleted_before_it_came_never_runs() -> None:
@@ -205,7 +219,7 @@ def test_a_pod_that_was_deleted_before_it_came_never_runs() -> None:
 def test_a_pod_that_is_gone_at_once_is_let_go() -> None:
     virtual = lab()
     virtual.take(api_pod("a", 4, "n1"), 0.0)
-    assert virtual.gone("a") == [StateChanged()]
+    assert virtual.gone("a", 1.0)[0] == StateChanged()
     assert "a" not in virtual.node.state.active
     assert virtual.due("a", 99.0) == []
 
@@ -213,7 +227,7 @@ def test_a_pod_that_is_gone_at_once_is_let_go() -> None:
 def test_a_pod_that_somebody_else_ended_is_let_go() -> None:
     virtual, pod = lab(), api_pod("a", 4, "n1")
     virtual.take(pod, 0.0)
-    assert virtual.take(seen(pod, {"phase": "Failed"}), 1.0) == [StateChanged()]
+    assert virtual.take(seen(pod, {"phase": "Failed"}), 1.0)[0] == StateChanged()
     assert "a" not in virtual.node.state.active
     (effect,) = virtual.take(seen(pod, {"phase": "Failed"}, deletionTimestamp="2026-01-01T00:00:30Z"), 2.0)
     assert isinstance(effect, PodRemoval)
