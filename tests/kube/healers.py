@@ -137,7 +137,7 @@ class Healer:
         command = [sys.executable, "-m", "numawise", "heal", "--kubeconfig", str(self.config)]
         command += ["--audit", str(self.audit), "--listen", "off", *words]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stderr=log)
+            self.process = subprocess.Popen(command, stderr=log, stdout=log)
 
     def said(self, words: str) -> list[str]:
         text = self.log.read_text() if self.log.exists() else ""

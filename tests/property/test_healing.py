@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from numawise.apps.heal.audit import AuditLog
 from numawise.apps.heal.changing import HealWriter
 from numawise.apps.heal.cleaning import CleaningRules
-from numawise.apps.heal.healer import Healer, HealRules
+from numawise.apps.heal.healer import Healer
 from numawise.apps.heal.holds import HoldSettings, Prospect
 from numawise.apps.heal.refused import GATE, RefusedPod, refused_pod
 from numawise.apps.heal.rights import BINDINGS, LEASE, POLICIES, POLICY
+from numawise.apps.heal.terms import HealRules
 from numawise.codec.kubeconfig import ClusterAccess
 from numawise.kube.client import Cluster, Object
 from numawise.kube.lease import LeaseKeeper

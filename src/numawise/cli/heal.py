@@ -12,8 +12,8 @@ from numawise.cli.serving import listen_address, listen_option, log_option, serv
 from numawise.errors import InputError, quoted
 
 if TYPE_CHECKING:
-    from numawise.apps.heal.healer import HealRules
     from numawise.apps.heal.run import HealPlan
+    from numawise.apps.heal.terms import HealRules
     from numawise.service.log import ServiceLog
 
 LISTEN = "127.0.0.1:9798"
@@ -35,7 +35,7 @@ Exit status: 0 ended by SIGTERM or SIGINT, with --once nothing is refused, with 
 1 with --once some pod is refused, with --defrag no restart helps; 2 bad options, 5 cluster."""
 )
 @click.option("--apply", is_flag=True, help="Do it; without this only what would be done is said.")
-@click.option("--once", is_flag=True, help="Look once, say or do what there is to do, and end.")
+@click.option("--once", is_flag=True, help="Look once, print or do what there is to do, and end.")
 @click.option(
     "--keep",
     type=click.IntRange(0, 10_000),
@@ -155,13 +155,15 @@ def command(
         audited = HealPlan(access, rules, namespace, instance_name(), audit)
         return _defrag(audited, defrag, service_log(log_form), color=context.color)
     plan = HealPlan(access, rules, namespace, instance_name(), audit, at)
-    return (run_once if once else run)(plan, service_log(log_form))
+    if once:
+        return run_once(plan, service_log("text" if log_form == "auto" else log_form, sys.stdout))
+    return run(plan, service_log(log_form))
 
 
 def _rules(given: dict[str, Any]) -> "HealRules":
     from numawise.apps.heal.cleaning import CleaningRules, PodSelection  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.heal.healer import HealRules  # noqa: PLC0415
     from numawise.apps.heal.holds import HoldSettings  # noqa: PLC0415
+    from numawise.apps.heal.terms import HealRules  # noqa: PLC0415
 
     first = duration(given["first_hold"], "--first-hold", TIME)
     longest = duration(given["longest_hold"], "--longest-hold", TIME)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -66,8 +66,9 @@ def listen_address(text: str, default: str, field: str = "--listen") -> tuple[st
     return host.strip("[]") or "127.0.0.1", whole_number(port)
 
 
-def service_log(form: str) -> "ServiceLog":
-    """The log on standard error."""
+def service_log(form: str, stream: IO[str] | None = None) -> "ServiceLog":
+    """The log, on standard error unless something else is named."""
     from numawise.service.log import ServiceLog  # noqa: PLC0415 - keeps --help quick
 
-    return ServiceLog(sys.stderr, structured=form == "json" or (form == "auto" and not sys.stderr.isatty()))
+    stream = stream or sys.stderr
+    return ServiceLog(stream, structured=form == "json" or (form == "auto" and not stream.isatty()))

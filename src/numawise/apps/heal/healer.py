@@ -16,18 +16,17 @@ Rules kept here:
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from numawise.apps.heal.changing import GONE, HealWriter, people_look_at, unfit
-from numawise.apps.heal.cleaning import AgedPod, Allowance, CleaningRules, removable
+from numawise.apps.heal.cleaning import AgedPod, Allowance, removable
 from numawise.apps.heal.hold_list import ListedHold, listed_hold
 from numawise.apps.heal.holds import (
     BeginHold,
     EndHold,
     HoldBook,
     HoldDecision,
-    HoldSettings,
     LetGo,
     ProlongHold,
     Prospect,
@@ -44,13 +43,13 @@ from numawise.apps.heal.refused import (
 )
 from numawise.apps.heal.steering import release_patch, steered_to
 from numawise.apps.heal.stranded import StrandedPods, stranded_note
+from numawise.apps.heal.terms import HealCounts, HealRules, Judging
 from numawise.codec.cluster_pod import seconds
 from numawise.codec.document import mapping
 from numawise.errors import NumawiseError
 from numawise.kube.client import ApiConflict, Object
 from numawise.kube.events import NORMAL, EventWriter, ObjectReference
 from numawise.service.log import INFO, WARNING, ServiceLog
-from numawise.values import dataclass, field
 
 AGAIN = 3.0
 """Seconds after which the list, owners of holds and removals are looked at again; a connection that is idle
@@ -58,49 +57,13 @@ for longer is closed, and opening it again would take as long as an owner needs 
 POLICY_AGAIN = 60.0
 JUST_MADE = 60.0
 MOST_REMEMBERED, MOST_EXPLAINED = 100_000, 200
+MOST_AT_ONCE = 20
+"""Pods removed in a turn: whoever is refused meanwhile does not wait for long."""
 EXPLAINED_AGAIN = 60.0
 MOST_REASONS, OTHER_REASON = 50, "other"
 """Reasons with a metric of their own: resources can have any name."""
 REFUSED_EVENT, HELD_EVENT, RELEASED_EVENT = "PodRefused", "PodsHeld", "PodReleased"
 STRANDED_EVENT = "PodStranded"
-
-
-class Judging(Protocol):
-    """Whoever knows what kubelets would say."""
-
-    def prospect(self, pod: Object) -> Prospect:
-        """What all nodes would say to a pod now."""
-        ...
-
-    def promise(self, pod: Object, node: str) -> None:
-        """A pod is being sent to a node."""
-        ...
-
-    def hosts(self, nodes: Sequence[str]) -> Mapping[str, str]:
-        """The host name labels of nodes."""
-        ...
-
-    def explanation(self, refused: RefusedPod, pod: Object) -> str:
-        """Why a pod was refused."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class HealRules:
-    """What the healer may do."""
-
-    apply: bool = False
-    cleaning: CleaningRules = CleaningRules()
-    holds: HoldSettings = HoldSettings()
-
-
-@dataclass(slots=True)
-class HealCounts:
-    """What metrics show."""
-
-    refused: dict[str, int] = field(default_factory=dict)
-    waiting: int = 0
-    longest: float = 0.0
 
 
 class Healer:
@@ -124,6 +87,8 @@ class Healer:
         self.stranded = StrandedPods()
         self.problem = ""
         self.policy_problem = ""
+        self.more = False
+        """There is more to remove at once than one turn does."""
         self.refused: dict[str, RefusedPod] = {}
         """Refused pods that are there now, by uid."""
         self.unbound: dict[str, Object] = {}
@@ -175,7 +140,7 @@ class Healer:
 
     def turn(self) -> None:
         """Do what is to be done now."""
-        now = self.clock()
+        now, self.more = self.clock(), False
         if self.rules.apply and not self.leads():
             self._stand_by()
             return
@@ -369,15 +334,22 @@ class Healer:
             for wish in wishes:
                 self._may_say(f"delete {wish.pod.uid}", f"delete pod {wish.pod.title}: {wish.why}")
             return
-        for wish in self._allowance.take(wishes, now):
+        chosen = self._allowance.take(wishes[:MOST_AT_ONCE], now)
+        self.more = len(chosen) == MOST_AT_ONCE
+        if self.more:
+            self._next = now
+        for wish in chosen:
+            self._hold_refused(self.clock())
             if not self._may():
                 return
             try:
                 self.writer.remove(wish.pod, wish.why)
+                self.log.say(INFO, f"delete pod {wish.pod.title}: {wish.why}")
             except ApiConflict as problem:
                 self.log.say(INFO, f"pod {wish.pod.title} is left alone: {problem}")
-                continue
-            self.log.say(INFO, f"delete pod {wish.pod.title}: {wish.why}")
+            with self._lock:
+                if self.refused.get(wish.pod.uid) is wish.pod:  # what it is now, if anything, will be heard
+                    del self.refused[wish.pod.uid]
 
     def _tell_stranded(self, now: float) -> None:
         with self._lock:

@@ -16,9 +16,10 @@ from typing import Any
 
 from numawise.apps.heal.audit import AuditLog
 from numawise.apps.heal.changing import HealWriter
-from numawise.apps.heal.healer import Healer, HealRules
+from numawise.apps.heal.healer import Healer
 from numawise.apps.heal.judging import LiveJudge
 from numawise.apps.heal.rights import LEASE
+from numawise.apps.heal.terms import HealRules
 from numawise.cluster.live import HOLD, LiveSettings
 from numawise.codec.document import mapping
 from numawise.codec.kubeconfig import ClusterAccess
@@ -103,6 +104,10 @@ async def _once(plan: HealPlan, log: ServiceLog) -> int:
             problem = healing.lease.problem or f"{holder or 'another healer'} leads"
             raise ClusterError(problem, "stop it first, or leave the work to it")
         await asyncio.to_thread(healer.turn)
+        while healer.more and not healer.problem:
+            if healing.lease is not None:
+                await asyncio.to_thread(healing.lease.turn)
+            await asyncio.to_thread(healer.turn)
         if healer.problem:
             raise ClusterError(healer.problem)
         while await asyncio.to_thread(healer.explain_next):
@@ -166,7 +171,7 @@ class Healing:
         for followed in self._followed:
             await asyncio.to_thread(followed.wait, FIRST_ANSWER)
         if not self.plan.rules.apply:
-            self.log.say(INFO, "a dry run: nothing is changed; give --apply to change it")
+            self.log.say(INFO, "a dry run: nothing is changed without --apply")
 
     def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
         """What goes on for ever."""
