@@ -17,9 +17,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import IO, Any
 
+from numawise.codec.outfile import check_place
 from numawise.errors import LONGEST_MESSAGE, HostError, NumawiseError, cut
 from numawise.kube.client import ApiConflict, ApiRefused
 from numawise.service.log import INFO, ServiceLog
@@ -27,6 +27,7 @@ from numawise.values import dataclass
 
 LASTING = ("delete", "evict")
 """What cannot be taken back: its line is on the disk first."""
+OWN_FILE = 0o640
 INTENDED, DONE, NOT_DONE, FAILED_CHANGE = "intended", "done", "refused", "failed"
 
 
@@ -57,9 +58,11 @@ class AuditLog:
         self._stream: IO[bytes] | None = None
         self._path, self._on_disk = path, False
         if path:
+            check_place(path)
             try:
-                self._stream = Path(path).open("ab", buffering=0)  # noqa: SIM115 - open as long as we are
-                self._on_disk = stat.S_ISREG(os.fstat(self._stream.fileno()).st_mode)
+                handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, OWN_FILE)
+                self._stream = os.fdopen(handle, "ab", buffering=0)
+                self._on_disk = stat.S_ISREG(os.fstat(handle).st_mode)
             except OSError as problem:
                 raise HostError(
                     f"{path} cannot be written: {problem.strerror}", "name another --audit"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from numawise.apps.heal.audit import AuditedChange, AuditLog
-from numawise.errors import ClusterError, HostError
+from numawise.errors import ClusterError, HostError, NumawiseError
 from numawise.kube.client import ApiConflict
 from numawise.service.log import ServiceLog
 
@@ -68,8 +68,9 @@ def test_what_cannot_be_written_down_is_not_done() -> None:
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(HostError, match="cannot be written: Is a directory"):
-        AuditLog(str(tmp_path), log(), "me")
+    for place in (tmp_path, tmp_path / "no" / "audit.jsonl"):
+        with pytest.raises(NumawiseError, match="cannot be written"):
+            AuditLog(str(place), log(), "me")
 
 
 def test_without_a_file_the_lines_are_in_the_log() -> None:
