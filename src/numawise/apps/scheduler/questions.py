@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from numawise.apps.scheduler.refusals import Refusals
-from numawise.apps.scheduler.scores import NodeScores, node_scores
+from numawise.apps.scheduler.scores import NodeScores, RatingRanks, node_scores
 from numawise.cluster.asking import LetIn
 from numawise.cluster.live import HOLD, PASS, UNKNOWN, LiveCluster, NodeVerdict
 from numawise.codec.cluster_pod import ClusterPod
@@ -84,6 +84,7 @@ class Questions:
         self.refusals = Refusals()
         self.counts = VerdictCounts()
         self._left = LeftNodes()
+        self._ranks = RatingRanks()
 
     # --- filter -------------------------------------------------------------------------------
 
@@ -117,7 +118,7 @@ class Questions:
         self._left = LeftNodes(raw.uid, tuple([verdict.node for verdict in left]), left, time.monotonic())
         failed, never = self.refusals.of(view, raw, refused) if refused else ({}, {})
         if len(left) == 1:
-            self._promise(raw, node_scores((), left, view.ranked), now)
+            self._promise(raw, node_scores((), left, view.ranked, self._ranks), now)
         return FilterAnswer(self._left.names, failed, never)
 
     def _promise(self, raw: RawPod, scores: NodeScores, now: float) -> None:
@@ -135,7 +136,8 @@ class Questions:
             pod = self.view.reading.read(args.pod)
             if pod.raw is None or not synced:
                 return dict.fromkeys(args.names, LOWEST_SCORE)
-            scores = node_scores(args.names, self._judged(pod.raw, args.names, now), self.view.ranked)
+            verdicts = self._judged(pod.raw, args.names, now)
+            scores = node_scores(args.names, verdicts, self.view.ranked, self._ranks)
             self._promise(pod.raw, scores, now)
             return scores.scores
 

@@ -12,13 +12,15 @@ Rules kept here:
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 
 from numawise.cluster.live import UNKNOWN, NodeVerdict
 from numawise.codec.extender import HIGHEST_SCORE, LOWEST_SCORE
 from numawise.results.cluster import NodeRating
 from numawise.values import dataclass
 
-LOWEST_RATED = 1
+LOWEST_RATED, MOST_RANKS = 1, 100_000
+Rank = tuple[object, ...]
 Ranked = Callable[[Sequence[NodeVerdict]], Sequence[NodeVerdict]]
 """Nodes in their order, the best first."""
 
@@ -32,29 +34,49 @@ class NodeScores:
     """'': there is no opinion."""
 
 
-def node_scores(names: Iterable[str], verdicts: Iterable[NodeVerdict], ranked: Ranked) -> NodeScores:
+class RatingRanks:
+    """The ranks of ratings, each worked out once; equal ones are one value."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[NodeRating, Rank]] = {}
+        self._same: dict[Rank, Rank] = {}
+
+    def of(self, rating: NodeRating) -> Rank:
+        """The rank of a rating."""
+        known = self._known.get(id(rating))
+        if known is None:
+            if len(self._known) >= MOST_RANKS:
+                self._known.clear()
+                self._same.clear()
+            rank = rating.rank
+            known = self._known[id(rating)] = rating, self._same.setdefault(rank, rank)
+        return known[1]
+
+
+def node_scores(
+    names: Iterable[str], verdicts: Iterable[NodeVerdict], ranked: Ranked, ranks: RatingRanks
+) -> NodeScores:
     """Scores of all names, from what is said of them; ``ranked``: for those whose ratings are equal."""
     scores = dict.fromkeys(names, LOWEST_SCORE)
-    alike: dict[int, tuple[NodeRating, list[NodeVerdict]]] = {}  # nodes in equal states share their rating
+    levels: dict[int, tuple[Rank, list[NodeVerdict]]] = {}
+    rank_of, opinion = ranks.of, False
     for verdict in verdicts:
         rating = verdict.rating
         if rating is not None and not verdict.kept:
-            own = alike.get(id(rating))
-            if own is None:
-                own = alike[id(rating)] = rating, []
-            own[1].append(verdict)
-    if not any(rating.numa for rating, _ in alike.values()):
+            rank = rank_of(rating)
+            level = levels.get(id(rank))
+            if level is None:
+                level = levels[id(rank)] = rank, []
+                opinion = opinion or bool(rating.numa)
+            level[1].append(verdict)
+    if not opinion:
         return NodeScores(scores)
-    levels: dict[tuple[object, ...], list[NodeVerdict]] = {}
-    for rating, nodes in alike.values():
-        levels.setdefault(rating.rank, []).extend(nodes)
-    order = sorted(levels)
-    best = ranked(levels[order[0]])[0]
+    order = [nodes for _, nodes in sorted(levels.values(), key=itemgetter(0))]
+    best = ranked(order[0])[0]
     if best.how == UNKNOWN:
         return NodeScores(scores)
     step = HIGHEST_SCORE - 1
-    for rank in order:
-        nodes = levels[rank]
+    for nodes in order:
         for verdict in nodes:
             scores[verdict.node] = step
         if len(nodes) > 1 or nodes[0] is not best:
