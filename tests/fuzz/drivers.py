@@ -427,6 +427,33 @@ def kubeconfig(line: list[str], _: Path) -> None:
         client._client(access).close()
 
 
+def dump(_: list[str], case: Path) -> None:
+    """The pods of a dump that wait, explained beside damaged budgets; and a label selector."""
+    from numawise.apps.why.live import Live  # noqa: PLC0415
+    from numawise.apps.why.pending import explain_pending, is_pending  # noqa: PLC0415
+    from numawise.codec.selector import read_selector  # noqa: PLC0415
+    from numawise.inputs.dump import dumped_cluster  # noqa: PLC0415
+    from numawise.render.why import why_text  # noqa: PLC0415
+    from numawise.results.explanation import explanations_data  # noqa: PLC0415
+
+    with contextlib.suppress(NumawiseError):
+        read_selector((case / "selector").read_text(errors="replace"))({"pool": "gpu"})
+    with contextlib.suppress(NumawiseError):
+        seen = dumped_cluster([str(case / "dump.json")])
+        try:
+            budgets = json.loads((case / "budgets.json").read_bytes())
+        except (ValueError, RecursionError):
+            budgets = []
+        objects = [one for one in budgets if isinstance(one, dict)] if isinstance(budgets, list) else []
+        for pod in seen.pods if seen is not None else ():
+            with contextlib.suppress(NumawiseError):
+                live = Live("default", "pod", pod)
+                if seen is not None and is_pending(live):
+                    found = explain_pending(live, seen, objects)
+                    why_text([found], 80)
+                    json.dumps(explanations_data([found]))
+
+
 Answer = Callable[[Any], Any]
 ANSWERING: list[Answer] = []
 """What answers for the API server now."""
@@ -487,6 +514,7 @@ def api(line: list[str], case: Path) -> None:
 DRIVERS: dict[str, Driver] = {
     function.__name__: function
     for function in (
-        api, archive, bundle, cdi, check, described, engine, flags, healed, hints, host, kubeconfig, ledger, log, maps, nvml, processes, settings, watched, words,
+        api, archive, bundle, cdi, check, described, dump, engine, flags, healed, hints, host, kubeconfig, ledger, log, maps, nvml, processes, settings, watched,
+        words,
     )
 }  # fmt: skip

@@ -265,6 +265,10 @@ READERS: dict[str, Reader] = {
         Reader("kubeconfig", seeds.kubeconfigs, (("@kubeconfig", "{case}/config"),), acts=True, share=0.2),
         Reader("api-answers", seeds.api_answers, (("@api", "{case}"), ("@api", "{case}", "-o", "json"))),
         Reader("refused-pods", seeds.refused_pods, (("@healed", "{case}/seen.json"),), share=0.5),
+        Reader("cluster-dump", seeds.cluster_dumps, (
+            ("nodes", "--nodes", "{case}/dump.json"), ("nodes", "--nodes", "{case}/dump.json", "-o", "wide"),
+            ("capacity", "--nodes", "{case}/dump.json", "-o", "json"), ("@dump", "{case}"), ("@dump", "{case}"),
+        )),
         Reader("container-engine", seeds.engines, (("@engine", "{case}/inspect"),), share=0.5),
         Reader("cdi", seeds.cdi, (("@cdi", "{case}"),), share=0.3),
         Reader("proc", seeds.processes, (("@processes", "{case}/root"),), share=1.5),

@@ -778,6 +778,31 @@ def api_answers(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     return [{**files, "config": FIRST.encode()} for files in (good, good, gone)]
 
 
+def cluster_dumps(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
+    """What kubectl prints of a small cluster, and its disruption budgets."""
+    from tests.unit.cluster.live_objects import api_node, api_pod, published  # noqa: PLC0415
+    from tests.unit.cluster.nodes import GPU, kubelet  # noqa: PLC0415
+
+    pods = [api_pod("a", 4, "n1"), api_pod("b", 2, "n1"), api_pod("waits", 4), api_pod("huge", 8)]
+    for one in pods[:2]:
+        one["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "web", "controller": True}]
+    pods[2]["spec"]["schedulingGates"] = [{"name": "numawise.dev/hold"}]
+    nodes = [api_node(name) for name in ("n1", "n2")]
+    nodes[1]["status"]["allocatable"] = {"cpu": "8", "memory": "16Gi", GPU: "4"}
+    nodes[1]["spec"] = {"taints": [{"key": "team", "value": "b", "effect": "NoSchedule"}]}
+    items = [{"kind": "Pod", **one} for one in pods] + [{"kind": "Node", **one} for one in nodes]
+    zones = yaml.safe_load(topologies()[0])
+    zones["metadata"] = {"name": "n2"}
+    budget = {
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["a"]}]}},
+        "status": {"disruptionsAllowed": 1},
+    }
+    whole = {"kind": "List", "items": [*items, published(kubelet(), "n1"), zones]}
+    files = {"budgets.json": json.dumps([budget]).encode(), "selector": b"pool=gpu,zone notin (a,b),!x"}
+    return [{**files, "dump.json": json.dumps(whole).encode()}]
+
+
 def engines(_: bool) -> list[Files]:  # noqa: FBT001 - as Reader.inputs
     container = {
         "Id": "a" * 64, "Name": "/job", "State": {"Status": "running", "Pid": 4711}, "HostConfig": {"RestartPolicy": {"Name": "always"}},

@@ -12,7 +12,9 @@ Rules kept here:
    That may be its own node: with the waiting pod there it gets other CPUs and devices.
 4. Sets are looked at in the order of their size, up to ``MOST_RESTARTED`` pods.  What a kubelet refuses when
    more pods have ended it is not asked with fewer.
-5. After ``MOST_QUESTIONS`` questions to kubelets the search ends, and what is found then is not said to be
+5. Of pods of a node that ask for the same, have the same priority and budgets, and hold nothing, it does not
+   matter which are restarted; the first by name are.
+6. After ``MOST_QUESTIONS`` questions to kubelets the search ends, and what is found then is not said to be
    the smallest.
 """
 
@@ -24,6 +26,7 @@ from numawise.cluster.choice import shape_of
 from numawise.cluster.live import EXACT, LiveCluster, Object
 from numawise.cluster.restartable import Restartable, disruption_budget, priority_of, restartable
 from numawise.codec.bundle.pods import kubelet_uid
+from numawise.engine.state import held_by
 from numawise.errors import SearchEnded
 from numawise.request.constraints import SYSTEM_CRITICAL
 from numawise.request.defaults import RawPod
@@ -33,7 +36,7 @@ from numawise.sets import NumaSet
 from numawise.values import dataclass, field, replace
 
 MOST_RESTARTED = 4
-MOST_QUESTIONS = 20_000
+MOST_QUESTIONS = 60_000
 LAST_QUESTIONS = 2_000
 """To try what was found when the search had ended."""
 Situations = Mapping[str, Situation]
@@ -59,7 +62,8 @@ def search_restart(
 ) -> RestartSearch:
     """Look for the smallest restart that lets a pod in; ``allowed``: disruptions, by budget."""
     search = _Search(situations, raw, allowed or {}, bounds.questions)
-    for pod in pods:
+    by_uid = {pod.uid: pod for pod in pods}
+    for pod in sorted(by_uid.values(), key=lambda pod: (pod.raw.namespace, pod.raw.name)):
         if pod.node in situations:
             search.here.setdefault(pod.node, []).append(pod)
     plan, complete = None, True
@@ -99,6 +103,10 @@ class _Search:
     asker: Asker = field(default_factory=lambda: Asker(()))
     known: dict[object, bool] = field(default_factory=dict)
     """Whether a pod is let in, by state and shape."""
+    made: dict[object, tuple[bool, Situation]] = field(default_factory=dict)
+    """Whether the end of pods makes room; the node is kept, so that nothing else has its id."""
+    like: dict[str, object] = field(default_factory=dict)
+    """What stands for a pod, by uid: itself, or all that it is like."""
     shapes: dict[str, PodShape] = field(default_factory=dict)
     stuck: list[_Set] = field(default_factory=list)
     """Sets that let the pod in, whose own pods are let in nowhere."""
@@ -131,7 +139,7 @@ class _Search:
         return None
 
     def last_resort(self) -> RestartPlan | None:
-        """The best of what was found before the search ended (rule 5)."""
+        """The best of what was found before the search ended (rule 6)."""
         self.left += LAST_QUESTIONS
         try:
             plan = self.best_of_sets()
@@ -168,11 +176,11 @@ class _Search:
         self, situation: Situation, raw: RawPod, pods: Sequence[Restartable], size: int
     ) -> Iterator[tuple[Restartable, ...]]:
         """Sets of exactly so many pods of a node whose end lets a pod in there, none of them for nothing."""
-        if size > len(pods) or (size and not self.is_let_in(_without(situation, pods), raw)):
+        if size > len(pods) or (size and not self.makes_room(situation, pods, raw)):
             return
         for chosen in self._chosen(situation, raw, (), tuple(pods), size):
             fewer = (chosen[:at] + chosen[at + 1 :] for at in range(size))
-            if not any(self.is_let_in(_without(situation, some), raw) for some in fewer):
+            if not any(self.makes_room(situation, some, raw) for some in fewer):
                 yield chosen
 
     def _chosen(
@@ -184,14 +192,32 @@ class _Search:
         size: int,
     ) -> Iterator[tuple[Restartable, ...]]:
         """All sets that have the chosen ones and some of those that are open (rule 4)."""
+        enough = self.makes_room(situation, chosen, raw)
         if len(chosen) == size:
-            if self.is_let_in(_without(situation, chosen), raw):
+            if enough:
                 yield chosen
             return
-        if len(chosen) + len(open_) < size or not self.is_let_in(_without(situation, chosen + open_), raw):
+        if enough or len(chosen) + len(open_) < size:  # more would be for nothing, or there are no more
+            return
+        if not self.makes_room(situation, chosen + open_, raw):
             return
         yield from self._chosen(situation, raw, (*chosen, open_[0]), open_[1:], size)
-        yield from self._chosen(situation, raw, chosen, open_[1:], size)
+        others = tuple(pod for pod in open_[1:] if not self.are_alike(situation, pod, open_[0]))
+        yield from self._chosen(situation, raw, chosen, others, size)
+
+    def are_alike(self, situation: Situation, pod: Restartable, other: Restartable) -> bool:
+        """Whether it is the same which of two pods ends: they ask for the same and hold nothing."""
+        return self.likeness(situation, pod) == self.likeness(situation, other)
+
+    def likeness(self, situation: Situation, pod: Restartable) -> object:
+        """The same for pods of a node that can stand for each other (rule 5)."""
+        known = self.like.get(pod.uid)
+        if known is None:
+            holding = held_by(situation.state, pod.uid)
+            own = bool(holding.cpus or holding.memory or holding.devices)
+            known = pod.uid if own else (self.asker.shape(pod.raw), pod.priority, pod.budgets)
+            self.like[pod.uid] = known
+        return known
 
     def wider(self, start: _Set, size: int) -> Iterator[_Set]:
         """A set that is not enough, with others that make room for its own pods (rule 3)."""
@@ -281,19 +307,27 @@ class _Search:
         answer = self.asker.ask(situation, raw)
         return None if isinstance(answer, str) else answer
 
+    def makes_room(self, situation: Situation, pods: Sequence[Restartable], raw: RawPod) -> bool:
+        """Whether a pod is let in on a node once others have ended."""
+        key = id(situation), frozenset(pod.uid for pod in pods), self.asker.shape(raw), raw.uid
+        known = self.made.get(key)
+        if known is None:
+            known = self.made[key] = self.is_let_in(_without(situation, pods), raw), situation
+        return known[0]
+
     def is_let_in(self, situation: Situation, raw: RawPod) -> bool:
-        """Whether a kubelet lets a pod in; asked once for each state and shape (rule 5)."""
+        """Whether a kubelet lets a pod in; it answers once for each state and shape (rule 6)."""
         alone = raw.constraints.ports or (raw.constraints.priority or 0) >= SYSTEM_CRITICAL
         key = (
             (situation.member.name, frozenset(situation.state.active), raw.uid)
             if alone  # it looks at who is there
             else (self.asker.token(situation), self.asker.shape(raw))
         )
+        if self.left <= 0:
+            raise SearchEnded("the search for pods to restart has ended")
+        self.left -= 1
         known = self.known.get(key)
         if known is None:
-            if self.left <= 0:
-                raise SearchEnded("the search for pods to restart has ended")
-            self.left -= 1
             known = self.known[key] = not isinstance(self.asker.ask(situation, raw), str)
         return known
 

@@ -97,6 +97,24 @@ def test_the_search_ends() -> None:
     assert (found.plan, found.complete) == (None, True)
 
 
+def test_pods_that_hold_nothing_stand_for_each_other() -> None:
+    """Hundred pods in the shared pool of one node: which of them go is all the same, and quickly found."""
+    members = nodes(2)
+    asker = Asker(members)
+    pods = []
+    for number in range(90):
+        raw = gpu_pod(f"p{number:02}", 0, "110m", "64Mi")
+        put(asker, members[0], raw)
+        again = replace(raw, uid=f"again {raw.uid}")
+        pods.append(Restartable(again, raw.uid, "n0", 0, "ReplicaSet web"))
+    put(asker, members[1], gpu_pod("full", 0, "9650m"))
+    situations = {member.name: Situation.of(member) for member in members}
+    waits = gpu_pod("waits", 4, "4400m")
+    found = search_restart(situations, pods, waits, {}, RestartBounds(questions=2000))
+    assert found.complete
+    assert steps(found) == [("p00", "n1"), ("p01", "n1"), ("p02", "n1")]
+
+
 # --- which pods may be restarted ------------------------------------------------------------
 
 
