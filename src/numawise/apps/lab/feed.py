@@ -93,10 +93,12 @@ class ChangeFeed:
         if not self._open:
             return
         waiting = self._in_order()
-        for _ in range(min(AT_ONCE, len(waiting))):
-            self._take(*waiting.popleft())
-        if waiting:
-            self._loop.call_soon(self._hand_over)
+        try:
+            for _ in range(min(AT_ONCE, len(waiting))):
+                self._take(*waiting.popleft())
+        finally:  # what is wrong with one is said by the loop; the others do not wait for it
+            if waiting:
+                self._loop.call_soon(self._hand_over)
 
 
 def _version(change: Change) -> int:

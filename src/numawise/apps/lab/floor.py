@@ -265,7 +265,10 @@ class LabFloor:
                 self.log.say(WARNING, "a node was deleted, and is not made again", node=name)
             return
         if before is None or _described(before) != _described(after):
-            kubelet.node.describe(node_from(after))
+            try:
+                kubelet.node.describe(node_from(after))
+            except InputError as problem:
+                self.log.say(WARNING, f"what a Node object says is left out: {problem}", node=name)
         if before is not None and _restart(before) != _restart(after):
             self.log.say(INFO, "a kubelet is restarted", node=name)
             down = bool(kubelet.down)

@@ -36,6 +36,7 @@ from numawise.apps.lab.effects import (
 )
 from numawise.apps.lab.pod_status import ENDED, ContainerFace, PodFace
 from numawise.codec.document import mapping
+from numawise.codec.kubeletlog.hints import rejected_prefix
 from numawise.codec.pod import pod_from
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.hint import Hint
@@ -237,7 +238,8 @@ class LabKubelet:
     def _refuse(self, pod: LabPod, reason: str, message: str, now: float) -> list[LabEffect]:
         self.refused += 1
         pod.stage, pod.next_at = OVER, None
-        status = pod_status.refused(pod.face, reason, message, now)
+        said = rejected_prefix(self.node.version) + message
+        status = pod_status.refused(pod.face, reason, said, now)
         return [StatusWrite(pod.ref, status), RefusalEvent(pod.ref, reason, message)]
 
     def _preempt(self, uid: str, now: float) -> list[LabEffect]:

@@ -17,7 +17,6 @@ from numawise.values import dataclass
 Status = dict[str, Any]
 FAILED, SUCCEEDED, PENDING, RUNNING = "Failed", "Succeeded", "Pending", "Running"
 ENDED = (FAILED, SUCCEEDED)
-REJECTED = "Pod was rejected: "
 PREEMPTED, PREEMPTED_MESSAGE = "Preempting", "Preempted in order to admit critical pod"
 CRASH_LOOP, CREATING, INITIALIZING = "CrashLoopBackOff", "ContainerCreating", "PodInitializing"
 CREATE_FAILED = "CreateContainerConfigError"
@@ -59,11 +58,11 @@ def from_stamp(text: object) -> float | None:
 
 
 def refused(face: PodFace, reason: str, message: str, now: float) -> Status:
-    """A pod that its kubelet did not admit (rule 1)."""
+    """A pod that its kubelet did not admit (rule 1); ``message``: as its release begins it."""
     return {
         "phase": FAILED,
         "reason": reason,
-        "message": REJECTED + message,
+        "message": message,
         "startTime": stamp(now),
         "qosClass": face.qos,
     }

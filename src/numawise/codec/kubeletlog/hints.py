@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from numawise.codec.kubeletlog.fields import Fields, PrintedField
 from numawise.engine.failure import EMPTY_SHARED_POOL, SMT_ALIGNMENT, TOPOLOGY_AFFINITY, UNEXPECTED
 from numawise.engine.hint import NOWHERE, Family, Hint, HintList
+from numawise.rules.versions import Version
 from numawise.sets import NumaSet
 from numawise.values import dataclass, field
 
@@ -34,10 +35,16 @@ OLD_NAMES = {"Topology Affinity Error": TOPOLOGY_AFFINITY}
 """1.16 put blanks into it."""
 REJECTED_PREFIXES = ("Pod was rejected: ", "Pod ")
 """Before the message in a pod's status: since 1.26, and before."""
+REJECTED_SINCE = (1, 26)
 PHASE = re.compile(r"\bPhase:(\w+)")
 REASON = re.compile(r"\bReason:([\w ]*?) (?=\w+:)")
 MESSAGE = re.compile(r"\bMessage:(.*?) Reason:")
 LACKING = re.compile(r"Node didn't have enough resource: ([^\s,]+)")
+
+
+def rejected_prefix(version: Version) -> str:
+    """What a release puts before the message of a refusal."""
+    return REJECTED_PREFIXES[0] if version >= REJECTED_SINCE else REJECTED_PREFIXES[1]
 
 
 def reason_of(text: str) -> str:

@@ -11,6 +11,7 @@ from numawise.codec.node import node_from
 from numawise.codec.pod import pod_from
 from numawise.node.node import restart, simulate
 from numawise.request.model import Role
+from numawise.values import replace
 from tests.unit.cluster.live_objects import api_pod
 from tests.unit.cluster.nodes import kubelet
 
@@ -75,6 +76,12 @@ def test_a_refused_pod_is_failed_as_a_kubelet_fails_it() -> None:
     }
     (event,) = [effect for effect in effects if isinstance(effect, RefusalEvent)]
     assert event.message == "Resources cannot be allocated with Topology locality"
+
+
+def test_an_older_release_says_it_in_its_own_words() -> None:
+    old = LabKubelet("n1", replace(kubelet(), version=(1, 25)))
+    said = status_in(old.take(api_pod("a", 9, "n1"), 0.0))["message"]
+    assert said == "Pod Resources cannot be allocated with Topology locality"
 
 
 def test_the_node_object_is_what_sums_and_labels_are_compared_with() -> None:
