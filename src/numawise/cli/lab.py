@@ -139,7 +139,7 @@ def command(
             "is missing", field="--nodes", advice="give the nodes, such as --nodes 8gpu-server:20"
         )
     listen_at = listen_address(listen, LISTEN)
-    look = NodeLook(lab_name, dict(map(_label, labels)), tuple(map(_taint, taints)))
+    look = NodeLook(lab_name, dict(map(_label, labels)), tuple(map(_taint, taints)), node["kube"])
     groups = groups_of(nodes, node_spec(node), lambda text: say(text) if text else None)
     made = {name: kubelet for names, kubelet in groups for name in names}
     check_names(list(made))

@@ -210,7 +210,7 @@ class LabFloor:
             there.setdefault(_node_of(value), []).append(value)
         for name, kubelet in self.kubelets.items():
             if name in self.uids:
-                published_state(kubelet, published.get(name))
+                published_state(kubelet, published.get(name), self.plan.look.release)
             self._do(kubelet, kubelet.recover(there.get(name, ()), self.clock()))
         for value in await nodes.start():
             self._node_changed(None, value)
@@ -380,7 +380,7 @@ class LabFloor:
         if name in self.uids:
             known = name in self._reported
             status = {
-                **node_status(name, kubelet.node, now),
+                **node_status(name, kubelet.node, self.plan.look, now),
                 "conditions": conditions(now, changed=not known),
             }
             self.calls.report(name, status)
@@ -401,7 +401,8 @@ class LabFloor:
         if kubelet is None or name not in self.uids:  # once it is registered, it is published
             return
         copy = replace(kubelet.node)
-        value = published_value(copy, name, kubelet_version(copy), foreign=self.plan.publish.form == FOREIGN)
+        release = kubelet_version(copy, self.plan.look.release)
+        value = published_value(copy, name, release, foreign=self.plan.publish.form == FOREIGN)
         self.calls.publish(name, value)
 
     def _tell(self, effect: RefusalEvent) -> None:

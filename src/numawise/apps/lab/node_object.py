@@ -19,7 +19,7 @@ from numawise.machine.description import Taint
 from numawise.node.node import SimulatedNode
 from numawise.quantity import Quantity
 from numawise.request.model import CPU, EPHEMERAL, HUGEPAGES, MEMORY
-from numawise.rules.versions import shown
+from numawise.rules.versions import parse_version, shown
 from numawise.values import dataclass
 
 LABEL, TRUE = "numawise.dev/lab", "true"
@@ -43,6 +43,8 @@ class NodeLook:
     lab: str
     labels: Mapping[str, str]
     taints: Sequence[Taint] = ()
+    release: str = ""
+    """The kubelets' release as it was named, with its patch; '': as it is known."""
 
 
 def node_object(name: str, node: SimulatedNode, look: NodeLook, now: float) -> dict[str, Any]:
@@ -65,11 +67,11 @@ def node_object(name: str, node: SimulatedNode, look: NodeLook, now: float) -> d
         "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": {MADE_BY: look.lab}},
         "spec": {"taints": [_taint(one) for one in taints]} if taints else {},
-        "status": node_status(name, node, now),
+        "status": node_status(name, node, look, now),
     }
 
 
-def node_status(name: str, node: SimulatedNode, now: float) -> dict[str, Any]:
+def node_status(name: str, node: SimulatedNode, look: NodeLook, now: float) -> dict[str, Any]:
     """The status of a node that is well (rule 1)."""
     listed = allocatable(node)
     return {
@@ -84,7 +86,7 @@ def node_status(name: str, node: SimulatedNode, now: float) -> dict[str, Any]:
             "kernelVersion": node.description.kernel if node.description is not None else "",
             "osImage": "numawise lab",
             "containerRuntimeVersion": "numawise-lab://0",
-            "kubeletVersion": kubelet_version(node),
+            "kubeletVersion": kubelet_version(node, look.release),
             "kubeProxyVersion": "",
             "operatingSystem": "linux",
             "architecture": "amd64",
@@ -102,8 +104,11 @@ def conditions(now: float, *, changed: bool = True) -> list[dict[str, Any]]:
     ]
 
 
-def kubelet_version(node: SimulatedNode) -> str:
-    """The release as a kubelet says it."""
+def kubelet_version(node: SimulatedNode, named: str = "") -> str:
+    """The release as a kubelet says it; ``named``: with its patch, where it is that of the node."""
+    text = named.removeprefix("v")
+    if text.count(".") > 1 and parse_version(text) == node.version:
+        return f"v{text}"
     return f"v{shown(node.version)}.0"
 
 

@@ -33,15 +33,18 @@ def published_value(node: SimulatedNode, name: str, release: str, *, foreign: bo
     return value
 
 
-def published_state(kubelet: LabKubelet, value: Object | None) -> bool:
-    """Take over the state that was published of a node; False: nothing fits (rule 2)."""
+def published_state(kubelet: LabKubelet, value: Object | None, named: str = "") -> bool:
+    """Take over the state that was published of a node; False: nothing fits (rule 2).
+
+    ``named``: the release as it was named.
+    """
     rows = mapping(value).get("attributes")
     texts = {
         str(mapping(one).get("name")): str(mapping(one).get("value"))
         for one in (rows if isinstance(rows, list) else ())
     }
     node = kubelet.node
-    own = attributes_of(publication_of(node, kubelet.name, kubelet=kubelet_version(node)))
+    own = attributes_of(publication_of(node, kubelet.name, kubelet=kubelet_version(node, named)))
     if texts.get(NODE_ATTRIBUTE) != own[NODE_ATTRIBUTE]:
         return False
     try:

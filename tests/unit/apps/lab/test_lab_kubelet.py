@@ -84,6 +84,19 @@ def test_an_older_release_says_it_in_its_own_words() -> None:
     assert said == "Pod Resources cannot be allocated with Topology locality"
 
 
+@pytest.mark.parametrize(("named", "shown"), [
+    ("",        "v1.36.0"),
+    ("1.36",    "v1.36.0"),
+    ("v1.36.4", "v1.36.4"),
+    ("1.36.4",  "v1.36.4"),
+    ("1.30.2",  "v1.36.0"),  # of other nodes
+])  # fmt: skip
+def test_the_release_is_shown_as_it_was_named(named: str, shown: str) -> None:
+    node = replace(kubelet(), version=(1, 36))
+    made = node_object("n1", node, NodeLook("lab", {}, release=named), 0.0)
+    assert made["status"]["nodeInfo"]["kubeletVersion"] == shown
+
+
 def test_the_node_object_is_what_sums_and_labels_are_compared_with() -> None:
     virtual = lab()
     virtual.node.describe(node_from(node_object("n1", virtual.node, NodeLook("lab", {"pool": "a"}), 0.0)))
