@@ -262,7 +262,7 @@ def _stock_scheduler(where: Installation) -> None:
 
 
 def _heal(where: Installation) -> None:
-    """A Deployment that no node can take: refused, explained, held, and let go when the list is taken away."""
+    """A Deployment that no node can take: refused, explained, held, and let go when the policy is taken away."""
     world = where.world
     world.scheduler(LEAST)
     words = ("heal", "--apply", "--namespace", NAMESPACE, "--listen", f"127.0.0.1:{PAGES + 1}")
@@ -282,7 +282,7 @@ def _heal(where: Installation) -> None:
     world.wait("an Event about it", 120, explained, "heal")
     world.wait("a pod that waits", 120, gated, "heal")
     where.kubectl("delete", "deployment", "runaway", "--namespace", "default", "--cascade=orphan")
-    where.kubectl("delete", "holdlist", "numawise-holds", "--namespace", NAMESPACE)
+    where.kubectl("delete", "mutatingadmissionpolicy", "numawise-hold")
     world.wait("the end of waiting", 120, lambda: not gated(), "heal")
 
 
@@ -470,7 +470,7 @@ def removed(where: Installation) -> None:
             where.world.plane.stop(name)
     words = [str(NUMAWISE), "manifest", *IMAGE, "--kubernetes", "1.36.4", "--heal-applies", "--tls", "given"]
     text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    where.kubectl("delete", "-f", "-", stdin=text)
+    where.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=text)
     own = ProgramObjects("numawise-lab", NAMESPACE)
     for value in own.access(LAB_RIGHTS):
         where.kubectl("delete", value["kind"], value["metadata"]["name"])

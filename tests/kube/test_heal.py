@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.heal.rights import heal_rights
+from numawise.apps.heal.rights import POLICIES, POLICY, heal_rights
 from tests.cli.run import Ran, program
-from tests.kube.healers import LEASED, LISTED, HealedCluster, healer
+from tests.kube.healers import LEASED, LISTED, REGISTERED, HealedCluster, healer
 from tests.kube.rbac import exact_rules
 from tests.kube.server import kubeconfig, serving
 from tests.unit.cluster.live_objects import api_node, api_pod, published
@@ -167,6 +167,21 @@ def test_without_the_policy_it_explains_and_cleans_alone(tmp_path: Path) -> None
         until(lambda: not cluster.there(pod) and cluster.events("PodRefused"), "an Event and a removal")
         assert running.end() == 0
     assert not cluster.holds
+
+
+def test_when_the_policy_goes_nobody_waits_any_more(tmp_path: Path) -> None:
+    cluster = HealedCluster("a")
+    owner = cluster.owner("web")
+    with serving(cluster.state) as server, healer(tmp_path, server.address, "--apply", *DAY) as running:
+        running.hears("leads")
+        cluster.refuse(cluster.make(owner), "a")
+        until(lambda: cluster.holds, "a hold")
+        waiting = cluster.make(owner)
+        assert cluster.gated(waiting)
+        cluster.state.kept.pop(f"{REGISTERED}/{POLICIES}/{POLICY}")
+        until(lambda: not cluster.gated(waiting), "it is let go")
+        assert running.said("there is no policy that holds pods")
+        assert running.end() == 0
 
 
 def test_of_two_healers_one_acts_and_the_other_follows(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ from numawise.service.log import INFO, WARNING, ServiceLog
 AGAIN = 3.0
 """Seconds after which the list, owners of holds and removals are looked at again; a connection that is idle
 for longer is closed, and opening it again would take as long as an owner needs for two more pods."""
-POLICY_AGAIN = 60.0
+POLICY_AGAIN = 10.0
 JUST_MADE = 60.0
 MOST_REMEMBERED, MOST_EXPLAINED = 100_000, 200
 MOST_AT_ONCE = 20
@@ -233,8 +233,11 @@ class Healer:
     def _compare_list(self, now: float) -> None:
         """Rule 4."""
         self._check_policy(now)
-        if not self.rules.apply or self.policy_problem:
-            return  # without the policy there is no list, and pods that wait are let go
+        if not self.rules.apply:
+            return
+        if self.policy_problem:  # nobody is held any more, and pods that wait are let go
+            self._end_holds(list(self.book.holds), "there is no policy that holds pods", now)
+            return
         data, wall = self.writer.listed(), self.wall()
         for key, text in data.items():
             hold = listed_hold(str(key), text)
@@ -247,8 +250,12 @@ class Healer:
                     continue
                 self.book.adopt(hold.owner, hold.number, hold.until - wall, hold.refused, now)
                 self._since[hold.owner.of] = min(hold.since, wall)
-        for of in [of for of in self.book.holds if of.key not in data]:
-            ended = self.book.end(of, "somebody took it off the list", now)
+        gone = [of for of in self.book.holds if of.key not in data]
+        self._end_holds(gone, "somebody took it off the list", now)
+
+    def _end_holds(self, owners: Sequence[OwnerRevision], why: str, now: float) -> None:
+        for of in owners:
+            ended = self.book.end(of, why, now)
             if ended is not None:
                 self.log.say(INFO, f"{ended.owner.title} is held no longer: {ended.why}")
 
