@@ -16,7 +16,7 @@ Rules kept here:
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numawise.apps.heal.changing import GONE, HealWriter, people_look_at, unfit
