@@ -34,6 +34,7 @@ from numawise.values import dataclass, field, replace
 
 MOST_SHAPES = 6
 MOST_PLACES = 4
+MOST_RATINGS = 20_000
 MOST_SEEN, MOST_KNOWN = 100_000, 2000
 """Pods and shapes after which the earlier ones count half."""
 
@@ -129,6 +130,7 @@ class Chooser:
         self.asker = asker or Asker(members)
         self.shapes = Shapes(self.asker)
         self.quick = QuickRatings(self.asker)
+        self.equal: dict[NodeRating, NodeRating] = {}
         self.places_known: dict[tuple[int, Shape], int] = {}
         self.ratings: dict[Shape, tuple[int, dict[Hashable, NodeRating | str]]] = {}
 
@@ -207,7 +209,15 @@ class Chooser:
         return known[1]
 
     def rate(self, member: Member, raw: RawPod) -> NodeRating | str:
-        """Ask one kubelet, and see what the placement would leave."""
+        """Ask one kubelet, and see what the placement would leave; equal ratings are one value."""
+        rating = self._rated(member, raw)
+        if isinstance(rating, str):
+            return rating
+        if len(self.equal) >= MOST_RATINGS:
+            self.equal.clear()
+        return self.equal.setdefault(rating, rating)
+
+    def _rated(self, member: Member, raw: RawPod) -> NodeRating | str:
         situation = Situation.of(member)
         copy = self.shapes.known[self.asker.shape(raw)].copy
         larger = self.shapes.larger(raw)

@@ -259,8 +259,7 @@ class LiveCluster:
     def ranked(self, verdicts: Iterable[NodeVerdict]) -> list[NodeVerdict]:
         """Those nodes that would let the pod in and are kept for nobody else, the best first.
 
-        Between equals by their ratings, the best ones are compared by their company, all others by what is
-        free: nobody looks at the order of those.
+        The best by their ratings are compared by their company, too; nobody looks at the order of the others.
         """
         groups: dict[int, tuple[NodeRating, list[NodeVerdict]]] = {}
         for verdict in verdicts:
@@ -270,15 +269,16 @@ class LiveCluster:
                 if group is None:
                     group = groups[id(rating)] = rating, []
                 group[1].append(verdict)
-        ordered: list[NodeVerdict] = []
         ranks = sorted(((rating.rank, own) for rating, own in groups.values()), key=lambda pair: pair[0])
         best = ranks[0][0] if ranks else ()
         first = [verdict for rank, own in ranks if rank == best for verdict in own]
-        ordered += sorted(first, key=self._company)
-        for rank, own in ranks:
-            if rank != best:
-                ordered += own if len(own) == 1 else sorted(own, key=self._free)
-        return ordered
+        rest = [verdict for rank, own in ranks if rank != best for verdict in own]
+        return sorted(first, key=self._company) + rest
+
+    def refresh(self, now: float) -> None:
+        """Work out now what changed since the last question, so that the next one need not."""
+        self._tick(now)
+        self._refresh_all(self.names)
 
     def situation(self, name: str, now: float) -> Situation | None:
         """A node with its bound and promised pods put in; None: its state is not published."""
@@ -459,12 +459,6 @@ class LiveCluster:
         if verdict.rating is None or view is None or view.member is None:
             return 0, 0.0, 1.0, view.number if view is not None else 0
         return company(verdict.rating, view.member)
-
-    def _free(self, verdict: NodeVerdict) -> tuple[float, int]:
-        view = self.views.get(verdict.node)
-        if view is None or view.member is None:
-            return 1.0, 0
-        return view.member.free, view.number
 
 
 def is_aligned(raw: RawPod) -> bool:
