@@ -7,8 +7,21 @@ import pytest
 from numawise.cluster.asking import Asker, LetIn, Situation
 from numawise.cluster.choice import Chooser
 from numawise.cluster.quick_rating import QuickRatings
+from numawise.machine.description import NodeDescription, Taint
+from numawise.request.constraints import NO_CONSTRAINTS, NODE_IS_NOT_READY
+from numawise.values import replace
 from tests.property.test_counting import SHAPES
 from tests.property.test_state_key import CONFIGS, members, some_pod
+
+TAINTS = (Taint("small", "PreferNoSchedule"),)
+LABELLED = tuple(
+    replace(
+        shape,
+        constraints=replace(NO_CONSTRAINTS, node_selector={"zone": zone}, tolerations=NODE_IS_NOT_READY),
+    )
+    for shape in SHAPES[:4]
+    for zone in ("x", "z")
+)
 
 
 class Never(QuickRatings):
@@ -24,12 +37,14 @@ def test_quick_is_what_asking_says(config: dict[str, object]) -> None:
     for seed in range(5):
         draw = random.Random(seed)
         nodes = members(config, 2)
-        for member in nodes:
+        for member, zone in zip(nodes, ("x", "y"), strict=True):
             member.kind = "kind"
+            member.node.describe(NodeDescription(member.name, {"zone": zone}, taints=TAINTS))
+            member.allocatable = member.node.allocatable()
         asker = Asker(nodes)
         chooser, slow = Chooser(nodes, asker), Chooser(nodes, asker)
         slow.quick = Never(asker)
-        for shape in SHAPES:
+        for shape in SHAPES + LABELLED:
             chooser.shapes.see(shape)
             slow.shapes.see(shape)
         for step in range(50):
@@ -40,12 +55,13 @@ def test_quick_is_what_asking_says(config: dict[str, object]) -> None:
                 answer = asker.ask(Situation.of(member), some_pod(draw, f"{member.name}-{step}"))
                 if isinstance(answer, LetIn):
                     asker.settle(member, answer)
-            probe = draw.choice(SHAPES)
+            probe = draw.choice(SHAPES + LABELLED)
             told, expected = chooser.rate(member, probe), slow.rate(member, probe)
             assert told == expected, (seed, step, probe)
             others = [(k, o.shape.name, o.pods[0], 4) for k, o in chooser.shapes.known.items()]
             quick += (
-                chooser.quick.rate(member, chooser.shapes.known[asker.shape(probe)].copy, others) is not None
+                chooser.quick.rate(member, chooser.shapes.known[asker.shape(probe)].pods[0], others)
+                is not None
             )
     plain = "cpuManagerPolicyOptions" not in config and config["topologyManagerPolicy"] != "best-effort"
     assert (quick > 20) == plain

@@ -284,6 +284,11 @@ def looks_nowhere(constraints: PodConstraints) -> bool:
     )
 
 
+def looks_at_labels(constraints: PodConstraints) -> bool:
+    """Whether a pod demands of a node, besides, labels and nothing else."""
+    return looks_nowhere(replace(constraints, node_selector={}, node_affinity=None))
+
+
 def _key(amounts: object) -> Hashable:
     if not isinstance(amounts, dict):
         return None

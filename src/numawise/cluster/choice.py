@@ -20,9 +20,11 @@ Rules kept here:
 
 from collections.abc import Hashable, Sequence
 
-from numawise.cluster.asking import Asker, LetIn, Member, Shape, Situation, looks_nowhere
+from numawise.cluster.asking import Asker, LetIn, Member, Shape, Situation, looks_at_labels, looks_nowhere
 from numawise.cluster.counting import counted_places
 from numawise.cluster.quick_rating import QuickRatings
+from numawise.engine.failure import TOPOLOGY_AFFINITY
+from numawise.engine.matching import kept_away
 from numawise.engine.predicates import PODS, asked
 from numawise.machine.preference import LinkedGpus
 from numawise.quantity import Quantity
@@ -221,12 +223,9 @@ class Chooser:
         situation = Situation.of(member)
         copy = self.shapes.known[self.asker.shape(raw)].copy
         larger = self.shapes.larger(raw)
-        if looks_nowhere(raw.constraints):
-            shapes = [(key, self.shapes.known[key]) for key in larger]
-            others = [(key, one.shape.name, one.pods[0], len(one.pods)) for key, one in shapes]
-            quick = self.quick.rate(member, copy, others)
-            if quick is not None:
-                return quick
+        quick = self._quickly(member, self.shapes.known[self.asker.shape(raw)], larger)
+        if quick is not None:
+            return quick
         answer = self.asker.ask(situation, copy)
         if isinstance(answer, str):
             return answer
@@ -243,8 +242,22 @@ class Chooser:
             _left(member, answer, numa),
             _link_points(answer),
         )
-        self.quick.learn(member, copy, rating)
+        self.quick.learn(member, self.shapes.known[self.asker.shape(raw)].pods[0], rating)
         return rating
+
+    def _quickly(self, member: Member, known: KnownShape, larger: Sequence[Shape]) -> NodeRating | str | None:
+        """The rating where it needs no trial; labels are compared node by node."""
+        constraints, node = known.copy.constraints, member.node
+        if not looks_at_labels(constraints):
+            return None
+        shapes = [(key, self.shapes.known[key]) for key in larger]
+        others = [(key, one.shape.name, one.pods[0], len(one.pods)) for key, one in shapes]
+        quick = self.quick.rate(member, known.pods[0], others)
+        plain = constraints.node_affinity is None and not constraints.node_selector
+        if quick is None or plain or (isinstance(quick, str) and quick != TOPOLOGY_AFFINITY):
+            return quick
+        unmet = kept_away(node.rules, node.description, self.asker.want(node, known.copy)[0], ())
+        return unmet.reason if unmet is not None else quick
 
     def tidy(self, members: Sequence[Member]) -> None:
         """Forget answers that no node gives any more, and shapes that nobody has."""

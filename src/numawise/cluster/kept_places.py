@@ -31,7 +31,7 @@ from numawise.request.defaults import RawPod, defaulted
 from numawise.values import dataclass
 
 MOST_KEPT = 8
-MOST_LOOKED_AT = 128
+MOST_LOOKED_AT = 32
 
 
 @dataclass(frozen=True, slots=True)
