@@ -142,17 +142,19 @@ def healing(folder: Path, *words: str, led: bool = True) -> Iterator[subprocess.
 def fill(api: Api) -> None:
     """On every node three of the four devices of each NUMA node are taken."""
     nodes = [node["metadata"]["labels"][HOST_NAME] for node in api.ask("GET", "/api/v1/nodes")[1]["items"]]
-    for number, node in enumerate(nodes):
-        for half in (0, 1):
-            name = f"full-{number}-{half}"
-            pod = template("full", 3, nodeSelector={HOST_NAME: node})
-            pod |= {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "full"}}}
-            status, answer = api.ask("POST", "/api/v1/namespaces/default/pods", pod)
-            assert status == 201, answer
+    wanted = {f"full-{number}-{half}": node for number, node in enumerate(nodes) for half in (0, 1)}
+    place = "/api/v1/namespaces/default/pods"
 
     def all_run() -> bool:
-        pods = pods_of(api, "full")
-        return len(pods) == 2 * NODES and all(pod["status"].get("phase") == "Running" for pod in pods)
+        phases = {pod["metadata"]["name"]: pod["status"].get("phase") for pod in pods_of(api, "full")}
+        for name, node in wanted.items():
+            if name not in phases:
+                pod = template("full", 3, nodeSelector={HOST_NAME: node})
+                named = {"name": name, "labels": {"app": "full"}}
+                api.ask("POST", place, pod | {"apiVersion": "v1", "kind": "Pod", "metadata": named})
+            elif phases[name] == "Failed":  # what others had there was not collected yet
+                api.ask("DELETE", f"{place}/{name}", {"gracePeriodSeconds": 0})
+        return [phases.get(name) for name in wanted] == ["Running"] * len(wanted)
 
     wait_for("the pods that fill the nodes", 60, all_run)
 
