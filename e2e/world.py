@@ -33,7 +33,7 @@ class World:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.matching, self.folder = matching, folder
-        without = () if lifecycle else ("--controllers=*,-node-lifecycle-controller",)
+        without = () if lifecycle else ("--node-monitor-grace-period=2h",)
         self.plane = ControlPlane(programs, folder, scheduler=False, controllers=without)
         self.api = Api("127.0.0.1")
 
