@@ -136,13 +136,20 @@ def _differences(managers: Managers, made: dict[str, Any], steps: Steps) -> list
 
 
 def _in_another_order(managers: Managers, made: dict[str, Any], steps: Steps) -> Steps | None:
-    """The same history with two neighbours exchanged that came at about one moment, if then nothing differs (rule 2)."""
-    for at, ((_, first), (_, second)) in enumerate(pairwise(steps)):
-        if first is second or _told(steps[at + 1]) - _told(steps[at]) > ONE_MOMENT:
-            continue
-        other = [*steps[:at], steps[at + 1], steps[at], *steps[at + 2 :]]
-        if not _differences(managers, made, other):
-            return other
+    """The same history in the order of bindings, or with two neighbours exchanged that came at about one moment, if then
+    nothing differs (rule 2)."""
+    by_binding = sorted(
+        steps, key=lambda step: step[1].bound_order if step[0] == "add" else step[1].ended_order
+    )
+    if not _differences(managers, made, by_binding):
+        return by_binding
+    for order in (steps, by_binding):
+        for at, (first, second) in enumerate(pairwise(order)):
+            if first[1] is second[1] or abs(_told(second) - _told(first)) > ONE_MOMENT:
+                continue
+            other = [*order[:at], second, first, *order[at + 2 :]]
+            if not _differences(managers, made, other):
+                return other
     return None
 
 
