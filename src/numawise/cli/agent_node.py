@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numawise.cli.options import say
+from numawise.cli.serving import CLUSTER_OPTIONS
 from numawise.errors import ClusterError, InputError, quoted
 
 if TYPE_CHECKING:
@@ -32,10 +33,7 @@ OPTIONS = (
         metavar="NAME",
         help=f"The node's name in the cluster.  [default: ${NODE_VARIABLE}, else the host's name]",
     ),
-    click.option(
-        "--kubeconfig", default="", metavar="FILE", help="How to reach the cluster; in a pod, its account."
-    ),
-    click.option("--context", "cluster", default="", metavar="NAME", help="The context of the kubeconfig."),
+    *CLUSTER_OPTIONS,
     click.option(
         "--kubelet-config",
         default="",

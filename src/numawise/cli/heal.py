@@ -8,7 +8,7 @@ import click
 
 from numawise.cli.agent_node import instance_name
 from numawise.cli.placing import duration
-from numawise.cli.serving import listen_address, listen_option, log_option, service_log
+from numawise.cli.serving import cluster_options, listen_address, listen_option, log_option, service_log
 from numawise.errors import InputError, quoted
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numawise.apps.heal.terms import HealRules
     from numawise.service.log import ServiceLog
 
-LISTEN = "127.0.0.1:9798"
+LISTEN = "127.0.0.1:9800"
 NAMESPACE = "numawise"
 TIME = "write it like 30s, 10m or 1h"
 
@@ -111,10 +111,7 @@ Exit status: 0 ended by SIGTERM or SIGINT, with --once nothing is refused, with 
     "evict them.",
 )
 @click.option("--policy", is_flag=True, help="Print the admission policy that holds pods, and end.")
-@click.option(
-    "--kubeconfig", default="", metavar="FILE", help="How to reach the cluster; in a pod, its account."
-)
-@click.option("--context", "cluster", default="", metavar="NAME", help="The context of the kubeconfig.")
+@cluster_options
 @listen_option(LISTEN)
 @log_option
 @click.pass_context

@@ -36,19 +36,17 @@ log_option = click.option(
 )
 
 
+CLUSTER_OPTIONS = (
+    click.option(
+        "--kubeconfig", default="", metavar="FILE", help="How to reach the cluster; in a pod, its account."
+    ),
+    click.option("--context", "cluster", default="", metavar="NAME", help="The context of the kubeconfig."),
+)
+
+
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """``--kubeconfig`` and ``--context``."""
-    for option in (
-        click.option(
-            "--context", "cluster", default="", metavar="NAME", help="The context of the kubeconfig."
-        ),
-        click.option(
-            "--kubeconfig",
-            default="",
-            metavar="FILE",
-            help="How to reach the cluster; in a pod, its account.",
-        ),
-    ):
+    for option in reversed(CLUSTER_OPTIONS):
         command = option(command)
     return command
 
