@@ -56,10 +56,13 @@ class KeptPlaces:
         self.places: dict[str, KeptPlace] = {}
         self.drains: dict[tuple[Hashable, ...], tuple[frozenset[str], ...]] = {}
         self.allowed: dict[tuple[Hashable, ...], bool] = {}
+        self.likely: dict[Hashable, Sequence[Member]] = {}
+        """Nodes that are looked at, by shape, while places are chosen."""
 
     def keep(self, waiting: Iterable[RawPod]) -> None:
         """Keep a place for each of the pods that wait, in the order they came; nobody else's is kept."""
         before, self.places = self.places, {}
+        self.likely.clear()
         for raw in islice(waiting, MOST_KEPT):
             place = self._place(raw, before.get(raw.uid))
             if place is not None:
@@ -123,6 +126,9 @@ class KeptPlaces:
         """The nodes that are looked at (rule 5)."""
         if len(self.members) <= MOST_LOOKED_AT:
             return self.members
+        key = self.asker.shape(raw)
+        if key in self.likely:
+            return self.likely[key]
         amounts = asked(defaulted(raw))
 
         def lacking(member: Member) -> float:
@@ -135,7 +141,8 @@ class KeptPlaces:
                 if size
             )
 
-        return nsmallest(MOST_LOOKED_AT, self.members, key=lacking)
+        self.likely[key] = nsmallest(MOST_LOOKED_AT, self.members, key=lacking)
+        return self.likely[key]
 
     def _of(self, member: Member) -> tuple[KeptPlace, ...]:
         return tuple(place for place in self.places.values() if place.member is member)
