@@ -21,7 +21,7 @@ from e2e.mixed_pods import pod
 from e2e.schedulers import OURS, PLUGINS, PORT, USUAL, Back, configuration
 
 NUMAWISE = Path(sys.executable).parent / "numawise"
-PODS = "/api/v1/namespaces/default/pods"
+PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
 PAGES_PORT, LAB_PAGES = 9444, 9450
 
 
@@ -67,12 +67,17 @@ class World:
         specs = [str(nodes)] if isinstance(nodes, Path) else list(nodes)
         flags = [flag for spec in specs for flag in ("--nodes", spec)]
         before, silent = self.ready_nodes(), "none" in options
-        published = len(self.listed(TOPOLOGIES))
+        published = self.count(TOPOLOGIES)
         own = ("--lab", name, "--listen", "off")
         self.plane.start(name, "lab", *flags, *own, *self.access, *options, program=NUMAWISE)
-        self.wait(f"{count} nodes of {name}", seconds, lambda: self.ready_nodes() - before >= count, name)
+        self.wait(
+            f"{count} nodes of {name}",
+            seconds,
+            lambda: self.count(NODES) >= before + count and self.ready_nodes() - before >= count,
+            name,
+        )
         wanted = published + (0 if silent else count)
-        self.wait("what they publish", seconds, lambda: len(self.listed(TOPOLOGIES)) >= wanted, name)
+        self.wait("what they publish", seconds, lambda: self.count(TOPOLOGIES) >= wanted, name)
 
     def daemons(self) -> None:
         """A small pod on every node, as any real node has: NodeResourceTopologyMatch never forgives an empty one."""
@@ -146,6 +151,13 @@ class World:
         if status != 200:
             raise OSError(f"{path}: {status}")
         return list(answer["items"])
+
+    def count(self, path: str) -> int:
+        """How many objects of a path there are, without reading them all."""
+        status, answer = self.api.ask("GET", f"{path}?limit=1")
+        if status != 200:
+            raise OSError(f"{path}: {status}")
+        return len(answer["items"]) + int(answer["metadata"].get("remainingItemCount") or 0)
 
     def ready_nodes(self) -> int:
         return sum(
