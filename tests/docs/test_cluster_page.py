@@ -1,12 +1,12 @@
 """The page about a cluster shows what the commands really print."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.run import ROOT, numawise
-from tests.kube.server import State, kubeconfig, serving
+from tests.cli.run import ROOT
+from tests.docs.cluster_sessions import sessions, typed
+from tests.kube.server import State
 from tests.unit.cluster.live_objects import api_node, api_pod, published
 from tests.unit.cluster.nodes import put
 
@@ -77,11 +77,7 @@ def state() -> State:
     return state
 
 
-def sessions() -> list[tuple[str, str]]:
-    return re.findall(r"```console\n\$ ([^\n]*)\n(.*?)```", PAGE, re.DOTALL)
-
-
-@pytest.mark.parametrize(("command", "output"), [one for one in sessions() if one[1]])
+@pytest.mark.parametrize(("command", "output"), [one for one in sessions(PAGE) if one[1]])
 def test_sessions_are_real(
     command: str,
     output: str,
@@ -89,8 +85,4 @@ def test_sessions_are_real(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    with serving(state()) as server:
-        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", server.address)))
-        ran = numawise(capsys, *command.removeprefix("kubectl ").split()[1:])
-    assert ran.out + ran.err == output, command
+    assert typed(command, state(), tmp_path, capsys, monkeypatch) == output

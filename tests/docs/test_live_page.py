@@ -1,11 +1,10 @@
 """The page about pods of a cluster shows what the commands really print."""
 
-import re
 from pathlib import Path
 
 import pytest
-from tests.cli.run import numawise
-from tests.kube.server import State, kubeconfig, serving
+from tests.docs.cluster_sessions import sessions, typed
+from tests.kube.server import State
 from tests.kube.test_why_rebuilt import CONFIG, MACHINE, owner, pod
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/explain-a-live-pod.md").read_text()
@@ -31,11 +30,7 @@ def state() -> State:
     )
 
 
-def sessions() -> list[tuple[str, str]]:
-    return re.findall(r"```console\n\$ ([^\n]*)\n(.*?)```", PAGE, re.DOTALL)
-
-
-@pytest.mark.parametrize(("command", "output"), [one for one in sessions() if one[1]])
+@pytest.mark.parametrize(("command", "output"), [one for one in sessions(PAGE) if one[1]])
 def test_sessions_are_real(
     command: str,
     output: str,
@@ -43,13 +38,9 @@ def test_sessions_are_real(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "n1.yaml").write_text(MACHINE)
-    with serving(state()) as server:
-        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", server.address)))
-        ran = numawise(capsys, *command.removeprefix("kubectl ").split()[1:])
-    assert ran.out + ran.err == output, command
+    assert typed(command, state(), tmp_path, capsys, monkeypatch) == output
 
 
 def test_there_are_sessions() -> None:
-    assert len(sessions()) >= 3
+    assert len(sessions(PAGE)) >= 3

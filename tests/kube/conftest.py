@@ -1,11 +1,13 @@
-"""A kubelet's directory, and devices that do not exist."""
+"""A kubelet's directory, devices that do not exist, a server with the state of a test, and commands that ask it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.cli.run import Ran, numawise
 from tests.kube.agents import FAKES, node
+from tests.kube.server import Server, State, kubeconfig, serving
 
 
 @pytest.fixture
@@ -19,3 +21,25 @@ def fakes(tmp_path: Path) -> Path:
     path = tmp_path / "fakes.yaml"
     path.write_text(FAKES)
     return path
+
+
+@pytest.fixture
+def server(state: State) -> Iterator[Server]:
+    with serving(state) as made:
+        yield made
+
+
+@pytest.fixture
+def asking(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], Callable[..., Ran]]:
+    """Ways to type a command that asks the server."""
+
+    def command(name: str) -> Callable[..., Ran]:
+        def asked(*words: object) -> Ran:
+            config = kubeconfig(tmp_path / "config", server.address)
+            return numawise(capsys, name, "--kubeconfig", config, *words)
+
+        return asked
+
+    return command

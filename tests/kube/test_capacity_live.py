@@ -1,13 +1,13 @@
 """``numawise capacity`` on a cluster: the same as of a dump of it, with what was bound since."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.run import Ran, numawise, refused
-from tests.kube.server import Server, State, kubeconfig, serving
+from tests.kube.server import State
 from tests.unit.cluster.live_objects import api_node, api_pod, published
 from tests.unit.cluster.nodes import GPU, kubelet
 
@@ -24,18 +24,8 @@ def state() -> State:
 
 
 @pytest.fixture
-def server(state: State) -> Iterator[Server]:
-    with serving(state) as made:
-        yield made
-
-
-@pytest.fixture
-def ask(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
-    def asked(*words: object) -> Ran:
-        config = kubeconfig(tmp_path / "config", server.address)
-        return numawise(capsys, "capacity", "--kubeconfig", config, *words)
-
-    return asked
+def ask(asking: Callable[[str], Ask]) -> Ask:
+    return asking("capacity")
 
 
 def totals(ran: Ran) -> dict[str, int]:

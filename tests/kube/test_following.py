@@ -21,12 +21,6 @@ def state() -> State:
     return State(pods=[pod("a"), {**pod("b"), "spec": {"nodeName": "another"}}])
 
 
-@pytest.fixture
-def server(state: State) -> Iterator[Server]:
-    with serving(state) as made:
-        yield made
-
-
 class Followed:
     """The pods of node n1, and how often something was news."""
 

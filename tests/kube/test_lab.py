@@ -5,7 +5,7 @@ import io
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,12 +37,6 @@ def state() -> State:
     state = State(nodes={"real": api_node("real")})
     state.put_pod(api_pod("elsewhere", 1, "real"))
     return state
-
-
-@pytest.fixture
-def server(state: State) -> Iterator[Server]:
-    with serving(state) as made:
-        yield made
 
 
 class Lab:

@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
@@ -23,12 +22,6 @@ def state() -> State:
     for name in state.nodes:
         state.put_topology(published(kubelet(), name))
     return state
-
-
-@pytest.fixture
-def server(state: State) -> Iterator[Server]:
-    with serving(state) as made:
-        yield made
 
 
 class Fed:

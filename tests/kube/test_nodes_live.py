@@ -1,14 +1,14 @@
 """``numawise nodes`` on a cluster: every node in one table, whatever is known of it and whatever may be seen."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.run import Ran, numawise, refused
 from tests.cli.test_published import topology
-from tests.kube.server import Server, State, kubeconfig, serving
+from tests.kube.server import State
 from tests.unit.cluster.live_objects import api_node, api_pod, published
 from tests.unit.cluster.nodes import GPU, kubelet
 
@@ -35,18 +35,8 @@ def state() -> State:
 
 
 @pytest.fixture
-def server(state: State) -> Iterator[Server]:
-    with serving(state) as made:
-        yield made
-
-
-@pytest.fixture
-def ask(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
-    def asked(*words: str) -> Ran:
-        config = kubeconfig(tmp_path / "config", server.address)
-        return numawise(capsys, "nodes", "--kubeconfig", config, *words)
-
-    return asked
+def ask(asking: Callable[[str], Ask]) -> Ask:
+    return asking("nodes")
 
 
 def test_table(ask: Ask) -> None:

@@ -1,14 +1,13 @@
 """``numawise why`` for pods that no node has been found for: what every node would say, and what would let them in."""
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.cli.run import Ran, numawise
-from tests.kube.server import Server, State, kubeconfig, serving
+from tests.cli.run import Ran
+from tests.kube.server import State
 from tests.unit.cluster.live_objects import api_node, api_pod, published
 from tests.unit.cluster.nodes import GPU, kubelet
 
@@ -52,18 +51,8 @@ def state() -> State:
 
 
 @pytest.fixture
-def server(state: State) -> Iterator[Server]:
-    with serving(state) as made:
-        yield made
-
-
-@pytest.fixture
-def ask(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
-    def asked(*words: str) -> Ran:
-        config = kubeconfig(tmp_path / "config", server.address)
-        return numawise(capsys, "why", "--kubeconfig", config, *words)
-
-    return asked
+def ask(asking: Callable[[str], Ask]) -> Ask:
+    return asking("why")
 
 
 @pytest.fixture

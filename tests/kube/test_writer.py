@@ -10,7 +10,7 @@ from numawise.errors import ClusterError
 from numawise.kube.client import ApiConflict, ApiRefused, Cluster, access_to
 from numawise.kube.events import BURST, NORMAL, REFILL, ObjectReference
 from numawise.kube.writer import MANAGER, ClusterWriter, NodeCondition, NoDefinition, OtherOwner
-from tests.kube.server import Server, State, kubeconfig, serving
+from tests.kube.server import Server, State, kubeconfig
 
 NODE = ObjectReference("Node", "n1", uid="u-1")
 
@@ -34,12 +34,6 @@ def topology(cpus: int) -> dict[str, Any]:
 @pytest.fixture
 def state() -> State:
     return State(nodes={"n1": {"metadata": {"name": "n1", "resourceVersion": "1"}}})
-
-
-@pytest.fixture
-def server(state: State) -> Iterator[Server]:
-    with serving(state) as made:
-        yield made
 
 
 @pytest.fixture
