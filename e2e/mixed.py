@@ -11,7 +11,7 @@ from typing import Any
 from e2e.book import PodLine
 from e2e.cluster import TOPOLOGIES
 from e2e.judged import history, left_waiting, managers_program, played, scenario
-from e2e.mixed_pods import KUBELETS, kind_of, mixed_pods, pod, sized, write_nodes
+from e2e.mixed_pods import KUBELETS, SILENT, kind_of, mixed_pods, pod, sized, write_nodes
 from e2e.schedulers import OURS
 from e2e.settings import Settings
 from e2e.world import World, cpu_seconds, memory
@@ -156,7 +156,8 @@ def _counted(world: World, settings: Settings, down: _Down) -> dict[str, Any]:
     own = [line for line in lines if not (line.name.startswith("foreign") or line.is_daemon)]
     refused = [line for line in own if line.refused]
     waiting = [line for line in own if line.waits]
-    could = left_waiting(waiting, world.listed(TOPOLOGIES), world.folder)
+    told = [one for one in world.listed(TOPOLOGIES) if one["metadata"]["name"] != SILENT.name]  # or nonsense
+    could = left_waiting(waiting, told, world.folder)
     foreign = [line for line in lines if line.name.startswith("foreign")]
     waits = sorted(line.bound - line.came for line in own if line.bound)
     return {
