@@ -112,7 +112,8 @@ class LiveCluster:
         self._tried: dict[str, float] = {}
         """Pods that no node took when they were last asked about, and when that was."""
         self._said = LastSaid[NodeVerdict]()
-        self._events = 0
+        self.changes = 0
+        """How often something was heard or promised."""
         self._places_of: object = None
         """By what places were kept last."""
         self._newest = 0
@@ -311,7 +312,7 @@ class LiveCluster:
             self.states.forget(view)
 
     def _changed(self, view: NodeView) -> None:
-        self._events += 1
+        self.changes += 1
         self._dirty.add(view.name)
 
     def _leave(self, pod: ClusterPod) -> None:
@@ -449,7 +450,7 @@ class LiveCluster:
         late.sort(key=lambda pod: (pod.created, pod.namespace, pod.name))
         many = len(self.members) > MANY_NODES
         held = [(place.member.number, place.member.changes) for place in self.kept.places.values()]
-        reason = [pod.uid for pod in late], held, int(self._clock / LOOK_AGAIN) if many else self._events
+        reason = [pod.uid for pod in late], held, int(self._clock / LOOK_AGAIN) if many else self.changes
         if reason != self._places_of:
             self._places_of = reason
             self.kept.keep(pod.raw for pod in late if pod.raw is not None)

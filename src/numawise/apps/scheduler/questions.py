@@ -100,6 +100,14 @@ class Questions:
                 return _all(args.names, self.settings.unpublished, NOT_YET)
             return self._filter(pod.raw, args.names, now)
 
+    def filter_again(self, args: ExtenderArgs, since: int) -> FilterAnswer | None:
+        """The answer after one that left no node; None: nothing has changed since."""
+        with self.lock:
+            if self.view.changes == since:
+                return None
+            self.counts.no_node -= 1  # the same question
+            return self.filter(args)
+
     def _filter(self, raw: RawPod, names: Sequence[str], now: float) -> FilterAnswer:
         view, counts = self.view, self.counts
         view.withdraw(raw.uid)

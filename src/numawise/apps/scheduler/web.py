@@ -9,6 +9,9 @@ Rules kept here:
    which is what the scheduler reads.  A mistake of ours is logged once, counted, and answered as if nothing
    were known: the pod goes on, or is held back, as the settings say.
 4. Before the cluster has been read once, a question waits ``FIRST_WAIT`` seconds for that.
+5. The scheduler asks again the moment it hears that a pod has ended, which may be before we do; and then not
+   until something else happens.  So before "no node" is answered, what was heard meanwhile is looked at:
+   ``SETTLING`` seconds later, and not again for ``REST``, because others wait.
 """
 
 import asyncio
@@ -22,6 +25,7 @@ from numawise.apps.scheduler.questions import NOT_YET, Questions
 from numawise.cluster.live import HOLD
 from numawise.codec.extender import (
     LARGEST_BODY,
+    ExtenderArgs,
     FilterAnswer,
     filter_body,
     preempt_body,
@@ -37,6 +41,7 @@ from numawise.service.log import ERROR, ServiceLog
 from numawise.values import dataclass
 
 PATIENCE, FIRST_WAIT, LOOK = 5.0, 2.0, 0.02
+SETTLING, REST = 0.02, 0.1
 FILTER, PRIORITIZE, PREEMPT, CAPACITY = "filter", "prioritize", "preempt", "capacity"
 VERBS = (FILTER, PRIORITIZE, PREEMPT, CAPACITY)
 OURS, BAD, FAILED = "answered", "unreadable", "failed"
@@ -63,9 +68,18 @@ class WebQuestions:
     """An application of uvicorn's kind (ASGI)."""
 
     def __init__(
-        self, questions: Questions, capacity: Capacity, synced: Callable[[], bool], log: ServiceLog
+        self,
+        questions: Questions,
+        capacity: Capacity,
+        synced: Callable[[], bool],
+        log: ServiceLog,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.questions, self.capacity, self.synced, self.log = questions, capacity, synced, log
+        self._pause, self._clock = pause, clock
+        self._looked = float("-inf")
+        """When a second look was last taken."""
         self._requests = {(verb, end): 0 for verb in VERBS for end in (OURS, BAD, FAILED)}
         self._seconds = Durations(SECONDS, "verb", VERBS)
 
@@ -121,8 +135,18 @@ class WebQuestions:
         args = read_args(body)
         ready = await self._ready()
         if verb == FILTER:
-            return WebAnswer(200, filter_body(questions.filter(args, synced=ready), args))
+            return WebAnswer(200, filter_body(await self._filtered(args, ready=ready), args))
         return WebAnswer(200, priority_body(questions.prioritize(args, synced=ready)))
+
+    async def _filtered(self, args: ExtenderArgs, *, ready: bool) -> FilterAnswer:
+        """Which nodes are left; none only after a second look (rule 5)."""
+        since = self.questions.view.changes
+        answer = self.questions.filter(args, synced=ready)
+        if answer.names or not answer.failed or not ready or self._clock() - self._looked < REST:
+            return answer
+        await self._pause(SETTLING)
+        self._looked = self._clock()
+        return self.questions.filter_again(args, since) or answer
 
     async def _ready(self) -> bool:
         """Whether the cluster has been read once (rule 4)."""
