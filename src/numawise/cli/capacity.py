@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numawise.cli.options import node_options, node_spec, output_option, pods_argument, say, say_remarks
-from numawise.cli.reaching import ClusterOptions, cluster_options, files_only, reached
+from numawise.cli.reaching import ClusterOptions, files_only, reached
+from numawise.cli.serving import cluster_options
 from numawise.errors import InputError
 
 if TYPE_CHECKING:

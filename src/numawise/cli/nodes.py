@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numawise.cli.options import node_options, node_spec, output_option, say
-from numawise.cli.reaching import ClusterOptions, cluster_options, files_only, reached
+from numawise.cli.reaching import ClusterOptions, files_only, reached
+from numawise.cli.serving import cluster_options
 from numawise.errors import ClusterError, InputError, meant, quoted
 
 if TYPE_CHECKING:

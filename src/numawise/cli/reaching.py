@@ -1,10 +1,8 @@
-"""How to reach a cluster: the options that several commands share."""
+"""The cluster that a command asks, where it takes files instead, too."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from numawise.errors import InputError
 from numawise.values import dataclass
@@ -26,17 +24,6 @@ class ClusterOptions:
     def given(self) -> bool:
         """Whether any of them was given."""
         return bool(self.kubeconfig or self.context or self.namespace)
-
-
-def cluster_options(command: Any) -> Any:  # noqa: ANN401 - click's
-    """``--kubeconfig`` and ``--context``; the command has ``kubeconfig`` and ``cluster``."""
-    options: tuple[Callable[[Any], Any], ...] = (
-        click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster."),
-        click.option("--context", "cluster", metavar="NAME", help="The context of the kubeconfig."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @contextmanager

@@ -95,6 +95,12 @@ class ClusterPod:
         return f"{self.namespace}/{self.name}"
 
 
+def scheduling_gates(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of a pod's scheduling gates."""
+    gates = mapping(value.get("spec")).get("schedulingGates")
+    return tuple(str(mapping(gate).get("name") or "") for gate in (gates if isinstance(gates, list) else ()))
+
+
 class PodReading:
     """Reads pods; what those of one workload share is read once (rule 2)."""
 

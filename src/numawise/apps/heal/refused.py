@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from numawise.codec.cluster_pod import scheduling_gates
 from numawise.codec.document import mapping
 from numawise.codec.kubeletlog.hints import reason_of
 from numawise.errors import cut
@@ -151,16 +152,12 @@ def revision_of(metadata: Object) -> str:
     return str(named) if _fits(REVISION, named) else NO_REVISION
 
 
-def gates_of(value: Object) -> tuple[str, ...]:
-    """The scheduling gates of a pod."""
-    gates = mapping(value.get("spec")).get("schedulingGates")
-    return tuple(str(mapping(gate).get("name")) for gate in (gates if isinstance(gates, list) else ()))
-
-
 def is_held(value: Object) -> bool:
     """Whether a pod waits behind our gate."""
     metadata, spec = mapping(value.get("metadata")), mapping(value.get("spec"))
-    return GATE in gates_of(value) and not spec.get("nodeName") and not metadata.get("deletionTimestamp")
+    return (
+        GATE in scheduling_gates(value) and not spec.get("nodeName") and not metadata.get("deletionTimestamp")
+    )
 
 
 def _ran(status: Object) -> bool:

@@ -21,6 +21,7 @@ from numawise.cluster.asking import Situation
 from numawise.cluster.defrag import smallest_restart
 from numawise.cluster.kept_places import KeptPlaces
 from numawise.cluster.live import UNKNOWN, LiveCluster, NodeVerdict
+from numawise.codec.cluster_pod import scheduling_gates
 from numawise.codec.document import mapping
 from numawise.errors import NumawiseError
 from numawise.explain.at_node import NodeRefused, named_node, refused_by, refused_by_sums
@@ -91,7 +92,7 @@ def explain_pending(
     answer = ClusterAnswer(
         nodes=len(seen.view.names),
         scheduler=scheduler_words(live),
-        gates=gates_of(live.pod),
+        gates=scheduling_gates(live.pod),
         able=able,
         open=unclear,
         alike=alike,
@@ -113,12 +114,6 @@ def explain_pending(
         resources=suggested.resources if suggested is not None else (),
         cluster=answer,
     )
-
-
-def gates_of(pod: Object) -> tuple[str, ...]:
-    """The scheduling gates of a pod."""
-    rows = mapping(pod.get("spec")).get("schedulingGates")
-    return tuple(str(mapping(one).get("name") or "") for one in (rows if isinstance(rows, list) else ()))
 
 
 def scheduler_words(live: Live) -> str:
