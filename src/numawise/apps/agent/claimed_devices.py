@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from numawise.codec.claims import GROUP, SLICE, VERSIONS, DeviceKey, SliceDevice, claim_objects
 from numawise.codec.document import Document
 from numawise.codec.workload import objects_in
-from numawise.kube.calls import listed
+from numawise.kube.calls import NotServed, listed
 from numawise.kube.client import Cluster
 
 
@@ -16,8 +16,10 @@ def slice_devices(cluster: Cluster, node: str) -> Mapping[DeviceKey, SliceDevice
     """
     for version in VERSIONS:
         path, what = f"/apis/{GROUP}/{version}/resourceslices", f"list the resourceslices of node {node}"
-        slices, at = listed(cluster, path, what, {"fieldSelector": f"spec.nodeName={node}"})
-        if at:  # a list has a version; a version of the API that is not served has no list
-            value = {"apiVersion": f"{GROUP}/{version}", "kind": f"{SLICE}List", "items": slices}
-            return claim_objects(objects_in(Document(value, cluster.access.server).root)).devices
+        try:
+            slices, _ = listed(cluster, path, what, {"fieldSelector": f"spec.nodeName={node}"})
+        except NotServed:
+            continue
+        value = {"apiVersion": f"{GROUP}/{version}", "kind": f"{SLICE}List", "items": slices}
+        return claim_objects(objects_in(Document(value, cluster.access.server).root)).devices
     return {}
