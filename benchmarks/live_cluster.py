@@ -90,14 +90,16 @@ def put(kubelet: SimulatedNode, raw: RawPod) -> bool:
     return isinstance(decision, Admitted)
 
 
-def objects(count: int, draw: random.Random) -> Iterator[tuple[dict[str, Any], bytes, list[dict[str, Any]]]]:
-    """Node object, topology and pods of each node."""
+def objects(
+    count: int, draw: random.Random, pods_of: tuple[int, int] = (5, 16)
+) -> Iterator[tuple[dict[str, Any], bytes, list[dict[str, Any]]]]:
+    """Node object, topology and pods of each node; ``pods_of``: how many, from and below."""
     first = node(even(8, 192, 8), "single-numa-node", scope="pod")
     for number in range(count):
         host = f"n{number}"
         kubelet = own_gpus(first, host)
         pods = []
-        for serial in range(draw.randrange(5, 16)):
+        for serial in range(draw.randrange(*pods_of)):
             size = draw.randrange(len(SIZES))
             value = api_pod(f"{host}-{serial}", size, host)
             if put(kubelet, pod_from({**value, "spec": {"containers": value["spec"]["containers"]}})):

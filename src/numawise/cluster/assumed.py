@@ -10,6 +10,8 @@ Rules kept here:
    and went while nothing was published did both, unless a pod that came after it is published.
 5. A promise is a pod that was sent to the node and is not seen there yet.  It comes after all others.  It
    ends when the pod is bound, anywhere, when it has gone, or after some time.
+6. What happened is played once: when more happens, it goes on from there (``Replay``).  A pod that was
+   promised and is bound next is the same step.
 """
 
 from collections.abc import Iterable
@@ -18,7 +20,10 @@ from numawise.codec.cluster_pod import ClusterPod, Order
 from numawise.engine.admit import Admitted
 from numawise.node.node import SimulatedNode
 from numawise.request.defaults import RawPod
-from numawise.values import dataclass, replace
+from numawise.values import dataclass, field, replace
+
+MOST_REMEMBERED = 32
+"""The last steps after which the node is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,9 @@ def assumed_node(
     bound: Iterable[ClusterPod],
     ended: Iterable[EndedPod],
     promised: Iterable[Promise],
+    replay: "Replay | None" = None,
 ) -> AssumedNode:
-    """A node with what happened to it since it was published (rules 1 to 5)."""
+    """A node with what happened to it since it was published (rules 1 to 5); ``replay``: of this state."""
     state = published.state
     known, departed = state.active, state.departed
     comes = [pod for pod in bound if pod.uid not in known and pod.uid not in departed]
@@ -74,27 +80,115 @@ def assumed_node(
     events += [(one.pod.order, one.pod) for one in passed if one.pod.node]
     events += [(one.order, one.pod.uid) for one in (*goes, *passed)]
     events.sort(key=lambda event: event[0])
-    node = replace(published)
-    doubts: list[str] = []
-    refused: list[str] = []
-    for _, event in events:
+    replay = replay or Replay(published)
+    for number, (_, event) in enumerate(events):
         if isinstance(event, str):
-            if event in node.state.active:
-                node.remove(event)
+            replay.play(number, Going(event))
         elif event.raw is None:
-            doubts.append(f"pod {event.title} {event.problem}")
-        elif not _put(node, event.raw):
-            refused.append(event.uid)
-            if event.runs and not event.ended:
-                node.run_already((event.raw,))
-                doubts.append(
-                    f"pod {event.title} runs there by its status and is not published, and the published "
-                    "state would not let it in"
-                )
+            replay.play(number, Unreadable(f"pod {event.title} {event.problem}"))
+        else:
+            replay.play(number, Coming(event.raw, event.title if event.runs and not event.ended else ""))
+    count = len(events)
     for promise in promised:
-        if promise.pod.uid not in node.state.active and not _put(node, promise.pod):
-            refused.append(promise.pod.uid)
-    return AssumedNode(node, tuple(doubts), tuple(refused))
+        if promise.pod.uid not in replay.after(count).node.state.active:
+            replay.play(count, Coming(promise.pod))
+            count += 1
+    return replay.after(count)
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A pod comes."""
+
+    pod: RawPod
+    runs: str = ""
+    """What it is called, where its status says that it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """A pod goes."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A pod comes that cannot be read."""
+
+    words: str
+
+
+NodeStep = Coming | Going | Unreadable
+
+
+@dataclass(slots=True)
+class Replay:
+    """What happened to a node since it was published, step by step (rule 6)."""
+
+    published: SimulatedNode
+    _steps: list[NodeStep] = field(default_factory=list)
+    _after: list[AssumedNode | None] = field(default_factory=list)
+    """The node before all steps, and after each; None: not played yet, or long ago."""
+
+    def play(self, number: int, step: NodeStep) -> None:
+        """This is the step of that number; if it was another one, it and all later ones never happened."""
+        steps = self._steps
+        if number < len(steps):
+            if self._is_same(number, step):
+                return
+            del steps[number:], self._after[number + 1 :]
+        steps.append(step)
+
+    def after(self, count: int) -> AssumedNode:
+        """The node after so many steps, which are all there are so far."""
+        known = self._after
+        if not known:
+            known.append(AssumedNode(replace(self.published)))
+        known += [None] * (count + 1 - len(known))
+        begin = count
+        while known[begin] is None:
+            begin -= 1
+        node = known[begin]
+        assert node is not None
+        for number in range(begin, count):
+            node = known[number + 1] = _played(node, self._steps[number])
+        for number in range(count - MOST_REMEMBERED, 0, -1):
+            if known[number] is None:
+                break
+            known[number] = None
+        return node
+
+    def _is_same(self, number: int, step: NodeStep) -> bool:
+        before = self._steps[number]
+        if before == step:
+            return True
+        if not isinstance(before, Coming) or not isinstance(step, Coming) or before.pod != step.pod:
+            return False
+        after = self._after[number + 1] if number + 1 < len(self._after) else None
+        return after is not None and step.pod.uid not in after.refused  # let in, whether or not it runs yet
+
+
+def _played(before: AssumedNode, step: NodeStep) -> AssumedNode:
+    """A node after a step (rules 2 and 3)."""
+    if isinstance(step, Unreadable):
+        return replace(before, doubts=(*before.doubts, step.words))
+    node = replace(before.node)
+    if isinstance(step, Going):
+        if step.uid in node.state.active:
+            node.remove(step.uid)
+        return replace(before, node=node)
+    if _put(node, step.pod):
+        return replace(before, node=node)
+    doubts = before.doubts
+    if step.runs:
+        node.run_already((step.pod,))
+        words = (
+            f"pod {step.runs} runs there by its status and is not published, and the published "
+            "state would not let it in"
+        )
+        doubts = (*doubts, words)
+    return AssumedNode(node, doubts, (*before.refused, step.pod.uid))
 
 
 def _put(node: SimulatedNode, raw: RawPod) -> bool:

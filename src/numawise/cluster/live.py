@@ -276,6 +276,19 @@ class LiveCluster:
         rest = [verdict for rank, own in ranks if rank != best for verdict in own]
         return sorted(first, key=self._company) + rest
 
+    def first(self, verdicts: Sequence[NodeVerdict]) -> NodeVerdict:
+        """The best of nodes that are rated alike, by their company: the first of ``ranked``."""
+        best, key, most = verdicts[0], self._company(verdicts[0]), 0
+        for verdict in verdicts[1:]:
+            view = self.views.get(verdict.node)
+            if view is not None and view.member is not None and len(view.member.occupants) < most:
+                continue  # it cannot have as many pods there
+            own = self._company(verdict)
+            if own < key:
+                best, key = verdict, own
+                most = -int(key[0])
+        return best
+
     def refresh(self, now: float) -> None:
         """Work out now what changed since the last question, so that the next one need not."""
         self._tick(now)
@@ -353,9 +366,9 @@ class LiveCluster:
         if self._dirty:
             for name in self._dirty.intersection(names) if len(self._dirty) > 1 else list(self._dirty):
                 self._dirty.discard(name)
-                self._said.changed(name)
-                if name in self.views:
-                    self.states.refresh(self.views[name], self._last or 0.0, self._clock)
+                view = self.views.get(name)
+                if view is None or self.states.refresh(view, self._last or 0.0, self._clock):
+                    self._said.changed(name)
 
     # --- inside: pods -------------------------------------------------------------------------
 

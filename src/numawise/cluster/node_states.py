@@ -14,14 +14,16 @@ from collections.abc import Sequence
 from heapq import heappush
 
 from numawise.cluster.asking import Asker, Member, Occupant
-from numawise.cluster.assumed import assumed_node
+from numawise.cluster.assumed import Replay, assumed_node
 from numawise.cluster.choice import Chooser
 from numawise.cluster.foreign import less, uncounted
 from numawise.cluster.kept_places import KeptPlaces
 from numawise.cluster.node_view import CONSERVATIVE, EXACT, UNKNOWN, NodeView
+from numawise.cluster.source import TopologySource
 from numawise.codec.cluster_pod import ClusterPod
 from numawise.engine.predicates import used
 from numawise.machine.description import NodeDescription
+from numawise.node.node import SimulatedNode
 from numawise.request.defaults import defaulted
 from numawise.results.simulation import numas_of
 from numawise.rules.versions import Version, profile_of
@@ -46,9 +48,9 @@ class NodeStates:
         """Node objects that say the same to pods that look at no labels (rule 2)."""
         self._until_tidy = TIDY_EVERY
 
-    def refresh(self, view: NodeView, now: float, clock: float) -> None:
-        """Work out the state of a node anew."""
-        source = view.source
+    def refresh(self, view: NodeView, now: float, clock: float) -> bool:
+        """Work out the state of a node anew; False: it answers as before."""
+        source, how = view.source, view.how
         view.left, view.doubts, view.stale = {}, (), False
         bound = sorted(view.pods.values(), key=lambda pod: pod.order)
         if source is None or source.node is None:
@@ -58,12 +60,9 @@ class NodeStates:
                 late = [pod.raw for pod in uncounted(source.zones, bound) if pod.raw is not None]
                 late += [promise.pod for promise in view.promises.values()]
                 view.left = less(source.zones, [defaulted(raw) for raw in late])
-            return
-        published = source.node
-        if view.description is not None:
-            published = replace(published)
-            published.describe(view.description)
-        assumed = assumed_node(published, bound, view.ended.values(), view.promises.values())
+            return True
+        replay = self._replay(view, source, source.node)
+        assumed = assumed_node(replay.published, bound, view.ended.values(), view.promises.values(), replay)
         stale = self._stale(view, bound, now, clock)
         view.stale = bool(stale)
         view.doubts = (*source.missing, *assumed.doubts, *stale)
@@ -73,14 +72,32 @@ class NodeStates:
         if member is None:
             member = view.member = Member(view.name, node, 0, number=view.number)
             self.members.append(member)
+        elif member.node is node:
+            for uid, known in member.occupants.items():
+                member.occupants[uid] = self._occupant(view, uid, known.numa)
+            return view.how != how
         member.kind = source.kind, self._class(node.description)
         member.node, member.allocatable, member.used = node, node.allocatable(), dict(used(node.state))
         member.count()
-        member.occupants = {uid: self._occupant(member, view, uid) for uid in node.state.active}
+        member.occupants = {
+            uid: self._occupant(view, uid, numas_of(node.machine, node.state, uid))
+            for uid in node.state.active
+        }
         self.asker.changed(member)
         self._until_tidy -= 1
         if not self._until_tidy:
             self._tidy()
+        return True
+
+    def _replay(self, view: NodeView, source: TopologySource, node: SimulatedNode) -> Replay:
+        """What was played on what is published, as the Node object describes it."""
+        known = view.replay
+        if known is None or known[0] is not source or known[1] is not view.description:
+            if view.description is not None:
+                node = replace(node)
+                node.describe(view.description)
+            known = view.replay = source, view.description, Replay(node)
+        return known[2]
 
     def _tidy(self) -> None:
         """Forget what no node answers any more."""
@@ -93,7 +110,7 @@ class NodeStates:
         if view.member is not None:
             self.members[:] = [member for member in self.members if member is not view.member]
             self.kept.forget(view.member)
-            view.member = None
+            view.member = view.replay = None
 
     def _class(self, description: NodeDescription | None) -> int:
         """A number for all that a Node object says to a pod that looks at no labels."""
@@ -108,11 +125,10 @@ class NodeStates:
         )
         return self._classes.setdefault(key, len(self._classes))
 
-    def _occupant(self, member: Member, view: NodeView, uid: str) -> Occupant:
+    def _occupant(self, view: NodeView, uid: str, numa: int) -> Occupant:
         pod = view.pods.get(uid)
         promised = uid in view.promises
         since = 0.0 if pod is None else pod.bound or pod.created
-        numa = numas_of(member.node.machine, member.node.state, uid)
         return Occupant(numa, since, ends=promised or (pod is not None and pod.ends))
 
     def _stale(self, view: NodeView, bound: Sequence[ClusterPod], now: float, clock: float) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from numawise.cluster.asking import Member
-from numawise.cluster.assumed import EndedPod, Promise
+from numawise.cluster.assumed import EndedPod, Promise, Replay
 from numawise.cluster.source import TopologySource
 from numawise.codec.cluster_pod import ClusterPod
 from numawise.engine.predicates import add, asked
@@ -31,6 +31,8 @@ class NodeView:
     ended: dict[str, EndedPod] = field(default_factory=dict)
     """Pods that ended or went, as long as a published state may not know it, by uid."""
     member: Member | None = None
+    replay: tuple[TopologySource, NodeDescription | None, Replay] | None = None
+    """What happened since the state was published, and to what it happened."""
     how: str = UNKNOWN
     doubts: tuple[str, ...] = ()
     stale: bool = False

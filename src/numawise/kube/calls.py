@@ -116,8 +116,13 @@ def followed(
             answer.read()
         raise_for_status(answer)
         for line in answer.iter_lines():
-            event = _object_of(json.loads(line))
-            yield str(event.get("type")), _object_of(event.get("object"))
+            yield watch_event(line)
+
+
+def watch_event(line: str) -> tuple[str, Object]:
+    """What a line says."""
+    event = _object_of(json.loads(line))
+    return str(event.get("type")), _object_of(event.get("object"))
 
 
 def _object(raw: bytes) -> Object:

@@ -66,6 +66,35 @@ def test_what_a_pod_has_that_was_removed_by_force_is_held_until_it_is_published_
     assert takers(view, 4) == ["a"]
 
 
+def test_a_promise_that_is_kept_changes_no_answer() -> None:
+    view = cluster("a", "b")
+    view.take_pod(api_pod("y", 4, "a"), 0.0)
+    value = api_pod("x", 4)
+    raw = view.reading.read(value).raw
+    assert raw is not None
+    view.promise(raw, "a", 1.0)
+    assert takers(view, 4) == ["b"]
+    member = view.views["a"].member
+    assert member is not None
+    changes, state = member.changes, member.node.state
+    view.take_pod(api_pod("x", 4, "a", 2), 2.0)
+    view.take_pod(api_pod("x", 4, "a", 3, phase="Running"), 2.0)
+    assert takers(view, 4) == ["b"]
+    assert (member.changes, member.node.state) == (changes, state)
+    assert list(member.occupants) == ["y", "x"]
+
+
+def test_the_first_of_equals_is_that_of_their_order() -> None:
+    view = cluster("a", "b", "c", "d")
+    for number, name in enumerate(("b", "c", "c")):
+        view.take_pod(api_pod(f"x{number}", 1, name, number + 1), 1.0)
+    for gpus in (1, 2, 4):
+        ranked = view.ranked(view.judge(gpu_pod("probe", gpus), None, 1.0))
+        best = [one for one in ranked if one.rating == ranked[0].rating]
+        assert view.first(sorted(best, key=lambda one: one.node)) is ranked[0]
+        assert view.first(best[::-1]) is ranked[0]
+
+
 def test_promises_are_bound_elsewhere_withdrawn_or_expire() -> None:
     view = cluster("a", "b")
     for number in range(2):

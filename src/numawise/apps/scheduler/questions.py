@@ -12,6 +12,8 @@ Rules kept here:
    budgets that are not seen here, so none is left out and none is added.
 5. The nodes that ``filter`` left are compared as it found them: what happens between these two questions of
    one pod counts for the next.
+6. Once nodes were compared, the scheduler is busy with binding: the node that was promised is worked out
+   then, not when the next pod waits for it.
 """
 
 import math
@@ -126,7 +128,7 @@ class Questions:
         self._left = LeftNodes(raw.uid, tuple([verdict.node for verdict in left]), left, time.monotonic())
         failed, never = self.refusals.of(view, raw, refused) if refused else ({}, {})
         if len(left) == 1:
-            self._promise(raw, node_scores((), left, view.ranked, self._ranks), now)
+            self._promise(raw, node_scores((), left, view.first, self._ranks), now)
         return FilterAnswer(self._left.names, failed, never)
 
     def _promise(self, raw: RawPod, scores: NodeScores, now: float) -> None:
@@ -145,7 +147,7 @@ class Questions:
             if pod.raw is None or not synced:
                 return dict.fromkeys(args.names, LOWEST_SCORE)
             verdicts = self._judged(pod.raw, args.names, now)
-            scores = node_scores(args.names, verdicts, self.view.ranked, self._ranks)
+            scores = node_scores(args.names, verdicts, self.view.first, self._ranks)
             self._promise(pod.raw, scores, now)
             return scores.scores
 
@@ -156,6 +158,11 @@ class Questions:
             return left.verdicts
         self.view.withdraw(raw.uid)
         return self.view.judge(raw, names, now)
+
+    def prepare(self) -> None:
+        """Work out what a promise changed, while nobody waits for an answer (rule 6)."""
+        with self.lock:
+            self.view.refresh(self.clock())
 
     # --- preempt ------------------------------------------------------------------------------
 

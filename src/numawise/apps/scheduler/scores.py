@@ -21,8 +21,8 @@ from numawise.values import dataclass
 
 LOWEST_RATED, MOST_RANKS = 1, 100_000
 Rank = tuple[object, ...]
-Ranked = Callable[[Sequence[NodeVerdict]], Sequence[NodeVerdict]]
-"""Nodes in their order, the best first."""
+First = Callable[[Sequence[NodeVerdict]], NodeVerdict]
+"""The best of nodes that are rated alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +54,32 @@ class RatingRanks:
 
 
 def node_scores(
-    names: Iterable[str], verdicts: Iterable[NodeVerdict], ranked: Ranked, ranks: RatingRanks
+    names: Iterable[str], verdicts: Iterable[NodeVerdict], first: First, ranks: RatingRanks
 ) -> NodeScores:
-    """Scores of all names, from what is said of them; ``ranked``: for those whose ratings are equal."""
+    """Scores of all names, from what is said of them; ``first``: for those whose ratings are equal."""
     scores = dict.fromkeys(names, LOWEST_SCORE)
-    levels: dict[int, tuple[Rank, list[NodeVerdict]]] = {}
-    rank_of, opinion = ranks.of, False
+    groups: dict[int, list[NodeVerdict]] = {}
+    """By rating: equal ones are mostly one value."""
     for verdict in verdicts:
         rating = verdict.rating
         if rating is not None and not verdict.kept:
-            rank = rank_of(rating)
-            level = levels.get(id(rank))
-            if level is None:
-                level = levels[id(rank)] = rank, []
-                opinion = opinion or bool(rating.numa)
-            level[1].append(verdict)
+            group = groups.get(id(rating))
+            if group is None:
+                groups[id(rating)] = [verdict]
+            else:
+                group.append(verdict)
+    levels: dict[int, tuple[Rank, list[NodeVerdict]]] = {}
+    opinion = False
+    for group in groups.values():
+        rating = group[0].rating
+        assert rating is not None
+        rank = ranks.of(rating)
+        opinion = opinion or bool(rating.numa)
+        levels.setdefault(id(rank), (rank, []))[1].extend(group)
     if not opinion:
         return NodeScores(scores)
     order = [nodes for _, nodes in sorted(levels.values(), key=itemgetter(0))]
-    best = ranked(order[0])[0]
+    best = first(order[0])
     if best.how == UNKNOWN:
         return NodeScores(scores)
     step = HIGHEST_SCORE - 1

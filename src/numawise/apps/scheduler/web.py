@@ -98,6 +98,14 @@ class WebQuestions:
             headers.append((b"connection", b"close"))
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
+        if verb == PRIORITIZE and answer.ended == OURS:
+            self._prepare()
+
+    def _prepare(self) -> None:
+        try:
+            self.questions.prepare()
+        except Exception as problem:  # noqa: BLE001 - rule 3; the next question meets it, and answers
+            self.log.once("mistake prepare", ERROR, f"prepare: {type(problem).__name__}: {problem}")
 
     async def _answer(self, scope: Scope, verb: str, receive: Receive) -> WebAnswer:
         method = scope["method"]
