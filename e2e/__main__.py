@@ -69,7 +69,8 @@ def main() -> int:
         return 0
     if os.environ.get(INSIDE) is None:
         command = ["unshare", "-n", sys.executable, "-m", "e2e", *sys.argv[1:]]
-        return subprocess.run(command, env={**os.environ, INSIDE: "1"}, cwd=ROOT, check=False).returncode
+        os.chdir(ROOT)
+        os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})
     for folder in ("src", "tests", "e2e"):
         compileall.compile_dir(str(ROOT / folder), quiet=2)
     with tempfile.TemporaryDirectory(prefix="numawise-cluster-") as scratch:

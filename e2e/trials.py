@@ -17,7 +17,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -100,7 +99,8 @@ def main() -> int:
         return 2
     if os.environ.get(INSIDE) is None:
         command = ["unshare", "-n", sys.executable, "-m", "e2e.trials", *sys.argv[1:]]
-        return subprocess.run(command, env={**os.environ, INSIDE: "1"}, cwd=ROOT, check=False).returncode
+        os.chdir(ROOT)
+        os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on the way out
     out = Path(chosen.out).resolve()
     out.mkdir(parents=True, exist_ok=True)
