@@ -9,10 +9,8 @@ its node publishes its state anew after each pod.
 
 import argparse
 import asyncio
-import cProfile
 import gc
 import json
-import pstats
 import random
 import sys
 import threading
@@ -161,16 +159,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", metavar="N", type=int, default=500)
     parser.add_argument("--pods", metavar="N", type=int, default=400)
-    parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     for publish in (False, True):
-        profile = cProfile.Profile(time.process_time) if options.profile else None
-        if profile:
-            profile.enable()
         measure(options.nodes, options.pods, publish=publish)
-        if profile:
-            profile.disable()
-            pstats.Stats(profile).sort_stats("cumtime").print_stats(110)
 
 
 if __name__ == "__main__":

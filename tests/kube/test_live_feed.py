@@ -93,7 +93,7 @@ def test_a_server_that_restarts_and_forgets(state: State, tmp_path: Path) -> Non
         fed = Fed(tmp_path, server.address)
         asyncio.run(fed.feed.start())
         until(fed.feed.synced, "in touch")
-    until(lambda: not fed.feed.synced(), "the server is gone")
+    until(lambda: len(fed.feed.missing()) == 3, "each list has seen that the server is gone")
     state.pods.clear()  # while nobody followed
     state.put_pod(api_pod("late", 8, "n2"))
     state.put_pod(api_pod("later", 1, "n1"))
