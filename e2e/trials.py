@@ -130,6 +130,9 @@ def each(
 ) -> list[dict[str, Any]]:
     """Run after run; what one left is kept, and a run that broke is said."""
     file, results = settings.out / f"{trial}.json", []
+    names = [name for name, _ in runs]
+    if settings.only and not set(settings.only) & set(names):
+        sys.exit(f"{trial} has no run {', '.join(settings.only)}; it has {', '.join(names)}")
     for name, run in runs:
         if settings.only and name not in settings.only:
             continue
