@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from numawise.apps.scheduler.callers import LARGEST_HEAD, is_own_caller
+from numawise.apps.scheduler.callers import LARGEST_HEAD
 from numawise.apps.scheduler.serving import MOST_CONNECTIONS
 from numawise.host.certificates import make_certificates
 from tests import needs
@@ -108,12 +108,6 @@ def test_pages_of_a_browser_are_not_answered(asked: Extender, headers: dict[str,
     with contextlib.closing(asked.connection()) as connection:
         connection.request("GET", "/capacity", None, headers)
         assert connection.getresponse().status == status
-
-
-def test_a_host_that_is_no_name() -> None:
-    assert not is_own_caller([(b"host", b"\xff\xfe")])
-    assert not is_own_caller([(b"host", b"[fe80::1]")])
-    assert is_own_caller([])  # HTTP/1.0
 
 
 @needs.OPENSSL

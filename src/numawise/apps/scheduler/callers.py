@@ -4,14 +4,14 @@ Rules kept here:
 
 1. The head of a request comes within ``HEAD_SECONDS`` and has at most ``LARGEST_HEAD`` bytes, or the
    connection is closed: otherwise a few hundred that say nothing would keep kube-scheduler out.
-2. Where everybody on this machine is answered, without certificates, pages of a browser are not: they send an
-   ``Origin``, or call this machine by a name that is not its own.
+2. Where everybody on this machine is answered, without certificates, pages of a browser are not
+   (``service/own_address.py``).
 """
 
-import ipaddress
 from typing import Any
 
 from numawise.apps.scheduler.web import Receive, Scope, Send, WebQuestions
+from numawise.service.own_address import is_own_caller
 
 HEAD_SECONDS, LARGEST_HEAD = 5.0, 65536
 REFUSED = b'{"Error": "only programs of this machine are answered here"}'
@@ -83,18 +83,3 @@ class OwnCallers:
             await send({"type": "http.response.body", "body": REFUSED})
             return
         await self.web(scope, receive, send)
-
-
-def is_own_caller(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a request comes from no page of a browser."""
-    given = dict(headers)
-    if b"origin" in given:
-        return False
-    host = given.get(b"host", b"").decode("latin-1")
-    name = host.partition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
-    if name in ("", "localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

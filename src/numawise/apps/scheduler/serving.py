@@ -10,7 +10,6 @@ Rules kept here:
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 import threading
 from collections.abc import Coroutine, Sequence
@@ -23,6 +22,7 @@ from numawise.apps.scheduler.web import WebQuestions
 from numawise.errors import ClusterError, HostError, InputError
 from numawise.service.duty import COUNTER, GAUGE, MetricFamily, MetricName
 from numawise.service.log import INFO, WARNING, ServiceLog
+from numawise.service.own_address import is_own_address
 from numawise.service.turns import Turns
 from numawise.values import dataclass
 
@@ -67,16 +67,6 @@ def check_address(address: ExtenderAddress) -> None:
             field="--listen",
             advice="give --tls-cert and --tls-key, or listen on 127.0.0.1",
         )
-
-
-def is_own_address(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Extender:
