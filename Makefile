@@ -1,4 +1,4 @@
-.PHONY: setup demo test check format bench fidelity fuzz bounds audit vm recipes kubelet e2e-node e2e-cluster fresh
+.PHONY: setup demo test check format bench browser fidelity fuzz bounds audit vm recipes kubelet e2e-node e2e-cluster fresh
 
 setup:
 	@scripts/setup
@@ -22,6 +22,10 @@ format: setup
 
 bench: setup
 	.venv/bin/python -m benchmarks
+
+# The page in Chromium (Debian: apt install chromium); the tests run these too, where it is installed.
+browser: setup
+	.venv/bin/python -m pytest -m browser -rs tests/browser
 
 # Compare with the recorded kubelet: make fidelity TRACES=path/to/traces
 fidelity: setup

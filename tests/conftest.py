@@ -27,6 +27,7 @@ TIERS = {
     "recorded": "recorded",
     "host": "host",
     "ledger": "host",
+    "browser": "browser",
     "kube": "kube",
     "vm": "vm",
     "docs": "docs",

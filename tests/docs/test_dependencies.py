@@ -33,7 +33,9 @@ def licence(package: Distribution) -> str:
         for pattern, name in SPDX:
             if re.match(pattern, text):
                 return name
-    return "unknown"
+    whole = [str(part) for part in package.files or () if part.name.upper().startswith("LICENSE")]
+    text = Path(str(package.locate_file(whole[0]))).read_text(encoding="utf-8") if whole else ""
+    return next((name for pattern, name in SPDX if re.match(pattern, text)), "unknown")
 
 
 def needed(name: str, extras: frozenset[str], seen: dict[str, Distribution]) -> None:
@@ -63,7 +65,7 @@ def test_ranges_are_those_of_the_project() -> None:
 
 def test_every_package_is_listed_with_its_licence() -> None:
     installed: dict[str, Distribution] = {}
-    needed("numawise", frozenset({"all", "agent", "kube", "dev"}), installed)
+    needed("numawise", frozenset({"all", "agent", "kube", "dev", "browser"}), installed)
     assert {"click", "msgspec", "pyyaml"} <= set(installed)
     told = {name: licence(package) for name, package in installed.items()}
     assert told == {name: LICENCES.get(name, "not listed") for name in told}
