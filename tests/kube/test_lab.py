@@ -275,7 +275,7 @@ def test_publications_are_lost(server: Server, state: State, tmp_path: Path) -> 
         state.put_pod(api_pod("a", 3, "v1"))
         until(phase(state, "a"), "it runs")
         assert lab.floor is not None
-        until(lambda: lab.floor is not None and lab.floor.counts["lost"] >= 4, "all are lost")
+        until(lambda: lab.floor is not None and lab.floor.lost >= 4, "all are lost")
         assert state.topologies == {}
 
 

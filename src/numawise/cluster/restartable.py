@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from numawise.codec.bundle.pods import MIRROR
-from numawise.codec.cluster_pod import ENDED, SAFE_TO_EVICT
+from numawise.codec.cluster_pod import SAFE_TO_EVICT
 from numawise.codec.document import mapping
+from numawise.codec.objects import ENDED
 from numawise.codec.selector import Matches, object_selector
 from numawise.request.constraints import NO_CONSTRAINTS, SYSTEM_CRITICAL
 from numawise.request.defaults import RawPod

@@ -14,12 +14,12 @@ from itertools import count
 from typing import Any
 
 from numawise.cluster.foreign import ForeignZones, foreign_zones
-from numawise.codec.cluster_pod import seconds
 from numawise.codec.document import Document, mapping
 from numawise.codec.hardware.nrt import read_topology
 from numawise.codec.publication import MOST_KNOWN, NODE_ATTRIBUTE, STATE_ATTRIBUTE, publication_from
 from numawise.codec.published.envelope import hash_of
 from numawise.codec.published.node_part import encode_node
+from numawise.codec.stamps import stamp_seconds
 from numawise.errors import NumawiseError, cut, quoted
 from numawise.machine.model import DevicePlugin, Machine
 from numawise.machine.preference import LinkedGpus, LowestIds
@@ -129,5 +129,5 @@ def _attributes(value: Mapping[str, Any]) -> dict[str, str]:
 def _written(value: Mapping[str, Any]) -> float:
     """When an object was last written, by its managers; 0: they do not say."""
     rows = mapping(value.get("metadata")).get("managedFields")
-    times = [seconds(mapping(row).get("time")) for row in (rows if isinstance(rows, list) else ())]
-    return max(times, default=0.0)
+    times = [stamp_seconds(mapping(row).get("time")) for row in (rows if isinstance(rows, list) else ())]
+    return max((time for time in times if time is not None), default=0.0)

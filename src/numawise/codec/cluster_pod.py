@@ -13,14 +13,15 @@ Rules kept here:
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from numawise.codec.bundle.pods import HASH, MIRROR, kubelet_uid
 from numawise.codec.bundle.pods import SOURCE as SOURCE_ANNOTATION
 from numawise.codec.constraints import OS_LABEL
 from numawise.codec.document import mapping
+from numawise.codec.objects import ENDED, RUNNING
 from numawise.codec.pod import pod_from
+from numawise.codec.stamps import stamp_seconds
 from numawise.errors import InputError
 from numawise.request.defaults import RawPod
 from numawise.strconv import whole_number
@@ -28,8 +29,6 @@ from numawise.values import dataclass, replace
 
 Value = Mapping[str, Any]
 Order = tuple[int, float, float, int, str]
-FAILED, SUCCEEDED, RUNNING, PENDING = "Failed", "Succeeded", "Running", "Pending"
-ENDED = (FAILED, SUCCEEDED)
 OURS = "numawise.dev/"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 """Says ``false`` of pods that nobody may restart."""
@@ -154,7 +153,7 @@ class PodReading:
             leaving=bool(metadata.get("deletionTimestamp")),
             gated=bool(spec.get("schedulingGates")),
             ends=spec.get("restartPolicy") in ("Never", "OnFailure") or owner.startswith("Job "),
-            created=seconds(metadata.get("creationTimestamp")),
+            created=stamp_seconds(metadata.get("creationTimestamp")) or 0.0,
             bound=_bound(status),
             version=_version(metadata),
         )
@@ -257,7 +256,7 @@ def _bound(status: Value) -> float:
     for row in rows if isinstance(rows, list) else ():
         condition = mapping(row)
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
-            return seconds(condition.get("lastTransitionTime"))
+            return stamp_seconds(condition.get("lastTransitionTime")) or 0.0
     return 0.0
 
 
@@ -271,17 +270,7 @@ def _order(pod: ClusterPod, status: Value) -> Order:
     number = pod.version
     if pod.raw is not None and (pod.raw.constraints.static or pod.raw.constraints.mirror):
         return 0, pod.created, 0.0, number, pod.name
-    started = seconds(status.get("startTime"))
+    started = stamp_seconds(status.get("startTime")) or 0.0
     if started or not number:
         return 1, started or pod.bound or pod.created, pod.bound, number, pod.name
     return 2, 0.0, 0.0, number, pod.name
-
-
-def seconds(text: object) -> float:
-    """A time of the API server as seconds since 1970; 0 for anything else."""
-    if not isinstance(text, str) or len(text) > 40:
-        return 0.0
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return 0.0

@@ -24,6 +24,7 @@ from numawise.codec.kubelet.flags import read_flags
 from numawise.codec.kubelet.forms import Found
 from numawise.codec.machine import decode_machine
 from numawise.codec.node import node_object
+from numawise.codec.objects import ENDED, FAILED
 from numawise.codec.pod import unique_uids
 from numawise.codec.podresources import PodResources, pod_resources_of
 from numawise.codec.workload import decode_pods, pods_in
@@ -40,8 +41,6 @@ from numawise.rules.versions import DEFAULT, Profile, profile_of
 from numawise.values import dataclass, replace
 
 STATE_FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
-FAILED = "Failed"
-ENDED = ("Succeeded", FAILED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,14 @@ import gc
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from numawise.cluster.live import CONSERVATIVE, EXACT, UNKNOWN, LiveCluster, LiveSettings
 from numawise.codec.cluster_pod import PodReading
 from numawise.codec.document import mapping
 from numawise.codec.kubeconfig import ClusterAccess
+from numawise.codec.objects import unmanaged
 from numawise.kube.calls import NotServed, as_it_is, listed
 from numawise.kube.client import TOPOLOGY_GROUP, TOPOLOGY_VERSIONS, ApiRefused, Cluster, Object
 from numawise.kube.following import Change, FollowedObjects
@@ -43,6 +44,8 @@ NODES_KNOWN = MetricName(
 PODS_KNOWN = MetricName("numawise_cluster_pods", GAUGE, "Pods that the API server lists.")
 FEED_METRICS = (NODES_KNOWN, PODS_KNOWN)
 FIRST_ANSWER = 3.0
+NODE_LISTS = ("images", "volumesInUse", "volumesAttached")
+"""Parts of the status of a Node object that decide nothing."""
 Heard = Callable[[str, Object | None, Object | None], None]
 """Told of a change: kind of object, as it was, as it is; None: it is not there."""
 
@@ -239,11 +242,11 @@ def live_cluster(
 
 def slim_node(value: Object) -> Object:
     """A Node object without what decides nothing: images, managers, volumes."""
-    metadata, status = mapping(value.get("metadata")), mapping(value.get("status"))
+    status = mapping(value.get("status"))
     return {
-        "metadata": _without(metadata, "managedFields"),
+        "metadata": unmanaged(value)["metadata"],
         "spec": mapping(value.get("spec")),
-        "status": _without(status, "images", "volumesInUse", "volumesAttached"),
+        "status": {key: part for key, part in status.items() if key not in NODE_LISTS},
     }
 
 
@@ -259,7 +262,3 @@ def named(value: Object) -> Object:
     """What is remembered of an object whose content nobody asks for again: name, uid and version."""
     metadata = mapping(value.get("metadata"))
     return {"metadata": {key: metadata[key] for key in ("name", "uid", "resourceVersion") if key in metadata}}
-
-
-def _without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {key: one for key, one in value.items() if key not in names}

@@ -22,6 +22,7 @@ from numawise.codec.claims import ClaimObjects, is_claim_object, resolved
 from numawise.codec.document import Document, Part
 from numawise.codec.infile import is_file, is_folder, is_there, read_raw, reading
 from numawise.codec.job_systems import only_known
+from numawise.codec.objects import ENDED, FAILED
 from numawise.codec.pod import pod_in, unique_uids
 from numawise.codec.workload import (
     MOST_PODS,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from numawise.inputs.bundle import Bundle
     from numawise.node.state.folder import Live, LivePod
 
-ENDED = ("Succeeded", "Failed")
 ENDINGS = (".yaml", ".yml", ".json")
 MOST_FILES = 20_000
 PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\{\{.*\}\}|\{%.*%\}|<[A-Za-z_-]+>")
@@ -143,7 +143,7 @@ def _refusals(objects: Iterable[Object]) -> dict[tuple[str, str], tuple[str, str
     refused: dict[tuple[str, str], tuple[str, str]] = {}
     for one in objects:
         status: Any = one.part.at("status").value if one.kind == "Pod" else None
-        if isinstance(status, Mapping) and status.get("phase") == "Failed" and _is_refusal(status):
+        if isinstance(status, Mapping) and status.get("phase") == FAILED and _is_refusal(status):
             namespace = one.part.at("metadata", "namespace").value
             said = str(status.get("reason")), str(status.get("message") or "")
             refused[str(namespace or "default"), one.name] = said

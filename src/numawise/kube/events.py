@@ -12,8 +12,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import UTC, datetime
 
+from numawise.codec.stamps import micro_stamp
 from numawise.errors import ClusterError
 from numawise.kube.calls import JSON, MERGE, send
 from numawise.kube.client import Cluster
@@ -119,7 +119,7 @@ class EventWriter:
             "apiVersion": EVENTS_VERSION,
             "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
-            "eventTime": _micro(now),
+            "eventTime": micro_stamp(now),
             "reportingController": f"numawise.dev/{self.program}",
             "reportingInstance": self.instance[:128],
             "action": action[:128],
@@ -137,13 +137,9 @@ class EventWriter:
         """Count an Event that happens again; False: it is no longer there."""
         known.count += 1
         path = f"/apis/{EVENTS_VERSION}/namespaces/{known.namespace}/events/{known.name}"
-        body = {"series": {"count": known.count, "lastObservedTime": _micro(self.clock())}}
+        body = {"series": {"count": known.count, "lastObservedTime": micro_stamp(self.clock())}}
         what = f"patch events in namespace {known.namespace}"
         return send(self.cluster, "PATCH", path, what, body, MERGE) is not None
-
-
-def _micro(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _bytes(note: str) -> str:

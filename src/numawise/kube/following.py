@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from numawise.codec.document import mapping
+from numawise.codec.objects import object_uid
 from numawise.errors import NumawiseError
 from numawise.kube.calls import NotServed, as_it_is, followed, listed
 from numawise.kube.client import ApiRefused, Cluster, Object
@@ -125,7 +126,7 @@ class FollowedObjects:
 
     def _read(self) -> str:
         objects, version = self._listed()
-        fresh = {_uid(one): one for one in objects}
+        fresh = {_key(one): one for one in objects}
         with self._lock:
             first, before = self._objects is None, self._objects or {}
             self._objects = {key: self._remembered(one) for key, one in fresh.items()}
@@ -165,7 +166,7 @@ class FollowedObjects:
         return version
 
     def _take(self, kind: str, value: Object) -> None:
-        key = _uid(value)
+        key = _key(value)
         after = None if kind == GONE else self._slim(value)
         with self._lock:
             assert self._objects is not None
@@ -184,9 +185,9 @@ class StaleVersion(NumawiseError):
     """The list has to be read again."""
 
 
-def _uid(value: Object) -> str:
+def _key(value: Object) -> str:
     metadata = mapping(value.get("metadata"))
-    return str(metadata.get("uid") or f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
+    return object_uid(value) or f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
 
 
 def _same_version(old: Object, new: Object | None) -> bool:

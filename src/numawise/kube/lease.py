@@ -13,10 +13,10 @@ Rules kept here:
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from numawise.codec.document import mapping
+from numawise.codec.stamps import micro_stamp
 from numawise.errors import ClusterError, NumawiseError
 from numawise.kube.calls import send
 from numawise.kube.client import ABSENT, ApiConflict, Cluster, Object
@@ -82,7 +82,7 @@ class Election:
 
     def spec(self, wall: float) -> dict[str, Any]:
         """What to write so that the Lease is ours."""
-        stamp = datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        stamp = micro_stamp(wall)
         anew = self.holder != self.identity
         return {
             "holderIdentity": self.identity,

@@ -13,10 +13,10 @@ Rules kept here:
 import re
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from numawise.codec.document import mapping
+from numawise.codec.stamps import second_stamp
 from numawise.errors import LONGEST_MESSAGE, ClusterError, cut
 from numawise.kube.calls import APPLY, MERGE, METADATA_ALONE, STRATEGIC, send
 from numawise.kube.client import (
@@ -126,7 +126,7 @@ class ClusterWriter:
 
     def set_condition(self, condition: NodeCondition, *, changed: bool = True) -> None:
         """Write a condition of the node; ``changed``: its status is another one than before."""
-        now = _seconds(self.clock())
+        now = second_stamp(self.clock())
         body: dict[str, str] = {
             "type": condition.type,
             "status": condition.status,
@@ -163,7 +163,3 @@ class ClusterWriter:
         )
         if answer is None:
             raise ClusterError(f"there is no node {self.node}", "name it with --node")
-
-
-def _seconds(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -13,10 +13,10 @@ from typing import Any
 
 from numawise.apps.agent.sight_values import ApiView
 from numawise.codec.kubeconfig import ClusterAccess
+from numawise.codec.objects import ENDED
 from numawise.errors import NumawiseError
 from numawise.kube.client import Cluster, Object
 from numawise.kube.following import FollowedObjects
-from numawise.node.state.folder import ENDED
 from numawise.service.duty import MetricFamily
 from numawise.service.log import INFO, WARNING, ServiceLog
 

@@ -39,6 +39,7 @@ from numawise.codec.checkpoint.look import Look, look
 from numawise.codec.checkpoint.reading import ALLOCATED_FILE, Resources, allocated_pods
 from numawise.codec.document import Document, mapping
 from numawise.codec.node import node_from
+from numawise.codec.objects import ENDED
 from numawise.codec.podresources import PodResources, pod_resources_of
 from numawise.codec.workload import decode_pods
 from numawise.engine.state import DeviceFile
@@ -54,7 +55,7 @@ from numawise.kube.podresources import SOCKET, PodResourcesSocket
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Machine
 from numawise.node.node import SimulatedNode
-from numawise.node.state.folder import ENDED, StateFile, StateFolder
+from numawise.node.state.folder import StateFile, StateFolder
 from numawise.request.defaults import RawPod
 from numawise.values import dataclass, replace
 

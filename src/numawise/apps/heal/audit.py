@@ -16,10 +16,10 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import IO, Any
 
 from numawise.codec.outfile import check_place
+from numawise.codec.stamps import micro_stamp
 from numawise.errors import LONGEST_MESSAGE, HostError, NumawiseError, cut
 from numawise.kube.client import ApiConflict, ApiRefused
 from numawise.service.log import INFO, ServiceLog
@@ -90,9 +90,8 @@ class AuditLog:
             self._stream = None
 
     def _write(self, number: str, change: AuditedChange, outcome: str, problem: str) -> None:
-        moment = datetime.fromtimestamp(self.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         line: dict[str, Any] = {
-            "time": moment,
+            "time": micro_stamp(self.wall()),
             "change": number,
             "outcome": outcome,
             "action": change.action,

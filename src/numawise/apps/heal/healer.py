@@ -44,8 +44,9 @@ from numawise.apps.heal.refused import (
 from numawise.apps.heal.steering import release_patch, steered_to
 from numawise.apps.heal.stranded import StrandedPods, stranded_note
 from numawise.apps.heal.terms import HealCounts, HealRules, Judging
-from numawise.codec.cluster_pod import seconds
 from numawise.codec.document import mapping
+from numawise.codec.objects import object_uid
+from numawise.codec.stamps import stamp_seconds
 from numawise.errors import NumawiseError
 from numawise.kube.client import ApiConflict, Object
 from numawise.kube.events import NORMAL, EventWriter, ObjectReference
@@ -110,7 +111,7 @@ class Healer:
 
     def failed_changed(self, before: Object | None, after: Object | None, *, first: bool) -> bool:
         """A failed pod came, changed or went; whether that is news."""
-        uid = _uid(after if after is not None else before)
+        uid = object_uid(after if after is not None else before)
         pod = refused_pod(after) if after is not None else None
         with self._lock:
             if pod is None or after is None:
@@ -121,7 +122,7 @@ class Healer:
             if uid in self._seen:
                 return False
             self._remember(self._seen, uid)
-            age = max(0.0, self.wall() - seconds(pod.created)) if first else 0.0
+            age = max(0.0, self.wall() - (stamp_seconds(pod.created) or 0.0)) if first else 0.0
             self._ages[uid] = age, self.clock()
         if self.rules.cleaning.selection.chooses(pod):
             self._news.put((pod, after, not first or age < JUST_MADE))
@@ -129,7 +130,7 @@ class Healer:
 
     def unbound_changed(self, before: Object | None, after: Object | None) -> bool:
         """A pod without a node came, changed or went; whether that is news."""
-        uid = _uid(after if after is not None else before)
+        uid = object_uid(after if after is not None else before)
         with self._lock:
             known = self.unbound.pop(uid, None)
             if after is not None:
@@ -362,7 +363,7 @@ class Healer:
         with self._lock:
             unbound = dict(self.unbound)
         for value in self.stranded.look(unbound, lambda pod: bool(self.judge.prospect(pod).nodes), now):
-            pod, note = _waiting(_uid(value), value), stranded_note(value)
+            pod, note = _waiting(object_uid(value), value), stranded_note(value)
             if self._may_say(f"stranded {pod.uid}", f"say of pod {pod.title}: {note}"):
                 self.log.say(WARNING, f"pod {pod.title} is stranded: {note}")
                 self._tell(ObjectReference("Pod", pod.name, pod.namespace, pod.uid), STRANDED_EVENT, note)
@@ -462,7 +463,3 @@ def _waiting(uid: str, value: Object) -> WaitingPod:
         owner.of if owner is not None else None,
         str(metadata.get("creationTimestamp") or ""),
     )
-
-
-def _uid(value: Object | None) -> str:
-    return str(mapping((value or {}).get("metadata")).get("uid") or "")

@@ -14,7 +14,6 @@ Rules kept here:
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from numawise.apps.heal.refused import (
@@ -30,6 +29,7 @@ from numawise.apps.heal.refused import (
     OwnerRevision,
 )
 from numawise.apps.heal.rights import HOLD_GROUP, HOLD_LISTS, HOLDS, POLICY, REGISTRATION
+from numawise.codec.stamps import second_stamp, stamp_seconds
 from numawise.values import dataclass
 
 Json = dict[str, Any]
@@ -58,8 +58,8 @@ class ListedHold:
         owner = self.owner
         return json.dumps(
             {
-                "until": _stamp(self.until),
-                "since": _stamp(self.since),
+                "until": second_stamp(self.until),
+                "since": second_stamp(self.since),
                 "apiVersion": owner.api_version,
                 "kind": owner.kind,
                 "namespace": owner.namespace,
@@ -96,22 +96,11 @@ def listed_hold(key: str, text: object) -> ListedHold | None:
     number, refused = (value.get(field) for field in ("number", "refused"))
     return ListedHold(
         Controller(kind, name, namespace, OwnerRevision(uid, revision), version),
-        _seconds(value.get("since")),
-        _seconds(value.get("until")),
+        stamp_seconds(value.get("since")) or 0.0,
+        stamp_seconds(value.get("until")) or 0.0,
         number if type(number) is int else 0,
         refused if type(refused) is int else 0,
     )
-
-
-def _stamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _seconds(text: object) -> float:
-    try:
-        return datetime.fromisoformat(text).timestamp() if isinstance(text, str) else 0.0
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 # --------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any
 from numawise.codec.cluster_pod import scheduling_gates
 from numawise.codec.document import mapping
 from numawise.codec.kubeletlog.hints import reason_of
+from numawise.codec.objects import FAILED
 from numawise.errors import cut
 from numawise.render.words import clean
 from numawise.values import dataclass, field
@@ -105,7 +106,7 @@ def refused_pod(value: Object) -> RefusedPod | None:
     reason = reason_of(raw_reason) if isinstance(raw_reason, str) and REASON.fullmatch(raw_reason) else ""
     node, name, namespace = spec.get("nodeName"), metadata.get("name"), metadata.get("namespace")
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
-    if status.get("phase") != "Failed" or not reason or _ran(status):
+    if status.get("phase") != FAILED or not reason or _ran(status):
         return None
     if not (_fits(UID, uid) and _fits(NAME, name) and _fits(NAME, namespace) and _fits(NAME, node)):
         return None

@@ -21,8 +21,8 @@ from numawise.apps.heal.judging import LiveJudge
 from numawise.apps.heal.rights import LEASE
 from numawise.apps.heal.terms import HealRules
 from numawise.cluster.live import HOLD, LiveSettings
-from numawise.codec.document import mapping
 from numawise.codec.kubeconfig import ClusterAccess
+from numawise.codec.objects import unmanaged
 from numawise.errors import ClusterError
 from numawise.inputs.live import PODS, LiveFeed, never
 from numawise.kube.client import Cluster, Object
@@ -156,7 +156,7 @@ class Healing:
                 self._said,
                 never,
                 took=took,
-                slim=slim_pod,
+                slim=unmanaged,
             )
             for selector, took in ((failed, self._failed), (unbound, self._unbound))
         )
@@ -273,10 +273,3 @@ class Healing:
 
 def _always() -> bool:
     return True
-
-
-def slim_pod(value: Object) -> Object:
-    """A pod without who wrote which of its fields."""
-    metadata = mapping(value.get("metadata"))
-    kept = {key: part for key, part in metadata.items() if key != "managedFields"}
-    return {**value, "metadata": kept}

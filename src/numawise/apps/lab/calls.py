@@ -10,12 +10,14 @@ from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from typing import Any
 
-from numawise.apps.lab.effects import PodRef
-from numawise.apps.lab.node_object import LABEL, LEASES, MADE_BY, TRUE, is_ours, lease_object, micro
+from numawise.apps.lab.node_object import LABEL, LEASES, MADE_BY, TRUE, is_ours, lease_object
 from numawise.codec.document import mapping
+from numawise.codec.objects import object_name, object_uid
+from numawise.codec.stamps import micro_stamp
 from numawise.errors import ClusterError, quoted
 from numawise.kube.calls import MERGE, STRATEGIC, listed, send
 from numawise.kube.client import ApiConflict, Cluster, Object
+from numawise.kube.events import ObjectReference
 from numawise.kube.writer import DEFINITION, TOPOLOGIES, ClusterWriter
 from numawise.values import dataclass
 
@@ -40,16 +42,16 @@ class LabCalls:
     def own_nodes(self) -> dict[str, Object]:
         """The nodes that this lab made, by name."""
         values, _ = listed(self.cluster, NODES, "list nodes", OWN_NODES)
-        return {_name(value): value for value in values if is_ours(value, self.lab)}
+        return {object_name(value): value for value in values if is_ours(value, self.lab)}
 
     def nodes_named(self, names: Container[str]) -> dict[str, Object]:
         """The nodes of these names, whoever made them."""
         values, _ = listed(self.cluster, NODES, "list nodes", {})
-        return {_name(value): value for value in values if _name(value) in names}
+        return {object_name(value): value for value in values if object_name(value) in names}
 
     def register(self, value: Mapping[str, Any]) -> Object:
         """Make a node, or bring one that is ours up to date (rule 2)."""
-        name = _name(value)
+        name = object_name(value)
         try:
             made = send(self.cluster, "POST", NODES, "create nodes", value, params=WRITTEN)
         except ApiConflict:
@@ -81,7 +83,7 @@ class LabCalls:
 
     def renew(self, name: str, uid: str) -> None:
         """Say that a node lives."""
-        body = {"spec": {"renewTime": micro(self.clock()), "holderIdentity": name}}
+        body = {"spec": {"renewTime": micro_stamp(self.clock()), "holderIdentity": name}}
         what = f"patch lease {name} in namespace {LEASES}"
         if send(self.cluster, "PATCH", f"{LEASE_PATH}/{name}", what, body, MERGE) is None:
             self.first_lease(name, uid)
@@ -94,7 +96,7 @@ class LabCalls:
 
     def remove_node(self, value: Object) -> None:
         """Delete a node that is ours, as it was seen; its Lease and what is published of it go with it."""
-        name, uid = _name(value), str(mapping(value.get("metadata")).get("uid") or "")
+        name, uid = object_name(value), object_uid(value)
         if not is_ours(value, self.lab):
             raise stranger(value, self.lab)
         body = {"preconditions": {"uid": uid}}
@@ -104,14 +106,14 @@ class LabCalls:
 
     # --- pods (rule 1) ------------------------------------------------------------------------
 
-    def write_status(self, pod: PodRef, status: Mapping[str, Any]) -> bool:
+    def write_status(self, pod: ObjectReference, status: Mapping[str, Any]) -> bool:
         """Write the status of a pod; False: it is gone."""
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
         what = f"patch the status of pods in namespace {pod.namespace}"
         body = {"metadata": {"uid": pod.uid}, "status": status}
         return send(self.cluster, "PATCH", path, what, body, STRATEGIC, params=WRITTEN) is not None
 
-    def remove_pod(self, pod: PodRef) -> None:
+    def remove_pod(self, pod: ObjectReference) -> None:
         """Remove a pod that was asked to go, now that nothing of it runs."""
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}}
@@ -133,7 +135,7 @@ class LabCalls:
     def published(self) -> dict[str, Object]:
         """What is published now, by node."""
         values, _ = listed(self.cluster, TOPOLOGIES, "list noderesourcetopologies", {})
-        return {_name(value): value for value in values}
+        return {object_name(value): value for value in values}
 
     def publish(self, name: str, value: Mapping[str, Any]) -> None:
         """Publish the state of a node of ours."""
@@ -150,13 +152,10 @@ def stranger(value: Mapping[str, Any], lab: str) -> ClusterError:
     other = notes.get(MADE_BY)
     if other:
         return ClusterError(
-            f"node {_name(value)} was made by lab {quoted(str(other))}, and this one is {quoted(lab)}",
+            f"node {object_name(value)} was made by lab {quoted(str(other))}, and this one is {quoted(lab)}",
             f"give --lab {other}, or other names to the nodes",
         )
     return ClusterError(
-        f"node {_name(value)} was not made by a lab, and is not touched", "give other names to the nodes"
+        f"node {object_name(value)} was not made by a lab, and is not touched",
+        "give other names to the nodes",
     )
-
-
-def _name(value: Mapping[str, Any]) -> str:
-    return str(mapping(value.get("metadata")).get("name") or "")

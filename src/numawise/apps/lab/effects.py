@@ -1,24 +1,19 @@
-"""What a virtual kubelet wants done, as values; whoever runs it carries them out."""
+"""What a virtual kubelet wants done, as values; whoever runs it carries them out.
+
+A pod is meant with its uid, which tells it from an earlier or later one of that name.
+"""
 
 from typing import Any
 
+from numawise.kube.events import ObjectReference
 from numawise.values import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class PodRef:
-    """Which pod is meant; the uid tells it from an earlier or later one of that name."""
-
-    namespace: str
-    name: str
-    uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class StatusWrite:
     """The status of a pod is this now."""
 
-    pod: PodRef
+    pod: ObjectReference
     status: dict[str, Any]
 
 
@@ -26,7 +21,7 @@ class StatusWrite:
 class PodRemoval:
     """A pod that was asked to go has gone."""
 
-    pod: PodRef
+    pod: ObjectReference
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +36,7 @@ class PodAlarm:
 class RefusalEvent:
     """What a kubelet tells in an Event when it refuses a pod."""
 
-    pod: PodRef
+    pod: ObjectReference
     reason: str
     message: str
 

@@ -13,7 +13,6 @@ Rules kept here:
 import asyncio
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import count
@@ -23,7 +22,6 @@ from numawise.apps.lab.calls import BOUND_PODS, MANAGER, NODES, OWN_NODES, PODS,
 from numawise.apps.lab.effects import (
     LabEffect,
     PodAlarm,
-    PodRef,
     PodRemoval,
     RefusalEvent,
     StatusWrite,
@@ -40,10 +38,10 @@ from numawise.apps.lab.node_object import (
     node_status,
 )
 from numawise.apps.lab.plan import FOREIGN, NOTHING, LabPlan
-from numawise.apps.lab.pod_status import ENDED
 from numawise.apps.lab.published import published_state, published_value
 from numawise.codec.document import mapping
 from numawise.codec.node import node_from
+from numawise.codec.objects import ENDED, object_name, object_uid, unmanaged
 from numawise.errors import InputError
 from numawise.inputs.live import slim_node
 from numawise.kube.client import ApiConflict, Cluster, Object
@@ -73,7 +71,7 @@ LAB_METRICS = (NODES_NOW, PODS_NOW, ADMISSIONS, REQUESTS, WAITING)
 class PodJob:
     """What is to be written of a pod."""
 
-    pod: PodRef
+    pod: ObjectReference
     status: dict[str, Any] | None = None
     remove: bool = False
 
@@ -104,7 +102,8 @@ class LabFloor:
         """Of the Node objects that are registered."""
         self.turns = Turns()
         self.problem = "no node is registered yet"
-        self.counts: Counter[str] = Counter()
+        self.lost = 0
+        """Publications that did not come through, as the plan wants it."""
         self.random = random.Random(plan.publish.seed)  # noqa: S311 - not a secret
         self.events = EventWriter(self.cluster, "kubelet", MANAGER, self.clock)
         self.pod_lane: Lane[PodJob] = Lane("pods", 8, self._write_pod, log, joined)
@@ -189,7 +188,7 @@ class LabFloor:
         for name, value in self.calls.nodes_named(self.kubelets).items():
             if not is_ours(value, self.plan.look.lab):
                 raise stranger(value, self.plan.look.lab)
-            self.uids[name] = _uid(value)
+            self.uids[name] = object_uid(value)
 
     async def _live(self) -> None:
         now = self.clock()
@@ -231,9 +230,9 @@ class LabFloor:
             return
         try:
             now = self.clock()
-            effects = kubelet.gone(_uid(value), now) if after is None else kubelet.take(value, now)
+            effects = kubelet.gone(object_uid(value), now) if after is None else kubelet.take(value, now)
         except InputError as problem:
-            self.log.say(WARNING, f"a pod is left alone: {problem}", node=kubelet.name, uid=_uid(value))
+            self.log.say(WARNING, f"a pod is left alone: {problem}", node=kubelet.name, uid=object_uid(value))
             return
         self._do(kubelet, effects)
 
@@ -241,11 +240,8 @@ class LabFloor:
         """What is kept of a pod; called in the feed's thread."""
         metadata, status = mapping(value.get("metadata")), mapping(value.get("status"))
         kubelet = self.kubelets.get(_node_of(value))
-        if kubelet is not None and status.get("phase") not in ENDED and _uid(value) not in kubelet.pods:
-            return {
-                **value,
-                "metadata": {name: one for name, one in metadata.items() if name != "managedFields"},
-            }
+        if kubelet is not None and status.get("phase") not in ENDED and object_uid(value) not in kubelet.pods:
+            return unmanaged(value)
         return {
             "metadata": {name: metadata[name] for name in KEPT if name in metadata},
             "spec": {"nodeName": _node_of(value)},
@@ -254,12 +250,12 @@ class LabFloor:
 
     def _node_changed(self, before: Object | None, after: Object | None) -> None:
         value = after if after is not None else before
-        name = str(mapping(mapping(value).get("metadata")).get("name") or "")
+        name = object_name(value)
         kubelet = self.kubelets.get(name)
         if kubelet is None or value is None:
             return
         if after is None:  # rule 3
-            if self.uids.get(name) == _uid(value):
+            if self.uids.get(name) == object_uid(value):
                 self.kubelets.pop(name)
                 self.uids.pop(name)
                 self.log.say(WARNING, "a node was deleted, and is not made again", node=name)
@@ -355,7 +351,7 @@ class LabFloor:
         if name not in self.kubelets:
             return
         if self.plan.publish.loss and self.random.random() < self.plan.publish.loss:
-            self.counts["lost"] += 1
+            self.lost += 1
             self._loop.call_later(VERIFY, self._publish_soon, name)
             return
         self.publish_lane.put(name, name)
@@ -387,7 +383,7 @@ class LabFloor:
             self._reported.add(name)
             return
         value = self.calls.register(node_object(name, kubelet.node, self.plan.look, now))
-        self.uids[name] = _uid(value)
+        self.uids[name] = object_uid(value)
         self._reported.add(name)
         self.calls.first_lease(name, self.uids[name])
         self._loop.call_soon_threadsafe(self._publish_soon, name)
@@ -406,13 +402,7 @@ class LabFloor:
         self.calls.publish(name, value)
 
     def _tell(self, effect: RefusalEvent) -> None:
-        pod = effect.pod
-        about = ObjectReference("Pod", pod.name, pod.namespace, pod.uid)
-        self.events.tell(about, effect.reason, effect.message, WARNING_EVENT, "Admit")
-
-
-def _uid(value: Mapping[str, Any]) -> str:
-    return str(mapping(value.get("metadata")).get("uid") or "")
+        self.events.tell(effect.pod, effect.reason, effect.message, WARNING_EVENT, "Admit")
 
 
 def _node_of(value: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ Rules kept here:
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from zlib import crc32
 
@@ -28,18 +28,20 @@ from numawise.apps.lab import pod_status
 from numawise.apps.lab.effects import (
     LabEffect,
     PodAlarm,
-    PodRef,
     PodRemoval,
     RefusalEvent,
     StateChanged,
     StatusWrite,
 )
-from numawise.apps.lab.pod_status import ENDED, ContainerFace, PodFace
+from numawise.apps.lab.pod_status import ContainerFace, PodFace
 from numawise.codec.document import mapping
 from numawise.codec.kubeletlog.hints import rejected_prefix
+from numawise.codec.objects import ENDED, RUNNING
 from numawise.codec.pod import pod_from
+from numawise.codec.stamps import stamp_seconds
 from numawise.engine.admit import Admitted, Crashed, Rejected
 from numawise.engine.hint import Hint
+from numawise.kube.events import ObjectReference
 from numawise.node.node import Files, SimulatedNode, restart
 from numawise.request.defaults import RawPod
 from numawise.request.model import PodRequest, Role
@@ -62,7 +64,7 @@ INITIALIZING, UP, RESTING, STOPPING, OVER = "initializing", "up", "resting", "st
 class LabPod:
     """A pod that its kubelet knows."""
 
-    ref: PodRef
+    ref: ObjectReference
     face: PodFace
     request: PodRequest
     raw: RawPod
@@ -97,11 +99,6 @@ class LabKubelet:
         self.admitted = self.refused = 0
         self.look_at: float | None = None
         """When the CPU Manager's loop passes, where that matters."""
-
-    @property
-    def names(self) -> Iterator[tuple[str, str]]:
-        """Namespace and name of the pods that it runs."""
-        return ((pod.ref.namespace, pod.ref.name) for pod in self.pods.values() if pod.stage != OVER)
 
     # --- what the API server says -------------------------------------------------------------
 
@@ -179,7 +176,7 @@ class LabKubelet:
         """A pod that was admitted before (rule 6)."""
         pod = self._read(value, now)
         status = mapping(value.get("status"))
-        pod.since = pod_status.from_stamp(status.get("startTime")) or now
+        pod.since = stamp_seconds(status.get("startTime")) or now
         uid = pod.ref.uid
         self.pods[uid] = pod
         if uid not in self.node.state.active:
@@ -193,10 +190,10 @@ class LabKubelet:
         self.node.run_already([pod.raw])
         rows = status.get("containerStatuses")
         first = mapping(rows[0]) if isinstance(rows, list) and rows else {}
-        began = pod_status.from_stamp(mapping(mapping(first.get("state")).get("running")).get("startedAt"))
+        began = stamp_seconds(mapping(mapping(first.get("state")).get("running")).get("startedAt"))
         restarts = first.get("restartCount")
         pod.restarts = restarts if isinstance(restarts, int) else 0
-        if status.get("phase") != pod_status.RUNNING:
+        if status.get("phase") != RUNNING:
             pod.next_at = max(now, pod.since + pod.init)
             return [PodAlarm(pod.next_at, uid), StateChanged()]
         pod.started, pod.stage = began or pod.since, UP
@@ -369,10 +366,10 @@ def _crash(pod: PodRequest, decision: Crashed) -> str:
     return f"the kubelet crashes at pod {pod.namespace}/{pod.name}: {decision.message}"
 
 
-def ref_of(value: Mapping[str, Any]) -> PodRef:
+def ref_of(value: Mapping[str, Any]) -> ObjectReference:
     """Which pod an object is."""
     metadata = mapping(value.get("metadata"))
-    return PodRef(*(str(metadata.get(key) or "") for key in ("namespace", "name", "uid")))
+    return ObjectReference("Pod", *(str(metadata.get(key) or "") for key in ("name", "namespace", "uid")))
 
 
 def _seconds(text: object) -> float | None:

@@ -10,11 +10,10 @@ Rules kept here:
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-from numawise.apps.lab.pod_status import stamp
 from numawise.codec.document import mapping
+from numawise.codec.stamps import micro_stamp, second_stamp
 from numawise.machine.description import Taint
 from numawise.node.node import SimulatedNode
 from numawise.quantity import Quantity
@@ -96,10 +95,10 @@ def node_status(name: str, node: SimulatedNode, look: NodeLook, now: float) -> d
 
 def conditions(now: float, *, changed: bool = True) -> list[dict[str, Any]]:
     """The conditions of a node that is well; ``changed``: it was not before."""
-    since = {"lastTransitionTime": stamp(now)} if changed else {}
+    since = {"lastTransitionTime": second_stamp(now)} if changed else {}
     return [
         {"type": kind, "status": status, "reason": reason, "message": message, **since}
-        | {"lastHeartbeatTime": stamp(now)}
+        | {"lastHeartbeatTime": second_stamp(now)}
         for kind, status, reason, message in CONDITIONS
     ]
 
@@ -166,13 +165,12 @@ def lease_object(name: str, uid: str, now: float) -> dict[str, Any]:
             "namespace": LEASES,
             **({"ownerReferences": [owner]} if uid else {}),
         },
-        "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro(now)},
+        "spec": {
+            "holderIdentity": name,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "renewTime": micro_stamp(now),
+        },
     }
-
-
-def micro(now: float) -> str:
-    """A point in time, as a Lease has it."""
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _taint(taint: Taint) -> dict[str, str]:

@@ -8,15 +8,14 @@ Rules kept here:
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
+from numawise.codec.objects import ENDED, FAILED, PENDING, RUNNING, SUCCEEDED
+from numawise.codec.stamps import second_stamp
 from numawise.request.model import Role
 from numawise.values import dataclass
 
 Status = dict[str, Any]
-FAILED, SUCCEEDED, PENDING, RUNNING = "Failed", "Succeeded", "Pending", "Running"
-ENDED = (FAILED, SUCCEEDED)
 PREEMPTED, PREEMPTED_MESSAGE = "Preempting", "Preempted in order to admit critical pod"
 CRASH_LOOP, CREATING, INITIALIZING = "CrashLoopBackOff", "ContainerCreating", "PodInitializing"
 CREATE_FAILED = "CreateContainerConfigError"
@@ -44,26 +43,13 @@ class PodFace:
     """When it was bound, as its condition says."""
 
 
-def stamp(now: float) -> str:
-    """A point in time, as the API server writes it."""
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def from_stamp(text: object) -> float | None:
-    """The point in time that the API server wrote; None: it is none."""
-    try:
-        return datetime.fromisoformat(text).timestamp() if isinstance(text, str) else None
-    except ValueError:
-        return None
-
-
 def refused(face: PodFace, reason: str, message: str, now: float) -> Status:
     """A pod that its kubelet did not admit (rule 1); ``message``: as its release begins it."""
     return {
         "phase": FAILED,
         "reason": reason,
         "message": message,
-        "startTime": stamp(now),
+        "startTime": second_stamp(now),
         "qosClass": face.qos,
     }
 
@@ -161,9 +147,13 @@ def _status(
             _condition("Initialized", initialized, since, waits),
             _condition("Ready", ready, now, why),
             _condition("ContainersReady", ready, now, why),
-            {"type": "PodScheduled", "status": "True", "lastTransitionTime": face.scheduled or stamp(since)},
+            {
+                "type": "PodScheduled",
+                "status": "True",
+                "lastTransitionTime": face.scheduled or second_stamp(since),
+            },
         ],
-        "startTime": stamp(since),
+        "startTime": second_stamp(since),
         **({"initContainerStatuses": inits} if inits else {}),
         "containerStatuses": apps,
         "qosClass": face.qos,
@@ -174,7 +164,7 @@ def _condition(kind: str, true: bool, at: float, more: Mapping[str, str] | None 
     return {
         "type": kind,
         "status": "True" if true else "False",
-        "lastTransitionTime": stamp(at),
+        "lastTransitionTime": second_stamp(at),
         "reason": None,
         **(more or {}),
     }
@@ -203,7 +193,7 @@ def _state(
 def _running(
     one: ContainerFace, now: float, restarts: int = 0, before: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    state = {"running": {"startedAt": stamp(now)}}
+    state = {"running": {"startedAt": second_stamp(now)}}
     return _state(one, state, ready=True, restarts=restarts, before=before)
 
 
@@ -221,6 +211,6 @@ def _terminated(exit_code: int, since: float, now: float) -> dict[str, Any]:
     return {
         "exitCode": exit_code,
         "reason": "Error" if exit_code else "Completed",
-        "startedAt": stamp(since),
-        "finishedAt": stamp(now),
+        "startedAt": second_stamp(since),
+        "finishedAt": second_stamp(now),
     }

@@ -17,6 +17,7 @@ from typing import Any
 from numawise.codec.bundle.pods import MIRROR, is_refusal, kubelet_uid
 from numawise.codec.document import mapping
 from numawise.codec.kubeletlog.hints import reason_of
+from numawise.codec.objects import ENDED, FAILED
 from numawise.codec.pod import pod_from
 from numawise.codec.podresources import PodResources
 from numawise.errors import ClusterError, InputError
@@ -26,8 +27,6 @@ from numawise.request.defaults import RawPod
 from numawise.rules.versions import Version
 from numawise.values import dataclass, replace
 
-FAILED, SUCCEEDED = "Failed", "Succeeded"
-ENDED = (FAILED, SUCCEEDED)
 SECONDS = len("2026-11-15T11:04:28")
 BEGINS = ("Pulling", "Pulled", "Created", "Started")
 TIMES = ("lastTimestamp", "eventTime", "firstTimestamp")
@@ -239,8 +238,3 @@ def owner_of(pod: Object) -> str:
     owners = [mapping(one) for one in rows] if isinstance(rows, list) else []
     owner = next((one for one in owners if one.get("controller")), owners[0] if owners else None)
     return f"{owner.get('kind', '')} {owner.get('name', '')}" if owner else ""
-
-
-def name_of(thing: Object) -> str:
-    """The name of an object."""
-    return str(mapping(thing.get("metadata")).get("name") or "")

@@ -24,7 +24,6 @@ from numawise.apps.why.live import (
     event_time,
     gone_since,
     is_refused,
-    name_of,
     owner_of,
     start_time,
 )
@@ -32,6 +31,7 @@ from numawise.apps.why.target import KINDS, Target
 from numawise.codec.bundle.pods import is_refusal
 from numawise.codec.document import Document, mapping
 from numawise.codec.infile import is_there
+from numawise.codec.objects import object_name
 from numawise.codec.podresources import PodResources, pod_resources_of
 from numawise.codec.workload import NATIVE
 from numawise.errors import ClusterError, InputError, meant, quoted
@@ -85,7 +85,7 @@ class Lookup:
             every = self.cluster.pods(self.namespace)
             pod = _successor(every, name)
             if pod is not None:
-                other = name_of(pod)
+                other = object_name(pod)
                 remarks.append(
                     f"Pod {name} is gone; this is {other}, which {owner_of(pod)} created in its place"
                 )
@@ -99,7 +99,7 @@ class Lookup:
                 )
                 remarks.append(f"{gone}; {instead}")
             else:
-                near = meant(name, [name_of(one) for one in every], 0.8)
+                near = meant(name, [object_name(one) for one in every], 0.8)
                 where = f"in namespace {quoted(self.namespace)}"
                 what = f"there is no pod {quoted(name)} {where}, and no event about it"
                 raise ClusterError(what, f"did you mean {near}?" if near else "")
@@ -153,8 +153,8 @@ class Lookup:
                     f"{title} has {counted(len(pods), 'pod')}, none of which was refused; this is the newest"
                     + (" that waits for a node" if waiting else "")
                 )
-            events = self._events(name_of(chosen), remarks)
-            live = Live(self.namespace, name_of(chosen), chosen, events, remarks=tuple(remarks))
+            events = self._events(object_name(chosen), remarks)
+            live = Live(self.namespace, object_name(chosen), chosen, events, remarks=tuple(remarks))
             return (self._around(_with_earlier(live)),)
         assert owner is not None
         pod = template_pod(kind, owner, name)
@@ -189,7 +189,7 @@ class Lookup:
                 remarks.append(
                     f"{len(groups) - MOST_GROUPS} other kinds of refusals of {title} are not shown"
                 )
-            name = name_of(group[0])
+            name = object_name(group[0])
             lives.append(self._around(Live(self.namespace, name, group[0], remarks=tuple(remarks))))
         return tuple(lives)
 
@@ -199,7 +199,7 @@ class Lookup:
         if between is None:
             return [pod for pod in pods if owner_of(pod) == f"{kind} {name}"]
         middle = _allowed(lambda: self.cluster.every(between, self.namespace), [], NOBODY)
-        names = {f"{between} {name_of(one)}" for one in middle if owner_of(one) == f"{kind} {name}"}
+        names = {f"{between} {object_name(one)}" for one in middle if owner_of(one) == f"{kind} {name}"}
         if names:
             return [pod for pod in pods if owner_of(pod) in names]
         made = re.compile(rf"{between} {re.escape(name)}-[a-z0-9]+")
@@ -223,7 +223,7 @@ class Lookup:
             return ()
         if self.every_event is None:
             self.every_event = _allowed(lambda: self.cluster.events(self.namespace), [], NOBODY)
-        listed = {name_of(pod) for pod in node.pods or ()} | {live.asked}
+        listed = {object_name(pod) for pod in node.pods or ()} | {live.asked}
         return gone_since(self.every_event, node.name, live.moment, listed)
 
     def _node(self, name: str) -> LiveNode:
@@ -273,7 +273,7 @@ def template_pod(kind: str, owner: Object, name: str) -> Object:
     for step in NATIVE[kind][0]:
         inner = mapping(inner.get(step))
     template = mapping(inner.get("template"))
-    reference = {"kind": kind, "name": name_of(owner), "controller": True}
+    reference = {"kind": kind, "name": object_name(owner), "controller": True}
     metadata = {**mapping(template.get("metadata")), "name": name, "ownerReferences": [reference]}
     metadata["namespace"] = mapping(owner.get("metadata")).get("namespace") or "default"
     spec = dict(mapping(template.get("spec")))
@@ -323,7 +323,7 @@ def _alike(pod: Object) -> tuple[str, ...]:
 
 
 def _age(pod: Object) -> tuple[str, str, str]:
-    return start_time(pod) or created(pod), created(pod), name_of(pod)
+    return start_time(pod) or created(pod), created(pod), object_name(pod)
 
 
 def _waits(pod: Object) -> bool:

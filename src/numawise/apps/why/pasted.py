@@ -12,12 +12,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from numawise.apps.why.live import Live, LiveNode, host_of, is_refused, name_of
+from numawise.apps.why.live import Live, LiveNode, host_of, is_refused
 from numawise.apps.why.live_explained import explain_live
 from numawise.apps.why.nodes import Explained
 from numawise.codec.bundle.pods import is_refusal
 from numawise.codec.document import mapping
 from numawise.codec.infile import read_raw
+from numawise.codec.objects import object_name
 from numawise.codec.workload import objects_in, pod_documents
 from numawise.errors import InputError
 from numawise.inputs.pods import manifests
@@ -69,7 +70,7 @@ def _lived(pod: Object) -> bool:
 
 
 def _named(thing: Object) -> Named:
-    return str(mapping(thing.get("metadata")).get("namespace") or "default"), name_of(thing)
+    return str(mapping(thing.get("metadata")).get("namespace") or "default"), object_name(thing)
 
 
 def _lives(pods: Mapping[Named, Object], events: Iterable[Object]) -> Iterable[Live]:

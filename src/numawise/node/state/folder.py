@@ -13,6 +13,7 @@ from typing import Any
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import Look
+from numawise.codec.objects import ENDED
 from numawise.engine.state import Block, CpuState, DeviceFile, MemoryState
 from numawise.machine.model import Machine
 from numawise.request.defaults import RawPod
@@ -24,7 +25,6 @@ from numawise.values import dataclass, field
 
 GATE = "PodLevelResourceManagers"
 HASH = "kubernetes.io/config.hash"
-ENDED = ("Succeeded", "Failed")
 SHORT = 8
 
 

@@ -5,11 +5,11 @@ import io
 import threading
 from collections.abc import Callable
 
-from numawise.apps.lab.effects import PodRef
 from numawise.apps.lab.floor import PodJob, joined
 from numawise.apps.lab.lanes import DONE, DROPPED, FAILED, Lane
 from numawise.errors import ClusterError
 from numawise.kube.client import ApiConflict
+from numawise.kube.events import ObjectReference
 from numawise.service.log import ServiceLog
 
 Work = Callable[[str], None]
@@ -95,7 +95,7 @@ def test_what_others_did_is_not_done_over() -> None:
 
 
 def test_a_pod_gets_its_last_status_and_is_then_removed() -> None:
-    pod = PodRef("default", "a", "u")
+    pod = ObjectReference("Pod", "a", "default", "u")
     first, last = PodJob(pod, {"phase": "Running"}), PodJob(pod, {"phase": "Failed"})
     assert joined(joined(first, last), PodJob(pod, remove=True)) == PodJob(
         pod, {"phase": "Failed"}, remove=True
