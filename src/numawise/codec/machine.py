@@ -12,7 +12,7 @@ Rules kept here:
 5. Memory is bytes, or a quantity (``512Gi``); a page size is kept in its canonical text.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -362,14 +362,20 @@ def _encode_numa(numa: Numa) -> dict[str, object]:
     return encoded
 
 
-def _encode_plugin(plugin: DevicePlugin) -> dict[str, object]:
-    devices: list[dict[str, object]] = []
-    for device in plugin.devices:
-        devices.append({"id": device.id, "numa": None if device.numa is None else list(device.numa)})
+def device_list(devices: Iterable[Device]) -> list[dict[str, object]]:
+    """Devices as a plugin lists them, in the form that ``devices_from`` reads."""
+    found: list[dict[str, object]] = []
+    for device in devices:
+        found.append({"id": device.id, "numa": None if device.numa is None else list(device.numa)})
         if not device.healthy:
-            devices[-1]["unhealthy"] = True
+            found[-1]["unhealthy"] = True
         if device.numa_unknown:
-            devices[-1]["numa_unknown"] = True
+            found[-1]["numa_unknown"] = True
+    return found
+
+
+def _encode_plugin(plugin: DevicePlugin) -> dict[str, object]:
+    devices = device_list(plugin.devices)
     encoded: dict[str, object] = {"devices": devices}
     preference = plugin.preference
     if isinstance(preference, LinkedGpus):

@@ -106,9 +106,9 @@ def pod_in(
     return _filled(pod, spec, metadata or Part(spec.document, spec.steps, None))
 
 
-def unique_uids(pods: Iterable[RawPod]) -> tuple[RawPod, ...]:
-    """The same pods with a number after each uid that came before (rule 5)."""
-    seen: dict[str, int] = {}
+def unique_uids(pods: Iterable[RawPod], known: dict[str, int] | None = None) -> tuple[RawPod, ...]:
+    """The same pods with a number after each uid that came before (rule 5); ``known``: what came earlier."""
+    seen = {} if known is None else known
     found: list[RawPod] = []
     for pod in pods:
         uid = pod.uid

@@ -7,6 +7,7 @@ Rules kept here:
 2. Files that a step names are looked for beside the scenario; errors in them are reported with their lines.
 3. Time never runs backwards.  A step without a time happens together with the one before.
 4. What can be checked without a node is checked here; a step keeps its part of the file for what cannot.
+5. Instead of a file a step may carry its text (``text``).  Where no folder is known, no file may be named.
 """
 
 import re
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
-from numawise.codec.document import Document, Part, read_file, shown
+from numawise.codec.document import Document, Part, field_name, read_file, shown
 from numawise.codec.infile import is_there, read_raw
 from numawise.codec.pod import amount_of, quantity
 from numawise.codec.workload import MOST_PODS, objects_in, pod_documents, pods_in, pods_of_all
@@ -56,6 +57,8 @@ TIMES = ("at", "after")
 TOP = ("apiVersion", "kind", "steps")
 GONE, UNHEALTHY, BACK, ALL = "gone", "unhealthy", "back", "all"
 HEALTH = (GONE, UNHEALTHY, BACK)
+SOURCES = ("file", "text", "pod")
+NO_PODS = "give a Pod, Deployment, StatefulSet, Job or List"
 EARLY, LATE = "before-pods", "after-pods"
 STATE_FILES = (CPU_FILE, MEMORY_FILE, DEVICE_FILE)
 RESIZE_EXAMPLE = "such as resize: {pod: train, cpu: 8, memory: 16Gi}"
@@ -79,7 +82,8 @@ class Timed(ScenarioStep):
 class Beside:
     """Files beside a scenario, each read once."""
 
-    folder: Path
+    folder: Path | None = None
+    """None: no file may be named (rule 5)."""
     pods: dict[str, tuple[RawPod, ...]] = field(default_factory=dict)
 
 
@@ -103,20 +107,23 @@ def decode_steps(document: Document, folder: Path = Path()) -> tuple[Timed, ...]
         raise root.error("has no steps", f"list some; known are {', '.join(WORDS)}")
     if len(parts) > MOST_STEPS:
         raise root.error(f"has more than {MOST_STEPS:,} steps", "split it into several scenarios")
-    now: float | None = None
     found: list[Timed] = []
     beside = Beside(folder)
     arriving = 0
     for part in parts:
-        word, argument = _word(part)
-        now = _time(part, now)
-        number = len(found) + 1
-        for act in _acts(word, argument, beside):
-            arriving += len(act.pods) if isinstance(act, Add) else 0
-            if arriving > MOST_PODS:
-                raise part.error(f"with it more than {MOST_PODS:,} pods have come", "let fewer come")
-            found.append(Timed(number, word, act, now, part))
+        acts = decode_step(part, len(found) + 1, found[-1].at if found else None, beside)
+        arriving += sum(len(one.act.pods) for one in acts if isinstance(one.act, Add))
+        if arriving > MOST_PODS:
+            raise part.error(f"with it more than {MOST_PODS:,} pods have come", "let fewer come")
+        found += acts
     return tuple(found)
+
+
+def decode_step(part: Part, number: int, now: float | None, beside: Beside) -> tuple[Timed, ...]:
+    """Read one step, which may be several acts; ``now``: when the step before happens."""
+    word, argument = _word(part)
+    at = _time(part, now)
+    return tuple(Timed(number, word, act, at, part) for act in _acts(word, argument, beside))
 
 
 def pods_of(path: str) -> tuple[RawPod, ...]:
@@ -240,10 +247,8 @@ def _add(part: Part, beside: Beside) -> Add:
         raise part.error("is missing", "give a file with pods, or a pod")
     if "spec" in given or "kind" in given or "metadata" in given:
         return Add(pods_in(part))
-    part.mapping(("file", "pod", "count", "start"))
-    if ("file" in given) == ("pod" in given):
-        raise part.error("needs either file or pod", "give one of them")
-    pods = _file(part.at("file"), beside) if "file" in given else pods_in(part.at("pod"))
+    part.mapping((*SOURCES, "count", "start"))
+    pods = _pods(part, beside)
     if "count" in given:
         count = part.at("count").integer(1, MOST_COPIES // max(1, len(pods)))
         pods = tuple(_numbered(pod, number) for pod in pods for number in range(count))
@@ -258,17 +263,43 @@ def _numbered(pod: RawPod, number: int) -> RawPod:
     return replace(pod, name=name, uid=f"{pod.namespace}/{name}", owner=pod.owner or f"Pod {pod.name}")
 
 
+def _pods(part: Part, beside: Beside) -> tuple[RawPod, ...]:
+    """The pods of a file, a text or an object."""
+    given = [name for name in SOURCES if name in part.mapping()]
+    if len(given) != 1:
+        raise part.error("needs either file, text or pod", "give one of them")
+    source = part.at(given[0])
+    if given[0] == "file":
+        return _file(source, beside)
+    if given[0] == "pod":
+        return pods_in(source)
+    documents = _inside(source)
+    pods = tuple(pods_of_all([one for document in documents for one in objects_in(document.root)]))
+    if not pods:
+        raise source.error("has no pods", NO_PODS)
+    return pods
+
+
+def _inside(part: Part) -> tuple[Document, ...]:
+    """The documents of a text; its own lines count where those around it are not known."""
+    if part.document.lines is not None:
+        return part.inside()
+    return pod_documents(part.text().encode(errors="surrogatepass"), field_name(part.steps))
+
+
 def _file(part: Part, beside: Beside) -> tuple[RawPod, ...]:
     path = _path(part, beside.folder)
     pods = beside.pods.get(path) or pods_of(path)
     beside.pods[path] = pods
     if not pods:
-        raise part.error(f"{part.value} has no pods", "give a Pod, Deployment, StatefulSet, Job or List")
+        raise part.error(f"{part.value} has no pods", NO_PODS)
     return pods
 
 
-def _path(part: Part, folder: Path) -> str:
+def _path(part: Part, folder: Path | None) -> str:
     text = part.text()
+    if folder is None:
+        raise part.error(f"{quoted(text)} cannot be read: no file may be named here", "give its text")
     path = folder / text
     if not is_there(path):
         raise part.error(f"there is no file {quoted(str(path))}", "paths are relative to the scenario")
@@ -349,12 +380,15 @@ def _node(part: Part, beside: Beside) -> Describe:
 
 
 def _restart(part: Part, beside: Beside) -> Restart:
-    given = part.mapping(("config", "plugins", "delete"))
+    given = part.mapping(("config", "text", "plugins", "delete"))
+    if "config" in given and "text" in given:
+        raise part.error("has both config and text", "give one of them")
     plugins = part.at("plugins")
     if plugins.value not in (None, EARLY, LATE):
         raise plugins.error(f"must be {EARLY} or {LATE}, not {shown(plugins.value)}")
     config = _path(part.at("config"), beside.folder) if "config" in given else ""
-    return Restart(config, late=plugins.value == LATE, delete=_deleted(part.at("delete")))
+    text = part.at("text").text() if "text" in given else ""
+    return Restart(config, late=plugins.value == LATE, delete=_deleted(part.at("delete")), text=text)
 
 
 def _deleted(part: Part) -> tuple[str, ...]:
@@ -387,15 +421,13 @@ def _devices(part: Part, resource: str) -> Devices:
 
 def _fill(part: Part, beside: Beside) -> Fill:
     most = None
-    source = part
     if isinstance(part.value, dict) and not {"spec", "kind", "metadata"} & set(part.value):
-        given = part.mapping(("file", "pod", "most"))
-        if ("file" in given) == ("pod" in given):
-            raise part.error("needs either file or pod", "give one of them")
+        given = part.mapping((*SOURCES, "most"))
         most = part.at("most").integer(1, MOST_COPIES) if "most" in given else None
-        source = part.at("file") if "file" in given else part.at("pod")
-    pods = _file(source, beside) if isinstance(source.value, str) else pods_in(source)
+        pods = _pods(part, beside)
+    else:
+        pods = _file(part, beside) if isinstance(part.value, str) else pods_in(part)
     pod = template_of(pods)
     if pod is None:
-        raise source.error("holds pods that differ", "give one pod to make copies of")
+        raise part.error("holds pods that differ", "give one pod to make copies of")
     return Fill(pod, most)

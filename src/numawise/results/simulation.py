@@ -55,6 +55,8 @@ class Restart:
     """Device plugins register after the pods were admitted again."""
     delete: tuple[str, ...] = ()
     """State files that are deleted while it is down."""
+    text: str = ""
+    """Another configuration itself; '': the file, or the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +266,8 @@ class StepResult:
     """Running pods that were admitted again, or refused."""
     named: list[tuple[str, bool]] = field(default_factory=list)
     """Pods that the step is about, and whether they were there."""
+    uids: list[str] = field(default_factory=list)
+    """Those of these pods, in the same order."""
     pushes: tuple[Started, ...] = ()
     """Containers that got other CPUs."""
     resizes: list[Resized] = field(default_factory=list)

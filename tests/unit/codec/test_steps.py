@@ -125,7 +125,7 @@ def test_durations(text: str, seconds: float, canonical: str) -> None:
     ("- add: none.yaml",                          ["s.yaml:1: [0].add", "none.yaml has no pods"]),
     ("- add:",                                    ["[0].add", "is missing"]),
     ("- add: 5",                                  ["must be a file, a list of files, or a pod, not 5"]),
-    ("- add: {count: 3}",                         ["needs either file or pod"]),
+    ("- add: {count: 3}",                         ["needs either file, text or pod"]),
     ("- add: {file: pod.yaml, count: 0}",         ["[0].add.count", "from 1 to 100000, not 0"]),
     ("- add: {file: pod.yaml, start: maybe}",     ["[0].add.start", 'must be true or false, not "maybe"']),
     ("- add: {file: pod.yaml, cuont: 2}",         ["[0].add.cuont", 'did you mean "count"?']),
@@ -142,7 +142,7 @@ def test_durations(text: str, seconds: float, canonical: str) -> None:
     ("- devices: {x/gpu: {ill: [a]}}",            ["[0].devices[x/gpu].ill", 'unknown field "ill"', "unhealthy"]),
     ("- devices: {x/gpu: {gone: 3}}",             ["[0].devices[x/gpu].gone", "must be device ids, or all, not 3"]),
     ("- fill: mixed.yaml",                        ["[0].fill", "holds pods that differ"]),
-    ("- fill: {most: 3}",                         ["needs either file or pod"]),
+    ("- fill: {most: 3}",                         ["needs either file, text or pod"]),
     ("- fill: {file: pod.yaml, most: 0}",         ["[0].fill.most", "from 1 to 100000, not 0"]),
 ])  # fmt: skip
 def test_what_it_cannot_say(text: str, words: list[str], folder: Path) -> None:

@@ -13,6 +13,7 @@ Rules kept here:
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
+from numawise.codec.document import field_name
 from numawise.codec.pod import unique_uids
 from numawise.codec.steps import (
     ADD,
@@ -20,6 +21,7 @@ from numawise.codec.steps import (
     FILL,
     GONE,
     RESIZE,
+    RESTART,
     Timed,
 )
 from numawise.engine.admit import Admitted, Crashed, Rejected
@@ -27,7 +29,7 @@ from numawise.engine.lifecycle import start_containers
 from numawise.engine.predicates import Sums, insufficient, judged
 from numawise.engine.state import NodeState
 from numawise.errors import InputError, meant, quoted
-from numawise.inputs.config import read_config
+from numawise.inputs.config import ConfigInput, config_in, read_config
 from numawise.machine.model import Device
 from numawise.node.node import SimulatedNode, restart, simulate, with_devices
 from numawise.node.resizing import resize, settle
@@ -58,7 +60,7 @@ from numawise.results.simulation import (
     StepResult,
 )
 from numawise.rules.check import Refusal
-from numawise.values import replace
+from numawise.values import dataclass, field, replace
 
 MOST_COPIES = 10_000
 
@@ -82,57 +84,55 @@ def script(
     for extra in fills:
         number = acts[-1].number + 1 if steps or resizes else 0
         acts.append(Timed(number, FILL, extra, last.at if last else None))
-    back = _returning(acts)
-    pods_of = [pod for one in acts if isinstance(one.act, Add) for pod in one.act.pods]
-    named = iter(unique_uids(pod for at, pod in enumerate(pods_of) if at not in back))
-    came = iter([pod if at in back else next(named) for at, pod in enumerate(pods_of)])
-    return tuple(
-        replace(one, act=replace(one.act, pods=tuple(next(came) for _ in one.act.pods)))
-        if isinstance(one.act, Add)
-        else one
-        for one in acts
-    )
+    names = PodNames()
+    return tuple(map(names.told, acts))
 
 
-def _returning(acts: Sequence[Timed]) -> set[int]:
-    """Which of all pods that are added come back under the uid of one that was removed before (rule 5)."""
-    back: set[int] = set()
-    live: dict[str, str] = {}
-    gone: set[str] = set()
-    at = 0
-    for one in acts:
-        if isinstance(one.act, Remove):
-            for uid, known in list(live.items()):
+@dataclass(slots=True)
+class PodNames:
+    """The uids of pods as they come, one step after the other (rule 5)."""
+
+    seen: dict[str, int] = field(default_factory=dict)
+    live: dict[str, str] = field(default_factory=dict)
+    """Uid as written → namespace and name of pods that are there."""
+    gone: set[str] = field(default_factory=set)
+
+    def copy(self) -> "PodNames":
+        """The same, to go on from."""
+        return PodNames(dict(self.seen), dict(self.live), set(self.gone))
+
+    def told(self, step: Timed) -> Timed:
+        """A step whose pods have uids that no other pod has."""
+        act = step.act
+        if isinstance(act, Remove):
+            for uid, known in list(self.live.items()):
                 if any(
                     name in (uid, known, known.rpartition("/")[2]) or _matches(name, known)
-                    for name in one.act.names
+                    for name in act.names
                 ):
-                    gone.add(uid)
-                    del live[uid]
-        for pod in one.act.pods if isinstance(one.act, Add) else ():
-            known = f"{pod.namespace}/{pod.name}"
-            if pod.uid in gone and (pod.uid != known or pod.constraints.static):
-                gone.discard(pod.uid)
-                back.add(at)
-            live[pod.uid] = known
-            at += 1
-    return back
+                    self.gone.add(uid)
+                    del self.live[uid]
+        if not isinstance(act, Add):
+            return step
+        return replace(step, act=replace(act, pods=tuple(map(self._came, act.pods))))
+
+    def _came(self, pod: RawPod) -> RawPod:
+        known = f"{pod.namespace}/{pod.name}"
+        self.live[pod.uid] = known
+        if pod.uid in self.gone and (pod.uid != known or pod.constraints.static):
+            self.gone.discard(pod.uid)
+            return pod
+        (named,) = unique_uids([pod], self.seen)
+        return named
 
 
 def run_scenario(
     node: SimulatedNode, steps: Sequence[Timed], progress: Progress = lambda _: None, most: int = MOST_COPIES
 ) -> ScenarioRun:
     """Let the steps happen to a node; interrupted, the run has what was done so far (rule 3)."""
-    node.write_files = False
-    run = ScenarioRun(node.state, node.rules, node.version)
-    run.total = sum(len(step.act.pods) for step in steps if isinstance(step.act, Add))
-    stage = _Stage(node, run, progress, most)
-    for uid, pod in node.state.active.items():
-        if pod is not None:
-            stage.know(uid, pod.namespace, pod.name)
-        else:
-            run.names[uid] = uid
-            stage.called[uid] = [uid]
+    stage = Stage.of(node, progress, most)
+    run = stage.run
+    run.total = arriving(steps)
     try:
         for step in steps:
             if run.ended:
@@ -144,7 +144,12 @@ def run_scenario(
     return run
 
 
-class _Stage:
+def arriving(steps: Iterable[ScenarioStep]) -> int:
+    """How many pods should come."""
+    return sum(len(step.act.pods) for step in steps if isinstance(step.act, Add))
+
+
+class Stage:
     """A node while steps happen to it."""
 
     def __init__(self, node: SimulatedNode, run: ScenarioRun, progress: Progress, most: int) -> None:
@@ -157,6 +162,28 @@ class _Stage:
         self.waiting: dict[str, Admitted] = {}
         """Pods that were admitted and not started."""
         self.plugins = {plugin.resource: plugin for plugin in node.machine.plugins}
+
+    @classmethod
+    def of(cls, node: SimulatedNode, progress: Progress = lambda _: None, most: int = MOST_COPIES) -> "Stage":
+        """A node before the first step, its pods known by their names."""
+        node.write_files = False
+        stage = cls(node, ScenarioRun(node.state, node.rules, node.version), progress, most)
+        for uid, pod in node.state.active.items():
+            if pod is not None:
+                stage.know(uid, pod.namespace, pod.name)
+            else:
+                stage.run.names[uid] = uid
+                stage.called[uid] = [uid]
+        return stage
+
+    def copy(self) -> "Stage":
+        """The same with no steps behind it, to go on from; what happens to it does not touch this one."""
+        files = replace(self.node.files, texts=dict(self.node.files.texts))
+        run = replace(self.run, results=[], names=dict(self.run.names), owners=dict(self.run.owners))
+        stage = Stage(replace(self.node, files=files), run, self.progress, self.most)
+        stage.called = {name: list(uids) for name, uids in self.called.items()}
+        stage.waiting, stage.plugins = dict(self.waiting), dict(self.plugins)
+        return stage
 
     def know(self, uid: str, namespace: str, name: str, owner: str = "") -> None:
         """A pod has come, under these names."""
@@ -213,6 +240,7 @@ class _Stage:
         for uid in self.uids(result, act.names):
             decision, pod = self.waiting.pop(uid, None), self.node.state.active.get(uid)
             result.named.append((self.run.names[uid], decision is not None))
+            result.uids.append(uid)
             if decision is None or pod is None:
                 continue
             granted = self.node.state
@@ -227,11 +255,13 @@ class _Stage:
             self.tried(result, settle(self.node, self.node.remove(uid), self.run.names))
             self.waiting.pop(uid, None)
             result.named.append((self.run.names[uid], there))
+            result.uids.append(uid)
 
     def resize(self, result: StepResult, act: ResizeStep) -> None:
         for uid in self.uids(result, [act.name]):
             there = self.node.desired(uid) is not None
             result.named.append((self.run.names[uid], there))
+            result.uids.append(uid)
             try:
                 self.tried(result, resize(self.node, uid, act.change, self.run.names))
             except InputError as problem:
@@ -268,6 +298,8 @@ class _Stage:
         config = self.node.config
         if act.config:
             config = read_config(act.config).config(self.node.version)
+        elif act.text:
+            config = restart_config(result.step, act).config(self.node.version)
         again = restart(self.node, config, self.plugins.values(), late=act.late, delete=act.delete)
         if isinstance(again, Refusal):
             result.refusal, self.run.ended = again, True
@@ -307,6 +339,13 @@ class _Stage:
             self.run.done += result.filled.count
             for copy in result.filled.copies:
                 self.know(copy.pod.uid, copy.pod.namespace, copy.pod.name, act.pod.name)
+
+
+def restart_config(step: ScenarioStep, act: Restart) -> ConfigInput:
+    """The configuration that a restart carries with it."""
+    part = step.part if isinstance(step, Timed) else None
+    name = f"{field_name(part.steps)}.{RESTART}.text" if part is not None else "configuration"
+    return config_in(act.text, name)
 
 
 def _change(listed: dict[str, Device], device: Device, change: str) -> None:

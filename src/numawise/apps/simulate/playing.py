@@ -1,0 +1,144 @@
+"""Scenarios played again and again: what is known of their first steps is kept, so that one more costs one.
+
+Rules kept here:
+
+1. A step is what a line of a scenario file is (``codec.steps``); files cannot be named.
+2. After every step all is kept that it takes to go on: the node, who is called what, who has come.  It is
+   found again by the content of the node and of all steps so far, and nothing that happens later touches it.
+3. So many moments are kept in all.  Of a scenario that is played the first steps are the last to be dropped.
+4. After the kubelet has gone for good no step happens; a step that cannot be read, or that means nothing on
+   this node, is an error, and those before it stay known.
+"""
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+from numawise.apps.simulate.scenario import PodNames, Stage, arriving
+from numawise.codec.document import Document
+from numawise.codec.steps import Beside, Timed, decode_step
+from numawise.errors import InputError
+from numawise.node.node import SimulatedNode
+from numawise.results.simulation import ScenarioRun, StepResult
+from numawise.values import dataclass, replace
+
+MOST_KEPT = 1000
+MOST_STEPS, MOST_ARRIVING = 500, 2000
+STEPS = "steps"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A node after a step; nobody changes it."""
+
+    stage: Stage
+    names: PodNames
+    results: tuple[StepResult, ...] = ()
+    """What came of the step: one result for each of its acts."""
+    arrived: int = 0
+    """Pods that should have come by now."""
+    at: float | None = None
+
+    @property
+    def node(self) -> SimulatedNode:
+        """The kubelet as it is then."""
+        return self.stage.node
+
+    @property
+    def ended(self) -> bool:
+        """The kubelet is gone for good."""
+        return self.stage.run.ended
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A scenario, moment by moment; the first is before all steps."""
+
+    moments: tuple[Moment, ...]
+
+    def run(self, until: int | None = None) -> ScenarioRun:
+        """All that happened up to a step, as ``simulate --steps`` has it."""
+        moments = self.moments if until is None else self.moments[: until + 1]
+        last = moments[-1]
+        return replace(
+            last.stage.run,
+            state=last.node.state,
+            rules=last.node.rules,
+            results=[result for moment in moments for result in moment.results],
+            total=last.arrived,
+        )
+
+
+class ScenarioPlayer:
+    """Plays scenarios, and keeps their moments (rules 2 and 3)."""
+
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self.most = most
+        self._kept: OrderedDict[bytes, Moment] = OrderedDict()
+        self._lock = Lock()
+
+    def play(
+        self, node: bytes, started: Callable[[], SimulatedNode], steps: Sequence[Mapping[str, Any] | str]
+    ) -> Played:
+        """Let steps happen to a node; ``node``: what it is known by, ``started``: makes it."""
+        if len(steps) > MOST_STEPS:
+            raise InputError(
+                f"there are {len(steps)} steps", field=STEPS, advice=f"a scenario has {MOST_STEPS} at most"
+            )
+        keys = _keys(node, steps)
+        moments = self._known(keys)
+        if not moments:
+            moments = [Moment(Stage.of(started()), PodNames())]
+            self._keep(keys, moments)
+        document = Document({STEPS: list(steps)})
+        try:
+            while len(moments) < len(keys) and not moments[-1].ended:
+                moments.append(_next(moments[-1], document, len(moments)))
+        finally:
+            self._keep(keys, moments)
+        return Played(tuple(moments))
+
+    def _known(self, keys: Sequence[bytes]) -> list[Moment]:
+        with self._lock:
+            moments = []
+            for key in keys:
+                moment = self._kept.get(key)
+                if moment is None:
+                    break
+                moments.append(moment)
+            return moments
+
+    def _keep(self, keys: Sequence[bytes], moments: Sequence[Moment]) -> None:
+        with self._lock:
+            for key, moment in reversed(list(zip(keys, moments, strict=False))):
+                self._kept[key] = moment
+                self._kept.move_to_end(key)
+            while len(self._kept) > self.most:
+                self._kept.popitem(last=False)
+
+
+def _keys(node: bytes, steps: Sequence[object]) -> list[bytes]:
+    """What a node is known by before the first step, and after each."""
+    keys = [node]
+    for step in steps:
+        text = json.dumps(step, separators=(",", ":"), ensure_ascii=True)
+        keys.append(hashlib.blake2b(keys[-1] + text.encode(), digest_size=32).digest())
+    return keys
+
+
+def _next(before: Moment, document: Document, number: int) -> Moment:
+    part = document.root.at(STEPS, number - 1)
+    stage, names = before.stage.copy(), before.names.copy()
+    acts: list[Timed] = [names.told(act) for act in decode_step(part, number, before.at, Beside())]
+    arrived = before.arrived + arriving(acts)
+    if arrived > MOST_ARRIVING:
+        raise part.error(f"with it more than {MOST_ARRIVING:,} pods have come", "let fewer come")
+    for act in acts:
+        if not stage.run.ended:
+            stage.act(act)
+    results = tuple(stage.run.results)
+    stage.run.results = []
+    return Moment(stage, names, results, arrived, acts[-1].at if acts else before.at)
