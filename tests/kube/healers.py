@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from numawise.apps.heal.hold_list import hold_objects
-from numawise.apps.heal.refused import GATE
 from numawise.apps.heal.rights import BINDINGS, HOLDS, LEASE, POLICIES, POLICY
+from numawise.results.pending import HOLD_GATE
 from tests.kube.server import State, kubeconfig
 from tests.unit.cluster.live_objects import api_node, api_pod, published
 from tests.unit.cluster.nodes import gpu_pod, kubelet
@@ -92,7 +92,7 @@ class HealedCluster:
             }
         ]
         if f"{metadata['uid']}.{revision}" in self.holds:
-            value["spec"]["schedulingGates"] = [{"name": GATE}]
+            value["spec"]["schedulingGates"] = [{"name": HOLD_GATE}]
         self.state.put_pod(value)
         return value
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.agent.cluster_view import PODS, node_matters, pod_matters
-from numawise.kube.client import Cluster, access_to
+from numawise.apps.agent.cluster_view import node_matters, pod_matters
+from numawise.kube.client import PODS, Cluster, access_to
 from numawise.kube.following import LONGEST_WAIT, FollowedObjects, back_off
 from tests.kube.noded import pod
 from tests.kube.server import Server, State, kubeconfig, serving

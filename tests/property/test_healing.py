@@ -19,12 +19,13 @@ from numawise.apps.heal.changing import HealWriter
 from numawise.apps.heal.cleaning import CleaningRules
 from numawise.apps.heal.healer import Healer
 from numawise.apps.heal.holds import HoldSettings, Prospect
-from numawise.apps.heal.refused import GATE, RefusedPod, refused_pod
+from numawise.apps.heal.refused import RefusedPod, refused_pod
 from numawise.apps.heal.rights import BINDINGS, LEASE, POLICIES, POLICY
 from numawise.apps.heal.terms import HealRules
 from numawise.codec.kubeconfig import ClusterAccess
 from numawise.kube.client import Cluster, Object
 from numawise.kube.lease import LeaseKeeper
+from numawise.results.pending import HOLD_GATE
 from numawise.service.log import ServiceLog
 from tests.kube.changes import merged
 from tests.kube.healers import LISTED, NAMESPACE
@@ -181,7 +182,7 @@ class World:
                     "creationTimestamp": f"2026-01-01T00:00:{len(self.born) % 60:02}Z",
                     "ownerReferences": [reference] if self.chance.random() < 0.95 else [],
                 },
-                "spec": {"containers": [], **({"schedulingGates": [{"name": GATE}]} if gated else {})},
+                "spec": {"containers": [], **({"schedulingGates": [{"name": HOLD_GATE}]} if gated else {})},
                 "status": {"phase": "Pending"},
             },
         )

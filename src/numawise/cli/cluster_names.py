@@ -51,17 +51,14 @@ def _names(options: Mapping[str, Any], kind: str, namespace: str) -> list[str]:
 
 def _asked(options: Mapping[str, Any], kind: str, namespace: str) -> list[str]:
     from numawise.codec.document import mapping  # noqa: PLC0415 - shells alone ask
+    from numawise.codec.objects import object_name  # noqa: PLC0415
     from numawise.kube.calls import send  # noqa: PLC0415
-    from numawise.kube.client import KINDS, NAME, Cluster, access_to  # noqa: PLC0415
+    from numawise.kube.client import KINDS, NAME, Cluster, access_to, list_path  # noqa: PLC0415
 
-    group, version, plural = KINDS[kind]
-    start = f"/apis/{group}/{version}" if group else f"/api/{version}"
     with Cluster(access_to(options.get("kubeconfig") or "", options.get("cluster") or "")) as cluster:
-        inner = "" if kind == "Node" else f"/namespaces/{namespace or cluster.namespace}"
-        path, what = f"{start}{inner}/{plural}", f"list {plural}"
+        path = list_path(kind, "" if kind == "Node" else namespace or cluster.namespace)
+        what = f"list {KINDS[kind][2]}"
         page = send(cluster, "GET", path, what, params={"limit": str(MOST_NAMES)}, accept=METADATA_LIST)
     rows = mapping(page).get("items")
-    found = [
-        mapping(mapping(one).get("metadata")).get("name") for one in (rows if isinstance(rows, list) else ())
-    ]
-    return [name for name in found if isinstance(name, str) and NAME.fullmatch(name)]
+    names = [object_name(one) for one in (rows if isinstance(rows, list) else ())]
+    return [name for name in names if NAME.fullmatch(name)]

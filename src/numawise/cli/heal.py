@@ -134,9 +134,8 @@ def command(
 
     It runs until SIGTERM or SIGINT, and changes nothing without --apply.
     """
-    from numawise.apps.heal.refused import NAME  # noqa: PLC0415 - keeps --help quick
-    from numawise.apps.heal.run import HealPlan, run, run_once  # noqa: PLC0415
-    from numawise.kube.client import access_to  # noqa: PLC0415
+    from numawise.apps.heal.run import HealPlan, run, run_once  # noqa: PLC0415 - keeps --help quick
+    from numawise.kube.client import NAME, access_to  # noqa: PLC0415
 
     if not NAME.fullmatch(namespace):
         raise InputError(f"{quoted(namespace)} is not the name of a namespace", field="--namespace")
@@ -197,7 +196,7 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def _names(names: Sequence[str]) -> tuple[str, ...]:
-    from numawise.apps.heal.refused import NAME  # noqa: PLC0415 - keeps --help quick
+    from numawise.kube.client import NAME  # noqa: PLC0415 - keeps --help quick
 
     for name in names:
         if not NAME.fullmatch(name):
@@ -229,9 +228,8 @@ def _show_policy(namespace: str) -> None:
 def _defrag(plan: "HealPlan", pod: str, log: "ServiceLog", *, color: bool | None) -> int:
     from numawise.apps.heal.audit import AuditLog  # noqa: PLC0415 - keeps --help quick
     from numawise.apps.heal.changing import HealWriter  # noqa: PLC0415
-    from numawise.apps.heal.refused import NAME  # noqa: PLC0415
     from numawise.apps.heal.restarting import evict_all, restart_search  # noqa: PLC0415
-    from numawise.kube.client import Cluster  # noqa: PLC0415
+    from numawise.kube.client import NAME, Cluster  # noqa: PLC0415
     from numawise.render import restart as words  # noqa: PLC0415
     from numawise.render.table import sentences, table  # noqa: PLC0415
 

@@ -20,11 +20,12 @@ from numawise.engine.draft import Draft
 from numawise.engine.memory.hints import takes_part, wanted_by
 from numawise.engine.predicates import PODS, asked
 from numawise.engine.provider import Admission
-from numawise.engine.state import NumaMemory, Plugin
+from numawise.engine.state import NodeState, NumaMemory, Plugin
 from numawise.engine.topology.scope import PROVIDERS
+from numawise.machine.description import NodeDescription
 from numawise.machine.preference import LinkedGpus
 from numawise.request.defaults import RawPod
-from numawise.request.model import EPHEMERAL, MEMORY, PodRequest, Role
+from numawise.request.model import EPHEMERAL, MEMORY, ContainerRequest, PodRequest, Role
 from numawise.rules.model import RESTRICTED, SINGLE, CpuOptions, Rules
 
 PLAIN_OPTIONS = CpuOptions()
@@ -34,16 +35,12 @@ LARGEST = 1 << 62
 def counted_places(asker: Asker, situation: Situation, raw: RawPod, most: int) -> int | None:
     """How many copies of a pod would be let in, at most ``most``; None: they have to be tried (rule 1)."""
     node, state = situation.member.node, situation.state
-    rules, description = node.rules, node.description
-    if not is_simple(rules) or state.resizes.desired or state.resizes.counted:
-        return None
-    if description is not None and (description.pressures or description.shutting_down):
+    rules = node.rules
+    if not is_simple(rules) or not is_calm(state, node.description):
         return None
     pod, _ = asker.want(node, raw)
-    if len(pod.containers) != 1 or pod.requests is not None or pod.claims:
-        return None
-    (container,) = pod.containers
-    if container.role is not Role.APP or container.claimed:
+    container = only_container(pod)
+    if container is None:
         return None
     if asker.lack(situation, raw) is not None:
         return 0
@@ -85,6 +82,21 @@ def counted_places(asker: Asker, situation: Situation, raw: RawPod, most: int) -
 def is_simple(rules: Rules) -> bool:
     """Whether NUMA nodes do not depend on each other."""
     return rules.topology_policy in (SINGLE, RESTRICTED) and rules.cpu_options == PLAIN_OPTIONS
+
+
+def is_calm(state: NodeState, description: NodeDescription | None) -> bool:
+    """Whether nothing but room decides: no pod is resized, the node is under no pressure and stays."""
+    if state.resizes.desired or state.resizes.counted:
+        return False
+    return description is None or not (description.pressures or description.shutting_down)
+
+
+def only_container(pod: PodRequest) -> ContainerRequest | None:
+    """The container that asks for everything a pod gets; None: there are several, or others ask."""
+    if len(pod.containers) != 1 or pod.requests is not None or pod.claims:
+        return None
+    (container,) = pod.containers
+    return None if container.role is not Role.APP or container.claimed else container
 
 
 def _by_sums(situation: Situation, pod: PodRequest, most: int) -> int:

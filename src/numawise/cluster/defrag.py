@@ -23,14 +23,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from numawise.cluster.asking import Asker, LetIn, Situation
 from numawise.cluster.choice import shape_of
-from numawise.cluster.live import EXACT, LiveCluster, Object
-from numawise.cluster.restartable import Restartable, disruption_budget, priority_of, restartable
+from numawise.cluster.live import LiveCluster, Object
+from numawise.cluster.restartable import Restartable, budget_of, priority_of, restartable
 from numawise.codec.bundle.pods import kubelet_uid
 from numawise.engine.state import held_by
 from numawise.errors import SearchEnded
 from numawise.request.constraints import SYSTEM_CRITICAL
 from numawise.request.defaults import RawPod
 from numawise.results.cluster import PodShape, PodSize
+from numawise.results.node_room import EXACT
 from numawise.results.restart import RestartPlan, RestartSearch, RestartStep
 from numawise.sets import NumaSet
 from numawise.values import dataclass, field, replace
@@ -358,7 +359,7 @@ def smallest_restart(
         for name in view.names
         if (situation := view.situation(name, now)) is not None and view.how(name) == EXACT
     }
-    known = [disruption_budget(one) for one in budgets]
+    known = [budget_of(one) for one in budgets]
     able: list[Restartable] = []
     fixed: Counter[str] = Counter()
     for value in pods:

@@ -26,7 +26,7 @@ from numawise.cluster.choice import Shapes, company
 from numawise.cluster.foreign import REFUSED, judged
 from numawise.cluster.last_said import LastSaid
 from numawise.cluster.node_states import NodeStates
-from numawise.cluster.node_view import CONSERVATIVE, EXACT, UNKNOWN, NodeView
+from numawise.cluster.node_view import NodeView
 from numawise.cluster.source import TopologyReading
 from numawise.cluster.sums import lack_by_sums
 from numawise.codec.bundle.pods import kubelet_uid
@@ -38,14 +38,12 @@ from numawise.errors import InputError
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import BEST_EFFORT, BURSTABLE
 from numawise.results.cluster import NodeRating
+from numawise.results.node_room import CONSERVATIVE, EXACT, UNKNOWN
 from numawise.values import dataclass, replace
 
 __all__ = [
-    "CONSERVATIVE",
-    "EXACT",
     "HOLD",
     "PASS",
-    "UNKNOWN",
     "LiveCluster",
     "LiveSettings",
     "NodeVerdict",

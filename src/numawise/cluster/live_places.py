@@ -19,11 +19,12 @@ from collections.abc import Callable, Hashable, Sequence
 
 from numawise.cluster.choice import shape_of
 from numawise.cluster.counting import counted_places
-from numawise.cluster.live import CONSERVATIVE, NOT_PUBLISHED, LiveCluster, is_aligned
+from numawise.cluster.live import NOT_PUBLISHED, LiveCluster, is_aligned
 from numawise.cluster.places import places_on
 from numawise.cluster.sums import lack_by_sums
 from numawise.request.defaults import RawPod
 from numawise.results.cluster import NodePlaces, PlacesReport, ShapePlaces
+from numawise.results.node_room import CONSERVATIVE
 
 AT_ONCE = 0.003
 """Seconds for which the lock is held, unless one node alone takes longer."""

@@ -22,7 +22,7 @@ from numawise.cluster.choice import shape_of
 from numawise.cluster.foreign import judged
 from numawise.cluster.live import LiveCluster, is_aligned
 from numawise.cluster.live_places import LivePlaces
-from numawise.cluster.places import running_pods
+from numawise.cluster.places import places_on, running_pods
 from numawise.cluster.sums import free_sums, lack_by_sums
 from numawise.node.publication import zone_amounts
 from numawise.node.rebuild import release
@@ -118,14 +118,8 @@ class NodeRooms:
         key = self.asker.place(member, pod), number, most
         known = self.counted.get(key)
         if known is None:
-            situation, known = Situation.of(member), (most, True)
-            for count in range(most):
-                answer = self.asker.ask(situation, replace(pod, uid=f"copy {count}"))
-                if not isinstance(answer, LetIn):
-                    known = (count, False)
-                    break
-                situation = situation.after(answer)
-            self.counted[key] = known
+            places, more, _ = places_on(self.asker, member, pod, most)
+            known = self.counted[key] = places, more
         return known
 
 

@@ -18,13 +18,14 @@ from numawise.cluster.assumed import Replay, assumed_node
 from numawise.cluster.choice import Chooser
 from numawise.cluster.foreign import less, uncounted
 from numawise.cluster.kept_places import KeptPlaces
-from numawise.cluster.node_view import CONSERVATIVE, EXACT, UNKNOWN, NodeView
+from numawise.cluster.node_view import NodeView
 from numawise.cluster.source import TopologySource
 from numawise.codec.cluster_pod import ClusterPod
 from numawise.engine.predicates import used
 from numawise.machine.description import NodeDescription
 from numawise.node.node import SimulatedNode
 from numawise.request.defaults import defaulted
+from numawise.results.node_room import CONSERVATIVE, EXACT, UNKNOWN
 from numawise.results.simulation import numas_of
 from numawise.rules.versions import Version, profile_of
 from numawise.values import replace

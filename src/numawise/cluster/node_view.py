@@ -9,9 +9,8 @@ from numawise.codec.cluster_pod import ClusterPod
 from numawise.engine.predicates import add, asked
 from numawise.machine.description import NodeDescription
 from numawise.request.defaults import defaulted
+from numawise.results.node_room import UNKNOWN
 from numawise.values import dataclass, field
-
-EXACT, CONSERVATIVE, UNKNOWN = "exact", "conservative", "unknown"
 
 
 @dataclass(slots=True)

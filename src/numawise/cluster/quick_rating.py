@@ -15,7 +15,15 @@ Rules kept here:
 from collections.abc import Hashable, Iterable, Mapping
 
 from numawise.cluster.asking import Asker, Member, Shape, Situation
-from numawise.cluster.counting import FreeAmounts, devices_by_numa, is_simple, memory_by_numa, wide_enough
+from numawise.cluster.counting import (
+    FreeAmounts,
+    devices_by_numa,
+    is_calm,
+    is_simple,
+    memory_by_numa,
+    only_container,
+    wide_enough,
+)
 from numawise.engine.cpu.hints import exclusive_cpus
 from numawise.engine.failure import TOPOLOGY_AFFINITY
 from numawise.engine.matching import kept_away
@@ -23,7 +31,7 @@ from numawise.engine.memory.hints import takes_part, wanted_by
 from numawise.engine.predicates import PODS, Sums, asked, insufficient
 from numawise.machine.preference import LinkedGpus
 from numawise.request.defaults import RawPod
-from numawise.request.model import CPU, Role
+from numawise.request.model import CPU
 from numawise.results.cluster import LostPlaces, NodeRating
 from numawise.rules.model import RESTRICTED
 from numawise.values import dataclass, field
@@ -140,10 +148,7 @@ class QuickRatings:
 
     def _made(self, member: Member, copy: RawPod) -> FreeTable | None:
         node, state = member.node, member.node.state
-        description = node.description
-        if not state.ready or state.resizes.desired or state.resizes.counted:
-            return None
-        if description is not None and (description.pressures or description.shutting_down):
+        if not state.ready or not is_calm(state, node.description):
             return None
         pod, _ = self.asker.want(node, copy)
         free = FreeAmounts(Situation.of(member), pod)
@@ -176,10 +181,8 @@ class QuickRatings:
         node = member.node
         rules, machine, plugins = node.rules, node.machine, node.state.devices.plugins
         pod, want = self.asker.want(node, copy)
-        if not is_simple(rules) or not rules.cpu_static or len(pod.containers) != 1:
-            return None
-        (container,) = pod.containers
-        if pod.requests is not None or pod.claims or container.role is not Role.APP or container.claimed:
+        container = only_container(pod)
+        if not is_simple(rules) or not rules.cpu_static or container is None:
             return None
         sizes = wanted_by(rules, pod, container) if takes_part(rules, pod) else ()
         amounts = {name: size for name, size in want.items() if size}

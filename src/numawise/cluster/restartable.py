@@ -76,7 +76,7 @@ def restartable(
         return UNREADABLE
     if metadata.get("deletionTimestamp") or status.get("phase") in ENDED:
         return ENDING
-    owner = controller_of(metadata)
+    owner = controller_words(metadata)
     if MIRROR in annotations or owner.startswith("Node "):
         return STATIC
     if not owner:
@@ -109,7 +109,7 @@ def priority_of(raw: RawPod) -> int:
     return raw.constraints.priority or 0
 
 
-def controller_of(metadata: Mapping[str, Any]) -> str:
+def controller_words(metadata: Mapping[str, Any]) -> str:
     """The controller of a pod as ``ReplicaSet web-5d4f``; '': it has none."""
     rows = metadata.get("ownerReferences")
     for one in map(mapping, rows if isinstance(rows, list) else ()):
@@ -118,7 +118,7 @@ def controller_of(metadata: Mapping[str, Any]) -> str:
     return ""
 
 
-def disruption_budget(value: Object) -> DisruptionBudget:
+def budget_of(value: Object) -> DisruptionBudget:
     """A PodDisruptionBudget out of what the API server sends (rules 4 and 6)."""
     metadata, spec, status = (mapping(value.get(name)) for name in ("metadata", "spec", "status"))
     allowed = status.get("disruptionsAllowed")

@@ -183,7 +183,12 @@ Stamp = tuple[int, int, int] | None
 def stamp(path: str | os.PathLike[str]) -> Stamp:
     """The stamp of a file: its number, when it was changed, its size."""
     try:
-        there = os.stat(path)  # noqa: PTH116 - quicker
+        return stamp_there(path)
     except OSError:
         return None
+
+
+def stamp_there(path: str | os.PathLike[str]) -> tuple[int, int, int]:
+    """Likewise, of a file that must be there (``OSError``)."""
+    there = os.stat(path)  # noqa: PTH116 - quicker
     return there.st_ino, there.st_mtime_ns, there.st_size

@@ -22,21 +22,18 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from numawise.cluster.live import CONSERVATIVE, EXACT, UNKNOWN, LiveCluster, LiveSettings
+from numawise.cluster.live import LiveCluster, LiveSettings
 from numawise.codec.cluster_pod import PodReading
 from numawise.codec.document import mapping
 from numawise.codec.kubeconfig import ClusterAccess
 from numawise.codec.objects import unmanaged
 from numawise.kube.calls import NotServed, as_it_is, listed
-from numawise.kube.client import TOPOLOGY_GROUP, TOPOLOGY_VERSIONS, ApiRefused, Cluster, Object
+from numawise.kube.client import NODES, PODS, TOPOLOGIES, ApiRefused, Cluster, Object
 from numawise.kube.following import Change, FollowedObjects
+from numawise.results.node_room import CONSERVATIVE, EXACT, UNKNOWN
 from numawise.service.duty import GAUGE, MetricFamily, MetricName
 from numawise.service.log import WARNING, ServiceLog
 
-NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
-TOPOLOGIES = tuple(
-    f"/apis/{TOPOLOGY_GROUP}/{version}/noderesourcetopologies" for version in TOPOLOGY_VERSIONS
-)
 NODE, POD, TOPOLOGY = "Node", "Pod", "NodeResourceTopology"
 NODES_KNOWN = MetricName(
     "numawise_cluster_nodes", GAUGE, "Nodes, by how their answers are known: exact, conservative, unknown."

@@ -50,6 +50,20 @@ TOPOLOGY_GROUP, TOPOLOGY_KIND = "topology.node.k8s.io", "NodeResourceTopology"
 TOPOLOGY_VERSIONS = ("v1alpha2", "v1alpha1")
 
 
+def list_path(kind: str, namespace: str = "") -> str:
+    """Where objects of a kind are; those of all namespaces, or of one."""
+    group, version, plural = KINDS[kind]
+    start = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    return f"{start}/namespaces/{namespace}/{plural}" if namespace else f"{start}/{plural}"
+
+
+NODES, PODS = list_path("Node"), list_path("Pod")
+TOPOLOGIES = tuple(
+    f"/apis/{TOPOLOGY_GROUP}/{version}/noderesourcetopologies" for version in TOPOLOGY_VERSIONS
+)
+"""Where they may be served, the newest version first."""
+
+
 class ApiRefused(ClusterError):
     """The API server knows us, and does not let us see this."""
 

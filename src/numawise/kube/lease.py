@@ -27,7 +27,12 @@ LENGTH, RENEWED = 15.0, 3.0
 USABLE = 2 / 3
 """The part of its length during which its holder acts."""
 LONGEST_LENGTH = 3600
-LEASES = "/apis/coordination.k8s.io/v1/namespaces"
+LEASE_VERSION = "coordination.k8s.io/v1"
+
+
+def leases_path(namespace: str) -> str:
+    """Where the Leases of a namespace are."""
+    return f"/apis/{LEASE_VERSION}/namespaces/{namespace}/leases"
 
 
 @dataclass(slots=True)
@@ -114,7 +119,7 @@ class LeaseKeeper:
     @property
     def path(self) -> str:
         """Where the Lease is."""
-        return f"{LEASES}/{self.namespace}/leases/{self.name}"
+        return f"{leases_path(self.namespace)}/{self.name}"
 
     def leads(self) -> bool:
         """Whether we may act now."""
@@ -154,7 +159,7 @@ class LeaseKeeper:
         election.took(written, sent)
 
     def _create(self, spec: Mapping[str, Any]) -> Object:
-        path, what = f"{LEASES}/{self.namespace}/leases", f"create leases in namespace {self.namespace}"
+        path, what = leases_path(self.namespace), f"create leases in namespace {self.namespace}"
         answer = send(self.cluster, "POST", path, what, self._object(spec))
         if answer is None:
             raise ClusterError(f"there is no namespace {self.namespace} for the Lease ({ABSENT})")
@@ -170,7 +175,7 @@ class LeaseKeeper:
         metadata = {"name": self.name, "namespace": self.namespace}
         version = self.election.version
         return {
-            "apiVersion": "coordination.k8s.io/v1",
+            "apiVersion": LEASE_VERSION,
             "kind": "Lease",
             "metadata": metadata | ({"resourceVersion": version} if version else {}),
             "spec": dict(spec),

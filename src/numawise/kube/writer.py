@@ -20,9 +20,9 @@ from numawise.codec.stamps import second_stamp
 from numawise.errors import LONGEST_MESSAGE, ClusterError, cut
 from numawise.kube.calls import APPLY, MERGE, METADATA_ALONE, STRATEGIC, send
 from numawise.kube.client import (
-    TOPOLOGY_GROUP,
+    NODES,
+    TOPOLOGIES,
     TOPOLOGY_KIND,
-    TOPOLOGY_VERSIONS,
     ApiConflict,
     Cluster,
     Object,
@@ -31,7 +31,7 @@ from numawise.kube.events import EventWriter
 from numawise.values import dataclass, field
 
 MANAGER = "numawise-agent"
-TOPOLOGIES = f"/apis/{TOPOLOGY_GROUP}/{TOPOLOGY_VERSIONS[0]}/noderesourcetopologies"
+WRITTEN_TOPOLOGIES = TOPOLOGIES[0]
 DEFINITION = "numawise agent --definition | kubectl apply -f -"
 OWNER = re.compile(r'conflicts? with "([^"]{1,200})"')
 
@@ -84,7 +84,7 @@ class ClusterWriter:
             answer = send(
                 self.cluster,
                 "PATCH",
-                f"{TOPOLOGIES}/{self.node}",
+                f"{WRITTEN_TOPOLOGIES}/{self.node}",
                 f"apply noderesourcetopology {self.node}",
                 {**value, "metadata": metadata},
                 APPLY,
@@ -107,19 +107,21 @@ class ClusterWriter:
 
     def topology(self) -> Object | None:
         """The object as it is at the server; None: there is none."""
-        return send(self.cluster, "GET", f"{TOPOLOGIES}/{self.node}", f"get noderesourcetopology {self.node}")
+        return send(
+            self.cluster, "GET", f"{WRITTEN_TOPOLOGIES}/{self.node}", f"get noderesourcetopology {self.node}"
+        )
 
     def topology_version(self) -> str:
         """Its version; '' when there is none."""
         what = f"get noderesourcetopology {self.node}"
-        answer = send(self.cluster, "GET", f"{TOPOLOGIES}/{self.node}", what, accept=METADATA_ALONE)
+        answer = send(self.cluster, "GET", f"{WRITTEN_TOPOLOGIES}/{self.node}", what, accept=METADATA_ALONE)
         return str(mapping((answer or {}).get("metadata")).get("resourceVersion") or "")
 
     # --- the node (rule 3) ------------------------------------------------------------------------
 
     def node_object(self) -> Object:
         """The node as it is."""
-        found = send(self.cluster, "GET", f"/api/v1/nodes/{self.node}", f"get node {self.node}")
+        found = send(self.cluster, "GET", f"{NODES}/{self.node}", f"get node {self.node}")
         if found is None:
             raise ClusterError(f"there is no node {self.node}", "name it with --node")
         return found
@@ -151,7 +153,7 @@ class ClusterWriter:
         return True
 
     def _patched_node(self, part: str, what: str, body: Mapping[str, Any], kind: str) -> None:
-        path = f"/api/v1/nodes/{self.node}{part}"
+        path = f"{NODES}/{self.node}{part}"
         answer = send(
             self.cluster,
             "PATCH",

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from numawise.render.restart import restart_notes, restart_sentence
 from numawise.render.words import both, counted
-from numawise.results.pending import ClusterAnswer, NodesAlike
+from numawise.results.pending import HOLD_GATE, ClusterAnswer, NodesAlike
 
 MOST_NAMED = 4
-HOLD = "numawise.dev/hold"
 
 
 def pending_answer(answer: ClusterAnswer, *, template: bool = False) -> str:
@@ -49,7 +48,11 @@ def pending_remarks(answer: ClusterAnswer) -> Iterator[str]:
     """What stands between the pod and the scheduler, a sentence each without a full stop."""
     if answer.gates:
         gates = both([f"{gate}" for gate in answer.gates])
-        ours = " (numawise heal removes it once a node would let the pod in)" if HOLD in answer.gates else ""
+        ours = (
+            " (numawise heal removes it once a node would let the pod in)"
+            if HOLD_GATE in answer.gates
+            else ""
+        )
         yield f"It is held back by the scheduling gate {gates}{ours}"
     if answer.scheduler:
         yield f"The scheduler says: {answer.scheduler.rstrip('.')}"

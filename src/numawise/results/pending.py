@@ -4,6 +4,9 @@ from numawise.results.plain import optional
 from numawise.results.restart import RestartSearch
 from numawise.values import dataclass
 
+HOLD_GATE = "numawise.dev/hold"
+"""The scheduling gate of pods that ``numawise heal`` lets wait."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodesAlike:

@@ -17,7 +17,7 @@ from numawise.cluster.restartable import (
     STAYS,
     UNREADABLE,
     Restartable,
-    disruption_budget,
+    budget_of,
     restartable,
 )
 from numawise.codec.cluster_pod import SAFE_TO_EVICT
@@ -136,7 +136,7 @@ def pod(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = No
 
 def budget(allowed: object, selector: object = None, **metadata: Any) -> Any:
     labels = {"matchLabels": {"app": "web"}} if selector is None else selector
-    return disruption_budget(
+    return budget_of(
         {
             "metadata": {"name": "b", **metadata},
             "spec": {"selector": labels},
@@ -197,4 +197,4 @@ def test_a_budget_that_its_controller_has_not_looked_at_allows_nothing() -> None
         "spec": {"selector": {}},
         "status": {"disruptionsAllowed": 3, "observedGeneration": 1},
     }
-    assert disruption_budget(value).allowed == 0
+    assert budget_of(value).allowed == 0

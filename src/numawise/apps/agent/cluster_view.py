@@ -15,14 +15,13 @@ from numawise.apps.agent.sight_values import ApiView
 from numawise.codec.kubeconfig import ClusterAccess
 from numawise.codec.objects import ENDED
 from numawise.errors import NumawiseError
-from numawise.kube.client import Cluster, Object
+from numawise.kube.client import NODES, PODS, Cluster, Object
 from numawise.kube.following import FollowedObjects
 from numawise.service.duty import MetricFamily
 from numawise.service.log import INFO, WARNING, ServiceLog
 
 FIRST_ANSWER = 3.0
 """Seconds that the start waits for a server."""
-PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 DECIDING = (("metadata", "labels"), ("spec",), ("status", "allocatable"), ("status", "nodeInfo"))
 """Fields of a Node object that decide on something."""
 

@@ -25,9 +25,10 @@ from numawise.apps.heal.refused import (
 )
 from numawise.apps.heal.rights import BINDINGS, HOLD_LISTS, HOLDS, POLICIES, POLICY
 from numawise.codec.document import mapping
+from numawise.codec.objects import object_uid
 from numawise.errors import ClusterError
 from numawise.kube.calls import MERGE, send
-from numawise.kube.client import KINDS, ApiConflict, ApiRefused, Cluster, Object
+from numawise.kube.client import KINDS, ApiConflict, ApiRefused, Cluster, Object, list_path
 from numawise.kube.events import ObjectReference
 
 HAS_ENDED = "its owner has ended"
@@ -52,11 +53,9 @@ class HealWriter:
         """The owner as the server has it; None: there is none of that name and uid."""
         if owner.kind not in KINDS:
             return None
-        group, version, plural = KINDS[owner.kind]
-        place = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        path = f"{place}/namespaces/{owner.namespace}/{plural}/{owner.name}"
-        found = send(self.cluster, "GET", path, f"get {plural} in namespace {owner.namespace}")
-        same = found is not None and mapping(found.get("metadata")).get("uid") == owner.of.uid
+        path, what = f"{list_path(owner.kind, owner.namespace)}/{owner.name}", KINDS[owner.kind][2]
+        found = send(self.cluster, "GET", path, f"get {what} in namespace {owner.namespace}")
+        same = found is not None and object_uid(found) == owner.of.uid
         return found if same else None
 
     # --- the list of holds ----------------------------------------------------------------------
@@ -128,7 +127,7 @@ class HealWriter:
             why,
             {"version": metadata.get("resourceVersion"), **evidence},
         )
-        path = f"/api/v1/namespaces/{change.namespace}/pods/{change.name}"
+        path = f"{list_path('Pod', change.namespace)}/{change.name}"
         with self.audit.change(change):
             if send(self.cluster, "PATCH", path, "patch pods", patch, MERGE) is None:
                 raise ApiConflict("the pod is gone")
@@ -144,7 +143,7 @@ class HealWriter:
             "owner": pod.owner.title if pod.owner is not None else "",
         }
         change = AuditedChange("delete", "Pod", pod.namespace, pod.name, pod.uid, why, evidence)
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        path = f"{list_path('Pod', pod.namespace)}/{pod.name}"
         named = {"uid": pod.uid, "resourceVersion": pod.version}
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "preconditions": named}
         with self.audit.change(change):
@@ -153,7 +152,7 @@ class HealWriter:
 
     def evict(self, namespace: str, name: str, uid: str, why: str, evidence: Mapping[str, Any]) -> None:
         """Ask for an eviction, which disruption budgets may refuse."""
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+        path = f"{list_path('Pod', namespace)}/{name}/eviction"
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",

@@ -23,13 +23,12 @@ from numawise.apps.heal.changing import GONE, HealWriter, people_look_at, unfit
 from numawise.apps.heal.cleaning import AgedPod, Allowance, removable
 from numawise.apps.heal.hold_list import ListedHold, listed_hold
 from numawise.apps.heal.holds import (
-    BeginHold,
     EndHold,
     HoldBook,
     HoldDecision,
     LetGo,
-    ProlongHold,
     Prospect,
+    PutHold,
     WaitingPod,
 )
 from numawise.apps.heal.refused import (
@@ -292,10 +291,8 @@ class Healer:
     def _do(self, decision: HoldDecision, now: float, evidence: Mapping[str, Any]) -> None:
         """Change the list."""
         match decision:
-            case BeginHold(owner, length, refused, nodes, why) | ProlongHold(
-                owner, length, refused, nodes, why
-            ):
-                action = "hold" if isinstance(decision, BeginHold) else "prolong"
+            case PutHold(owner, length, refused, nodes, why, again):
+                action = "prolong" if again else "hold"
                 sentence = f"{action} {owner.title} for up to {length:.0f} s: {why}"
                 if not self._may_say(f"{action} {owner.of.key} {length}", sentence):
                     return
@@ -307,7 +304,7 @@ class Healer:
                     listed, action, why, evidence or {"nodes": list(nodes), "refused": refused}
                 )
                 self.log.say(INFO, sentence)
-                if action == "prolong":
+                if again:
                     self._tell_owner(owner, now, HELD_EVENT, f"its pods still wait: {why}")
             case EndHold(owner, why):
                 self._since.pop(owner.of, None)

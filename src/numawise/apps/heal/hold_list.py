@@ -17,10 +17,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from numawise.apps.heal.refused import (
-    GATE,
     GROUP_VERSION,
     KIND,
-    NAME,
     NO_REVISION,
     REVISION,
     REVISIONS,
@@ -30,6 +28,8 @@ from numawise.apps.heal.refused import (
 )
 from numawise.apps.heal.rights import HOLD_GROUP, HOLD_LISTS, HOLDS, POLICY, REGISTRATION
 from numawise.codec.stamps import second_stamp, stamp_seconds
+from numawise.kube.client import NAME
+from numawise.results.pending import HOLD_GATE
 from numawise.values import dataclass
 
 Json = dict[str, Any]
@@ -50,7 +50,6 @@ class ListedHold:
     number: int = 0
     refused: int = 0
     nodes: tuple[str, ...] = ()
-    shape: str = ""
 
     @property
     def text(self) -> str:
@@ -64,7 +63,6 @@ class ListedHold:
                 "kind": owner.kind,
                 "namespace": owner.namespace,
                 "name": owner.name,
-                "shape": self.shape,
                 "nodes": list(self.nodes[:MOST_NAMED]),
                 "number": self.number,
                 "refused": self.refused,
@@ -143,7 +141,8 @@ def hold_objects(namespace: str, labels: Mapping[str, str] | None = None) -> tup
         "params != null && has(params.data) && object.metadata.?ownerReferences.orValue([])"
         f".exists(o, o.?controller.orValue(false) && (o.uid + '.' + {revision}) in params.data)"
     )
-    gate = f"Object{{spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{GATE}'}}]}}}}"
+    gate = f"Object.spec.schedulingGates{{name: '{HOLD_GATE}'}}"
+    gated = f"Object{{spec: Object.spec{{schedulingGates: [{gate}]}}}}"
     named = {"name": POLICY, **({"labels": dict(labels)} if labels else {})}
     pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
     return (
@@ -162,7 +161,7 @@ def hold_objects(namespace: str, labels: Mapping[str, str] | None = None) -> tup
                     {"name": "owner-listed", "expression": listed},
                 ],
                 "mutations": [
-                    {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": gate}}
+                    {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": gated}}
                 ],
             },
         },

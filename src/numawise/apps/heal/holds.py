@@ -100,25 +100,16 @@ class OwnerHold:
 
 
 @dataclass(frozen=True, slots=True)
-class BeginHold:
-    """Put an owner on the list."""
+class PutHold:
+    """Put an owner on the list, or keep it there for longer."""
 
     owner: Controller
     seconds: float
     refused: int
     nodes: tuple[str, ...]
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProlongHold:
-    """Keep an owner on the list for longer."""
-
-    owner: Controller
-    seconds: float
-    refused: int
-    nodes: tuple[str, ...]
-    why: str
+    again: bool = False
+    """It is on the list already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +130,7 @@ class LetGo:
     owner: Controller | None = None
 
 
-HoldDecision = BeginHold | ProlongHold | EndHold | LetGo
+HoldDecision = PutHold | EndHold | LetGo
 Judge = Callable[[WaitingPod], Prospect]
 
 
@@ -158,7 +149,7 @@ class HoldBook:
 
     # --- what happens --------------------------------------------------------------------------
 
-    def refuse(self, pod: RefusedPod, now: float, *, steered: bool) -> BeginHold | None:
+    def refuse(self, pod: RefusedPod, now: float, *, steered: bool) -> PutHold | None:
         """A pod was refused; ``steered``: on a node of which the judge had said that it would not be."""
         owner = pod.owner
         self._going.pop(pod.uid, None)
@@ -179,7 +170,7 @@ class HoldBook:
         self.holds[owner.of] = hold
         self._count(hold, pod, now, steered=steered)
         why = f"pod {pod.title} was refused by {pod.node}: {pod.reason}"
-        return BeginHold(owner, seconds, 1, (pod.node,), why)
+        return PutHold(owner, seconds, 1, (pod.node,), why)
 
     def _count(self, hold: OwnerHold, pod: RefusedPod, now: float, *, steered: bool) -> None:
         hold.refused += 1
@@ -266,7 +257,7 @@ class HoldBook:
         refusing = tuple(sorted(hold.nodes))
         if prospect.exact and not prospect.nodes and waited < self.settings.longest:
             why = f"no node would let its pods in: {prospect.reason or 'no node is there'}"
-            return ProlongHold(hold.owner, seconds, hold.refused, refusing, why)
+            return PutHold(hold.owner, seconds, hold.refused, refusing, why, again=True)
         hold.tried = now
         hold.trial, hold.stays = pod.uid, 0.0
         self._going[pod.uid] = now

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from numawise.apps.heal.holds import Prospect
 from numawise.apps.heal.refused import RefusedPod
 from numawise.apps.heal.steering import HOST_NAME
-from numawise.cluster.live import EXACT, UNKNOWN, NodeVerdict
+from numawise.cluster.live import NodeVerdict
 from numawise.codec.cluster_pod import PodReading
 from numawise.errors import NumawiseError, cut
 from numawise.explain.at_node import named_node
@@ -24,6 +24,7 @@ from numawise.explain.explain import explain
 from numawise.inputs.live import LiveFeed
 from numawise.kube.client import Object
 from numawise.request.defaults import RawPod
+from numawise.results.node_room import EXACT, UNKNOWN
 
 LONGEST_REASON, LONGEST_NOTE = 200, 900
 

@@ -19,11 +19,12 @@ from numawise.codec.document import mapping
 from numawise.codec.kubeletlog.hints import reason_of
 from numawise.codec.objects import FAILED
 from numawise.errors import cut
+from numawise.kube.client import NAME
 from numawise.render.words import clean
+from numawise.results.pending import HOLD_GATE
 from numawise.values import dataclass, field
 
 Object = Mapping[str, Any]
-GATE = "numawise.dev/hold"
 STEERED = "numawise.dev/steered"
 JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 REPLICA_SET, STATEFUL_SET, REPLICATION = "ReplicaSet", "StatefulSet", "ReplicationController"
@@ -36,7 +37,6 @@ NO_REVISION = "none"
 LONGEST_TEXT = 300
 UID = re.compile(r"[0-9A-Za-z-]{1,64}", re.ASCII)
 REVISION = re.compile(r"[0-9A-Za-z._-]{1,63}", re.ASCII)
-NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 REASON = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ./_-]{0,252}", re.ASCII)
 KIND = re.compile(r"[A-Za-z]{1,63}", re.ASCII)
 GROUP_VERSION = re.compile(r"[a-z0-9.-]{1,100}(/[a-z0-9]{1,30})?", re.ASCII)
@@ -157,7 +157,9 @@ def is_held(value: Object) -> bool:
     """Whether a pod waits behind our gate."""
     metadata, spec = mapping(value.get("metadata")), mapping(value.get("spec"))
     return (
-        GATE in scheduling_gates(value) and not spec.get("nodeName") and not metadata.get("deletionTimestamp")
+        HOLD_GATE in scheduling_gates(value)
+        and not spec.get("nodeName")
+        and not metadata.get("deletionTimestamp")
     )
 
 

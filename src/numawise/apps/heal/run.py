@@ -24,8 +24,8 @@ from numawise.cluster.live import HOLD, LiveSettings
 from numawise.codec.kubeconfig import ClusterAccess
 from numawise.codec.objects import unmanaged
 from numawise.errors import ClusterError
-from numawise.inputs.live import PODS, LiveFeed, never
-from numawise.kube.client import Cluster, Object
+from numawise.inputs.live import LiveFeed, never
+from numawise.kube.client import PODS, Cluster, Object
 from numawise.kube.events import EventWriter
 from numawise.kube.following import Change, FollowedObjects
 from numawise.kube.lease import RENEWED, LeaseKeeper
@@ -139,7 +139,7 @@ class Healing:
             LiveJudge(feed),
             events,
             log,
-            self.lease.leads if self.lease is not None else _always,
+            self.lease.leads if self.lease is not None else lambda: True,
             clock,
         )
         self._wake = asyncio.Event()
@@ -269,7 +269,3 @@ class Healing:
         for followed in self._followed:
             if followed.problem:
                 self.log.once(f"heal {followed.params}", "warning", followed.problem)
-
-
-def _always() -> bool:
-    return True

@@ -13,9 +13,10 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numawise.apps.heal.refused import GATE, STEERED
+from numawise.apps.heal.refused import STEERED
 from numawise.codec.cluster_pod import scheduling_gates
 from numawise.codec.document import mapping
+from numawise.results.pending import HOLD_GATE
 
 HOST_NAME = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -25,7 +26,7 @@ Json = dict[str, Any]
 def release_patch(pod: Mapping[str, Any], hosts: Mapping[str, str], nodes: Sequence[str]) -> Json:
     """What to merge into a pod; ``hosts``: the host name labels of nodes, '' where there is none."""
     metadata = mapping(pod.get("metadata"))
-    left = [{"name": gate} for gate in scheduling_gates(pod) if gate != GATE]
+    left = [{"name": gate} for gate in scheduling_gates(pod) if gate != HOLD_GATE]
     spec: Json = {"schedulingGates": left or None}
     terms = _terms(pod, hosts, nodes) if nodes else None
     if terms is not None:

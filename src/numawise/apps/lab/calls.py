@@ -16,14 +16,14 @@ from numawise.codec.objects import object_name, object_uid
 from numawise.codec.stamps import micro_stamp
 from numawise.errors import ClusterError, quoted
 from numawise.kube.calls import MERGE, STRATEGIC, listed, send
-from numawise.kube.client import ApiConflict, Cluster, Object
+from numawise.kube.client import NODES, ApiConflict, Cluster, Object, list_path
 from numawise.kube.events import ObjectReference
-from numawise.kube.writer import DEFINITION, TOPOLOGIES, ClusterWriter
+from numawise.kube.lease import leases_path
+from numawise.kube.writer import DEFINITION, WRITTEN_TOPOLOGIES, ClusterWriter
 from numawise.values import dataclass
 
 MANAGER = "numawise-lab"
-NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
-LEASE_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{LEASES}/leases"
+LEASE_PATH = leases_path(LEASES)
 OWN_NODES = {"labelSelector": f"{LABEL}={TRUE}"}
 BOUND_PODS = {"fieldSelector": "spec.nodeName!="}
 WRITTEN = {"fieldManager": MANAGER}
@@ -108,14 +108,14 @@ class LabCalls:
 
     def write_status(self, pod: ObjectReference, status: Mapping[str, Any]) -> bool:
         """Write the status of a pod; False: it is gone."""
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+        path = f"{list_path('Pod', pod.namespace)}/{pod.name}/status"
         what = f"patch the status of pods in namespace {pod.namespace}"
         body = {"metadata": {"uid": pod.uid}, "status": status}
         return send(self.cluster, "PATCH", path, what, body, STRATEGIC, params=WRITTEN) is not None
 
     def remove_pod(self, pod: ObjectReference) -> None:
         """Remove a pod that was asked to go, now that nothing of it runs."""
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        path = f"{list_path('Pod', pod.namespace)}/{pod.name}"
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}}
         send(self.cluster, "DELETE", path, f"delete pods in namespace {pod.namespace}", body)
 
@@ -123,10 +123,8 @@ class LabCalls:
 
     def check_definition(self) -> None:
         """The cluster must know what is published."""
-        if (
-            send(self.cluster, "GET", TOPOLOGIES, "list noderesourcetopologies", params={"limit": "1"})
-            is None
-        ):
+        what = "list noderesourcetopologies"
+        if send(self.cluster, "GET", WRITTEN_TOPOLOGIES, what, params={"limit": "1"}) is None:
             raise ClusterError(
                 f"{self.cluster.access.server} has no definition of NodeResourceTopology",
                 f"install one ({DEFINITION}), or give --publish none",
@@ -134,7 +132,7 @@ class LabCalls:
 
     def published(self) -> dict[str, Object]:
         """What is published now, by node."""
-        values, _ = listed(self.cluster, TOPOLOGIES, "list noderesourcetopologies", {})
+        values, _ = listed(self.cluster, WRITTEN_TOPOLOGIES, "list noderesourcetopologies", {})
         return {object_name(value): value for value in values}
 
     def publish(self, name: str, value: Mapping[str, Any]) -> None:
@@ -143,7 +141,7 @@ class LabCalls:
 
     def unpublish(self, name: str) -> None:
         """Take back what is published of a node of ours."""
-        send(self.cluster, "DELETE", f"{TOPOLOGIES}/{name}", f"delete noderesourcetopology {name}")
+        send(self.cluster, "DELETE", f"{WRITTEN_TOPOLOGIES}/{name}", f"delete noderesourcetopology {name}")
 
 
 def stranger(value: Mapping[str, Any], lab: str) -> ClusterError:

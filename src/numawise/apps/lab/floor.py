@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from numawise.apps.lab.calls import BOUND_PODS, MANAGER, NODES, OWN_NODES, PODS, LabCalls, stranger
+from numawise.apps.lab.calls import BOUND_PODS, MANAGER, OWN_NODES, LabCalls, stranger
 from numawise.apps.lab.effects import (
     LabEffect,
     PodAlarm,
@@ -44,7 +44,7 @@ from numawise.codec.node import node_from
 from numawise.codec.objects import ENDED, object_name, object_uid, unmanaged
 from numawise.errors import InputError
 from numawise.inputs.live import slim_node
-from numawise.kube.client import ApiConflict, Cluster, Object
+from numawise.kube.client import NODES, PODS, ApiConflict, Cluster, Object
 from numawise.kube.events import WARNING_EVENT, EventWriter, ObjectReference
 from numawise.service.duty import COUNTER, GAUGE, MetricFamily, MetricName
 from numawise.service.log import INFO, WARNING, ServiceLog

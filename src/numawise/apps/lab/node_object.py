@@ -14,6 +14,7 @@ from typing import Any
 
 from numawise.codec.document import mapping
 from numawise.codec.stamps import micro_stamp, second_stamp
+from numawise.kube.lease import LEASE_VERSION
 from numawise.machine.description import Taint
 from numawise.node.node import SimulatedNode
 from numawise.quantity import Quantity
@@ -158,7 +159,7 @@ def lease_object(name: str, uid: str, now: float) -> dict[str, Any]:
     """The Lease that says that a node lives; it goes with the node."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
     return {
-        "apiVersion": "coordination.k8s.io/v1",
+        "apiVersion": LEASE_VERSION,
         "kind": "Lease",
         "metadata": {
             "name": name,

@@ -14,9 +14,8 @@ import ssl
 from pathlib import Path
 
 from numawise.errors import HostError
+from numawise.host.files import Stamp, stamp_there
 from numawise.values import dataclass
-
-Stamp = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +56,13 @@ class Certificates:
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._newest
 
-    def _stamped(self) -> Stamp:
-        stamps = []
+    def _stamped(self) -> tuple[Stamp, ...]:
+        stamps: list[Stamp] = []
         for path in self.files.every:
             try:
-                status = path.stat()
+                stamps.append(stamp_there(path))
             except OSError as problem:
                 raise HostError(f"{path} cannot be read: {problem.strerror or problem}") from None
-            stamps.append((status.st_mtime_ns, status.st_ino, status.st_size))
         return tuple(stamps)
 
     def _read(self) -> ssl.SSLContext:

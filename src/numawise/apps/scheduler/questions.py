@@ -24,11 +24,12 @@ from collections.abc import Callable, Mapping, Sequence
 from numawise.apps.scheduler.refusals import Refusals
 from numawise.apps.scheduler.scores import NodeScores, RatingRanks, node_scores
 from numawise.cluster.asking import LetIn
-from numawise.cluster.live import HOLD, PASS, UNKNOWN, LiveCluster, NodeVerdict
+from numawise.cluster.live import HOLD, PASS, LiveCluster, NodeVerdict
 from numawise.codec.cluster_pod import ClusterPod
 from numawise.codec.extender import LOWEST_SCORE, ExtenderArgs, FilterAnswer, NodeVictims, PreemptArgs
 from numawise.render.cluster import shortened
 from numawise.request.defaults import RawPod
+from numawise.results.node_room import UNKNOWN
 from numawise.values import dataclass
 
 MOMENT = 1.0

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from numawise.cluster.asking import Shape
-from numawise.cluster.live import EXACT, LiveCluster, NodeVerdict
+from numawise.cluster.live import LiveCluster, NodeVerdict
 from numawise.errors import NumawiseError
 from numawise.explain.case import case_of, idle
 from numawise.explain.explain import explain
@@ -24,6 +24,7 @@ from numawise.node.node import SimulatedNode
 from numawise.render.cluster import refusal_group, refusal_sentence, shortened
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import NEVER
+from numawise.results.node_room import EXACT
 from numawise.values import dataclass
 
 BUDGET = 0.015

@@ -14,9 +14,10 @@ Rules kept here:
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 
-from numawise.cluster.live import UNKNOWN, NodeVerdict
+from numawise.cluster.live import NodeVerdict
 from numawise.codec.extender import HIGHEST_SCORE, LOWEST_SCORE
 from numawise.results.cluster import NodeRating
+from numawise.results.node_room import UNKNOWN
 from numawise.values import dataclass
 
 LOWEST_RATED, MOST_RANKS = 1, 100_000

@@ -20,7 +20,7 @@ from numawise.apps.why.live import Live, raw_pod
 from numawise.cluster.asking import Situation
 from numawise.cluster.defrag import smallest_restart
 from numawise.cluster.kept_places import KeptPlaces
-from numawise.cluster.live import UNKNOWN, LiveCluster, NodeVerdict
+from numawise.cluster.live import LiveCluster, NodeVerdict
 from numawise.codec.cluster_pod import scheduling_gates
 from numawise.codec.document import mapping
 from numawise.errors import NumawiseError
@@ -34,6 +34,7 @@ from numawise.node.node import SimulatedNode
 from numawise.render.pending import pending_answer
 from numawise.request.defaults import RawPod, defaulted
 from numawise.results.explanation import NOT_SCHEDULED, Explanation
+from numawise.results.node_room import UNKNOWN
 from numawise.results.pending import AwaitedEnd, ClusterAnswer, NodesAlike
 from numawise.results.restart import RestartSearch
 from numawise.values import dataclass

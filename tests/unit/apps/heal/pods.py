@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from numawise.apps.heal.refused import GATE, RefusedPod, refused_pod
+from numawise.apps.heal.refused import RefusedPod, refused_pod
+from numawise.results.pending import HOLD_GATE
 
 TOPOLOGY = "TopologyAffinityError"
 
@@ -47,7 +48,7 @@ def pod(
 
 def held(name: str = "web-9", **how: Any) -> dict[str, Any]:
     """A pod behind our gate."""
-    return pod(name, phase="Pending", gates=(GATE,), **how)
+    return pod(name, phase="Pending", gates=(HOLD_GATE,), **how)
 
 
 def refused(name: str = "web-1", **how: Any) -> RefusedPod:

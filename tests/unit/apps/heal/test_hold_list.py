@@ -5,7 +5,7 @@ import json
 import pytest
 
 from numawise.apps.heal.hold_list import ListedHold, hold_list, hold_objects, listed_hold
-from numawise.apps.heal.refused import GATE
+from numawise.results.pending import HOLD_GATE
 from tests.unit.apps.heal.pods import refused
 
 OWNER = refused().owner
@@ -61,5 +61,5 @@ def test_objects_fit_together() -> None:
     )
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
     assert policy["spec"]["failurePolicy"] == "Ignore", "no pod is ever refused because of us"
-    assert GATE in json.dumps(policy["spec"]["mutations"])
+    assert HOLD_GATE in json.dumps(policy["spec"]["mutations"])
     assert policy["metadata"]["labels"] == {"app": "x"}

@@ -3,15 +3,14 @@
 import pytest
 
 from numawise.apps.heal.holds import (
-    BeginHold,
     EndHold,
     HoldBook,
     HoldDecision,
     HoldSettings,
     LetGo,
     OwnerHold,
-    ProlongHold,
     Prospect,
+    PutHold,
     WaitingPod,
 )
 from numawise.apps.heal.refused import OwnerRevision
@@ -47,7 +46,7 @@ def hold_of(book: HoldBook) -> OwnerHold:
 ])  # fmt: skip
 def test_the_first_refused_pod_holds_owners_that_do_not_wait_themselves(kind: str, *, held: bool) -> None:
     book = HoldBook(SETTINGS)
-    assert isinstance(book.refuse(refused(owner=(kind, "u")), 0.0, steered=False), BeginHold) == held
+    assert isinstance(book.refuse(refused(owner=(kind, "u")), 0.0, steered=False), PutHold) == held
     assert book.refuse(refused("again", owner=(kind, "u")), 0.1, steered=False) is None
 
 
@@ -97,7 +96,7 @@ def played(book: HoldBook, prospect: Prospect, seconds: int) -> list[tuple[int, 
 
 def test_where_all_is_known_a_hold_goes_on_with_longer_limits_up_to_one_try() -> None:
     decisions = played(book_with_hold(), NOWHERE, 400)
-    prolonged = [(now, one.seconds) for now, one in decisions if isinstance(one, ProlongHold)]
+    prolonged = [(now, one.seconds) for now, one in decisions if isinstance(one, PutHold) and one.again]
     tried = [now for now, one in decisions if isinstance(one, LetGo)]
     assert prolonged == [(10, 20.0), (30, 40.0), (70, 80.0)]
     assert tried == [150, 250, 350], "a hundred seconds at most, in any case"
