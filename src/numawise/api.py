@@ -131,7 +131,7 @@ class Node:
 
     def explain(self, pod: PodNamed) -> Explanation:
         """What would become of a pod now, why, and what would change that; nothing is kept."""
-        return explain(case_of(self._node, self._only(pod)))
+        return explain(case_of(self._node, self._only(pod)), walk=True)
 
     def fill(self, pod: PodNamed, most: int = MOST_COPIES) -> Filled:
         """How many copies of a pod would still be admitted, and what stops the next; nothing is kept."""

@@ -38,7 +38,7 @@ def test_output_is_real(command: str, output: str) -> None:
 
 
 def test_there_are_examples_of_all_sources() -> None:
-    assert len(BLOCK.findall(PAGE.read_text())) == 5
+    assert len(BLOCK.findall(PAGE.read_text())) == 6
 
 
 def test_every_kind_of_suggestion_is_told() -> None:

@@ -71,6 +71,7 @@ offer; the kubelet would not start), 2 bad input (also: no log), 5 the cluster c
     "--since", metavar="TIME", help="With --log: from then on; 10m (ago), or 08-15 22:24 in the log."
 )
 @click.option("--all", "everything", is_flag=True, help="With --log: also pods that were admitted.")
+@click.option("--steps", is_flag=True, help="Also the whole decision step by step, of admitted pods too.")
 @output_option("text", "json", "yaml")
 @click.option(
     "--width",
@@ -94,6 +95,7 @@ def command(
     pod: str | None,
     since: str | None,
     everything: bool,
+    steps: bool,
     output: str,
     width: int | None,
     pods: Sequence[str],
@@ -117,6 +119,8 @@ def command(
     if logs:
         if hints or nodes:
             raise InputError("--log goes with neither --hints nor --node", advice="leave these out")
+        if steps:
+            raise InputError("--steps goes with a node, not with --log", advice="leave it out")
         from numawise.cli.why_log import LogFlags, explain_log  # noqa: PLC0415 - keeps --help quick
 
         flags = LogFlags(logs, pod, since, everything, spec, pods, policy, numa)
@@ -132,15 +136,13 @@ def command(
             raise InputError("is missing", field="--policy", advice=f"one of {', '.join(POLICIES)}")
         profile = read_release(spec.kube)
         say_remarks([profile.remark] if profile.remark else [])
-        return _told(
-            Explained((explain_pasted(policy, hints, numa, profile.version),)), output, width, context
-        )
+        pasted = Explained((explain_pasted(policy, hints, numa, profile.version),))
+        return _told(pasted, output, width, context, steps=steps)
     if policy is not None or numa is not None:
         advice = "the policy is in --kubelet-config"
         raise InputError("--policy and --numa go with --hints", advice=advice)
-    return _told(
-        _explained(spec, pods, nodes, ClusterOptions(kubeconfig, cluster, namespace)), output, width, context
-    )
+    explained = _explained(spec, pods, nodes, ClusterOptions(kubeconfig, cluster, namespace))
+    return _told(explained, output, width, context, steps=steps)
 
 
 def _explained(
@@ -211,11 +213,11 @@ def _live(node: "NodeInput", targets: "Sequence[Target]", access: ClusterOptions
         return Explained(tuple(pending(live) or explain_live(live, node) for live in lives))
 
 
-def _told(done: "Explained", output: str, width: int | None, context: click.Context) -> int:
+def _told(done: "Explained", output: str, width: int | None, context: click.Context, *, steps: bool) -> int:
     say_remarks(done.remarks)
     for warning in done.warnings:
         say(f"warning: {warning}")
-    _show(done, output, width, context.color)
+    _show(done, output, width, context.color, steps=steps)
     return 0 if done.admitted else 1
 
 
@@ -226,14 +228,15 @@ def _only_hints(spec: "NodeSpec", *others: str) -> None:
         )
 
 
-def _show(done: "Explained", output: str, width: int | None, color: bool | None) -> None:
+def _show(done: "Explained", output: str, width: int | None, color: bool | None, *, steps: bool) -> None:
     from numawise.cli.show import default_width, speaks_unicode, wants_color  # noqa: PLC0415
 
     if output == "text":
         from numawise.render.why import why_text  # noqa: PLC0415
 
         colored = wants_color(color)
-        drawn = why_text(done.found, width or default_width(), color=colored, ascii_only=not speaks_unicode())
+        columns = width or default_width()
+        drawn = why_text(done.found, columns, color=colored, ascii_only=not speaks_unicode(), steps=steps)
         click.echo(drawn, nl=False, color=colored)
         return
     from numawise.codec.output import to_json, to_yaml  # noqa: PLC0415

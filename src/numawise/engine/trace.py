@@ -83,6 +83,18 @@ class TooManyCombinations:
 
 
 @dataclass(frozen=True, slots=True)
+class CpuPassBegan:
+    """The CPU choice is about to look for units of one kind; what it takes follows."""
+
+    unit: str
+    """As in ``CpusTaken``; a pass over L3 groups takes parts of them, too."""
+    wanted: int
+    """CPUs that are still missing."""
+    free: int
+    """Those that it may take."""
+
+
+@dataclass(frozen=True, slots=True)
 class CpusTaken:
     """A pass of the CPU choice claimed a unit."""
 
@@ -219,6 +231,7 @@ Step = (
     | HintsFound
     | HintsMerged
     | TooManyCombinations
+    | CpuPassBegan
     | CpusTaken
     | BufferReused
     | CpusGranted

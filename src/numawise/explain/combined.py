@@ -73,7 +73,9 @@ def _combined(
     texts += [words.removal_text(search.case, gone)] if gone else []
     suggestion = replace(edit.suggestion, text=words.joined_text(texts), remove=gone, heal=tuple(resources))
     level = max(edit.level, Level.PART if edit.edits else Level.WAIT)
-    return replace(edit, level=level, suggestion=suggestion, edits=edit.edits + len(gone) + len(resources))
+    edits = edit.edits + len(gone) + len(resources)
+    after = without(healed(case, resources), *gone)
+    return replace(edit, level=level, suggestion=suggestion, edits=edits, after=after)
 
 
 def _unhealthy(case: ExplainCase, resource: str) -> list[str]:

@@ -41,14 +41,15 @@ def unmet_cause(case: ExplainCase, unmet: Unmet) -> str:
 def demand_changes(search: ChangeSearch, unmet: Unmet) -> Iterator[Ranked]:
     """The change of the pod, or of the pods around it, that takes the obstacle away (rule 1)."""
     case = search.case
-    if unmet.reason == NODE_PORTS and search.works(without(case, unmet.holder)):
+    if unmet.reason == NODE_PORTS and search.works(freed := without(case, unmet.holder)):
         text = f"Remove pod {pod_name(case, unmet.holder)}, which has the port"
-        yield Ranked(Level.WAIT, Suggestion("remove", text, remove=(unmet.holder,)))
+        yield Ranked(Level.WAIT, Suggestion("remove", text, remove=(unmet.holder,)), after=freed)
     found = _changed(search, unmet)
     if found is not None:
         raw, text, price, patches = found
-        if search.works(with_pod(case, raw)):
-            yield Ranked(Level.LITTLE, Suggestion("constraint", text, price, pod=patches))
+        after = with_pod(case, raw)
+        if search.works(after):
+            yield Ranked(Level.LITTLE, Suggestion("constraint", text, price, pod=patches), after=after)
 
 
 def _changed(search: ChangeSearch, unmet: Unmet) -> tuple[RawPod, str, str, tuple[Patch, ...]] | None:

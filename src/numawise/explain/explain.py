@@ -14,17 +14,16 @@ from numawise.codec.decision import findings
 from numawise.engine.admit import Admitted, Crashed, Decision, Rejected
 from numawise.engine.failure import TOPOLOGY_AFFINITY
 from numawise.engine.hint import Family, Hint
-from numawise.engine.state import NodeState
 from numawise.engine.topology.policy import judge
 from numawise.engine.topology.scope import NOT_ALIGNED
-from numawise.engine.trace import HintsFound, HintsMerged, RoundBegan, Step
+from numawise.engine.trace import HintsMerged, Step
 from numawise.explain import words
 from numawise.explain.case import ExplainCase, admitted, created_again, decided, healed, idle, with_pod
 from numawise.explain.change import with_amounts
 from numawise.explain.combined import combined_changes
 from numawise.explain.demands import demand_changes
 from numawise.explain.free import REUSED, Voter, pasted, voters_of
-from numawise.explain.merge import Cause, Merging, merge_cause, narrowings
+from numawise.explain.merge import Cause, Merging, merge_cause
 from numawise.explain.node_changes import (
     Elsewhere,
     elsewhere_changes,
@@ -41,8 +40,17 @@ from numawise.explain.outcome import (
 from numawise.explain.outlook import NEVER_TEXT, Outlook, outlook_of
 from numawise.explain.pod_changes import last_resorts, pod_changes
 from numawise.explain.ranking import Level, Ranked
+from numawise.explain.rounds import (
+    decisive_merge,
+    merges_in,
+    merging_of,
+    only_voters,
+    round_of,
+    state_at,
+)
 from numawise.explain.search import ChangeSearch
 from numawise.explain.shortage import crash_cause, failure_cause, with_own_uses
+from numawise.explain.walk import walk_of
 from numawise.machine.model import Machine, Numa
 from numawise.node.unknown import doubt_about
 from numawise.render.words import both
@@ -54,7 +62,6 @@ from numawise.results.explanation import (
     REJECTED,
     Explanation,
     ResourceHints,
-    Round,
     Suggestion,
 )
 from numawise.results.simulation import NOT_KNOWN
@@ -68,13 +75,30 @@ SHOWN = 6
 """So many are shown at most."""
 
 
-def suggestions(
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """A suggestion, and the case after it, as the engine admitted it."""
+
+    suggestion: Suggestion
+    after: ExplainCase
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedCase:
+    """An explanation, with what its suggestions lead to."""
+
+    explanation: Explanation
+    proven: tuple[Proven, ...] = ()
+    """As many as the explanation has suggestions, in the same order."""
+
+
+def proven_changes(
     case: ExplainCase,
     decision: Rejected | Crashed,
     container: str,
     resources: Sequence[str],
     others: Sequence[Elsewhere] = (),
-) -> tuple[Suggestion, ...]:
+) -> tuple[Proven, ...]:
     """What would let the pod in, in the order of their ranks (rule 2).
 
     ``container``: where it failed; ``resources``: those that decided; ``others``: nodes it could go to.
@@ -84,20 +108,29 @@ def suggestions(
         case = created_again(case)
         if admitted(case):
             text = words.FORCED if isinstance(decision, Crashed) else words.RECREATED
-            return (Suggestion("recreate", text, recreate=True),)
+            return (Proven(Suggestion("recreate", text, recreate=True), case),)
     search = ChangeSearch(case, decision, container, resources)
     unmet = decision.unmet if isinstance(decision, Rejected) else None
     if unmet is not None:
         changes = [*demand_changes(search, unmet), *elsewhere_changes(search, others)]
-        return tuple(one.suggestion for one in sorted(changes, key=lambda one: one.key))
+        return _proven(sorted(changes, key=lambda one: one.key))
     changes = [*pod_changes(search), *node_changes(search, others)]
     if all(one.level > Level.PART for one in changes):
         changes += combined_changes(search)
     if not changes:
         changes = [*last_resorts(search), *combined_changes(search, last_resorts)]
     changes.sort(key=lambda one: one.key)
-    shown = [one.suggestion for one in changes if _lasting(case, one)][:SHOWN]
-    return tuple(replace(one, recreate=True) if again and not one.node else one for one in shown)
+    shown = _proven([one for one in changes if _lasting(case, one)][:SHOWN])
+    if not again:
+        return shown
+    return tuple(
+        one if one.suggestion.node else replace(one, suggestion=replace(one.suggestion, recreate=True))
+        for one in shown
+    )
+
+
+def _proven(changes: Sequence[Ranked]) -> tuple[Proven, ...]:
+    return tuple(Proven(one.suggestion, one.after) for one in changes if one.after is not None)
 
 
 def _lasting(case: ExplainCase, change: Ranked) -> bool:
@@ -112,8 +145,20 @@ def _lasting(case: ExplainCase, change: Ranked) -> bool:
 # One pod explained: the decision, what decided it, and what would change it.
 
 
-def explain(case: ExplainCase, others: Sequence[Elsewhere] = (), *, suggest: bool = True) -> Explanation:
-    """What becomes of a pod, and why; ``suggest``: look for changes that would let it in."""
+def explain(
+    case: ExplainCase, others: Sequence[Elsewhere] = (), *, suggest: bool = True, walk: bool = False
+) -> Explanation:
+    """What becomes of a pod, and why.
+
+    ``suggest``: look for changes that would let it in; ``walk``: give the decision step by step as well.
+    """
+    return explain_case(case, others, suggest=suggest, walk=walk).explanation
+
+
+def explain_case(
+    case: ExplainCase, others: Sequence[Elsewhere] = (), *, suggest: bool = True, walk: bool = False
+) -> ExplainedCase:
+    """The same with the cases after each suggestion, to look at or to go on from."""
     steps: list[Step] = []
     decision = decided(case, steps.append)
     doubt = doubt_about(case.node, case.pod)
@@ -121,25 +166,29 @@ def explain(case: ExplainCase, others: Sequence[Elsewhere] = (), *, suggest: boo
     if doubt.resources:
         unsaid = replace(found, reason="", message="", round=None, rule="", findings=(), alignment=None)
         verdict, word = (NOT_KNOWN, "Not known") if doubt.verdict else (ADMITTED, "Admitted, place unknown")
-        return replace(unsaid, verdict=verdict, answer=f"{word}: {doubt.text}", resources=doubt.resources)
+        answer = f"{word}: {doubt.text}"
+        return ExplainedCase(replace(unsaid, verdict=verdict, answer=answer, resources=doubt.resources))
+    if walk:
+        found = replace(found, walk=walk_of(case, decision, steps, found))
     if isinstance(decision, Admitted) or not suggest:
-        return found
-    changes = suggestions(case, decision, found.container, found.resources, others)
-    return replace(found, suggestions=changes, searched=True)
+        return ExplainedCase(found)
+    changes = proven_changes(case, decision, found.container, found.resources, others)
+    shown = tuple(one.suggestion for one in changes)
+    return ExplainedCase(replace(found, suggestions=shown, searched=True), changes)
 
 
 def _explained(
     case: ExplainCase, decision: Decision, steps: Sequence[Step], *, known: bool = True
 ) -> Explanation:
     pod, rules = case.pod, case.rules
-    merging = _merging(case)
-    merges = _merges(steps)
-    decisive = _decisive_merge(merges, decision)
+    merging = merging_of(case)
+    merges = merges_in(steps)
+    decisive = decisive_merge(merges, decision)
     voters: tuple[ResourceHints | Voter, ...] = ()
     drawn = None
     if decisive is not None:
-        voters = voters_of(case, _state_at(case, decision, merges, decisive), decisive.found)
-        drawn = _round(voters, decisive.merged, merging)
+        voters = voters_of(case, state_at(case, decision, merges, decisive), decisive.found)
+        drawn = round_of(voters, decisive.merged, merging)
     base = Explanation(
         name=pod.name,
         verdict=ADMITTED,
@@ -156,7 +205,7 @@ def _explained(
     if isinstance(decision, Admitted):
         lost = None
         if decisive is not None and not decisive.merged.best.preferred:
-            lost = merge_cause(_only_voters(voters), merging)
+            lost = merge_cause(only_voters(voters), merging)
         alignment = admitted_alignment(case, decision)
         answer, resources = admitted_answer(alignment, lost)
         remarks = admitted_remarks(case, decision)
@@ -194,19 +243,14 @@ def _explained(
 
 def _refused(case: ExplainCase, decision: Rejected, steps: Sequence[Step]) -> tuple[Cause, str]:
     """What decided against the pod, and the container it did so at; '': the pod as a whole."""
-    merges = _merges(steps)
+    merges = merges_in(steps)
     if not merges or merges[-1].merged.admitted:
         cause, container = failure_cause(case, decision, steps), decision.container
     else:
         voters = voters_of(case, decision.state, merges[-1].found)
-        cause = merge_cause(_only_voters(voters), _merging(case))
+        cause = merge_cause(only_voters(voters), merging_of(case))
         container = merges[-1].merged.container or ""
     return with_own_uses(case, decision.state, cause), container
-
-
-def _merging(case: ExplainCase) -> Merging:
-    rules = case.rules
-    return Merging(rules.topology_policy, case.machine.numa_bits, rules.behaviour.preferred_needs_equal_masks)
 
 
 def _idle_remarks(case: ExplainCase, container: str, cause: Cause, outlook: Outlook) -> tuple[str, ...]:
@@ -257,7 +301,7 @@ def explain_hints(
     rules = Rules(topology_policy=policy, behaviour=behaviour_of(version))
     merging = Merging(policy, machine.numa_bits, rules.behaviour.preferred_needs_equal_masks)
     voters = tuple(pasted(resource, family, sorted(numas)) for resource, family in hints.items())
-    some = _only_voters(voters)
+    some = only_voters(voters)
     if policy == NONE:
         best, admitted = Hint(None, preferred=False), True
     else:
@@ -271,7 +315,7 @@ def explain_hints(
         policy=policy,
         scope=scope,
         rule=merging.rule,
-        round=_round(voters, merged, merging),
+        round=round_of(voters, merged, merging),
         container=container or "",
         remarks=tuple(remarks),
     )
@@ -303,56 +347,3 @@ def _preferred_by(voters: Sequence[ResourceHints | Voter], some: Sequence[Voter]
         return f"on {where}, which all resources prefer"
     names = [voter.hints.resource for voter in some]
     return f"on {where}, which {both(names)} {'prefers' if len(names) == 1 else 'prefer'}"
-
-
-# --- rounds of hints ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Merge:
-    """The steps of one merge."""
-
-    found: tuple[HintsFound, ...]
-    merged: HintsMerged
-
-
-def _merges(steps: Sequence[Step]) -> list[_Merge]:
-    """The merges among the steps; one that was never finished is left out."""
-    merges: list[_Merge] = []
-    found: list[HintsFound] = []
-    for step in steps:
-        if isinstance(step, RoundBegan):
-            found = []
-        elif isinstance(step, HintsFound):
-            found.append(step)
-        elif isinstance(step, HintsMerged):
-            merges.append(_Merge(tuple(found), step))
-    return merges
-
-
-def _decisive_merge(merges: Sequence[_Merge], decision: Decision) -> _Merge | None:
-    """The most informative merge: of a refusal the last, else the first that was not preferred."""
-    if isinstance(decision, Admitted):
-        for one in merges:
-            if not one.merged.best.preferred:
-                return one
-    return merges[-1] if merges else None
-
-
-def _state_at(
-    case: ExplainCase, decision: Decision, merges: Sequence[_Merge], merge: _Merge
-) -> NodeState | None:
-    """The state at the time of a merge, where it is known."""
-    if isinstance(decision, Rejected) and merge is merges[-1]:
-        return decision.state
-    return case.state if merge is merges[0] else None
-
-
-def _only_voters(voters: Sequence[ResourceHints | Voter]) -> list[Voter]:
-    return [voter for voter in voters if isinstance(voter, Voter)]
-
-
-def _round(voters: Sequence[ResourceHints | Voter], merged: HintsMerged, merging: Merging) -> Round:
-    hints = tuple(one.hints if isinstance(one, Voter) else one for one in voters)
-    steps = narrowings(_only_voters(voters), merging)
-    return Round(merged.container, hints, steps, merged.best, merged.admitted)

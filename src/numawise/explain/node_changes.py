@@ -51,8 +51,10 @@ def node_changes(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[
 def elsewhere_changes(search: ChangeSearch, others: Sequence[Elsewhere]) -> Iterator[Ranked]:
     """Another node that admits the pod as it is."""
     for one in others:
-        if search.works(with_pod(one.case, search.case.raw)):
-            yield Ranked(Level.NOTHING, Suggestion("node", words.elsewhere_text(one.name), node=one.name), 0)
+        there = with_pod(one.case, search.case.raw)
+        if search.works(there):
+            suggestion = Suggestion("node", words.elsewhere_text(one.name), node=one.name)
+            yield Ranked(Level.NOTHING, suggestion, 0, after=there)
             return
 
 
@@ -62,9 +64,9 @@ def _healed(search: ChangeSearch) -> Iterator[Ranked]:
     for resource in search.resources:
         plugin = plugins.get(resource)
         unhealthy = sorted(plugin.devices.keys() - plugin.healthy) if plugin is not None else []
-        if unhealthy and search.works(healed(search.case, (resource,))):
+        if unhealthy and search.works(well := healed(search.case, (resource,))):
             text = words.healing_text(resource, unhealthy)
-            yield Ranked(Level.NOTHING, Suggestion("heal", text, heal=(resource,)))
+            yield Ranked(Level.NOTHING, Suggestion("heal", text, heal=(resource,)), after=well)
             return
 
 
@@ -77,7 +79,8 @@ def _removed(search: ChangeSearch) -> Iterator[Ranked]:
     gone = fewest_pods(search, shares)
     if gone:
         suggestion = Suggestion("remove", words.removal_text(search.case, gone), remove=gone)
-        yield Ranked(Level.WAIT, suggestion, len(gone), sum(shares[uid] for uid in gone))
+        loss = sum(shares[uid] for uid in gone)
+        yield Ranked(Level.WAIT, suggestion, len(gone), loss, after=without(search.case, *gone))
 
 
 def pod_shares(search: ChangeSearch) -> dict[str, float]:
@@ -150,20 +153,25 @@ def _requested_share(short: Insufficient, pod: PodRequest | None) -> float:
 # --- the configuration ----------------------------------------------------------------------
 
 
-def _configured(search: ChangeSearch, settings: Sequence[Setting]) -> bool:
-    """True when the pod is admitted after a restart with other settings (rule 3)."""
+def _configured(search: ChangeSearch, settings: Sequence[Setting]) -> ExplainCase | None:
+    """The pod after a restart with other settings; None: it is not admitted then (rule 3)."""
     case = with_config(search.case, with_settings(search.case.config, settings))
     if case is None or not search.works(case):
-        return False
+        return None
     after = restarted(case)
-    return after is not None and search.works(after)
+    return after if after is not None and search.works(after) else None
 
 
 def _ranked_settings(
-    search: ChangeSearch, level: Level, kind: str, text: tuple[str, str], settings: Sequence[Setting]
+    search: ChangeSearch,
+    level: Level,
+    kind: str,
+    text: tuple[str, str],
+    settings: Sequence[Setting],
+    after: ExplainCase,
 ) -> Ranked:
     patches = setting_patches(search.case.config, settings)
-    return Ranked(level, Suggestion(kind, *text, kubelet=patches), 2)
+    return Ranked(level, Suggestion(kind, *text, kubelet=patches), 2, after=after)
 
 
 def _scope(search: ChangeSearch) -> Iterator[Ranked]:
@@ -173,9 +181,9 @@ def _scope(search: ChangeSearch) -> Iterator[Ranked]:
         return
     other = "container" if case.rules.pod_scope else "pod"
     settings = [Setting(("topologyManagerScope",), other)]
-    if _configured(search, settings):
+    if after := _configured(search, settings):
         text = words.scope_text(other, case.config.topology_manager_scope)
-        yield _ranked_settings(search, Level.SETTING, "scope", text, settings)
+        yield _ranked_settings(search, Level.SETTING, "scope", text, settings, after)
 
 
 def _policy(search: ChangeSearch) -> Iterator[Ranked]:
@@ -183,8 +191,9 @@ def _policy(search: ChangeSearch) -> Iterator[Ranked]:
     now = search.case.config.topology_manager_policy
     for policy in LOOSER.get(search.case.rules.topology_policy, ()):
         settings = [Setting(("topologyManagerPolicy",), policy)]
-        if _configured(search, settings):
-            yield _ranked_settings(search, POLICY[policy], "policy", words.policy_text(policy, now), settings)
+        if after := _configured(search, settings):
+            text = words.policy_text(policy, now)
+            yield _ranked_settings(search, POLICY[policy], "policy", text, settings, after)
             return
 
 
@@ -202,6 +211,7 @@ def _options(search: ChangeSearch) -> Iterator[Ranked]:
     }
     for field, name in suspects:
         settings = [Setting((field, name))]
-        if name in given[field] and _configured(search, settings):
-            yield _ranked_settings(search, Level.SETTING, "option", words.option_text(field, name), settings)
+        if name in given[field] and (after := _configured(search, settings)):
+            text = words.option_text(field, name)
+            yield _ranked_settings(search, Level.SETTING, "option", text, settings, after)
             return

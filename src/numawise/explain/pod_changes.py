@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from numawise.engine.failure import SMT_ALIGNMENT, TOPOLOGY_AFFINITY
 from numawise.explain import words
 from numawise.explain.case import with_pod
-from numawise.explain.change import SetAmount, amount_patches, written
+from numawise.explain.change import SetAmount, amount_patches, with_amounts, written
 from numawise.explain.free import amount_of, is_memory
 from numawise.explain.growth import grown_edits
 from numawise.explain.ranking import (
@@ -82,7 +82,8 @@ def _ranked_amounts(
     suggestion = Suggestion(kind, text, price, pod=amount_patches(search.case.raw, changes))
     devices = any(is_device(change.resource) for change in changes)
     fewer = devices and kind != "grow"
-    return Ranked(level, suggestion, len(changes), loss, fewer, tuple(changes))
+    after = with_pod(search.case, with_amounts(search.case.raw, changes))
+    return Ranked(level, suggestion, len(changes), loss, fewer, tuple(changes), after)
 
 
 # --- amounts --------------------------------------------------------------------------------
@@ -325,7 +326,9 @@ def _unguaranteed(search: ChangeSearch) -> Iterator[Ranked]:
         smaller = written(max(1, size.value - (1 << 20)), MEMORY)
         containers = list(raw.containers)
         containers[number] = replace(one, requests={**one.requests, MEMORY: smaller})
-        if search.works(with_pod(case, replace(raw, containers=tuple(containers)))):
+        after = with_pod(case, replace(raw, containers=tuple(containers)))
+        if search.works(after):
             text, price, patches = words.unguaranteed_text(raw, number, smaller)
-            yield Ranked(Level.ALIGNMENT, Suggestion("unguaranteed", text, price, pod=patches), 2, 1.0)
+            suggestion = Suggestion("unguaranteed", text, price, pod=patches)
+            yield Ranked(Level.ALIGNMENT, suggestion, 2, 1.0, after=after)
         return

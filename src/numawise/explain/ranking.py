@@ -12,6 +12,7 @@ Rules kept here:
 
 from enum import IntEnum
 
+from numawise.explain.case import ExplainCase
 from numawise.explain.change import SetAmount
 from numawise.results.explanation import Suggestion
 from numawise.values import dataclass
@@ -58,6 +59,8 @@ class Ranked:
     fewer_devices: bool = False
     changes: tuple[SetAmount, ...] = ()
     """Of other amounts: the same as values."""
+    after: ExplainCase | None = None
+    """The case after the change, as it was admitted."""
 
     @property
     def key(self) -> tuple[int, bool, int, float]:

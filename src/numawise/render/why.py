@@ -7,8 +7,9 @@ Rules kept here:
 3. Colour only where the caller says so; every colour stands beside a word or a mark.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from numawise.render.merging import best_text, narrowing_text, whose
 from numawise.render.pending import alike_line, named, pending_limits, pending_remarks, pending_ways
 from numawise.render.picture.text import plain
 from numawise.render.restart import COLUMNS as RESTART_COLUMNS
@@ -29,6 +30,7 @@ from numawise.results.explanation import (
     POSSIBLE,
     PREFERRED,
     REJECTED,
+    DecisionWalk,
     Explanation,
     NumaFree,
     ResourceHints,
@@ -65,10 +67,16 @@ class HintCell:
 
 
 def why_text(
-    found: Sequence[Explanation], width: int, *, color: bool = False, ascii_only: bool = False
+    found: Sequence[Explanation],
+    width: int,
+    *,
+    color: bool = False,
+    ascii_only: bool = False,
+    steps: bool = False,
 ) -> str:
-    """All explanations, one below the other."""
-    parts = [_Page(max(NARROWEST, width), color=color).drawn(one, alone=len(found) == 1) for one in found]
+    """All explanations, one below the other; ``steps``: each with the whole decision, step by step."""
+    wide = max(NARROWEST, width)
+    parts = [_Page(wide, color=color, steps=steps).drawn(one, alone=len(found) == 1) for one in found]
     drawn = "\n".join(parts)
     if len(found) > 1:
         admitted = sum(one.admitted for one in found)
@@ -79,8 +87,9 @@ def why_text(
 class _Page:
     """One explanation on its way onto lines."""
 
-    def __init__(self, width: int, *, color: bool) -> None:
+    def __init__(self, width: int, *, color: bool, steps: bool = False) -> None:
         self.width = width
+        self.steps = steps
         self.color = color
         self.lines: list[str] = []
 
@@ -104,6 +113,8 @@ class _Page:
             self.say(f"{remark}.")
         if one.cluster is not None:
             self.cluster(one.cluster)
+        if self.steps and one.walk is not None:
+            self.walk(one.walk)
         if one.admitted and not alone and not one.findings:
             return "\n".join(self.lines) + "\n"
         if one.reason and one.verdict in (REJECTED, DEFERRED, INFEASIBLE):
@@ -111,7 +122,8 @@ class _Page:
             self.say(f"The kubelet {says}: {one.reason}: {one.message}", style=DIM)
         if one.round is not None and one.round.hints:
             self.hints(one.round)
-            self.merge(one.round, one.rule)
+            if not self.steps or one.walk is None:
+                self.merge(one.round, one.rule)
         self.suggestions(one)
         self.manifests(one.manifests)
         for code, text in one.findings:
@@ -169,8 +181,7 @@ class _Page:
 
     def hints(self, one: Round) -> None:
         """Resources by NUMA nodes, whichever way it fits (rule 2)."""
-        whose = "the pod" if one.container is None else f"container {one.container}"
-        self.heading(f"Hints of {whose}" if one.container != "" else "Hints")
+        self.heading(f"Hints of {whose(one.container)}" if one.container != "" else "Hints")
         rows = _by_resource(one.hints)
         if _width(rows) > self.width - GAP:
             rows = _turned(rows)
@@ -197,18 +208,18 @@ class _Page:
         """What each resource left over, and what came of it."""
         self.heading("Merge")
         for step in one.narrowings:
-            prefers, left = (_masks(masks, more=step.more) for masks in (step.prefers, step.left))
-            self.say(f"{step.resource} prefers {prefers}: {left} left", 2)
-        best = f"NUMA {one.best.numa}"
-        if one.best.numa is None:
-            best = "any NUMA node" if one.best.preferred else "no NUMA nodes"
-        preferred = "preferred" if one.best.preferred else "not preferred"
-        verdict, style = {True: (": accepted", GREEN), False: (": refused", RED), None: ("", YELLOW)}[
-            one.admitted
-        ]
-        self.say(f"best: {best}, {preferred}{verdict}", 2, style=style)
+            self.say(narrowing_text(step), 2)
+        style = {True: GREEN, False: RED, None: YELLOW}[one.admitted]
+        self.say(f"best: {best_text(one)}", 2, style=style)
         if rule:
             self.say(f"rule: {rule}", 2)
+
+    def walk(self, walk: DecisionWalk) -> None:
+        """The decision step by step, but for its end, which the answer is."""
+        self.heading("Steps")
+        for number, step in enumerate(walk.steps[:-1], 1):
+            style = {True: GREEN, False: RED, None: ""}[step.ok]
+            self.say(f"{step.title}: {step.text}", 2, f"{number}. ", style=style)
 
     # --- suggestions ---
 
@@ -338,10 +349,3 @@ def _line_cells(hints: ResourceHints) -> Iterator[tuple[int, str]]:
         looks[text] = looks.get(text, 0) | 1 << place.numa
     for text, mask in looks.items():
         yield mask, text
-
-
-def _masks(masks: Iterable[int], *, more: bool) -> str:
-    shown = [format_ids(mask) for mask in masks]
-    if not shown:
-        return "nothing"
-    return f"NUMA {' or '.join(shown)}{' or others' if more and len(shown) > 1 else ''}"

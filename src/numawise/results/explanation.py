@@ -16,6 +16,7 @@ from numawise.engine.hint import Hint
 from numawise.results.alignment import Alignment
 from numawise.results.pending import ClusterAnswer
 from numawise.results.plain import API_VERSION, plain
+from numawise.results.walk import WalkStep
 from numawise.sets import ids_of
 from numawise.values import dataclass
 
@@ -92,6 +93,15 @@ class Round:
     best: Hint
     admitted: bool | None
     """None: not known, where a log does not show it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionWalk:
+    """The whole decision, step by step."""
+
+    steps: tuple[WalkStep, ...]
+    rounds: tuple[Round, ...] = ()
+    """The merges, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +193,8 @@ class Explanation:
     """What the policy demands, in one sentence; '' when it had no say."""
     round: Round | None = None
     """The merge that decided, or the first that was not preferred."""
+    walk: DecisionWalk | None = None
+    """The decision step by step; None: it was not asked for, or nothing decided."""
     suggestions: tuple[Suggestion, ...] = ()
     searched: bool = False
     """Changes were looked for, so that an empty list means none was found."""
@@ -240,6 +252,11 @@ def explanation_data(one: Explanation) -> Data:
         found["alignment"] = plain(one.alignment)
     found |= {"policy": one.policy, "scope": one.scope, "rule": one.rule, "remarks": list(one.remarks)}
     found["round"] = _round_data(one.round) if one.round else None
+    if one.walk is not None:
+        found["walk"] = {
+            "rounds": [_round_data(each) for each in one.walk.rounds],
+            "steps": [plain(step) for step in one.walk.steps],
+        }
     if one.searched:
         found["suggestions"] = [suggestion_data(each) for each in one.suggestions]
     found["findings"] = [{"code": code, "text": text} for code, text in one.findings]

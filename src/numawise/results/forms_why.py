@@ -5,6 +5,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from numawise.results.alignment import Alignment
 from numawise.results.forms import DefectForm, HintForm, OutcomeForm
 from numawise.results.pending import ClusterAnswer
+from numawise.results.walk import WalkStep
 
 
 class NumaFreeForm(TypedDict):
@@ -47,6 +48,14 @@ class ExplainedRoundForm(TypedDict):
     hints: list[ResourceHintsForm]
     narrowing: list[NarrowingForm]
     best: OutcomeForm
+
+
+class DecisionWalkForm(TypedDict):
+    """The whole decision, step by step."""
+
+    rounds: list[ExplainedRoundForm]
+    """The merges, in order; steps name them by their number."""
+    steps: list[WalkStep]
 
 
 class PatchOperationForm(TypedDict):
@@ -108,6 +117,7 @@ class ExplanationForm(TypedDict):
     rule: str
     remarks: list[str]
     round: ExplainedRoundForm | None
+    walk: NotRequired[DecisionWalkForm]
     suggestions: NotRequired[list[SuggestionForm]]
     findings: list[DefectForm]
     manifests: NotRequired[list[str]]

@@ -111,7 +111,7 @@ def _recorded(live: Live, given: NodeInput, stateless: NodeWithoutState) -> Expl
     reason, message = live.refusal
     if reason:
         node.remove(raw.uid)
-    found = explain(case_of(node, raw))
+    found = explain(case_of(node, raw), walk=True)
     if reason and not found.admitted:
         found = as_said(found, reason, message)
     return replace(found, remarks=(*_beside(live, given, found), *found.remarks, *remarks))

@@ -16,12 +16,14 @@ from numawise.codec.hints import parse_hints
 from numawise.engine.admit import Admitted, Crashed
 from numawise.engine.hint import Family
 from numawise.errors import InputError, quoted
-from numawise.explain.case import case_of
-from numawise.explain.explain import explain, explain_hints
+from numawise.explain.case import ExplainCase, case_of
+from numawise.explain.explain import Proven, explain_case, explain_hints
 from numawise.explain.node_changes import Elsewhere
 from numawise.explain.resize import arrive_as_allocated, explain_resize
 from numawise.explain.start import explain_refusal
+from numawise.explain.walk import rounds_walk
 from numawise.inputs.nodefolder import folder_spec
+from numawise.inputs.pods import PodNamed
 from numawise.inputs.spec import NodeInput, NodeSpec, read_node, start_node
 from numawise.machine.description import NodeDescription
 from numawise.machine.model import Machine
@@ -51,54 +53,94 @@ class Explained:
         return all(one.admitted and not one.missing for one in self.found)
 
 
+@dataclass(frozen=True, slots=True)
+class ExplainedPod:
+    """A pod that was explained, with the case and what its suggestions lead to."""
+
+    explanation: Explanation
+    case: ExplainCase | None = None
+    """The pod before it came; None: it runs, and waits for another size."""
+    proven: tuple[Proven, ...] = ()
+
+
+class PodQueue:
+    """Pods on their way to a node: each is explained, and then comes (rules 1 and 2)."""
+
+    def __init__(
+        self,
+        source: NodeInput,
+        node: SimulatedNode,
+        pods: Sequence[PodNamed],
+        others: Sequence[tuple[str, SimulatedNode]] = (),
+    ) -> None:
+        source.hold_published(node)
+        self.source, self.node, self.others = source, node, others
+        bundle = source.bundle
+        self.refused = bundle.refused() if bundle is not None else ()
+        for raw in self.refused:
+            node.remove(raw.uid)
+        self.remarks: tuple[str, ...] = ()
+        self.said: Mapping[tuple[str, str], tuple[str, str]] = {}
+        if pods or bundle is None:
+            read = source.pods(pods, refused=True)
+            self.pods, self.remarks, self.said = read.pods, read.remarks, read.refusals
+        else:
+            self.pods = bundle.refused_or_error()
+
+    def explained(self, raw: RawPod, *, suggest: bool = True, walk: bool = False) -> ExplainedPod:
+        """What becomes of a pod that comes now."""
+        if raw.allocated and (waiting := explain_resize(self.node, raw)) is not None:
+            return ExplainedPod(waiting)
+        case = case_of(self.node, raw)
+        elsewhere = [Elsewhere(name, case_of(one, raw)) for name, one in self.others]
+        found = explain_case(case, elsewhere, suggest=suggest, walk=walk)
+        return ExplainedPod(self._beside_what_was_said(raw, found.explanation), case, found.proven)
+
+    def _beside_what_was_said(self, raw: RawPod, found: Explanation) -> Explanation:
+        source = self.source
+        if source.bundle is not None and raw in self.refused:
+            return as_said(found, *source.bundle.refusals()[raw.uid])
+        refusal = self.said.get((raw.namespace, raw.name))
+        if refusal is None:
+            return found
+        held = f"what {source.state_place} records" if source.state_place else "nothing held there"
+        return as_said(found, *refusal, held)
+
+    def arrive(self, raw: RawPod, explained: ExplainedPod) -> bool:
+        """Let a pod come that was explained; False: the kubelet crashes on it."""
+        if explained.case is None:
+            if raw.uid not in self.node.state.active:
+                arrive_as_allocated(self.node, raw)
+            return True
+        known = self.source.bundle is not None and raw.uid in self.node.state.active
+        if raw in self.refused or known:
+            return True
+        decision = self.node.admit(explained.case.pod)
+        if isinstance(decision, Admitted):
+            self.node.start(explained.case.pod, decision)
+        return not isinstance(decision, Crashed)
+
+
 def explain_on(
     source: NodeInput, pods: Sequence[str], others: Sequence[str], terminal: IO[str] | None = None
 ) -> Explained:
     """Explain pods on a node; ``others``: folders or bundles of nodes they could go to."""
-    bundle, version = source.bundle, source.version
-    node = _node_of(source)
+    node = node_of(source)
     if isinstance(node, Explanation):
         return Explained((node,))
-    source.hold_published(node)
-    refused = bundle.refused() if bundle is not None else ()
-    for raw in refused:
-        node.remove(raw.uid)
-    remarks: tuple[str, ...] = ()
-    said: Mapping[tuple[str, str], tuple[str, str]] = {}
-    if pods or bundle is None:
-        read = source.pods(pods, refused=True)
-        wanted, remarks, said = read.pods, read.remarks, read.refusals
-    else:
-        wanted = bundle.refused_or_error()
-    elsewhere = [_other_node(folder, version) for folder in others]
+    queue = PodQueue(source, node, pods, [_other_node(folder, source.version) for folder in others])
     found = []
-    for raw in _counted(wanted, terminal):
-        if raw.allocated and (waiting := explain_resize(node, raw)) is not None:
-            found.append(waiting)
-            if raw.uid not in node.state.active:
-                arrive_as_allocated(node, raw)
-            continue
-        case = case_of(node, raw)
-        explained = explain(case, [Elsewhere(name, case_of(one, raw)) for name, one in elsewhere])
-        if bundle is not None and raw in refused:
-            explained = as_said(explained, *bundle.refusals()[raw.uid])
-        elif (refusal := said.get((raw.namespace, raw.name))) is not None:
-            held = f"what {source.state_place} records" if source.state_place else "nothing held there"
-            explained = as_said(explained, *refusal, held)
-        found.append(explained)
-        if raw in refused or (bundle is not None and raw.uid in node.state.active):
-            continue
-        decision = node.admit(case.pod)
-        if isinstance(decision, Admitted):
-            node.start(case.pod, decision)
-        if isinstance(decision, Crashed):
+    for raw in _counted(queue.pods, terminal):
+        explained = queue.explained(raw, walk=True)
+        found.append(explained.explanation)
+        if not queue.arrive(raw, explained):
             break
     forgotten = node.files.forgotten
     warnings = (f"{source.state_place}: {forgotten}",) if forgotten else ()
-    return Explained(tuple(found), warnings, remarks)
+    return Explained(tuple(found), warnings, queue.remarks)
 
 
-def _node_of(source: NodeInput) -> SimulatedNode | Explanation:
+def node_of(source: NodeInput) -> SimulatedNode | Explanation:
     """The node, or why its kubelet would not start."""
     if source.exact:
         return start_node(source)
@@ -213,4 +255,6 @@ def explain_pasted(
             field="--numa",
             advice=f"give at least {named.bit_length()}",
         )
-    return explain_hints(policy, hints, range(count or max(1, named.bit_length())), version=version)
+    numas = range(count or max(1, named.bit_length()))
+    found = explain_hints(policy, hints, numas, version=version)
+    return replace(found, walk=rounds_walk(found))

@@ -290,7 +290,7 @@ def explain_rebuilt(live: Live, stateless: NodeWithoutState) -> Explanation | No
         return None
     way, node, placing = first
     if not reason:
-        found = explain(case_of(node, raw))
+        found = explain(case_of(node, raw), walk=True)
         return _judged(live, stateless, way, placing, found, reproduced=None)
     by_it = explain(case_of(node, raw), suggest=False)
     lowered = by_it.answer[:1].lower() + by_it.answer[1:]
@@ -324,7 +324,7 @@ def _reproduced(
     raw: RawPod,
 ) -> Explanation:
     reason, message = live.refusal
-    found = replace(explain(case_of(node, raw)), reason=reason, message=message, said=True)
+    found = replace(explain(case_of(node, raw), walk=True), reason=reason, message=message, said=True)
     others = [pod for pod in live.node.pods or () if kubelet_uid(pod) != raw.uid]
     now = tuple(pod for pod in in_order(others) if ran_at(pod, ""))
     if way.moment and _uids(way.pods) != _uids(now):

@@ -17,7 +17,7 @@ Rules kept here:
 from numawise.engine.cpu.balance import most_balanced
 from numawise.engine.cpu.subsets import BalancedNodes, deal
 from numawise.engine.cpu.take import PACKED, NotEnough, Style, not_enough, numa_order, take
-from numawise.engine.trace import BufferReused, CpusTaken, Note, ignore
+from numawise.engine.trace import BufferReused, CpuPassBegan, CpusTaken, Note, ignore
 from numawise.machine.model import CpuLayout
 
 
@@ -65,6 +65,8 @@ def _take_shares(
     if capped:
         share = min(share, *((free & layout.numas[n]).bit_count() // group * group for n in nodes))
     result = 0
+    if note is not ignore:
+        note(CpuPassBegan("share of numa", count, free))
 
     def take_from(numa: int, cpus: int) -> int:
         nonlocal free, result

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from numawise.engine.cpu.goorder import go_sorted
 from numawise.engine.cpu.take import NotEnough, Style, not_enough
-from numawise.engine.trace import CpusTaken, Defect, Note, ignore
+from numawise.engine.trace import CpuPassBegan, CpusTaken, Defect, Note, ignore
 from numawise.machine.model import CpuLayout
 
 
@@ -32,9 +32,14 @@ def take_early(
     if count > free.bit_count():
         return not_enough(count, available.bit_count(), style)
     taker = _EarlyTaker(layout, free, count, note)
-    taker.whole_sockets()
-    taker.whole_cores()
-    taker.single_cpus()
+    for unit, one in (
+        ("socket", taker.whole_sockets),
+        ("core", taker.whole_cores),
+        ("cpu", taker.single_cpus),
+    ):
+        if note is not ignore and taker.need > 0:
+            note(CpuPassBegan(unit, taker.need, taker.free))
+        one()
     return taker.result
 
 

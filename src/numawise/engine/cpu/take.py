@@ -14,7 +14,7 @@ Rules kept here:
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from numawise.engine.trace import CpusTaken, Note, ignore
+from numawise.engine.trace import CpuPassBegan, CpusTaken, Note, ignore
 from numawise.machine.model import CpuLayout
 from numawise.values import dataclass
 
@@ -58,16 +58,18 @@ def take(
     if count > free.bit_count():
         return not_enough(count, available.bit_count(), style)
     taker = _Taker(layout, free, count, note, style)
-    numas, sockets = taker.whole_numas, taker.whole_sockets
-    passes: list[Callable[[], None]] = [numas, sockets] if layout.numa_first else [sockets, numas]
+    numas, sockets = ("numa", taker.whole_numas), ("socket", taker.whole_sockets)
+    passes: list[tuple[str, Callable[[], None]]] = [numas, sockets] if layout.numa_first else [sockets, numas]
     if not style.by_numa:
         passes = [sockets]
     if style.by_uncore:
-        passes.append(taker.by_uncore)
+        passes.append(("uncore", taker.by_uncore))
     if not style.across_cores:
-        passes.append(taker.whole_cores)
-    passes.append(taker.spread_cpus if style.across_cores else taker.single_cpus)
-    for one in passes:
+        passes.append(("core", taker.whole_cores))
+    passes.append(("cpu", taker.spread_cpus if style.across_cores else taker.single_cpus))
+    for unit, one in passes:
+        if note is not ignore:
+            note(CpuPassBegan(unit, taker.need, taker.free))
         one()
         if taker.need <= 0:
             return taker.result

@@ -3,7 +3,7 @@
 import pytest
 
 from numawise.engine.cpu.take import NotEnough, Style, take
-from numawise.engine.trace import CpusTaken, Step
+from numawise.engine.trace import CpuPassBegan, CpusTaken, Step
 from numawise.machine.model import Cpu
 from numawise.sets import format_ids, parse_ids
 from tests.unit.build import LAYOUTS, even, machine
@@ -101,6 +101,10 @@ HYBRID = machine(
 ).layout
 
 
+def claims_among(steps: list[Step]) -> list[CpusTaken]:
+    return [step for step in steps if isinstance(step, CpusTaken)]
+
+
 @pytest.mark.parametrize(("available", "expected", "not_free"), [
     ("1-7", "0-1", "0"),  # core 0 has one free CPU, counts as whole, and brings CPU 0 along
     ("0-7", "4-5", ""),   # two-thread cores have 2 free, not 1, and are not whole
@@ -111,8 +115,7 @@ def test_the_average_misleads_on_hybrid_machines(available: str, expected: str, 
     assert isinstance(found, int)
     assert format_ids(found) == expected
     along = 0
-    for step in steps:
-        assert isinstance(step, CpusTaken)
+    for step in claims_among(steps):
         along |= step.not_free
     assert format_ids(along) == not_free
 
@@ -124,15 +127,27 @@ def test_the_average_misleads_on_hybrid_machines(available: str, expected: str, 
     ("T1", "4-7",   2, ["cpu 0 4", "cpu 1 5"]),
 ])  # fmt: skip
 def test_each_pass_says_what_it_took(name: str, available: str, count: int, steps: list[str]) -> None:
-    told: list[CpusTaken] = []
+    told: list[Step] = []
     take(LAYOUTS[name], parse_ids(available), count, note=told.append)
-    assert [f"{one.unit} {one.name} {format_ids(one.cpus)}" for one in told] == steps
+    assert [f"{one.unit} {one.name} {format_ids(one.cpus)}" for one in claims_among(told)] == steps
+
+
+def test_each_pass_says_what_it_is_about_to_look_for() -> None:
+    told: list[Step] = []
+    take(LAYOUTS["T5"], parse_ids("1-15"), 9, note=told.append)
+    began = [one for one in told if isinstance(one, CpuPassBegan)]
+    assert [(one.unit, one.wanted, format_ids(one.free)) for one in began] == [
+        ("socket", 9, "1-15"),
+        ("numa", 1, "1-3,8-11"),
+        ("core", 1, "1-3,8-11"),
+        ("cpu", 1, "1-3,8-11"),
+    ]
 
 
 def test_the_passes_over_caches_say_so_too() -> None:
-    told: list[CpusTaken] = []
+    told: list[Step] = []
     take(LAYOUTS["T4"], parse_ids("1-7,9-15"), 10, UNCORE, told.append)
-    assert [(one.unit, format_ids(one.cpus)) for one in told] == [
+    assert [(one.unit, format_ids(one.cpus)) for one in claims_among(told)] == [
         ("uncore", "4-7,12-15"),
         ("uncore part", "1,9"),
     ]
