@@ -29,6 +29,7 @@ TIERS = {
     "ledger": "host",
     "browser": "browser",
     "kube": "kube",
+    "web": "web",
     "vm": "vm",
     "docs": "docs",
     "recipes": "recipes",

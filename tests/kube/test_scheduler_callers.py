@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from numawise.apps.scheduler.callers import LARGEST_HEAD
-from numawise.apps.scheduler.serving import MOST_CONNECTIONS
 from numawise.host.certificates import make_certificates
+from numawise.service.web_server import LARGEST_HEAD, MOST_CONNECTIONS
 from tests import needs
 from tests.kube.extenders import Extender, extender
 from tests.kube.server import serving

@@ -41,6 +41,7 @@ COMMANDS = {
     "replay": "Run recorded scenarios through the engine, in the recording's form.",
     "scheduler": "Tell kube-scheduler what every kubelet would say: an extender, aligned and kept whole.",
     "schema": "The JSON Schema of what -o json prints.",
+    "serve": "A page that shows the machine, why, and what if; and its API.",
     "setup": "Prepare a box that several people share, or take that back.",
     "show": "Draw a machine: NUMA nodes, caches, cores, GPUs, NICs and their links.",
     "simulate": "What would a kubelet do with these pods on this machine?",
@@ -64,7 +65,7 @@ SECTIONS = {
         "release",
         "reap",
     ),
-    "The machine": ("show", "discover", "machine", "doctor", "setup"),
+    "The machine": ("show", "serve", "discover", "machine", "doctor", "setup"),
     "Kubernetes": (
         "why",
         "simulate",

@@ -93,6 +93,13 @@ def schema(kind: str) -> Data:
     return found | ({"$defs": dict(sorted(definitions.items()))} if definitions else {})
 
 
+def definition(form: Any) -> tuple[str, Data]:  # noqa: ANN401 - any class
+    """The name and the schema of any form, for documents of other kinds."""
+    definitions: dict[str, Data] = {}
+    whole = _object(form, definitions)
+    return form.__name__.removesuffix("Form"), whole | ({"$defs": definitions} if definitions else {})
+
+
 def _object(form: Any, definitions: dict[str, Data]) -> Data:  # noqa: ANN401 - any class
     """A class as an object."""
     hints = get_type_hints(form, include_extras=True)

@@ -1,21 +1,16 @@
-"""The extender's address: listening, certificates, a thread of its own, and an orderly end.
+"""The extender's address: who may be answered there, its certificates, and the server behind it.
 
 Rules kept here:
 
-1. It answers in a thread of its own, with a loop of its own: whoever asks for pages is answered meanwhile,
-   and the cluster is followed by others.
+1. It answers in a thread of its own: the cluster is followed by others.
 2. Without certificates it listens on this machine's own addresses alone.
-3. At the end no new connection is taken, questions that came are answered, and idle connections are closed.
 """
 
 import asyncio
-import contextlib
-import socket
-import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from numawise.apps.scheduler.callers import OwnCallers, patient_protocol
+from numawise.apps.scheduler.callers import OwnCallers
 from numawise.apps.scheduler.certificates import CertificateFiles, Certificates
 from numawise.apps.scheduler.questions import Questions, VerdictCounts
 from numawise.apps.scheduler.web import WebQuestions
@@ -24,15 +19,12 @@ from numawise.service.duty import COUNTER, GAUGE, MetricFamily, MetricName
 from numawise.service.log import INFO, WARNING, ServiceLog
 from numawise.service.own_address import is_own_address
 from numawise.service.turns import Turns
+from numawise.service.web_server import WebServer, shown_address
 from numawise.values import dataclass
 
 EXTRA = "numawise[cluster]"
 LOOK_SECONDS = 5.0
 """Between two looks at the files of certificates."""
-END_SECONDS = 3
-IDLE_SECONDS = 300
-"""A connection that is asked nothing for so long is closed; the scheduler keeps its own open."""
-MOST_CONNECTIONS = 256
 NODES_JUDGED = MetricName(
     "numawise_scheduler_nodes", COUNTER, "Nodes that were judged for a pod, by what came of it."
 )
@@ -78,8 +70,7 @@ class Extender:
         self.address, self.web, self.log = address, web, log
         self.bound: tuple[str, int] | None = None
         self._certificates: Certificates | None = None
-        self._server: Any = None
-        self._thread: threading.Thread | None = None
+        self._server: WebServer | None = None
         self._turns = Turns()
 
     @property
@@ -92,17 +83,16 @@ class Extender:
         check_address(self.address)
         files = self.address.files
         self._certificates = Certificates(files) if files is not None else None
-        listener = _listener(self.address)
-        self.bound = listener.getsockname()[:2]
-        self._server = _server(self.web, self._certificates)
-        self._thread = threading.Thread(
-            target=self._server.run, args=([listener],), name="extender", daemon=True
+        certificates = self._certificates
+        self._server = WebServer(
+            self.web if certificates is not None else OwnCallers(self.web),
+            EXTRA,
+            name="extender",
+            ssl=certificates.context if certificates is not None else None,
         )
-        self._thread.start()
+        self.bound = self._server.start(self.address.host, self.address.port)
         scheme = "http" if files is None else "https"
-        host, port = self.bound or ("", 0)
-        shown = f"[{host}]" if ":" in host else host
-        self.log.say(INFO, "answering kube-scheduler", address=f"{scheme}://{shown}:{port}")
+        self.log.say(INFO, "answering kube-scheduler", address=shown_address(scheme, self.bound))
 
     def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
         """Look after certificates and the thread."""
@@ -111,7 +101,7 @@ class Extender:
     async def _look_after(self) -> None:
         while True:
             self._turns.turn("extender", LOOK_SECONDS)
-            if self._thread is not None and not self._thread.is_alive():
+            if self._server is not None and self._server.ended:
                 raise ClusterError("the thread that answers kube-scheduler has ended")
             if self._certificates is not None:
                 try:
@@ -123,20 +113,19 @@ class Extender:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def stop(self) -> None:
-        """Rule 3."""
-        if self._server is not None and self._thread is not None:
-            self._server.should_exit = True
-            await asyncio.to_thread(self._thread.join, END_SECONDS + 2)
+        """Answer what was asked, and end."""
+        if self._server is not None:
+            await self._server.stop()
 
     def missing(self) -> Sequence[str]:
         """What is not ready."""
-        if self._server is None or not self._server.started:
+        if self._server is None or not self._server.answers:
             return ("extender: does not listen yet",)
         return ()
 
     def stuck(self) -> Sequence[str]:
         """Loops that do not go on."""
-        dead = self._thread is not None and not self._thread.is_alive()
+        dead = self._server is not None and self._server.ended
         return (*self._turns.late(), *(["extender: its thread has ended"] if dead else []))
 
     def families(self) -> Sequence[MetricFamily]:
@@ -152,54 +141,3 @@ class Extender:
             PROMISES_MADE.of(({}, counts.promised)),
             PROMISES_NOW.of(({}, len(self.questions.view.promises))),
         )
-
-
-def _listener(address: ExtenderAddress) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # Named as TCP: asyncio then switches Nagle off, and no answer waits 40 ms for its second half.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address.host, address.port))
-        listener.listen(128)
-    except OSError as problem:
-        listener.close()
-        raise HostError(
-            f"{address.host}:{address.port} cannot be listened at: {problem.strerror or problem}",
-            "name another with --listen",
-        ) from None
-    listener.setblocking(False)
-    return listener
-
-
-def needed() -> Any:  # noqa: ANN401 - a module of an extra
-    """The server's library; ``ClusterError``: it is not installed."""
-    try:
-        import httptools  # noqa: PLC0415, F401
-        import uvicorn  # noqa: PLC0415
-    except ImportError as problem:
-        raise ClusterError(f"{problem.name} is not installed", f"pip install '{EXTRA}'") from None
-    return uvicorn
-
-
-def _server(web: WebQuestions, certificates: Certificates | None) -> Any:  # noqa: ANN401
-    uvicorn = needed()
-    config = uvicorn.Config(
-        web if certificates is not None else OwnCallers(web),
-        loop="asyncio",
-        http=patient_protocol(),
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=END_SECONDS,
-        limit_concurrency=MOST_CONNECTIONS,
-    )
-    with contextlib.suppress(AttributeError):
-        config.load()
-    config.ssl = certificates.context if certificates is not None else None
-    return uvicorn.Server(config)

@@ -1,0 +1,121 @@
+"""``numawise serve``: a page that shows the machine, why, and what if; and its API."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from numawise.cli.options import node_options, node_spec
+from numawise.cli.serving import listen_address, log_option, service_log
+from numawise.errors import InputError, quoted
+
+if TYPE_CHECKING:
+    from numawise.web.serving import PagePlan
+
+LISTEN, PAGES = "127.0.0.1:9801", "off"
+SHORTEST_TOKEN = 16
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  numawise serve
+  numawise serve --machine dgx-h100 --kubelet-config kubelet.yaml
+  numawise serve --bundle node7.tar.gz
+  numawise serve --listen 0.0.0.0:9801 --host gpu7.example --token-file /etc/numawise/token
+  numawise serve --allow-changes
+
+\b
+Exit status: 0 ended by SIGTERM or SIGINT, 2 bad options, 3 host, 5 an extra is missing."""
+)
+@click.option(
+    "--listen",
+    default=LISTEN,
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Where the page is; any other address than this machine's own needs --token-file.",
+)
+@click.option(
+    "--host", "names", multiple=True, metavar="NAME", help="A further name by which browsers call it."
+)
+@click.option(
+    "--token-file",
+    default="",
+    metavar="FILE",
+    help="Answer only those who send the token in this file; the page asks for it.",
+)
+@click.option("--allow-changes", is_flag=True, help="Let the page release and cancel the user's own jobs.")
+@click.option(
+    "--pages",
+    default=PAGES,
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Where /healthz, /readyz and /metrics are answered; 'off' for nowhere.",
+)
+@node_options()
+@log_option
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and end.")
+def command(**given: Any) -> int:  # noqa: ANN401 - the options
+    """Serve a page: see the machine and who holds what, see why, try what if.
+
+    It shows this host, or the node that is named by its parts or its bundle.  It changes nothing unless
+    --allow-changes is given, answers this machine alone unless a token is given, and needs no network.
+    """
+    plan = _plan(given)
+    plan.check()
+    if given["dry_run"]:
+        click.echo(_shown(plan), nl=False)
+        return 0
+    from numawise.web.serving import needed_here, run  # noqa: PLC0415 - keeps --help quick
+
+    needed_here()
+    return run(plan, service_log(given["log_form"]))
+
+
+def _plan(given: dict[str, Any]) -> "PagePlan":
+    from numawise.web.served import served_by  # noqa: PLC0415 - keeps --help quick
+    from numawise.web.serving import PagePlan, needed_here  # noqa: PLC0415
+
+    needed_here()
+    address = listen_address(given["listen"], LISTEN)
+    if address is None:
+        raise InputError("'off' would serve nobody", field="--listen", advice=f"write it like {LISTEN}")
+    return PagePlan(
+        served_by(node_spec(given)),
+        *address,
+        names=tuple(given["names"]),
+        token=_token(given["token_file"]),
+        allow_changes=given["allow_changes"],
+        pages=listen_address(given["pages"], "127.0.0.1:9802", "--pages"),
+    )
+
+
+def _token(file: str) -> str:
+    if not file:
+        return ""
+    from numawise.codec.infile import read_raw  # noqa: PLC0415 - few ask for it
+
+    raw, name = read_raw(Path(file), 4096)
+    token = raw.decode("utf-8", "replace").strip()
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+        advice = "write one with: openssl rand -hex 32"
+        raise InputError(
+            f"the token has {len(token)} characters; at least {SHORTEST_TOKEN} of ASCII are needed",
+            file=name,
+            advice=advice,
+        )
+    return token
+
+
+def _shown(plan: "PagePlan") -> str:
+    who = "whoever has the token" if plan.token else "everybody on this machine"
+    node = plan.served.spec
+    shown = "this host" if node is None or plan.served.host else "the node that was named"
+    lines = [
+        f"Would serve a page at http://{plan.host}:{plan.port}/ to {who}.",
+        f"Would show {shown}{', an example machine' if plan.served.example else ''}.",
+        "Would let it release and cancel jobs." if plan.allow_changes else "Would change nothing.",
+    ]
+    if plan.names:
+        lines.append(f"Would also answer to {', '.join(map(quoted, plan.names))}.")
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,1 @@
+"""Requests to the web server, as values."""

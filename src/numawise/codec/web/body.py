@@ -1,0 +1,62 @@
+"""Bodies of requests: JSON, read into a value of a known form, and the form as a JSON Schema.
+
+Rules kept here:
+
+1. A body has the members that its form names and no others; what is wrong is said with the path of the
+   member, as ``$.node.files[0].name``.
+2. Texts and lists are bounded where they are declared; nothing recurses over a body.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from numawise.errors import InputError
+
+Form = TypeVar("Form")
+PLACE = re.compile(r" - at `(?P<path>[^`]*)`$")
+WHOLE = "$"
+COMPONENTS = "#/components/schemas/{name}"
+
+
+class WebBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """A part of a request's body; forms are made from it."""
+
+
+def read_body(raw: bytes, form: type[Form]) -> Form:
+    """The value of a body; ``InputError`` with the path of what is wrong."""
+    try:
+        return msgspec.json.decode(raw, type=form)
+    except msgspec.ValidationError as problem:
+        raise _wrong(str(problem)) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
+        raise InputError(f"the body is not JSON: {problem}", field=WHOLE, advice="send JSON") from None
+
+
+def convert_body(value: object, form: type[Form]) -> Form:
+    """Likewise of plain data."""
+    try:
+        return msgspec.convert(value, type=form)
+    except msgspec.ValidationError as problem:
+        raise _wrong(str(problem)) from None
+
+
+def to_bytes(value: object) -> bytes:
+    """Plain data as JSON."""
+    return msgspec.json.encode(value)
+
+
+def body_schemas(forms: Iterable[type]) -> tuple[list[Mapping[str, Any]], dict[str, Any]]:
+    """The schemas of forms, in their order, and those that they refer to, by name."""
+    schemas, components = msgspec.json.schema_components(tuple(forms), ref_template=COMPONENTS)
+    return list(schemas), dict(components)
+
+
+def _wrong(problem: str) -> InputError:
+    place = PLACE.search(problem)
+    words = problem[: place.start()] if place else problem
+    what = words[:1].lower() + words[1:]
+    advice = "the form is in /api/v1/openapi.json"
+    return InputError(what.replace("`", ""), field=place["path"] if place else WHOLE, advice=advice)

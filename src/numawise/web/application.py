@@ -1,0 +1,262 @@
+"""The application: routes made of operations, and how a call is read, answered and kept.
+
+Rules kept here:
+
+1. A body is JSON, has at most ``LARGEST_BODY`` bytes and comes within ``PATIENCE`` seconds.
+2. Handlers run in ``WORKERS`` threads; beyond ``MOST_WAITING`` calls that wait for one, a call is told to
+   come again.
+3. An answer has an entity tag; whoever has it already gets no body.  Answers that depend only on what the
+   news tell of are kept until that changes.
+4. Whatever goes wrong is a problem with a status; a mistake of ours is logged once.
+"""
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from numawise.codec.web.body import read_body, to_bytes
+from numawise.errors import InputError, NumawiseError
+from numawise.results.plain import plain
+from numawise.service.log import ERROR, ServiceLog
+from numawise.web.desk import Desk
+from numawise.web.guards import COOKIE, SESSION, Guards, secured
+from numawise.web.news import MOST_LISTENERS
+from numawise.web.openapi import openapi
+from numawise.web.operations import GET, JSON, POST, Asked, Operation, Reply
+from numawise.web.page_files import FIRST, page_files, tag_of
+from numawise.web.problems import MEDIA as PROBLEM
+from numawise.web.problems import WebProblem, problem_data, problem_of
+
+ROOT = "/api/v1"
+LARGEST_BODY, PATIENCE = 16 << 20, 30.0
+WORKERS, MOST_WAITING, MOST_KEPT = 4, 64, 256
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class PageApplication:
+    """Guards in front of the routes."""
+
+    def __init__(self, desk: Desk, guards: Guards, operations: Sequence[Operation], log: ServiceLog) -> None:
+        self.desk, self.guards, self.log = desk, guards, log
+        self.operations = tuple(operations)
+        self._files = page_files()
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="call")
+        self._waiting = 0
+        self._kept: OrderedDict[tuple[str, str], tuple[tuple[int, ...], Response]] = OrderedDict()
+        self._lock = threading.Lock()
+        document = to_bytes(openapi(self.operations))
+        by_path: dict[str, dict[str, Operation]] = {}
+        for operation in self.operations:
+            by_path.setdefault(operation.path, {})[operation.method] = operation
+        routes = [
+            Route(ROOT + path, self._route(methods), methods=METHODS) for path, methods in by_path.items()
+        ]
+        routes += [
+            Route(f"{ROOT}/openapi.json", lambda request: _tagged(request, document, JSON)),
+            Route(f"{ROOT}/events", self._events),
+            Route(SESSION, self._session, methods=[POST]),
+            Route("/{path:path}", self._file),
+        ]
+        self._routes = Starlette(
+            routes=routes, exception_handlers={HTTPException: _http_problem, Exception: self._mistake}
+        )
+
+    def close(self) -> None:
+        """End the threads of handlers."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            return
+
+        async def send_secured(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = secured(message.get("headers", ()))
+            await send(message)
+
+        try:
+            self.guards.check(scope["path"], Request(scope).headers)
+        except WebProblem as problem:
+            await _problem(problem)(scope, receive, send_secured)
+            return
+        await self._routes(scope, receive, send_secured)
+
+    def _route(self, methods: Mapping[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            operation = methods.get(GET if request.method == "HEAD" else request.method)
+            if operation is None:
+                allowed = ", ".join(sorted(methods))
+                response = _problem(WebProblem(405, f"ask with {allowed}"))
+                response.headers["allow"] = allowed
+                return response
+            try:
+                return await self._called(operation, request)
+            except (WebProblem, NumawiseError) as problem:
+                return self._problem_of(problem)
+            except ClientDisconnect:
+                return _problem(WebProblem(400, "the question was cut short"))
+
+        return answer
+
+    async def _called(self, operation: Operation, request: Request) -> Response:
+        if operation.changes and not self.desk.allow_changes:
+            raise WebProblem(403, "this server changes nothing", "start it with --allow-changes")
+        versions = tuple(self.desk.news.versions.get(name, 0) for name in operation.depends or ())
+        key = (operation.name, f"{request.url.path}?{request.url.query}")
+        if operation.depends is not None:
+            kept = self._kept.get(key)
+            if kept is not None and kept[0] == versions:
+                return _if_new(request, kept[1])
+        asked = await self._read(operation, request)
+        reply = await self._handled(operation, asked)
+        headers = _answer_headers(reply.content, reply.name)
+        response = Response(reply.content, media_type=reply.media, headers=headers)
+        if operation.depends is not None:
+            with self._lock:
+                self._kept[key] = (versions, response)
+                while len(self._kept) > MOST_KEPT:
+                    self._kept.popitem(last=False)
+        return _if_new(request, response) if operation.method == GET else response
+
+    async def _read(self, operation: Operation, request: Request) -> Asked:
+        known = {field.name: field for field in operation.query}
+        unknown = next((name for name in request.query_params if name not in known), None)
+        if unknown is not None:
+            advice = f"there are {', '.join(known)}" if known else "there are none"
+            raise InputError("is not a parameter of this call", field=unknown, advice=advice)
+        query = {name: field.read(request.query_params.getlist(name)) for name, field in known.items()}
+        body: object = None
+        if operation.body is not None:
+            if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+                raise WebProblem(415, "the body must be JSON", f"send Content-Type: {JSON}")
+            body = read_body(await _body(request), operation.body)
+        return Asked(dict(request.path_params), query, body)
+
+    async def _handled(self, operation: Operation, asked: Asked) -> Reply:
+        """Rule 2."""
+        if self._waiting >= MOST_WAITING:
+            raise WebProblem(429, "too many calls wait already", "come again in a second")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._work, operation, asked)
+        finally:
+            self._waiting -= 1
+
+    def _work(self, operation: Operation, asked: Asked) -> Reply:
+        try:
+            answer = operation.handler(self.desk, asked)
+            if isinstance(answer, Reply):
+                return answer
+            return Reply(self.desk.dropped.without_folder(to_bytes(plain(answer))), operation.media)
+        except (NumawiseError, WebProblem):
+            raise
+        except Exception as problem:
+            words = f"{operation.name}: {type(problem).__name__}: {problem}"
+            self.log.once(f"mistake {operation.name} {words}", ERROR, words, call=operation.name)
+            raise WebProblem(500, problem_of(problem)["detail"]) from problem
+
+    def _problem_of(self, problem: Exception) -> Response:
+        content = self.desk.dropped.without_folder(to_bytes(problem_of(problem)))
+        status = problem_of(problem)["status"]
+        return Response(content, status, media_type=PROBLEM, headers={"cache-control": "no-store"})
+
+    async def _mistake(self, _: Request, problem: Exception) -> Response:
+        words = f"{type(problem).__name__}: {problem}"
+        self.log.once(f"mistake {words}", ERROR, words)
+        return self._problem_of(problem)
+
+    async def _events(self, request: Request) -> Response:
+        if len(self.desk.news) >= MOST_LISTENERS:
+            return _problem(WebProblem(429, "too many pages listen already", "come again later"))
+
+        async def stream() -> AsyncIterator[bytes]:
+            async for event in self.desk.news.follow():
+                yield event
+
+        del request
+        return StreamingResponse(
+            stream(), media_type="text/event-stream", headers={"cache-control": "no-store"}
+        )
+
+    async def _session(self, request: Request) -> Response:
+        """Give whoever has the token a cookie for it."""
+        if self.guards.token and not self.guards.has_token(request.headers):
+            return _problem(WebProblem(401, "that is not the token", "see the file of --token-file"))
+        response = Response(status_code=204)
+        if self.guards.token:
+            response.set_cookie(COOKIE, self.guards.cookie(), httponly=True, samesite="strict", path="/")
+        return response
+
+    async def _file(self, request: Request) -> Response:
+        file = self._files.get(request.path_params["path"] or FIRST)
+        if file is None:
+            return _problem(WebProblem(404, "there is nothing here"))
+        return _tagged(request, file.content, file.media)
+
+
+async def _body(request: Request) -> bytes:
+    """Rule 1."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                size += len(part)
+                if size > LARGEST_BODY:
+                    raise WebProblem(413, f"the body is larger than {LARGEST_BODY >> 20} MiB", "drop less")
+                parts.append(part)
+    except TimeoutError:
+        raise WebProblem(408, f"the body did not come within {PATIENCE:.0f} seconds") from None
+    return b"".join(parts)
+
+
+def _answer_headers(content: bytes, name: str) -> dict[str, str]:
+    headers = {"etag": tag_of(content), "cache-control": "no-cache"}
+    if name:
+        headers["content-disposition"] = f'attachment; filename="{name}"'
+    return headers
+
+
+def _tagged(request: Request, content: bytes, media: str) -> Response:
+    return _if_new(request, Response(content, media_type=media, headers=_answer_headers(content, "")))
+
+
+def _if_new(request: Request, response: Response) -> Response:
+    """Rule 3."""
+    tag = response.headers["etag"]
+    given = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
+    if tag in given or "*" in given:
+        return Response(status_code=304, headers={"etag": tag, "cache-control": "no-cache"})
+    return response
+
+
+def _problem(problem: WebProblem) -> Response:
+    data = problem_data(problem.status, problem.detail, problem.advice)
+    headers = {"cache-control": "no-store"}
+    if problem.status == 429:
+        headers["retry-after"] = "1"
+    if problem.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return Response(to_bytes(data), problem.status, media_type=PROBLEM, headers=headers)
+
+
+async def _http_problem(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)
+    advice = "the calls are listed in /api/v1/openapi.json"
+    response = _problem(WebProblem(problem.status_code, str(problem.detail).lower(), advice))
+    for name, value in (problem.headers or {}).items():
+        response.headers[name] = value
+    return response

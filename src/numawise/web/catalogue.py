@@ -1,0 +1,6 @@
+"""All calls of the API."""
+
+from numawise.web import overview_calls
+from numawise.web.operations import Operation
+
+OPERATIONS: tuple[Operation, ...] = (*overview_calls.OPERATIONS,)

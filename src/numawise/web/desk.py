@@ -1,0 +1,150 @@
+"""What the handlers of calls work with: the node that is served, nodes that requests name, and the news.
+
+Rules kept here:
+
+1. A node that a request names is read once and kept while it is asked about; the same content is the same
+   node.
+2. The node that is served is read anew when its files have changed.
+3. Nothing that a client names is looked up in the file system of this host.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+from numawise.codec.document import read_documents
+from numawise.codec.infile import read_raw
+from numawise.codec.web.body import to_bytes
+from numawise.codec.web.given import FileGiven, NodeGiven
+from numawise.errors import InputError
+from numawise.inputs.machine import MachineInput
+from numawise.inputs.recognise import recognised
+from numawise.inputs.spec import NodeInput, NodeSpec, read_node, start_node
+from numawise.node.node import SimulatedNode
+from numawise.service.log import ServiceLog
+from numawise.values import dataclass, replace
+from numawise.web.dropped import DroppedFiles, KeptFiles, machine_given
+from numawise.web.news import News
+
+MOST_NODES = 24
+NODE = "$.node"
+MAP, BOX, CLUSTER = "map", "box", "cluster"
+"""What the page shows and what may change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the server was started for."""
+
+    spec: NodeSpec | None = None
+    """The node; None: none was named, and there is none on this host."""
+    host: bool = True
+    """This host's jobs are shown."""
+    cluster: bool = False
+    """A cluster's nodes are shown."""
+    example: bool = False
+    """Nothing was named: the node is an example."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    node: NodeInput
+    files: KeptFiles | None = None
+
+
+class Desk:
+    """One server's desk; handlers in several threads share it."""
+
+    def __init__(self, served: Served, log: ServiceLog, *, allow_changes: bool = False) -> None:
+        self.served, self.log, self.allow_changes = served, log, allow_changes
+        self.news = News()
+        self.dropped = DroppedFiles()
+        self._lock = threading.RLock()
+        self._nodes: OrderedDict[str, _Kept] = OrderedDict()
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self._nodes.clear()
+        self.dropped.close()
+
+    def changed(self, *what: str) -> None:
+        """Tell every page that something has changed, and forget what was read of it."""
+        if MAP in what:
+            with self._lock:
+                for key in [key for key in self._nodes if key.startswith("served")]:
+                    del self._nodes[key]
+        self.news.changed(*what)
+
+    def files(
+        self, files: Sequence[FileGiven], field: str = "$.files"
+    ) -> AbstractContextManager[tuple[str, ...]]:
+        """Paths of dropped files, for readers that take paths."""
+        return self.dropped.paths(files, field)
+
+    def node(self, given: NodeGiven, field: str = NODE) -> NodeInput:
+        """The node that a request means (rules 1 and 2)."""
+        key = ("served-" if given.served else "") + hashlib.sha256(to_bytes(given)).hexdigest()
+        return self._once(key, lambda: self._read(given, field))
+
+    def served_node(self) -> NodeInput:
+        """The node that is served."""
+        return self.node(NodeGiven(served=True))
+
+    def start(self, given: NodeGiven, field: str = NODE) -> SimulatedNode:
+        """A kubelet on that node, started anew; ``KubeletRefused`` when it would not."""
+        return start_node(self.node(given, field))
+
+    def machine(self, given: NodeGiven, field: str = NODE) -> MachineInput:
+        """The machine alone, for those who ask for no kubelet."""
+        node = self.node(given, field)
+        if node.machine_input is None:
+            raise _no_machine(field)
+        return node.machine_input
+
+    def _once(self, key: str, read: Callable[[], _Kept]) -> NodeInput:
+        with self._lock:
+            kept = self._nodes.get(key)
+            if kept is not None:
+                self._nodes.move_to_end(key)
+                return kept.node
+        kept = read()
+        with self._lock:
+            self._nodes[key] = kept
+            while len(self._nodes) > MOST_NODES:
+                self._nodes.popitem(last=False)
+        return kept.node
+
+    def _read(self, given: NodeGiven, field: str) -> _Kept:
+        spec = NodeSpec()
+        if given.served:
+            if self.served.spec is None:
+                raise InputError(
+                    "no node is served here", field=f"{field}.served", advice="name a machine, or drop files"
+                )
+            spec = self.served.spec
+        if given.machine:
+            spec = replace(spec, machine=machine_given(given.machine, f"{field}.machine"))
+        if given.release:
+            spec = replace(spec, kube=given.release)
+        files = list(given.files)
+        if given.config:  # the text is a file, so that messages have its lines
+            spec = replace(spec, kubelet_config=(), config_dir="", kubelet_flags="")
+            files.append(FileGiven(name="kubelet.yaml", text=given.config))
+        kept = self.dropped.keep(files, f"{field}.files") if files else None
+        if kept is not None:
+            known = recognised(spec, kept.paths)
+            for path in known.pods:
+                read_documents(*read_raw(path))  # what cannot be read at all is said first
+                raise InputError(
+                    "is no part of a node",
+                    file=path,
+                    advice="drop a machine, a configuration, state files or a bundle",
+                )
+            spec = known.spec
+        return _Kept(read_node(spec), kept)
+
+
+def _no_machine(field: str) -> InputError:
+    return InputError("no machine is named", field=f"{field}.machine", advice="name one, or drop a file")

@@ -1,0 +1,103 @@
+"""Dropped files, for readers that take paths: a private folder, and names as they were dropped.
+
+Rules kept here:
+
+1. A file keeps the last part of its name, in a folder of its own; what is dropped together is kept as long as
+   the call that reads it, or as long as the node that was read from it.
+2. Whatever is answered names a file as it was dropped: the folder is taken out of every answer.
+3. Words that a client gives are never a path: a machine is a name of the catalogue or a description.
+"""
+
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from numawise.codec.web.given import FileGiven
+from numawise.errors import InputError, quoted
+from numawise.inputs.machine import THIS, MachineInput, read_machine
+
+PREFIX = "numawise-dropped-"
+UNSAFE = re.compile(r"[^\w.()+@ -]", re.ASCII)
+LONGEST_NAME = 120
+
+
+class DroppedFiles:
+    """The folder of one server."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix=PREFIX)
+        self._numbers = count()
+        self._inside = re.compile(re.escape(self._folder).encode() + rb"/[0-9]+/[0-9]+/")
+        self._end = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self._end()
+
+    def keep(self, files: Sequence[FileGiven], field: str) -> "KeptFiles":
+        """Write files down; they are there until the value is closed or forgotten."""
+        contents = [file.content(f"{field}[{number}]") for number, file in enumerate(files)]
+        folder = Path(self._folder, str(next(self._numbers)))
+        paths = []
+        for number, (file, content) in enumerate(zip(files, contents, strict=True)):
+            place = folder / str(number)
+            place.mkdir(parents=True)
+            path = place / _name(file.name, number)
+            path.write_bytes(content)
+            paths.append(str(path))
+        return KeptFiles(folder, tuple(paths))
+
+    @contextmanager
+    def paths(self, files: Sequence[FileGiven], field: str = "$.files") -> Iterator[tuple[str, ...]]:
+        """The paths of files, for the length of a call."""
+        kept = self.keep(files, field)
+        try:
+            yield kept.paths
+        finally:
+            kept.close()
+
+    def without_folder(self, answer: bytes) -> bytes:
+        """Rule 2."""
+        return self._inside.sub(b"", answer)
+
+
+class KeptFiles:
+    """Files that were dropped together."""
+
+    def __init__(self, folder: Path, paths: tuple[str, ...]) -> None:
+        self.paths = paths
+        self._end = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """They are no longer needed."""
+        self._end()
+
+
+def machine_given(text: str, field: str) -> MachineInput:
+    """Rule 3."""
+    from numawise.machine.catalog import CATALOG, machine_named  # noqa: PLC0415 - files do without
+    from numawise.machine.synthetic import synthetic  # noqa: PLC0415 - likewise
+
+    if text == THIS:
+        return read_machine(THIS)
+    if text in CATALOG:
+        return MachineInput(machine_named(text), text)
+    try:
+        return MachineInput(synthetic(text), text)
+    except InputError as problem:
+        raise InputError(
+            f"{quoted(text)} is neither in the catalogue nor a description: {problem.message}",
+            field=field,
+            advice="give a name of the catalogue or words like '2s 4n 64c 8gpu', or drop a file",
+        ) from None
+
+
+def _name(given: str, number: int) -> str:
+    last = given.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    clean = UNSAFE.sub("_", last).strip(". ")
+    return clean[-LONGEST_NAME:] or f"file-{number}"

@@ -1,0 +1,101 @@
+"""Who is answered: by host name, origin, token and size; and the headers that every answer carries.
+
+Rules kept here:
+
+1. A request must call the server by a name that is its own: a page of another host that was given this
+   address by its name server (DNS rebinding) does not.
+2. A request that another page sends is refused: by its ``Origin``, or by what the browser says of its site.
+3. Where a token is needed, every call needs it: as ``Authorization: Bearer``, or as the cookie that
+   ``POST /api/v1/session`` sets for it.  The page itself has no data, and needs none.
+4. Every answer forbids scripts, styles, frames and connections from anywhere else.
+"""
+
+import hmac
+import secrets
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from numawise.service.own_address import is_own_address, named_host
+from numawise.values import dataclass, field
+from numawise.web.problems import WebProblem
+
+API = "/api/"
+SESSION = "/api/v1/session"
+COOKIE = "numawise-session"
+SAFE_SITES = ("same-origin", "none")
+"""What a browser says of a request that is our page's own, or was typed."""
+SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = (
+    ("content-security-policy", SECURITY_POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), microphone=(), geolocation=(), usb=()"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """What a server asks of whoever calls."""
+
+    names: frozenset[str] = frozenset()
+    """Names of this server beside those of every machine itself."""
+    token: str = ""
+    """'': everybody who reaches it is answered."""
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    """What the cookies of this server are made with."""
+
+    def check(self, path: str, headers: Any) -> None:  # noqa: ANN401 - starlette's
+        """Raise ``WebProblem`` for who is not answered."""
+        host = headers.get("host", "")
+        if not self.is_own_name(host):
+            raise WebProblem(421, "this server does not go by that name", "name it with --host")
+        origin = headers.get("origin")
+        if origin is not None and origin.partition("://")[2] != host:
+            raise WebProblem(403, "pages of other hosts are not answered")
+        site = headers.get("sec-fetch-site")
+        if site is not None and site not in SAFE_SITES and path.startswith(API):
+            raise WebProblem(403, "pages of other hosts are not answered")
+        if self.token and path.startswith(API) and path != SESSION and not self.is_known(headers):
+            raise WebProblem(
+                401, "a token is needed", "send it as Authorization: Bearer, or sign in on the page"
+            )
+
+    def is_own_name(self, host: str) -> bool:
+        """Rule 1."""
+        name = named_host(host).lower()
+        return name in self.names or is_own_address(name)
+
+    def is_known(self, headers: Any) -> bool:  # noqa: ANN401
+        """Rule 3."""
+        return self.has_token(headers) or self._has_cookie(headers.get("cookie", ""))
+
+    def has_token(self, headers: Any) -> bool:  # noqa: ANN401
+        """Whether a request carries the token itself."""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        same = hmac.compare_digest(given.strip().encode(), self.token.encode())
+        return scheme.lower() == "bearer" and bool(self.token) and same
+
+    def cookie(self) -> str:
+        """The value of the cookie for whoever has the token."""
+        return hmac.new(self.key, self.token.encode(), "sha256").hexdigest()
+
+    def _has_cookie(self, text: str) -> bool:
+        try:
+            given = SimpleCookie(text).get(COOKIE)
+        except CookieError:
+            return False
+        return given is not None and hmac.compare_digest(given.value.encode(), self.cookie().encode())
+
+
+def secured(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Headers with those of rule 4."""
+    given = list(headers)
+    names = {name.lower() for name, _ in given}
+    return given + [(n.encode(), v.encode()) for n, v in HEADERS if n.encode() not in names]

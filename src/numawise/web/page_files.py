@@ -1,0 +1,60 @@
+"""The files of the page: read once, known by name, with an entity tag.
+
+What is asked for is looked up among these names; no path of the file system is made from a request.
+"""
+
+import hashlib
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+from numawise.render.picture.svg import stylesheet
+from numawise.values import dataclass
+
+MEDIA = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+}
+FIRST, PICTURE = "index.html", "picture.css"
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """One file as it is sent."""
+
+    content: bytes
+    media: str
+    tag: str
+
+
+def page_files() -> dict[str, PageFile]:
+    """Path below the server's root → file."""
+    files = dict(_below(resources.files("numawise.web") / "page", ""))
+    files[PICTURE] = stylesheet().encode()
+    return {name: _file(name, content) for name, content in sorted(files.items())}
+
+
+def _below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    files: list[tuple[str, bytes]] = []
+    for member in folder.iterdir():
+        name = prefix + member.name
+        if member.is_dir():
+            files += _below(member, f"{name}/")
+        elif _suffix(name) in MEDIA:
+            files.append((name, member.read_bytes()))
+    return files
+
+
+def _file(name: str, content: bytes) -> PageFile:
+    return PageFile(content, MEDIA[_suffix(name)], tag_of(content))
+
+
+def _suffix(name: str) -> str:
+    return "." + name.rpartition(".")[2]
+
+
+def tag_of(content: bytes) -> str:
+    """The entity tag of an answer."""
+    return f'"{hashlib.sha256(content).hexdigest()[:24]}"'

@@ -1,0 +1,125 @@
+"""The server from start to stop.
+
+Rules kept here:
+
+1. What is going to be done is a value before anything is done (``PagePlan``); ``--dry-run`` prints it.
+2. Without a token only this machine itself is answered.
+3. How it goes on and ends is ``service.attending``'s.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from numawise.errors import ClusterError, HostError, InputError
+from numawise.service.attending import ServicePages, attend
+from numawise.service.duty import GAUGE, INFO_METRIC, Duty, MetricFamily, MetricName
+from numawise.service.log import INFO, ServiceLog
+from numawise.service.own_address import is_own_address
+from numawise.service.turns import Turns
+from numawise.service.web_server import LIBRARIES, WebServer, needed, shown_address
+from numawise.values import dataclass
+from numawise.web.application import PageApplication
+from numawise.web.catalogue import OPERATIONS
+from numawise.web.desk import Desk, Served
+from numawise.web.guards import Guards
+
+EXTRA = "numawise[web]"
+LOOK_SECONDS, MOST_CONNECTIONS = 5.0, 1200
+PAGE = MetricName("numawise_page", INFO_METRIC, "The web server and its version.")
+LISTENERS = MetricName("numawise_page_listeners", GAUGE, "Pages that listen for changes now.")
+
+
+@dataclass(frozen=True, slots=True)
+class PagePlan:
+    """What a server is going to do."""
+
+    served: Served
+    host: str = "127.0.0.1"
+    port: int = 9801
+    names: tuple[str, ...] = ()
+    """Further names of the server."""
+    token: str = ""
+    allow_changes: bool = False
+    pages: tuple[str, int] | None = None
+
+    def check(self) -> None:
+        """Rule 2."""
+        if not self.token and not is_own_address(self.host):
+            raise InputError(
+                f"without a token everybody who reaches {self.host} would be answered",
+                field="--listen",
+                advice="give --token-file, or listen on 127.0.0.1",
+            )
+
+
+class PageServer:
+    """The duty that answers browsers."""
+
+    name = "page"
+
+    def __init__(self, plan: PagePlan, desk: Desk, log: ServiceLog) -> None:
+        plan.check()
+        self.plan, self.desk, self.log = plan, desk, log
+        self.bound: tuple[str, int] | None = None
+        names = frozenset({*(name.lower() for name in plan.names), plan.host.lower()})
+        self.application = PageApplication(desk, Guards(names, plan.token), OPERATIONS, log)
+        self._server: WebServer | None = None
+        self._turns = Turns()
+
+    async def start(self) -> None:
+        """Listen; ``HostError``: that cannot be done."""
+        self._server = WebServer(self.application, EXTRA, name="page", most=MOST_CONNECTIONS)
+        self.bound = self._server.start(self.plan.host, self.plan.port)
+        self.log.say(INFO, "the page is at", address=shown_address("http", self.bound) + "/")
+
+    def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
+        """Look after the thread."""
+        return (self._look_after(),)
+
+    async def _look_after(self) -> None:
+        while True:
+            self._turns.turn("page", LOOK_SECONDS)
+            if self._server is not None and self._server.ended:
+                raise HostError("the thread that answers browsers has ended")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def stop(self) -> None:
+        """Answer what was asked, and end."""
+        if self._server is not None:
+            await self._server.stop()
+        self.application.close()
+        self.desk.close()
+
+    def missing(self) -> Sequence[str]:
+        """What is not ready."""
+        return () if self._server is not None and self._server.answers else ("page: does not listen yet",)
+
+    def stuck(self) -> Sequence[str]:
+        """Loops that do not go on."""
+        return self._turns.late()
+
+    def families(self) -> Sequence[MetricFamily]:
+        """Its metrics."""
+        return (LISTENERS.of(({}, len(self.desk.news))),)
+
+
+def needed_here() -> None:
+    """What the server is made of; ``ClusterError``: it is not installed."""
+    needed(EXTRA)
+    try:
+        import starlette  # noqa: PLC0415, F401 - an extra
+    except ImportError as problem:
+        raise ClusterError(f"{problem.name} is not installed", f"pip install '{EXTRA}'") from None
+
+
+def run(plan: PagePlan, log: ServiceLog) -> int:
+    """Serve until a signal ends it."""
+    attend(lambda: duties_of(plan, log), ServicePages(PAGE, plan.pages), log, LIBRARIES)
+    return 0
+
+
+def duties_of(plan: PagePlan, log: ServiceLog) -> Sequence[Duty]:
+    """The duties of a plan, not yet started."""
+    desk = Desk(plan.served, log, allow_changes=plan.allow_changes)
+    return (PageServer(plan, desk, log),)

@@ -1,0 +1,99 @@
+"""Calls to the page's application in this process: every byte goes through its guards, routes and handlers."""
+
+import asyncio
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from numawise.inputs.spec import NodeSpec
+from numawise.service.log import ServiceLog
+from numawise.web.application import PageApplication
+from numawise.web.catalogue import OPERATIONS
+from numawise.web.desk import Desk, Served
+from numawise.web.guards import Guards
+
+HOST = "127.0.0.1:9801"
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def problem(self) -> dict[str, Any]:
+        assert self.headers["content-type"] == "application/problem+json", self.body
+        data = self.data
+        assert data["status"] == self.status
+        return dict(data)
+
+
+class Page:
+    """An application with its desk; a closed one leaves nothing behind."""
+
+    def __init__(
+        self,
+        served: Served | None = None,
+        *,
+        allow_changes: bool = False,
+        guards: Guards | None = None,
+        operations: Any = OPERATIONS,
+    ) -> None:
+        self.written = io.StringIO()
+        log = ServiceLog(self.written, structured=True)
+        self.desk = Desk(served or Served(), log, allow_changes=allow_changes)
+        self.application = PageApplication(self.desk, guards or Guards(), operations, log)
+
+    def close(self) -> None:
+        self.application.close()
+        self.desk.close()
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.call("GET", path, b"", headers)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Answer:
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.call("POST", path, raw, {"content-type": "application/json"} | headers)
+
+    def call(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        return asyncio.run(self._call(method, path, body, headers or {}))
+
+    async def _call(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        parts = urlsplit(path if path.startswith("/") else f"/api/v1/{path}")
+        given = {"host": HOST} | {name.replace("_", "-").lower(): value for name, value in headers.items()}
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+            "path": parts.path, "raw_path": quote(parts.path).encode(), "query_string": parts.query.encode(), "root_path": "",
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in given.items()],
+            "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 9801),
+        }  # fmt: skip
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            if messages:
+                return messages.pop(0)
+            return {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        await self.application(scope, receive, send)
+        start = next(one for one in sent if one["type"] == "http.response.start")
+        content = b"".join(one.get("body", b"") for one in sent if one["type"] == "http.response.body")
+        return Answer(start["status"], {n.decode().lower(): v.decode() for n, v in start["headers"]}, content)
+
+
+def named(machine: str, **parts: Any) -> Served:
+    """A server for a machine of the catalogue, a description or a file."""
+    return Served(NodeSpec(machine=(machine,), **parts), host=False)
