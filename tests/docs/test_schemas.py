@@ -74,7 +74,7 @@ def test_pages_are_up_to_date() -> None:
 
 
 def test_every_kind_is_tried() -> None:
-    assert {kind.split()[0] for kind in COMMANDS} | {"PodDecision", "Filled"} == set(DOCUMENTS)
+    assert {kind.split()[0] for kind in COMMANDS} | {"PodDecision", "Filled", "Map"} == set(DOCUMENTS)
 
 
 def valid(data: dict[str, Any], kind: str) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from numawise.engine.state import NodeState
 from numawise.machine.hardware import NVML, Gpu, Hardware, MemoryNode, PciDevice
-from numawise.render.picture.layout import MARKS
-from numawise.render.words import bytes_text
+from numawise.render.picture.boxes import MARKS, held_name, held_note
 from numawise.results.placement import Hold
 from numawise.rules.model import Rules
 from numawise.sets import ids_of
@@ -102,11 +101,14 @@ def _names(state: NodeState, names: Mapping[str, str], owners: Mapping[str, str]
     many = len(state.cpu.assignments.keys() | state.cpu.pods.keys()) > len(MARKS)
     found = {}
     for uid in uids:
-        name = names.get(uid, uid).removeprefix("default/")
-        if name == uid and UUID.fullmatch(uid):
-            name = f"pod {uid[:8]}"
-        found[uid] = owners.get(uid, name) if many else name
+        found[uid] = owners.get(uid, pod_name(uid, names)) if many else pod_name(uid, names)
     return found
+
+
+def pod_name(uid: str, names: Mapping[str, str]) -> str:
+    """What to call a pod: without the default namespace, or by its uid where its name is not known."""
+    name = names.get(uid, uid).removeprefix("default/")
+    return f"pod {uid[:8]}" if name == uid and UUID.fullmatch(uid) else name
 
 
 def _mark(cpus: dict[int, str], own: int, name: str) -> None:
@@ -115,13 +117,12 @@ def _mark(cpus: dict[int, str], own: int, name: str) -> None:
 
 
 def _node(node: MemoryNode, size: int) -> MemoryNode:
-    note = f"{node.note} {bytes_text(size)} held".strip() if size else node.note
-    return replace(node, note=f"· {note}" if size else note, distances=())
+    return replace(node, note=held_note(node.note, size), distances=())
 
 
 def _gpu(gpu: Gpu, devices: Mapping[str, str]) -> Gpu:
     owner = devices.get(gpu.uuid) or devices.get(gpu.name) or devices.get(gpu.address)
-    return replace(gpu, name=f"{gpu.name}: {owner}") if owner else gpu
+    return replace(gpu, name=held_name(gpu.name, owner)) if owner else gpu
 
 
 def _device(device: PciDevice, devices: Mapping[str, str]) -> PciDevice:
@@ -129,4 +130,4 @@ def _device(device: PciDevice, devices: Mapping[str, str]) -> PciDevice:
     owner = next((devices[name] for name in known if name in devices), "")
     if not owner:
         return device
-    return replace(device, names=(f"{known[0]}: {owner}", *device.names[1:]))
+    return replace(device, names=(held_name(known[0], owner), *device.names[1:]))

@@ -48,6 +48,7 @@ DOCUMENTS = {
     "KubeletStateChange": "state:KubeletStateChange",
     "KubeletStateReport": "state:KubeletStateReport",
     "Machine": "forms_node:MachineForm",
+    "Map": "machine_map:MapForm",
     "Nodes": "node_room:NodesReport",
     "Placement": "forms_launch:PlacementForm",
     "PodDecision": "decision:PodDecision",

@@ -8,7 +8,8 @@ from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Gpu, Hardware, Host, PciDevice
 from numawise.machine.synthetic import synthetic
 from numawise.render.picture.arrange import arrange
-from numawise.render.picture.layout import Box, picture
+from numawise.render.picture.boxes import Box
+from numawise.render.picture.layout import picture
 from numawise.render.picture.svg import METRICS
 from numawise.render.picture.tables import link_table
 from numawise.render.words import bytes_text, clean, cpus_text, ranges, runs, wrap

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, pairwise
 
-from numawise.render.picture.layout import (
+from numawise.render.picture.boxes import (
     EMPTY,
     ENTRY,
     FABRIC,

@@ -45,6 +45,8 @@ class DeviceItem:
     parents: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     tip: str = ""
+    known: tuple[str, ...] = ()
+    """What else it goes by: a UUID, further names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ def _gpu(hardware: Hardware, gpu: Gpu, device: PciDevice | None, *, tell_model: 
         parents=device.parents if device else (),
         lines=tuple(lines),
         tip=", ".join(word for word in tip if word),
+        known=(short_address(gpu.address), gpu.uuid),
     )
 
 
@@ -116,6 +119,7 @@ def _item(device: PciDevice) -> DeviceItem | None:
         address=device.address,
         parents=device.parents,
         tip=", ".join(word for word in tip if word),
+        known=device.names,
     )
 
 

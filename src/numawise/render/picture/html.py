@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from html import escape
 
-from numawise.render.picture.layout import LEGEND, TABLE, Box, Picture
+from numawise.render.picture.boxes import LEGEND, TABLE, Box, Picture
 from numawise.render.picture.svg import DARK, FONTS, LIGHT, SHADES, ascii_markup, stylesheet, svg
 from numawise.render.picture.tables import Table
 from numawise.values import replace

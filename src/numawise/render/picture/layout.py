@@ -14,78 +14,58 @@ Rules kept here:
 5. Text from outside is cleaned of control characters before it is shown.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from numawise.machine.hardware import GPU, NIC, Hardware, MemoryNode, Remark, Thread
 from numawise.machine.locality import cores_in, cpus_by_numa, first_cpus, whole_gpus
+from numawise.render.picture.boxes import (
+    EMPTY,
+    ENTRY,
+    FABRIC,
+    L3,
+    LEGEND,
+    MACHINE,
+    MARKS,
+    MEMORY,
+    MIXED,
+    NUMA,
+    ROW,
+    SOCKET,
+    SWITCH,
+    SYSTEM,
+    TABLE,
+    UNPLACED,
+    Box,
+    Cell,
+    Marks,
+    Picture,
+    clean_box,
+    held_name,
+    held_note,
+)
 from numawise.render.picture.devices import DeviceItem, SwitchBox, items_of, short_model, tree
-from numawise.render.picture.tables import Table, distance_table, fabrics, link_table, meanings
+from numawise.render.picture.tables import distance_table, fabrics, link_table, meanings
 from numawise.render.words import bytes_text, clean, counted, cpus_text, ranges, runs
 from numawise.sets import bits_of, format_ids, ids_of
 from numawise.values import dataclass, replace
 
-MACHINE, SOCKET, NUMA, ROW, L3, SWITCH = "machine", "socket", "numa", "row", "l3", "switch"
-MEMORY, EMPTY, UNPLACED, FABRIC = "memory", "empty", "unplaced", "fabric"
-TABLE, LEGEND, ENTRY = "table", "legend", "entry"
 FEW_CORES = 32  # of a machine, up to which every core shows its CPU numbers
 FEW_NODES = 16  # with CPUs, up to which every one has a frame of its own
 MOST_NOTES = 8
-MIXED = "several"
 LONGEST_FABRIC = 60
-MARKS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+MOST_HOLD_LINES = 6  # beside a map whose holders are listed elsewhere
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One core."""
-
-    text: str
-    """CPU numbers; '' where there are too many cores to name each."""
-    tip: str
-    hold: str = ""
-    """Label of who holds it; '' when it is free."""
-    part: bool = False
-    """Some of its threads are free."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A frame with a title, lines, cells and boxes inside."""
-
-    kind: str
-    title: str = ""
-    note: str = ""
-    """Beside the title, at the other end."""
-    lines: tuple[str, ...] = ()
-    cells: tuple[Cell, ...] = ()
-    boxes: tuple["Box", ...] = ()
-    table: Table | None = None
-    tip: str = ""
-    brief: str = ""
-    """All of it in a few words, for writers that give it no frame."""
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A machine, ready to be drawn."""
-
-    name: str
-    summary: str
-    box: Box
-    holds: tuple[str, ...] = ()
-    """Labels of the overlay, in the order of their marks and colours."""
-
-    @property
-    def description(self) -> str:
-        """The picture in sentences, for those who cannot see it."""
-        return " ".join(_described(self.box))
-
-
-def picture(hardware: Hardware, holds: Mapping[int, str] | None = None) -> Picture:
-    """Lay out a machine; ``holds`` says who holds which CPU."""
+def picture(
+    hardware: Hardware, holds: Mapping[int, str] | None = None, marks: Marks | None = None
+) -> Picture:
+    """Lay out a machine; ``holds`` says who holds which CPU, ``marks`` who has the rest."""
     held = {cpu: clean(label) for cpu, label in (holds or {}).items()}
     labels = tuple(dict.fromkeys(label for _, label in sorted(held.items())))
-    draw = _Draw(hardware, held, labels, cpus_by_numa(hardware), {node.id: node for node in hardware.numa})
+    if marks is not None:
+        labels = tuple(marks.holders)
+    nodes = {node.id: node for node in hardware.numa}
+    draw = _Draw(hardware, held, labels, cpus_by_numa(hardware), nodes, marks)
     name = clean(hardware.name) or "machine"
     line = summary(hardware)
     return Picture(name, line, clean_box(draw.machine(name, line)), labels)
@@ -121,20 +101,6 @@ def summary(hardware: Hardware) -> str:
     return ", ".join(parts) or "nothing is known about it"
 
 
-def clean_box(box: Box) -> Box:
-    """A box with clean texts throughout."""
-    return replace(
-        box,
-        title=clean(box.title),
-        note=clean(box.note),
-        lines=tuple(map(clean, box.lines)),
-        boxes=tuple(map(clean_box, box.boxes)),
-        table=box.table.cleaned(clean) if box.table else None,
-        tip=clean(box.tip),
-        brief=clean(box.brief),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Draw:
     """Makes the boxes of one machine."""
@@ -145,6 +111,7 @@ class _Draw:
     cpus_of: Mapping[int, int]
     """CPUs of every NUMA node that has some."""
     nodes: Mapping[int, MemoryNode]
+    marks: Marks | None = None
 
     @property
     def cores(self) -> int:
@@ -166,7 +133,8 @@ class _Draw:
         boxes += self.fabric()
         boxes += self.memory_only(by_numa)
         boxes += self.unplaced(lost)
-        boxes += self.tables(items)
+        if self.marks is None:
+            boxes += self.tables(items)
         return Box(MACHINE, name, lines=(line,), boxes=tuple(boxes))
 
     def sockets(self, by_numa: Mapping[int, Sequence[DeviceItem]]) -> list[Box]:
@@ -195,6 +163,8 @@ class _Draw:
                 f"Socket {socket}",
                 note=shared.get(socket, ""),
                 boxes=tuple(self.numa(numa, by_numa, (), tell_l3=socket not in shared) for numa in found),
+                cpus=sockets[socket],
+                numa=tuple(found),
             )
             for socket, found in sorted(homes.items(), key=lambda home: min(home[1]))
         ]
@@ -204,7 +174,8 @@ class _Draw:
         title = "CPUs" if socket is None else f"Socket {socket}"
         caches, note, boxes = self.caches(cpus)
         lines = (cpus_text(self.hardware, cpus), *note, "NUMA nodes are not known")
-        return Box(SOCKET, title, lines=(*lines, *self.hold_lines(cpus)), cells=caches, boxes=tuple(boxes))
+        lines = (*lines, *self.hold_lines(cpus))
+        return Box(SOCKET, title, lines=lines, cells=caches, boxes=tuple(boxes), cpus=cpus)
 
     def numa(
         self,
@@ -233,13 +204,30 @@ class _Draw:
         return Box(
             ROW if len(self.cpus_of) > FEW_NODES and not boxes else NUMA,
             title,
-            f"{note} {node.note}".strip(),
+            f"{note} {self.memory_note(node)}".strip(),
             tuple(lines),
             cells,
             tuple(boxes),
             tip=", ".join(word for word in tip if word),
             brief=f"NUMA {numa}: {ranges(cpus)}{f', {note}' if note else ''}",
+            cpus=cpus,
+            numa=(numa,),
+            fill=self.fill(node),
         )
+
+    def memory_note(self, node: MemoryNode) -> str:
+        """What is said about the memory of a node, beside how much it is."""
+        return held_note(node.note, self.memory_held(node))
+
+    def memory_held(self, node: MemoryNode) -> int:
+        """Bytes of a node that somebody has; the system's own part is not counted."""
+        parts = self.marks.memory.get(node.id, ()) if self.marks is not None else ()
+        return sum(size for label, size in parts if label != SYSTEM)
+
+    def fill(self, node: MemoryNode) -> tuple[tuple[str, float], ...]:
+        """Who has which share of a node's memory."""
+        parts = self.marks.memory.get(node.id, ()) if self.marks is not None else ()
+        return tuple((label, size / node.memory) for label, size in parts if size and node.memory)
 
     def node(self, numa: int) -> MemoryNode:
         """What is known about a NUMA node; nothing, when only its CPUs name it."""
@@ -273,6 +261,7 @@ class _Draw:
                     cells=self.cells(own, few=few),
                     tip=f"L3 cache {known}, CPUs {format_ids(bits)}",
                     brief=f"L3 {known}: {self.core_numbers(own)}",
+                    cpus=own,
                 )
             )
         return (), (line,), boxes
@@ -315,19 +304,37 @@ class _Draw:
             word = "CPU" if len(by_cpu) == 1 else "core with CPUs"
             tip = f"{word} {format_ids(core)}"
             if holders:
-                tip += ": " + ", ".join(f"{cpu} {holder or 'free'}" for cpu, holder in by_cpu.items())
+                tip += ": " + ", ".join(f"{cpu} {self.name(who) or 'free'}" for cpu, who in by_cpu.items())
             text = " ".join(map(str, by_cpu)) if few else ""
-            cells.append(Cell(text, tip, hold, bool(hold) and "" in by_cpu.values()))
+            mark = self.mark(hold) if self.marks is not None else ""
+            part = bool(hold) and "" in by_cpu.values()
+            cells.append(Cell(f"{text} {mark}".strip(), tip, hold, part, core, mark))
         return tuple(cells)
+
+    def name(self, label: str) -> str:
+        """What to call a holder."""
+        return self.marks.holders[label].name if self.marks and label in self.marks.holders else label
+
+    def mark(self, label: str) -> str:
+        """The mark of a holder; ``*`` for several."""
+        if self.marks is not None:
+            return self.marks.holders[label].mark if label in self.marks.holders else "*" if label else ""
+        return MARKS[self.labels.index(label) % len(MARKS)]
 
     def hold_lines(self, cpus: int) -> list[str]:
         """Who holds which of these CPUs."""
-        lines = []
-        for i, label in enumerate(self.labels):
-            own = bits_of(cpu for cpu, holder in self.held.items() if holder == label) & cpus
-            if own:
-                lines.append(f"{MARKS[i % len(MARKS)]} {label}: {ranges(own)}")
-        return lines
+        own: dict[str, int] = {}
+        for cpu, holder in self.held.items():
+            if cpus >> cpu & 1:
+                own[holder] = own.get(holder, 0) | 1 << cpu
+        lines = [
+            f"{self.mark(label)} {self.name(label)}: {ranges(own[label])}"
+            for label in self.labels
+            if label in own
+        ]
+        if self.marks is None or len(lines) <= MOST_HOLD_LINES:
+            return lines
+        return [*lines[: MOST_HOLD_LINES - 1], f"and {len(lines) - MOST_HOLD_LINES + 1} more"]
 
     def devices(self, items: Sequence[DeviceItem]) -> list[Box]:
         """The devices of one place, in their switches."""
@@ -337,7 +344,14 @@ class _Draw:
         """A device, or a switch with what hangs below it."""
         if isinstance(one, SwitchBox):
             return Box(SWITCH, "PCIe switch", boxes=tuple(self.device(inner) for inner in one.items))
-        return Box(one.kind, one.name, lines=one.lines, tip=one.tip)
+        known = (one.name, one.address, *one.known)
+        hold = (
+            next((self.marks.devices[name] for name in known if name in self.marks.devices), "")
+            if self.marks
+            else ""
+        )
+        title = held_name(one.name, self.name(hold))
+        return Box(one.kind, title, lines=one.lines, tip=one.tip, numa=one.numa, device=one.name, hold=hold)
 
     def memory_only(self, by_numa: Mapping[int, Sequence[DeviceItem]]) -> list[Box]:
         """NUMA nodes without CPUs: each with memory its box, the empty ones together."""
@@ -358,7 +372,9 @@ class _Draw:
                 distance, numa = min(near)
                 lines.append(f"nearest: NUMA {numa} ({distance})")
             note = bytes_text(node.memory) if node.memory else ""
-            boxes.append(Box(MEMORY, f"NUMA {node.id}", note, tuple(lines), boxes=tuple(inside)))
+            note = f"{note} {held_note('', self.memory_held(node))}".strip()
+            box = Box(MEMORY, f"NUMA {node.id}", note, tuple(lines), boxes=tuple(inside))
+            boxes.append(replace(box, numa=(node.id,), fill=self.fill(node)))
         if empty:
             ids = runs(node.id for node in empty)
             known = {node.memory for node in empty} == {0}
@@ -439,23 +455,3 @@ def _by_socket(item: tuple[int | None, int]) -> int:
 
 def _memory_kind(node: MemoryNode) -> str:
     return f"{node.note} memory, no CPUs" if node.note else "memory only, no CPUs"
-
-
-def _described(box: Box) -> Iterable[str]:
-    """A box in sentences."""
-    if box.kind in (TABLE, LEGEND):
-        return
-    inner = [part for part in box.boxes if part.kind not in (TABLE, LEGEND)]
-    words = ", ".join(word for word in (box.note, *box.lines) if word)
-    leaves = [
-        part.title
-        for part in inner
-        if not part.boxes and part.kind not in (NUMA, ROW, SOCKET, MEMORY, EMPTY, FABRIC, L3)
-    ]
-    if leaves:
-        words += f"{', ' if words else ''}with {', '.join(leaves)}"
-    if box.title and (words or box.kind == FABRIC):
-        yield f"{box.title}: {words}." if words else f"{box.title}."
-    for part in inner:
-        if part.title not in leaves or part.boxes:
-            yield from _described(part)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from numawise.render.picture.layout import Box, Cell
+from numawise.render.picture.boxes import Box, Cell
 from numawise.values import dataclass, field
 
 BORDER, INSIDE, RUNNING = "border", "inside", "running"

@@ -12,7 +12,7 @@ from functools import lru_cache
 from html import escape
 
 from numawise.render.picture.arrange import arrange
-from numawise.render.picture.layout import (
+from numawise.render.picture.boxes import (
     EMPTY,
     ENTRY,
     FABRIC,
@@ -133,7 +133,7 @@ def svg(picture: Picture, width: int = WIDEST, *, style: bool = True) -> str:
         parts.append(f"<style>{stylesheet()}</style>")
     parts.append(f'<rect class="page" width="{wide}" height="{high}"/>')
     parts.append(f'<g transform="translate({MARGIN} {MARGIN})">')
-    parts += [_line(line) for line in lines]
+    parts += [line_element(line) for line in lines]
     _draw(placed, picture, parts)
     parts += ["</g>", "</svg>"]
     return ascii_markup("\n".join(parts) + "\n")
@@ -230,7 +230,7 @@ def _draw(placed: PlacedBox, picture: Picture, parts: list[str]) -> None:
     tip = placed.box.tip if placed.kind == placed.box.kind else ""
     if placed.cell:
         tip = placed.cell.tip
-        classes += _held(placed.cell, picture)
+        classes += hold_classes(placed.cell, picture)
     if placed.shade:
         classes.append(placed.shade)
     parts.append(f'<g class="{" ".join(classes)}">')
@@ -244,13 +244,14 @@ def _draw(placed: PlacedBox, picture: Picture, parts: list[str]) -> None:
     for label in placed.labels:
         if placed.kind == ENTRY and label.style == "word":
             parts.append(_swatch(label, picture))
-        parts.append(_text(label, placed))
+        parts.append(text_element(label, placed))
     for box in placed.boxes:
         _draw(box, picture, parts)
     parts.append("</g>")
 
 
-def _held(cell: Cell, picture: Picture) -> list[str]:
+def hold_classes(cell: Cell, picture: Picture) -> list[str]:
+    """The classes that say who holds a core."""
     if not cell.hold:
         return []
     if cell.hold == MIXED:
@@ -269,7 +270,8 @@ def _swatch(label: Label, picture: Picture) -> str:
     return f'<rect class="{name}" x="{label.x - 4}" y="{label.y}" width="52" height="{LINE}" rx="3"/>'
 
 
-def _text(label: Label, placed: PlacedBox) -> str:
+def text_element(label: Label, placed: PlacedBox) -> str:
+    """A label."""
     style, _, end = label.style.partition(" ")
     size = SIZES[style]
     base = label.y + (LINE + size * 7 // 10) // 2 if style != "name" else label.y + size
@@ -282,6 +284,7 @@ def _text(label: Label, placed: PlacedBox) -> str:
     return f'<text class="t-{style}{extra}" x="{x}" y="{base}"{anchor}>{escape(label.text)}</text>'
 
 
-def _line(line: Connector) -> str:
+def line_element(line: Connector) -> str:
+    """A line between two boxes."""
     name = "fabric-line" if line.kind == FABRIC else line.kind
     return f'<line class="{name}" x1="{line.x1}" y1="{line.y1}" x2="{line.x2}" y2="{line.y2}"/>'

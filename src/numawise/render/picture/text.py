@@ -10,7 +10,7 @@ Rules kept here:
 from collections.abc import Mapping
 
 from numawise.render.picture.arrange import arrange
-from numawise.render.picture.layout import (
+from numawise.render.picture.boxes import (
     EMPTY,
     ENTRY,
     FABRIC,

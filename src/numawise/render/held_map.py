@@ -1,0 +1,365 @@
+"""The map of a machine with all who hold something of it, for a page.
+
+Rules kept here:
+
+1. Everybody who has CPUs, memory or devices is a holder with a mark of its own, in the order of coming; so
+   is the system, for which CPUs and memory are kept.  A CPU that two have is ``several``'s.
+2. What the drawing cannot say is beside it as data: holders, parts, tables, the shared pool.
+3. A mark is one or more of A-Z and 0-9; ``r`` is what is reserved, ``*`` what several have.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from numawise.engine.state import Block, NodeState
+from numawise.machine.hardware import GPU, NIC, Hardware, hardware_of
+from numawise.machine.locality import numa_of, short_address
+from numawise.machine.preference import REPLICA
+from numawise.node.node import SimulatedNode
+from numawise.node.state.folder import memory_text
+from numawise.render.holders import RESERVED, SEVERAL, pod_name
+from numawise.render.holds import gpu_names, held, owner_text
+from numawise.render.picture.boxes import MARKS, SYSTEM, Marked, Marks
+from numawise.render.picture.devices import items_of
+from numawise.render.picture.inline import DrawnPart, inline
+from numawise.render.picture.layout import picture
+from numawise.render.picture.svg import HOLDS_LIGHT
+from numawise.render.picture.tables import Table, distance_table, link_table, meanings
+from numawise.render.words import bytes_text, clean
+from numawise.results.machine_map import MapForm, MapHolderForm, MapMemory, MapPart, MapTable, MapTableRow
+from numawise.results.placement import Capacity, Hold, pool_of
+from numawise.rules.model import Rules
+from numawise.sets import CpuSet, NumaSet, bits_of, format_ids, ids_of
+from numawise.values import dataclass, field, replace
+
+POD, JOB = "pod", "job"
+
+
+@dataclass(frozen=True, slots=True)
+class MapHolder:
+    """Somebody who has something of a machine."""
+
+    id: str
+    """Unique on the map: uid of a pod, id of a hold."""
+    name: str
+    kind: str = POD
+    cpus: int = 0
+    """CPUs that it has alone."""
+    memory: Mapping[int, int] = field(default_factory=dict)
+    """NUMA node → bytes."""
+    devices: tuple[str, ...] = ()
+    """By any of their names."""
+    lines: tuple[str, ...] = ()
+    """What else there is to say, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapSource:
+    """What a map is drawn from."""
+
+    hardware: Hardware
+    holders: tuple[MapHolder, ...] = ()
+    shared: int | None = None
+    """The shared pool; None: nobody has CPUs alone here, or it is not known."""
+    reserved: int = 0
+    """CPUs kept for the system."""
+    remarks: tuple[str, ...] = ()
+
+
+# --- where it comes from ----------------------------------------------------------------------
+
+
+def map_of_node(
+    node: SimulatedNode,
+    names: Mapping[str, str],
+    owners: Mapping[str, str] | None = None,
+    hardware: Hardware | None = None,
+) -> MapSource:
+    """A kubelet's node; ``names`` and ``owners`` by pod uid, ``hardware`` where more of it is known."""
+    return map_of_state(hardware or hardware_of(node.machine), node.state, node.rules, names, owners)
+
+
+def map_of_state(
+    hardware: Hardware,
+    state: NodeState,
+    rules: Rules,
+    names: Mapping[str, str],
+    owners: Mapping[str, str] | None = None,
+) -> MapSource:
+    """What the pods of a node have, and what is kept for the system."""
+    recorded = (
+        *state.cpu.assignments,
+        *state.cpu.pods,
+        *state.memory.assignments,
+        *state.memory.pods,
+        *state.devices.grants,
+    )
+    holders = [
+        _pod(state, uid, pod_name(uid, names), (owners or {}).get(uid, ""))
+        for uid in dict.fromkeys((*state.active, *recorded))
+    ]
+    reserved = rules.reserved_cpus if rules.cpu_static else 0
+    system = {
+        numa: sum(table.system for table in books.tables.values())
+        for numa, books in state.memory.numa.items()
+    }
+    holders.append(_system(reserved, system))
+    shared = state.cpu.shared if rules.cpu_static else None
+    return MapSource(hardware, tuple(holders), shared, reserved)
+
+
+def map_of_holds(capacity: Capacity, holds: Iterable[Hold], remarks: Iterable[str] = ()) -> MapSource:
+    """What the jobs of a host have."""
+    hardware = replace(
+        capacity.hardware,
+        name=capacity.hardware.name or "this machine",
+        gpus=capacity.hardware.gpus or capacity.gpus,
+    )
+    live, names = tuple(holds), gpu_names(capacity)
+    holders = [_job(hold, names) for hold in live]
+    holders.append(_system(capacity.reserved, {}))
+    return MapSource(
+        hardware, tuple(holders), pool_of(capacity, live), capacity.reserved, tuple(map(clean, remarks))
+    )
+
+
+def _pod(state: NodeState, uid: str, name: str, owner: str) -> MapHolder:
+    cpus = state.cpu.pods.get(uid, 0)
+    own = state.cpu.assignments.get(uid, {})
+    for each in own.values():
+        cpus |= each
+    blocks = state.memory.assignments.get(uid, {})
+    every = state.memory.pods.get(uid) or tuple(block for some in blocks.values() for block in some)
+    grants = state.devices.grants.get(uid, {})
+    devices = {
+        container: tuple(sorted({i for grant in resources.values() for i in grant.ids}))
+        for container, resources in grants.items()
+    }
+    lines = [f"of {owner}"] if owner and owner != name else []
+    if uid in state.departed:
+        lines.append("gone; what it had is not collected yet")
+    if state.cpu.pods.get(uid):
+        lines.append(f"whole pod: CPUs {format_ids(state.cpu.pods[uid])}")
+    for container in dict.fromkeys((*own, *blocks, *devices)):
+        had = [
+            f"CPUs {format_ids(own[container])}" if own.get(container) else "",
+            memory_text(blocks.get(container, ())),
+            " ".join(devices.get(container, ())),
+        ]
+        lines.append(f"{container}: {', '.join(filter(None, had)) or 'nothing of its own'}")
+    if not cpus:
+        lines.append("runs in the shared pool")
+    granted = tuple(dict.fromkeys(i for ids in devices.values() for i in ids))
+    return MapHolder(uid, name, POD, cpus, _spread(every), granted, tuple(lines))
+
+
+def _spread(blocks: Iterable[Block]) -> dict[int, int]:
+    """Bytes by NUMA node; what lies on several is counted as if it were spread evenly."""
+    found: dict[int, int] = {}
+    for block in blocks:
+        nodes = list(ids_of(block.numa))
+        for numa in nodes:
+            found[numa] = found.get(numa, 0) + block.size // len(nodes)
+    return found
+
+
+def _job(hold: Hold, names: dict[str, str]) -> MapHolder:
+    memory: dict[int, int] = {}
+    for part in hold.grant.memory:
+        nodes = list(ids_of(part.numa))
+        for numa in nodes:
+            memory[numa] = memory.get(numa, 0) + part.size // len(nodes)
+    devices = tuple(names.get(one, one) for _, ids in hold.grant.devices for one in ids)
+    lines = [f"hold {hold.id} of {hold.owner.user}, {owner_text(hold)}", *held(hold, names)]
+    if not hold.grant.cpus:
+        near = f", near NUMA {format_ids(hold.grant.near)}" if hold.grant.near else ""
+        lines.append(f"runs in the shared pool{near}")
+    if hold.command:
+        lines.append(" ".join(hold.command))
+    return MapHolder(hold.id, hold.name, JOB, hold.grant.cpus, memory, devices, tuple(lines))
+
+
+def _system(cpus: int, memory: Mapping[int, int]) -> MapHolder:
+    lines = [f"CPUs {format_ids(cpus)}: no pod or job has them alone"] if cpus else []
+    return MapHolder(SYSTEM, RESERVED, SYSTEM, cpus, memory, lines=tuple(lines))
+
+
+# --- the map ----------------------------------------------------------------------------------
+
+
+def map_data(source: MapSource, width: int) -> MapForm:
+    """The map, drawn for a width in pixels."""
+    hardware = source.hardware
+    holders = _distinct(source.holders)
+    cpus = _by_cpu(holders)
+    devices, elsewhere = _by_device(hardware, holders)
+    memory: dict[int, list[tuple[str, int]]] = {}
+    for one in holders:
+        for numa, size in one.memory.items():
+            memory.setdefault(numa, []).append((one.id, size))
+    letters = _letters(holders)
+    names = {one.id: Marked(letters[one.id], clean(one.name)) for one in holders}
+    marks = Marks(names, devices, {numa: tuple(shares) for numa, shares in memory.items()})
+    seen = picture(hardware, cpus, marks)
+    drawing = inline(seen, width)
+    every = bits_of(thread.cpu for thread in hardware.threads)
+    taken = bits_of(cpus)
+    return MapForm(
+        name=seen.name,
+        summary=seen.summary,
+        description=seen.description,
+        width=drawing.width,
+        height=drawing.height,
+        svg=drawing.svg,
+        cpus=CpuSet(every),
+        shared=None if source.shared is None else CpuSet(source.shared),
+        reserved=CpuSet(source.reserved),
+        free=CpuSet(every & ~taken & ~source.reserved),
+        holders=tuple(
+            _holder(one, hardware, names[one.id].mark, i, devices, elsewhere) for i, one in enumerate(holders)
+        ),
+        parts=tuple(_part(part, cpus, names, memory) for part in drawing.parts),
+        tables=tuple(_tables(hardware)),
+        remarks=(*source.remarks, *(clean(f"{one.place}: {one.text}") for one in hardware.remarks)),
+    )
+
+
+def _distinct(holders: Iterable[MapHolder]) -> list[MapHolder]:
+    """The holders with ids that are unlike each other and can be printed; the system only where it has any."""
+    found: dict[str, MapHolder] = {}
+    for one in holders:
+        if one.kind == SYSTEM:
+            if one.cpus or any(one.memory.values()):
+                found[SYSTEM] = one
+            continue
+        name = clean(one.id)
+        while name in found or name in (SYSTEM, SEVERAL, ""):
+            name += "'"
+        found[name] = replace(one, id=name)
+    return list(found.values())
+
+
+def _letters(holders: Iterable[MapHolder]) -> dict[str, str]:
+    """Holder → its mark (rule 3)."""
+    found: dict[str, str] = {}
+    for one in holders:
+        if one.kind == SYSTEM:
+            continue
+        high, low = divmod(len(found), len(MARKS))
+        found[one.id] = f"{MARKS[(high - 1) % len(MARKS)]}{MARKS[low]}" if high else MARKS[low]
+    return {**found, SYSTEM: "r"}
+
+
+def _by_cpu(holders: Iterable[MapHolder]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for one in holders:
+        for cpu in ids_of(one.cpus):
+            before = found.get(cpu, one.id)
+            found[cpu] = one.id if before in (one.id, SYSTEM) else before if one.kind == SYSTEM else SEVERAL
+    return found
+
+
+def _by_device(
+    hardware: Hardware, holders: Iterable[MapHolder]
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Drawn device → holder, and holder → devices that are not drawn; a part of a GPU counts as the GPU."""
+    wholes: dict[str, str] = {}
+    for item in items_of(hardware):
+        wholes |= {name: item.name for name in (item.name, item.address, *item.known) if name}
+    for gpu in hardware.gpus:
+        whole = gpu.parent or gpu.name
+        wholes |= {name: whole for name in (gpu.uuid, gpu.name) if name and gpu.parent}
+    found: dict[str, str] = {}
+    elsewhere: dict[str, tuple[str, ...]] = {}
+    for one in holders:
+        for name in one.devices:
+            base = name.partition(REPLICA)[0]
+            known = (base, short_address(base), base.partition("/")[0])
+            drawn = next((wholes[each] for each in known if each in wholes), "")
+            if not drawn:
+                elsewhere[one.id] = (*elsewhere.get(one.id, ()), name)
+            else:
+                found[drawn] = one.id if found.get(drawn, one.id) == one.id else SEVERAL
+    return found, elsewhere
+
+
+def _holder(
+    one: MapHolder,
+    hardware: Hardware,
+    mark: str,
+    number: int,
+    devices: Mapping[str, str],
+    elsewhere: Mapping[str, tuple[str, ...]],
+) -> MapHolderForm:
+    sizes = sorted((numa, size) for numa, size in one.memory.items() if size)
+    memory = tuple(MapMemory(numa, size, bytes_text(size)) for numa, size in sizes)
+    own = {name for name, holder in devices.items() if holder == one.id}
+    near = bits_of(numa for item in items_of(hardware) if item.name in own for numa in item.numa)
+    return MapHolderForm(
+        id=one.id,
+        name=clean(one.name),
+        mark=mark,
+        colour=number % len(HOLDS_LIGHT),
+        kind=one.kind,
+        cpus=CpuSet(one.cpus),
+        numa=NumaSet(numa_of(hardware, one.cpus) | near | bits_of(part.numa for part in memory)),
+        memory=memory,
+        devices=(*sorted(own, key=_natural), *map(clean, elsewhere.get(one.id, ()))),
+        lines=tuple(map(clean, one.lines)),
+    )
+
+
+def _natural(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
+def _part(
+    part: DrawnPart,
+    cpus: Mapping[int, str],
+    names: Mapping[str, Marked],
+    memory: Mapping[int, list[tuple[str, int]]],
+) -> MapPart:
+    box, cell = part.box, part.cell
+    own = cell.cpus if cell else box.cpus
+    who = [cpus[cpu] for cpu in ids_of(own) if cpu in cpus]
+    lines = [cell.tip] if cell else [word for word in (box.note, *box.lines, box.tip) if word]
+    if not cell:
+        who += [box.hold] if box.hold else []
+        for numa in box.numa if not box.device else ():
+            for holder, size in memory.get(numa, ()):
+                if size:
+                    who.append(holder)
+                    lines.append(f"{bytes_text(size)} of its memory: {names[holder].name}")
+    held_by = tuple(dict.fromkeys(holder for holder in who if holder))
+    label = (f"CPU {format_ids(own)}" if cell else box.device or box.title) or part.id
+    return MapPart(
+        id=part.id,
+        kind=part.kind,
+        label=label,
+        cpus=CpuSet(own),
+        numa=NumaSet(bits_of(box.numa)),
+        holders=held_by,
+        free=not held_by,
+        lines=tuple(lines),
+    )
+
+
+def _tables(hardware: Hardware) -> Iterable[MapTable]:
+    links = link_table(hardware, [item for item in items_of(hardware) if item.kind in (GPU, NIC)])
+    if links:
+        yield _table("Links", links, dict(meanings(links)))
+    distances = distance_table(hardware)
+    if distances:
+        yield _table("NUMA distances", distances, {})
+
+
+def _table(title: str, table: Table, means: Mapping[str, str]) -> MapTable:
+    shown = table.cleaned(clean)
+    return MapTable(
+        title=title,
+        corner=shown.corner,
+        columns=shown.columns,
+        rows=tuple(MapTableRow(row.label, row.cells) for row in shown.rows),
+        note=shown.note,
+        shades=dict(shown.shades),
+        meanings=means,
+    )
