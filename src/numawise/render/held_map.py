@@ -224,7 +224,7 @@ def map_data(source: MapSource, width: int) -> MapForm:
 
 
 def _distinct(holders: Iterable[MapHolder]) -> list[MapHolder]:
-    """The holders with ids that are unlike each other and can be printed; the system only where it has any."""
+    """The holders with ids that are unlike each other and can be printed; the system only if it has any."""
     found: dict[str, MapHolder] = {}
     for one in holders:
         if one.kind == SYSTEM:
