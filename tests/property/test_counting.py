@@ -1,6 +1,7 @@
 """Places that are counted are those that trying would give."""
 
 import random
+from functools import partial
 
 import pytest
 
@@ -8,7 +9,7 @@ from numawise.cluster.asking import Asker, LetIn, Situation
 from numawise.cluster.counting import counted_places
 from numawise.request.defaults import RawPod
 from numawise.values import replace
-from tests.property.test_state_key import CONFIGS, members, some_pod
+from tests.property.lives import CONFIGS, go_on, is_plain, members, some_pod
 from tests.unit.cluster.nodes import gpu_pod
 
 MOST = 4
@@ -42,16 +43,10 @@ def test_counted_is_tried(config: dict[str, object]) -> None:
         asker = Asker(nodes)
         for step in range(60):
             member = draw.choice(nodes)
-            if member.occupants and draw.random() < 0.45:
-                asker.end(member, draw.choice(list(member.occupants)))
-            else:
-                answer = asker.ask(Situation.of(member), some_pod(draw, f"{member.name}-{step}"))
-                if isinstance(answer, LetIn):
-                    asker.settle(member, answer)
+            go_on(draw, asker, member, partial(some_pod, draw, f"{member.name}-{step}"), ends=0.45)
             shape = draw.choice(SHAPES)
             number = counted_places(asker, Situation.of(member), shape, MOST)
             if number is not None:
                 counted += 1
                 assert number == tried(asker, Situation.of(member), shape), (seed, step, shape)
-    plain = "cpuManagerPolicyOptions" not in config and config["topologyManagerPolicy"] != "best-effort"
-    assert (counted > 60) == plain
+    assert (counted > 60) == is_plain(config)

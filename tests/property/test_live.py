@@ -12,7 +12,7 @@ from numawise.engine.admit import Admitted
 from numawise.node.node import SimulatedNode
 from numawise.request.defaults import RawPod
 from numawise.values import replace
-from tests.property.test_state_key import CONFIGS, members, some_pod
+from tests.property.lives import CONFIGS, members, some_pod
 from tests.unit.cluster.live_objects import api_pod, published
 
 PROMISED = 30.0

@@ -1,17 +1,18 @@
 """Ratings without asking are those that asking gives, reasons included."""
 
 import random
+from functools import partial
 
 import pytest
 
-from numawise.cluster.asking import Asker, LetIn, Situation
+from numawise.cluster.asking import Asker
 from numawise.cluster.choice import Chooser
 from numawise.cluster.quick_rating import QuickRatings
 from numawise.machine.description import NodeDescription, Taint
 from numawise.request.constraints import NO_CONSTRAINTS, NODE_IS_NOT_READY
 from numawise.values import replace
+from tests.property.lives import CONFIGS, go_on, is_plain, members, some_pod
 from tests.property.test_counting import SHAPES
-from tests.property.test_state_key import CONFIGS, members, some_pod
 
 TAINTS = (Taint("small", "PreferNoSchedule"),)
 LABELLED = tuple(
@@ -49,12 +50,7 @@ def test_quick_is_what_asking_says(config: dict[str, object]) -> None:
             slow.shapes.see(shape)
         for step in range(50):
             member = draw.choice(nodes)
-            if member.occupants and draw.random() < 0.45:
-                asker.end(member, draw.choice(list(member.occupants)))
-            else:
-                answer = asker.ask(Situation.of(member), some_pod(draw, f"{member.name}-{step}"))
-                if isinstance(answer, LetIn):
-                    asker.settle(member, answer)
+            go_on(draw, asker, member, partial(some_pod, draw, f"{member.name}-{step}"), ends=0.45)
             probe = draw.choice(SHAPES + LABELLED)
             told, expected = chooser.rate(member, probe), slow.rate(member, probe)
             assert told == expected, (seed, step, probe)
@@ -63,5 +59,4 @@ def test_quick_is_what_asking_says(config: dict[str, object]) -> None:
                 chooser.quick.rate(member, chooser.shapes.known[asker.shape(probe)].pods[0], others)
                 is not None
             )
-    plain = "cpuManagerPolicyOptions" not in config and config["topologyManagerPolicy"] != "best-effort"
-    assert (quick > 20) == plain
+    assert (quick > 20) == is_plain(config)

@@ -7,7 +7,7 @@ import pytest
 from numawise.cluster.assumed import MOST_REMEMBERED, AssumedNode, EndedPod, Promise, Replay, assumed_node
 from numawise.codec.cluster_pod import ClusterPod
 from numawise.values import replace
-from tests.property.test_state_key import CONFIGS, members, some_pod
+from tests.property.lives import CONFIGS, members, some_pod
 
 
 def some_bound(draw: random.Random, number: int) -> ClusterPod:

@@ -1,54 +1,20 @@
 """Nodes that are taken for equal answer equally, whatever happened to each of them."""
 
 import random
+from functools import partial
 
 import pytest
 
-from numawise.cluster.asking import Asker, LetIn, Member, Situation, members_of
-from numawise.codec.machine import machine_from
+from numawise.cluster.asking import Asker, Member, Situation
 from numawise.engine.state import NodeState
-from numawise.node.node import Files, boot
 from numawise.request.defaults import RawPod
-from numawise.rules.check import Refusal
-from tests.unit.cluster.nodes import MACHINE, gpu_pod
-
-CONFIGS = (
-    {"topologyManagerPolicy": "single-numa-node", "topologyManagerScope": "pod"},
-    {"topologyManagerPolicy": "restricted", "memoryManagerPolicy": "Static"},
-    {"topologyManagerPolicy": "best-effort", "memoryManagerPolicy": "Static"},
-    {"topologyManagerPolicy": "restricted", "cpuManagerPolicyOptions": {"full-pcpus-only": "true"}},
-)
-
-
-def some_pod(draw: random.Random, name: str) -> RawPod:
-    cpu = draw.choice(("1", "2", "2", "4", "500m"))
-    memory = draw.choice(("1Gi", "1Gi", "10Gi", "20Gi"))
-    return gpu_pod(name, draw.choice((0, 1, 1, 2, 4)), cpu, memory)
+from tests.property.lives import CONFIGS, go_on, members, some_pod
+from tests.unit.cluster.nodes import gpu_pod
 
 
 def common_pod(draw: random.Random, name: str) -> RawPod:
     """One of few, so that states come again."""
     return gpu_pod(name, draw.choice((0, 1, 1)), "2")
-
-
-def members(config: dict[str, object], count: int) -> tuple[Member, ...]:
-    static = config.get("memoryManagerPolicy") == "Static"
-    reserved = [{"numaNode": 0, "limits": {"memory": "600Mi"}}]
-    more = {
-        "reservedMemory": reserved,
-        "kubeReserved": {"memory": "500Mi"},
-        "evictionHard": {"memory.available": "100Mi"},
-    }
-    kubelet = {
-        "cpuManagerPolicy": "static",
-        "reservedSystemCPUs": "0-1",
-        **config,
-        **(more if static else {}),
-    }
-    node = boot(machine_from(MACHINE), kubelet, Files())
-    assert not isinstance(node, Refusal), node
-    node.plugins_registered(node.machine.plugins)
-    return members_of([([f"n{number}" for number in range(count)], node)])
 
 
 def granted(state: NodeState, uid: str) -> object:
@@ -68,12 +34,8 @@ def test_equal_tokens_equal_answers(config: dict[str, object]) -> None:
         asker = Asker(nodes)
         for step in range(120):
             member = draw.choice(nodes)
-            if len(member.occupants) > 1 or (member.occupants and draw.random() < 0.3):
-                asker.end(member, draw.choice(list(member.occupants)))
-            else:
-                answer = asker.ask(Situation.of(member), common_pod(draw, f"{member.name}-{step}"))
-                if isinstance(answer, LetIn):
-                    asker.settle(member, answer)
+            name = f"{member.name}-{step}"
+            go_on(draw, asker, member, partial(common_pod, draw, name), ends=0.3, most=1)
             alike: dict[int, list[Member]] = {}
             for one in nodes:
                 alike.setdefault(one.token, []).append(one)

@@ -9,7 +9,7 @@ from numawise.cluster.live import LiveCluster
 from numawise.codec.fingerprint import fingerprint
 from numawise.engine.admit import Admitted
 from numawise.node.node import SimulatedNode
-from tests.property.test_state_key import members, some_pod
+from tests.property.lives import members, some_pod
 from tests.unit.cluster.live_objects import api_node, api_pod, foreign
 from tests.unit.cluster.nodes import gpu_pod, kubelet
 
