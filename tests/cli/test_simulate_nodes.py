@@ -102,7 +102,7 @@ def test_lists_that_are_none(
 def test_nodes_that_are_none(queue: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused(
         nodes(capsys, "--nodes", "nonsense:4", queue),
-        "'nonsense' is neither a file, a folder nor a machine",
+        "--nodes: 'nonsense' is neither a file, a folder nor a machine",
     )
     refused(nodes(capsys, "--nodes", "3gpu-server:0", queue), "gives no nodes")
     refused(nodes(capsys, "--nodes", "3gpu-server:30000", queue), "30000 nodes are too many")

@@ -67,7 +67,12 @@ def groups_of(
             found.append((_names(group, taken), _published(group.published, group.named, say)))
             continue
         if group.named not in started:
-            source = read_node(group.named)
+            try:
+                source = read_node(group.named)
+            except InputError as problem:
+                if problem.field == "--machine":
+                    problem.field = "--nodes"  # as it was typed
+                raise
             started[group.named] = node = start_node(source)
             for remark in source.remarks_of_start:
                 say(remark)

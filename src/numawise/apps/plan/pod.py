@@ -26,7 +26,7 @@ from numawise.apps.plan.manifest import (
     fixed,
     pod_templates,
 )
-from numawise.apps.plan.proof import Stage, prove, share_of
+from numawise.apps.plan.proof import ProofStage, prove, share_of
 from numawise.codec.document import Document
 from numawise.codec.infile import read_raw
 from numawise.codec.job_systems import pod_fields
@@ -77,13 +77,13 @@ def stage_for(
     config: Mapping[str, object] | None,
     goal: str,
     texts: Mapping[str, str],
-) -> Stage:
+) -> ProofStage:
     """The node to try pods on (rule 3)."""
     if config is None:
         plan = plan_kubelet(machine, PlanGoal(goal, version))
         node = f"the node as plan kubelet --goal {goal} has it ({shown(version)})"
-        return Stage(machine, plan.config, version, texts, node)
-    return Stage(machine, config, version, texts, f"the node ({shown(version)})")
+        return ProofStage(machine, plan.config, version, texts, node)
+    return ProofStage(machine, config, version, texts, f"the node ({shown(version)})")
 
 
 def new_manifest(new: NewPod, resource: str) -> Manifest:
@@ -114,7 +114,10 @@ def new_manifest(new: NewPod, resource: str) -> Manifest:
 
 
 def plan_pods(
-    values: Sequence[tuple[object, str]], amounts: PodAmounts, stage: Stage | None, goal: str | None = None
+    values: Sequence[tuple[object, str]],
+    amounts: PodAmounts,
+    stage: ProofStage | None,
+    goal: str | None = None,
 ) -> PodPlan:
     """Make the pods of all documents ready; ``values``: each with the file it is from."""
     share = share_of(stage) if stage is not None else Share()
@@ -140,7 +143,12 @@ def check_objects(documents: Sequence[Document]) -> None:
 
 
 def _planned(
-    found: PodTemplate, amounts: PodAmounts, share: Share, stage: Stage | None, goal: str | None, file: str
+    found: PodTemplate,
+    amounts: PodAmounts,
+    share: Share,
+    stage: ProofStage | None,
+    goal: str | None,
+    file: str,
 ) -> PlannedPod:
     amounts = replace(amounts, service=goal == INFERENCE if goal else found.kind in SERVICES)
     before = copied(found.spec)
@@ -166,11 +174,11 @@ def _fixed(spec: Manifest, amounts: PodAmounts, share: Share, file: str) -> tupl
         raise InputError(message, file=file) from None
 
 
-def _proved(spec: Manifest, name: str, stage: Stage | None, file: str) -> Proof | None:
+def _proved(spec: Manifest, name: str, stage: ProofStage | None, file: str) -> Proof | None:
     return prove(pod_in(Document(pod_fields(spec), file).root, name), stage) if stage is not None else None
 
 
-def _remarks(spec: Manifest, stage: Stage | None) -> list[str]:
+def _remarks(spec: Manifest, stage: ProofStage | None) -> list[str]:
     remarks = []
     names = list(claims(spec))
     if names:
@@ -258,7 +266,7 @@ def _documents(path: str, printed: list[str]) -> tuple[Document, ...]:
     return tuple(pods)
 
 
-def _stage(node: NodeInput, goal: str) -> Stage | None:
+def _stage(node: NodeInput, goal: str) -> ProofStage | None:
     if node.machine_input is None:
         if node.config_input is not None or node.state is not None:
             given = "--kubelet-config" if node.config_input is not None else "--state"
@@ -271,7 +279,7 @@ def _stage(node: NodeInput, goal: str) -> Stage | None:
     return stage_for(node.machine, node.version, raw, goal, node.texts)
 
 
-def _amounts(flags: PodFlags, stage: Stage | None) -> PodAmounts:
+def _amounts(flags: PodFlags, stage: ProofStage | None) -> PodAmounts:
     resource = flags.resource
     if resource is None and stage is not None:
         offered = [plugin.resource for plugin in stage.machine.plugins]

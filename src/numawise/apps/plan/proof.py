@@ -39,7 +39,7 @@ MOST = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ProofStage:
     """The node that pods are tried on."""
 
     machine: Machine
@@ -64,7 +64,7 @@ class Stage:
         return node
 
 
-def share_of(stage: Stage) -> Share:
+def share_of(stage: ProofStage) -> Share:
     """What a GPU's share of the machine is, and in which multiples CPUs come."""
     node = stage.node()
     threads = stage.machine.layout.threads_per_core if node.rules.cpu_options.full_cores else 1
@@ -80,7 +80,7 @@ def share_of(stage: Stage) -> Share:
     return Share(max(threads, min(cpus for cpus, _ in shares)), min(size for _, size in shares), threads)
 
 
-def prove(raw: RawPod, stage: Stage) -> Proof:
+def prove(raw: RawPod, stage: ProofStage) -> Proof:
     """Admit the pod, and look where it is; a kind of pod is tried once."""
     kind = repr(replace(raw, uid="", name="", namespace="", owner=""))
     if kind not in stage.proofs:
@@ -88,7 +88,7 @@ def prove(raw: RawPod, stage: Stage) -> Proof:
     return stage.proofs[kind]
 
 
-def _proof(raw: RawPod, stage: Stage) -> Proof:
+def _proof(raw: RawPod, stage: ProofStage) -> Proof:
     node = stage.node()
     crosses = _crossing(raw, node)
     outcome = _admit(raw, node)
@@ -201,7 +201,7 @@ def _rough(size: int) -> str:
 # --- what would do instead ------------------------------------------------------------------
 
 
-def _instead(raw: RawPod, stage: Stage) -> Iterator[str]:
+def _instead(raw: RawPod, stage: ProofStage) -> Iterator[str]:
     """Other amounts that are admitted and aligned (rule 3)."""
     node = stage.node()
     capacities = capacities_of(node)

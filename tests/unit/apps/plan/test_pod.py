@@ -7,7 +7,7 @@ import yaml
 
 from numawise.apps.plan.manifest import PodAmounts, pod_templates
 from numawise.apps.plan.pod import NewPod, new_manifest, plan_pods, stage_for
-from numawise.apps.plan.proof import Stage
+from numawise.apps.plan.proof import ProofStage
 from numawise.codec.document import Document, read_documents
 from numawise.codec.workload import decode_pods
 from numawise.errors import InputError
@@ -22,7 +22,7 @@ GPU = "nvidia.com/gpu"
 SERVER = machine("2s 2n 64c 2t 8gpu 1tb")
 
 
-def stage(version: Version = NEWEST, goal: str = TRAINING, **config: Any) -> Stage:
+def stage(version: Version = NEWEST, goal: str = TRAINING, **config: Any) -> ProofStage:
     return stage_for(SERVER, version, config or None, goal, {})
 
 
@@ -49,7 +49,9 @@ def manifest(*containers: dict[str, Any], kind: str = "Pod", **spec: Any) -> dic
     }
 
 
-def planned(found: dict[str, Any], on: Stage | None = None, goal: str | None = None, **wish: Any) -> PodPlan:
+def planned(
+    found: dict[str, Any], on: ProofStage | None = None, goal: str | None = None, **wish: Any
+) -> PodPlan:
     return plan_pods([(found, "p.yaml")], PodAmounts(**wish), on, goal)
 
 
