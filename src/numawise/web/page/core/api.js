@@ -1,0 +1,109 @@
+// Calls of the API. An answer that the server says has not changed is the one that was read before.
+
+const ROOT = "api/v1/";
+const MOST_KEPT = 60;
+/** @type {Map<string, {tag: string, data: any}>} */
+const kept = new Map();
+
+/** Why a call was not answered, as the server says it (application/problem+json). */
+export class Problem extends Error {
+  /** @param {{status?: number, detail?: string, title?: string, advice?: string, field?: string, file?: string, line?: number}} data */
+  constructor(data) {
+    super(data.detail ?? data.title ?? "the server did not answer");
+    this.status = data.status ?? 0;
+    this.advice = data.advice ?? "";
+    this.field = data.field ?? "";
+    this.file = data.file ?? "";
+    this.line = data.line ?? 0;
+  }
+
+  /** Where it is wrong, in words; "" where that is not known. */
+  get place() {
+    if (this.file) return this.line ? `${this.file}:${this.line}` : this.file;
+    return this.field;
+  }
+}
+
+/** What to do when a token is asked for; the shell sets it. */
+export const signIn = { ask: async () => false };
+
+/**
+ * Ask for something.
+ * @param {string} path below /api/v1/
+ * @param {Record<string, any>} [query]
+ * @param {AbortSignal} [signal]
+ */
+export async function get(path, query, signal) {
+  const address = withQuery(path, query);
+  const known = kept.get(address);
+  const headers = known ? { "If-None-Match": known.tag } : {};
+  const response = await send(address, { headers, signal });
+  if (response.status === 304 && known) return known.data;
+  const data = await response.json();
+  const tag = response.headers.get("ETag");
+  if (tag) {
+    kept.delete(address);
+    kept.set(address, { tag, data });
+    if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+  }
+  return data;
+}
+
+/**
+ * Ask with a body.
+ * @param {string} path
+ * @param {any} body
+ * @param {AbortSignal} [signal]
+ */
+export async function post(path, body, signal) {
+  const response = await sendBody(path, body, signal);
+  return response.status === 204 ? null : response.json();
+}
+
+/** Likewise where the answer is a file: its text. */
+export async function postForText(path, body, signal) {
+  return (await sendBody(path, body, signal)).text();
+}
+
+function sendBody(path, body, signal) {
+  const headers = { "Content-Type": "application/json" };
+  return send(path, { method: "POST", headers, body: JSON.stringify(body ?? {}), signal });
+}
+
+/** Whether an error only says that nobody waits for the answer any more. */
+export function isAbort(error) {
+  return error instanceof DOMException && error.name === "AbortError";
+}
+
+/** Sign in with a token; false where it is wrong. */
+export async function openSession(token) {
+  const headers = { Authorization: `Bearer ${token}` };
+  return (await fetch(`${ROOT}session`, { method: "POST", headers })).ok;
+}
+
+function withQuery(path, query) {
+  const words = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) {
+    for (const one of [value].flat()) if (one !== null && one !== undefined && one !== "") words.append(name, one);
+  }
+  return words.size ? `${path}?${words}` : path;
+}
+
+async function send(address, options, again = true) {
+  let response;
+  try {
+    response = await fetch(ROOT + address, { credentials: "same-origin", ...options });
+  } catch (error) {
+    if (isAbort(error)) throw error;
+    throw new Problem({ detail: "the server cannot be reached", advice: "see whether numawise serve still runs" });
+  }
+  if (response.ok || response.status === 304) return response;
+  if (response.status === 401 && again && (await signIn.ask())) return send(address, options, false);
+  let data;
+  try {
+    data = await response.json();
+  } catch {
+    data = { status: response.status, title: response.statusText };
+  }
+  throw new Problem(data);
+}

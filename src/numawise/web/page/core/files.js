@@ -1,0 +1,86 @@
+// Files that people drop or choose: read here, sent as text, or in base64 where they are no text.
+import { announce, h } from "./dom.js";
+
+export const LARGEST = 11 * 1024 * 1024; // in base64 it still fits into a request
+export const MOST = 64;
+
+/** @typedef {{name: string, text?: string, base64?: string, size: number}} GivenFile */
+
+/**
+ * A place to drop files on, with a button that chooses them.
+ * @param {{label: string, hint?: string, accept?: string, multiple?: boolean, onFiles: (files: GivenFile[]) => void, onProblem?: (words: string) => void}} options
+ */
+export function dropZone({ label, hint = "", accept = "", multiple = true, onFiles, onProblem = announce }) {
+  const input = h("input", { type: "file", accept, multiple, "aria-label": label, tabindex: "-1", onchange: () => take(input.files) });
+  const choose = h("button", { class: "button", type: "button", onclick: () => input.click() }, "Choose files…");
+  const zone = h("div", { class: "drop" }, h("p", null, h("strong", null, label)), hint && h("p", { class: "hint" }, hint), h("p", { class: "row drop-row" }, choose, input));
+  async function take(list) {
+    try {
+      const files = await readFiles(list);
+      input.value = "";
+      if (files.length) onFiles(files);
+    } catch (problem) {
+      onProblem(problem.message);
+    }
+  }
+  acceptDrops(zone, take);
+  return zone;
+}
+
+/** Let files be dropped on any element. */
+export function acceptDrops(element, take) {
+  let depth = 0;
+  const over = (change) => {
+    depth = Math.max(0, depth + change);
+    element.classList.toggle("drop-over", depth > 0);
+  };
+  element.addEventListener("dragenter", (event) => (event.preventDefault(), over(1)));
+  element.addEventListener("dragleave", () => over(-1));
+  element.addEventListener("dragover", (event) => event.preventDefault());
+  element.addEventListener("drop", (event) => {
+    event.preventDefault();
+    event.stopPropagation();
+    depth = 0;
+    over(0);
+    take(event.dataTransfer?.files ?? []);
+  });
+}
+
+/** @param {FileList | File[]} list @returns {Promise<GivenFile[]>} */
+export async function readFiles(list) {
+  const files = [...(list ?? [])];
+  if (files.length > MOST) throw new Error(`${files.length} files are too many; drop at most ${MOST}`);
+  const size = files.reduce((sum, file) => sum + file.size, 0);
+  if (size > LARGEST) throw new Error(`${Math.ceil(size / 2 ** 20)} MiB are too much; drop at most ${LARGEST >> 20} MiB`);
+  return Promise.all(files.map(readFile));
+}
+
+async function readFile(file) {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  try {
+    if (!bytes.subarray(0, 4096).includes(0)) {
+      return { name: file.name, size: bytes.length, text: new TextDecoder("utf-8", { fatal: true }).decode(bytes) };
+    }
+  } catch {
+    // no text in UTF-8: sent as it is
+  }
+  return { name: file.name, size: bytes.length, base64: base64(bytes) };
+}
+
+function base64(bytes) {
+  const parts = [];
+  for (let at = 0; at < bytes.length; at += 0x8000) parts.push(String.fromCharCode(...bytes.subarray(at, at + 0x8000)));
+  return btoa(parts.join(""));
+}
+
+/** What a request carries of a file. */
+export function given({ name, text, base64 }) {
+  return text !== undefined ? { name, text } : { name, base64 };
+}
+
+/** Let the browser save a text as a file. */
+export function download(name, text, media = "text/plain") {
+  const link = h("a", { href: URL.createObjectURL(new Blob([text], { type: media })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -1,0 +1,40 @@
+// What changes on the server, told as it happens: one connection for the whole page.
+
+/** @type {Map<string, Set<(version: number) => void>>} */
+const listeners = new Map();
+/** @type {Map<string, number>} */
+const versions = new Map();
+let state = "off";
+let tell = (_) => {};
+
+/** @param {(state: string) => void} onState told of "on" and "off" */
+export function connect(onState) {
+  tell = onState;
+  const source = new EventSource("api/v1/events");
+  source.onopen = () => set("on");
+  source.onerror = () => set("off");
+  for (const kind of ["hello", "changed"]) source.addEventListener(kind, (event) => heard(event));
+}
+
+function heard(event) {
+  const { what, version } = JSON.parse(event.data);
+  const before = versions.get(what);
+  versions.set(what, version);
+  const missed = event.type === "hello" && before !== undefined && before !== version;
+  if (event.type === "changed" || missed) for (const listener of listeners.get(what) ?? []) listener(version);
+}
+
+function set(now) {
+  if (state !== now) tell((state = now));
+}
+
+/**
+ * Be told when something changes; call what comes back to hear no more.
+ * @param {string} what "map", "box" or "cluster"
+ * @param {(version: number) => void} listener
+ */
+export function on(what, listener) {
+  const all = listeners.get(what) ?? new Set();
+  listeners.set(what, all.add(listener));
+  return () => all.delete(listener);
+}
