@@ -22,7 +22,16 @@ from numawise.quantity import Quantity
 from numawise.request.model import CPU, HUGEPAGES, MEMORY
 from numawise.rules.behaviour import Behaviour, behaviour_of
 from numawise.rules.check import Refusal, Settings, refusal
-from numawise.rules.model import NONE, SINGLE, CpuOptions, KubeletConfig, ResizeRules, Rules
+from numawise.rules.model import (
+    CPU_POLICIES,
+    MEMORY_POLICIES,
+    NONE,
+    SINGLE,
+    CpuOptions,
+    KubeletConfig,
+    ResizeRules,
+    Rules,
+)
 from numawise.rules.options import BY_SOCKET, TopologyOptions, as_map, cpu_options, topology_options
 from numawise.rules.sysctls import safe_sysctls
 from numawise.rules.versions import Version, manners_of
@@ -139,12 +148,12 @@ def _cpus(
     machine: Machine, config: KubeletConfig, settings: Settings, rules: Rules, version: Version
 ) -> Rules | Refusal:
     given = config.cpu_manager_policy_options
-    if config.cpu_manager_policy == "none":
+    if config.cpu_manager_policy == CPU_POLICIES[0]:
         if given:
             message = f"new none policy error: None policy: received unsupported options={as_map(given)}"
             return Refusal(CPU_STAGE, message)
         return rules
-    if config.cpu_manager_policy != "static":
+    if config.cpu_manager_policy not in CPU_POLICIES:
         return Refusal(CPU_STAGE, f"unknown policy: {quote(config.cpu_manager_policy)}")
     reserved = settings.reservation.get(CPU)
     if reserved is None:
@@ -190,11 +199,11 @@ def _memory(
     machine: Machine, config: KubeletConfig, settings: Settings, rules: Rules, version: Version
 ) -> Rules | Refusal:
     policy = config.memory_manager_policy
-    if policy == "None":
+    if policy == MEMORY_POLICIES[0]:
         return rules
     if policy == "BestEffort" and manners_of(version).best_effort_memory_named:
         return Refusal(MEMORY_STAGE, 'policy "BestEffort" is not available for platform "linux"')
-    if policy != "Static":
+    if policy not in MEMORY_POLICIES:
         return Refusal(MEMORY_STAGE, f"unknown policy: {quote(policy)}")
     reserved = _reserved_memory(machine, config, settings)
     if isinstance(reserved, str):

@@ -48,6 +48,8 @@ class KubeletConfig:
 
 
 NONE, BEST_EFFORT, RESTRICTED, SINGLE = "none", "best-effort", "restricted", "single-numa-node"
+CPU_POLICIES, MEMORY_POLICIES = ("none", "static"), ("None", "Static")
+"""The policies of the CPU and the Memory Manager; the first of each gives nothing."""
 
 
 @dataclass(frozen=True, slots=True)

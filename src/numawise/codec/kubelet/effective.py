@@ -391,7 +391,7 @@ def differences(told: Mapping[str, Any], written: Mapping[str, Any], version: Ve
     if isinstance(now, Refusal) or isinstance(then, Refusal):
         return []
     now, then = _as_it_runs(now), _as_it_runs(then)
-    return [_camel(name) for name in COMPARED if getattr(now, name) != getattr(then, name)]
+    return [camel_field(name) for name in COMPARED if getattr(now, name) != getattr(then, name)]
 
 
 def _as_it_runs(config: KubeletConfig) -> KubeletConfig:
@@ -408,6 +408,7 @@ def _as_it_runs(config: KubeletConfig) -> KubeletConfig:
     return replace(config, system_reserved=system, kube_reserved=kube)
 
 
-def _camel(name: str) -> str:
+def camel_field(name: str) -> str:
+    """A field of ``KubeletConfig`` as it stands in the file."""
     first, *rest = name.split("_")
     return first + "".join({"cpus": "CPUs"}.get(word, word.capitalize()) for word in rest)

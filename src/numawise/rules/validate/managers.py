@@ -35,6 +35,7 @@ TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 TOPOLOGY_SCOPES = ("container", "pod")
 SYSTEM = ("system-reserved", "system-reserved-compressible")
 KUBE = ("kube-reserved", "kube-reserved-compressible")
+ENFORCED = ("pods", *SYSTEM, *KUBE, "none")
 HAIRPIN_MODES = ("none", "hairpin-veth", "promiscuous-bridge")
 VERIFY_ALLOWLISTED = "NeverVerifyAllowlistedImages"
 VERIFY_POLICIES = ("NeverVerify", "NeverVerifyPreloadedImages", VERIFY_ALLOWLISTED, "AlwaysVerify")
@@ -369,3 +370,9 @@ CHECKS: tuple[Dated[Check], ...] = (
     Dated(partial(_reserved_memory, INVALID), (1, 24)),
     *validate_rest.CHECKS,
 )
+
+
+def swap_behaviours(version: Version = REFERENCE) -> tuple[str, ...]:
+    """What ``memorySwap.swapBehavior`` may be in a release; none where it has no such check."""
+    checks = (one for one in at(version, CHECKS) if isinstance(one, partial) and one.func is _swap)
+    return tuple(name for one in checks for name in one.args[0].split())
