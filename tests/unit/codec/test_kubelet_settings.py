@@ -1,9 +1,13 @@
 """Settings of a kubelet as a form shows them: nothing that the tables have is missing, and nothing else is there."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from numawise.codec.kubelet.fields import configuration_of
 from numawise.codec.kubelet.settings import _words, field_names, kubelet_settings
+from numawise.engine import start
 from numawise.engine.start import MANAGER_GATES
 from numawise.results.settings import KubeletSetting
 from numawise.rules.gates import WHOLE_STAGE, gates_of
@@ -23,6 +27,10 @@ def test_every_setting_has_its_sentence_and_no_sentence_is_left_over() -> None:
     every = {name for version in RELEASES for name in gates_of(version)}
     assert set(_words("gates")) <= every
     assert set(MANAGER_GATES) <= set(_words("gates"))
+    engine = Path(start.__file__).read_text()
+    asked = set(re.findall(r'gates\.get\(\s*"(\w+)"', engine))
+    assert len(asked) > 10
+    assert asked <= set(_words("gates"))
     for version in RELEASES:
         for name, one in named(version).items():
             assert one.words or one.minor, name

@@ -6,7 +6,7 @@ Rules kept here:
    types those of ``codec.kubelet.fields``; options, gates, values and defaults come from the tables of
    ``rules``.  ``data/settings.toml`` adds sentences for people.
 2. A release has the fields, options and gates that its tables say; the rest is left out.
-3. Of the gates those are told apart that decisions depend on; any other may be set, and changes nothing here.
+3. Gates that decisions depend on have a sentence; any other may be set, and changes nothing here.
 """
 
 import tomllib
@@ -28,7 +28,6 @@ from numawise.codec.kubelet.fields import (
 )
 from numawise.datafile import data_text
 from numawise.engine.predicates import MOST_PODS
-from numawise.engine.start import MANAGER_GATES
 from numawise.results.settings import (
     AMOUNTS,
     CHOICE,
@@ -79,8 +78,6 @@ OPTION_FIELDS = {
     "cpuManagerPolicyOptions": ("CPUManager", CPU_MATURITY),
 }
 GATE_FIELD = "featureGates"
-DECIDING = ("CPUManagerPolicy", "TopologyManagerPolicy", "InPlacePod")
-"""How the names of gates begin that decide, beside those of the managers."""
 LEVELS = {ALPHA: "alpha", BETA: "beta", DEPRECATED: "deprecated"}
 SIGNALS = ("memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "pid.available")
 TRUTHS = (SettingValue("true"), SettingValue("false"))
@@ -261,7 +258,7 @@ def _gates(group: str, version: Version) -> Iterator[KubeletSetting]:
     gates, needs, words = gates_of(version), needs_of(version), _words("gates")
     for minor in (False, True):
         for name, gate in gates.items():
-            if name in WHOLE_STAGE or _decides(name) == minor:
+            if name in WHOLE_STAGE or (name in words) == minor:
                 continue
             yield KubeletSetting(
                 path=(GATE_FIELD, name),
@@ -276,10 +273,6 @@ def _gates(group: str, version: Version) -> Iterator[KubeletSetting]:
                 locked=gate.locked,
                 minor=minor,
             )
-
-
-def _decides(name: str) -> bool:
-    return name in MANAGER_GATES or name.startswith(DECIDING)
 
 
 def _gate_rules(gate: Gate, needs: tuple[str, ...]) -> Iterator[str]:
