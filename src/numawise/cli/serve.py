@@ -52,6 +52,7 @@ Exit status: 0 ended by SIGTERM or SIGINT, 2 bad options, 3 host, 5 an extra is 
     metavar="ADDRESS:PORT",
     help="Where /healthz, /readyz and /metrics are answered; 'off' for nowhere.",
 )
+@click.option("--root", default="", metavar="DIR", help="Where the root of the host is, if not at /.")
 @node_options()
 @log_option
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and end.")
@@ -81,7 +82,7 @@ def _plan(given: dict[str, Any]) -> "PagePlan":
     if address is None:
         raise InputError("'off' would serve nobody", field="--listen", advice=f"write it like {LISTEN}")
     return PagePlan(
-        served_by(node_spec(given)),
+        served_by(node_spec(given), given["root"]),
         *address,
         names=tuple(given["names"]),
         token=_token(given["token_file"]),

@@ -14,11 +14,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
+from numawise.apps.bundle.gather import collect
 from numawise.codec.document import read_documents
 from numawise.codec.infile import read_raw
 from numawise.codec.web.body import to_bytes
 from numawise.codec.web.given import FileGiven, NodeGiven
 from numawise.errors import InputError
+from numawise.inputs.gathered import NodeSources
 from numawise.inputs.machine import MachineInput
 from numawise.inputs.recognise import recognised
 from numawise.inputs.spec import NodeInput, NodeSpec, read_node, start_node
@@ -40,6 +42,8 @@ class Served:
 
     spec: NodeSpec | None = None
     """The node; None: none was named, and there is none on this host."""
+    kubelet: NodeSources | None = None
+    """Where the kubelet of this host is looked at, whenever its files have changed; the node is then that."""
     host: bool = True
     """This host's jobs are shown."""
     cluster: bool = False
@@ -51,7 +55,8 @@ class Served:
 @dataclass(slots=True)
 class _Kept:
     node: NodeInput
-    files: KeptFiles | None = None
+    files: tuple[KeptFiles, ...] = ()
+    """What it was read from, which it may still read."""
 
 
 class Desk:
@@ -92,6 +97,10 @@ class Desk:
         """The node that is served."""
         return self.node(NodeGiven(served=True))
 
+    def start_served(self) -> SimulatedNode:
+        """The kubelet of the served node, with its pods; ``KubeletRefused`` when it would not start."""
+        return start_node(self.served_node())
+
     def start(self, given: NodeGiven, field: str = NODE) -> SimulatedNode:
         """A kubelet on that node, started anew; ``KubeletRefused`` when it would not."""
         return start_node(self.node(given, field))
@@ -117,13 +126,15 @@ class Desk:
         return kept.node
 
     def _read(self, given: NodeGiven, field: str) -> _Kept:
-        spec = NodeSpec()
+        spec, gathered = NodeSpec(), None
         if given.served:
             if self.served.spec is None:
                 raise InputError(
                     "no node is served here", field=f"{field}.served", advice="name a machine, or drop files"
                 )
-            spec = self.served.spec
+            spec, gathered = self.served.spec, self._gathered()
+            if gathered is not None:
+                spec = replace(spec, bundle=gathered.paths[0])
         if given.machine:
             spec = replace(spec, machine=machine_given(given.machine, f"{field}.machine"))
         if given.release:
@@ -143,7 +154,14 @@ class Desk:
                     advice="drop a machine, a configuration, state files or a bundle",
                 )
             spec = known.spec
-        return _Kept(read_node(spec), kept)
+        return _Kept(read_node(spec), tuple(one for one in (kept, gathered) if one is not None))
+
+    def _gathered(self) -> KeptFiles | None:
+        """This host as ``numawise bundle`` collects it, names and all."""
+        if self.served.kubelet is None:
+            return None
+        bundle = collect(replace(self.served.kubelet, keep_names=True))
+        return self.dropped.keep_bytes([("this-host.tar.gz", bundle.data)])
 
 
 def _no_machine(field: str) -> InputError:

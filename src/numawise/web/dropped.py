@@ -30,10 +30,10 @@ class DroppedFiles:
     """The folder of one server."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.mkdtemp(prefix=PREFIX)
+        self.folder = tempfile.mkdtemp(prefix=PREFIX)
         self._numbers = count()
-        self._inside = re.compile(re.escape(self._folder).encode() + rb"/[0-9]+/[0-9]+/")
-        self._end = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._inside = re.compile(re.escape(self.folder).encode() + rb"/[0-9]+/[0-9]+/")
+        self._end = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -41,13 +41,18 @@ class DroppedFiles:
 
     def keep(self, files: Sequence[FileGiven], field: str) -> "KeptFiles":
         """Write files down; they are there until the value is closed or forgotten."""
-        contents = [file.content(f"{field}[{number}]") for number, file in enumerate(files)]
-        folder = Path(self._folder, str(next(self._numbers)))
+        return self.keep_bytes(
+            [(file.name, file.content(f"{field}[{number}]")) for number, file in enumerate(files)]
+        )
+
+    def keep_bytes(self, contents: Sequence[tuple[str, bytes]]) -> "KeptFiles":
+        """Likewise of names and what is in them."""
+        folder = Path(self.folder, str(next(self._numbers)))
         paths = []
-        for number, (file, content) in enumerate(zip(files, contents, strict=True)):
+        for number, (name, content) in enumerate(contents):
             place = folder / str(number)
             place.mkdir(parents=True)
-            path = place / _name(file.name, number)
+            path = place / _name(name, number)
             path.write_bytes(content)
             paths.append(str(path))
         return KeptFiles(folder, tuple(paths))

@@ -1,0 +1,51 @@
+"""What a server shows when it is started."""
+
+from pathlib import Path
+
+import pytest
+
+from numawise.errors import InputError
+from numawise.inputs.spec import NodeSpec
+from numawise.web.desk import MAP
+from numawise.web.served import served_by
+from tests.nodetree import UIDS, grow_node
+from tests.web.calls import Page
+
+
+def test_a_host_with_a_kubelet_is_its_node(tmp_path: Path) -> None:
+    root = grow_node(tmp_path / "root")
+    page = Page(served_by(NodeSpec(), str(root)))
+    node = page.desk.served_node()
+    assert node.config.cpu_manager_policy == "static"
+    assert UIDS["a"] in page.desk.start_served().state.cpu.assignments
+    state = root / "var/lib/kubelet/cpu_manager_state"
+    state.unlink()
+    page.desk.changed(MAP)
+    assert page.desk.served_node().state is None or "cpu_manager_state" not in page.desk.served_node().texts
+    assert page.get("overview").status == 200
+    page.close()
+
+
+def test_nothing_of_it_is_left_behind(tmp_path: Path) -> None:
+    page = Page(served_by(NodeSpec(), str(grow_node(tmp_path / "root"))))
+    page.desk.served_node()
+    folder = Path(page.desk.dropped.folder)
+    assert any(folder.rglob("this-host.tar.gz"))
+    page.close()
+    assert not folder.exists()
+
+
+def test_a_host_without_a_kubelet_is_a_machine(tmp_path: Path) -> None:
+    root = grow_node(tmp_path / "root", running=False)
+    for file in ("var/lib/kubelet/config.yaml", "etc/kubernetes/kubelet.conf"):
+        (root / file).unlink(missing_ok=True)
+    served = served_by(NodeSpec(), str(root))
+    assert served.kubelet is None
+    assert served.spec == NodeSpec(machine=(str(root),))
+
+
+def test_a_root_that_is_not_there_is_said() -> None:
+    with pytest.raises(InputError, match="is not a folder"):
+        served_by(NodeSpec(), "/nowhere/at/all")
+    with pytest.raises(InputError, match="a node was named beside it"):
+        served_by(NodeSpec(machine=("dgx-h100",)), "/")
