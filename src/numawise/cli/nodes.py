@@ -9,7 +9,7 @@ import click
 from numawise.cli.options import node_options, node_spec, output_option, say
 from numawise.cli.reaching import ClusterOptions, files_only, reached
 from numawise.cli.serving import cluster_options
-from numawise.errors import ClusterError, InputError, meant, quoted
+from numawise.errors import InputError, meant, quoted
 
 if TYPE_CHECKING:
     from numawise.inputs.cluster import VisibleCluster
@@ -111,18 +111,10 @@ def _of_cluster(access: "ClusterOptions", selector: str) -> "NodesReport":
 def _seen(seen: "VisibleCluster", selector: str) -> "NodesReport":
     """The nodes with these labels."""
     from numawise.cluster.node_rooms import live_rooms  # noqa: PLC0415 - keeps --help quick
-    from numawise.codec.selector import read_selector  # noqa: PLC0415
+    from numawise.inputs.cluster import chosen_nodes  # noqa: PLC0415
     from numawise.values import replace  # noqa: PLC0415
 
-    wanted = read_selector(selector, field="--selector")
-    view, names = seen.view, list(seen.view.names)
-    if selector:
-        described = {name: view.views[name].description for name in names}
-        if names and not any(described.values()):
-            advice = "leave --selector out, or ask for the right to list nodes"
-            raise ClusterError("the labels of nodes are not known", advice)
-        names = [name for name, one in described.items() if one is not None and wanted(one.labels)]
-    return replace(live_rooms(view, names, seen.now), remarks=seen.remarks)
+    return replace(live_rooms(seen.view, chosen_nodes(seen.view, selector), seen.now), remarks=seen.remarks)
 
 
 def _chosen(report: "NodesReport", names: Sequence[str]) -> "NodesReport":

@@ -324,6 +324,7 @@ class LiveCluster:
 
     def _changed(self, view: NodeView) -> None:
         self.changes += 1
+        view.changes += 1
         self._dirty.add(view.name)
 
     def _leave(self, pod: ClusterPod) -> None:

@@ -9,7 +9,8 @@ Rules kept here:
    free and would still be free once as many pods of that shape have come as the kubelet lets in, in the
    shape's devices of which it asks most, else in CPUs.
 3. Which shape fits now is found by asking the kubelet, the largest first.
-4. Nodes in equal states are asked once.
+4. Nodes in equal states are asked once, and without a trial where counting gives the same
+   (``cluster.counting``).  Whoever looks again (``NodeBoard``) asks those that changed.
 5. Of the zones of another exporter only what they say is shown; a shape fits where the careful model of
    ``cluster.foreign`` says so, and holes are not known.
 """
@@ -17,10 +18,11 @@ Rules kept here:
 import re
 from collections.abc import Hashable, Iterable, Sequence
 
-from numawise.cluster.asking import Asker, LetIn, Member, Situation
+from numawise.cluster.asking import Asker, LetIn, Member, Shape, Situation
 from numawise.cluster.choice import shape_of
+from numawise.cluster.counting import counted_places
 from numawise.cluster.foreign import judged
-from numawise.cluster.live import LiveCluster, is_aligned
+from numawise.cluster.live import LiveCluster, NodeView, is_aligned
 from numawise.cluster.live_places import LivePlaces
 from numawise.cluster.places import places_on, running_pods
 from numawise.cluster.sums import free_sums, lack_by_sums
@@ -36,6 +38,8 @@ from numawise.values import dataclass, field, replace
 MOST_PLACES = 16
 MOST_SHAPES = 8
 """So many of the largest shapes are tried."""
+MOST_REMEMBERED = 100_000
+"""Answers after which all are forgotten."""
 DIGITS = re.compile(r"(\d{1,18})", re.ASCII)
 KnownShapes = Sequence[tuple[PodShape, RawPod]]
 
@@ -73,6 +77,7 @@ class NodeRooms:
             config.topology_manager_scope,
             _numa_rooms(member),
             free,
+            dict(sorted(member.allocatable.items())),
             len(node.state.active),
             notes=notes,
         )
@@ -98,19 +103,23 @@ class NodeRooms:
     def _reference(self, member: Member) -> int | None:
         """The number of the largest shape that an idle node lets in; None: there is none (rule 2)."""
         situation = Situation.of(member)
-        idle = situation.without(situation.state.active)
-        token = self.asker.token(idle)
+        token = _kind_when_idle(member)
         if token not in self.idle:
+            idle = situation.without(situation.state.active)
             self.idle[token] = next(
                 (
                     number
                     for number, (shape, pod) in enumerate(self.shapes[:MOST_SHAPES])
-                    if shape.resources and isinstance(self.asker.ask(idle, pod), LetIn)
+                    if shape.resources and self._lets_in(idle, pod)
                 ),
                 -1,
             )
         number = self.idle[token]
         return None if number < 0 else number
+
+    def _lets_in(self, situation: Situation, pod: RawPod) -> bool:
+        count = counted_places(self.asker, situation, pod, 1)
+        return isinstance(self.asker.ask(situation, pod), LetIn) if count is None else count > 0
 
     def _places(self, member: Member, number: int, most: int) -> tuple[int, bool]:
         """How many pods of a shape come one after the other, and whether counting was ended."""
@@ -118,9 +127,19 @@ class NodeRooms:
         key = self.asker.place(member, pod), number, most
         known = self.counted.get(key)
         if known is None:
-            places, more, _ = places_on(self.asker, member, pod, most)
-            known = self.counted[key] = places, more
+            count = counted_places(self.asker, Situation.of(member), pod, most)
+            tried = places_on(self.asker, member, pod, most) if count is None else (count, count >= most, "")
+            known = self.counted[key] = tried[:2]
         return known
+
+
+def _kind_when_idle(member: Member) -> Hashable:
+    """Equal for nodes that answer alike once their pods have ended: of one kind, with the same devices."""
+    plugins = member.node.state.devices.plugins.items()
+    broken = any(plugin.devices.keys() - plugin.healthy for _, plugin in plugins)
+    if member.kind is None or broken:
+        return member.number, member.changes
+    return member.kind, tuple((resource, len(plugin.devices)) for resource, plugin in plugins)
 
 
 def unit_of(shape: PodShape) -> str:
@@ -186,22 +205,57 @@ def rooms_of(members: Sequence[Member], pods: Iterable[RawPod]) -> NodesReport:
     return NodesReport(nodes, tuple(shape for shape, _ in shapes))
 
 
-def live_rooms(view: LiveCluster, names: Iterable[str], now: float) -> NodesReport:
-    """Nodes of a cluster as it is; the shapes are those seen most often, and of all pods that wait.
+class NodeBoard:
+    """The nodes of a cluster as it is, looked at again and again; those that did not change stay as they are.
 
-    Where no pods may be seen, they are those of pods in the published states.
+    ``given``: the nodes are those of files, as they describe them.
     """
-    learned = [pod for _, pod in LivePlaces(view).learned()]
-    waiting = [pod.raw for pod in view.waiting if pod.raw is not None and is_aligned(pod.raw)]
-    names = in_name_order(names)
-    if not learned and not waiting:  # the pods themselves may not be seen
-        for name in names:
-            view.situation(name, now)
-        learned = [pod for _, pod in running_pods(view.members)]
-    shapes = distinct_shapes(view.asker, [*learned, *waiting])
-    rooms = NodeRooms(view.asker, shapes)
-    nodes = tuple(_live_room(view, rooms, name, now) for name in names)
-    return NodesReport(nodes, tuple(shape for shape, _ in shapes))
+
+    def __init__(self, view: LiveCluster, *, given: bool = False) -> None:
+        self.view, self.given = view, given
+        self._keys: list[Shape] = []
+        """The shapes by which the rooms were looked at."""
+        self._rooms = NodeRooms(view.asker)
+        self._known: dict[str, tuple[NodeView, int, NodeRoom]] = {}
+
+    def report(self, names: Iterable[str], now: float) -> NodesReport:
+        """These nodes, by name; the shapes are those seen most often, and of all pods that wait.
+
+        Where no pods may be seen, they are those of pods in the published states.
+        """
+        view, names = self.view, in_name_order(names)
+        shapes = self._distinct(names, now)
+        keys = [view.asker.shape(pod) for _, pod in shapes]
+        if keys != self._keys or len(self._rooms.counted) > MOST_REMEMBERED:
+            self._keys, self._known = keys, {}
+            self._rooms = NodeRooms(view.asker, shapes)
+        nodes = tuple(self._room(name, now) for name in names)
+        if len(self._known) > len(view.views):
+            self._known = {name: known for name, known in self._known.items() if name in view.views}
+        return NodesReport(nodes, tuple(shape for shape, _ in shapes))
+
+    def _distinct(self, names: Sequence[str], now: float) -> KnownShapes:
+        view = self.view
+        learned = [pod for _, pod in LivePlaces(view).learned()]
+        waiting = [pod.raw for pod in view.waiting if pod.raw is not None and is_aligned(pod.raw)]
+        if not learned and not waiting:  # the pods themselves may not be seen
+            for name in names:
+                view.situation(name, now)
+            learned = [pod for _, pod in running_pods(view.members)]
+        return distinct_shapes(view.asker, [*learned, *waiting])
+
+    def _room(self, name: str, now: float) -> NodeRoom:
+        view = self.view.views[name]
+        known = self._known.get(name)
+        if known is None or known[0] is not view or known[1] != view.changes:
+            room = _live_room(self.view, self._rooms, name, now)
+            known = self._known[name] = view, view.changes, replace(room, known=GIVEN) if self.given else room
+        return known[2]
+
+
+def live_rooms(view: LiveCluster, names: Iterable[str], now: float) -> NodesReport:
+    """Nodes of a cluster as it is, looked at once."""
+    return NodeBoard(view).report(names, now)
 
 
 def _live_room(view: LiveCluster, rooms: NodeRooms, name: str, now: float) -> NodeRoom:
@@ -213,7 +267,8 @@ def _live_room(view: LiveCluster, rooms: NodeRooms, name: str, now: float) -> No
         notes = (*notes, "it is cordoned")
     if situation is not None:
         return rooms.room(situation.member, STALE if node.stale else view.how(name), notes)
-    room = NodeRoom(name, UNKNOWN, free=free_sums(node), pods=len(node.pods), notes=notes)
+    limits = dict(sorted(described.allocatable.items())) if described is not None else {}
+    room = NodeRoom(name, UNKNOWN, free=free_sums(node), allocatable=limits, pods=len(node.pods), notes=notes)
     if node.source is None or node.source.zones is None:
         return room
     zones = node.source.zones

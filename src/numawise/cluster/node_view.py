@@ -36,6 +36,8 @@ class NodeView:
     doubts: tuple[str, ...] = ()
     stale: bool = False
     """What is published is an old state, as far as that shows."""
+    changes: int = 0
+    """How often something about it was heard of or promised."""
     left: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     """Of another exporter's zones: what is free, careful as ever."""
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 
 from numawise.cluster.live import LiveCluster, LiveSettings
+from numawise.codec.selector import read_selector
 from numawise.errors import ClusterError
 from numawise.inputs.live import POD, live_cluster
 from numawise.kube.calls import NotServed, listed
@@ -53,6 +54,18 @@ def visible_cluster(cluster: Cluster, now: float | None = None) -> VisibleCluste
     if len(problems) >= KINDS:
         raise problems[0]
     return VisibleCluster(view, moment, pods, tuple(map(_remark, problems)))
+
+
+def chosen_nodes(view: LiveCluster, selector: str, field: str = "--selector") -> list[str]:
+    """The nodes with these labels; without any, all nodes."""
+    wanted, names = read_selector(selector, field=field), list(view.names)
+    if not selector.strip():
+        return names
+    described = {name: view.views[name].description for name in names}
+    if names and not any(described.values()):
+        advice = "leave the labels out, or ask for the right to list nodes"
+        raise ClusterError("the labels of nodes are not known", advice)
+    return [name for name, one in described.items() if one is not None and wanted(one.labels)]
 
 
 def _remark(problem: ApiRefused) -> str:

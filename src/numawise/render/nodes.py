@@ -1,7 +1,7 @@
 """Nodes of a cluster as a table: what is free by NUMA node, holes, what fits, and how that is known."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from numawise.quantity import Quantity
@@ -29,7 +29,7 @@ GIB = 2**30
 
 def node_columns(report: NodesReport, *, wide: bool = False) -> tuple[str, ...]:
     """The heads of the columns; a policy that all nodes share is said below the table."""
-    resources = _device_resources(report)
+    resources = device_resources(report)
     devices = _short(resources[0]).upper() if len(resources) == 1 else "DEVICES"
     policy = ("POLICY",) if wide or not common_policy(report) else ()
     head = ("NODE", *policy, "CPUS", "GIB", devices, "HOLES", "FITS", "KNOWN")
@@ -38,7 +38,7 @@ def node_columns(report: NodesReport, *, wide: bool = False) -> tuple[str, ...]:
 
 def node_rows(report: NodesReport, *, wide: bool = False) -> list[Row]:
     """A row for each node."""
-    resources = _device_resources(report)
+    resources = device_resources(report)
     policies = wide or not common_policy(report)
     titles = shape_titles(report)
     rows: list[Row] = []
@@ -131,7 +131,8 @@ def _devices(node: NodeRoom, resources: Sequence[str]) -> str | tuple[str, str]:
     return ", ".join(parts) or ("-", DIM)
 
 
-def _device_resources(report: NodesReport) -> list[str]:
+def device_resources(report: NodesReport) -> list[str]:
+    """The resources of devices that any node has."""
     names = {name for node in report.nodes for numa in node.numa for name in numa.free if "/" in name}
     names |= {name for node in report.nodes for name in node.free if "/" in name}
     return sorted(names)
@@ -152,17 +153,22 @@ def nodes_summary(report: NodesReport) -> str:
     kinds = Counter(node.known for node in report.nodes)
     known = [f"{kinds[kind]} {kind}" for kind in STYLES if kinds[kind]]
     text = f"{counted(len(report.nodes), 'node')}: {', '.join(known)}"
-    holes: Counter[str] = Counter()
-    free: Counter[str] = Counter()
-    for node in report.nodes:
-        if node.holes is not None:
-            holes[node.unit] += node.holes
-            free[node.unit] += node.free.get(node.unit, 0)
-    parts = [_share(unit, holes[unit], free[unit]) for unit in sorted(free) if free[unit]]
+    parts = [_share(unit, *amounts) for unit, amounts in holes_by_unit(report.nodes).items() if amounts[1]]
     if parts:
         text += f"; {both(parts)} are of no use to the largest shapes"
     policy = common_policy(report)
     return f"{text}; policy {policy}" if policy else text
+
+
+def holes_by_unit(nodes: Iterable[NodeRoom]) -> dict[str, tuple[int, int]]:
+    """What is of no use, and what is free, of everything that holes are counted in."""
+    holes: Counter[str] = Counter()
+    free: Counter[str] = Counter()
+    for node in nodes:
+        if node.holes is not None:
+            holes[node.unit] += node.holes
+            free[node.unit] += node.free.get(node.unit, 0)
+    return {unit: (holes[unit], free[unit]) for unit in sorted(free)}
 
 
 def _share(unit: str, part: int, whole: int) -> str:

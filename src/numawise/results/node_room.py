@@ -34,6 +34,8 @@ class NodeRoom:
     numa: tuple[NumaRoom, ...] = ()
     free: Mapping[str, int] = field(default_factory=dict)
     """By sums, as the scheduler counts: CPUs in thousandths, memory in bytes, everything else by number."""
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    """Likewise, what pods may get in all; empty: not known."""
     pods: int = 0
     """How many pods are there."""
     largest: str = ""

@@ -77,7 +77,8 @@ def explain_pending(
     """Explain a pod that waits for a node; ``budgets``: None where they are not known (rule 5)."""
     assert live.pod is not None
     raw = raw_pod(live.pod)
-    asking = _Asking(seen.view, raw, seen.now)
+    asking = PodAsked(seen.view, raw, seen.now)
+    asking.earlier_pods()
     alike, able, unclear = asking.answers()
     nearest = asking.nearest()
     suggested = None
@@ -85,7 +86,7 @@ def explain_pending(
         suggested = explain(case_of(asking.named_node(nearest), raw))
     restart: RestartSearch | None = None
     awaited: AwaitedEnd | None = None
-    never = bool(alike) and not able and not unclear and all(one.never for one in alike)
+    never = is_never(alike, able, unclear)
     if not able and not never and seen.view.members:
         awaited = asking.awaited()
         if budgets is not None:
@@ -117,6 +118,11 @@ def explain_pending(
     )
 
 
+def is_never(alike: Sequence[NodesAlike], able: Sequence[str], unclear: Sequence[str]) -> bool:
+    """Rule 4."""
+    return bool(alike) and not able and not unclear and all(one.never for one in alike)
+
+
 def scheduler_words(live: Live) -> str:
     """What the scheduler last said about a pod; '' when it said nothing."""
     return condition_words(live.status, "PodScheduled") or _event_words(live)
@@ -145,17 +151,18 @@ class _Refusal:
     situation: Situation | None
 
 
-class _Asking:
-    """One pod, asked of all nodes."""
+class PodAsked:
+    """One pod, asked of all nodes; ``known``: why nodes refuse pods of its shape, where that is known."""
 
-    def __init__(self, view: LiveCluster, raw: RawPod, now: float) -> None:
+    def __init__(
+        self, view: LiveCluster, raw: RawPod, now: float, known: dict[object, NodeRefused] | None = None
+    ) -> None:
         self.view, self.raw, self.now = view, raw, now
         self.refusals: list[_Refusal] = []
-        self.known: dict[object, NodeRefused] = {}
+        self.known: dict[object, NodeRefused] = {} if known is None else known
 
     def answers(self) -> tuple[tuple[NodesAlike, ...], tuple[str, ...], tuple[str, ...]]:
         """Nodes that would not, by reason; nodes that would; nodes of which it is not known (rule 1)."""
-        self._earlier_pods()
         able, unclear = [], []
         for verdict in self.view.judge(self.raw, None, self.now):
             refused = self._refused(verdict)
@@ -175,7 +182,7 @@ class _Asking:
         best = [verdict.node for verdict in self.view.ranked(able)]
         return tuple(alike), tuple(best), tuple(unclear)
 
-    def _earlier_pods(self) -> None:
+    def earlier_pods(self) -> None:
         """Let the view know of pods that have waited longer (rule 6)."""
         patience = self.view.settings.patience
         own = self.view.pods.get(self.raw.uid)

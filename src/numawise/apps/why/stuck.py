@@ -1,0 +1,195 @@
+"""All pods of a cluster that wait for a node or were refused, each with the first sentence of ``why``.
+
+Rules kept here:
+
+1. Pods that wait are asked about in the order they came, so that places kept for earlier ones count; those
+   that ask for the same are asked about once, and share the answer.
+2. Of a pod that a kubelet refused, its words stand beside what the node would say now.  Its state then may be
+   another one; ``why pod/NAME`` rebuilds it.
+3. What nodes said is kept as long as they do not change.  Asking takes at most ``budget`` seconds beyond the
+   first pod; the others have no sentence until somebody asks again.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+
+from numawise.apps.why.live import created, is_refused
+from numawise.apps.why.pending import PodAsked, condition_words, is_never
+from numawise.cluster.asking import Shape
+from numawise.cluster.choice import shape_of
+from numawise.cluster.live import LiveCluster
+from numawise.cluster.live_places import Lock
+from numawise.codec.bundle.pods import kubelet_uid
+from numawise.codec.cluster_pod import ENDED, ClusterPod, scheduling_gates
+from numawise.codec.document import mapping
+from numawise.errors import NumawiseError
+from numawise.explain.at_node import NodeRefused
+from numawise.explain.case import case_of
+from numawise.explain.explain import explain
+from numawise.kube.client import Object
+from numawise.node.node import SimulatedNode
+from numawise.render.pending import alike_line, pending_answer, pending_remarks
+from numawise.request.defaults import RawPod
+from numawise.results.cluster_board import (
+    GATED,
+    REFUSED,
+    WAITING,
+    BoardSource,
+    PodListForm,
+    StuckPod,
+    WhyNot,
+)
+from numawise.results.pending import ClusterAnswer
+from numawise.values import replace
+
+MOST_LISTED, MOST_REASONS, MOST_ABLE = 500, 4, 4
+MOST_SHAPES, MOST_KNOWN = 64, 20_000
+BUDGET = 0.7
+
+
+class StuckPods:
+    """The pods of one cluster; several threads may ask.
+
+    ``objects``: every pod as the API server shows it.
+    """
+
+    def __init__(
+        self,
+        view: LiveCluster,
+        clock: Callable[[], float],
+        lock: Lock,
+        objects: Callable[[], Sequence[Object]],
+    ) -> None:
+        self.view, self.clock, self.lock, self.objects = view, clock, lock, objects
+        self._known: dict[Shape, dict[object, NodeRefused]] = {}
+        """Why nodes refuse pods of a shape."""
+        self._answers: dict[Shape, tuple[int, ClusterAnswer]] = {}
+        """What the nodes said to pods of a shape, and after how many changes of the cluster."""
+        self._refusals: dict[Hashable, str] = {}
+
+    def counts(self) -> tuple[int, int]:
+        """How many wait, those that are held back included, and how many were refused."""
+        states = [state for state, _ in self._stuck()]
+        return sum(state != REFUSED for state in states), states.count(REFUSED)
+
+    def report(self, source: BoardSource, budget: float = BUDGET) -> PodListForm:
+        """All of them (rule 3)."""
+        stuck = [(state, one) for state, one in self._stuck()]
+        waiting = sorted((pair for pair in stuck if pair[0] != REFUSED), key=lambda pair: _since(pair[1]))
+        refused = sorted((pair for pair in stuck if pair[0] == REFUSED), key=lambda pair: _since(pair[1]))
+        listed = (*waiting[:MOST_LISTED], *refused[::-1][:MOST_LISTED])
+        end = time.monotonic() + budget
+        pods, more = [], False
+        with self.lock:
+            for number, (state, value) in enumerate(listed):
+                pod = self._line(state, value, asking=not number or time.monotonic() < end)
+                more |= not pod.sentence
+                pods.append(pod)
+        return PodListForm(source, len(waiting), len(refused), tuple(pods), len(stuck) - len(pods), more)
+
+    def _stuck(self) -> Iterator[tuple[str, Object]]:
+        for value in self.objects():
+            spec, status = mapping(value.get("spec")), mapping(value.get("status"))
+            phase = status.get("phase")
+            if not spec.get("nodeName"):
+                leaves = mapping(value.get("metadata")).get("deletionTimestamp")
+                if phase not in ENDED and not leaves:
+                    yield GATED if spec.get("schedulingGates") else WAITING, value
+            elif phase in ENDED and is_refused(value):
+                yield REFUSED, value
+
+    def _line(self, state: str, value: Object, *, asking: bool) -> StuckPod:
+        status = mapping(value.get("status"))
+        known = self.view.pods.get(kubelet_uid(value))
+        pod = known or self.view.reading.read(value)
+        line = StuckPod(
+            pod.namespace,
+            pod.name,
+            pod.uid,
+            state,
+            _since(value),
+            shape_of(pod.raw).name if pod.raw is not None else "",
+            pod.raw.owner if pod.raw is not None else "",
+            pod.node,
+            "",
+        )
+        if pod.raw is None:
+            return replace(line, sentence=f"The pod {pod.problem}")
+        if state == REFUSED:
+            parts = (str(status.get(key) or "") for key in ("reason", "message"))
+            words = ": ".join(filter(None, parts))
+            return replace(line, words=words, sentence=self._refusal(pod, pod.raw, asking=asking))
+        answer = self._answer(pod.raw, asking=asking)
+        said = condition_words(status, "PodScheduled")
+        if answer is None:
+            return replace(line, words=said)
+        answer = replace(answer, gates=scheduling_gates(value))
+        held = [f"{remark}." for remark in pending_remarks(answer)]
+        return replace(
+            line,
+            sentence=" ".join((f"{pending_answer(answer)}.", *held)),
+            reasons=tuple(WhyNot(*alike_line(alike)) for alike in answer.alike[:MOST_REASONS]),
+            able=answer.able[:MOST_ABLE],
+            words=said,
+            never=answer.never,
+        )
+
+    def _answer(self, raw: RawPod, *, asking: bool) -> ClusterAnswer | None:
+        """What the nodes say to pods like this; None: they were not asked (rules 1 and 3)."""
+        view = self.view
+        shape, now = view.asker.shape(raw), self.clock()
+        known = self._answers.get(shape)
+        if known is not None and known[0] == view.changes:
+            return known[1]
+        if not asking:
+            return None
+        if len(self._known) >= MOST_SHAPES and shape not in self._known:
+            self._known.clear()
+            self._answers.clear()
+        refusals = self._known.setdefault(shape, {})
+        if len(refusals) > MOST_KNOWN:
+            refusals.clear()
+        alike, able, unclear = PodAsked(view, raw, now, refusals).answers()
+        for key, refused in refusals.items():
+            if refused.explanation is not None:  # large, and nobody asks for it here
+                refusals[key] = replace(refused, explanation=None)
+        answer = ClusterAnswer(
+            nodes=len(view.names),
+            able=able,
+            open=unclear,
+            alike=alike,
+            never=is_never(alike, able, unclear),
+        )
+        self._answers[shape] = view.changes, answer
+        return answer
+
+    def _refusal(self, pod: ClusterPod, raw: RawPod, *, asking: bool) -> str:
+        """What the node of a refused pod would say now (rule 2)."""
+        view = self.view
+        situation = view.situation(pod.node, self.clock())
+        if situation is None:
+            return f"Node {pod.node} refused it, and publishes nothing that would tell what it would say now."
+        key = pod.node, view.asker.place(situation.member, raw), view.asker.shape(raw)
+        if key not in self._refusals:
+            if not asking:
+                return ""
+            if len(self._refusals) >= MOST_KNOWN:
+                self._refusals.clear()
+            self._refusals[key] = _answer_now(pod.node, situation.member.node, raw)
+        return self._refusals[key]
+
+
+def _answer_now(name: str, node: SimulatedNode, raw: RawPod) -> str:
+    """What a node would say to a pod that it refused."""
+    try:
+        explanation = explain(case_of(node, raw), suggest=False)
+    except NumawiseError as problem:
+        return f"Node {name} refused it; what it would say now is not known: {problem}."
+    if explanation.admitted:
+        return f"Node {name} refused it, and would let it in by now."
+    return f"{explanation.answer}."
+
+
+def _since(value: Object) -> str:
+    """When a pod was made, in UTC; '': not known."""
+    return created(value) and f"{created(value)}Z"
