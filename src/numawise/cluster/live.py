@@ -27,7 +27,7 @@ from numawise.cluster.foreign import REFUSED, judged
 from numawise.cluster.last_said import LastSaid
 from numawise.cluster.node_states import NodeStates
 from numawise.cluster.node_view import NodeView
-from numawise.cluster.source import TopologyReading
+from numawise.cluster.source import TopologyReading, TopologySource
 from numawise.cluster.sums import lack_by_sums
 from numawise.codec.bundle.pods import kubelet_uid
 from numawise.codec.cluster_pod import ClusterPod, PodReading
@@ -35,6 +35,7 @@ from numawise.codec.document import mapping
 from numawise.codec.node import node_from
 from numawise.engine.state import NodeState
 from numawise.errors import InputError
+from numawise.node.node import SimulatedNode
 from numawise.request.defaults import RawPod, defaulted
 from numawise.request.model import BEST_EFFORT, BURSTABLE
 from numawise.results.cluster import NodeRating
@@ -162,6 +163,15 @@ class LiveCluster:
             self._settle(view, view.source.node.state)
         self._changed(view)
         self._drop(view)
+
+    def take_given(self, names: Iterable[str], node: SimulatedNode, now: float) -> None:
+        """Nodes of files, all in the same state, as somebody described them."""
+        self._tick(now)
+        kind = -1 - len(self.views)  # no number of what is published
+        for name in names:
+            view = self._view(name)
+            view.source, view.description = TopologySource(replace(node), kind=kind), node.description
+            self._changed(view)
 
     def take_node(self, name: str, value: Object | None, now: float) -> None:
         """The Node object of a node; None: it is gone."""

@@ -37,7 +37,11 @@ def dumped_cluster(paths: Sequence[str], *, whole: bool = False) -> VisibleClust
     kinds = {kind for kind, _ in objects}
     if TOPOLOGY not in kinds or (whole and kinds == {TOPOLOGY}):
         return None
-    now = max(path.stat().st_mtime for path in files)
+    return listed_cluster(objects, max(path.stat().st_mtime for path in files))
+
+
+def listed_cluster(objects: Sequence[tuple[str, Object]], now: float) -> VisibleCluster:
+    """The cluster that has these objects, each with its kind (rule 2)."""
     view = LiveCluster(LiveSettings())
     for kind in (NODE, POD, TOPOLOGY):
         for own, value in objects:

@@ -88,6 +88,10 @@ class LiveFeed:
             for kind, followed in self._followed.items()
         )
 
+    def pods(self) -> tuple[Object, ...]:
+        """All pods, as far as they decide; none while they were not read."""
+        return self._followed[POD].objects or ()
+
     # --- a duty ---------------------------------------------------------------------------------
 
     async def start(self) -> None:

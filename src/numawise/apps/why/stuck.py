@@ -20,8 +20,9 @@ from numawise.cluster.choice import shape_of
 from numawise.cluster.live import LiveCluster
 from numawise.cluster.live_places import Lock
 from numawise.codec.bundle.pods import kubelet_uid
-from numawise.codec.cluster_pod import ENDED, ClusterPod, scheduling_gates
+from numawise.codec.cluster_pod import ClusterPod, scheduling_gates
 from numawise.codec.document import mapping
+from numawise.codec.objects import ENDED
 from numawise.errors import NumawiseError
 from numawise.explain.at_node import NodeRefused
 from numawise.explain.case import case_of
