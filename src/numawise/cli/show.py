@@ -111,17 +111,15 @@ def _held(*others: str) -> "tuple[Hardware, Overlay]":
         raise InputError(
             f"holds are of this host, not of {quoted(others[0])}", field="--holds", advice=advice
         )
-    from numawise.apps.launch.run import capacity_here, open_holdings  # noqa: PLC0415
-    from numawise.host.settings import read_settings  # noqa: PLC0415
+    from numawise.apps.launch.host_map import host_holds  # noqa: PLC0415
     from numawise.render.holders import Overlay, held_hardware, holds_held  # noqa: PLC0415
     from numawise.render.holds import gpu_names, hold_data  # noqa: PLC0415
     from numawise.values import replace  # noqa: PLC0415
 
-    settings = read_settings()
-    with open_holdings(capacity_here(settings), os.environ, settings) as holdings:
-        live, capacity = holdings.live(), holdings.capacity
-        for sentence in (*holdings.place.warnings, *holdings.silent):
-            say(sentence)
+    here = host_holds()
+    live, capacity = here.holds, here.capacity
+    for sentence in here.remarks:
+        say(sentence)
     held = holds_held(live, gpu_names(capacity))
     hardware = replace(
         capacity.hardware,

@@ -10,12 +10,13 @@ Rules kept here:
 
 from collections.abc import Iterable, Mapping
 
-from numawise.engine.state import Block, NodeState
+from numawise.codec.checkpoint import CPU_FILE
+from numawise.engine.state import Block, DeviceState, NodeState
 from numawise.machine.hardware import GPU, NIC, Hardware, hardware_of
 from numawise.machine.locality import numa_of, short_address
 from numawise.machine.preference import REPLICA
 from numawise.node.node import SimulatedNode
-from numawise.node.state.folder import memory_text
+from numawise.node.state.folder import StateFolder, memory_text
 from numawise.render.holders import RESERVED, SEVERAL, pod_name
 from numawise.render.holds import gpu_names, held, owner_text
 from numawise.render.picture.boxes import MARKS, SYSTEM, Marked, Marks
@@ -70,7 +71,7 @@ class MapSource:
 
 def map_of_node(
     node: SimulatedNode,
-    names: Mapping[str, str],
+    names: Mapping[str, str] | None = None,
     owners: Mapping[str, str] | None = None,
     hardware: Hardware | None = None,
 ) -> MapSource:
@@ -78,14 +79,24 @@ def map_of_node(
     return map_of_state(hardware or hardware_of(node.machine), node.state, node.rules, names, owners)
 
 
+def map_of_files(hardware: Hardware, folder: StateFolder, names: Mapping[str, str]) -> MapSource:
+    """What the state files of a kubelet record, where its configuration is not known."""
+    state = NodeState(folder.cpu, folder.memory, DeviceState(grants=folder.devices.grants))
+    file = folder.file(CPU_FILE)
+    static = file is not None and file.look.policy == "static"
+    return map_of_state(hardware, state, replace(Rules(), cpu_static=static), names)
+
+
 def map_of_state(
     hardware: Hardware,
     state: NodeState,
     rules: Rules,
-    names: Mapping[str, str],
+    names: Mapping[str, str] | None = None,
     owners: Mapping[str, str] | None = None,
 ) -> MapSource:
     """What the pods of a node have, and what is kept for the system."""
+    known = {uid: f"{pod.namespace}/{pod.name}" for uid, pod in state.active.items() if pod is not None}
+    known |= names or {}
     recorded = (
         *state.cpu.assignments,
         *state.cpu.pods,
@@ -94,7 +105,7 @@ def map_of_state(
         *state.devices.grants,
     )
     holders = [
-        _pod(state, uid, pod_name(uid, names), (owners or {}).get(uid, ""))
+        _pod(state, uid, pod_name(uid, known), (owners or {}).get(uid, ""))
         for uid in dict.fromkeys((*state.active, *recorded))
     ]
     reserved = rules.reserved_cpus if rules.cpu_static else 0

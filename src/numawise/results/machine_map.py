@@ -108,3 +108,20 @@ class MapForm:
     parts: tuple[MapPart, ...]
     tables: tuple[MapTable, ...]
     remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueMachine:
+    """A machine that is known by name."""
+
+    name: str
+    summary: str
+    source: str
+    """Where what is known about it comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueList:
+    """The machines that can be named (``machine list``)."""
+
+    machines: tuple[CatalogueMachine, ...]

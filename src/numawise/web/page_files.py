@@ -7,7 +7,7 @@ import hashlib
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-from numawise.render.picture.svg import stylesheet
+from numawise.render.picture.svg import page_stylesheet
 from numawise.values import dataclass
 
 MEDIA = {
@@ -32,7 +32,7 @@ class PageFile:
 def page_files() -> dict[str, PageFile]:
     """Path below the server's root → file."""
     files = dict(_below(resources.files("numawise.web") / "page", ""))
-    files[PICTURE] = stylesheet().encode()
+    files[PICTURE] = page_stylesheet().encode()
     return {name: _file(name, content) for name, content in sorted(files.items())}
 
 

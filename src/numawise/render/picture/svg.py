@@ -146,6 +146,44 @@ def ascii_markup(text: str) -> str:
 
 def stylesheet() -> str:
     """The style of a picture: light, and dark where the reader prefers that."""
+    dark = _colours(DARK, HOLDS_DARK)
+    return f"{_shapes()}{_colours(LIGHT, HOLDS_LIGHT)}@media (prefers-color-scheme:dark){{{dark}}}"
+
+
+def page_stylesheet() -> str:
+    """The same for pictures inside a page, whose reader may have chosen light or dark (``data-theme``).
+
+    Colours are also there as custom properties of the page, for tables and legends beside the picture.
+    """
+    marks = ".t-mark{font-size:11px;font-weight:700}.bar{stroke:none}.share{stroke:none}"
+    light, dark = _page_colours(LIGHT, HOLDS_LIGHT), _page_colours(DARK, HOLDS_DARK)
+    return (
+        f".picture{{{_shapes()}{marks}{_inside()}}}:root{{{light}}}"
+        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}"
+        f":root[data-theme=dark]{{{dark}}}"
+    )
+
+
+def _page_colours(of: dict[str, str], holds: tuple[str, ...]) -> str:
+    named = "".join(f"--map-{name}:{colour};" for name, colour in of.items())
+    return named + "".join(f"--map-hold-{i}:{colour};" for i, colour in enumerate(holds))
+
+
+def _inside() -> str:
+    """The rules of the colours with custom properties in the place of values."""
+    names = {name: f"var(--map-{name})" for name in LIGHT}
+    holds = tuple(f"var(--map-hold-{i})" for i in range(len(HOLDS_LIGHT)))
+    devices = "".join(
+        f".device-held.hold-{i}>rect{{stroke:{one};stroke-width:3}}" for i, one in enumerate(holds)
+    )
+    shares = "".join(f"rect.share.hold-{i}{{fill:{one};stroke:none}}" for i, one in enumerate(holds))
+    system = f".core.system>rect,rect.share.system{{fill:{names['quiet']};stroke:{names['ink']}}}"
+    over = ".core[class*=hold-]>text{fill:#000}"  # on these colours it is readable in both themes
+    over += f".core.system>text,.core.hold-mixed>text{{fill:{names['page']}}}"
+    return f"{_colours(names, holds)}{devices}{shares}{system}{over}.bar{{fill:{names['none']}}}"
+
+
+def _shapes() -> str:
     return (
         f"text{{font-family:{FONTS}}}"
         + "".join(f".t-{name}{{font-size:{size}px}}" for name, size in SIZES.items())
@@ -153,10 +191,6 @@ def stylesheet() -> str:
         + ".t-cell,.t-label{font-variant-numeric:tabular-nums}"
         + ".switch>rect{stroke-dasharray:4 3}rect{stroke-width:1}.numa>rect,.socket>rect{stroke-width:1.25}"
         + ".part>rect{fill-opacity:.45}.interconnect,.fabric-line{stroke-width:3}"
-        + _colours(LIGHT, HOLDS_LIGHT)
-        + "@media (prefers-color-scheme:dark){"
-        + _colours(DARK, HOLDS_DARK)
-        + "}"
     )
 
 

@@ -1,0 +1,23 @@
+"""The map of a node that was read: what its kubelet would find, or what its files say."""
+
+from numawise.errors import KubeletRefused
+from numawise.inputs.spec import NodeInput, start_node
+from numawise.render.held_map import MapSource, map_of_files, map_of_node
+from numawise.values import replace
+
+
+def node_map(node: NodeInput) -> MapSource:
+    """Who has what: by the kubelet where its configuration is known, else by its state files alone."""
+    hardware = node.hardware
+    name = node.name or hardware.name
+    hardware = replace(hardware, name=name)
+    names = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in node.running if pod.uid}
+    refused: tuple[str, ...] = ()
+    if node.has_config:
+        try:
+            return map_of_node(start_node(node), names, hardware=hardware)
+        except KubeletRefused as refusal:
+            refused = (f"the kubelet does not start: {refusal}",)
+    if node.state is None:
+        return MapSource(hardware, remarks=refused)
+    return replace(map_of_files(hardware, node.state, names), remarks=refused)

@@ -1,0 +1,20 @@
+"""Bodies of calls that draw a machine."""
+
+from typing import Annotated
+
+import msgspec
+
+from numawise.codec.web.body import WebBody
+from numawise.codec.web.given import NodeGiven
+
+NARROWEST, WIDEST, USUAL = 320, 4096, 1240
+
+Width = Annotated[int, msgspec.Meta(ge=NARROWEST, le=WIDEST)]
+
+
+class MapGiven(WebBody, frozen=True):
+    """A node to be drawn."""
+
+    node: NodeGiven
+    width: Width = USUAL
+    """Pixels that the drawing may be wide."""

@@ -1,0 +1,85 @@
+"""The map: the node or host that is served, or any machine that is named; and the catalogue."""
+
+from numawise.apps.launch.host_map import host_map
+from numawise.apps.machine.node_map import node_map
+from numawise.codec.web.drawn import NARROWEST, USUAL, WIDEST, MapGiven
+from numawise.errors import InputError
+from numawise.inputs.machine import THIS
+from numawise.inputs.spec import NodeSpec
+from numawise.machine.catalog import CATALOG
+from numawise.render.held_map import MapSource, map_data
+from numawise.results.machine_map import CatalogueList, CatalogueMachine, MapForm
+from numawise.results.plain import document
+from numawise.web.desk import MAP, Desk
+from numawise.web.operations import GET, POST, Asked, Operation, QueryField
+
+PART = "map"
+WIDTH = QueryField("width", "Pixels that the drawing may be wide.", "integer", NARROWEST, WIDEST)
+
+
+def served_map(desk: Desk) -> MapSource:
+    """What is served: a node by its kubelet, this host by its jobs."""
+    if desk.served.spec is None:
+        raise InputError("no node is served here", advice="name a machine, or drop files")
+    if desk.served.spec == NodeSpec(machine=(THIS,)):
+        return host_map()
+    return node_map(desk.served_node())
+
+
+def get_map(desk: Desk, asked: Asked) -> dict[str, object]:
+    """The map of what is served."""
+    return _document(map_data(served_map(desk), asked.query["width"] or USUAL))
+
+
+def post_map(desk: Desk, asked: Asked) -> dict[str, object]:
+    """The map of any node."""
+    given: MapGiven = asked.body
+    served = given.node.served and given.node == type(given.node)(served=True)
+    source = served_map(desk) if served else node_map(desk.node(given.node))
+    return _document(map_data(source, given.width))
+
+
+def _document(form: MapForm) -> dict[str, object]:
+    return document("Map", form)
+
+
+def machines(_: Desk, __: Asked) -> CatalogueList:
+    """The machines of the catalogue."""
+    return CatalogueList(
+        tuple(CatalogueMachine(name, entry.summary, entry.source) for name, entry in CATALOG.items())
+    )
+
+
+OPERATIONS = (
+    Operation(
+        GET,
+        "/map",
+        "servedMap",
+        "The machine that is served and who holds what of it.",
+        get_map,
+        "Map",
+        query=(WIDTH,),
+        depends=(MAP,),
+        part=PART,
+    ),
+    Operation(
+        POST,
+        "/map",
+        "nodeMap",
+        "Any machine, by name, words or files, and who holds what of it.",
+        post_map,
+        "Map",
+        body=MapGiven,
+        part=PART,
+    ),
+    Operation(
+        GET,
+        "/machines",
+        "machines",
+        "The machines of the catalogue.",
+        machines,
+        CatalogueList,
+        depends=(),
+        part=PART,
+    ),
+)
