@@ -151,22 +151,14 @@ def stylesheet() -> str:
 
 
 def page_stylesheet() -> str:
-    """The same for pictures inside a page, whose reader may have chosen light or dark (``data-theme``).
+    """The same for pictures inside a page, whose ``color-scheme`` says whether it is light or dark.
 
     Colours are also there as custom properties of the page, for tables and legends beside the picture.
     """
-    marks = ".t-mark{font-size:11px;font-weight:700}.bar{stroke:none}.share{stroke:none}"
-    light, dark = _page_colours(LIGHT, HOLDS_LIGHT), _page_colours(DARK, HOLDS_DARK)
-    return (
-        f".picture{{{_shapes()}{marks}{_inside()}}}:root{{{light}}}"
-        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}"
-        f":root[data-theme=dark]{{{dark}}}"
-    )
-
-
-def _page_colours(of: dict[str, str], holds: tuple[str, ...]) -> str:
-    named = "".join(f"--map-{name}:{colour};" for name, colour in of.items())
-    return named + "".join(f"--map-hold-{i}:{colour};" for i, colour in enumerate(holds))
+    colours = [(name, LIGHT[name], DARK[name]) for name in LIGHT]
+    colours += [(f"hold-{i}", *pair) for i, pair in enumerate(zip(HOLDS_LIGHT, HOLDS_DARK, strict=True))]
+    named = ";".join(f"--map-{name}:light-dark({light},{dark})" for name, light, dark in colours)
+    return f":root{{{named}}}.picture{{{_shapes()}.t-mark{{font-size:11px;font-weight:700}}{_inside()}}}"
 
 
 def _inside() -> str:
@@ -180,7 +172,7 @@ def _inside() -> str:
     system = f".core.system>rect,rect.share.system{{fill:{names['quiet']};stroke:{names['ink']}}}"
     over = ".core[class*=hold-]>text{fill:#000}"  # on these colours it is readable in both themes
     over += f".core.system>text,.core.hold-mixed>text{{fill:{names['page']}}}"
-    return f"{_colours(names, holds)}{devices}{shares}{system}{over}.bar{{fill:{names['none']}}}"
+    return f"{_colours(names, holds)}{devices}{shares}{system}{over}.bar{{fill:{names['none']};stroke:none}}"
 
 
 def _shapes() -> str:

@@ -1,0 +1,100 @@
+"""The map over the API: what is served, any machine that is named, and the catalogue."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+
+from numawise.inputs.machine import THIS
+from numawise.inputs.spec import NodeSpec
+from numawise.machine.catalog import CATALOG
+from numawise.results.schema import schema
+from numawise.web.desk import Served
+from tests import needs
+from tests.web.calls import Page, named
+
+EIGHT = Path(__file__).parent.parent.parent / "examples/8gpu-server"
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    page = Page(named("dgx-h100"))
+    yield page
+    page.close()
+
+
+def test_what_is_served(page: Page) -> None:
+    answer = page.get("map?width=900")
+    assert answer.status == 200
+    jsonschema.Draft202012Validator(schema("Map")).validate(answer.data)
+    assert answer.data["width"] <= 900
+    assert answer.data["holders"] == []
+    assert [table["title"] for table in answer.data["tables"]] == ["Links", "NUMA distances"]
+    again = page.get("map?width=900", if_none_match=answer.headers["etag"])
+    assert (again.status, again.body) == (304, b"")
+
+
+def test_any_machine_by_name_words_and_files(page: Page) -> None:
+    for given, cpus in (
+        ({"machine": "2s 4n 64c 2t 8gpu"}, "0-127"),
+        ({"machine": "small-vm"}, "0-1"),
+        ({"files": [{"name": "m.yaml", "text": (EIGHT / "machine.yaml").read_text()}]}, "0-127"),
+    ):
+        answer = page.post("map", {"node": given, "width": 500})
+        assert answer.status == 200, answer.body
+        assert answer.data["cpus"] == cpus
+
+
+def test_a_node_by_its_files(page: Page) -> None:
+    names = ("machine.yaml", "kubelet-single-numa-node.yaml", "state/after-reboot/cpu_manager_state")
+    files = [{"name": Path(name).name, "text": (EIGHT / name).read_text()} for name in names]
+    answer = page.post("map", {"node": {"files": files}})
+    assert answer.status == 200, answer.body
+    kinds = [one["kind"] for one in answer.data["holders"]]
+    assert kinds.count("system") == 1
+    assert "pod" in kinds
+    assert answer.data["reserved"]
+    alone = page.post("map", {"node": {"files": [files[0], files[2]]}})
+    pods = [one["cpus"] for one in alone.data["holders"]]
+    assert pods == [one["cpus"] for one in answer.data["holders"] if one["kind"] == "pod"]
+
+
+def test_used_wrongly(page: Page) -> None:
+    assert page.post("map", {"node": {"machine": "9s"}}).problem["field"] == "$.node.machine"
+    assert page.post("map", {"node": {"machine": "/etc/passwd"}}).status in (400, 422)
+    assert page.post("map", {"node": {}, "width": 5}).problem["field"] == "$.width"
+    assert page.get("map?width=99999").problem["field"] == "width"
+    assert page.post("map", {"node": {}}).status in (400, 422)
+
+
+def test_nothing_is_served() -> None:
+    page = Page(Served(None))
+    assert page.get("map").problem["detail"].startswith("no node is served here")
+    page.close()
+
+
+def test_catalogue(page: Page) -> None:
+    assert [one["name"] for one in page.get("machines").data["machines"]] == list(CATALOG)
+
+
+@needs.PROC
+@needs.SYS
+def test_this_host_with_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMAWISE_LEDGER", str(tmp_path / "ledger.json"))
+    page = Page(Served(NodeSpec(machine=(THIS,))))
+    answer = page.get("map")
+    assert answer.status == 200, answer.body
+    assert answer.data["cpus"]
+    page.close()
+
+
+def test_the_style_of_pictures_is_for_both_themes(page: Page) -> None:
+    style = page.get("/picture.css").body.decode()
+    drawing = page.get("map").data["svg"]
+    classes = {name for group in ET.fromstring(drawing).iter() for name in group.get("class", "").split()}
+    without = {name for name in classes if not re.search(rf"\.{re.escape(name)}\b", style)}
+    assert without <= {"picture", "drawing", "machine"}
+    assert "light-dark(" in style
