@@ -9,11 +9,12 @@ Rules kept here:
 """
 
 import os
+import queue
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ ARGUMENTS = [
 ]
 WIDTHS = {390: 844, 1280: 800, 2560: 1440}
 """A telephone, a laptop and a large screen, each with its height."""
-PATIENCE = 120_000.0
+PATIENCE = 1000 * float(os.environ.get("BROWSER_SECONDS", "120"))
 """Milliseconds that one step of the page may take: a safety net that no load reaches."""
 ROOT = Path(__file__).parents[2]
 
@@ -68,38 +69,48 @@ def chromium() -> "Iterator[Browser]":
             browser.close()
 
 
-ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\]):\d+\S*")
+ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\]):\d+/?")
+SLIPS = re.compile(r"Traceback|level=error|Exception")
 
 
 @contextmanager
 def serving(
     words: Sequence[str] = (), surroundings: dict[str, str] | None = None, folder: Path = ROOT
 ) -> Iterator[str]:
-    """``numawise serve WORDS`` on a free port; gives the address that it prints."""
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "numawise", "serve", "--listen", "127.0.0.1:0", *words],
-            cwd=folder,
-            env={**os.environ, **(surroundings or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            text=True,
-        )
-        try:
-            assert process.stdout
-            lines = []
-            for line in process.stdout:
-                lines.append(line)
-                if address := ADDRESS.search(line):
-                    yield address[0]
-                    break
-            else:
-                said.seek(0)
-                raise AssertionError(f"the server named no address: {''.join(lines)}{said.read()}")
-        finally:
-            process.terminate()
-            process.communicate()
+    """``numawise serve WORDS`` on a free port; gives the address that it names, and reads its log to the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "numawise", "serve", "--listen", "127.0.0.1:0", *words],
+        cwd=folder,
+        env={**os.environ, **(surroundings or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said: list[str] = []
+    answers: queue.Queue[str] = queue.Queue()
+    reader = threading.Thread(target=_read, args=(process, said, answers))
+    reader.start()
+    try:
+        address = answers.get()
+        assert address, f"the server named no address: {''.join(said)}"
+        yield address
+    finally:
+        process.terminate()
+        reader.join()
+        process.wait()
+    slips = [line for line in said if SLIPS.search(line)]
+    assert slips == []
+
+
+def _read(process: "subprocess.Popen[str]", said: list[str], answers: "queue.Queue[str]") -> None:
+    assert process.stdout
+    with process.stdout:
+        for line in process.stdout:
+            said.append(line)
+            if address := ADDRESS.search(line):
+                answers.put(address[0])
+    answers.put("")
 
 
 @dataclass  # without slots: Playwright keeps its wrappers of methods on the object

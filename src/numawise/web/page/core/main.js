@@ -32,11 +32,24 @@ async function start() {
   const shown = VIEWS.filter(([name]) => name !== "box" || overview.host);
   fill(document.getElementById("views"), shown.map(([name, title]) => h("a", { href: `#/${name}`, "data-view": name }, title)));
   fill(document.getElementById("foot"), h("span", null, `numawise ${overview.version}`), overview.nodeWords && h("span", null, overview.nodeWords), h("a", { href: "api/v1/openapi.json" }, "API"));
-  live.connect((state) => (document.getElementById("live").textContent = state === "on" ? "● live" : "○ not connected"));
+  live.connect(tellLive);
   addEventListener("hashchange", show);
+  document.querySelector(".skip").addEventListener("click", skip);
   addEventListener("dragover", (event) => event.preventDefault()); // a file that misses its place opens no page
   addEventListener("drop", (event) => event.preventDefault());
   await show();
+}
+
+function tellLive(state) {
+  const place = /** @type {HTMLElement} */ (document.getElementById("live"));
+  place.dataset.state = state;
+  place.textContent = state === "on" ? "Live" : "Not connected";
+}
+
+/** Go to the content without an address of its own: addresses name views. */
+function skip(event) {
+  event.preventDefault();
+  root.focus();
 }
 
 async function show() {
