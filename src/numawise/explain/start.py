@@ -116,7 +116,28 @@ def explain_refusal(
     )
 
 
+def changed_start(start: StartCase, refusal: Refusal, number: int) -> tuple[KubeletConfig, dict[str, str]]:
+    """Configuration and state files after the suggestion of that number."""
+    one = _helpful(start, refusal)[number]
+    texts = {name: text for name, text in start.files.texts.items() if name not in one.delete}
+    return with_settings(start.config, one.settings, start.defaults), texts
+
+
 def _suggestions(start: StartCase, refusal: Refusal) -> tuple[Suggestion, ...]:
+    return tuple(
+        Suggestion(
+            "state file" if one.delete else "configuration",
+            one.text,
+            one.price,
+            kubelet=setting_patches(start.config, one.settings),
+            delete=one.delete,
+        )
+        for one in _helpful(start, refusal)
+    )
+
+
+def _helpful(start: StartCase, refusal: Refusal) -> list[Attempt]:
+    """The changes after which the kubelet starts."""
     attempts = list(_attempts(start, refusal))
     found: list[Attempt] = []
     for one in attempts:
@@ -126,18 +147,7 @@ def _suggestions(start: StartCase, refusal: Refusal) -> tuple[Suggestion, ...]:
             and start.attempt(one.settings, one.delete) is None
         ):
             found.append(one)
-    if not found:
-        found = _several(start, refusal, attempts)
-    return tuple(
-        Suggestion(
-            "state file" if one.delete else "configuration",
-            one.text,
-            one.price,
-            kubelet=setting_patches(start.config, one.settings),
-            delete=one.delete,
-        )
-        for one in found
-    )
+    return found or _several(start, refusal, attempts)
 
 
 def _covered(one: Attempt, found: Sequence[Attempt]) -> bool:

@@ -8,7 +8,7 @@ Rules kept here:
 3. A mark is one or more of A-Z and 0-9; ``r`` is what is reserved, ``*`` what several have.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from numawise.codec.checkpoint import CPU_FILE
 from numawise.engine.state import Block, DeviceState, NodeState
@@ -270,9 +270,24 @@ def _by_cpu(holders: Iterable[MapHolder]) -> dict[int, str]:
 
 
 def _by_device(
-    hardware: Hardware, holders: Iterable[MapHolder]
+    hardware: Hardware, holders: Sequence[MapHolder]
 ) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Drawn device → holder, and holder → devices that are not drawn; a part of a GPU counts as the GPU."""
+    """Drawn device → holder, and holder → devices that are not drawn."""
+    drawn = drawn_devices(hardware, (name for one in holders for name in one.devices))
+    found: dict[str, str] = {}
+    elsewhere: dict[str, tuple[str, ...]] = {}
+    for one in holders:
+        for name in one.devices:
+            if name not in drawn:
+                elsewhere[one.id] = (*elsewhere.get(one.id, ()), name)
+            else:
+                place = drawn[name]
+                found[place] = one.id if found.get(place, one.id) == one.id else SEVERAL
+    return found, elsewhere
+
+
+def drawn_devices(hardware: Hardware, names: Iterable[str]) -> dict[str, str]:
+    """Device → its name in the drawing, of those that are drawn; a part of a GPU counts as the GPU."""
     wholes: dict[str, str] = {}
     for item in items_of(hardware):
         wholes |= {name: item.name for name in (item.name, item.address, *item.known) if name}
@@ -280,17 +295,13 @@ def _by_device(
         whole = gpu.parent or gpu.name
         wholes |= {name: whole for name in (gpu.uuid, gpu.name) if name and gpu.parent}
     found: dict[str, str] = {}
-    elsewhere: dict[str, tuple[str, ...]] = {}
-    for one in holders:
-        for name in one.devices:
-            base = name.partition(REPLICA)[0]
-            known = (base, short_address(base), base.partition("/")[0])
-            drawn = next((wholes[each] for each in known if each in wholes), "")
-            if not drawn:
-                elsewhere[one.id] = (*elsewhere.get(one.id, ()), name)
-            else:
-                found[drawn] = one.id if found.get(drawn, one.id) == one.id else SEVERAL
-    return found, elsewhere
+    for name in names:
+        base = name.partition(REPLICA)[0]
+        known = (base, short_address(base), base.partition("/")[0])
+        place = next((wholes[each] for each in known if each in wholes), "")
+        if place:
+            found[name] = place
+    return found
 
 
 def _holder(

@@ -149,7 +149,7 @@ def _checked(
             "recorded at a different time than the log, or the pod is a different one"
         )
         return _with_remarks(finding, remarks)
-    ours = explain(case)
+    ours = explain(case, walk=True)
     if ours.admitted == finding.admission.rejected:
         verb = "admits" if ours.admitted else "rejects"
         remarks.append(f"With these files the engine {verb} the pod")

@@ -24,6 +24,7 @@ from numawise.apps.logs.starts import Starts, explain_start
 from numawise.codec.infile import DASH, is_file, is_folder, name_of, opened, reading
 from numawise.codec.kubeletlog.reader import Tally, events_in
 from numawise.errors import InputError, quoted
+from numawise.explain.walk import rounds_walk
 from numawise.render.words import counted
 from numawise.results.explanation import ADMITTED, REJECTED
 from numawise.results.log import (
@@ -36,7 +37,7 @@ from numawise.results.log import (
     LogReport,
 )
 from numawise.strconv import whole_number
-from numawise.values import dataclass
+from numawise.values import dataclass, replace
 
 BLOCK = 1 << 20
 GZIP, BZIP, XZ = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"
@@ -110,6 +111,19 @@ def _position(raw: IO[bytes], fallback: int) -> int:
         return fallback
 
 
+def is_log(path: str) -> bool:
+    """Whether a file begins as a kubelet's log does."""
+    tally = Tally()
+    with opened(path) as raw:
+        try:
+            start = _unpacked(raw).read(BLOCK)
+        except (OSError, EOFError, zlib.error, lzma.LZMAError):
+            return False
+    for _ in events_in((start, b"\n"), tally):
+        pass
+    return tally.kubelet and tally.known > 0
+
+
 def read_log(source: Source, wanted: LogFilter, given: LogEvidence | None = None) -> LogReport:
     """Everything a log says of the admissions that are asked for."""
     tally = Tally()
@@ -139,11 +153,9 @@ def read_log(source: Source, wanted: LogFilter, given: LogEvidence | None = None
     for group in groups.settle(settle):
         kubelet = admissions.kubelets.of(group.last.origin)
         repeats = group.repeats
-        findings.append(
-            ExplainedAdmission(
-                group.last, kubelet, explain_admission(group.last, kubelet, repeats, given), repeats
-            )
-        )
+        explained = explain_admission(group.last, kubelet, repeats, given)
+        explained = replace(explained, walk=rounds_walk(explained))
+        findings.append(ExplainedAdmission(group.last, kubelet, explained, repeats))
     return LogReport(
         LogReading(
             tuple(source.paths),

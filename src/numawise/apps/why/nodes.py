@@ -20,7 +20,7 @@ from numawise.explain.case import ExplainCase, case_of
 from numawise.explain.explain import Proven, explain_case, explain_hints
 from numawise.explain.node_changes import Elsewhere
 from numawise.explain.resize import arrive_as_allocated, explain_resize
-from numawise.explain.start import explain_refusal
+from numawise.explain.start import StartCase, changed_start, explain_refusal
 from numawise.explain.walk import rounds_walk
 from numawise.inputs.nodefolder import folder_spec
 from numawise.inputs.pods import PodNamed
@@ -153,6 +153,21 @@ def node_of(source: NodeInput) -> SimulatedNode | Explanation:
         source.description,
         source.holders.gone,
     )
+
+
+def node_after(source: NodeInput, number: int) -> SimulatedNode:
+    """The node of a kubelet that does not start, once it does: after the suggestion of that number."""
+    machine, config, version = source.machine, source.config, source.version
+    texts = source.state.texts if source.state is not None else {}
+    refusal = boot(machine, config, Files(dict(texts)), version=version)
+    assert isinstance(refusal, Refusal)
+    start = StartCase(machine, config, Files(dict(texts)), version)
+    changed, left = changed_start(start, refusal, number)
+    node = started_node(
+        machine, changed, left, version, source.running, source.description, source.holders.gone
+    )
+    assert isinstance(node, SimulatedNode)
+    return node
 
 
 def as_said(found: Explanation, reason: str, message: str, held: str = AT_BUNDLE) -> Explanation:

@@ -1,0 +1,190 @@
+"""Why a pod is refused or admitted, step by step, and what a suggestion leads to."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from numawise.apps.logs.check import checked, load_log_node
+from numawise.apps.logs.groups import LogFilter
+from numawise.apps.logs.read import Source, is_log, read_log
+from numawise.apps.why.chosen import ChosenPod, admitted_node, choose_pod, pod_names, try_suggestion
+from numawise.apps.why.pasted import explain_pasted_objects
+from numawise.codec.bundle.archive import is_bundle
+from numawise.codec.web.given import FileGiven, NodeGiven
+from numawise.codec.web.why import WhyAsked, WhyTried
+from numawise.errors import InputError
+from numawise.inputs.recognise import recognised
+from numawise.inputs.spec import NodeInput, NodeSpec
+from numawise.node.node import SimulatedNode
+from numawise.render.held_map import drawn_devices, map_data, map_of_node
+from numawise.results.explanation import Explanation, explanation_data, suggestion_data
+from numawise.results.forms_why import ExplanationForm, KubeletLogForm, SuggestionForm
+from numawise.results.log_data import report_data
+from numawise.results.machine_map import MapForm
+from numawise.results.why_page import TriedPage, WhyPage
+from numawise.values import dataclass
+from numawise.web.desk import Desk
+from numawise.web.operations import POST, Asked, Operation
+
+TEXT_NAME = "pod.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class WhyFiles:
+    """What was given, sorted out: the node, pods, logs."""
+
+    node: NodeInput
+    pods: tuple[str, ...]
+    logs: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def why(desk: Desk, asked: Asked) -> WhyPage:
+    """Explain a pod, what was pasted, or a log."""
+    body: WhyAsked = asked.body
+    with _sorted(desk, body) as given:
+        if given.logs:
+            return WhyPage(log=_log(given), remarks=given.remarks)
+        if given.pods and not _simulated(given.node):
+            pasted = explain_pasted_objects(given.pods, given.node)
+            if pasted is not None:
+                others = tuple(map(_explanation, pasted.found))
+                return WhyPage(others=others, remarks=(*given.remarks, *pasted.remarks))
+        _check(given.node)
+        found = choose_pod(given.node, given.pods, body.pod, body.number)
+        return _page(given, found, body.width)
+
+
+def try_it(desk: Desk, asked: Asked) -> TriedPage:
+    """Show the node after a suggestion."""
+    body: WhyTried = asked.body
+    with _sorted(desk, body) as given:
+        if given.logs:
+            raise InputError(
+                "a log cannot be simulated", field="$.files", advice="give the machine and its configuration"
+            )
+        _check(given.node)
+        tried = try_suggestion(given.node, given.pods, body.suggestion, body.pod, body.number)
+        return TriedPage(
+            suggestion=cast("SuggestionForm", suggestion_data(tried.suggestion)),
+            explanation=_explanation(tried.explanation) if tried.explanation is not None else None,
+            after=_map(given.node, tried.after, body.width),
+            drawn=_drawn(given.node, tried.explanation),
+        )
+
+
+@contextmanager
+def _sorted(desk: Desk, body: WhyAsked) -> Iterator[WhyFiles]:
+    """Every file in its place; the node with those that are parts of it."""
+    files = list(body.files)
+    if body.text.strip():
+        files.append(FileGiven(name=TEXT_NAME, text=body.text))
+    with desk.files(files) as paths:
+        logs = tuple(path for path in paths if not is_bundle(path) and is_log(path))
+        rest = [path for path in paths if path not in logs]
+        known = recognised(NodeSpec(), rest)
+        parts = [
+            file for file, path in zip(files, paths, strict=True) if path in rest and path not in known.pods
+        ]
+        whole = bool(known.spec.bundle or known.spec.machine or logs) or desk.served.spec is None
+        node = desk.node(_with_parts(body.node, parts, whole=whole))
+        yield WhyFiles(node, known.pods, logs, known.remarks)
+
+
+def _simulated(node: NodeInput) -> bool:
+    """Whether enough is known to ask its kubelet."""
+    return node.bundle is not None or (node.machine_input is not None and node.has_config)
+
+
+def _check(node: NodeInput) -> None:
+    """Say what is missing in the words of the page."""
+    if node.bundle is not None:
+        return
+    if node.machine_input is None:
+        raise InputError(
+            "no machine is known", field="$.node.machine", advice="name one, or drop a machine or a bundle"
+        )
+    if not node.has_config:
+        raise InputError(
+            "no kubelet configuration is known",
+            field="$.node.config",
+            advice="write one, or drop the kubelet's configuration or a bundle",
+        )
+
+
+def _with_parts(given: NodeGiven, parts: Sequence[FileGiven], *, whole: bool) -> NodeGiven:
+    """The node that is named, with files laid over it.
+
+    ``whole``: they take its place, being a machine or a bundle; a log is of another node than the served one.
+    """
+    named = given.machine or given.config or given.files
+    return NodeGiven(
+        served=not whole and (given.served or not named),
+        machine=given.machine,
+        config=given.config,
+        release=given.release,
+        files=(*given.files, *parts),
+    )
+
+
+def _log(given: WhyFiles) -> KubeletLogForm:
+    beside = load_log_node(given.node, given.pods)
+    report = checked(
+        read_log(Source(given.logs), LogFilter("", None, True), beside.given(None, None)), beside
+    )
+    data = report_data(report)
+    return cast("KubeletLogForm", {name: data[name] for name in KubeletLogForm.__annotations__})
+
+
+def _page(given: WhyFiles, found: ChosenPod, width: int) -> WhyPage:
+    explained = found.explained
+    case = explained.case
+    after = admitted_node(case) if case is not None and explained.explanation.admitted else None
+    return WhyPage(
+        pods=found.pods,
+        chosen=found.chosen,
+        explanation=_explanation(explained.explanation),
+        tries=found.tries,
+        before=_map(given.node, case.node, width) if case is not None else None,
+        after=_map(given.node, after, width) if after is not None else None,
+        drawn=_drawn(given.node, explained.explanation),
+        remarks=(*given.remarks, *found.remarks),
+    )
+
+
+def _explanation(found: Explanation) -> ExplanationForm:
+    return cast("ExplanationForm", explanation_data(found))
+
+
+def _map(source: NodeInput, node: SimulatedNode, width: int) -> MapForm:
+    return map_data(map_of_node(node, pod_names(node), hardware=source.hardware), width)
+
+
+def _drawn(source: NodeInput, found: Explanation | None) -> Mapping[str, str]:
+    """The devices of all steps as the map names them."""
+    steps: Iterable[Any] = found.walk.steps if found is not None and found.walk is not None else ()
+    return drawn_devices(source.hardware, {device.id for step in steps for device in step.devices})
+
+
+OPERATIONS = (
+    Operation(
+        POST,
+        "/why",
+        "why",
+        "Why a pod is refused or admitted, step by step; of several pods the verdicts; what a log says.",
+        why,
+        WhyPage,
+        body=WhyAsked,
+        part="why",
+    ),
+    Operation(
+        POST,
+        "/why/try",
+        "whyTry",
+        "What a suggestion leads to: the pod explained after it, and the node then.",
+        try_it,
+        TriedPage,
+        body=WhyTried,
+        part="why",
+    ),
+)
