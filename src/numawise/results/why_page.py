@@ -10,7 +10,7 @@ GIVEN, RUNNING, REFUSED = "given", "running", "refused"
 
 
 @dataclass(frozen=True, slots=True)
-class ListedPod:
+class JudgedPod:
     """A pod with its verdict."""
 
     namespace: str
@@ -27,7 +27,7 @@ class ListedPod:
 class WhyPage:
     """What became of pods, and one of them in full."""
 
-    pods: tuple[ListedPod, ...] = ()
+    pods: tuple[JudgedPod, ...] = ()
     chosen: int | None = None
     """Number of the pod that is explained; null: none, such as of a log."""
     explanation: ExplanationForm | None = None

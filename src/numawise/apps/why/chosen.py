@@ -21,7 +21,7 @@ from numawise.inputs.spec import NodeInput
 from numawise.node.node import SimulatedNode
 from numawise.request.defaults import RawPod
 from numawise.results.explanation import ADMITTED, NOT_STARTED, Explanation, Suggestion
-from numawise.results.why_page import GIVEN, REFUSED, RUNNING, ListedPod
+from numawise.results.why_page import GIVEN, REFUSED, RUNNING, JudgedPod
 from numawise.values import dataclass
 
 MOST_LISTED = 1000
@@ -32,7 +32,7 @@ MOST_LISTED = 1000
 class ChosenPod:
     """All pods with their verdicts, and one of them in full."""
 
-    pods: tuple[ListedPod, ...]
+    pods: tuple[JudgedPod, ...]
     chosen: int | None
     """Number of the pod in full; None: the kubelet does not start."""
     explained: ExplainedPod
@@ -119,7 +119,7 @@ def _chosen(
         what = f"{len(queue.pods)} pods are given, and at most {MOST_LISTED} are judged at once"
         raise InputError(what, advice="give fewer")
     wanted = _number(queue.pods, name, number)
-    listed: list[ListedPod] = []
+    listed: list[JudgedPod] = []
     chosen: tuple[int, ExplainedPod] | None = None
     for at, raw in enumerate(queue.pods):
         explained = queue.explained(raw, suggest=False)
@@ -144,9 +144,9 @@ def _pods_of(source: NodeInput) -> tuple[RawPod, ...]:
     return (*refused, *(raw for raw in source.running if raw.uid not in uids))
 
 
-def _listed(raw: RawPod, found: Explanation, queue: PodQueue, *, known: bool) -> ListedPod:
+def _listed(raw: RawPod, found: Explanation, queue: PodQueue, *, known: bool) -> JudgedPod:
     origin = GIVEN if not known else REFUSED if raw in queue.refused else RUNNING
-    return ListedPod(raw.namespace, raw.name, raw.uid, found.verdict, found.answer, origin)
+    return JudgedPod(raw.namespace, raw.name, raw.uid, found.verdict, found.answer, origin)
 
 
 def _number(pods: Sequence[RawPod], name: str, number: int | None) -> int | None:
