@@ -171,16 +171,17 @@ def _facts(pods: Sequence[RawPod], outcomes: Iterable[Simulated]) -> Iterable[Fa
     for pod in pods:
         name = f"{pod.namespace}/{pod.name}"
         one = reached.get(pod.uid)
-        if one is None:
-            yield Facts(pod.uid, name, NOT_REACHED)
-            continue
-        row = pod_data(one.pod, one.decision, one.steps, one.started, one.granted)
-        words = f"{row.get('reason', '')}: {row.get('message', '')}".strip(": ")
-        hints = [
-            ({name: found for name, found in turn["hints"].items() if found is not None}, turn["merged"])
-            for turn in row["rounds"]
-        ]
-        yield Facts(pod.uid, name, row["verdict"], words, _grants(one, row["containers"]), hints)
+        yield Facts(pod.uid, name, NOT_REACHED) if one is None else _fact_of(pod.uid, name, one)
+
+
+def _fact_of(uid: str, name: str, one: Simulated) -> Facts:
+    row = pod_data(one.pod, one.decision, one.steps, one.started, one.granted)
+    words = f"{row.get('reason', '')}: {row.get('message', '')}".strip(": ")
+    hints = [
+        ({name: found for name, found in turn["hints"].items() if found is not None}, turn["merged"])
+        for turn in row["rounds"]
+    ]
+    return Facts(uid, name, row["verdict"], words, _grants(one, row["containers"]), hints)
 
 
 def _grants(one: Simulated, rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, object]]:
@@ -284,6 +285,14 @@ def compare_runs(first: ScenarioRun, second: ScenarioRun, names: tuple[str, str]
         assert known is not None
         pairs.append(PodPair(uid, known.pod.name, one, other, differs=_outcome(one) != _outcome(other)))
     return ConfigComparison(names, (first, second), tuple(pairs))
+
+
+def outcome_changes(first: Simulated, second: Simulated) -> tuple[ReleaseChange, ...]:
+    """What is otherwise for a pod that came to both, kind by kind."""
+    one, other = (
+        _fact_of(pod.pod.uid, f"{pod.pod.namespace}/{pod.pod.name}", pod) for pod in (first, second)
+    )
+    return tuple(_pod_differences(one, other))
 
 
 def _outcome(pod: Simulated | None) -> object:

@@ -68,6 +68,14 @@ def change_rows(changes: Iterable[ReleaseChange]) -> list[list[str]]:
     ]
 
 
+def change_text(change: ReleaseChange) -> str:
+    """One change of a pod in one line: ``other CPUs: main 8-11 instead of main 2-5``."""
+    what = KINDS.get(change.kind, change.kind)
+    if change.kind in (REFUSED, ADMITTED, CRASHED):
+        return f"{change.after} instead of {change.before}"
+    return f"{what}: {change.after or 'none'} instead of {change.before or 'none'}"
+
+
 def change_notes(changes: Sequence[ReleaseChange]) -> list[str]:
     """Why each changed, and which have other hints without consequence."""
     notes = []

@@ -18,15 +18,17 @@ from threading import Lock
 from typing import Any
 
 from numawise.apps.simulate.scenario import PodNames, Stage, arriving
+from numawise.apps.simulate.step_words import step_words
 from numawise.codec.document import Document
 from numawise.codec.steps import Beside, Timed, decode_step
 from numawise.errors import InputError
 from numawise.node.node import SimulatedNode
+from numawise.results.scenario import PlayedStep
 from numawise.results.simulation import ScenarioRun, StepResult
 from numawise.values import dataclass, replace
 
 MOST_KEPT = 1000
-MOST_STEPS, MOST_ARRIVING = 500, 2000
+MOST_STEPS, MOST_ARRIVING, MOST_FILLED = 500, 2000, 500
 STEPS = "steps"
 
 
@@ -38,6 +40,8 @@ class Moment:
     names: PodNames
     results: tuple[StepResult, ...] = ()
     """What came of the step: one result for each of its acts."""
+    words: PlayedStep | None = None
+    """The same in words; None before the first step."""
     arrived: int = 0
     """Pods that should have come by now."""
     at: float | None = None
@@ -91,7 +95,7 @@ class ScenarioPlayer:
         keys = _keys(node, steps)
         moments = self._known(keys)
         if not moments:
-            moments = [Moment(Stage.of(started()), PodNames())]
+            moments = [Moment(Stage.of(started(), most=MOST_FILLED), PodNames())]
             self._keep(keys, moments)
         document = Document({STEPS: list(steps)})
         try:
@@ -123,8 +127,13 @@ class ScenarioPlayer:
 def _keys(node: bytes, steps: Sequence[object]) -> list[bytes]:
     """What a node is known by before the first step, and after each."""
     keys = [node]
-    for step in steps:
-        text = json.dumps(step, separators=(",", ":"), ensure_ascii=True)
+    for number, step in enumerate(steps):
+        try:
+            text = json.dumps(step, separators=(",", ":"))
+        except RecursionError:
+            raise InputError(
+                "is nested too deeply", field=f"{STEPS}[{number}]", advice="give an ordinary step"
+            ) from None
         keys.append(hashlib.blake2b(keys[-1] + text.encode(), digest_size=32).digest())
     return keys
 
@@ -141,4 +150,5 @@ def _next(before: Moment, document: Document, number: int) -> Moment:
             stage.act(act)
     results = tuple(stage.run.results)
     stage.run.results = []
-    return Moment(stage, names, results, arrived, acts[-1].at if acts else before.at)
+    words = step_words(stage.node, results, stage.run)
+    return Moment(stage, names, results, words, arrived, acts[-1].at)

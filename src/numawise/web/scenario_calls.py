@@ -1,0 +1,159 @@
+"""What-if: a scenario played on a node, beside another one, as a trace; and how many more pods fit."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from numawise.apps.scheduler.capacity import shape_pod
+from numawise.apps.simulate.playing import Played, ScenarioPlayer
+from numawise.apps.simulate.recording import trace_of
+from numawise.apps.simulate.sides import COLUMNS, SideNode, compared_sides, fits, played_side, shapes_of
+from numawise.codec.tracefile import encode_line
+from numawise.codec.web.body import to_bytes
+from numawise.codec.web.given import NodeGiven
+from numawise.codec.web.scenario import FitsGiven, OtherSide, ScenarioGiven, TraceGiven
+from numawise.errors import InputError, KubeletRefused
+from numawise.inputs.spec import NodeInput, start_node
+from numawise.results.scenario import ComparedSides, FitsAnswer, ScenarioAnswer
+from numawise.web.desk import MAP, Desk
+from numawise.web.operations import POST, Asked, Operation, Reply
+
+STEPS, COMPARE = "steps", "$.compare"
+OPTIONS = {
+    "--machine": ("machine", "name a machine, or drop a file"),
+    "--kubelet-config": ("config", "write a kubelet configuration, or drop one"),
+    "--kube": ("release", "give a release such as 1.36"),
+}
+"""What the commands call a part of a node, and what it is here."""
+JSON_LINES = "application/jsonl"
+players: WeakKeyDictionary[Desk, ScenarioPlayer] = WeakKeyDictionary()
+"""What each server knows of scenarios."""
+Steps = Sequence[Mapping[str, Any] | str]
+
+
+def scenario(desk: Desk, asked: Asked) -> ScenarioAnswer:
+    """Play a scenario, and the same on the other side."""
+    body: ScenarioGiven = asked.body
+    played, node = _played(desk, body.node, body.steps)
+    at = len(played.moments) - 1 if body.at is None else min(body.at, len(played.moments) - 1)
+    side = played_side(played, _side(node, body.node), at, body.width)
+    compared = None
+    if body.compare is not None:
+        compared = _compared(desk, body, body.compare, (played, side.name), at)
+    return ScenarioAnswer(at, COLUMNS, side, compared)
+
+
+def trace(desk: Desk, asked: Asked) -> Reply:
+    """A scenario as a file for ``numawise replay``."""
+    body: TraceGiven = asked.body
+    played, node = _played(desk, body.node, body.steps)
+    with _in_body():
+        found = trace_of(played, node.configuration.raw(node.version), body.name)
+    return Reply(encode_line({"scenario": found}).encode(), JSON_LINES, "scenario.jsonl")
+
+
+def fitting(desk: Desk, asked: Asked) -> FitsAnswer:
+    """How many more pods of some shapes fit."""
+    body: FitsGiven = asked.body
+    played, _ = _played(desk, body.node, body.steps)
+    at = len(played.moments) - 1 if body.at is None else min(body.at, len(played.moments) - 1)
+    shapes = []
+    for number, text in enumerate(body.shapes):
+        try:
+            shapes.append((text, shape_pod(text)))
+        except InputError as problem:
+            raise InputError(problem.message, field=f"$.shapes[{number}]", advice=problem.advice) from None
+    return FitsAnswer(at, fits(played, at, shapes or shapes_of(played), body.most))
+
+
+def _played(desk: Desk, given: NodeGiven, steps: Steps, field: str = "$.node") -> tuple[Played, NodeInput]:
+    with _in_body(field):
+        node = desk.node(given, field)
+        _ = node.machine, node.configuration  # what is missing is said before anything is played
+    version = desk.news.versions.get(MAP, 0) if given.served else 0
+    key = hashlib.blake2b(to_bytes(given) + str(version).encode(), digest_size=32).digest()
+    player = players.setdefault(desk, ScenarioPlayer())
+    with _in_body():
+        return player.play(key, lambda: start_node(node), steps), node
+
+
+def _compared(
+    desk: Desk, body: ScenarioGiven, other: OtherSide, ours: tuple[Played, str], at: int
+) -> ComparedSides:
+    given = NodeGiven(
+        served=body.node.served,
+        machine=body.node.machine,
+        config=other.config or body.node.config,
+        release=other.release or body.node.release,
+        files=body.node.files,
+    )
+    try:
+        played, node = _played(desk, given, body.steps, COMPARE)
+    except KubeletRefused as refusal:
+        words = "the other kubelet does not start"
+        return ComparedSides(None, (), words, same=False, refusal=refusal.reason)
+    name = "other configuration" if other.config else f"Kubernetes {other.release}"
+    return compared_sides(ours, (played, played_side(played, _side(node, given, name), at, body.width)))
+
+
+def _side(node: NodeInput, given: NodeGiven, name: str = "") -> SideNode:
+    names = (name, node.hardware.name, given.machine, "this node")
+    return SideNode(next(filter(None, names)), node.hardware, tuple(node.remarks_of_start))
+
+
+@contextmanager
+def _in_body(node: str = "$.node") -> Iterator[None]:
+    """Errors name the member of the body; those of a text inside it also its line."""
+    try:
+        yield
+    except KubeletRefused:
+        raise
+    except InputError as problem:
+        place, _, _ = problem.file.partition(":")
+        if place.startswith(STEPS):
+            inner = f"{problem.field}: " if problem.field else ""
+            raise InputError(
+                f"{inner}{problem.message}", line=problem.line, field=f"$.{place}", advice=problem.advice
+            ) from None
+        if problem.field.startswith(STEPS):
+            raise InputError(problem.message, field=f"$.{problem.field}", advice=problem.advice) from None
+        if problem.field in OPTIONS:
+            name, advice = OPTIONS[problem.field]
+            raise InputError(problem.message, field=f"{node}.{name}", advice=advice) from None
+        raise
+
+
+OPERATIONS = (
+    Operation(
+        POST,
+        "/scenario",
+        "scenario",
+        "Play a scenario: what comes of every step, who holds what then, and what differs on another side.",
+        scenario,
+        ScenarioAnswer,
+        body=ScenarioGiven,
+        part="what-if",
+    ),
+    Operation(
+        POST,
+        "/scenario/trace",
+        "scenarioTrace",
+        "A scenario as a trace, the file that numawise replay reads.",
+        trace,
+        body=TraceGiven,
+        media=JSON_LINES,
+        part="what-if",
+    ),
+    Operation(
+        POST,
+        "/fits",
+        "fits",
+        "How many more pods of each shape would be let in at a step of a scenario.",
+        fitting,
+        FitsAnswer,
+        body=FitsGiven,
+        part="what-if",
+    ),
+)
