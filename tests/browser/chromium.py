@@ -70,7 +70,7 @@ def chromium() -> "Iterator[Browser]":
 
 
 ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\]):\d+/?")
-SLIPS = re.compile(r"Traceback|level=error|Exception")
+SLIPS = re.compile(r'Traceback|"level": "error"')
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def serving(
         reader.join()
         process.wait()
     slips = [line for line in said if SLIPS.search(line)]
-    assert slips == []
+    assert slips == [], "".join(said)
 
 
 def _read(process: "subprocess.Popen[str]", said: list[str], answers: "queue.Queue[str]") -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.browser.checks import is_sound
-from tests.browser.chromium import DRIVER, Watched
+from tests.browser.chromium import DRIVER, Watched, serving
 
 if DRIVER:
     from playwright.sync_api import expect
@@ -71,3 +71,12 @@ def test_the_theme_follows_the_system_and_a_choice_stays(served: Served, page_at
 def test_it_says_whether_it_hears_of_changes(served: Served, page_at: PageAt) -> None:
     page = page_at(served("--machine", "8gpu-server")).open("map")
     expect(page.locator("#live")).to_have_text("Live")
+
+
+def test_a_server_that_ends_lets_its_pages_go_and_they_say_so(page_at: PageAt) -> None:
+    with serving(["--machine", "small-vm"]) as home:  # complains when the server's log has an error
+        watched = page_at(home)
+        page = watched.open("map")
+        expect(page.locator("#live")).to_have_text("Live")
+    watched.expect_error("ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING")
+    expect(page.locator("#live")).to_have_text("Not connected")

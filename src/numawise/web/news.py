@@ -26,6 +26,7 @@ class News:
         self.versions: dict[str, int] = {}
         self._lock = threading.Lock()
         self._listeners: set[Wake] = set()
+        self._ended = False
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -39,6 +40,11 @@ class News:
         for wake in listeners:
             with contextlib.suppress(RuntimeError):  # its loop has just ended
                 wake()
+
+    def end(self) -> None:
+        """There will be no more news: every listener is let go, so that the server can stop at once."""
+        self._ended = True
+        self.changed()
 
     async def follow(self, beat: float = BEAT) -> AsyncIterator[bytes]:
         """Events for one listener: what there is now, then every change."""
@@ -54,7 +60,7 @@ class News:
             seen = dict(self.versions)
             yield f"retry: {RETRY_MILLISECONDS}\n".encode()
             yield b"".join(_event("hello", name, version) for name, version in seen.items()) or b": hello\n\n"
-            while True:
+            while not self._ended:
                 try:
                     async with asyncio.timeout(beat):
                         await woken.wait()

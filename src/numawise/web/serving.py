@@ -86,6 +86,7 @@ class PageServer:
 
     async def stop(self) -> None:
         """Answer what was asked, and end."""
+        self.desk.news.end()
         if self._server is not None:
             await self._server.stop()
         self.application.close()
