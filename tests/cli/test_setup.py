@@ -236,6 +236,15 @@ def test_a_ledger_in_use_is_kept(system: System, folder: str, *, settings_stay: 
     assert not (system.root / "etc/numawise").exists()
 
 
+def test_what_has_ended_goes_with_the_ledger(system: System) -> None:
+    system.setup()
+    history = system.root / "var/lib/numawise/numawise-1001.history.jsonl"
+    history.write_text("{}\n")
+    assert f"rm {history}" in system.setup("--undo", "--dry-run").out
+    assert system.setup("--undo").status == 0
+    assert not history.parent.exists()
+
+
 @pytest.mark.parametrize(("mode", "status"), [(0o1777, 0), (0o755, 1), (0o777, 1), (0o1770, 1)])
 def test_a_folder_that_the_administrator_made(system: System, mode: int, status: int) -> None:
     folder = system.root / LEDGER

@@ -39,7 +39,9 @@ COMMANDS = {
     "ClusterSimulation":  f"simulate --nodes {EIGHT}/machine.yaml:2 --kubelet-config {EIGHT}/kubelet.yaml --cluster {EIGHT}/arrivals.jsonl -o json",
     "FleetSimulation":    f"simulate --nodes {EIGHT}/machine.yaml:2 --kubelet-config {EIGHT}/kubelet.yaml {POD} {FEW} -o json",
     "Hardware":           "discover --root {tree} -o json",
+    "HoldHistory":        "history -o json",
     "HoldList":           "ps -o json",
+    "HoldUses":           "top --count 1 --interval 0.1 -o json",
     "KubeletPlan":        f"plan kubelet --machine {EIGHT}/machine.yaml -o json",
     "KubeletState":       f"state show {STATE} -o json",
     "KubeletStateChange": f"state repair {STATE} --adapt-memory --machine {EIGHT}/machine.yaml -o json",
@@ -83,7 +85,7 @@ def valid(data: dict[str, Any], kind: str) -> None:
     jsonschema.Draft202012Validator(schema(kind)).validate(data)
 
 
-LIVE = ("HoldList", "Verification")
+LIVE = ("HoldHistory", "HoldList", "HoldUses", "Verification")
 """Documents about this very host."""
 
 

@@ -298,12 +298,17 @@ def test_without_any_preparation(public: Path) -> None:
         assert (quiet.returncode, quiet.stderr.startswith(f"numawise: {said}")) == (0, True)
         assert quiet.stderr.count("\n") == 1
         place = Path(f"/proc/{server.process.pid}/root/var/tmp")
-        (file,) = place.iterdir()
+        (file,) = place.glob("*.json")
         assert (file.name, file.stat().st_uid, oct(file.stat().st_mode)) == (
             f"numawise-{ALICE}.json", ALICE, "0o101644",
         )  # fmt: skip
         assert box.by(0).run("release", "--kill", "hers").returncode == 0
-        assert list(place.iterdir()) == []
+        left = sorted(file.name for file in place.iterdir())
+        assert left == [f"numawise-{BOB}.history.jsonl", f"numawise-{ALICE}.history.jsonl"][::-1]
+        history = json.loads(box.by(BOB).run("history", "-o", "json").stdout)["ended"]
+        assert [(row["name"], row["uid"], row["text"]) for row in history] == [
+            ("hers", ALICE, "released by root"), ("true", BOB, "ok"),
+        ]  # fmt: skip
     finally:
         box.end()
         server.close()

@@ -12,10 +12,7 @@ from numawise.cli.options import say, say_remarks
 from numawise.errors import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numawise.apps.launch.holds import Holdings
-    from numawise.results.placement import Hold
 
 EXAMPLES = """\b
 Examples:
@@ -44,7 +41,7 @@ def command(context: click.Context, watch: float | None, user: str, output: str)
     from numawise.render.terminal import CLEAR_SCREEN  # noqa: PLC0415
 
     if user:
-        _check_user(user)
+        check_user(user)
     settings = read_settings()
     with open_holdings(capacity_here(settings), os.environ, settings) as holdings:
         while True:
@@ -59,7 +56,8 @@ def command(context: click.Context, watch: float | None, user: str, output: str)
             time.sleep(watch)
 
 
-def _check_user(name: str) -> None:
+def check_user(name: str) -> None:
+    """Refuse a user whom the system does not know."""
     import pwd  # noqa: PLC0415 - rarely asked
 
     from numawise.errors import InputError  # noqa: PLC0415
@@ -73,29 +71,20 @@ def _check_user(name: str) -> None:
 
 
 def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> None:
+    from numawise.apps.launch.box import promisable  # noqa: PLC0415
     from numawise.render import holds as words  # noqa: PLC0415
     from numawise.render.hold_table import write_free, write_holds  # noqa: PLC0415
     from numawise.render.table import sentences  # noqa: PLC0415
     from numawise.sets import format_ids  # noqa: PLC0415
 
+    if output == "json":
+        from numawise.apps.launch.box import hold_list  # noqa: PLC0415
+
+        click.echo(json.dumps(hold_list(holdings, user), indent=2))
+        return
     every = holdings.live()
     holds = tuple(hold for hold in every if user in ("", hold.owner.user))
     steps = holdings.steps()
-    if output == "json":
-        from numawise.results.plain import API_VERSION  # noqa: PLC0415
-
-        data = {
-            "apiVersion": API_VERSION,
-            "kind": "HoldList",
-            "ledger": str(holdings.ledger.path),
-            "shared": holdings.place.shared,
-            "remarks": [*holdings.place.warnings, *holdings.capacity.remarks, *holdings.silent],
-            "holds": [words.hold_data(hold, holdings.capacity, every, steps) for hold in holds],
-            "free": words.free_data(holdings.capacity, every, _free_memory(holdings, every)),
-            "waiting": [words.waiter_data(waiting) for waiting in holdings.waiting(every)],
-        }
-        click.echo(json.dumps(data, indent=2))
-        return
     if output == "name":
         for hold in holds:
             click.echo(hold.name)
@@ -103,7 +92,7 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
     if holds:
         write_holds(holds, holdings.capacity, every, sys.stdout, color=color, steps=steps)
         click.echo()
-    write_free(holdings.capacity, every, _free_memory(holdings, every), sys.stdout, color=color)
+    write_free(holdings.capacity, every, promisable(holdings, every), sys.stdout, color=color)
     if holdings.capacity.reserved:
         sentences(f"kept for the system: CPUs {format_ids(holdings.capacity.reserved)}", sys.stdout)
     if left := words.time_left_text(holds):
@@ -112,10 +101,3 @@ def _show(holdings: "Holdings", user: str, output: str, color: bool | None) -> N
         sentences(words.waiting_text(waiting), sys.stdout)
     for sentence in (*holdings.capacity.remarks, *holdings.silent):
         say(sentence)
-
-
-def _free_memory(holdings: "Holdings", holds: "Sequence[Hold]") -> dict[int, int]:
-    """NUMA node → bytes that could be promised now."""
-    from numawise.apps.launch.memory import free_memory, with_memory_now  # noqa: PLC0415
-
-    return free_memory(with_memory_now(holdings.capacity, holds, holdings.root), holds)

@@ -379,6 +379,12 @@ def used_memory(mode: str, group: str, root: Path = ROOT) -> dict[int, int] | No
     return used_by_group(groups.folders_of(folder)) if folder else None
 
 
+def used_cpu(mode: str, group: str, root: Path = ROOT) -> float | None:
+    """Seconds of CPU time that a job has used so far; None where its group does not count them."""
+    folder = _folder(mode, group, root)
+    return groups.used_cpu(folder) if folder else None
+
+
 def oom_kills(mode: str, group: str, root: Path = ROOT) -> OomKills | None:
     """What a job's group says about the OOM killer; None where it is gone or does not count."""
     folder = _folder(mode, group, root)

@@ -42,6 +42,7 @@ from numawise.host.plan import (
 )
 from numawise.host.system import cgroup_mounts, folder_in, own_groups
 from numawise.sets import bits_of, format_ids
+from numawise.strconv import whole_number
 from numawise.values import dataclass
 
 PERIOD, LONGEST_PERIOD, SMALLEST_QUOTA = 100_000, 1_000_000, 1_000
@@ -310,6 +311,16 @@ def members(group: str) -> tuple[int, ...]:
     """The processes in the group and below it."""
     found = (read(f"{inner}/cgroup.procs").split() for inner, _, _ in os.walk(folders_of(group)[0]))
     return tuple(sorted({int(pid) for pids in found for pid in pids}))
+
+
+def used_cpu(group: str) -> float | None:
+    """Seconds of CPU time that a group has used, with its ended processes; None: not counted."""
+    for folder in folders_of(group):
+        lines = (line.partition(" ") for line in read(f"{folder}/cpu.stat").splitlines())
+        count = next((number for name, _, number in lines if name == "usage_usec"), "")
+        if count.isascii() and count.isdecimal():
+            return whole_number(count) / 1e6
+    return None
 
 
 def populated(group: str) -> bool:

@@ -53,6 +53,8 @@ class Brief:
     """Time on CPUs so far, in clock ticks."""
     cpu: int
     """The CPU it last ran on."""
+    resident: int = 0
+    """Pages of its process in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,15 @@ def read_tasks(root: Path, among: Iterable[int]) -> Iterator[tuple[int, Brief]]:
                 yield pid, brief
 
 
+def read_briefs(root: Path) -> Iterator[Brief]:
+    """One line about each process that can be seen."""
+    place = _proc(root)
+    for pid in _numbers(place):
+        brief = _brief(f"{place}/{pid}/stat")
+        if brief is not None:
+            yield brief
+
+
 def _proc(root: Path) -> str:
     return os.fspath(root).rstrip("/") + "/proc"
 
@@ -252,7 +263,7 @@ def _brief(path: str) -> Brief | None:
     if not number.isdecimal() or len(rest) < 37:
         return None
     try:
-        flags, user, system, start, cpu = (int(rest[at]) for at in (6, 11, 12, 19, 36))
+        flags, user, system, start, resident, cpu = (int(rest[at]) for at in (6, 11, 12, 19, 21, 36))
         parent = int(rest[1])
     except ValueError:
         return None
@@ -267,6 +278,7 @@ def _brief(path: str) -> Brief | None:
         kernel=bool(flags & KERNEL_THREAD),
         ticks=user + system,
         cpu=cpu,
+        resident=resident,
     )
 
 

@@ -81,9 +81,9 @@ class LedgerFolder:
             return False
         return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
-    def names(self) -> tuple[str, ...]:
+    def names(self, pattern: re.Pattern[str] = NAME) -> tuple[str, ...]:
         """Names of users' files, in a fixed order."""
-        return tuple(sorted(name for name in self._every() if NAME.fullmatch(name)))
+        return tuple(sorted(name for name in self._every() if pattern.fullmatch(name)))
 
     def left_over(self, uid: int) -> tuple[str, ...]:
         """Names of files that a writer for this user began."""
@@ -141,7 +141,7 @@ def read_folder(folder: LedgerFolder, number: int, machine: str, uid: int) -> It
     names = folder.names()
     for name in names[:MOST_FILES]:
         place = folder.path / name
-        found = _bytes(folder, name, count)
+        found = read_bytes(folder, name, count)
         if found is None:
             continue
         owner, data = found
@@ -153,9 +153,9 @@ def read_folder(folder: LedgerFolder, number: int, machine: str, uid: int) -> It
         yield UserFile(number, "", -1, problems=(f"{folder.path} has more than {MOST_FILES} files",))
 
 
-def _is_named_after(name: str, owner: int) -> bool:
+def _is_named_after(name: str, owner: int, pattern: re.Pattern[str]) -> bool:
     """Whether a file has a name that its owner gives it; where that cannot be known, it has."""
-    match = NAME.fullmatch(name)
+    match = pattern.fullmatch(name)
     named = int(match[1]) if match else -1
     return named == owner or outer_uid(owner) in (named, None)
 
@@ -173,7 +173,22 @@ def outer_uid(uid: int) -> int | None:
     return next((outer + uid - inner for inner, outer, size in ranges if 0 <= uid - inner < size), None)
 
 
-def _bytes(folder: LedgerFolder, name: str, count: dict[int, int]) -> tuple[int, bytes | str] | None:
+def mistrusted(status: os.stat_result, name: str, pattern: re.Pattern[str]) -> str:
+    """Why a file that was opened is not taken for its owner's word (rules 1 to 3), as a clause; or ''."""
+    if not stat.S_ISREG(status.st_mode):
+        return "it is not a regular file"
+    if status.st_nlink > 1:
+        return "it has several names"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "others may write it"
+    if not _is_named_after(name, status.st_uid, pattern):
+        return "it lies under the name of another user"
+    return ""
+
+
+def read_bytes(
+    folder: LedgerFolder, name: str, count: dict[int, int], pattern: re.Pattern[str] = NAME
+) -> tuple[int, bytes | str] | None:
     """Whose file it is, and what stands in it or why it is passed over (rules 2 and 3); None: it has gone.
 
     ``count`` is how many files of each user were read: what is passed over costs no reading.
@@ -190,14 +205,8 @@ def _bytes(folder: LedgerFolder, name: str, count: dict[int, int]) -> tuple[int,
         return None
     try:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            return status.st_uid, "it is not a regular file"
-        if status.st_nlink > 1:
-            return status.st_uid, "it has several names"
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return status.st_uid, "others may write it"
-        if not _is_named_after(name, status.st_uid):
-            return status.st_uid, "it lies under the name of another user"
+        if wrong := mistrusted(status, name, pattern):
+            return status.st_uid, wrong
         count[status.st_uid] = count.get(status.st_uid, 0) + 1
         if count[status.st_uid] > MOST_OF_ONE:
             return status.st_uid, "one too many"
@@ -267,6 +276,11 @@ def write_file(folder: LedgerFolder, name: str, uid: int, content: dict[str, Any
     data = record.text_of(head | content).encode()
     if len(data) > LARGEST or any(len(rows) > record.MOST_ROWS for rows in content.values()):
         raise OSError(errno.EFBIG, "its owner holds too many things")
+    put_in_place(folder, name, uid, data)
+
+
+def put_in_place(folder: LedgerFolder, name: str, uid: int, data: bytes) -> None:
+    """Let a user's file say this and nothing else, from one moment to the next (rule 3)."""
     new = f".numawise-{uid}.{os.urandom(4).hex()}.new"
     handle = os.open(new, NEW, 0o600, dir_fd=folder.handle)
     try:
@@ -274,7 +288,7 @@ def write_file(folder: LedgerFolder, name: str, uid: int, content: dict[str, Any
             if os.fstat(handle).st_uid != uid:
                 os.fchown(handle, uid, -1)
             os.fchmod(handle, FILE)
-            _write_all(handle, data)
+            write_all(handle, data)
             os.fsync(handle)
         finally:
             os.close(handle)
@@ -286,16 +300,16 @@ def write_file(folder: LedgerFolder, name: str, uid: int, content: dict[str, Any
     os.fsync(folder.handle)
 
 
-def free_name(folder: LedgerFolder, uid: int) -> str:
+def free_name(folder: LedgerFolder, uid: int, ending: str = ".json") -> str:
     """A name for a new file: the usual one, unless somebody else has taken it."""
     outer = outer_uid(uid)
     number = uid if outer is None else outer
-    name = f"numawise-{number}.json"
+    name = f"numawise-{number}{ending}"
     try:
         os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
     except FileNotFoundError:
         return name
-    return f"numawise-{number}-{os.urandom(4).hex()}.json"
+    return f"numawise-{number}-{os.urandom(4).hex()}{ending}"
 
 
 def clear_left_overs(folder: LedgerFolder, uid: int) -> None:
@@ -305,7 +319,8 @@ def clear_left_overs(folder: LedgerFolder, uid: int) -> None:
             os.unlink(name, dir_fd=folder.handle)
 
 
-def _write_all(handle: int, data: bytes) -> None:
+def write_all(handle: int, data: bytes) -> None:
+    """Write all of it; the kernel may take less at a time."""
     left = memoryview(data)
     while left:
         left = left[os.write(handle, left) :]

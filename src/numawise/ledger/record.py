@@ -24,6 +24,8 @@ from numawise.results.placement import (
     PYTHON,
     RUN,
     STEP,
+    WAYS_TO_END,
+    EndedHold,
     Grant,
     Hold,
     MemoryPart,
@@ -39,6 +41,7 @@ KINDS = (RUN, CONTAINER, PYTHON)
 LARGEST_PID = 1 << 22
 """The kernel gives no larger numbers; 1 is the init process and nobody's job."""
 LARGEST_NUMBER = (1 << 63) - 1
+LARGEST_STATUS = 255
 MOST_ROWS, MOST_NODES, MOST_DEVICES, MOST_WORDS = 1024, 1024, 1024, 4096
 """Of holds and of waiters in a file; NUMA nodes; devices of a hold; words of a command."""
 MOST_CPUS = 1 << 14
@@ -143,6 +146,21 @@ def _waiter(row: Mapping[str, Any], uid: int, user: str) -> Waiter:
         _text(row, "request"),
         _time(row, "since"),
         _asks(row),
+    )
+
+
+def read_ended(row: object, uid: int, user: str) -> EndedHold:
+    """A hold that is no more, out of a line of its user's history; raise ``Bad``."""
+    content = _row(row)
+    status = content.get("status")
+    if status is not None and (type(status) is not int or not -LARGEST_STATUS <= status <= LARGEST_STATUS):
+        raise Bad(f"status is {short(status)}, not an exit status")
+    return EndedHold(
+        _hold(_row(content.get("hold")), uid, user),
+        _time(content, "at"),
+        _chosen(content, "how", WAYS_TO_END),
+        status,
+        _text(content, "by"),
     )
 
 
@@ -352,6 +370,16 @@ def _hold_data(hold: Hold) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key in always or value not in ("", 0, [], {})}
 
 
+def ended_data(ended: EndedHold) -> dict[str, Any]:
+    """A hold that is no more, as plain data."""
+    data: dict[str, Any] = {"at": ended.at, "how": ended.how}
+    if ended.status is not None:
+        data["status"] = ended.status
+    if ended.by:
+        data["by"] = ended.by
+    return {**data, "hold": _hold_data(ended.hold)}
+
+
 def _waiter_data(waiter: Waiter) -> dict[str, Any]:
     return {
         "id": waiter.id,
@@ -376,7 +404,7 @@ def unfit(row: Hold | Waiter) -> str:
     data = _hold_data(row) if isinstance(row, Hold) else _waiter_data(row)
     read = _waiter if isinstance(row, Waiter) else _step if row.parent else _hold
     try:
-        read(json.loads(_json(data)), row.owner.uid, row.owner.user)
+        read(json.loads(json_text(data)), row.owner.uid, row.owner.user)
     except ValueError as error:
         return str(error)
     return ""
@@ -387,12 +415,12 @@ def text_of(data: Mapping[str, Any]) -> str:
     lines = []
     for key, value in data.items():
         many = isinstance(value, list) and value
-        text = "[\n  " + ",\n  ".join(map(_json, value)) + "\n]" if many else _json(value)
-        lines.append(f"{_json(key)}: {text}")
+        text = "[\n  " + ",\n  ".join(map(json_text, value)) + "\n]" if many else json_text(value)
+        lines.append(f"{json_text(key)}: {text}")
     return "{" + ",\n".join(lines) + "}\n"
 
 
-def _json(value: object) -> str:
+def json_text(value: object) -> str:
     """JSON that is UTF-8: words of a command may be bytes that are not text."""
     text = json.dumps(value, ensure_ascii=False)
     try:

@@ -11,6 +11,7 @@ Rules kept here:
 
 5. A step takes a part of what its hold has, nothing of what is free: no other step of that hold has it, and
    when the hold goes, its steps go with it.
+6. How a hold ended is written down where the change says so (``history``).
 
 How a change is made::
 
@@ -41,7 +42,7 @@ from numawise.ledger.file import (
 )
 from numawise.ledger.refusals import refusal
 from numawise.ledger.turn import PATIENCE, turn
-from numawise.results.placement import Hold, Waiter
+from numawise.results.placement import EndedHold, Hold, Waiter
 
 GLANCE = 0.05
 """Seconds between two looks for changes by others."""
@@ -124,6 +125,17 @@ class Ledger:
         files = self._read()
         return _with_parents(_oldest_first(f.holds for f in files), _oldest_first(f.steps for f in files))
 
+    def history(self) -> tuple[EndedHold, ...]:
+        """Holds that are no more, as far back as that is kept, the newest first."""
+        from numawise.ledger.history import read_history  # noqa: PLC0415 - not for starting jobs
+
+        live = {(*_key(hold), hold.since) for hold in self.holds()}
+        try:
+            every = read_history(self._folders, self._machine)
+        except OSError as error:
+            raise refusal(error, self.path) from error
+        return tuple(ended for ended in every if (*_key(ended.hold), ended.hold.since) not in live)
+
     def version(self) -> LedgerVersion:
         """Something that is another after each change."""
         self._open(make=False)
@@ -195,6 +207,12 @@ class Ledger:
     def _record(self, change: "LedgerChange") -> None:
         """Write what has changed: files of others first, since of those only what is dead goes by the way."""
         self._check()
+        if change.ended:
+            from numawise.ledger.history import add_lines  # noqa: PLC0415 - not for starting jobs
+
+            for uid in sorted({ended.hold.owner.uid for ended in change.ended}):
+                rows = [ended for ended in change.ended if ended.hold.owner.uid == uid]
+                add_lines(self._folders[0], uid, rows, self._machine)
         for uid in sorted(change.changed, key=lambda uid: uid == self.uid):
             try:
                 self._record_user(change, uid)
@@ -227,12 +245,14 @@ class Ledger:
 class LedgerChange:
     """What may be done in one change; nothing is written before it is left."""
 
-    __slots__ = ("_holds", "_steps", "_uid", "_waiters", "changed", "files", "over")
+    __slots__ = ("_holds", "_steps", "_uid", "_waiters", "changed", "ended", "files", "over")
 
     def __init__(self, files: tuple[UserFile, ...], uid: int) -> None:
         self.files = files
         self.changed: set[int] = set()
         """Users whose file is to be written."""
+        self.ended: list[EndedHold] = []
+        """What is to be written down of holds that go (rule 6)."""
         self.over = False
         self._uid = uid
         self._holds = {_key(hold): hold for hold in _oldest_first(file.holds for file in files)}
@@ -279,12 +299,14 @@ class LedgerChange:
         self._fits(hold, self.holds)
         self._holds[_key(hold)] = hold
 
-    def remove(self, hold: Hold) -> bool:
-        """End a hold; False when there is none, because it was ended before."""
+    def remove(self, hold: Hold, ended: EndedHold | None = None) -> bool:
+        """End a hold; False when there is none, because it was ended before.  ``ended``: how (rule 6)."""
         if _key(hold) not in self._holds:
             return False
         self._allow(hold)
         del self._holds[_key(hold)]
+        if ended is not None:
+            self.ended.append(ended)
         return True
 
     def replace(self, hold: Hold) -> None:

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import IO
 
 from numawise.errors import one_line
-from numawise.render.holds import age, free_gpus, gpu_names, owner_text, steps_of
+from numawise.render.holds import age, ended_text, free_gpus, gpu_names, owner_text, steps_of
 from numawise.render.table import GAP, table, terminal_width
 from numawise.render.words import bytes_text, columns, gpu_ranges
 from numawise.results.allotment import shared_cpus
-from numawise.results.placement import Capacity, Hold, default_memory_policy, pool_of
+from numawise.results.placement import Capacity, EndedHold, Hold, JobUse, default_memory_policy, pool_of
 from numawise.sets import format_ids
 from numawise.strconv import whole_number
 from numawise.values import dataclass
@@ -56,6 +56,10 @@ DEVICES, BY, SINCE, COMMAND = (
     HoldColumn("COMMAND", 12, 8),
 )
 COLUMNS = (HOLD, NAME, USER, OWNER, CPUS, NUMA, MEMORY, DEVICES, BY, SINCE, COMMAND)
+BUSY, USED = HoldColumn("BUSY"), HoldColumn("USED")
+USE_COLUMNS = (HOLD, NAME, USER, OWNER, CPUS, BUSY, MEMORY, USED, DEVICES, SINCE, COMMAND)
+WHEN, TOOK, HOW = HoldColumn("ENDED"), HoldColumn("TOOK"), HoldColumn("HOW", 12, 8)
+HISTORY_COLUMNS = (HOLD, NAME, USER, CPUS, NUMA, MEMORY, DEVICES, WHEN, TOOK, HOW, COMMAND)
 LISTS = ("CPUS", "NUMA", "DEVICES", "GPUS")
 DISPENSABLE = (BY, OWNER, COMMAND)
 """What goes before anything else is cut short."""
@@ -78,6 +82,40 @@ def write_holds(
     """Write the table of some holds, each followed by its steps; ``every`` hold makes the shared pool."""
     rows = hold_rows(holds, capacity, every, steps)
     shown, cells = fitting(rows, COLUMNS, terminal_width(file) if file.isatty() else 0)
+    table([column.name for column in shown], cells, file, color=color)
+
+
+def write_uses(
+    holds: Sequence[Hold],
+    capacity: Capacity,
+    every: Sequence[Hold],
+    uses: Mapping[tuple[int, str], JobUse],
+    file: IO[str],
+    *,
+    color: bool | None = None,
+) -> None:
+    """Write the table of some holds with what their jobs use, the busiest first."""
+    order = sorted(holds, key=lambda hold: -(uses[hold.owner.uid, hold.id].cpus or 0.0))
+    rows = hold_rows(order, capacity, every)
+    for row, hold in zip(rows, order, strict=True):
+        use = uses[hold.owner.uid, hold.id]
+        row[BUSY] = (NONE if use.cpus is None else f"{use.cpus:.1f}",)
+        row[USED] = (NONE if use.memory is None else bytes_text(use.memory),)
+    shown, cells = fitting(rows, USE_COLUMNS, terminal_width(file) if file.isatty() else 0)
+    table([column.name for column in shown], cells, file, color=color)
+
+
+def write_history(
+    ended: Sequence[EndedHold], capacity: Capacity, file: IO[str], *, color: bool | None = None
+) -> None:
+    """Write the table of holds that are no more."""
+    rows = hold_rows([one.hold for one in ended], capacity, ())
+    for row, one in zip(rows, ended, strict=True):
+        row[CPUS] = (format_ids(one.hold.grant.cpus) or "shared",)
+        row[WHEN] = (f"{age(time.time() - one.at)} ago",)
+        row[TOOK] = (age(one.at - one.hold.since),)
+        row[HOW] = (one_line(ended_text(one)),)
+    shown, cells = fitting(rows, HISTORY_COLUMNS, terminal_width(file) if file.isatty() else 0)
     table([column.name for column in shown], cells, file, color=color)
 
 

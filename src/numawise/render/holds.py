@@ -1,6 +1,7 @@
 """Holds and placements as people read them: a line for a start, a row for a hold, why there is no room."""
 
 import json
+import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -9,15 +10,22 @@ from numawise.render.words import bytes_text
 from numawise.results.allotment import shared_cpus
 from numawise.results.placement import (
     BOUND,
+    ENDED,
+    FOUND_ENDED,
     INTERLEAVED,
+    NEVER_STARTED,
+    OVERTIME,
     PREFERRED,
+    RELEASED,
     RULES,
     VARIABLES,
     Capacity,
+    EndedHold,
     Grant,
     Hold,
     InLine,
     JobStarted,
+    JobUse,
     NoRoom,
     Placement,
     Preview,
@@ -198,6 +206,70 @@ def waiter_data(waiting: InLine) -> dict[str, object]:
         "state": waiting.state,
         "missing": waiting.missing or None,
         "holders": [hold.id for hold in waiting.holders],
+    }
+
+
+def ended_data(ended: EndedHold) -> dict[str, object]:
+    """A hold that is no more, as JSON."""
+    hold, grant = ended.hold, ended.hold.grant
+    return {
+        "id": hold.id,
+        "name": hold.name,
+        "kind": hold.kind,
+        "user": hold.owner.user,
+        "uid": hold.owner.uid,
+        "pid": hold.owner.pid or None,
+        "container": f"{hold.owner.engine}:{hold.owner.container}" if hold.owner.container else None,
+        "cpus": format_ids(grant.cpus),
+        "mems": format_ids(grant.mems),
+        "memory": [{"numa": format_ids(part.numa), "bytes": part.size} for part in grant.memory],
+        "devices": {resource: list(names) for resource, names in grant.devices},
+        "policy": hold.policy,
+        "command": list(hold.command),
+        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(hold.since)),
+        "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(ended.at)),
+        "took": round(max(ended.at - hold.since, 0.0), 3),
+        "how": ended.how,
+        "status": ended.status,
+        "by": ended.by or None,
+        "text": ended_text(ended),
+    }
+
+
+def ended_text(ended: EndedHold) -> str:
+    """``ok``, ``status 3``, ``SIGKILL``, ``released by root``, ``time limit``: how a hold ended."""
+    if ended.how == ENDED:
+        if ended.status is None:
+            return "ended"
+        if ended.status < 0:
+            return signal_name(-ended.status)
+        return f"status {ended.status}" if ended.status else "ok"
+    words = {
+        RELEASED: "released",
+        OVERTIME: "time limit",
+        FOUND_ENDED: "found ended",
+        NEVER_STARTED: "not started",
+    }[ended.how]
+    return f"{words} by {ended.by}" if ended.by else words
+
+
+def signal_name(number: int) -> str:
+    """``SIGKILL``; ``signal 70`` for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def use_data(hold: Hold, use: JobUse) -> dict[str, object]:
+    """What the job of a hold uses, as JSON."""
+    return {
+        "id": hold.id,
+        "name": hold.name,
+        "user": hold.owner.user,
+        "cpus": None if use.cpus is None else round(use.cpus, 2),
+        "memory": use.memory,
+        "processes": use.processes,
     }
 
 

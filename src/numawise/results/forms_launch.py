@@ -1,8 +1,10 @@
 """The forms of what ``run``, ``docker``, ``flags``, ``ps`` and ``bind`` print; see ``forms``."""
 
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from numawise.results.placement import MemoryPolicy
+
+WayToEnd = Literal["ended", "released", "overtime", "found ended", "not started"]
 
 
 class PlacedGpuForm(TypedDict):
@@ -157,6 +159,70 @@ class HoldListForm(TypedDict):
     holds: list[HoldForm]
     free: list[FreeForm]
     waiting: list[WaiterForm]
+
+
+class EndedHoldForm(TypedDict):
+    """A hold that is no more."""
+
+    id: str
+    name: str
+    kind: str
+    user: str
+    uid: int
+    pid: int | None
+    container: str | None
+    cpus: str
+    """CPUs that it had alone; '': it ran in the shared pool."""
+    mems: str
+    memory: list[HeldMemoryForm]
+    devices: dict[str, list[str]]
+    policy: str
+    command: list[str]
+    since: str
+    ended: str
+    """When it ended, or was found to have ended."""
+    took: float
+    """Seconds."""
+    how: WayToEnd
+    status: int | None
+    """Exit status of its job, negative for a signal; null: not known."""
+    by: str | None
+    """The user who ended it, where that was not its owner."""
+    text: str
+    """How it ended, in words."""
+
+
+class HoldHistoryForm(TypedDict):
+    """Holds that are no more, the newest first (``history``)."""
+
+    ledger: str
+    shared: bool | None
+    remarks: list[str]
+    ended: list[EndedHoldForm]
+    more: int
+    """How many older ones are kept that are not listed here."""
+
+
+class HoldUseForm(TypedDict):
+    """What the job of a hold uses."""
+
+    id: str
+    name: str
+    user: str
+    cpus: float | None
+    """CPUs that it kept busy, on average since the look before; null: not known."""
+    memory: int | None
+    """Bytes that it has in memory now."""
+    processes: int
+
+
+class HoldUsesForm(TypedDict):
+    """What jobs use at the moment (``top``)."""
+
+    seconds: float
+    """Between the two looks."""
+    remarks: list[str]
+    uses: list[HoldUseForm]
 
 
 class RankForm(TypedDict):

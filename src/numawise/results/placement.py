@@ -125,6 +125,44 @@ class Hold:
         return how if how in (RULES, VARIABLES) else ""
 
 
+ENDED, RELEASED, OVERTIME, FOUND_ENDED, NEVER_STARTED = (
+    "ended",
+    "released",
+    "overtime",
+    "found ended",
+    "not started",
+)
+WAYS_TO_END = (ENDED, RELEASED, OVERTIME, FOUND_ENDED, NEVER_STARTED)
+"""How a hold ended: with its job; before it (``release``); by the job's time limit; nobody watched and the
+job was found gone; its job could not be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedHold:
+    """A hold that is no more."""
+
+    hold: Hold
+    """As it was."""
+    at: float
+    """When it ended, or was found to have ended: seconds since the epoch."""
+    how: str = ENDED
+    status: int | None = None
+    """Exit status of its job, negative for a signal; None: not known."""
+    by: str = ""
+    """The user who ended it, where that was not its owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobUse:
+    """What the job of a hold uses at the moment."""
+
+    cpus: float | None = None
+    """CPUs that it kept busy, on average since the look before; None: not known."""
+    memory: int | None = None
+    """Bytes that it has in memory; None: not known."""
+    processes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Waiter:
     """Somebody who waits until there is room, in the order of coming."""
@@ -142,6 +180,8 @@ class Waiter:
 
 TIME_LIMIT = "time-limit"
 """Label of a hold: seconds that its job may take."""
+TIMED_OUT = 124
+"""Exit status of a job that was ended at its limit, as timeout(1) has it."""
 
 
 def time_limit(hold: Hold) -> float:

@@ -22,14 +22,20 @@ from numawise.apps.launch.holds import Holdings
 from numawise.errors import HostError, InputError, LedgerError
 from numawise.host import confine
 from numawise.host.rights import as_user
-from numawise.results.placement import CGROUP_V2, PYTHON, Hold, Waiter
+from numawise.results.placement import CGROUP_V2, PYTHON, RELEASED, Hold, Waiter
 
 PATIENCE = 5.0
 PAUSE = 0.02
 
 
 def release(
-    holdings: Holdings, hold: Hold, *, kill: bool = False, force: bool = False, term: float | None = None
+    holdings: Holdings,
+    hold: Hold,
+    *,
+    kill: bool = False,
+    force: bool = False,
+    term: float | None = None,
+    how: str = RELEASED,
 ) -> str:
     """Give a hold back; why not, as a sentence, or ''.
 
@@ -48,7 +54,7 @@ def release(
             problem = stop_container(hold, term, holdings.who.uid)
             if problem:
                 return problem
-            holdings.end(hold, even_alive=True)
+            holdings.end(hold, even_alive=True, how=how)
             return ""
         if hold.owner.engine:
             engine = hold.owner.engine
@@ -66,7 +72,7 @@ def release(
     if alive and not force:
         ways = "end it with --term 30 or --kill, or free it anyway with --force"
         return f"{hold.name} ({hold.id}) still runs: {ways}"
-    holdings.end(hold, even_alive=True)
+    holdings.end(hold, even_alive=True, how=how)
     return ""
 
 

@@ -39,8 +39,11 @@ from numawise.ledger.store import Ledger, LedgerChange
 from numawise.machine.hardware import Hardware
 from numawise.results.allotment import shared_cpus
 from numawise.results.placement import (
+    ENDED,
+    FOUND_ENDED,
     RUN,
     Capacity,
+    EndedHold,
     Hold,
     InLine,
     NoRoom,
@@ -177,14 +180,21 @@ class Holdings:
         with self.ledger.change() as change:
             change.replace(hold)
 
-    def end(self, hold: Hold, *, even_alive: bool = False) -> bool:
-        """Give a hold back; False when something of the job still runs, so that it stays held."""
+    def end(
+        self, hold: Hold, *, even_alive: bool = False, how: str = ENDED, status: int | None = None
+    ) -> bool:
+        """Give a hold back; False when something of the job still runs, so that it stays held.
+
+        ``how`` it ended, and the exit ``status`` of its job, are written down (``history``).
+        """
         if not even_alive and self.lives(hold):
             return False
         self._clear((hold,) if hold.owner.uid != self.who.uid else ())
         with self.ledger.change() as change:
             self._clear((hold,) if hold.owner.uid == self.who.uid else ())
-            change.remove(hold)
+            ended = self._ended(hold, how, status)
+            if not change.remove(hold, ended) and how != ENDED:
+                change.ended.append(ended)  # whoever watches over the job saw its end first, but not why
             self._settle(change.holds)
         return True
 
@@ -214,6 +224,12 @@ class Holdings:
         from numawise.apps.launch.steps import live_steps  # noqa: PLC0415 - few jobs have steps
 
         return in_ids_of(self.capacity, live_steps(self))
+
+    def history(self) -> tuple[EndedHold, ...]:
+        """What has ended, the newest first, with GPUs called as they are now."""
+        every = self.ledger.history()
+        holds = in_ids_of(self.capacity, (ended.hold for ended in every))
+        return tuple(replace(ended, hold=hold) for ended, hold in zip(every, holds, strict=True))
 
     def find(self, name: str) -> Hold:
         """The hold of this id or name."""
@@ -283,12 +299,17 @@ class Holdings:
         self.line.drop_dead(change)
         dead_holds = (*containers, *self._dead_processes(change.holds))
         reaped = change.reap(dead_holds, everybodys=everybodys)
+        change.ended += [self._ended(hold, FOUND_ENDED) for hold in reaped]
         self._clear(hold for hold in reaped if hold.owner.uid == self.who.uid)
         if change.steps:
             from numawise.apps.launch.steps import drop_dead  # noqa: PLC0415 - few jobs have steps
 
             drop_dead(self, change)
         return reaped
+
+    def _ended(self, hold: Hold, how: str, status: int | None = None) -> EndedHold:
+        by = self.who.user if self.who.uid != hold.owner.uid else ""
+        return EndedHold(hold, time.time(), how, status, by)
 
     def _dead_processes(self, holds: Iterable[Hold]) -> tuple[Hold, ...]:
         owned = [hold for hold in holds if not hold.owner.engine]

@@ -18,11 +18,9 @@ from numawise.apps.launch.ending import kill_all, release, send_all, wait_for_en
 from numawise.apps.launch.holds import Holdings
 from numawise.errors import NumawiseError
 from numawise.host.child import WaitingChild, wait_for
-from numawise.results.placement import RUN, Hold, time_limit
+from numawise.results.placement import OVERTIME, RUN, TIMED_OUT, Hold, time_limit
 
 GRACE = 10.0
-TIMED_OUT = 124
-"""As timeout(1) has it."""
 LATE = 30.0
 """Seconds after limit and grace for which a job is left to the numawise that started it."""
 AGAIN = 0.2
@@ -103,7 +101,7 @@ def end_overdue(holdings: Holdings) -> tuple[str, ...]:
             continue
         ran = time.clock_gettime(time.CLOCK_BOOTTIME) - hold.owner.start / os.sysconf("SC_CLK_TCK")
         if ran > limit + GRACE + LATE:
-            problem = release(holdings, hold, term=GRACE)
+            problem = release(holdings, hold, term=GRACE, how=OVERTIME)
             title = f"{hold.name} ({hold.id}) of {hold.owner.user}"
             said.append(problem or f"{title}: ended, since its {limit:g} s were over (--time)")
     return tuple(said)

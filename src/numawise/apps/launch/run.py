@@ -47,9 +47,13 @@ from numawise.ledger.place import boot_id, machine_id
 from numawise.ledger.store import Ledger
 from numawise.machine.hardware import Gpu, Hardware
 from numawise.results.placement import (
+    ENDED,
+    NEVER_STARTED,
+    OVERTIME,
     RULES,
     RUN,
     TIME_LIMIT,
+    TIMED_OUT,
     VARIABLES,
     Capacity,
     Hold,
@@ -177,7 +181,7 @@ def _start(
         child.exec(ready.itself, ready.environment, ready.command)
     except BaseException:
         child.abort()
-        holdings.end(taken.hold, even_alive=True)
+        holdings.end(taken.hold, even_alive=True, how=NEVER_STARTED)
         raise
     return ready
 
@@ -262,9 +266,10 @@ class Job:
         """Follow the shared pool, where the job runs in it."""
         return (None if hold.grant.cpus else _FollowPool(holdings, hold)), LOOK_AGAIN
 
-    def finish(self, holdings: Holdings, hold: Hold, code: int) -> None:  # noqa: ARG002 - whatever the code
+    def finish(self, holdings: Holdings, hold: Hold, code: int) -> None:
         """Give the hold back, unless something of the job still runs."""
-        holdings.end(hold)
+        how = OVERTIME if self.time_limit and code == TIMED_OUT else ENDED
+        holdings.end(hold, how=how, status=code)
 
     def _limits(self, placement: Placement) -> tuple[int, int, int, int, str, MemoryPolicy]:
         """What it is kept to: CPUs, NUMA nodes, memory, thousandths of a CPU, partition, memory policy."""

@@ -41,6 +41,7 @@ from numawise.host.box import (
     record_text,
 )
 from numawise.host.plan import answer_of
+from numawise.ledger.history import NAME as HISTORY
 from numawise.ledger.place import network_file_system
 from numawise.values import dataclass, replace
 
@@ -269,7 +270,8 @@ def plan_undo(record: BoxRecord, root: Path, ledger: str, *, running: bool) -> B
     steps: list[BoxStep] = []
     blocked: list[str] = []
     kept: frozenset[str] = frozenset()
-    left = _content(below(root, ledger)) if ledger in record.folders else ()
+    content = _content(below(root, ledger)) if ledger in record.folders else ()
+    left = tuple(name for name in content if not HISTORY.fullmatch(name))
     if left:
         names = ", ".join(map(quoted, left[:3])) + (" …" if len(left) > 3 else "")
         blocked.append(
@@ -278,6 +280,7 @@ def plan_undo(record: BoxRecord, root: Path, ledger: str, *, running: bool) -> B
         )
         kept = frozenset({ledger} if ledger == LEDGER else {ledger, SETTINGS, TMPFILES})
     elif ledger in record.folders:
+        steps += [TakeAway(f"{ledger}/{name}") for name in content]  # who held what, and nobody does
         steps.append(TakeFolder(ledger))  # first: somebody may have recorded a hold meanwhile
     if running and REAP_TIMER in record.files:
         steps.append(STOP)

@@ -40,6 +40,7 @@ from numawise.results.allotment import shared_cpus
 from numawise.results.placement import (
     CONTAINER,
     DOCKER,
+    NEVER_STARTED,
     PODMAN,
     Capacity,
     Hold,
@@ -265,7 +266,7 @@ class ContainerStart:
         """After the client's end: the container keeps the hold, or it is given back."""
         found = self._id()
         if not found and code == NOTHING_MADE and not self.hold.owner.container:
-            self.holdings.end(self.hold, even_alive=True)
+            self.holdings.end(self.hold, even_alive=True, how=NEVER_STARTED, status=code)
             return
         container = self._container(found)
         if isinstance(container, Silent):
@@ -282,7 +283,7 @@ class ContainerStart:
         else:
             if code:
                 self._report_oom(container, code)
-            self.holdings.end(self.hold, even_alive=True)
+            self.holdings.end(self.hold, even_alive=True, status=code)
 
     def _report_oom(self, container: Container | None, code: int) -> None:
         from numawise.apps.launch.oom import container_oom_text  # noqa: PLC0415 - most containers end well
