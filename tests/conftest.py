@@ -8,10 +8,16 @@ Rules kept here:
 3. Examples of hypothesis are the same at every run and may take as long as they take.
 4. The tier of a test is the folder it lies in; ``-m fast`` and the like choose by it.  Recipes need packages of their own
    and run only when they are chosen.
+5. What was compiled is kept, even where the caller wants that nothing is: every program that a test starts would compile
+   hundreds of modules again, which takes longer than what it does.
+6. The collector of garbage leaves alone what is there before the first test, and comes seldom: the tests themselves are a
+   million objects, none of which goes.
 """
 
+import gc
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,9 +42,14 @@ TIERS = {
 }
 """The first folder below ``tests/``, and the tier of what lies there."""
 TERMINAL = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR")
+KEEPS_NOTHING = "PYTHONDONTWRITEBYTECODE"
+NEW_OBJECTS = 50_000
+"""So many more objects than before, and the collector of garbage looks at them; Python's own number is 700."""
 
 for name in [name for name in os.environ if name.startswith("NUMAWISE_") or name in TERMINAL]:
     del os.environ[name]  # pytest-xdist sets COLUMNS, too
+os.environ.pop(KEEPS_NOTHING, None)
+sys.dont_write_bytecode = False
 
 for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
     if signal.getsignal(number) == signal.SIG_IGN:
@@ -69,3 +80,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(TIERS[folder])
         if folder == "recipes" and "recipes" not in config.option.markexpr:
             item.add_marker(pytest.mark.skip(reason="make recipes runs these"))
+
+
+def pytest_collection_finish() -> None:
+    """Rule 6."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS)
