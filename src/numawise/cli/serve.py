@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from numawise.cli.options import node_options, node_spec
-from numawise.cli.serving import listen_address, log_option, service_log
+from numawise.cli.options import node_options, node_spec, say
+from numawise.cli.serving import cluster_options, listen_address, log_option, service_log
 from numawise.errors import InputError, quoted
 
 if TYPE_CHECKING:
+    from numawise.apps.overview.sources import SourceCluster
+    from numawise.codec.kubeconfig import ClusterAccess
+    from numawise.inputs.spec import NodeSpec
     from numawise.web.serving import PagePlan
 
 LISTEN, PAGES = "127.0.0.1:9801", "off"
@@ -22,6 +25,8 @@ Examples:
   numawise serve
   numawise serve --machine dgx-h100 --kubelet-config kubelet.yaml
   numawise serve --bundle node7.tar.gz
+  numawise serve --cluster
+  kubectl get nodes,pods,noderesourcetopologies -A -o json > dump.json; numawise serve --nodes dump.json
   numawise serve --listen 0.0.0.0:9801 --host gpu7.example --token-file /etc/numawise/token
   numawise serve --allow-changes
 
@@ -52,6 +57,15 @@ Exit status: 0 ended by SIGTERM or SIGINT, 2 bad options, 3 host, 5 an extra is 
     metavar="ADDRESS:PORT",
     help="Where /healthz, /readyz and /metrics are answered; 'off' for nowhere.",
 )
+@click.option(
+    "--nodes",
+    multiple=True,
+    metavar="FILE|DIR|MACHINE:COUNT",
+    help="Show these nodes as the cluster: a dump of NodeResourceTopologies, with Nodes and Pods or without; "
+    "or, as for simulate, bundles and folders.",
+)
+@click.option("--cluster", "follow", is_flag=True, help="Follow the cluster that kubectl would ask.")
+@cluster_options
 @click.option("--root", default="", metavar="DIR", help="Where the root of the host is, if not at /.")
 @node_options()
 @log_option
@@ -59,8 +73,9 @@ Exit status: 0 ended by SIGTERM or SIGINT, 2 bad options, 3 host, 5 an extra is 
 def command(**given: Any) -> int:  # noqa: ANN401 - the options
     """Serve a page: see the machine and who holds what, see why, try what if.
 
-    It shows this host, or the node that is named by its parts or its bundle.  It changes nothing unless
-    --allow-changes is given, answers this machine alone unless a token is given, and needs no network.
+    It shows this host, or the node that is named by its parts or its bundle; and the nodes of a cluster, with
+    --nodes or --cluster.  It changes nothing unless --allow-changes is given, answers this machine alone
+    unless a token is given, and needs no network.
     """
     plan = _plan(given)
     plan.check()
@@ -74,6 +89,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - the options
 
 
 def _plan(given: dict[str, Any]) -> "PagePlan":
+    from numawise.values import replace  # noqa: PLC0415
     from numawise.web.served import served_by  # noqa: PLC0415 - keeps --help quick
     from numawise.web.serving import PagePlan, needed_here  # noqa: PLC0415
 
@@ -81,14 +97,37 @@ def _plan(given: dict[str, Any]) -> "PagePlan":
     address = listen_address(given["listen"], LISTEN)
     if address is None:
         raise InputError("'off' would serve nobody", field="--listen", advice=f"write it like {LISTEN}")
+    spec = node_spec(given)
+    nodes, access = _cluster(given, spec)
     return PagePlan(
-        served_by(node_spec(given), given["root"]),
+        replace(served_by(spec, given["root"]), cluster=bool(nodes or access)),
         *address,
         names=tuple(given["names"]),
         token=_token(given["token_file"]),
         allow_changes=given["allow_changes"],
         pages=listen_address(given["pages"], "127.0.0.1:9802", "--pages"),
+        nodes=nodes,
+        access=access,
     )
+
+
+def _cluster(given: dict[str, Any], spec: "NodeSpec") -> "tuple[SourceCluster | None, ClusterAccess | None]":
+    """The nodes of files, or how to reach the cluster that is followed; neither was asked for."""
+    from numawise.apps.overview.sources import cluster_of_files  # noqa: PLC0415 - keeps --help quick
+    from numawise.kube.client import access_to  # noqa: PLC0415
+    from numawise.values import replace  # noqa: PLC0415
+
+    follow = given["follow"] or given["kubeconfig"] or given["cluster"]
+    if given["nodes"] and follow:
+        what = "--cluster, --kubeconfig and --context are for a cluster, and --nodes for files"
+        raise InputError(what, advice="leave one out")
+    if follow:
+        return None, access_to(given["kubeconfig"], given["cluster"])
+    if not given["nodes"]:
+        return None, None
+    beside = replace(spec, machine=(), bundle="", state=(), node_name="", node_object="", pod_resources="")
+    name = ", ".join(Path(one).name for one in given["nodes"])
+    return cluster_of_files(given["nodes"], beside, name, say=say), None
 
 
 def _token(file: str) -> str:
@@ -109,6 +148,8 @@ def _token(file: str) -> str:
 
 
 def _shown(plan: "PagePlan") -> str:
+    from numawise.render.words import counted  # noqa: PLC0415 - few ask for it
+
     who = "whoever has the token" if plan.token else "everybody on this machine"
     node = plan.served.spec
     shown = "this host" if node is None or plan.served.host else "the node that was named"
@@ -117,6 +158,10 @@ def _shown(plan: "PagePlan") -> str:
         f"Would show {shown}{', an example machine' if plan.served.example else ''}.",
         "Would let it release and cancel jobs." if plan.allow_changes else "Would change nothing.",
     ]
+    if plan.access is not None:
+        lines.append(f"Would follow the cluster at {plan.access.server}.")
+    if plan.nodes is not None:
+        lines.append(f"Would show {counted(len(plan.nodes.view.names), 'node')} as a cluster.")
     if plan.names:
         lines.append(f"Would also answer to {', '.join(map(quoted, plan.names))}.")
     return "".join(f"{line}\n" for line in lines)

@@ -1,6 +1,10 @@
 """A cluster on one page: every node in a row of few numbers, sums of all, and pods that found no place."""
 
+from collections.abc import Mapping
+
 from numawise.results.cluster import PodShape
+from numawise.results.machine_map import MapForm
+from numawise.results.node_room import NodeRoom
 from numawise.results.plain import computed
 from numawise.values import dataclass
 
@@ -180,3 +184,91 @@ class PodListForm:
     """Pods beyond the limit, which are not listed."""
     more: bool = False
     """Some have no sentence yet: ask again."""
+
+
+# --- one node ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PodOnNode:
+    """A pod of a node."""
+
+    namespace: str
+    name: str
+    uid: str
+    shape: str
+    """What it asks for; '': not known."""
+    owner: str = ""
+    since: str = ""
+    """When it was bound or made, in UTC; '': not known."""
+    runs: bool = True
+    """False: it is bound, and its kubelet has not let it in yet, as far as that is seen."""
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDetailForm:
+    """All that is known of one node."""
+
+    source: BoardSource
+    room: NodeRoom
+    kubelet: str
+    """The version of its kubelet; '': not known."""
+    labels: Mapping[str, str]
+    taints: tuple[str, ...]
+    pods: tuple[PodOnNode, ...]
+    map: MapForm | None
+    """The machine with who holds what; null: the node does not publish its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFile:
+    """A file, as other calls take it."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFilesForm:
+    """A node in its state of now, and a pod, to be asked about elsewhere."""
+
+    node: str
+    files: tuple[NodeFile, ...]
+    """Its NodeResourceTopology, from which a prediction is the kubelet's own answer."""
+    pod: str
+    """The manifest of the pod, as YAML; '': none was asked for."""
+
+
+# --- what fits --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRoom:
+    """How many more pods of a shape would be let in now."""
+
+    name: str
+    """As it was given: a shape, the name of a pod, or what pods that run ask for."""
+    shape: PodShape
+    total: int
+    more: bool
+    """Counting was ended on some node; it may be more."""
+    where: str
+    """The first nodes with their numbers, in words; '-': none."""
+    counts: tuple[int, ...]
+    """How many on each node, in the order of ``nodes``."""
+    sentence: str = ""
+    """Of a shape that no node would let in: what ``why`` would say first."""
+    reasons: tuple[WhyNot, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRoomForm:
+    """How many more pods would be let in, by shape; each shape alone, as if no other came."""
+
+    source: BoardSource
+    learned: bool = False
+    """The shapes are those seen most often."""
+    summary: str = ""
+    nodes: tuple[str, ...] = ()
+    shapes: tuple[ShapeRoom, ...] = ()

@@ -1,10 +1,11 @@
 """All calls of the API."""
 
-from numawise.web import map_calls, overview_calls, scenario_calls, why_calls
+from numawise.web import cluster_calls, map_calls, overview_calls, scenario_calls, why_calls
 from numawise.web.operations import Operation
 
 OPERATIONS: tuple[Operation, ...] = (
     *overview_calls.OPERATIONS,
+    *cluster_calls.OPERATIONS,
     *map_calls.OPERATIONS,
     *scenario_calls.OPERATIONS,
     *why_calls.OPERATIONS,

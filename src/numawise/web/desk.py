@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from numawise.apps.bundle.gather import collect
+from numawise.apps.overview.sources import SourceCluster
 from numawise.codec.document import read_documents
 from numawise.codec.infile import read_raw
 from numawise.codec.web.body import to_bytes
@@ -27,6 +28,7 @@ from numawise.inputs.spec import NodeInput, NodeSpec, read_node, start_node
 from numawise.node.node import SimulatedNode
 from numawise.service.log import ServiceLog
 from numawise.values import dataclass, replace
+from numawise.web.clusters import Clusters
 from numawise.web.dropped import DroppedFiles, KeptFiles, machine_given
 from numawise.web.news import News
 
@@ -62,8 +64,16 @@ class _Kept:
 class Desk:
     """One server's desk; handlers in several threads share it."""
 
-    def __init__(self, served: Served, log: ServiceLog, *, allow_changes: bool = False) -> None:
+    def __init__(
+        self,
+        served: Served,
+        log: ServiceLog,
+        *,
+        allow_changes: bool = False,
+        cluster: SourceCluster | None = None,
+    ) -> None:
         self.served, self.log, self.allow_changes = served, log, allow_changes
+        self.clusters = Clusters(cluster)
         self.news = News()
         self.dropped = DroppedFiles()
         self._lock = threading.RLock()

@@ -8,10 +8,14 @@ Rules kept here:
 """
 
 import asyncio
+import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from numawise.apps.overview.sources import SourceCluster, followed_cluster
+from numawise.codec.kubeconfig import ClusterAccess
 from numawise.errors import ClusterError, HostError, InputError
+from numawise.inputs.live import LiveFeed
 from numawise.service.attending import ServicePages, attend
 from numawise.service.duty import GAUGE, INFO_METRIC, Duty, MetricFamily, MetricName
 from numawise.service.log import INFO, ServiceLog
@@ -21,11 +25,11 @@ from numawise.service.web_server import LIBRARIES, WebServer, needed, shown_addr
 from numawise.values import dataclass
 from numawise.web.application import PageApplication
 from numawise.web.catalogue import OPERATIONS
-from numawise.web.desk import Desk, Served
+from numawise.web.desk import CLUSTER, Desk, Served
 from numawise.web.guards import Guards
 
 EXTRA = "numawise[web]"
-LOOK_SECONDS, MOST_CONNECTIONS = 5.0, 1200
+LOOK_SECONDS, TELL_SECONDS, MOST_CONNECTIONS = 5.0, 1.0, 1200
 PAGE = MetricName("numawise_page", INFO_METRIC, "The web server and its version.")
 LISTENERS = MetricName("numawise_page_listeners", GAUGE, "Pages that listen for changes now.")
 
@@ -42,6 +46,10 @@ class PagePlan:
     token: str = ""
     allow_changes: bool = False
     pages: tuple[str, int] | None = None
+    nodes: SourceCluster | None = None
+    """Nodes of files."""
+    access: ClusterAccess | None = None
+    """The cluster that is followed."""
 
     def check(self) -> None:
         """Rule 2."""
@@ -122,5 +130,53 @@ def run(plan: PagePlan, log: ServiceLog) -> int:
 
 def duties_of(plan: PagePlan, log: ServiceLog) -> Sequence[Duty]:
     """The duties of a plan, not yet started."""
-    desk = Desk(plan.served, log, allow_changes=plan.allow_changes)
-    return (PageServer(plan, desk, log),)
+    feed = LiveFeed(plan.access, log) if plan.access is not None else None
+    cluster = plan.nodes if feed is None else followed_cluster(feed)
+    desk = Desk(plan.served, log, allow_changes=plan.allow_changes, cluster=cluster)
+    page = PageServer(plan, desk, log)
+    return (page,) if feed is None else (page, feed, ClusterNews(feed, desk))
+
+
+class ClusterNews:
+    """The duty that tells pages of changes of the cluster, at most once in ``TELL_SECONDS``."""
+
+    name = "cluster news"
+
+    def __init__(self, feed: LiveFeed, desk: Desk) -> None:
+        self.desk = desk
+        self._news = threading.Event()
+        self._turns = Turns()
+        feed.subscribe(self._heard)
+
+    def _heard(self, *_: object) -> None:
+        self._news.set()
+
+    async def start(self) -> None:
+        """Nothing."""
+
+    def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
+        """Tell."""
+        return (self._tell(),)
+
+    async def _tell(self) -> None:
+        while True:
+            self._turns.turn(self.name, TELL_SECONDS)
+            if self._news.is_set():
+                self._news.clear()
+                self.desk.changed(CLUSTER)
+            await asyncio.sleep(TELL_SECONDS)
+
+    async def stop(self) -> None:
+        """Nothing."""
+
+    def missing(self) -> Sequence[str]:
+        """Nothing."""
+        return ()
+
+    def stuck(self) -> Sequence[str]:
+        """Loops that do not go on."""
+        return self._turns.late()
+
+    def families(self) -> Sequence[MetricFamily]:
+        """None."""
+        return ()

@@ -93,6 +93,11 @@ class ClusterBoard:
             remarks=report.remarks,
         )
 
+    def room(self, name: str) -> NodeRoom:
+        """One node that is there."""
+        with self.lock:
+            return self._nodes.report((name,), self.clock()).nodes[0]
+
     def _number(self, since: str) -> int:
         """The version that somebody knows; 0: none of this board."""
         own, dash, number = since.partition("-")

@@ -88,6 +88,13 @@ class StuckPods:
                 pods.append(pod)
         return PodListForm(source, len(waiting), len(refused), tuple(pods), len(stuck) - len(pods), more)
 
+    def refused_everywhere(self, raw: RawPod) -> tuple[str, tuple[WhyNot, ...]]:
+        """Why no node would let a pod in: the first sentence, and the reasons of nodes."""
+        with self.lock:
+            answer = self._answer(raw, asking=True)
+        assert answer is not None
+        return f"{pending_answer(answer, template=True)}.", _reasons(answer)
+
     def _stuck(self) -> Iterator[tuple[str, Object]]:
         for value in self.objects():
             spec, status = mapping(value.get("spec")), mapping(value.get("status"))
@@ -129,7 +136,7 @@ class StuckPods:
         return replace(
             line,
             sentence=" ".join((f"{pending_answer(answer)}.", *held)),
-            reasons=tuple(WhyNot(*alike_line(alike)) for alike in answer.alike[:MOST_REASONS]),
+            reasons=_reasons(answer),
             able=answer.able[:MOST_ABLE],
             words=said,
             never=answer.never,
@@ -178,6 +185,10 @@ class StuckPods:
                 self._refusals.clear()
             self._refusals[key] = _answer_now(pod.node, situation.member.node, raw)
         return self._refusals[key]
+
+
+def _reasons(answer: ClusterAnswer) -> tuple[WhyNot, ...]:
+    return tuple(WhyNot(*alike_line(alike)) for alike in answer.alike[:MOST_REASONS])
 
 
 def _answer_now(name: str, node: SimulatedNode, raw: RawPod) -> str:

@@ -1,0 +1,216 @@
+"""The cluster through the API: all nodes, one node, pods, what fits, and dumps that are dropped."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from numawise.apps.overview.example import example_objects
+from numawise.apps.overview.sources import SourceCluster, example_cluster
+from tests.web.calls import Page
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture(scope="module")
+def served() -> SourceCluster:
+    return example_cluster("", NOW)
+
+
+@pytest.fixture
+def page(served: SourceCluster) -> Iterator[Page]:
+    page = Page()
+    page.desk.clusters.serve(served)
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def empty() -> Iterator[Page]:
+    page = Page()
+    yield page
+    page.close()
+
+
+def dump() -> dict[str, Any]:
+    items = [value for _, value in example_objects(NOW)]
+    return {"name": "dump.json", "text": json.dumps({"kind": "List", "items": items})}
+
+
+def test_all_nodes_then_what_is_newer(empty: Page) -> None:
+    page, served = empty, example_cluster("", NOW)
+    page.desk.clusters.serve(served)
+    first = page.get("cluster")
+    assert first.status == 200
+    assert len(first.data["rows"]) == len(first.data["names"]) == 26
+    assert (first.data["waiting"], first.data["refused"]) == (7, 10)
+    assert page.get("cluster", if_none_match=first.headers["etag"]).status == 304
+    since = first.data["version"]
+    assert page.get(f"cluster?since={since}").data["rows"] == []
+    held = next(pod for pod in served.pods() if pod["metadata"]["name"] == "pretrain-0")
+    ended = {
+        **held,
+        "metadata": {**held["metadata"], "resourceVersion": "9999"},
+        "status": {"phase": "Succeeded"},
+    }
+    served.view.take_pod(ended, NOW)
+    later = page.get(f"cluster?since={since}").data
+    assert [row["name"] for row in later["rows"]] == [held["spec"]["nodeName"]]
+    assert (later["changed"], len(later["names"])) == (True, 26)
+
+
+def test_labels(page: Page) -> None:
+    data = page.get("cluster?selector=node.example.com/pool%3Dservices").data
+    assert data["names"] == [f"services-0{number}" for number in range(1, 5)]
+    problem = page.get("cluster?selector=pool%3E3").problem
+    assert (problem["status"], problem["field"]) == (422, "selector")
+
+
+def test_one_node(page: Page) -> None:
+    data = page.get("cluster/nodes/training-01?width=700").data
+    assert data["room"]["name"] == "training-01"
+    assert data["labels"]["node.example.com/pool"] == "training"
+    assert data["map"]["svg"].startswith("<svg")
+    names = {pod["name"] for pod in data["pods"]}
+    assert len(names) > 1
+    assert {holder["name"] for holder in data["map"]["holders"] if holder["kind"] == "pod"} >= {
+        f"research/{name}" for name in names
+    }
+    assert page.get("cluster/nodes/edge-02").data["map"] is None
+    problem = page.get("cluster/nodes/training-1").problem
+    assert (problem["detail"], problem["advice"]) == (
+        "there is no node 'training-1'",
+        "did you mean training-01?",
+    )
+
+
+def test_a_node_is_handed_to_other_calls(page: Page) -> None:
+    refused = next(pod for pod in page.get("cluster/pods").data["pods"] if pod["state"] == "refused")
+    handed = page.get(f"cluster/nodes/{refused['node']}/files?pod={refused['uid']}").data
+    assert "nodeName" not in handed["pod"]
+    assert refused["name"] in handed["pod"]
+    (file,) = handed["files"]
+    assert json.loads(file["text"])["kind"] == "NodeResourceTopology"
+    problem = page.get("cluster/nodes/edge-01/files").problem
+    assert (problem["status"], "is not published" in problem["detail"]) == (409, True)
+    assert page.get("cluster/nodes/training-01/files?pod=none").problem["field"] == "pod"
+
+
+def test_pods_that_found_no_place(page: Page) -> None:
+    data = page.get("cluster/pods").data
+    assert (data["waiting"], data["refused"], len(data["pods"])) == (7, 10, 17)
+    states = {pod["state"] for pod in data["pods"]}
+    assert states == {"waiting", "gated", "refused"}
+    wide = next(pod for pod in data["pods"] if pod["name"] == "pretrain-wide-0")
+    if wide["sentence"]:
+        assert "none of 26 nodes" in wide["sentence"]
+
+
+def test_what_fits(page: Page) -> None:
+    learned = page.get("cluster/capacity").data
+    assert learned["learned"]
+    assert len(learned["nodes"]) == 26
+    for shape in learned["shapes"]:
+        assert sum(shape["counts"]) == shape["total"]
+    asked = page.get("cluster/capacity?shape=cpu%3D8,memory%3D8Gi,nvidia.com/gpu%3D1&shape=cpu%3D4000").data
+    none, one = sorted(asked["shapes"], key=lambda shape: shape["total"])
+    assert (none["total"], one["total"] > 20, asked["learned"]) == (0, True, False)
+    assert none["sentence"].startswith("Not scheduled")
+    assert none["reasons"]
+    body = {"pods": "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n", "most": 2}
+    posted = page.post("cluster/capacity", body).data
+    assert [(shape["name"], shape["more"]) for shape in posted["shapes"]] == [("p", True)]
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("shape=cpu", "is not a shape"),
+        ("shape=", "is not a shape"),
+        ("most=0", "is not possible"),
+        ("of=abc", "there is no dump 'abc' here any more"),
+        ("what=1", "is not a parameter"),
+    ],
+)
+def test_what_fits_asked_wrongly(page: Page, query: str, says: str) -> None:
+    assert says in page.get(f"cluster/capacity?{query}").problem["detail"]
+
+
+def test_nothing_is_served(empty: Page) -> None:
+    assert empty.get("cluster").data["source"]["kind"] == "none"
+    assert empty.get("cluster/pods").data["pods"] == []
+    assert empty.get("cluster/capacity").data["shapes"] == []
+    assert empty.get("cluster/nodes/a").problem["status"] == 404
+
+
+def test_the_example_at_one_click(empty: Page) -> None:
+    data = empty.get("cluster?of=example").data
+    assert (data["source"]["kind"], data["source"]["id"], len(data["rows"])) == ("example", "example", 26)
+    assert empty.get("cluster").data["rows"] == []
+
+
+def test_a_dump_is_looked_at_by_its_id(empty: Page) -> None:
+    source = empty.post("cluster/dump", {"files": [dump()]}).data
+    assert (source["kind"], source["name"]) == ("files", "dump.json")
+    assert empty.post("cluster/dump", {"files": [dump()]}).data["id"] == source["id"]
+    assert len(empty.get(f"cluster?of={source['id']}").data["rows"]) == 26
+    assert empty.get("cluster").data["rows"] == []
+
+
+def test_few_dumps_are_kept(empty: Page) -> None:
+    ids = []
+    for number in range(6):
+        value = {"kind": "NodeResourceTopologyList", "items": [{"metadata": {"name": f"n{number}"}}]}
+        file = {"name": "nrt.json", "text": json.dumps(value)}
+        ids.append(empty.post("cluster/dump", {"files": [file]}).data["id"])
+    assert [empty.get(f"cluster?of={one}").status for one in ids] == [404, 404, 200, 200, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("kind: Pod\n", "there is no dump of a cluster in it"),
+        ("{", "dump.json"),
+        ("", "dump.json is empty"),
+        ('{"kind": "List", "items": [3]}', "there is no dump of a cluster in it"),
+    ],
+)
+def test_something_else_is_dropped(empty: Page, text: str, says: str) -> None:
+    problem = empty.post("cluster/dump", {"files": [{"name": "dump.json", "text": text}]}).problem
+    assert problem["status"] == 422
+    assert says in f"{problem.get('file', '')} {problem['detail']}"
+    assert "numawise-dropped" not in json.dumps(problem)
+
+
+HOSTILE: list[Any] = [
+    {"kind": "NodeResourceTopology", "metadata": 3, "zones": "x", "attributes": {}},
+    {
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": "<b>n</b>\u202e", "managedFields": [3]},
+        "zones": [{}],
+    },
+    {"kind": "Node", "metadata": {"name": "n", "labels": [1]}, "spec": 1, "status": {"allocatable": [2]}},
+    {"kind": "Pod", "metadata": {"name": ["a"], "uid": {}}, "spec": {"containers": 7}, "status": "x"},
+    {"kind": "Pod", "metadata": 1, "spec": [], "status": []},
+    {
+        "kind": "Pod",
+        "spec": {"nodeName": "n"},
+        "status": {"phase": "Failed", "reason": "TopologyAffinityError"},
+    },
+    {"kind": "Pod", "spec": {"schedulingGates": 3}},
+]
+
+
+def test_hostile_objects_are_answered_with_values(empty: Page) -> None:
+    file = {"name": "dump.json", "text": json.dumps({"kind": "List", "items": HOSTILE})}
+    source = empty.post("cluster/dump", {"files": [file]}).data
+    board = empty.get(f"cluster?of={source['id']}")
+    assert board.status == 200, board.body
+    for name in board.data["names"]:
+        if "/" not in name and name:
+            assert empty.get(f"cluster/nodes/{name}?of={source['id']}").status == 200
+    for path in ("cluster/pods", "cluster/capacity"):
+        answer = empty.get(f"{path}?of={source['id']}")
+        assert answer.status == 200, answer.body
+    assert "mistake" not in empty.written.getvalue()
