@@ -78,10 +78,10 @@ def test_one_node(page: Page) -> None:
         f"research/{name}" for name in names
     }
     assert page.get("cluster/nodes/edge-02").data["map"] is None
-    problem = page.get("cluster/nodes/training-1").problem
+    problem = page.get("cluster/nodes/services-00").problem
     assert (problem["detail"], problem["advice"]) == (
-        "there is no node 'training-1'",
-        "did you mean training-01?",
+        "there is no node 'services-00'",
+        "did you mean services-04?",
     )
 
 
