@@ -1,8 +1,10 @@
 """Write docs/reference/findings/ from the registry: ``python docs/reference/make_findings.py``."""
 
+import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "docs" / "reference" / "findings"
@@ -29,6 +31,14 @@ good to know.
 """
 
 
+def correction(findings: list[dict[str, Any]]) -> list[str]:
+    """What can be done without a person's hand, as the example shows it."""
+    ways = [way for finding in findings for way in finding.get("corrections", ())]
+    if any(way["certain"] for way in ways):
+        return ["**Correction.** `numawise check --fix` makes it where only one change can be meant.\n"]
+    return ["**Correction.** One to choose: in `-o json`, `-o sarif` and on the page.\n"] if ways else []
+
+
 def pages() -> dict[str, str]:
     """Name → text of every page."""
     sys.path.insert(0, str(ROOT))
@@ -44,8 +54,10 @@ def pages() -> dict[str, str]:
             write(shown.files, Path(folder))
             line = f"{shown.command} --select {name}"
             _, told = output(line, Path(folder))
+            found_codes = json.loads(output(f"{line} -o json", Path(folder))[1])["findings"]
         parts = [f"# {name}: {code.title}\n", f"Severity: {code.severity.value}\n", f"{code.about}\n"]
-        parts += [f"**Why it matters.** {code.why}\n", f"**What to do.** {code.fix}\n", "## Example\n"]
+        parts += [f"**Why it matters.** {code.why}\n", f"**What to do.** {code.fix}\n"]
+        parts += [*correction(found_codes), "## Example\n"]
         made = []
         for file, text in shown.files.items():
             if text.startswith("= "):

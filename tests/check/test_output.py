@@ -36,9 +36,12 @@ SARIF = {
     "run":         ({"tool"}, {"results", "columnKind"}),
     "driver":      ({"name"}, {"version", "rules"}),
     "rule":        ({"id"}, {"shortDescription", "fullDescription", "help", "defaultConfiguration"}),
-    "result":      ({"message"}, {"ruleId", "ruleIndex", "level", "locations"}),
+    "result":      ({"message"}, {"ruleId", "ruleIndex", "level", "locations", "fixes"}),
     "location":    (set(), {"physicalLocation", "logicalLocations"}),
     "physical":    (set(), {"artifactLocation", "region"}),
+    "fix":         ({"artifactChanges"}, {"description"}),
+    "change":      ({"artifactLocation", "replacements"}, set()),
+    "replacement": ({"deletedRegion"}, {"insertedContent"}),
 }  # fmt: skip
 
 
@@ -77,6 +80,9 @@ def test_sarif_is_of_the_form(tmp_path: Path) -> None:
             physical = shaped("physical", shaped("location", location)["physicalLocation"])
             assert physical["region"]["startLine"] >= 1
             assert re.fullmatch(r"[\w./-]+", physical["artifactLocation"]["uri"])
+        for fix in result.get("fixes", ()):
+            for change in shaped("fix", fix)["artifactChanges"]:
+                assert all(shaped("replacement", one) for one in shaped("change", change)["replacements"])
     assert {"NW120", "NW201", "NW430"} <= set(ids)
 
 

@@ -1,7 +1,7 @@
 """``numawise check``: lint kubelet configurations, machines, state files and pods, together."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +17,8 @@ from numawise.errors import InputError, quoted
 from numawise.version import __version__
 
 if TYPE_CHECKING:
+    from numawise.inputs.spec import NodeSpec
+    from numawise.results.correction import CorrectedFile
     from numawise.results.finding import CheckReport
     from numawise.rules.versions import Version
 
@@ -35,6 +37,7 @@ Examples:
   numawise check --kubelet-flags "--cpu-manager-policy=static --reserved-cpus=0-1" --kube 1.31
   numawise check --kubelet-config config.yaml --upgrade 1.34:1.36
   numawise check --bundle node7.tar.gz
+  numawise check --fix --dry-run kubelet.yaml deploy/
   numawise check --brief manifests/ | grep " error "
   numawise check --explain NW221
   numawise check -o sarif --kubelet-config config.yaml deploy/*.yaml > check.sarif
@@ -50,6 +53,10 @@ Exit status: 0 no errors, 1 errors (with --strict: or warnings), 2 bad input, or
 @click.option("--select", metavar="CODES", help="Report only these.")
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
 @click.option("--brief", is_flag=True, help="One line for each finding: FILE:LINE: LEVEL CODE SENTENCE.")
+@click.option(
+    "--fix", is_flag=True, help="Correct the files where only one change can be meant; report what is left."
+)
+@click.option("--dry-run", is_flag=True, help="With --fix: show the changes, and make none.")
 @click.option("--explain", metavar="CODE", help="Explain a code, and exit.")
 @output_option("text", "json", "sarif", "github")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
@@ -62,6 +69,8 @@ def command(
     select: str | None,
     strict: bool,
     brief: bool,
+    fix: bool,
+    dry_run: bool,
     explain: str | None,
     output: str,
     files: Sequence[str],
@@ -76,6 +85,9 @@ def command(
     those of Ray, Kubeflow, Volcano, …), kubelet configurations, state files, machines, Node objects, and all
     else that the options take.  Several configurations are several kubelets.  A folder stands for all YAML
     and JSON in it, and state files; a name for a pod of the bundle; - reads pods from standard input.
+
+    With --fix, files are changed where the right change is certain, and each change is proved by another
+    check; comments and layout stay.  What is a choice is left, and said.
     """
     from numawise.apps.check.lint import lint  # noqa: PLC0415 - keeps --help quick
     from numawise.inputs.bundle import open_bundle  # noqa: PLC0415
@@ -88,6 +100,7 @@ def command(
         return 0
     if brief and output != "text":
         raise InputError(f"cannot go with -o {output}", field="--brief", advice="leave out one of them")
+    _check_fix(files, fix=fix, dry_run=dry_run)
     spec = node_spec(node, *files)
     if spec == NodeSpec(kube=spec.kube, node_name=spec.node_name) and not files:
         raise InputError("nothing to check", advice=GIVE_SOMETHING)
@@ -100,16 +113,23 @@ def command(
     else:
         profile = read_release(spec.kube, open_bundle(spec.bundle) if spec.bundle else None)
     say_remarks([profile.remark] if profile.remark else [])
-    report = lint(
-        spec,
-        given.pods,
-        profile.version,
-        ignore=_codes(ignore),
-        select=_codes(select),
-        upgrade=ways,
-        terminal=sys.stderr,
-    )
+    ignored, selected = _codes(ignore), _codes(select)
+
+    def check() -> "CheckReport":
+        return lint(
+            spec,
+            given.pods,
+            profile.version,
+            ignore=ignored,
+            select=selected,
+            upgrade=ways,
+            terminal=sys.stderr,
+        )
+
+    report = check()
     say_remarks(report.remarks)
+    if fix:
+        report = _fixed(check, report, spec, output if not brief else "brief", dry_run=dry_run)
     _show(report, "brief" if brief else output, context)
     if report.looked_at.nothing and not report.failed(strict=strict):
         what = f"in these {len(files)} files " if len(files) > 1 else ""
@@ -117,6 +137,53 @@ def command(
             f"nothing {what}was checked", file=files[0] if len(files) == 1 else "", advice=GIVE_SOMETHING
         )
     return 1 if report.failed(strict=strict) else 0
+
+
+def _check_fix(files: Sequence[str], *, fix: bool, dry_run: bool) -> None:
+    if dry_run and not fix:
+        raise InputError("goes with --fix", field="--dry-run", advice="write --fix --dry-run")
+    if fix and "-" in files:
+        raise InputError("cannot change standard input", field="--fix", advice="save it to a file")
+
+
+def _fixed(
+    check: "Callable[[], CheckReport]", report: "CheckReport", spec: "NodeSpec", output: str, *, dry_run: bool
+) -> "CheckReport":
+    """Correct the files, say what was changed, and give what is left to report."""
+    from numawise.apps.check.mend import mended  # noqa: PLC0415 - few ask for it
+    from numawise.render.corrections import corrections_text, diff_text  # noqa: PLC0415
+
+    done = mended(check, report)
+    if not dry_run:
+        _write(done.files, spec)
+    elif output == "text":
+        click.echo(diff_text(done.files), nl=False)
+    text = corrections_text(done.applied, len(done.files), dry_run=dry_run)
+    click.echo(f"{text}\n" if output == "text" else text, nl=False, err=output != "text")
+    return done.report
+
+
+def _write(files: "Sequence[CorrectedFile]", spec: "NodeSpec") -> None:
+    """Write the files: state files as ``state repair`` does, and first, as that may refuse; others whole."""
+    from numawise.apps.state.change import carry_out  # noqa: PLC0415 - few ask for it
+    from numawise.codec.infile import read_raw  # noqa: PLC0415
+    from numawise.codec.outfile import check_place, write_whole  # noqa: PLC0415
+    from numawise.inputs.state import read_state  # noqa: PLC0415
+    from numawise.node.state.change import FileChange  # noqa: PLC0415
+
+    folder = read_state(spec.state) if spec.state else None
+    states = {str(one.path): one for one in folder.files} if folder is not None else {}
+    for one in files:
+        check_place(one.file)
+        if read_raw(one.file)[0] != one.before.encode():
+            raise InputError("was changed meanwhile", file=one.file, advice="check it again")
+    changes = [FileChange(states[one.file], one.text, ()) for one in files if one.file in states]
+    if folder is not None and changes:
+        kept = carry_out(folder, changes)
+        say_remarks([f"the old state files are kept in {kept}"] if kept is not None else [])
+    for one in files:
+        if one.file not in states:
+            write_whole(one.file, one.text)
 
 
 def _explain(code: str, output: str) -> None:

@@ -10,8 +10,8 @@ import click
 from numawise.cli.options import machine_option, node_options, node_spec, say, say_remarks
 
 if TYPE_CHECKING:
-    from numawise.apps.state.change import Change
     from numawise.inputs.spec import StateInput
+    from numawise.node.state.change import Change
     from numawise.node.state.folder import Against, StateFolder
     from numawise.results.finding import Finding
 
@@ -221,7 +221,7 @@ def repair_files(
     The old files are kept in a folder beside the new ones, which are written whole or not at all, with the
     same mode and owner.  What comes out is read as the kubelet would read it.
     """
-    from numawise.apps.state.repair import RepairRequest, repair, reset_names  # noqa: PLC0415
+    from numawise.node.state.repair import RepairRequest, repair, reset_names  # noqa: PLC0415
 
     loaded = _read(given)
     folder, against = loaded.folder, loaded.against

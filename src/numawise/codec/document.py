@@ -76,6 +76,8 @@ class Document:
     lines: Callable[[], LineIndex] | None = field(default=None, repr=False, compare=False)
     first_line: int = field(default=1, compare=False)
     """Line of the file where the text of the document begins."""
+    text: str = field(default="", repr=False, compare=False)
+    """The whole text that it was read from; '' where it is not the text of a file."""
 
     @property
     def root(self) -> "Part":
@@ -165,7 +167,7 @@ class Part:
             raise InputError(
                 problem.message, file=self.document.file, line=line, advice=problem.advice
             ) from None
-        return tuple(replace(document, first_line=first + 1) for document in documents)
+        return tuple(replace(document, first_line=first + 1, text="") for document in documents)
 
 
 def read_file(path: Path | str) -> tuple[Document, ...]:
@@ -256,7 +258,7 @@ def _json_documents(text: str, file: str) -> tuple[Document, ...] | None:
             value, at = decoder.raw_decode(text, at)
             if lone:
                 value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
-            found.append(Document(value, file, len(found), lines))
+            found.append(Document(value, file, len(found), lines, text=text))
             at = JSON_BLANK.match(text, at).end()  # type: ignore[union-attr]
     except RecursionError:
         raise InputError(TOO_DEEP, file=file, line=1, advice=ORDINARY) from None
@@ -308,7 +310,7 @@ def _yaml_documents(text: str, file: str, twice: Twice | None, done: Done | None
             if index == MOST_DOCUMENTS:
                 raise InputError(TOO_MANY_DOCUMENTS, file=file, advice=SPLIT)
             if value is not None:
-                found.append(Document(value, file, index, lambda: lines))
+                found.append(Document(value, file, index, lambda: lines, text=text))
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         what = problem.problem or problem.context or "cannot be parsed"

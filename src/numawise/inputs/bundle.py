@@ -260,7 +260,7 @@ class Bundle:
         documents = read_documents(raw, self.place(name))
         if len(documents) != 1:
             raise documents[1].error((), f"holds {len(documents)} documents; expected one")
-        return documents[0]
+        return replace(documents[0], text="")  # what was collected stays as it is
 
 
 MISSING_AS = {parts.MACHINE: ("machine",), parts.CONFIG: ("configuration",)}

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.document import Document, Part, read_documents
+from numawise.codec.edits import correction, remove_repeated
 from numawise.codec.infile import is_file, is_folder, is_there, members, opened, read_raw
 from numawise.codec.kubelet.config import KIND, decode_kubelet_config
 from numawise.codec.kubelet.effective import Configuration, configured, directory_finding, drop_in_refusal
@@ -303,7 +304,7 @@ def _in_text(text: str, name: str, report: Report) -> Iterator[tuple[Found, str]
         report(found("NW002", place, problem.message, fix=problem.advice))
         return
     for one in twice:
-        report(found("NW104", Place(name, one.line), already_set(one)))
+        report(repeated_key(one, documents[0]))
     forms = ()
     for document in documents:
         try:
@@ -353,6 +354,17 @@ def _text(path: str, texts: dict[str, str]) -> tuple[str, str]:
     raw, name = read_raw(path)
     texts[name] = raw.decode("utf-8-sig", errors="surrogateescape")
     return texts[name], name
+
+
+def repeated_key(problem: InputError, document: Document) -> Finding:
+    """The finding about a key that stands twice in the text of a document."""
+    line = problem.line or 0
+    first, second, same = remove_repeated(document.root, line)
+    keep = [
+        correction(f"remove it on line {line}", second, certain=same),
+        correction("remove the one before", first, certain=False),
+    ]
+    return found("NW104", Place(document.file, line), already_set(problem), corrections=keep)
 
 
 def already_set(problem: InputError) -> str:

@@ -22,6 +22,7 @@ from numawise.errors import InputError, meant, quoted
 from numawise.render.table import colors_wanted, terminal_width
 from numawise.render.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled
 from numawise.render.words import both, clean, columns, counted, manifest_lines, wrap
+from numawise.results.correction import Correction
 from numawise.results.finding import Finding, FindingCode, LookedAt, Severity, codes
 from numawise.results.plain import Data
 
@@ -153,7 +154,9 @@ def summary(
         if (number := sum(finding.severity is severity for finding in findings))
     ]
     if counts:
-        return ", ".join(counts) + left_out
+        sure = sum(finding.certain is not None for finding in findings)
+        mended = f"; --fix mends {sure}" if sure else ""
+        return ", ".join(counts) + left_out + mended
     if looked_at is not None and looked_at.nothing:
         return "nothing was checked"
     return paint("nothing found", GREEN) + _inside(looked_at) + left_out
@@ -252,7 +255,27 @@ def _result(finding: Finding, index: int) -> Data:
         if finding.field:
             location["logicalLocations"] = [{"fullyQualifiedName": finding.field}]
         result["locations"] = [location]
+    if finding.corrections:
+        result["fixes"] = [_sarif_fix(one) for one in finding.corrections]
     return result
+
+
+def _sarif_fix(correction: Correction) -> Data:
+    """A change that a viewer can apply; its regions are those of the text that was checked."""
+    files: dict[str, list[Data]] = {}
+    for one in correction.edits:
+        region = {
+            "startLine": one.start_line, "startColumn": one.start_column,
+            "endLine": one.end_line, "endColumn": one.end_column,
+        }  # fmt: skip
+        files.setdefault(one.file, []).append(
+            {"deletedRegion": region, "insertedContent": {"text": one.text}}
+        )
+    changes = [
+        {"artifactLocation": {"uri": _uri(file)}, "replacements": replacements}
+        for file, replacements in files.items()
+    ]
+    return {"description": {"text": correction.title}, "artifactChanges": changes}
 
 
 def _sentences(finding: Finding, why: str = "") -> Iterable[str]:

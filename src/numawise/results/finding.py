@@ -8,6 +8,7 @@ Rules kept here:
 3. ``message`` is about this case; where the kubelet or the API server refuses, it is what they say, to the
    letter, or ``kubelet`` is, and ``stage`` says when.
 4. Findings are equal when they say the same about the same place; the same one is reported once.
+5. ``fix`` says in words what to do; ``corrections`` do it, where a change of the file does.
 """
 
 import tomllib
@@ -17,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
+from numawise.results.correction import Correction
 from numawise.results.plain import computed, hidden, optional
 from numawise.values import dataclass
 
@@ -102,6 +104,14 @@ class Finding:
     """At which stage of its start the kubelet refuses; '' when it does not."""
     manifest: str = optional("")
     """An object to paste, as YAML."""
+    corrections: tuple[Correction, ...] = optional(())
+    """Changes of the file that mend it; the first is the one to recommend."""
+
+    @property
+    def certain(self) -> Correction | None:
+        """The correction that can only be meant so; None: somebody has to decide."""
+        first = next(iter(self.corrections), None)
+        return first if first is not None and first.certain else None
 
     @computed
     def title(self) -> str:
@@ -179,6 +189,7 @@ def found(
     kubelet: str = "",
     stage: str = "",
     manifest: str = "",
+    corrections: Iterable[Correction | None] = (),
 ) -> Finding:
     """A finding of a code, with the code's own severity and words where nothing else is said."""
     known = codes()[code]
@@ -194,6 +205,7 @@ def found(
         kubelet=kubelet,
         stage=stage,
         manifest=manifest,
+        corrections=tuple(one for one in corrections if one is not None),
     )
 
 

@@ -5,6 +5,18 @@ from collections.abc import Iterator, Mapping
 
 from numawise.apps.check import reserved
 from numawise.apps.check.context import Context
+from numawise.apps.check.corrections import (
+    Ways,
+    excluding_ways,
+    field_removed,
+    field_renamed,
+    field_set,
+    gate_ways,
+    option_ways,
+    plain_list,
+    retyped,
+    topology_ways,
+)
 from numawise.apps.check.refusals import StartRefusal
 from numawise.engine.start import CPU_START, MEMORY_START
 from numawise.errors import meant
@@ -53,6 +65,7 @@ def _refused(context: Context, refused: StartRefusal) -> Finding | None:
     code = code_of(refused.stage, refused.message)
     place = context.configuration.place(*refused.steps)
     why = fix = ""
+    ways: Ways = ()
     match code:
         case "NW221":
             return reserved.sum_refused(context, refused)
@@ -66,24 +79,51 @@ def _refused(context: Context, refused: StartRefusal) -> Finding | None:
             return None
         case "NW101":
             fix = _type_advice(refused.message)
+            ways = [retyped(context, refused.steps, refused.message)]
         case "NW111":
-            why, fix = unknown_gate(str(refused.steps[-1]), context.version)
+            name = str(refused.steps[-1])
+            why, fix = unknown_gate(name, context.version)
+            near = "" if _releases_with(name) else meant(name, tuple(gates_of(context.version)))
+            ways = [
+                field_renamed(context, refused.steps, near) or field_removed(context, refused.steps),
+            ]
+        case "NW112":
+            ways = [field_removed(context, refused.steps)]
         case "NW113":
             off = sorted({name for listed in NEEDED.findall(refused.message) for name in listed.split()})
             why, fix = f"{', '.join(off)} is off", f"switch {', '.join(off)} on, or what needs it off"
         case "NW222":
             return reserved.entry_refused(context, refused)
         case "NW121" | "NW122" | "NW123":
-            fix = _policy_advice(context, refused)
+            fix, ways = _policy_advice(context, refused)
         case "NW124" | "NW125":
             if len(refused.steps) > 1:
-                why, fix = option_advice(str(refused.steps[0]), str(refused.steps[1]), context.version)
+                field, name = map(str, refused.steps[:2])
+                why, fix = option_advice(field, name, context.version)
+                gate = gate_of_option(field, name, context.version) if code == "NW125" else ""
+                near = _near_option(field, name, context.version)
+                ways = tuple(
+                    gate_ways(context, gate, refused.steps)
+                    if gate
+                    else option_ways(context, field, name, near)
+                )
+        case "NW126":
+            ways = tuple(excluding_ways(context, refused.message))
+        case "NW127":
+            ways = [field_removed(context, refused.steps[:1], certain=False)]
+        case "NW202":
+            ways = [plain_list(context)]
+        case "NW235" | "NW239":
+            ways = [field_removed(context, refused.steps)] if len(refused.steps) > 1 else ()
         case "NW204":
             cpus = context.machine.layout.all.bit_count()
             why = f"the machine has {cpus} CPUs"
         case "NW231":
             why, fix = _many_numa(context)
-    return found(code, place, refused.message, why=why, fix=fix, stage=refused.stage)
+            if MOST_NUMA in fix:
+                steps = ("topologyManagerPolicyOptions", MOST_NUMA)
+                ways = [field_set(context, steps, str(len(context.machine.numa)), certain=False)]
+    return found(code, place, refused.message, why=why, fix=fix, stage=refused.stage, corrections=ways)
 
 
 def _type_advice(message: str) -> str:
@@ -96,11 +136,15 @@ def _type_advice(message: str) -> str:
     return ""
 
 
-def _policy_advice(context: Context, refused: StartRefusal) -> str:
+def _policy_advice(context: Context, refused: StartRefusal) -> tuple[str, Ways]:
     field = str(refused.steps[0]) if refused.steps else ""
     known = POLICIES.get(field, ())
     near = meant(str(context.configuration.raw.get(field, "")), known, 0.5)
-    return f'did you mean "{near}"? known are {", ".join(known)}' if near else ""
+    if near:
+        fix = f'did you mean "{near}"? known are {", ".join(known)}'
+        sure = bool(meant(str(context.configuration.raw.get(field, "")), known))
+        return fix, [field_set(context, (field,), near, certain=sure)]
+    return "", [field_set(context, (field,), one, certain=False) for one in known]
 
 
 def _many_numa(context: Context) -> tuple[str, str]:
@@ -130,26 +174,29 @@ def _together(context: Context) -> Iterator[Finding]:
             yield found("NW131", place("topologyManagerPolicy"), message)
     elif not context.aligning and (context.static_cpus or context.static_memory):
         field = "cpuManagerPolicy" if context.static_cpus else "memoryManagerPolicy"
-        yield found(
-            "NW132", place(field), f"{field} is {context.configuration.raw.get(field)}, topology none"
-        )
+        message = f"{field} is {context.configuration.raw.get(field)}, topology none"
+        yield found("NW132", place(field), message, corrections=topology_ways(context))
 
 
 def _rest(context: Context) -> Iterator[Finding]:
     raw, place = context.configuration.raw, context.configuration.place
     if context.static_cpus and context.version < NO_QUOTA_SINCE and raw.get("cpuCFSQuota") is not False:
-        yield found(
-            "NW134", place("cpuManagerPolicy"), f"{shown(context.version)} sets a quota for exclusive CPUs"
-        )
+        message = f"{shown(context.version)} sets a quota for exclusive CPUs"
+        ways = [field_set(context, ("cpuCFSQuota",), False, certain=False)]
+        yield found("NW134", place("cpuManagerPolicy"), message, corrections=ways)
     if raw.get("cgroupDriver") == "cgroupfs" and (context.static_cpus or context.static_memory):
         yield found("NW135", place("cgroupDriver"), "cgroupDriver is cgroupfs")
     if context.static_memory and (swap := _swap(context)):
-        yield found("NW136", place("memorySwap" if "memorySwap" in raw else "failSwapOn"), swap)
+        ways = [field_set(context, ("memorySwap", "swapBehavior"), "NoSwap", certain=False)]
+        where = place("memorySwap" if "memorySwap" in raw else "failSwapOn")
+        yield found("NW136", where, swap, corrections=ways)
     enforced = context.config.enforce_node_allocatable
     reserves = context.config.kube_reserved or context.config.system_reserved
     if context.configuration.written("enforceNodeAllocatable") and "pods" not in enforced and reserves:
         message = f"enforceNodeAllocatable is [{', '.join(enforced)}]"
-        yield found("NW137", place("enforceNodeAllocatable"), message)
+        named = [*(one for one in enforced if one != "none"), "pods"]
+        ways = [field_set(context, ("enforceNodeAllocatable",), named, certain=False)]
+        yield found("NW137", place("enforceNodeAllocatable"), message, corrections=ways)
     yield from _cgroups(context)
 
 
@@ -177,7 +224,9 @@ def _cgroups(context: Context) -> Iterator[Finding]:
         "kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is "
         f"{fate or 'in maintenance mode'}"
     )
-    yield found("NW138", context.configuration.place("failCgroupV1"), message, stage="validate-config")
+    ways = [field_set(context, ("failCgroupV1",), False, certain=False)]
+    place = context.configuration.place("failCgroupV1")
+    yield found("NW138", place, message, stage="validate-config", corrections=ways)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -193,7 +242,7 @@ OPTIONS: Mapping[str, tuple[str, Mapping[str, History]]] = {
 
 def unknown_gate(name: str, version: Version) -> tuple[str, str]:
     """Why a gate is unknown, and what to do."""
-    known = [release for release in RELEASES if name in gates_of(release)]
+    known = _releases_with(name)
     if not known:
         near = meant(name, tuple(gates_of(version)))
         return "no release has such a gate", f"write {near}, or remove it" if near else "remove it"
@@ -203,6 +252,10 @@ def unknown_gate(name: str, version: Version) -> tuple[str, str]:
     return f"{shown(known[-1])} is the last release that has it{stays}", f"remove {name}"
 
 
+def _releases_with(name: str) -> list[Version]:
+    return [release for release in RELEASES if name in gates_of(release)]
+
+
 def _on_for_good(name: str, release: Version) -> bool:
     gate = gates_of(release)[name]
     return gate.default and gate.locked
@@ -210,11 +263,11 @@ def _on_for_good(name: str, release: Version) -> bool:
 
 def option_advice(field: str, name: str, version: Version) -> tuple[str, str]:
     """Why an option is refused, and what to do."""
-    manager, histories = OPTIONS[field]
+    histories = OPTIONS[field][1]
     history = histories.get(name)
     level = maturity(history, version) if history else None
     if history is None:
-        known = sorted(one for one, releases in histories.items() if maturity(releases, version))
+        known = _known_options(field, version)
         near = meant(name, known)
         fix = f'did you mean "{near}"?' if near else f"{shown(version)} has {', '.join(known) or 'none'}"
         return "no release has such an option", fix
@@ -222,8 +275,24 @@ def option_advice(field: str, name: str, version: Version) -> tuple[str, str]:
         return f"{shown(min(history))} is the first release that has it", "upgrade, or remove it"
     if level is Maturity.STABLE:
         return "", ""
-    gate = f"{manager}Policy{level.value}Options"
+    gate = gate_of_option(field, name, version)
     return f"it is {level.value.lower()} in {shown(version)}", f"set featureGates.{gate}: true, or remove it"
+
+
+def _known_options(field: str, version: Version) -> list[str]:
+    return sorted(one for one, releases in OPTIONS[field][1].items() if maturity(releases, version))
+
+
+def _near_option(field: str, name: str, version: Version) -> str:
+    """The option that a name stands for which no release has."""
+    return "" if name in OPTIONS[field][1] else meant(name, _known_options(field, version))
+
+
+def gate_of_option(field: str, name: str, version: Version) -> str:
+    """The gate that an option needs in a release; '' when it needs none, or is not there."""
+    manager, histories = OPTIONS[field]
+    level = maturity(histories.get(name, {}), version)
+    return "" if level in (None, Maturity.STABLE) else f"{manager}Policy{level.value}Options"
 
 
 def gate_findings(context: Context) -> Iterator[Finding]:
@@ -239,7 +308,8 @@ def gate_findings(context: Context) -> Iterator[Finding]:
         )
         if gate.default == value and gone:
             message = f"{name}: {str(value).lower()} is the default, and {shown(gone)} has no such gate"
-            yield found("NW114", place("featureGates", name), message)
+            ways = [field_removed(context, ("featureGates", name))]
+            yield found("NW114", place("featureGates", name), message, corrections=ways)
         elif gate.stage == ALPHA and value:
             yield found("NW115", place("featureGates", name), f"{name} is alpha in {shown(version)}")
 
@@ -260,12 +330,14 @@ def option_findings(context: Context) -> Iterator[Finding]:
                 yield found("NW115", place(field, name), f"{name} is alpha in {shown(context.version)}")
             useless = _useless(context, name) if on else ""
             if useless and (field, name) not in refused:
-                yield found("NW129", place(field, name), f"{name}: {useless}")
+                out = [field_removed(context, (field, name), certain=False)]
+                yield found("NW129", place(field, name), f"{name}: {useless}", corrections=out)
     reads = context.version < (1, 28)
     if config.topology_manager_policy_options and not context.aligning and not reads:
         field = "topologyManagerPolicyOptions"
         names = ", ".join(sorted(config.topology_manager_policy_options))
-        yield found("NW128", place(field), f"{names}: topologyManagerPolicy is none")
+        ways = (*topology_ways(context), field_removed(context, (field,), certain=False))
+        yield found("NW128", place(field), f"{names}: topologyManagerPolicy is none", corrections=ways)
 
 
 def _is_on(value: str) -> bool:

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 
 from numawise.apps.check.commands import bindings
 from numawise.apps.check.context import Context
+from numawise.apps.check.corrections import Ways
+from numawise.apps.check.pod_corrections import entry_removed, entry_set
 from numawise.apps.check.pods import requested
 from numawise.apps.check.reserved import cpus_are
 from numawise.codec.document import Part
@@ -73,6 +75,13 @@ class Variable:
     name: str
     value: str
     place: Place
+    entry: Part | None = None
+    """Its entry of ``env``; None: a command sets it."""
+
+    @property
+    def removed(self) -> Ways:
+        """The container without it, for somebody to choose."""
+        return [entry_removed(self.entry, self.name)]
 
 
 def environment_findings(source: PodSource, context: Context | None) -> Iterator[Finding]:
@@ -99,7 +108,8 @@ def _variables(source: PodSource, part: Part) -> Iterator[Variable]:
     listed = part.at("env").value
     for i, one in enumerate(listed) if isinstance(listed, list) else ():
         if isinstance(one, Mapping) and isinstance(one.get("name"), str) and one.get("value") is not None:
-            yield Variable(one["name"], str(one["value"]), source.place(part, "env", i, "name"))
+            place = source.place(part, "env", i, "name")
+            yield Variable(one["name"], str(one["value"]), place, part.at("env", i))
     for text, place in _texts(source, part):
         for name, value in ASSIGNED.findall(text):
             yield Variable(name, value.strip("\"'"), place)
@@ -133,11 +143,13 @@ def _visible(raw: RawContainer | None, variables: Mapping[str, Variable]) -> Ite
         if variable.value in HIDING:
             if count:
                 message = f"{name}={variable.value or '(empty)'} hides the {count} GPUs that were asked for"
-                yield found("NW502", variable.place, message)
+                yield found("NW502", variable.place, message, corrections=variable.removed)
         elif raw is not None and not has_accelerators(raw):
-            yield found("NW508", variable.place, f"{name}={variable.value} without asking for a GPU")
+            message = f"{name}={variable.value} without asking for a GPU"
+            yield found("NW508", variable.place, message, corrections=variable.removed)
         else:
-            yield found("NW502", variable.place, f"{name}={variable.value} overrides the device plugin")
+            message = f"{name}={variable.value} overrides the device plugin"
+            yield found("NW502", variable.place, message, corrections=variable.removed)
 
 
 def _numbered(variable: Variable, count: int, *, asks: bool) -> Iterator[Finding]:
@@ -145,19 +157,21 @@ def _numbered(variable: Variable, count: int, *, asks: bool) -> Iterator[Finding
     numbers = [word.strip() for word in variable.value.split(",")]
     if variable.value.strip() in HIDING:
         if count:
-            yield found("NW501", variable.place, f"{setting} hides the {count} GPUs that were asked for")
+            message = f"{setting} hides the {count} GPUs that were asked for"
+            yield found("NW501", variable.place, message, corrections=variable.removed)
         return
     if "$" in variable.value:
         return
     if any(UUID.match(word) for word in numbers):
         why = "which GPU the pod is given is decided when it starts; if it is another one, it cannot be used"
-        yield found("NW501", variable.place, f"{setting} names one card", why=why)
+        message = f"{setting} names one card"
+        yield found("NW501", variable.place, message, why=why, corrections=variable.removed)
         return
     if not all(word.isdecimal() for word in numbers):
         return
     if not count:
         what = "no GPU is asked for" if not asks else "no whole GPU is asked for"
-        yield found("NW501", variable.place, f"{setting}, and {what}")
+        yield found("NW501", variable.place, f"{setting}, and {what}", corrections=variable.removed)
         return
     named = set(map(whole_number, numbers))
     beyond = sorted({word for word in numbers if whole_number(word) >= count})
@@ -169,13 +183,20 @@ def _numbered(variable: Variable, count: int, *, asks: bool) -> Iterator[Finding
         message = (
             f"{setting} names the {'GPU' if count == 1 else f'{count} GPUs'} that the container sees anyway"
         )
-        yield found("NW501", variable.place, message, why=why, severity=Severity.INFO)
+        yield found(
+            "NW501",
+            variable.place,
+            message,
+            why=why,
+            severity=Severity.INFO,
+            corrections=variable.removed,
+        )
     elif beyond:
         message = f"{setting}: the container sees GPUs 0 to {count - 1} and no {', '.join(beyond)}"
-        yield found("NW501", variable.place, message)
+        yield found("NW501", variable.place, message, corrections=variable.removed)
     else:
         message = f"{setting} leaves {count - len(named)} of the {count} GPUs unused"
-        yield found("NW501", variable.place, message)
+        yield found("NW501", variable.place, message, corrections=variable.removed)
 
 
 # --- CPUs -----------------------------------------------------------------------------------
@@ -193,7 +214,7 @@ def _cpu_lists(
             continue
         whole = _whole_cpus(source, raw, context)
         message = f"{name}={variable.value}: {_judged(cpus, whole, context)}"
-        yield found("NW503", variable.place, message)
+        yield found("NW503", variable.place, message, corrections=variable.removed)
 
 
 def _judged(cpus: int, whole: int, context: Context | None) -> str:
@@ -257,7 +278,9 @@ def _threads(
         first = variable.value.split(",")[0].strip() if variable is not None else ""
         if variable is not None and first.isdecimal() and whole_number(first) * 1000 > limit.milli:
             message = f"{name}={variable.value}, and the container has {limit} CPUs"
-            yield found("NW504", variable.place, message)
+            whole = limit.milli // 1000
+            ways = [entry_set(variable.entry, variable.name, str(whole)) if whole else None]
+            yield found("NW504", variable.place, message, corrections=[*ways, *variable.removed])
 
 
 def _commands(

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from numawise.apps.check.context import Context
+from numawise.apps.check.corrections import field_removed
+from numawise.apps.check.pod_corrections import resource_renamed
 from numawise.apps.check.pods import requested
 from numawise.apps.check.reserved import cpus_are, first_cores, numa_text
 from numawise.engine.admit import Crashed, Decision, Rejected
@@ -54,7 +56,8 @@ def machine_findings(context: Context) -> Iterator[Finding]:
     if node is not None and node.rules.prefer_closest and _has_gaps(context):
         ids = format_ids(context.machine.numa_bits)
         where = context.configuration.place("topologyManagerPolicyOptions", closest)
-        yield found("NW236", where, f"the NUMA ids are {ids}, and {closest} is on")
+        ways = [field_removed(context, ("topologyManagerPolicyOptions", closest), certain=False)]
+        yield found("NW236", where, f"the NUMA ids are {ids}, and {closest} is on", corrections=ways)
 
 
 def _has_gaps(context: Context) -> bool:
@@ -395,9 +398,9 @@ def _offers(source: PodSource, context: Context, pod: PodRequest) -> Iterator[Fi
                     f'did you mean "{near}"?' if near else f"the machine offers {', '.join(sorted(offered))}"
                 )
                 place = source.place(part, "resources", "limits", name)
-                yield found(
-                    "NW429", place, f"container {raw.name} asks for {name}, which is not there", fix=fix
-                )
+                message = f"container {raw.name} asks for {name}, which is not there"
+                ways = [resource_renamed(part, name, near)] if near else []
+                yield found("NW429", place, message, fix=fix, corrections=ways)
     for name in sorted({n for c in pod.containers for n in c.limits if n.startswith(HUGEPAGES)}):
         wanted = most_at_once(pod.containers, lambda c, n=name: _value(c.limits.get(n)))  # type: ignore[misc]
         has = _pages(context.machine, name)

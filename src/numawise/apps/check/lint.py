@@ -13,6 +13,7 @@ from numawise.apps.check.fit import Fitting, gpu_findings, machine_findings, wil
 from numawise.apps.check.pods import pod_findings
 from numawise.apps.check.refusals import Start, started
 from numawise.apps.check.sources import Sources, sources
+from numawise.apps.check.state_corrections import repairable
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE
 from numawise.codec.checkpoint.look import look
 from numawise.codec.hardware.nrt_config import fitted_fields
@@ -37,6 +38,7 @@ from numawise.node.state.memory_tables import recorded_reservation
 from numawise.render.progress import progress_bar
 from numawise.request.model import MEMORY
 from numawise.results.comparison import STOPPED, ReleaseChange, UpgradeEffect
+from numawise.results.correction import Correction, TextEdit
 from numawise.results.finding import CheckReport, Finding, LookedAt, Place, codes, found, ordered
 from numawise.rules.model import KubeletConfig
 from numawise.rules.versions import DEFAULT, Version, shown
@@ -60,7 +62,9 @@ def lint(
     read = sources(spec, tuple(pods), version, terminal)
     comments = {file: ignored_in(text) for file, text in read.texts.items()}
     files = tuple(dict.fromkeys([*_order(spec), *read.texts, *read.paths.values()]))
-    found_all = ordered([*_findings(read, upgrade, terminal), *_comment_findings(comments)], files)
+    found_all = ordered(
+        [*_findings(read, upgrade, terminal), *_comment_findings(comments, read.texts)], files
+    )
     wanted, unwanted = tuple(select), tuple(ignore)
     kept = [
         one
@@ -85,9 +89,9 @@ def _order(spec: NodeSpec) -> Iterator[str]:
         yield from (word for word in words if isinstance(word, str)) if isinstance(words, tuple) else ()
 
 
-def _comment_findings(comments: "dict[str, Ignored]") -> Iterator[Finding]:
+def _comment_findings(comments: "dict[str, Ignored]", texts: Mapping[str, str]) -> Iterator[Finding]:
     for file, ignored in comments.items():
-        yield from unknown_findings(file, ignored)
+        yield from unknown_findings(file, ignored, texts[file])
 
 
 def _findings(read: Sources, upgrade: Upgrade | None, terminal: IO[str] | None) -> Iterator[Finding]:
@@ -173,7 +177,8 @@ def _inferred(folder: StateFolder) -> dict[str, object]:
 def state_of(read: Sources, config: KubeletConfig | None) -> Sequence[Finding]:
     """What the linter of state files says to those that were given."""
     live = dict(_live(read)) if read.known_pods else None
-    return state_findings(_folder(read), Against(read.machine, config, live, read.version))
+    folder, against = _folder(read), Against(read.machine, config, live, read.version)
+    return repairable(state_findings(folder, against), folder, against)
 
 
 def _live(read: Sources) -> Iterator[tuple[str, LivePod]]:
@@ -295,12 +300,25 @@ def _codes(line: str) -> tuple[set[str], list[str]]:
     return known, strangers
 
 
-def unknown_findings(file: str, ignored: Ignored) -> Iterator[Finding]:
+def unknown_findings(file: str, ignored: Ignored, text: str) -> Iterator[Finding]:
     """Codes in comments that do not exist (rule 2)."""
     for line, word in ignored.unknown:
         near = meant(word.upper(), tuple(codes()))
         fix = f"did you mean {near}?" if near else ""
-        yield found("NW001", Place(file, line), f"there is no code {word}", fix=fix)
+        ways = [_recoded(file, text, line, word, near)] if near else []
+        yield found("NW001", Place(file, line), f"there is no code {word}", fix=fix, corrections=ways)
+
+
+def _recoded(file: str, text: str, line: int, word: str, near: str) -> Correction | None:
+    """The code that is meant in a comment."""
+    rows = text.split("\n")
+    written = rows[line - 1] if line <= len(rows) else ""
+    comment = COMMENT.search(written)
+    at = written.find(word, comment.start(1)) + 1 if comment else 0
+    if not at:
+        return None
+    edit = TextEdit(file, line, at, line, at + len(word), near)
+    return Correction(f"write {near}", (edit,), certain=False)
 
 
 # --------------------------------------------------------------------------------------------------

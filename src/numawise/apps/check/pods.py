@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.apps.check.claims import claim_findings
 from numawise.apps.check.context import Context
+from numawise.apps.check.pod_corrections import amount_set, guaranteed
 from numawise.apps.check.resizing import resize_findings
 from numawise.apps.check.returning import returning_findings
 from numawise.codec.claims import ClaimObjects
@@ -93,27 +94,32 @@ def _class(
         for raw, request, part in loose:
             role = {Role.INIT: "init container", Role.SIDECAR: "sidecar"}.get(raw.role, "container")
             message = f"{role} {raw.name} {_lacking(request)}: the pod is {pod.qos}"
-            yield found(
-                "NW411", source.place(part, "resources"), message, fix=_complete(raw.name, amounts[raw.name])
-            )
+            yield _loose("NW411", source, part, message, raw.name, amounts[raw.name])
         return
     for raw, request, part in needy:
         bare = has_accelerators(raw) and (CPU not in request.requests or MEMORY not in request.requests)
         if not request.fixed and not bare:
             message = f"container {raw.name} {_lacking(request)}: the pod is {pod.qos}"
-            yield found(
-                "NW410", source.place(part, "resources"), message, fix=_complete(raw.name, amounts[raw.name])
-            )
+            yield _loose("NW410", source, part, message, raw.name, amounts[raw.name])
     if not needy:
         for raw, request, part in loose:
             if request.whole_cpus >= 2 and raw.role is Role.APP:
                 message = f"container {raw.name} asks for {request.whole_cpus} CPUs, {_lacking(request)}"
-                yield found(
-                    "NW415",
-                    source.place(part, "resources"),
-                    message,
-                    fix=_complete(raw.name, amounts[raw.name]),
-                )
+                yield _loose("NW415", source, part, message, raw.name, amounts[raw.name])
+
+
+def _loose(
+    code: str,
+    source: PodSource,
+    part: Part,
+    message: str,
+    name: str,
+    amounts: Mapping[str, GuaranteedAmount | None],
+) -> Finding:
+    """A container that keeps its pod from being Guaranteed."""
+    ways = [guaranteed(part, name, amounts)]
+    place = source.place(part, "resources")
+    return found(code, place, message, fix=_complete(name, amounts), corrections=ways)
 
 
 def _threads(context: Context | None) -> int:
@@ -170,7 +176,8 @@ def _fractions(source: PodSource, pod: PodRequest, rows: Sequence[Row]) -> Itera
             whole = -(-cpu.milli // 1000)
             message = f"container {raw.name} asks for {cpu} CPUs: it shares them with others"
             place = source.place(part, "resources", "limits" if CPU in raw.limits else "requests", CPU)
-            yield found("NW412", place, message, fix=f'cpu: "{whole}" in {raw.name}')
+            ways = [amount_set(part, CPU, str(whole))]
+            yield found("NW412", place, message, fix=f'cpu: "{whole}" in {raw.name}', corrections=ways)
 
 
 def _injected(source: PodSource, pod: PodRequest, rows: Sequence[Row]) -> Iterator[Finding]:
@@ -274,7 +281,8 @@ def _policy(source: PodSource, context: Context, rows: Sequence[Row]) -> Iterato
     for raw, request, part in rows:
         if pod.guaranteed and request.whole_cpus % 2:
             message = f"container {raw.name} asks for {request.whole_cpus} CPUs, and full-pcpus-only is on"
-            yield found("NW426", source.place(part, "resources"), message)
+            ways = [amount_set(part, CPU, str(request.whole_cpus + 1), certain=False)]
+            yield found("NW426", source.place(part, "resources"), message, corrections=ways)
 
 
 def _spec(source: PodSource) -> Iterator[Finding]:

@@ -10,13 +10,16 @@ Rules kept here:
 from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.apps.check.context import Context
+from numawise.apps.check.corrections import field_removed, field_set
 from numawise.apps.check.refusals import StartRefusal
+from numawise.codec.edits import correction
 from numawise.codec.kubelet.platforms import Platform
 from numawise.engine.memory.tables import empty_tables
 from numawise.engine.start import build
 from numawise.machine.model import CpuLayout
 from numawise.quantity import NANO, Quantity
 from numawise.request.model import HUGEPAGES, MEMORY
+from numawise.results.correction import Correction
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.check import NOTHING, Refusal, Settings, check
 from numawise.rules.model import KubeletConfig, ReservedMemory
@@ -49,7 +52,8 @@ def sum_refused(context: Context, refused: StartRefusal) -> Finding | None:
     settings = settings_of(context, config)
     if settings is None or f'type "{MEMORY}"' not in refused.message:
         fix = "remove huge pages from reservedMemory: they cannot be reserved"
-        return found("NW221", place, refused.message, fix=fix, stage=refused.stage)
+        ways = [_without_pages(context, config)]
+        return found("NW221", place, refused.message, fix=fix, stage=refused.stage, corrections=ways)
     wanted = settings.reservation.get(MEMORY, NOTHING)
     given = sum((_memory(entry) for entry in config.reserved_memory), 0)
     lacking = _bytes(abs(wanted.nano - given) // NANO)
@@ -65,13 +69,22 @@ def sum_refused(context: Context, refused: StartRefusal) -> Finding | None:
         why += f"; the configuration below the {context.configuration.inside} may reserve more"
     split = a_split(context, config, wanted)
     fix = f"reservedMemory: {split_text(split)}" if split else ""
+    ways = [_split_written(context, config, split, certain=not partial)]
     if given > wanted.nano:
         kept = settings.system_reserved.get(MEMORY, NOTHING).nano + given - wanted.nano
         more = f"systemReserved memory: {_bytes(kept // NANO)}"
         meant = given >= 2 * wanted.nano  # whoever writes so much means it, and forgot the other half
         fix = f"{more}; or {fix}" if meant and fix else f"{fix}; or keep it, and {more}" if fix else more
+        ways = [
+            _split_written(context, config, split, certain=False),
+            field_set(context, ("systemReserved", MEMORY), _bytes(kept // NANO), certain=False),
+        ]
+        ways = ways[::-1] if meant else ways
     severity = Severity.WARNING if partial else None
-    return found("NW221", place, refused.message, why=why, fix=fix, stage=refused.stage, severity=severity)
+    return found(
+        "NW221", place, refused.message,
+        why=why, fix=fix, stage=refused.stage, severity=severity, corrections=ways,
+    )  # fmt: skip
 
 
 def entry_refused(context: Context, refused: StartRefusal) -> Finding:
@@ -86,7 +99,8 @@ def entry_refused(context: Context, refused: StartRefusal) -> Finding:
             if "Quantity to int64" in refused.message and not amount.exact:
                 place = context.configuration.place("reservedMemory", at, "limits", name)
                 fix = f"write {_bytes(amount.value)}"
-                return found("NW222", place, refused.message, fix=fix, stage=refused.stage)
+                ways = [field_set(context, ("reservedMemory", at, "limits", name), _bytes(amount.value))]
+                return found("NW222", place, refused.message, fix=fix, stage=refused.stage, corrections=ways)
     place = context.configuration.place(*(refused.steps or ("reservedMemory",)))
     return found("NW222", place, refused.message, stage=refused.stage)
 
@@ -171,6 +185,38 @@ def _accepted(context: Context, config: KubeletConfig, split: Sequence[tuple[int
     )
 
 
+def _split_written(
+    context: Context, config: KubeletConfig, split: Sequence[tuple[int, int]], *, certain: bool
+) -> Correction | None:
+    """A split in the file: in the entries that are there where only amounts change, else as a whole."""
+    if not split:
+        return None
+    old = [(entry.numa, _memory(entry) // NANO, len(entry.limits)) for entry in config.reserved_memory]
+    if [numa for numa, _, _ in old] == [numa for numa, _ in split] and all(size for _, size, _ in old):
+        ways = [
+            field_set(context, ("reservedMemory", at, "limits", MEMORY), _bytes(share), certain=certain)
+            for at, ((_, share), (_, before, _)) in enumerate(zip(split, old, strict=True))
+            if share != before
+        ]
+        edits = [one.edits for one in ways if one is not None]
+        whole = correction(f"set reservedMemory to {split_text(split)}", *edits, certain=certain)
+        return whole if len(edits) == len(ways) else None
+    if any(others > 1 for _, _, others in old):
+        return None
+    entries = [{"numaNode": numa, "limits": {MEMORY: _bytes(share)}} for numa, share in split]
+    return field_set(context, ("reservedMemory",), entries, certain=certain)
+
+
+def _without_pages(context: Context, config: KubeletConfig) -> Correction | None:
+    pages = [
+        ("reservedMemory", at, "limits", name)
+        for at, entry in enumerate(config.reserved_memory)
+        for name, _ in entry.limits
+        if name.startswith(HUGEPAGES)
+    ]
+    return field_removed(context, pages[0]) if len(pages) == 1 else None
+
+
 def split_text(split: Sequence[tuple[int, int]]) -> str:
     """A split as it can be pasted into a configuration."""
     entries = [f"{{numaNode: {numa}, limits: {{memory: {_bytes(share)}}}}}" for numa, share in split]
@@ -188,7 +234,10 @@ def memory_findings(context: Context) -> Iterator[Finding]:
     written = context.configuration.written
     if written("evictionHard") and not _has_memory_threshold(config) and not context.configuration.partial:
         message = "evictionHard names no memory.available, so the default of 100Mi is dropped"
-        yield found("NW213", place("evictionHard"), message)
+        ways = []
+        if SIGNAL not in config.eviction_hard:
+            ways = [field_set(context, ("evictionHard", SIGNAL), "100Mi", certain=not context.static_memory)]
+        yield found("NW213", place("evictionHard"), message, corrections=ways)
     if _in_percent(config) and context.static_memory:
         threshold = config.eviction_hard[SIGNAL]
         message = (
@@ -205,7 +254,8 @@ def memory_findings(context: Context) -> Iterator[Finding]:
             fix = f'write memory.available: "{amount}", and adjust reservedMemory'
         yield found("NW214", place("evictionHard", SIGNAL), message, fix=fix)
     if config.reserved_memory and config.memory_manager_policy == "None":
-        yield found("NW133", place("reservedMemory"), "memoryManagerPolicy is None")
+        ways = [field_removed(context, ("reservedMemory",), certain=False)]
+        yield found("NW133", place("reservedMemory"), "memoryManagerPolicy is None", corrections=ways)
     if context.known and context.start.node is not None and context.start.node.rules.memory_static:
         yield from _overdrawn(context)
 
@@ -283,8 +333,10 @@ def first_cores(layout: CpuLayout) -> int:
 def nothing_reserved(context: Context, refused: StartRefusal) -> Finding:
     """The static policy without reserved CPUs."""
     fix = ""
+    ways = []
     if context.known:
         cores = format_ids(first_cores(context.machine.layout))
+        ways = [field_set(context, (FIELD,), cores, certain=False)]
         fix = f'reservedSystemCPUs: "{cores}", a core of each NUMA node'
     place = context.configuration.place("cpuManagerPolicy")
     platform = context.platform
@@ -293,7 +345,7 @@ def nothing_reserved(context: Context, refused: StartRefusal) -> Finding:
         why = "the static policy needs some reserved CPU, and the platform sees to that"
         return found("NW201", place, message, why=why, fix=_choose(platform, fix), severity=Severity.INFO)
     if not context.configuration.partial:
-        return found("NW201", place, refused.message, fix=fix, stage=refused.stage)
+        return found("NW201", place, refused.message, fix=fix, stage=refused.stage, corrections=ways)
     below = f"the configuration below the {context.configuration.inside}"
     why = f"{below} must reserve some, or the kubelet stops"
     if platform is not None and platform.reserves and not platform.reserves_cpus:
@@ -326,7 +378,9 @@ def not_online(context: Context, refused: StartRefusal) -> Finding:
         parts = [f"{cpus_are(missing & ~off)} not there"] if missing & ~off else []
         parts += [f"{cpus_are(off)} offline"] if off else []
         why = " and ".join(parts)
-    return found("NW203", place, refused.message, why=why, stage=refused.stage)
+    there = wanted & ~missing
+    ways = [field_set(context, (FIELD,), format_ids(there), certain=False)] if missing and there else []
+    return found("NW203", place, refused.message, why=why, stage=refused.stage, corrections=ways)
 
 
 def cpu_findings(context: Context) -> Iterator[Finding]:
@@ -340,7 +394,8 @@ def cpu_findings(context: Context) -> Iterator[Finding]:
             if "cpu" in given:
                 listed = config.reserved_system_cpus
                 message = f"cpu {given['cpu']} of {name} is overridden by reservedSystemCPUs {listed}"
-                yield found("NW207", place(name, "cpu"), message)
+                ways = [field_removed(context, (name, "cpu"), certain=False)]
+                yield found("NW207", place(name, "cpu"), message, corrections=ways)
     if not context.static_cpus:
         return
     yield from _fraction(context)
@@ -350,7 +405,7 @@ def cpu_findings(context: Context) -> Iterator[Finding]:
     layout, reserved = context.machine.layout, node.rules.reserved_cpus
     where = place(FIELD) if config.reserved_system_cpus else place("cpuManagerPolicy")
     yield from _split_cores(context, layout, reserved, where)
-    yield from _one_numa(layout, reserved, where)
+    yield from _one_numa(context, layout, reserved, where)
     left = layout.all & ~reserved
     if not left:
         yield found("NW211", where, f"all {layout.all.bit_count()} CPUs are reserved")
@@ -393,17 +448,20 @@ def _split_cores(context: Context, layout: CpuLayout, reserved: int, place: Plac
     )
     message = f"{cpus_are(reserved)} reserved, and the other threads there, {format_ids(beside)}, {lost}"
     why = "Neither the system nor a pod with exclusive CPUs can use them." if full else ""
-    yield found("NW209", place, message, why=why, fix=f'reservedSystemCPUs: "{format_ids(cores)}"')
+    fix = f'reservedSystemCPUs: "{format_ids(cores)}"'
+    ways = [field_set(context, (FIELD,), format_ids(cores), certain=False)]
+    yield found("NW209", place, message, why=why, fix=fix, corrections=ways)
 
 
-def _one_numa(layout: CpuLayout, reserved: int, place: Place) -> Iterator[Finding]:
+def _one_numa(context: Context, layout: CpuLayout, reserved: int, place: Place) -> Iterator[Finding]:
     homes = bits_of(numa for numa, cpus in layout.numas.items() if cpus & reserved)
     if len(layout.numas) < 2 or homes.bit_count() != 1:
         return
     room = _room({numa: (cpus & ~reserved).bit_count() for numa, cpus in layout.numas.items()}, homes)
     message = f"{cpus_are(reserved)} reserved, all on {numa_text(homes)}; left to give: {room}"
     fix = f'reservedSystemCPUs: "{format_ids(first_cores(layout))}" takes a core of each'
-    yield found("NW210", place, message, fix=fix)
+    ways = [field_set(context, (FIELD,), format_ids(first_cores(layout)), certain=False)]
+    yield found("NW210", place, message, fix=fix, corrections=ways)
 
 
 def _room(counts: Mapping[int, int], homes: int) -> str:

@@ -24,7 +24,7 @@ from numawise.codec.kubelet.effective import Configuration, directory_finding
 from numawise.codec.workload import FEWER, MOST_OBJECTS, pod_documents
 from numawise.errors import InputError
 from numawise.inputs.bundle import Bundle, open_bundle
-from numawise.inputs.config import ConfigInput, already_set, read_config, read_configs
+from numawise.inputs.config import ConfigInput, read_config, read_configs, repeated_key
 from numawise.inputs.machine import (
     TELL_MORE,
     MachineInput,
@@ -348,7 +348,7 @@ def _documents(path: str, read: Sources) -> tuple[Document, ...]:
             fix = problem.advice or ("" if OBJECT.search(raw) else RECOGNISED)
             read.findings.append(found(UNREAD, place, problem.message, fix=fix))
         return ()
-    read.findings += [found("NW104", Place(name, one.line), already_set(one)) for one in twice]
+    read.findings += [repeated_key(one, documents[0]) for one in twice]
     return documents
 
 

@@ -11,7 +11,6 @@ Rules kept here:
 
 from collections.abc import Iterator, Mapping
 
-from numawise.apps.state.change import Change, FileChange, proved
 from numawise.codec.checkpoint import (
     CPU_FILE,
     DEVICE_FILE,
@@ -22,6 +21,7 @@ from numawise.codec.checkpoint import (
 )
 from numawise.codec.checkpoint.look import BY_NUMA, FLAT, V1, V2, V3, V4
 from numawise.engine.state import CpuState, DeviceFile, DeviceGrant, MemoryState
+from numawise.node.state.change import Change, FileChange, proved
 from numawise.node.state.folder import Against, StateFile, StateFolder
 from numawise.node.state.memory_tables import charged, own_tables
 from numawise.rules.behaviour import behaviour_of

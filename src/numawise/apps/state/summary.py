@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import fields
 
-from numawise.apps.state.change import Change, FileChange
 from numawise.engine.state import NumaMemory
+from numawise.node.state.change import Change, FileChange
 from numawise.node.state.folder import Against, Holder, Live, StateFile, StateFolder, holders
 from numawise.node.state.readers import readings
 from numawise.results.finding import Finding

@@ -17,14 +17,16 @@ from dataclasses import fields
 from typing import Any
 
 from numawise.codec.document import Document, Part, field_name
+from numawise.codec.edits import correction, insert_lines, remove, rename_key
 from numawise.codec.kubelet.config import API_VERSION, KIND, decode_kubelet_config, unknown_fields
 from numawise.codec.kubelet.fields import configuration_of, field_since
 from numawise.codec.kubelet.flags import Flag, Settled, flag_span, overlaid, settle
 from numawise.codec.kubelet.forms import Found
 from numawise.codec.kubelet.platforms import Platform, platforms
 from numawise.codec.lines import Steps
-from numawise.errors import InputError, suggestion
+from numawise.errors import InputError, meant, suggestion
 from numawise.request.model import CPU
+from numawise.results.correction import Correction
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules import eviction
 from numawise.rules.check import Refusal
@@ -81,6 +83,28 @@ class Configuration:
                     line = document.line((*layer.part.steps, *steps[:taken]))
                     return Place(document.file, line, field_name(steps))
         return Place(self.name, self._top(), field_name(steps))
+
+    def writer(self, *steps: str | int) -> Part | None:
+        """The part of a file that sets a field last; None: a flag does, nobody, or not by this name."""
+        if self._flagged(steps):
+            return None
+        for layer in reversed(self.layers):
+            if _has(layer.part.value, steps):
+                own = layer.part.document.root.at(*layer.part.steps).value
+                return layer.part if _has(own, steps) else None
+        return None
+
+    def room(self, *steps: str | int) -> Part | None:
+        """The part of a file that a field is to be added to: beside those of its mapping, or the first."""
+        if self._flagged(steps):
+            return None
+        for taken in range(len(steps), 0, -1):
+            if any(_has(layer.part.value, steps[:taken]) for layer in self.layers):
+                return self.writer(*steps[:taken])
+        return self.layers[0].part if self.layers else None
+
+    def _flagged(self, steps: Steps) -> bool:
+        return any(own[: len(steps)] == steps[: len(own)] for own in self.settled.flags)
 
     @property
     def reserved_by(self) -> Platform | None:
@@ -206,7 +230,20 @@ def _kind(part: Part, value: Raw, texts: Mapping[str, str]) -> Iterator[Finding]
     if missing:
         word = "Kind" if missing == "kind" else missing
         message = f"failed to decode: Object '{word}' is missing in {_excerpt(part.document.file, texts)}"
-        yield found("NW102", _at(part, ()), message, stage="decode-config")
+        yield found(
+            "NW102", _at(part, ()), message, stage="decode-config", corrections=[_headed(part, value)]
+        )
+
+
+def _headed(part: Part, value: Raw) -> Correction | None:
+    """What a configuration has to say of itself, put before it."""
+    lines = {
+        name: text for name, text in (("apiVersion", API_VERSION), ("kind", KIND)) if not value.get(name)
+    }
+    if any(name in value for name in lines):
+        return None
+    written = [f"{name}: {text}" for name, text in lines.items()]
+    return correction(f"add {' and '.join(written)}", insert_lines(part, written))
 
 
 def _excerpt(file: str, texts: Mapping[str, str]) -> str:
@@ -226,9 +263,16 @@ def _unknown(part: Part, name: str, version: Version) -> Finding:
     since = field_since(top)
     if since is not None and len(steps) == 1 and since > version:
         why = f"{shown(since)} is the first release that has it; {shown(version)} ignores it"
-        return found("NW103", place, f'unknown field "{name}"', why=why, fix="upgrade, or remove it")
+        out = [correction(f"remove {name}", remove(part, steps), certain=False)]
+        return found(
+            "NW103", place, f'unknown field "{name}"', why=why, fix="upgrade, or remove it", corrections=out
+        )
     fields = tuple(configuration_of(version).fields) if len(steps) == 1 else ()
-    return found("NW103", place, f'unknown field "{name}"', fix=suggestion(top, fields) if fields else "")
+    near = meant(top, fields)
+    ways = [correction(f"rename {name} to {near}", rename_key(part, steps, near))] if near else []
+    ways.append(correction(f"remove {name}", remove(part, steps), certain=False))
+    fix = suggestion(top, fields) if fields else ""
+    return found("NW103", place, f'unknown field "{name}"', fix=fix, corrections=ways)
 
 
 def _steps(name: str) -> Iterator[str | int]:
@@ -246,11 +290,13 @@ def _at(part: Part, steps: Steps) -> Place:
 # --- drop-ins -------------------------------------------------------------------------------
 
 
-def drop_in_refusal(file: str, problem: InputError | None, message: str) -> Finding:
-    """A drop-in that the kubelet does not load."""
+def drop_in_refusal(
+    file: str, problem: InputError | None, message: str, better: Correction | None = None
+) -> Finding:
+    """A drop-in that the kubelet does not load; ``better``: what helps."""
     told = f"failed to load kubelet dropin file, path: {file}, {message}"
     line = problem.line if problem else 1
-    return found("NW106", Place(file, line), told, stage="drop-ins")
+    return found("NW106", Place(file, line), told, stage="drop-ins", corrections=[better])
 
 
 def directory_finding(directory: str, version: Version) -> Iterator[Finding]:
@@ -277,7 +323,8 @@ def _drop_in(document: Document, version: Version, texts: Mapping[str, str]) -> 
     kind, own = value.get("kind"), value.get("apiVersion")
     if not kind:
         message = f"error: Object 'Kind' is missing in {_excerpt(document.file, texts)}"
-        return {}, [drop_in_refusal(document.file, None, message)]
+        headed = _headed(document.root, value) if own in (None, API_VERSION) else None
+        return {}, [drop_in_refusal(document.file, None, message, headed)]
     if (own, kind) != (API_VERSION, KIND):
         group, _, release = str(own or "").rpartition("/")
         message = f"unknown apiVersion/kind: {group}/{release}, Kind={kind}"

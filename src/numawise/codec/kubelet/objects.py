@@ -246,8 +246,8 @@ def _documents(piece: TextPiece, file: str) -> tuple[Document, ...]:
         line = piece.line - 1 + (problem.line or 1)
         raise InputError(problem.message, file=file, line=line, advice=problem.advice) from None
     if piece.packed:
-        return tuple(replace(one, lines=_all_on(one.value, piece.line)) for one in documents)
-    return tuple(replace(one, first_line=piece.line) for one in documents)
+        return tuple(replace(one, lines=_all_on(one.value, piece.line), text="") for one in documents)
+    return tuple(replace(one, first_line=piece.line, text="") for one in documents)
 
 
 def _all_on(value: object, line: int) -> Callable[[], LineIndex]:

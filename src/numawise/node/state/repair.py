@@ -11,12 +11,12 @@ Rules kept here:
 
 from collections.abc import Iterator, Sequence
 
-from numawise.apps.state.change import Change, FileChange, proved, rewritten
 from numawise.codec.checkpoint import CPU_FILE, DEVICE_FILE, MEMORY_FILE
 from numawise.codec.checkpoint.look import FLAT, V1, Look
 from numawise.engine.state import CpuState, DeviceFile, MemoryState
 from numawise.errors import InputError, quoted
 from numawise.node.node import Files, boot
+from numawise.node.state.change import Change, FileChange, proved, rewritten
 from numawise.node.state.folder import (
     Against,
     StateFile,
