@@ -1,7 +1,6 @@
 """A scenario as a page shows it: what came of every step, who holds what at one of them, what differs."""
 
 from numawise.results.machine_map import MapForm
-from numawise.results.plain import optional
 from numawise.values import dataclass
 
 DONE, STARTS_NOT, LOST = "done", "does not start", "lost"
@@ -18,8 +17,8 @@ class StepPod:
     verdict: str
     """``admitted``, ``rejected``, ``crashed``, ``not known``, ``preempted``, ``lost``, or what else
     ``simulate`` says in its table."""
-    sentence: str = optional("")
-    rows: tuple[tuple[str, ...], ...] = optional(())
+    sentence: str = ""
+    rows: tuple[tuple[str, ...], ...] = ()
     """Its containers as ``simulate`` prints them; the columns are those of the answer."""
 
 
@@ -34,10 +33,10 @@ class PlayedStep:
     """What happened, in a few words."""
     verdict: str
     """``admitted``, ``rejected``, … of its pods, the worst of them; ``done`` where it has none."""
-    at: str = optional("")
+    at: str = ""
     """When it happens, if it says: ``1h30m``."""
-    pods: tuple[StepPod, ...] = optional(())
-    notes: tuple[str, ...] = optional(())
+    pods: tuple[StepPod, ...] = ()
+    notes: tuple[str, ...] = ()
     """What ``simulate`` notes below its table."""
 
 
@@ -75,7 +74,7 @@ class PlayedSide:
     """Who holds what at the step that was asked for; null: no map was asked for."""
     devices: tuple[ScenarioDevices, ...] = ()
     """At that step."""
-    remarks: tuple[str, ...] = optional(())
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ class ComparedSides:
     summary: str
     """``2 of 6 pods differ: …``."""
     same: bool
-    refusal: str = optional("")
+    refusal: str = ""
     """How the other kubelet refuses to start, in its own words."""
 
 

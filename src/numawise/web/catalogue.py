@@ -1,6 +1,6 @@
 """All calls of the API."""
 
-from numawise.web import cluster_calls, map_calls, overview_calls, scenario_calls, why_calls
+from numawise.web import cluster_calls, config_calls, map_calls, overview_calls, scenario_calls, why_calls
 from numawise.web.operations import Operation
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -8,5 +8,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *cluster_calls.OPERATIONS,
     *map_calls.OPERATIONS,
     *scenario_calls.OPERATIONS,
+    *config_calls.OPERATIONS,
     *why_calls.OPERATIONS,
 )
