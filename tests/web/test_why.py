@@ -189,12 +189,23 @@ def test_what_kubectl_prints_is_explained_without_a_machine() -> None:
         page.close()
 
 
+def test_where_nothing_is_known_that_is_said_and_is_no_error(page: Page) -> None:
+    found = asked(page)
+    assert found["remarks"] == ["no kubelet configuration is known of what is served here"]
+    assert (found["chosen"], found["explanation"], found["pods"]) == (None, None, [])
+    nobody = Page(Served(None, host=False))
+    try:
+        assert asked(nobody)["remarks"] == ["no node is served here"]
+        assert nobody.post("why", {"text": "kind: Pod"}).problem["field"] == "$.node.machine"
+    finally:
+        nobody.close()
+
+
 # --- used wrongly --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("body", "field", "words"), [
     ({"text": "kind: Pod"}, "$.node.config", "no kubelet configuration is known"),
-    ({"node": {"config": "kind: KubeletConfiguration"}}, "$.node.machine", "no machine is known"),
     ({"node": {"machine": "../../etc"}}, "$.node.machine", "is neither in the catalogue nor a description"),
     ({"files": [{"name": "a"}]}, "$.files[0]", "needs either text or base64"),
     ({"files": [{"name": "a", "base64": "%"}]}, "$.files[0].base64", "is not base64"),

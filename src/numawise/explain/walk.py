@@ -221,7 +221,8 @@ def _taken_text(one: CpuPass, unit: str, wanted: int, layout: CpuLayout) -> str:
     size = one.cpus.bit_count()
     numa = _numa_of(layout, one.cpus)
     place = f" on NUMA {numa}" if len(numa) else ""
-    rest = "all" if size >= wanted else f"{size} of the"
+    whole = "all" if wanted > 1 else "the"
+    rest = whole if size >= wanted else f"{size} of the"
     wish = f"{rest} {counted(wanted, 'CPU')} wanted"
     if one.began.unit == "cpu":
         return f"{wish}: {format_ids(one.cpus)}{place}"

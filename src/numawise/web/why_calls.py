@@ -7,7 +7,14 @@ from typing import Any, cast
 from numawise.apps.logs.check import checked, load_log_node
 from numawise.apps.logs.groups import LogFilter
 from numawise.apps.logs.read import Source, is_log, read_log
-from numawise.apps.why.chosen import ChosenPod, admitted_node, choose_pod, pod_names, try_suggestion
+from numawise.apps.why.chosen import (
+    ChosenPod,
+    admitted_node,
+    choose_pod,
+    pod_names,
+    pods_of,
+    try_suggestion,
+)
 from numawise.apps.why.pasted import explain_pasted_objects
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.web.given import FileGiven, NodeGiven
@@ -42,6 +49,8 @@ class WhyFiles:
 def why(desk: Desk, asked: Asked) -> WhyPage:
     """Explain a pod, what was pasted, or a log."""
     body: WhyAsked = asked.body
+    if body == WhyAsked(width=body.width) and (missing := _nothing_to_say(desk)):
+        return WhyPage(remarks=(missing,))
     with _sorted(desk, body) as given:
         if given.logs:
             return WhyPage(log=_log(given), remarks=given.remarks)
@@ -89,6 +98,16 @@ def _sorted(desk: Desk, body: WhyAsked) -> Iterator[WhyFiles]:
         whole = bool(known.spec.bundle or known.spec.machine or logs) or desk.served.spec is None
         node = desk.node(_with_parts(body.node, parts, whole=whole))
         yield WhyFiles(node, known.pods, logs, known.remarks)
+
+
+def _nothing_to_say(desk: Desk) -> str:
+    """Why there is nothing to explain of what is served, where nothing else is named; '' where there is."""
+    if desk.served.spec is None:
+        return "no node is served here"
+    node = desk.served_node()
+    if not _simulated(node):
+        return "no kubelet configuration is known of what is served here"
+    return "" if pods_of(node) else "no pod is known of the node that is served here"
 
 
 def _simulated(node: NodeInput) -> bool:

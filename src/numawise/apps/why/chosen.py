@@ -111,7 +111,7 @@ def pod_names(node: SimulatedNode, *others: RawPod) -> Mapping[str, str]:
 def _chosen(
     source: NodeInput, node: SimulatedNode, pods: Sequence[PodNamed], name: str, number: int | None
 ) -> ChosenPod:
-    own = () if pods else _pods_of(source)
+    own = () if pods else pods_of(source)
     queue = PodQueue(source, node, pods or own)
     if not queue.pods:
         raise InputError("no pod is given, and none is known to run", advice="give a pod")
@@ -137,7 +137,7 @@ def _chosen(
     return ChosenPod(tuple(listed), *chosen, (*source.remarks_of_start, *queue.remarks))
 
 
-def _pods_of(source: NodeInput) -> tuple[RawPod, ...]:
+def pods_of(source: NodeInput) -> tuple[RawPod, ...]:
     """The pods of the node itself: refused ones first, as they are what is asked about."""
     refused = source.bundle.refused() if source.bundle is not None else ()
     uids = {raw.uid for raw in refused}

@@ -1,0 +1,90 @@
+// The map beside the steps of a decision: what a step is about is marked on it, and said below it.
+import { fill, h, importSvg } from "./dom.js";
+
+/** @typedef {{kind: string, title: string, text: string, container: string, ok: boolean | null, round: number | null, narrowing: number | null, numa: number[], cpus: string, before: string, wanted?: number, devices: {resource: string, id: string, numa: number[]}[], rule?: string}} Step */
+
+/** The ids of a list as the kernel writes it: "0-3,8". */
+export function idsOf(list) {
+  const ids = new Set();
+  for (const part of (list || "").split(",")) {
+    const [first, last] = part.split("-").map(Number);
+    if (part) for (let id = first; id <= (last ?? first); id += 1) ids.add(id);
+  }
+  return ids;
+}
+
+/**
+ * A map on which steps are marked.
+ * @param {string} label
+ * @returns {{element: HTMLElement, show: (map: any) => void, mark: (step: Step | null, drawn: Record<string, string>) => void}}
+ */
+export function stepPicture(label) {
+  const place = h("div", { class: "step-map", tabindex: "0", role: "group", "aria-label": label });
+  const legend = h("figcaption", { class: "step-legend" });
+  const element = h("figure", { class: "step-picture" }, place, legend);
+  let shown = null;
+  function show(map) {
+    if (map === shown) return;
+    shown = map;
+    fill(place, map && importSvg(map.svg));
+  }
+  function mark(step, drawn) {
+    for (const part of place.querySelectorAll("[data-id]")) part.classList.remove("step-now", "step-own", "step-part", "step-before", "step-numa", "step-out");
+    fill(legend, step ? keysOf(step, drawn) : null);
+    if (!step) return;
+    const now = idsOf(step.cpus);
+    const before = idsOf(step.before);
+    const devices = new Set(step.devices.map((device) => drawn[device.id] ?? device.id));
+    const whole = step.kind === "outcome" ? "step-own" : "step-now"; // on the map afterwards it has its own colour
+    const narrowed = step.kind === "merge" || step.kind === "verdict";
+    for (const core of place.querySelectorAll(".core[data-cpus]")) {
+      const own = [...idsOf(core.dataset.cpus)];
+      const taken = own.filter((cpu) => now.has(cpu)).length;
+      core.classList.toggle(whole, taken > 0 && taken === own.length);
+      core.classList.toggle("step-part", taken > 0 && taken < own.length);
+      core.classList.toggle("step-before", taken === 0 && own.some((cpu) => before.has(cpu)));
+    }
+    for (const box of place.querySelectorAll(".numa[data-numa]")) {
+      const inside = box.dataset.numa.split(",").some((id) => step.numa.includes(Number(id)));
+      box.classList.toggle("step-numa", inside);
+      box.classList.toggle("step-out", narrowed && !inside && (step.numa.length > 0 || step.kind === "merge"));
+    }
+    for (const box of place.querySelectorAll("[data-device]")) box.classList.toggle(whole, devices.has(box.dataset.device));
+    bringIntoView(place, place.querySelector(".step-now, .step-own, .step-part, .step-numa"));
+  }
+  return { element, show, mark };
+}
+
+/** Scroll a place, and nothing else, until a part of it is seen. */
+function bringIntoView(place, part) {
+  if (!part) return;
+  const frame = place.getBoundingClientRect();
+  const box = part.getBoundingClientRect();
+  if (box.top < frame.top || box.bottom > frame.bottom) place.scrollTop += box.top - frame.top - 16;
+  if (box.left < frame.left || box.right > frame.right) place.scrollLeft += box.left - frame.left - 16;
+}
+
+/** What the marks mean, in words. */
+function keysOf(step, drawn) {
+  const keys = [];
+  const numa = step.numa.length ? `NUMA ${rangesOf(step.numa)}` : "";
+  if (step.kind === "merge") keys.push(["numa", numa ? `left: ${numa}` : "nothing left"]);
+  else if (step.kind === "verdict") keys.push(["numa", numa || (step.ok ? "any NUMA node" : "no NUMA nodes")]);
+  else if (step.kind === "memory") keys.push(["numa", `memory from ${numa}`]);
+  const own = step.kind === "outcome" ? "own" : "now";
+  if (step.cpus) keys.push([own, `${step.kind === "cpus" ? "taken now" : "has"}: CPUs ${step.cpus}`]);
+  if (step.before) keys.push(["before", `taken before: CPUs ${step.before}`]);
+  if (step.devices.length) keys.push([own, step.devices.map((device) => drawn[device.id] ?? device.id).join(", ")]);
+  return keys.map(([kind, words]) => h("span", { class: `step-key step-key-${kind}` }, words));
+}
+
+/** Ids as a list such as "0-3,8". */
+export function rangesOf(ids) {
+  const parts = [];
+  for (const id of [...ids].sort((a, b) => a - b)) {
+    const last = parts.at(-1);
+    if (last && last[1] === id - 1) last[1] = id;
+    else parts.push([id, id]);
+  }
+  return parts.map(([first, last]) => (first === last ? String(first) : `${first}-${last}`)).join(",");
+}
