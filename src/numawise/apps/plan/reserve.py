@@ -225,7 +225,7 @@ def reservation_text(reserved: PlannedMemory) -> str:
 # Amounts that a person gives on the command line.
 
 
-def pages_given(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
+def pages_given(texts: Sequence[str], field: str = "--hugepages") -> tuple[tuple[str, int], ...]:
     """Huge pages such as ``1Gi=16``: canonical size and number."""
     found: dict[str, int] = {}
     for text in texts:
@@ -233,8 +233,8 @@ def pages_given(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
         if not count.isascii() or not count.isdecimal() or not whole_number(count):
             raise InputError(
                 f"{quoted(text)} is not a page size and a number of pages",
-                field="--hugepages",
+                field=field,
                 advice="write it like 1Gi=16",
             )
-        found[str(Quantity.of(parse_size(size, "--hugepages")))] = whole_number(count)
+        found[str(Quantity.of(parse_size(size, field)))] = whole_number(count)
     return tuple(found.items())
