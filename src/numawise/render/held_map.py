@@ -16,15 +16,15 @@ from numawise.machine.hardware import GPU, NIC, Hardware, hardware_of
 from numawise.machine.locality import numa_of, short_address
 from numawise.machine.preference import REPLICA
 from numawise.node.node import SimulatedNode
-from numawise.node.state.folder import StateFolder, memory_text
+from numawise.node.state.folder import StateFolder, cpus_word, memory_text
 from numawise.render.holders import RESERVED, SEVERAL, pod_name
 from numawise.render.holds import gpu_names, held, owner_text
-from numawise.render.picture.boxes import MARKS, SYSTEM, Marked, Marks
+from numawise.render.picture.boxes import MARKS, SOCKET, SYSTEM, Marked, Marks
 from numawise.render.picture.devices import items_of
 from numawise.render.picture.inline import DrawnPart, inline
 from numawise.render.picture.layout import picture
 from numawise.render.picture.svg import HOLDS_LIGHT
-from numawise.render.picture.tables import Table, distance_table, link_table, meanings
+from numawise.render.picture.tables import Table, distance_table, every_distance, link_table, meanings
 from numawise.render.words import bytes_text, clean
 from numawise.results.machine_map import MapForm, MapHolderForm, MapMemory, MapPart, MapTable, MapTableRow
 from numawise.results.placement import Capacity, Hold, pool_of
@@ -228,7 +228,7 @@ def map_data(source: MapSource, width: int) -> MapForm:
         holders=tuple(
             _holder(one, hardware, names[one.id].mark, i, devices, elsewhere) for i, one in enumerate(holders)
         ),
-        parts=tuple(_part(part, cpus, names, memory) for part in drawing.parts),
+        parts=tuple(_part(part, hardware, cpus, marks, source.shared or 0) for part in drawing.parts),
         tables=tuple(_tables(hardware)),
         remarks=(*source.remarks, *(clean(f"{one.place}: {one.text}") for one in hardware.remarks)),
     )
@@ -334,31 +334,32 @@ def _natural(name: str) -> tuple[int, str]:
     return len(name), name
 
 
-def _part(
-    part: DrawnPart,
-    cpus: Mapping[int, str],
-    names: Mapping[str, Marked],
-    memory: Mapping[int, list[tuple[str, int]]],
-) -> MapPart:
+def _part(part: DrawnPart, hardware: Hardware, cpus: Mapping[int, str], marks: Marks, pool: int) -> MapPart:
     box, cell = part.box, part.cell
     own = cell.cpus if cell else box.cpus
     who = [cpus[cpu] for cpu in ids_of(own) if cpu in cpus]
-    lines = [cell.tip] if cell else [word for word in (box.note, *box.lines, box.tip) if word]
-    if not cell:
+    lines: list[str] = []
+    if cell:
+        free = {cpu: "shared pool" if pool >> cpu & 1 else "free" for cpu in ids_of(own)}
+        called = {label: each.name for label, each in marks.holders.items()} | {SEVERAL: SEVERAL}
+        lines = [f"CPU {cpu}: {called[cpus[cpu]] if cpu in cpus else free[cpu]}" for cpu in ids_of(own)]
+    elif box.device:
         who += [box.hold] if box.hold else []
-        for numa in box.numa if not box.device else ():
-            for holder, size in memory.get(numa, ()):
+        lines = [*box.lines, *(word for word in box.tip.split(", ") if word and word != box.device)]
+    else:
+        lines = [word for word in (box.note, *box.lines) if word]
+        for numa in box.numa if part.kind != SOCKET else ():
+            for holder, size in marks.memory.get(numa, ()):
                 if size:
                     who.append(holder)
-                    lines.append(f"{bytes_text(size)} of its memory: {names[holder].name}")
+                    lines.append(f"{bytes_text(size)} of its memory: {marks.holders[holder].name}")
     held_by = tuple(dict.fromkeys(holder for holder in who if holder))
-    label = (f"CPU {format_ids(own)}" if cell else box.device or box.title) or part.id
     return MapPart(
         id=part.id,
         kind=part.kind,
-        label=label,
+        label=cpus_word(own) if cell else box.device or box.title,
         cpus=CpuSet(own),
-        numa=NumaSet(bits_of(box.numa)),
+        numa=NumaSet(bits_of(box.numa) or numa_of(hardware, own)),
         holders=held_by,
         free=not held_by,
         lines=tuple(lines),
@@ -372,6 +373,9 @@ def _tables(hardware: Hardware) -> Iterable[MapTable]:
     distances = distance_table(hardware)
     if distances:
         yield _table("NUMA distances", distances, {})
+    every = every_distance(hardware)
+    if every:
+        yield _table("All NUMA distances", every, {})
 
 
 def _table(title: str, table: Table, means: Mapping[str, str]) -> MapTable:

@@ -14,7 +14,7 @@ from html import escape
 
 from numawise.render.picture.arrange import arrange
 from numawise.render.picture.boxes import L3, MACHINE, MEMORY, NUMA, ROW, SOCKET, SYSTEM, Box, Cell, Picture
-from numawise.render.picture.placed import PlacedBox
+from numawise.render.picture.placed import Label, PlacedBox
 from numawise.render.picture.svg import (
     HOLDS_LIGHT,
     MARGIN,
@@ -99,7 +99,7 @@ class _Writer:
             self.out.append(f'<rect x="{placed.x}" y="{placed.y}" {size} rx="{radius}"/>')
         if placed.kind == placed.box.kind and placed.box.fill:
             self.out.extend(self.bar(placed))
-        self.out.extend(text_element(label, placed) for label in placed.labels)
+        self.out.extend(self.text(label, placed) for label in placed.labels)
         if placed.boxes:
             grouped = bool(part)
             self.out.append('<g role="group">' if grouped else "")
@@ -107,6 +107,12 @@ class _Writer:
                 self.draw(box)
             self.out.append("</g>" if grouped else "")
         self.out.append("</g>")
+
+    def text(self, label: Label, placed: PlacedBox) -> str:
+        """A label; a mark that stands alone on a core is bold."""
+        alone = placed.cell is not None and bool(placed.cell.mark) and label.text == placed.cell.mark
+        element = text_element(label, placed)
+        return element.replace("t-cell", "t-mark", 1) if alone else element
 
     def part(self, placed: PlacedBox) -> DrawnPart | None:
         """What a box stands for; None where it cannot be chosen."""
@@ -141,11 +147,11 @@ class _Writer:
         frame = METRICS.frame(placed.kind)
         left, room = placed.x + frame.left, placed.width - frame.left - frame.right
         top = placed.y + placed.height - (frame.bottom + BAR) // 2
-        yield f'<rect class="bar" x="{left}" y="{top}" width="{room}" height="{BAR}" rx="2"/>'
+        yield f'<rect class="memory-bar" x="{left}" y="{top}" width="{room}" height="{BAR}" rx="2"/>'
         at = 0.0
         for hold, share in placed.box.fill:
             wide = min(max(share * room, 1), room - at)
-            name = " ".join(["share", f"hold-{self.colour(hold)}", *_system(hold)])
+            name = " ".join(["memory-share", f"hold-{self.colour(hold)}", *_system(hold)])
             place = f'x="{left + at:.1f}" y="{top}" width="{wide:.1f}" height="{BAR}"'
             yield f'<rect class="{name}" data-holder="{escape(hold)}" {place}/>'
             at += wide

@@ -168,11 +168,12 @@ def _inside() -> str:
     devices = "".join(
         f".device-held.hold-{i}>rect{{stroke:{one};stroke-width:3}}" for i, one in enumerate(holds)
     )
-    shares = "".join(f"rect.share.hold-{i}{{fill:{one};stroke:none}}" for i, one in enumerate(holds))
-    system = f".core.system>rect,rect.share.system{{fill:{names['quiet']};stroke:{names['ink']}}}"
+    shares = "".join(f"rect.memory-share.hold-{i}{{fill:{one};stroke:none}}" for i, one in enumerate(holds))
+    system = f".core.system>rect,rect.memory-share.system{{fill:{names['quiet']};stroke:{names['ink']}}}"
     over = ".core[class*=hold-]>text{fill:#000}"  # on these colours it is readable in both themes
     over += f".core.system>text,.core.hold-mixed>text{{fill:{names['page']}}}"
-    return f"{_colours(names, holds)}{devices}{shares}{system}{over}.bar{{fill:{names['none']};stroke:none}}"
+    bar = f".memory-bar{{fill:{names['none']};stroke:none}}"
+    return f"{_colours(names, holds)}{devices}{shares}{system}{over}{bar}"
 
 
 def _shapes() -> str:

@@ -134,6 +134,26 @@ def distance_table(hardware: Hardware) -> Table | None:
     return Table(tuple(names), tuple(rows), "NUMA", note, _distance_shades(rows))
 
 
+def every_distance(hardware: Hardware) -> Table | None:
+    """Distances between all NUMA nodes, none joined; None when ``distance_table`` joins none either."""
+    nodes = [node for node in hardware.numa if node.distances]
+    if len(nodes) <= MANY_NODES:
+        return None
+    names = tuple(str(node.id) for node in nodes)
+    rows = []
+    for node in nodes:
+        away = dict(node.distances)
+        rows.append(TableRow(str(node.id), tuple(str(away.get(other.id, "-")) for other in nodes)))
+    values = sorted({value for node in nodes for _, value in node.distances})
+    shades = [(str(value), _by_rank(rank, len(values))) for rank, value in enumerate(values)]
+    return Table(names, tuple(rows), "NUMA", shades=(*shades, ("-", "none")))
+
+
+def _by_rank(rank: int, count: int) -> str:
+    """The nearest is fast; the others by thirds."""
+    return "fast" if rank == 0 else ("near", "middle", "far")[min(2, (rank - 1) * 3 // max(1, count - 1))]
+
+
 def _in_words(groups: Sequence[Sequence[int]], away: dict[int, dict[int, int]]) -> str:
     """Many NUMA nodes in one sentence, where all groups are alike and equally far apart; otherwise ''."""
     if len(groups[0]) == 1:

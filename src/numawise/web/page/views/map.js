@@ -1,9 +1,230 @@
-import { fill } from "../core/dom.js";
-import { emptyState, viewHead } from "../core/ui.js";
+// The map: the machine that is served, live, or any other; who holds what of it, and how its parts are linked.
+import { get, isAbort, post } from "../core/api.js";
+import { announce, fill, h, later } from "../core/dom.js";
+import { acceptDrops, dropZone, given, readFiles } from "../core/files.js";
+import { heatMap } from "../core/heat.js";
+import { holderMark, numbers, pictureView } from "../core/picture.js";
+import { rewrite } from "../core/router.js";
+import { badge, button, emptyState, facts, field, panel, problemNotice, select, viewHead } from "../core/ui.js";
+
+const KINDS = { core: "cores", gpu: "GPUs", nic: "NICs", nvme: "disks", storage: "disks", accelerator: "accelerators" };
+const STATES = [["", "everything"], ["free", "what is free"], ["held", "what is held"], ["system", "what is reserved"]];
 
 export default {
   title: "Map",
-  mount(root) {
-    fill(root, viewHead("Map", ""), emptyState("Nothing is shown here yet", ""));
+  async mount(root, { overview, params, navigate, live }) {
+    const head = h("div"), problem = h("div"), notes = h("div", { class: "stack-small" }), tables = h("div", { class: "heat-panels" });
+    const summary = h("div", { class: "map-summary" }), holders = h("div", { class: "map-holders" }), detail = h("div");
+    const count = h("span", { class: "hint", role: "status" });
+    const picture = pictureView({ label: "Map of the machine" });
+    const search = h("input", { type: "search", placeholder: "CPU 17, GPU3, a pod, a job…", "aria-label": "Search on the map", oninput: later(120, () => find()), onkeydown: (event) => event.key === "Enter" && first() });
+    const wanted = { text: "", state: "", kind: "", holder: "" };
+    const stateChoice = select(STATES, "", (value) => ((wanted.state = value), filter()), { "aria-label": "Show" });
+    const kindChoice = h("div", { class: "map-kind" });
+    const reset = button("Show everything", () => clear(), { small: true, hidden: true });
+    const tools = h("div", { class: "map-tools" }, h("div", { class: "map-search" }, search), stateChoice, kindChoice, reset, count);
+    const others = machineChooser(params.machine ?? "", (node, words) => choose(node, words));
+    const map = panel("Machine", [tools, picture.element], { class: "map-panel" });
+    const side = h("div", { class: "stack map-side" }, panel("Chosen", detail), panel("Who holds what", [summary, holders]));
+    /** @type {any} */
+    let node = params.node ?? (params.machine ? { machine: params.machine } : null), data = null;
+    let waiting = new AbortController(), ended = false, drawn = 0;
+
+    fill(root, head, problem, h("div", { class: "split map-split" }, map, side), tables, notes);
+    acceptDrops(map, async (list) => {
+      try {
+        const files = await readFiles(list);
+        if (files.length) choose({ files: files.map(given) }, files.map((file) => file.name).join(", "));
+      } catch (error) {
+        fill(problem, problemNotice(error));
+      }
+    });
+    picture.onSelect((part) => showPart(part));
+    showPart(null);
+    const quiet = live.on("map", () => node || load());
+    const resized = later(200, () => Math.abs(picture.width() - drawn) > 40 && load());
+    const watcher = new ResizeObserver(() => drawn && resized());
+    watcher.observe(map);
+    await load();
+
+    async function load() {
+      waiting.abort();
+      waiting = new AbortController();
+      const width = picture.width();
+      try {
+        const next = node ? await post("map", { node, width }, waiting.signal) : await get("map", { width }, waiting.signal);
+        if (ended) return;
+        const news = data && !node ? changes(data, next) : "";
+        data = next;
+        drawn = width;
+        fill(problem);
+        render();
+        if (news) announce(news);
+      } catch (error) {
+        if (isAbort(error) || ended) return;
+        fill(problem, problemNotice(error));
+        if (!data) fill(head, viewHead("Map", "Nothing is drawn yet: name a machine or drop files.", others));
+      }
+    }
+
+    function choose(next, words) {
+      node = next;
+      clear();
+      rewrite({ machine: next?.machine ?? "" });
+      announce(words ? `${words} is shown` : "what is served is shown");
+      load();
+    }
+
+    function render() {
+      const what = node ? badge("info", "not the machine that is served") : overview.example ? badge("info", "an example") : null;
+      const back = node && overview.node ? button("Back to what is served", () => choose(null, "")) : null;
+      fill(head, viewHead(data.name, [data.summary, what && " ", what], back, others));
+      picture.show(data);
+      const kinds = [...new Set(data.parts.map((part) => part.kind).filter((kind) => KINDS[kind]))];
+      fill(kindChoice, kinds.length > 1 ? select([["", "all kinds"], ...kinds.map((kind) => [kind, KINDS[kind]])], wanted.kind, (value) => ((wanted.kind = value), filter()), { "aria-label": "Kind" }) : null);
+      showHolders();
+      fill(tables, data.tables.map((table) => tablePanel(table)));
+      fill(notes, data.remarks.length ? panel("Remarks", h("ul", { class: "remarks" }, data.remarks.map((line) => h("li", null, line)))) : null);
+      filter();
+    }
+
+    function showHolders() {
+      const size = (list) => numbers(list).length;
+      const held = data.holders.filter((one) => one.kind !== "system");
+      const alone = new Set(held.flatMap((one) => numbers(one.cpus))).size;
+      const bars = [[alone, "held alone", "held"], [size(data.reserved), "reserved", "system"], [size(data.free), data.shared === null ? "free" : "free, in the shared pool", "free"]];
+      const total = size(data.cpus) || 1;
+      const bar = h("div", { class: "cpu-bar", "aria-hidden": "true" }, bars.map(([amount, , kind]) => {
+        const piece = h("span", { class: `cpu-${kind}` });
+        piece.style.setProperty("flex-grow", String(amount / total));
+        return amount ? piece : null;
+      }));
+      fill(summary, total > 0 && data.cpus ? [bar, h("p", null, `${total} CPUs: `, bars.filter(([amount]) => amount).map(([amount, words]) => `${amount} ${words}`).join(", "))] : null);
+      if (!held.length && !data.reserved) {
+        fill(holders, emptyState("Nobody holds anything", node ? "State files or a bundle, dropped here, say who does." : "Jobs and pods appear here as they come."));
+        return;
+      }
+      fill(holders, h("ul", { class: "holder-list" }, data.holders.map((one) => {
+        const has = [one.cpus && `CPUs ${one.cpus}`, one.memory.map((part) => `${part.text} on NUMA ${part.numa}`).join(", "), one.devices.join(" ")].filter(Boolean).join(" · ");
+        return h("li", null, h("button", { type: "button", class: "holder", "aria-pressed": String(wanted.holder === one.id), onclick: () => pick(one.id) }, holderMark(one), h("span", { class: "holder-name" }, one.name), h("span", { class: "holder-has" }, has || "in the shared pool")));
+      })));
+    }
+
+    function pick(id) {
+      wanted.holder = wanted.holder === id ? "" : id;
+      showHolders();
+      filter();
+      const one = data.holders.find((holder) => holder.id === wanted.holder);
+      if (one) showHolder(one);
+      else showPart(null);
+    }
+
+    function find() {
+      wanted.text = search.value.trim().toLowerCase();
+      filter();
+    }
+
+    function fits(part) {
+      if (wanted.kind && part.kind !== wanted.kind) return false;
+      if (wanted.holder && !part.holders.includes(wanted.holder)) return false;
+      if (wanted.state === "free" && !part.free) return false;
+      if (wanted.state === "system" && !part.holders.includes("system")) return false;
+      if (wanted.state === "held" && !part.holders.some((one) => one !== "system")) return false;
+      return !wanted.text || matches(part);
+    }
+
+    function matches(part) {
+      const cpu = /^(?:cpus?\s*)?(\d+)$/.exec(wanted.text);
+      if (cpu) return part.kind === "core" && numbers(part.cpus).includes(Number(cpu[1]));
+      const list = /^(?:cpus?\s*)?([\d,-]+)$/.exec(wanted.text);
+      if (list) return part.kind === "core" && numbers(list[1]).some((one) => numbers(part.cpus).includes(one));
+      const names = part.holders.map((id) => data.holders.find((one) => one.id === id)?.name ?? id);
+      return [part.label, ...names, ...(part.kind === "core" ? [] : part.lines)].join("\n").toLowerCase().includes(wanted.text);
+    }
+
+    function filter() {
+      const any = wanted.text || wanted.state || wanted.kind || wanted.holder;
+      const leaves = data ? data.parts.filter((part) => KINDS[part.kind] && fits(part)).length : 0;
+      picture.dim(any ? fits : null);
+      reset.hidden = !any;
+      count.textContent = any ? (leaves ? `${leaves} shown` : "nothing fits") : "";
+    }
+
+    function first() {
+      find();
+      const part = data?.parts.find((one) => KINDS[one.kind] && fits(one));
+      if (part) picture.focus(part.id);
+    }
+
+    function clear() {
+      Object.assign(wanted, { text: "", state: "", kind: "", holder: "" });
+      search.value = stateChoice.value = "";
+      if (kindChoice.firstChild) kindChoice.firstChild.value = "";
+      if (data) showHolders();
+      filter();
+    }
+
+    function showPart(part) {
+      if (!part) {
+        fill(detail, h("p", { class: "hint" }, "Point at a core, a GPU or a NUMA node; choose one to keep it here."));
+        return;
+      }
+      const who = part.holders.map((id) => data.holders.find((one) => one.id === id)).filter(Boolean);
+      fill(detail, h("div", { class: "stack-small" }, h("h3", null, part.label, " ", part.free ? badge("yes", "free") : badge("plain", "held")), facts([["NUMA node", part.numa.join(", ")], ["CPUs", part.cpus]]), who.length ? h("div", { class: "row" }, who.map((one) => h("button", { type: "button", class: "button button-small", onclick: () => pick(one.id) }, holderMark(one), one.name))) : null, h("ul", { class: "remarks" }, part.lines.map((line) => h("li", null, line)))));
+    }
+
+    function showHolder(one) {
+      const why = one.kind === "pod" && !node ? button("Why is it there?", () => navigate("/why", { node: { served: true }, pod: one.name }), { small: true }) : null;
+      fill(detail, h("div", { class: "stack-small" }, h("h3", null, holderMark(one), " ", one.name), facts([["CPUs", one.cpus], ["NUMA nodes", one.numa.join(", ")], ["Memory", one.memory.map((part) => `${part.text} on NUMA ${part.numa}`).join(", ")], ["Devices", one.devices.join(" ")]]), h("ul", { class: "remarks" }, one.lines.map((line) => h("li", null, line))), why));
+    }
+
+    return () => {
+      ended = true;
+      quiet();
+      waiting.abort();
+      watcher.disconnect();
+    };
   },
 };
+
+function tablePanel(table) {
+  const large = table.columns.length > 24;
+  if (!large) return panel(table.title, heatMap(table));
+  const inside = h("div");
+  const shown = h("details", { class: "grow", ontoggle: () => shown.open && !inside.firstChild && fill(inside, heatMap(table)) }, h("summary", null, `${table.rows.length} by ${table.columns.length}`), inside);
+  return panel(table.title, shown);
+}
+
+/** What has changed between two maps, in a sentence for those who cannot see it. */
+function changes(before, after) {
+  const names = (data) => new Map(data.holders.map((one) => [one.id, one.name]));
+  const old = names(before), now = names(after);
+  const came = [...now].filter(([id]) => !old.has(id)).map(([, name]) => name);
+  const gone = [...old].filter(([id]) => !now.has(id)).map(([, name]) => name);
+  const words = [came.length ? `${came.slice(0, 3).join(", ")} came` : "", gone.length ? `${gone.slice(0, 3).join(", ")} went` : ""];
+  return words.filter(Boolean).join("; ");
+}
+
+/** Which machine: by name, words or files. */
+function machineChooser(first, choose) {
+  const list = h("datalist", { id: "machines" });
+  const input = h("input", { type: "text", list: "machines", value: first, placeholder: "dgx-h100, or 2s 4n 64c 8gpu" });
+  const form = h("form", { class: "stack", onsubmit: (event) => {
+    event.preventDefault();
+    if (!input.value.trim()) return;
+    choose({ machine: input.value.trim() }, input.value.trim());
+    shown.open = false;
+  } }, field("Name or words", input, "A name of the catalogue, or a description of a machine"), list, h("div", { class: "row row-end" }, h("button", { class: "button button-primary", type: "submit" }, "Show")), dropZone({ label: "Or drop files", hint: "A machine, lscpu, nvidia-smi topo -m, state files, a bundle", onFiles: (files) => {
+    choose({ files: files.map(given) }, files.map((file) => file.name).join(", "));
+    shown.open = false;
+  } }));
+  const shown = h("details", { class: "map-other", ontoggle: async () => {
+    if (!shown.open || list.firstChild) return;
+    try {
+      fill(list, (await get("machines")).machines.map((one) => h("option", { value: one.name }, one.summary)));
+    } catch {
+      // the list only helps; names can be typed without it
+    }
+  } }, h("summary", { class: "button" }, "Another machine…"), h("div", { class: "map-other-box panel" }, h("div", { class: "panel-body" }, form)));
+  return shown;
+}
