@@ -63,7 +63,8 @@ class MapSource:
     """The shared pool; None: nobody has CPUs alone here, or it is not known."""
     reserved: int = 0
     """CPUs kept for the system."""
-    remarks: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What must be known to read the map, a sentence each."""
 
 
 # --- where it comes from ----------------------------------------------------------------------
@@ -118,7 +119,7 @@ def map_of_state(
     return MapSource(hardware, tuple(holders), shared, reserved)
 
 
-def map_of_holds(capacity: Capacity, holds: Iterable[Hold], remarks: Iterable[str] = ()) -> MapSource:
+def map_of_holds(capacity: Capacity, holds: Iterable[Hold], notices: Iterable[str] = ()) -> MapSource:
     """What the jobs of a host have."""
     hardware = replace(
         capacity.hardware,
@@ -129,7 +130,7 @@ def map_of_holds(capacity: Capacity, holds: Iterable[Hold], remarks: Iterable[st
     holders = [_job(hold, names) for hold in live]
     holders.append(_system(capacity.reserved, {}))
     return MapSource(
-        hardware, tuple(holders), pool_of(capacity, live), capacity.reserved, tuple(map(clean, remarks))
+        hardware, tuple(holders), pool_of(capacity, live), capacity.reserved, tuple(map(clean, notices))
     )
 
 
@@ -230,7 +231,10 @@ def map_data(source: MapSource, width: int) -> MapForm:
         ),
         parts=tuple(_part(part, hardware, cpus, marks, source.shared or 0) for part in drawing.parts),
         tables=tuple(_tables(hardware)),
-        remarks=(*source.remarks, *(clean(f"{one.place}: {one.text}") for one in hardware.remarks)),
+        notices=source.notices,
+        remarks=tuple(
+            clean(f"{one.place}: {one.text}" if one.place else one.text) for one in hardware.remarks
+        ),
     )
 
 
@@ -338,16 +342,19 @@ def _part(part: DrawnPart, hardware: Hardware, cpus: Mapping[int, str], marks: M
     box, cell = part.box, part.cell
     own = cell.cpus if cell else box.cpus
     who = [cpus[cpu] for cpu in ids_of(own) if cpu in cpus]
+    called = {label: each.name for label, each in marks.holders.items()} | {SEVERAL: SEVERAL}
     lines: list[str] = []
     if cell:
         free = {cpu: "shared pool" if pool >> cpu & 1 else "free" for cpu in ids_of(own)}
-        called = {label: each.name for label, each in marks.holders.items()} | {SEVERAL: SEVERAL}
         lines = [f"CPU {cpu}: {called[cpus[cpu]] if cpu in cpus else free[cpu]}" for cpu in ids_of(own)]
     elif box.device:
         who += [box.hold] if box.hold else []
         lines = [*box.lines, *(word for word in box.tip.split(", ") if word and word != box.device)]
     else:
         lines = [word for word in (box.note, *box.lines) if word]
+        for holder in dict.fromkeys(who):
+            of_it = bits_of(cpu for cpu in ids_of(own) if cpus.get(cpu) == holder)
+            lines.append(f"{called.get(holder, holder)}: {cpus_word(of_it)}")
         for numa in box.numa if part.kind != SOCKET else ():
             for holder, size in marks.memory.get(numa, ()):
                 if size:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from numawise.engine.state import NodeState
 from numawise.machine.hardware import NVML, Gpu, Hardware, MemoryNode, PciDevice
-from numawise.render.picture.boxes import MARKS, held_name, held_note
+from numawise.render.picture.boxes import MARKS, held_note
 from numawise.results.placement import Hold
 from numawise.rules.model import Rules
 from numawise.sets import ids_of
@@ -122,7 +122,7 @@ def _node(node: MemoryNode, size: int) -> MemoryNode:
 
 def _gpu(gpu: Gpu, devices: Mapping[str, str]) -> Gpu:
     owner = devices.get(gpu.uuid) or devices.get(gpu.name) or devices.get(gpu.address)
-    return replace(gpu, name=held_name(gpu.name, owner)) if owner else gpu
+    return replace(gpu, name=f"{gpu.name}: {owner}") if owner else gpu
 
 
 def _device(device: PciDevice, devices: Mapping[str, str]) -> PciDevice:
@@ -130,4 +130,4 @@ def _device(device: PciDevice, devices: Mapping[str, str]) -> PciDevice:
     owner = next((devices[name] for name in known if name in devices), "")
     if not owner:
         return device
-    return replace(device, names=(held_name(known[0], owner), *device.names[1:]))
+    return replace(device, names=(f"{known[0]}: {owner}", *device.names[1:]))

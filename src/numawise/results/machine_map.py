@@ -107,7 +107,10 @@ class MapForm:
     holders: tuple[MapHolderForm, ...]
     parts: tuple[MapPart, ...]
     tables: tuple[MapTable, ...]
+    notices: tuple[str, ...]
+    """What must be known to read the map, such as that the kubelet would not start."""
     remarks: tuple[str, ...]
+    """What is known about how the machine was read."""
 
 
 @dataclass(frozen=True, slots=True)

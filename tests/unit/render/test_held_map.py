@@ -58,10 +58,13 @@ def test_who_has_what_stands_on_it() -> None:
     assert [text.text for text in drawn["cpu-0"].iter(f"{SVG}text")] == ["0 4 A"]
     assert drawn["gpu-0"].get("data-device") == "GPU0"
     assert drawn["gpu-0"].get("data-holder") == "u2"
-    assert [text.text for text in drawn["gpu-0"].iter(f"{SVG}text")] == ["GPU0: team/train"]
+    assert [text.text for text in drawn["gpu-0"].iter(f"{SVG}text")] == ["B", "GPU0"]
+    assert drawn["gpu-0"].get("aria-label") == "GPU0, held by team/train"
     assert parts["gpu-1"].free
     assert parts["numa-0"].holders == ("u1", "several", "u2")
-    assert "1 GiB of its memory: web" in parts["numa-0"].lines
+    assert {"web: CPU 0", "several: CPU 1", "team/train: CPUs 2-3", "1 GiB of its memory: web"} <= set(
+        parts["numa-0"].lines
+    )
     assert [(one.mark, str(one.cpus), one.devices) for one in form.holders] == [
         ("A", "0-1", ()),
         ("B", "1-3", ("GPU0",)),

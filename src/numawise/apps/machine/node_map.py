@@ -19,5 +19,5 @@ def node_map(node: NodeInput) -> MapSource:
         except KubeletRefused as refusal:
             refused = (f"the kubelet does not start: {refusal}",)
     if node.state is None:
-        return MapSource(hardware, remarks=refused)
-    return replace(map_of_files(hardware, node.state, names), remarks=refused)
+        return MapSource(hardware, notices=refused)
+    return replace(map_of_files(hardware, node.state, names), notices=refused)

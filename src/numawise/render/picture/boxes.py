@@ -98,11 +98,6 @@ class Picture:
         return " ".join(_described(self.box))
 
 
-def held_name(name: str, holder: str) -> str:
-    """A device with who has it."""
-    return f"{name}: {holder}" if holder else name
-
-
 def held_note(note: str, size: int) -> str:
     """What is said about memory, with how much of it is held."""
     return f"· {f'{note} {bytes_text(size)} held'.strip()}" if size else note

@@ -58,9 +58,10 @@ class InlineDrawing:
 def inline(picture: Picture, width: int) -> InlineDrawing:
     """Draw a picture for a page, as wide as asked or, where it needs less, narrower."""
     room = min(max(width, NARROWEST), WIDEST)
-    margin = MARGIN if room > 2 * NARROWEST else MARGIN // 4
+    margin = MARGIN // 4
     metrics = replace(METRICS, cell=_cell_size)
-    placed, lines = arrange(picture.box, metrics, room - 2 * margin)
+    untitled = replace(picture.box, title="", lines=())  # the page says what machine it is
+    placed, lines = arrange(untitled, metrics, room - 2 * margin)
     wide, high = placed.width + 2 * margin, placed.height + 2 * margin
     parts: list[DrawnPart] = []
     name = escape(f"{picture.name}: {picture.summary}")
@@ -186,4 +187,6 @@ def _attributes(classes: list[str], part: DrawnPart | None, placed: PlacedBox) -
 
 def _spoken(box: Box) -> str:
     """A box in words."""
+    if box.device and box.brief:
+        return box.brief
     return ", ".join(word for word in (box.title, box.note, *box.lines) if word)

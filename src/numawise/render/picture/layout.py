@@ -40,7 +40,6 @@ from numawise.render.picture.boxes import (
     Marks,
     Picture,
     clean_box,
-    held_name,
     held_note,
 )
 from numawise.render.picture.devices import DeviceItem, SwitchBox, items_of, short_model, tree
@@ -53,7 +52,6 @@ FEW_CORES = 32  # of a machine, up to which every core shows its CPU numbers
 FEW_NODES = 16  # with CPUs, up to which every one has a frame of its own
 MOST_NOTES = 8
 LONGEST_FABRIC = 60
-MOST_HOLD_LINES = 6  # beside a map whose holders are listed elsewhere
 
 
 def picture(
@@ -195,7 +193,9 @@ class _Draw:
         elif len(named) > 1:
             title += f" · sockets {runs(named)}"
         cells, cache_lines, boxes = self.caches(cpus)
-        lines = [cpus_text(self.hardware, cpus), *(cache_lines if tell_l3 else ())]
+        brief = self.marks is not None and len(self.cpus_of) > FEW_NODES
+        lines = [f"CPUs {format_ids(cpus)}" if brief else cpus_text(self.hardware, cpus)]
+        lines += cache_lines if tell_l3 else ()
         lines += [f"huge pages {count} x {size}" for size, count in node.hugepages if count]
         lines += self.hold_lines(cpus)
         boxes += self.devices(by_numa.get(numa, ()))
@@ -316,25 +316,20 @@ class _Draw:
         return self.marks.holders[label].name if self.marks and label in self.marks.holders else label
 
     def mark(self, label: str) -> str:
-        """The mark of a holder; ``*`` for several."""
-        if self.marks is not None:
-            return self.marks.holders[label].mark if label in self.marks.holders else "*" if label else ""
-        return MARKS[self.labels.index(label) % len(MARKS)]
+        """The mark of a holder on a map; ``*`` for several, '' for none."""
+        holders = self.marks.holders if self.marks is not None else {}
+        return holders[label].mark if label in holders else "*" if label else ""
 
     def hold_lines(self, cpus: int) -> list[str]:
-        """Who holds which of these CPUs."""
-        own: dict[str, int] = {}
-        for cpu, holder in self.held.items():
-            if cpus >> cpu & 1:
-                own[holder] = own.get(holder, 0) | 1 << cpu
-        lines = [
-            f"{self.mark(label)} {self.name(label)}: {ranges(own[label])}"
-            for label in self.labels
-            if label in own
-        ]
-        if self.marks is None or len(lines) <= MOST_HOLD_LINES:
-            return lines
-        return [*lines[: MOST_HOLD_LINES - 1], f"and {len(lines) - MOST_HOLD_LINES + 1} more"]
+        """Who holds which of these CPUs; beside a map whose cells carry marks, its holders say that."""
+        if self.marks is not None:
+            return []
+        lines = []
+        for i, label in enumerate(self.labels):
+            own = bits_of(cpu for cpu, holder in self.held.items() if holder == label) & cpus
+            if own:
+                lines.append(f"{MARKS[i % len(MARKS)]} {label}: {ranges(own)}")
+        return lines
 
     def devices(self, items: Sequence[DeviceItem]) -> list[Box]:
         """The devices of one place, in their switches."""
@@ -350,8 +345,9 @@ class _Draw:
             if self.marks
             else ""
         )
-        title = held_name(one.name, self.name(hold))
-        return Box(one.kind, title, lines=one.lines, tip=one.tip, numa=one.numa, device=one.name, hold=hold)
+        box = Box(one.kind, one.name, self.mark(hold), one.lines, tip=one.tip)
+        told = f"{one.name}, held by {self.name(hold)}" if hold else ""
+        return replace(box, numa=one.numa, device=one.name, hold=hold, brief=told)
 
     def memory_only(self, by_numa: Mapping[int, Sequence[DeviceItem]]) -> list[Box]:
         """NUMA nodes without CPUs: each with memory its box, the empty ones together."""
@@ -398,6 +394,9 @@ class _Draw:
         boxes = []
         for title, lines in fabrics(self.hardware):
             short = len(lines) == 1 and len(lines[0]) < LONGEST_FABRIC
+            if short and self.marks is not None:  # a note is broken into lines where it must be
+                boxes.append(Box(FABRIC, title, lines[0]))
+                continue
             boxes.append(Box(FABRIC, f"{title}: {lines[0]}") if short else Box(FABRIC, title, lines=lines))
         return boxes
 

@@ -172,6 +172,7 @@ def _inside() -> str:
     system = f".core.system>rect,rect.memory-share.system{{fill:{names['quiet']};stroke:{names['ink']}}}"
     over = ".core[class*=hold-]>text{fill:#000}"  # on these colours it is readable in both themes
     over += f".core.system>text,.core.hold-mixed>text{{fill:{names['page']}}}"
+    over += f".device-held>.t-note{{font-weight:700;fill:{names['ink']}}}"
     bar = f".memory-bar{{fill:{names['none']};stroke:none}}"
     return f"{_colours(names, holds)}{devices}{shares}{system}{over}{bar}"
 

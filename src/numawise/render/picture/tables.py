@@ -144,14 +144,7 @@ def every_distance(hardware: Hardware) -> Table | None:
     for node in nodes:
         away = dict(node.distances)
         rows.append(TableRow(str(node.id), tuple(str(away.get(other.id, "-")) for other in nodes)))
-    values = sorted({value for node in nodes for _, value in node.distances})
-    shades = [(str(value), _by_rank(rank, len(values))) for rank, value in enumerate(values)]
-    return Table(names, tuple(rows), "NUMA", shades=(*shades, ("-", "none")))
-
-
-def _by_rank(rank: int, count: int) -> str:
-    """The nearest is fast; the others by thirds."""
-    return "fast" if rank == 0 else ("near", "middle", "far")[min(2, (rank - 1) * 3 // max(1, count - 1))]
+    return Table(names, tuple(rows), "NUMA", shades=_distance_shades(rows))
 
 
 def _in_words(groups: Sequence[Sequence[int]], away: dict[int, dict[int, int]]) -> str:

@@ -25,9 +25,10 @@ export function numbers(list) {
 
 /**
  * A machine that can be looked at.
- * @param {{label?: string, small?: boolean}} [options] small: without buttons and keys, for many maps at once
+ * @param {{label?: string, small?: boolean, tools?: any[]}} [options] small: without buttons and keys, for many maps at
+ *   once; tools: what stands beside the buttons
  */
-export function pictureView({ label = "The machine", small = false } = {}) {
+export function pictureView({ label = "The machine", small = false, tools = [] } = {}) {
   const card = h("div", { class: "map-card", hidden: true, "aria-hidden": "true" });
   const room = h("div", { class: "map-room" });
   const level = h("output", { class: "map-level", "aria-label": "Zoom" }, "100%");
@@ -37,7 +38,7 @@ export function pictureView({ label = "The machine", small = false } = {}) {
     button("+", () => zoom(scale * STEP), { small: true, "aria-label": "Zoom in", title: "Zoom in (+), or Ctrl and the wheel" }),
     button("Width", () => zoom(1), { small: true, title: "As wide as the page (0)" }),
     button("All", () => whole(), { small: true, title: "The whole machine in the window" }));
-  const element = h("div", { class: small ? "map map-small" : "map", role: "group", "aria-label": label }, small ? null : zoomButtons, help, room, card);
+  const element = h("div", { class: small ? "map map-small" : "map", role: "group", "aria-label": label }, small ? null : h("div", { class: "map-tools" }, tools, zoomButtons), help, room, card);
   /** @type {MapData | null} */
   let data = null;
   /** @type {any} */

@@ -5,7 +5,7 @@ import { acceptDrops, dropZone, given, readFiles } from "../core/files.js";
 import { heatMap } from "../core/heat.js";
 import { holderMark, numbers, pictureView } from "../core/picture.js";
 import { rewrite } from "../core/router.js";
-import { badge, button, emptyState, facts, field, panel, problemNotice, select, viewHead } from "../core/ui.js";
+import { badge, button, emptyState, facts, field, notice, panel, problemNotice, select, viewHead } from "../core/ui.js";
 
 const KINDS = { core: "cores", gpu: "GPUs", nic: "NICs", nvme: "disks", storage: "disks", accelerator: "accelerators" };
 const STATES = [["", "everything"], ["free", "what is free"], ["held", "what is held"], ["system", "what is reserved"]];
@@ -16,21 +16,20 @@ export default {
     const head = h("div"), problem = h("div"), notes = h("div", { class: "stack-small" }), tables = h("div", { class: "heat-panels" });
     const summary = h("div", { class: "map-summary" }), holders = h("div", { class: "map-holders" }), detail = h("div");
     const count = h("span", { class: "hint", role: "status" });
-    const picture = pictureView({ label: "Map of the machine" });
     const search = h("input", { type: "search", placeholder: "CPU 17, GPU3, a pod, a job…", "aria-label": "Search on the map", oninput: later(120, () => find()), onkeydown: (event) => event.key === "Enter" && first() });
     const wanted = { text: "", state: "", kind: "", holder: "" };
     const stateChoice = select(STATES, "", (value) => ((wanted.state = value), filter()), { "aria-label": "Show" });
     const kindChoice = h("div", { class: "map-kind" });
     const reset = button("Show everything", () => clear(), { small: true, hidden: true });
-    const tools = h("div", { class: "map-tools" }, h("div", { class: "map-search" }, search), stateChoice, kindChoice, reset, count);
+    const picture = pictureView({ label: "Map of the machine", tools: [h("div", { class: "map-search" }, search), stateChoice, kindChoice, reset, count] });
     const others = machineChooser(params.machine ?? "", (node, words) => choose(node, words));
-    const map = panel("Machine", [tools, picture.element], { class: "map-panel" });
+    const map = h("section", { class: "panel map-panel", "aria-label": "Machine" }, picture.element);
     const side = h("div", { class: "stack map-side" }, panel("Chosen", detail), panel("Who holds what", [summary, holders]));
     /** @type {any} */
     let node = params.node ?? (params.machine ? { machine: params.machine } : null), data = null;
     let waiting = new AbortController(), ended = false, drawn = 0;
 
-    fill(root, head, problem, h("div", { class: "split map-split" }, map, side), tables, notes);
+    fill(root, head, problem, h("div", { class: "split map-split" }, h("div", { class: "stack map-left" }, map, tables, notes), side));
     acceptDrops(map, async (list) => {
       try {
         const files = await readFiles(list);
@@ -78,7 +77,7 @@ export default {
     function render() {
       const what = node ? badge("info", "not the machine that is served") : overview.example ? badge("info", "an example") : null;
       const back = node && overview.node ? button("Back to what is served", () => choose(null, "")) : null;
-      fill(head, viewHead(data.name, [data.summary, what && " ", what], back, others));
+      fill(head, viewHead(data.name, [data.summary, what && " ", what], back, others), data.notices.map((line) => notice("warn", line)));
       picture.show(data);
       const kinds = [...new Set(data.parts.map((part) => part.kind).filter((kind) => KINDS[kind]))];
       fill(kindChoice, kinds.length > 1 ? select([["", "all kinds"], ...kinds.map((kind) => [kind, KINDS[kind]])], wanted.kind, (value) => ((wanted.kind = value), filter()), { "aria-label": "Kind" }) : null);
