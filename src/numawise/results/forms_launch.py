@@ -225,6 +225,28 @@ class HoldUsesForm(TypedDict):
     uses: list[HoldUseForm]
 
 
+class BoxForm(HoldListForm):
+    """Who holds what on this host, and what may be ended (the page's ``box``)."""
+
+    hostname: str
+    user: str
+    """Who runs the server."""
+    allowChanges: bool
+    deviceNames: dict[str, str]
+    """What the machine calls devices, by the ids of holds."""
+    own: list[str]
+    """Ids of holds, and of those who wait, that this user may end."""
+    now: str
+    """When this was read; ``timeLeft`` counts from here."""
+
+
+class EndedHereForm(TypedDict):
+    """What was ended."""
+
+    id: str
+    text: str
+
+
 class RankForm(TypedDict):
     """What one rank gets."""
 

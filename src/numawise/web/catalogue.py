@@ -1,6 +1,7 @@
 """All calls of the API."""
 
 from numawise.web import (
+    box_calls,
     check_calls,
     cluster_calls,
     config_calls,
@@ -15,6 +16,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *overview_calls.OPERATIONS,
     *check_calls.OPERATIONS,
     *cluster_calls.OPERATIONS,
+    *box_calls.OPERATIONS,
     *map_calls.OPERATIONS,
     *scenario_calls.OPERATIONS,
     *config_calls.OPERATIONS,

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from numawise.apps.bundle.gather import collect
+from numawise.apps.launch.host_box import HostBox
 from numawise.apps.overview.sources import SourceCluster
 from numawise.codec.document import read_documents
 from numawise.codec.infile import read_raw
@@ -75,6 +76,7 @@ class Desk:
         self.served, self.log, self.allow_changes = served, log, allow_changes
         self.clusters = Clusters(cluster)
         self.news = News()
+        self.box = HostBox()
         self.dropped = DroppedFiles()
         self._lock = threading.RLock()
         self._nodes: OrderedDict[str, _Kept] = OrderedDict()
@@ -82,6 +84,7 @@ class Desk:
     def close(self) -> None:
         """Leave nothing behind."""
         self._nodes.clear()
+        self.box.close()
         self.dropped.close()
 
     def changed(self, *what: str) -> None:

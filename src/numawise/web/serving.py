@@ -27,6 +27,8 @@ from numawise.web.application import PageApplication
 from numawise.web.catalogue import OPERATIONS
 from numawise.web.desk import CLUSTER, Desk, Served
 from numawise.web.guards import Guards
+from numawise.web.watching import LOOK_SECONDS as WATCH_SECONDS
+from numawise.web.watching import Watcher
 
 EXTRA = "numawise[web]"
 LOOK_SECONDS, TELL_SECONDS, MOST_CONNECTIONS = 5.0, 1.0, 1200
@@ -82,8 +84,15 @@ class PageServer:
         self.log.say(INFO, "the page is at", address=shown_address("http", self.bound) + "/")
 
     def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
-        """Look after the thread."""
-        return (self._look_after(),)
+        """Look after the thread, and for what changes."""
+        return (self._look_after(), self._watch())
+
+    async def _watch(self) -> None:
+        watcher = await asyncio.to_thread(Watcher, self.desk)
+        while True:
+            self._turns.turn("watch", WATCH_SECONDS)
+            await asyncio.to_thread(watcher.look)
+            await asyncio.sleep(WATCH_SECONDS)
 
     async def _look_after(self) -> None:
         while True:

@@ -7,6 +7,7 @@ Rules kept here:
 2. Texts and lists are bounded where they are declared; nothing recurses over a body.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -44,8 +45,11 @@ def convert_body(value: object, form: type[Form]) -> Form:
 
 
 def to_bytes(value: object) -> bytes:
-    """Plain data as JSON."""
-    return msgspec.json.encode(value)
+    """Plain data as JSON; bytes of a name that are no text become question marks."""
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def body_schemas(forms: Iterable[type]) -> tuple[list[Mapping[str, Any]], dict[str, Any]]:
