@@ -24,16 +24,15 @@ from tests.unit.host.trees import grow
 class RecordedNode(PodResourcesServer):
     """A node as it was; ``read`` shows it to our reader at one time after the other."""
 
-    def __init__(self, top: Path, first: Mapping[str, Any], configuration: str) -> None:
+    def __init__(self, top: Path, root: Path, first: Mapping[str, Any], configuration: str) -> None:
         super().__init__(top / "k")
         self.answers: Mapping[str, Any] = {}
         (self.folder / "config.yaml").write_text(configuration)
-        grow(top / "root", {path: text.rstrip("\n") for path, text in first["hardware"].items()})
         devices = top / "devices.yaml"
         devices.write_text(json.dumps(first["devices"]))
         own = {offer.resource: OwnPlugin(offer.preference) for offer in fake_offers(read_fakes(str(devices)))}
         sources = NodeSources(
-            root=top / "root",
+            root=root,
             kubelet_dir=str(self.folder),
             kubelet_config=str(self.folder / "config.yaml"),
             kube=first["kubernetes"],
@@ -95,12 +94,17 @@ def _topology(value: Mapping[str, Any]) -> bytes:
     return part(3, _parts(1, value["topology"]["nodes"], lambda node: part(1, int(node.get("ID", 0)))))
 
 
+def grow_hardware(root: Path, first: Mapping[str, Any]) -> Path:
+    """The files of a node's hardware, of which a run has one; ``first``: its first line."""
+    return grow(root, {path: text.rstrip("\n") for path, text in first["hardware"].items()})
+
+
 @contextlib.contextmanager
-def recorded_node(first: Mapping[str, Any], configuration: str) -> Iterator[RecordedNode]:
-    """A node with a configuration; ``first``: the first line of a run.  Sockets have room for 107 bytes."""
+def recorded_node(root: Path, first: Mapping[str, Any], configuration: str) -> Iterator[RecordedNode]:
+    """A node with a configuration, and its hardware below ``root``.  Sockets have room for 107 bytes."""
     top = Path(tempfile.mkdtemp(prefix="nw", dir="/tmp" if os.access("/tmp", os.W_OK) else None))
     try:
-        node = RecordedNode(top, first, configuration)
+        node = RecordedNode(top, root, first, configuration)
         with node.listening():
             yield node
     finally:

@@ -13,7 +13,7 @@ from numawise.codec.node import node_from
 from numawise.node.publication import publication_of, topology_object
 from tests.recorded.outcomes import Outcome, predicted, seen, uid_of
 from tests.recorded.published import node_of, publication, read_run
-from tests.recorded.recorded_node import recorded_node
+from tests.recorded.recorded_node import grow_hardware, recorded_node
 
 HERE = Path(__file__).parent / "published"
 RUNS = sorted(HERE.glob("*.jsonl.gz"))
@@ -77,19 +77,20 @@ def test_all_kinds_of_verdicts_and_of_trouble_are_there(run: Run) -> None:
         assert words in others
 
 
-def test_what_lay_on_the_node_is_what_was_published(run: Run) -> None:
+def test_what_lay_on_the_node_is_what_was_published(run: Run, tmp_path: Path) -> None:
     """Read anew from files, PodResources and the API's objects: the same pods, decisions and zones.
 
     What a refused pod had been given comes and goes after the object was published; zones are compared in all other
     steps.
     """
     first, steps = run
+    root = grow_hardware(tmp_path, first)
     configuration, compared = "", 0
     for step in steps:
         configuration = step.get("configuration", configuration)
         if step["do"] != "add":
             continue
-        with recorded_node(first, configuration) as recorded:
+        with recorded_node(root, first, configuration) as recorded:
             sight = recorded.read(step["before"])
         assert sight.node is not None, sight.problems
         made, published = (
