@@ -12,6 +12,7 @@ Rules kept here:
    hundreds of modules again, which takes longer than what it does.
 6. The collector of garbage leaves alone what is there before the first test, and comes seldom: the tests themselves are a
    million objects, none of which goes.
+7. ``-n auto`` means half as many workers more than there are CPUs: many tests wait for programs, disks and timers.
 """
 
 import gc
@@ -87,3 +88,10 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Rule 7."""
+    cpus = len(os.sched_getaffinity(0))
+    return cpus + (cpus + 1) // 2
