@@ -19,9 +19,10 @@ from tests.kube.test_scheduler import question, refused, state
 from tests.waiting import PATIENCE
 
 
-@pytest.fixture
-def asked(tmp_path: Path) -> Iterator[Extender]:
-    with serving(state("a")) as server, extender(tmp_path, server) as running:
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Extender]:
+    """One for all tests here: it answers after whatever was done to it."""
+    with serving(state("a")) as server, extender(tmp_path_factory.mktemp("asked"), server) as running:
         running.ready()
         yield running
 

@@ -44,6 +44,8 @@ DOCUMENT = re.compile(
     r"NodeResourceTopology",
     re.MULTILINE,
 )
+WORDS = ("topology", "Hardware", "numa", "cpus", "NodeResourceTopology")
+"""One of them is in every text that the pattern finds."""
 FORMS = (
     "give a file, a folder, a bundle, a name from 'numawise machine list', 'this', or a description like "
     "'2s 4n 64c 2t 8gpu nvlink 512g'"
@@ -387,7 +389,7 @@ def _readings(text: str, name: str) -> Iterator[Hardware]:
 def _documents(text: str, name: str) -> tuple[Document, ...]:
     """The documents of a text that looks like YAML or JSON about a machine; none for prints."""
     body = text.lstrip("\ufeff \t\r\n")
-    if body.startswith("<") or not DOCUMENT.search(body):
+    if body.startswith("<") or not any(word in body for word in WORDS) or not DOCUMENT.search(body):
         return ()
     try:
         return read_documents(text, name)

@@ -52,7 +52,8 @@ ONLY_ONE = {
 }
 LISTED = frozenset({"podResources", "pod_resources"})
 """Where the answer of a PodResources socket has its pods."""
-KIND = re.compile(rb"""(?:^|[\s{,"'])kind["']?\s*:\s*["']?(\w+)""")
+KIND = re.compile(rb"""kind(?:(?<=[\s{,"']kind)|(?<=^kind))["']?\s*:\s*["']?(\w+)""")
+"""Begins with a word, which is looked for quickly, and then looks at what stands before it."""
 POD_KINDS = frozenset({"Pod", "PodList", *NATIVE})
 POD_KINDS_RAW = frozenset(kind.encode() for kind in POD_KINDS)
 PLUGIN_KINDS = ("ConfigMap", "ClusterPolicy", "HelmRelease", "Application")
@@ -63,7 +64,6 @@ FLAG_FILE = re.compile(
 """How a file of variables, a systemd unit or a command line of a kubelet begins."""
 RECORDS = ("allocated_pods_state", "actuated_pods_state")
 """Files beside the state files that say nothing that is judged."""
-CHECKSUM = re.compile(rb"checksum", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _file(path: str) -> tuple[int, ...]:
     text = raw.decode(
         "utf-16" if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig", errors="replace"
     )
-    if CHECKSUM.search(raw) and (kind_of_state(text) or any(map(kind_of_state, pasted(text)))):
+    if b"checksum" in raw.lower() and (kind_of_state(text) or any(map(kind_of_state, pasted(text)))):
         return (STATE,)
     try:
         if configurations_in_text(text, name):

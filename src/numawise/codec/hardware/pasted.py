@@ -18,10 +18,14 @@ ESCAPES = re.compile(
     r"|\x1b[=>78cDEHM]"
     r"|\[[0-9]{1,2}(?:;[0-9]{1,3})*m(?!\])"  # what is left when a web page swallows the escape character
 )
+ESCAPE_STARTS = ("\x1b", "\u241b", "\ufffd", "^[", "\\x1", "\\033", "\\33", "\\e", "\\u001", "\\ufffd")
+BARE_COLOUR = re.compile(r"\[[0-9]")
+"""Each escape begins with one of these: most texts have none, and looking for one is quick."""
 ENTITY = re.compile(r"&(?:nbsp|lt|gt|amp|quot|#39|#9|#10|#13|#160|#x9|#xa0);", re.IGNORECASE)
 TAGS = re.compile(r"</?(?:pre|code|span|p|div|details|summary|b|strong|font)\b[^<>\n]*>", re.IGNORECASE)
 BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+ASCII_ENDS = "\r\x0b\x0c\x1c\x1d\x1e"
 SPACES = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 NOTHING = "\x00\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\uff0d"
@@ -52,8 +56,9 @@ def plain(text: str) -> str:
         text = text.replace("\\r", "").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
     elif text.count("\\t") > 3 and "\t" not in text:  # a list of such strings
         text = text.replace("\\t", "\t")
-    text = LINE_ENDS.sub("\n", text)
-    if "[" in text:
+    if not text.isascii() or any(end in text for end in ASCII_ENDS):
+        text = LINE_ENDS.sub("\n", text)
+    if "[" in text and (BARE_COLOUR.search(text) or any(start in text for start in ESCAPE_STARTS)):
         text = ESCAPES.sub("", text)
     if "<" in text:
         text = TAGS.sub("", BREAK.sub("\n", text))

@@ -86,7 +86,7 @@ JSON = re.compile(
     r"\{\s*\"(?:lscpu|cpus|num_cores|timestamp|numa|devices|memory_capacity|machine_id|\w{1,40})\"\s*:"
 )
 MOST_DOCUMENTS = 50
-YAML_MACHINE = re.compile(r"^cpus:", re.MULTILINE), re.compile(r"^numa:", re.MULTILINE)
+YAML_MACHINE = tuple((key, re.compile(f"^{key}", re.MULTILINE)) for key in ("cpus:", "numa:"))
 
 
 def recognise(text: str) -> str | None:
@@ -100,7 +100,7 @@ def split(text: str) -> list[tuple[str, str]]:
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
-    if all(key.search(text) for key in YAML_MACHINE):
+    if all(key in text and line.search(text) for key, line in YAML_MACHINE):
         yield MACHINE_FILE, text
         return
     at = 0

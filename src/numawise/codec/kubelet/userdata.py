@@ -46,6 +46,8 @@ HEADER = re.compile(r"\s*\[+([^\]]+)\]+\s*(#.*)?")
 ASSIGNMENT = re.compile(r"\s*((?:\"[^\"]*\"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:\"[^\"]*\"|'[^']*'|[\w-]+))*)\s*=")
 KEY = re.compile(r"\"([^\"]*)\"|'([^']*)'|([\w-]+)")
 SCRIPT = re.compile(r"(^|[\s/])bootstrap\.sh\s|--kubelet-arg\b|--kubelet-extra-args\b")
+SCRIPT_WORDS = ("bootstrap.sh", "--kubelet-")
+"""One of them is in every text that the pattern finds; files of many megabytes mostly have none."""
 KEY_LINE = re.compile(r"(?:- )?[\w.\"-]+:(?:\s|$)|---|[{\[]")
 HERE = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_]\w*)\1([^\n]*)\n")
 WRITTEN = re.compile(r"(?:>+|\btee\b(?:\s+-\w+)*)\s*[\"']?([^\s\"'|;<>]+)")
@@ -147,8 +149,10 @@ def is_script(text: str) -> bool:
     """Whether a text is a script, or a command, that starts a kubelet; not an object that has one."""
     if text.lstrip().startswith("#!"):
         return True
+    if not any(word in text for word in SCRIPT_WORDS) or not SCRIPT.search(text):
+        return False
     first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
-    return SCRIPT.search(text) is not None and not KEY_LINE.match(first)
+    return not KEY_LINE.match(first)
 
 
 def script_flags(text: str, line: int) -> tuple[Flag, ...]:
@@ -198,7 +202,7 @@ def _without_files(text: str) -> str:
 
 def is_toml(text: str) -> bool:
     """Whether a text is a Bottlerocket configuration."""
-    return TOML_TABLE.search(text) is not None and "{{" not in text.partition("=")[0]
+    return "settings" in text and TOML_TABLE.search(text) is not None and "{{" not in text.partition("=")[0]
 
 
 def toml_document(text: str, file: str, line: int) -> Document:
