@@ -111,7 +111,7 @@ def test_another_release_beside(page: Page) -> None:
     answer = page.post("scenario", {"node": NODE, "steps": STORY[:2], "compare": {"release": "1.30"}})
     assert answer.data["side"]["release"] == "1.36"
     assert answer.data["compared"]["side"]["release"] == "1.30"
-    assert answer.data["compared"]["side"]["name"] == "Kubernetes 1.30"
+    assert answer.data["compared"]["side"]["name"] == "the other one"
 
 
 def test_a_second_kubelet_that_does_not_start_is_an_answer(page: Page) -> None:

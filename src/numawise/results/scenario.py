@@ -63,7 +63,7 @@ class PlayedSide:
     """A scenario on one node."""
 
     name: str
-    """What the side is called: its configuration or release."""
+    """What the side is called in sentences."""
     release: str
     steps: tuple[PlayedStep, ...]
     summary: str

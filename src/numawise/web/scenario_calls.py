@@ -21,6 +21,7 @@ from numawise.web.desk import MAP, Desk
 from numawise.web.operations import POST, Asked, Operation, Reply
 
 STEPS, COMPARE = "steps", "$.compare"
+THIS, OTHER = "this kubelet", "the other one"
 OPTIONS = {
     "--machine": ("machine", "name a machine, or drop a file"),
     "--kubelet-config": ("config", "write a kubelet configuration, or drop one"),
@@ -38,7 +39,7 @@ def scenario(desk: Desk, asked: Asked) -> ScenarioAnswer:
     body: ScenarioGiven = asked.body
     played, node = _played(desk, body.node, body.steps)
     at = len(played.moments) - 1 if body.at is None else min(body.at, len(played.moments) - 1)
-    side = played_side(played, _side(node, body.node), at, body.width)
+    side = played_side(played, _side(node, THIS), at, body.width)
     compared = None
     if body.compare is not None:
         compared = _compared(desk, body, body.compare, (played, side.name), at)
@@ -94,13 +95,11 @@ def _compared(
     except KubeletRefused as refusal:
         words = "the other kubelet does not start"
         return ComparedSides(None, (), words, same=False, refusal=refusal.reason)
-    name = "other configuration" if other.config else f"Kubernetes {other.release}"
-    return compared_sides(ours, (played, played_side(played, _side(node, given, name), at, body.width)))
+    return compared_sides(ours, (played, played_side(played, _side(node, OTHER), at, body.width)))
 
 
-def _side(node: NodeInput, given: NodeGiven, name: str = "") -> SideNode:
-    names = (name, node.hardware.name, given.machine, "this node")
-    return SideNode(next(filter(None, names)), node.hardware, tuple(node.remarks_of_start))
+def _side(node: NodeInput, name: str) -> SideNode:
+    return SideNode(name, node.hardware, tuple(node.remarks_of_start))
 
 
 @contextmanager

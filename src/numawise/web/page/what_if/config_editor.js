@@ -1,0 +1,141 @@
+// A kubelet configuration as a form and as text, both always in step: the server reads and writes the text.
+import { get, isAbort, post } from "../core/api.js";
+import { fill, freshId, h, later } from "../core/dom.js";
+import { badge, button, notice, problemNotice, select } from "../core/ui.js";
+import { settingInput, valueAt } from "./setting_fields.js";
+
+const SEVERITIES = { error: "no", warning: "warn", info: "info" };
+const QUIET = 350;
+
+/**
+ * @param {{onConfig: (text: string, words: string) => void, label?: string}} options
+ *   `onConfig` gets a text with which a kubelet starts, whenever it has changed
+ */
+export function configEditor({ onConfig, label = "Configuration" }) {
+  const form = h("div", { class: "what-settings" });
+  const area = h("textarea", { class: "code what-config", rows: "26", spellcheck: "false", "aria-label": `${label} as YAML`, oninput: () => typed() });
+  const problems = h("div", { class: "stack-small", role: "status" });
+  const search = h("input", { type: "search", placeholder: "Find a setting", "aria-label": "Find a setting", oninput: () => filter() });
+  const only = h("input", { type: "checkbox", onchange: () => filter() });
+  const element = h("div", { class: "halves what-editor" },
+    h("div", { class: "stack-small" }, h("div", { class: "row" }, h("span", { class: "grow" }, search), h("label", { class: "check-field" }, only, "only what is set")), form),
+    h("div", { class: "stack-small what-text" }, area, problems));
+  let settings = /** @type {any[]} */ ([]);
+  let release = null;
+  let node = /** @type {any} */ (null);
+  let answer = /** @type {any} */ ({ text: "", values: {}, problems: [], starts: true });
+  let turn = 0;
+  let applied = "";
+  let controller = new AbortController();
+
+  const typed = later(QUIET, () => ask([], "the configuration's text"));
+
+  /** Show a configuration for a node; the same text is not read again. */
+  async function show(text, forNode) {
+    const { config: _, release: version = "", ...machine } = forNode;
+    const same = text === area.value && version === release && JSON.stringify(machine) === JSON.stringify(node);
+    node = machine;
+    if (version !== release) {
+      release = version;
+      ({ settings } = await get("config/options", { release: version }));
+      draw();
+    }
+    if (same && answer.text === text) return;
+    applied = text;
+    area.value = text;
+    await ask([], "");
+  }
+
+  async function ask(changes, words) {
+    const mine = (turn += 1);
+    controller.abort();
+    controller = new AbortController();
+    try {
+      const next = await post("config", { text: area.value, release, node, changes }, controller.signal);
+      if (mine !== turn) return;
+      answer = next;
+      if (area.value !== answer.text) area.value = answer.text;
+      area.removeAttribute("aria-invalid");
+      draw();
+      tell();
+      if (words && answer.starts && answer.text !== applied) {
+        applied = answer.text;
+        onConfig(answer.text, words);
+      }
+    } catch (error) {
+      if (isAbort(error) || mine !== turn) return;
+      area.setAttribute("aria-invalid", "true");
+      fill(problems, problemNotice(error), error.line ? lineButton(error.line) : null);
+    }
+  }
+
+  function tell() {
+    const found = answer.problems;
+    fill(problems,
+      answer.starts ? null : notice("no", `The kubelet would not start: ${answer.refusal}`, "The scenario goes on with the configuration before, until this one starts."),
+      answer.rewritten ? notice("warn", "This change could not be made in the text as it was, so it was written anew: its comments are gone.", "Undo brings them back.") : null,
+      found.length ? h("ul", { class: "what-problems" }, found.map((one) => h("li", null, badge(SEVERITIES[one.severity] ?? "plain", one.severity), " ", h("strong", null, one.code), ` ${one.message}`, one.fix && h("span", { class: "hint" }, ` ${one.fix}`), one.line ? lineButton(one.line) : null))) : answer.starts ? h("p", { class: "hint" }, "A kubelet starts with it.") : null);
+  }
+
+  function lineButton(line) {
+    return button(`Line ${line}`, () => {
+      const lines = area.value.split("\n");
+      const start = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+      area.focus();
+      area.setSelectionRange(start, start + (lines[line - 1]?.length ?? 0));
+    }, { small: true, kind: "quiet" });
+  }
+
+  // --- the form -----------------------------------------------------------------------------------
+
+  function draw() {
+    const focus = form.contains(document.activeElement) ? /** @type {any} */ (document.activeElement).closest("[data-setting]")?.dataset.setting : null;
+    const groups = new Map();
+    for (const one of settings) groups.set(one.group, [...(groups.get(one.group) ?? []), one]);
+    fill(form, [...groups].map(([name, members]) => group(name, members)));
+    filter();
+    if (focus) form.querySelector(`[data-setting="${CSS.escape(focus)}"]`)?.querySelector("select, input, button")?.focus({ preventScroll: true });
+  }
+
+  function group(name, members) {
+    const body = members.filter((one) => !one.minor && one.kind !== "options" && one.kind !== "gates").map(setting);
+    const minor = members.filter((one) => one.minor);
+    const set = minor.filter((one) => valueAt(answer.values, one.path) !== undefined).map(setting);
+    const others = minor.filter((one) => valueAt(answer.values, one.path) === undefined);
+    const rest = others.length ? h("div", { class: "what-other" }, select([["", "Another feature gate…"], ...others.map((one) => [one.path[1], one.path[1]])], "", (gate) => {
+      const chosen = others.find((one) => one.path[1] === gate);
+      if (chosen) ask([{ path: chosen.path, value: chosen.default !== "true" }], `feature gate ${gate}`);
+    }, { "aria-label": "Set another feature gate" })) : null;
+    return h("fieldset", { class: "what-group" }, h("legend", null, name), body, set, rest);
+  }
+
+  function setting(one) {
+    const name = one.path.join(".");
+    const value = valueAt(answer.values, one.path);
+    const wrong = answer.problems.filter((problem) => problem.severity === "error" && belongs(problem.field, one.path));
+    const input = settingInput(one, value, (next) => ask([{ path: one.path, value: next }], one.path.at(-1)));
+    const target = input.matches("input, select") ? input : null;
+    const id = freshId("setting");
+    const title = one.path.length > 1 && one.path[0] !== "memorySwap" ? one.path.slice(1).join(".") : name;
+    const chosen = one.values?.find((each) => each.value === value)?.words;
+    const rules = h("span", { class: "hint", id: `${id}-hint` }, [one.words, chosen && `${value}: ${chosen}`, ...(one.rules ?? [])].filter(Boolean).join(" "));
+    if (target) {
+      target.id = id;
+      target.setAttribute("aria-describedby", `${id}-hint`);
+      if (wrong.length) target.setAttribute("aria-invalid", "true");
+    } else input.setAttribute("aria-label", title);
+    const mark = one.level && one.level !== "stable" ? badge(one.level === "alpha" ? "warn" : "info", one.level) : null;
+    return h("div", { class: "field what-setting", "data-setting": name, "data-set": value !== undefined ? "yes" : null, "data-words": `${name} ${one.words ?? ""}`.toLowerCase() },
+      h("div", { class: "row" }, target ? h("label", { for: id }, title) : h("span", { class: "label" }, title), mark, one.locked && badge("plain", "locked")), input, wrong.map((problem) => h("span", { class: "wrong" }, problem.message)), rules);
+  }
+
+  const belongs = (place, path) => Boolean(place) && (place === path.join(".") || (path.length === 1 && place.split(/[.[]/)[0] === path[0]));
+
+  function filter() {
+    const words = search.value.trim().toLowerCase();
+    for (const one of form.querySelectorAll(".what-setting")) one.hidden = (words !== "" && !one.dataset.words.includes(words)) || (only.checked && one.dataset.set !== "yes");
+    for (const one of form.querySelectorAll(".what-group")) one.hidden = ![...one.querySelectorAll(".what-setting")].some((each) => !each.hidden);
+  }
+
+  return { element, show, get text() { return area.value; } };
+}

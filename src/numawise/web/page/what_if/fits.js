@@ -1,0 +1,51 @@
+// How many more pods of some shapes fit at the step that is looked at.
+import { isAbort, post } from "../core/api.js";
+import { fill, h } from "../core/dom.js";
+import { button, field, problemNotice } from "../core/ui.js";
+
+const FIRST = ["cpu=8,memory=32Gi,nvidia.com/gpu=1", "cpu=16,memory=128Gi,nvidia.com/gpu=4", "cpu=4,memory=8Gi"];
+
+export function fitsPanel() {
+  let shapes = [...FIRST];
+  let asked = /** @type {any} */ (null);
+  let controller = new AbortController();
+  const list = h("ul", { class: "what-fits" });
+  const input = h("input", { type: "text", placeholder: FIRST[0], spellcheck: "false", autocomplete: "off" });
+  const wrong = h("div");
+  const add = h("form", { class: "stack-small", onsubmit: (event) => {
+    event.preventDefault();
+    const text = input.value.trim();
+    if (text && !shapes.includes(text)) count([...shapes, text], true);
+  } }, field("Another shape", input, "resources and amounts, separated by commas"), h("div", { class: "row" }, h("button", { class: "button button-small", type: "submit" }, "Count it")));
+  const element = h("div", { class: "stack-small" }, list, wrong, h("details", { class: "what-more" }, h("summary", null, "Other shapes"), add));
+
+  async function count(next, keep = false) {
+    controller.abort();
+    controller = new AbortController();
+    try {
+      const { shapes: rows } = await post("fits", { ...asked, shapes: next }, controller.signal);
+      shapes = next;
+      if (keep) input.value = "";
+      fill(wrong);
+      fill(list, rows.map(row));
+    } catch (error) {
+      if (!isAbort(error)) fill(wrong, problemNotice(error));
+    }
+  }
+
+  function row(one) {
+    const [first, ...rest] = one.lines;
+    const where = first.split(" more fit: ")[1] ?? "";
+    return h("li", null, h("div", { class: "what-shape" }, h("strong", { class: "what-count" }, one.count === 0 ? "none" : `${one.count}${one.more ? " or more" : ""}`), h("code", null, one.shape),
+      button("×", () => count(shapes.filter((shape) => shape !== one.shape)), { small: true, kind: "quiet", "aria-label": `Do not count ${one.shape}`, title: "Do not count this shape" })),
+    h("p", { class: "hint" }, [where, ...rest].filter(Boolean).join("; ")));
+  }
+
+  /** @param {any} node @param {any[]} steps @param {number} at */
+  function show(node, steps, at) {
+    asked = { node, steps, at };
+    if (shapes.length) count(shapes);
+  }
+
+  return { element, show };
+}
