@@ -42,7 +42,7 @@ export function nextStep({ onStep }) {
     form() {
       const resources = devices.map(({ resource }) => resource);
       if (!resources.includes(values.resource)) values.resource = resources[0] ?? "nvidia.com/gpu";
-      const name = text("name", { placeholder: freeName(), maxlength: "60", pattern: "[a-z0-9]([-a-z0-9.]*[a-z0-9])?", title: "small letters, digits and -" });
+      const name = text("name", { placeholder: freeName(), maxlength: "60", pattern: "[a-z0-9]([\\-a-z0-9.]*[a-z0-9])?", title: "small letters, digits and -" });
       const act = () => {
         const called = values.name || freeName();
         const hugepages = values.page && values.pages ? `${values.page}=${values.pages}` : "";

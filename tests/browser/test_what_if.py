@@ -1,0 +1,196 @@
+"""What if, in the browser: steps that are added, undone, compared and shared; a configuration as form and text."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.browser.checks import is_sound
+from tests.browser.chromium import DRIVER, WIDTHS, Watched
+from tests.cli.run import program
+
+if DRIVER:
+    from playwright.sync_api import Page, expect
+
+PageAt = Callable[..., Watched]
+Served = Callable[..., str]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def home(served: Served) -> str:
+    return served("--machine", "8gpu-server")
+
+
+def opened(home: str, page_at: PageAt, *words: str, **options: object) -> "Page":
+    page = page_at(home, **options).open("what-if", *words)
+    expect(page.locator(".what-map svg").first).to_be_visible()
+    expect(page.locator(".what-fits li").first).to_be_visible()
+    return page
+
+
+def verdicts(page: "Page") -> list[str]:
+    return [text.split(" ", 1)[1] for text in page.locator(".what-step-verdict").all_inner_texts()[1:]]
+
+
+def admit(page: "Page", name: str, cpus: int, gpus: int) -> None:
+    page.get_by_label("Name", exact=True).fill(name)
+    page.locator(".what-next").get_by_label("CPUs", exact=True).fill(str(cpus))
+    page.get_by_label("GPUs", exact=True).fill(str(gpus))
+    page.get_by_role("button", name="Admit", exact=True).click()
+
+
+@pytest.mark.parametrize("width", sorted(WIDTHS))
+def test_the_first_visit_tells_a_story(home: str, page_at: PageAt, width: int) -> None:
+    page = opened(home, page_at, width=width)
+    assert verdicts(page) == ["admitted", "admitted", "rejected", "done", "admitted", "admitted"]
+    expect(page.locator(".what-map")).to_contain_text("single-numa-node needs one NUMA node with all of them")
+    is_sound(page, [width])
+
+
+def test_steps_are_added_undone_and_done_again(home: str, page_at: PageAt) -> None:
+    page = opened(home, page_at)
+    page.get_by_role("button", name=re.compile(r"^6")).click()
+    expect(page.locator(".what-map h2")).to_have_text("After step 6")
+    admit(page, "late", 8, 1)
+    expect(page.locator(".what-map")).to_contain_text("Step 7: late")
+    assert verdicts(page)[-1] == "admitted"
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".what-step")).to_have_count(7)
+    page.get_by_role("button", name="Redo").click()
+    expect(page.locator(".what-step")).to_have_count(8)
+    page.keyboard.press("Control+z")
+    expect(page.locator(".what-step")).to_have_count(7)
+
+
+def test_a_step_goes_behind_the_one_that_is_looked_at(home: str, page_at: PageAt) -> None:
+    page = opened(home, page_at)
+    page.get_by_label("What happens next").select_option("remove")
+    page.get_by_label("Pod", exact=True).select_option("default/serve")
+    page.get_by_role("button", name="Remove", exact=True).click()
+    expect(page.locator(".what-map h2")).to_have_text("After step 4")
+    assert verdicts(page) == ["admitted", "admitted", "rejected", "done", "done", "admitted", "admitted"]
+    page.get_by_role("button", name="Delete step").click()
+    expect(page.locator(".what-step")).to_have_count(7)
+
+
+def test_the_time_line_goes_by_keys(home: str, page_at: PageAt) -> None:
+    page = opened(home, page_at)
+    page.locator('.what-step[aria-current="step"]').focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".what-map h2")).to_have_text("After step 2")
+    page.keyboard.press("Home")
+    expect(page.locator(".what-map h2")).to_have_text("Before the first step")
+    page.keyboard.press("End")
+    expect(page.locator(".what-map h2")).to_have_text("After step 6")
+    expect(page.locator('.what-step[aria-current="step"]')).to_be_focused()
+
+
+def test_form_and_text_are_in_step(home: str, page_at: PageAt) -> None:
+    page = opened(home, page_at)
+    page.get_by_role("button", name="Edit the configuration").click()
+    text = page.get_by_label("Configuration as YAML", exact=True)
+    policy = page.locator(".what-editing").get_by_label("topologyManagerPolicy", exact=True)
+    expect(policy).to_have_value("single-numa-node")
+    policy.select_option("best-effort")
+    expect(text).to_have_value(
+        re.compile(r"# All four managers on.*\n(.*\n)+topologyManagerPolicy: best-effort\n")
+    )
+    expect(page.locator(".what-step").nth(3)).to_contain_text("admitted")
+    text.fill(
+        text.input_value().replace("topologyManagerPolicy: best-effort", "topologyManagerPolicy: restricted")
+    )
+    expect(policy).to_have_value("restricted")
+    text.fill(text.input_value().replace("memory: 14Gi", "memory: 13Gi"))
+    expect(page.locator(".what-text .notice-no")).to_contain_text("is not equal to the value")
+    is_sound(page)
+    page.get_by_role("button", name="Undo").click()
+    expect(policy).to_have_value("best-effort")
+    expect(text).to_have_value(re.compile("memory: 14Gi"))
+
+
+def test_two_sides_with_the_differing_pods_marked(home: str, page_at: PageAt) -> None:
+    page = opened(home, page_at)
+    page.get_by_label("Compare with").select_option("policy:best-effort")
+    expect(page.locator(".what-differences li").first).to_contain_text("tune")
+    expect(page.locator(".what-step").nth(3)).to_contain_text("differs")
+    expect(page.locator(".what-side svg.picture, .what-side svg")).not_to_have_count(0)
+    expect(page.locator(".what-side")).to_have_count(2)
+    is_sound(page)
+    page.get_by_label("Compare with").select_option("release:1.30")
+    expect(page.locator(".what-side").nth(1)).to_contain_text("Kubernetes 1.30")
+
+
+def test_a_link_opens_the_same_scenario(home: str, page_at: PageAt) -> None:
+    page = opened(home, page_at)
+    admit(page, "shared", 4, 0)
+    expect(page.locator(".what-step")).to_have_count(8)
+    page.get_by_role("button", name="Share…").click()
+    address = page.get_by_label("Link").input_value()
+    assert "#/what-if?s=" in address
+    other = opened(home, page_at, "?s=" + address.split("?s=")[1])
+    expect(other.locator(".what-step")).to_have_count(8)
+    expect(other.locator(".what-line")).to_contain_text("shared")
+
+
+def test_a_damaged_link_is_said(home: str, page_at: PageAt) -> None:
+    page = opened(home, page_at, "?s=abcdef")
+    expect(page.locator(".notice-no").first).to_contain_text("the link is damaged")
+    assert verdicts(page)[2] == "rejected"
+
+
+def test_file_and_trace(home: str, page_at: PageAt, tmp_path: Path) -> None:
+    page = opened(home, page_at)
+    page.get_by_role("button", name="Share…").click()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save the scenario").click()
+    scenario = tmp_path / "scenario.json"
+    saved.value.save_as(scenario)
+    with page.expect_download() as traced:
+        page.get_by_role("button", name="Save the trace").click()
+    trace = tmp_path / "trace.jsonl"
+    traced.value.save_as(trace)
+    done = program("replay", trace, "--jobs", "1")
+    steps = json.loads(done.out)["result"]["steps"]
+    assert [step.get("admitted") for step in steps] == [True, True, False, None, True, True]
+    whole = json.loads(scenario.read_text())
+    (tmp_path / "kubelet.yaml").write_text(whole["node"]["config"])
+    config = ("--machine", "dgx-h100", "--kubelet-config", tmp_path / "kubelet.yaml")
+    played = program("simulate", *config, "--steps", scenario)
+    assert "4 of 5 pods admitted" in played.out
+    page.get_by_role("button", name="Close").last.click()
+    page.get_by_role("button", name="Open…").click()
+    page.get_by_label("Drop a scenario").set_input_files(str(scenario))
+    expect(page.locator("dialog")).to_have_count(0)
+    expect(page.locator(".what-step")).to_have_count(7)
+
+
+def test_any_machine_by_name_and_words(home: str, page_at: PageAt) -> None:
+    watched = page_at(home)
+    watched.expect_error("status of 422")
+    page = watched.open("what-if")
+    expect(page.locator(".what-fits li").first).to_be_visible()
+    page.get_by_label("Machine", exact=True).select_option("name:small-vm")
+    expect(page.locator(".what-time .notice-no")).to_contain_text("the kubelet would not start")
+    page.get_by_role("button", name="Use a simple configuration").click()
+    expect(page.locator(".what-map svg").first).to_contain_text("small-vm")
+    page.get_by_label("Machine", exact=True).select_option("words")
+    page.get_by_label("Description").fill("1s 1n 4c 2t 8g")
+    page.get_by_role("button", name="Use it").click()
+    expect(page.locator(".what-map svg").first).to_contain_text("1s 1n 4c 2t 8g")
+    is_sound(page)
+
+
+def test_a_wrong_step_changes_nothing(home: str, page_at: PageAt) -> None:
+    watched = page_at(home)
+    watched.expect_error("status of 422")
+    page = watched.open("what-if")
+    expect(page.locator(".what-fits li").first).to_be_visible()
+    page.get_by_label("What happens next").select_option("yaml")
+    page.get_by_label("Manifests").fill("kind: Pod\nmetadata: {name: <b>x</b>}\n")
+    page.get_by_role("button", name="Admit", exact=True).click()
+    expect(page.locator(".what-time .notice-no")).to_contain_text("steps[3].add.text")
+    expect(page.locator(".what-step")).to_have_count(7)
+    assert page.locator("b").count() == 0
