@@ -22,7 +22,7 @@ from numawise.render.holds import gpu_names, held, owner_text
 from numawise.render.picture.boxes import MARKS, SOCKET, SYSTEM, Marked, Marks
 from numawise.render.picture.devices import items_of
 from numawise.render.picture.inline import DrawnPart, inline
-from numawise.render.picture.layout import picture
+from numawise.render.picture.layout import picture, remark_notes
 from numawise.render.picture.svg import HOLDS_LIGHT
 from numawise.render.picture.tables import Table, distance_table, every_distance, link_table, meanings
 from numawise.render.words import bytes_text, clean
@@ -232,9 +232,7 @@ def map_data(source: MapSource, width: int) -> MapForm:
         parts=tuple(_part(part, hardware, cpus, marks, source.shared or 0) for part in drawing.parts),
         tables=tuple(_tables(hardware)),
         notices=source.notices,
-        remarks=tuple(
-            clean(f"{one.place}: {one.text}" if one.place else one.text) for one in hardware.remarks
-        ),
+        remarks=tuple(clean(f"{kind}: {text}") for kind, text in remark_notes(hardware)),
     )
 
 

@@ -9,8 +9,9 @@ from numawise.values import replace
 def node_map(node: NodeInput) -> MapSource:
     """Who has what: by the kubelet where its configuration is known, else by its state files alone."""
     hardware = node.hardware
-    name = node.name or hardware.name
-    hardware = replace(hardware, name=name)
+    if node.name:
+        remarks = [replace(one, place="") if one.place == hardware.name else one for one in hardware.remarks]
+        hardware = replace(hardware, name=node.name, remarks=tuple(remarks))
     names = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in node.running if pod.uid}
     refused: tuple[str, ...] = ()
     if node.has_config:

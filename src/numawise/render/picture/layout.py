@@ -16,7 +16,7 @@ Rules kept here:
 
 from collections.abc import Mapping, Sequence
 
-from numawise.machine.hardware import GPU, NIC, Hardware, MemoryNode, Remark, Thread
+from numawise.machine.hardware import GPU, NIC, Hardware, MemoryNode, Thread
 from numawise.machine.locality import cores_in, cpus_by_numa, first_cpus, whole_gpus
 from numawise.render.picture.boxes import (
     EMPTY,
@@ -418,10 +418,7 @@ class _Draw:
             entries.append(Box(ENTRY, MARKS[i % len(MARKS)], lines=(f"held by {label}",)))
         if entries:
             boxes.append(Box(LEGEND, "Legend", boxes=tuple(entries)))
-        notes = [
-            *self.host_notes(),
-            *((remark.kind, self.remark(remark)) for remark in self.hardware.remarks),
-        ]
+        notes = remark_notes(self.hardware)
         if len(notes) > MOST_NOTES:
             more = len(notes) - MOST_NOTES + 1
             notes = [*notes[: MOST_NOTES - 1], ("more", f"{more} further remarks: see -o json")]
@@ -430,22 +427,21 @@ class _Draw:
             boxes.append(Box(LEGEND, "Remarks", boxes=told))
         return boxes
 
-    def remark(self, remark: Remark) -> str:
-        """A remark with its place, unless that is the machine itself."""
-        itself = remark.place in ("", self.hardware.name)
-        return remark.text if itself else f"{remark.place}: {remark.text}"
 
-    def host_notes(self) -> list[tuple[str, str]]:
-        """Settings of the system that affect placement."""
-        notes = []
-        host, every = self.hardware.host, bits_of(thread.cpu for thread in self.hardware.threads)
-        if self.hardware.offline:
-            notes.append(("offline", f"CPUs {ranges(self.hardware.offline)}"))
-        if host and host.isolated:
-            notes.append(("isolated", f"CPUs {ranges(host.isolated)} are isolated from the scheduler"))
-        if host and host.cpuset is not None and host.cpuset & every != every:
-            notes.append(("cpuset", f"processes here may use CPUs {ranges(host.cpuset)} alone"))
-        return notes
+def remark_notes(hardware: Hardware) -> list[tuple[str, str]]:
+    """What a reader should know: settings of the system that affect placement, then remarks: kind, text."""
+    notes = []
+    host, every = hardware.host, bits_of(thread.cpu for thread in hardware.threads)
+    if hardware.offline:
+        notes.append(("offline", f"CPUs {ranges(hardware.offline)}"))
+    if host and host.isolated:
+        notes.append(("isolated", f"CPUs {ranges(host.isolated)} are isolated from the scheduler"))
+    if host and host.cpuset is not None and host.cpuset & every != every:
+        notes.append(("cpuset", f"processes here may use CPUs {ranges(host.cpuset)} alone"))
+    for remark in hardware.remarks:
+        itself = remark.place in ("", hardware.name)
+        notes.append((remark.kind, remark.text if itself else f"{remark.place}: {remark.text}"))
+    return notes
 
 
 def _by_socket(item: tuple[int | None, int]) -> int:

@@ -129,7 +129,7 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
     const part = parts.get(id);
     if (!part || !data) return hide();
     const holders = part.holders.map((holder) => data.holders.find((one) => one.id === holder)).filter(Boolean);
-    fill(card, h("strong", null, part.label), holders.slice(0, 4).map((one) => h("p", { class: "map-card-holder" }, holderMark(one), one.name)), part.free ? h("p", { class: "quiet" }, part.kind === "core" ? "nobody has it alone" : "free") : null, part.lines.slice(0, 7).map((line) => h("p", null, line)), part.lines.length > 7 ? h("p", { class: "quiet" }, `and ${part.lines.length - 7} more`) : null);
+    fill(card, h("strong", null, part.label), holders.slice(0, 4).map((one) => h("p", { class: "map-card-holder" }, holderMark(one), one.name)), part.free && part.kind !== "core" ? h("p", { class: "quiet" }, "free") : null, LEAVES.has(part.kind) && part.numa.length ? h("p", { class: "quiet" }, `NUMA ${part.numa.join(", ")}`) : null, part.lines.slice(0, 7).map((line) => h("p", null, line)), part.lines.length > 7 ? h("p", { class: "quiet" }, `and ${part.lines.length - 7} more`) : null);
     card.hidden = false;
     const frame = element.getBoundingClientRect(), place = places.get(id).getBoundingClientRect();
     const left = (Number.isNaN(x) ? place.right : x) - frame.left + 12, top = (Number.isNaN(y) ? place.bottom : y) - frame.top + 12;
@@ -209,6 +209,13 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
   });
   room.addEventListener("pointerleave", hide);
   room.addEventListener("focusout", hide);
+  room.addEventListener("focusin", (event) => {
+    const id = event.target.closest?.("[data-id]")?.dataset.id;
+    if (id && id !== focused) {
+      places.get(focused)?.setAttribute("tabindex", "-1");
+      focused = id;
+    }
+  });
   if (!small) keysAndFingers();
 
   function keysAndFingers() {
@@ -232,9 +239,9 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
 
   const actions = {
     ArrowLeft: () => go(-1, 0), ArrowRight: () => go(1, 0), ArrowUp: () => go(0, -1), ArrowDown: () => go(0, 1),
-    Enter: () => (choose(focused), inside()), " ": () => choose(focused), Escape: () => (card.hidden ? outside() : hide()),
+    Enter: () => (choose(focused), inside()), " ": () => choose(focused), Escape: () => outside() || hide(),
     Home: () => focus(data?.parts[0]?.id ?? ""), End: () => focus(data?.parts.at(-1)?.id ?? ""),
-    "+": () => zoom(scale * STEP), "=": () => zoom(scale * STEP), "-": () => zoom(scale / STEP), 0: () => zoom(1),
+    "+": () => zoomFocused(STEP), "=": () => zoomFocused(STEP), "-": () => zoomFocused(1 / STEP), 0: () => zoom(1),
   };
 
   function inside() {
@@ -245,6 +252,16 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
   function outside() {
     const parent = places.get(focused)?.parentElement?.closest("[data-id]");
     if (parent) focus(parent.dataset.id);
+    return Boolean(parent);
+  }
+
+  /** Zoom around the part that has the focus. */
+  function zoomFocused(factor) {
+    const place = places.get(focused)?.getBoundingClientRect(), frame = room.getBoundingClientRect();
+    if (!place) return zoom(scale * factor);
+    zoom(scale * factor, (place.left + place.right) / 2 - frame.left, (place.top + place.bottom) / 2 - frame.top);
+    places.get(focused)?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    hide();
   }
 
   /** Go to the nearest part of the same sort in a direction: what lies ahead counts, what lies beside counts more against it. */

@@ -13,21 +13,21 @@ const STATES = [["", "everything"], ["free", "what is free"], ["held", "what is 
 export default {
   title: "Map",
   async mount(root, { overview, params, navigate, live }) {
-    const head = h("div"), problem = h("div"), notes = h("div", { class: "stack-small" }), tables = h("div", { class: "heat-panels" });
+    const head = h("div"), problem = h("div", { class: "map-problem" }), notes = h("div", { class: "stack-small" }), tables = h("div", { class: "heat-panels" });
     const summary = h("div", { class: "map-summary" }), holders = h("div", { class: "map-holders" }), detail = h("div");
     const count = h("span", { class: "hint", role: "status" });
     const search = h("input", { type: "search", placeholder: "CPU 17, GPU3, a pod, a job…", "aria-label": "Search on the map", oninput: later(120, () => find()), onkeydown: (event) => event.key === "Enter" && first() });
     const wanted = { text: "", state: "", kind: "", holder: "" };
     const stateChoice = select(STATES, "", (value) => ((wanted.state = value), filter()), { "aria-label": "Show" });
     const kindChoice = h("div", { class: "map-kind" });
-    const reset = button("Show everything", () => clear(), { small: true, hidden: true });
+    const reset = button("Clear", () => clear(), { small: true, hidden: true, "aria-label": "Show everything again" });
     const picture = pictureView({ label: "Map of the machine", tools: [h("div", { class: "map-search" }, search), stateChoice, kindChoice, reset, count] });
     const others = machineChooser(params.machine ?? "", (node, words) => choose(node, words));
     const map = h("section", { class: "panel map-panel", "aria-label": "Machine" }, picture.element);
     const side = h("div", { class: "stack map-side" }, panel("Chosen", detail), panel("Who holds what", [summary, holders]));
     /** @type {any} */
     let node = params.node ?? (params.machine ? { machine: params.machine } : null), data = null;
-    let waiting = new AbortController(), ended = false, drawn = 0;
+    let waiting = new AbortController(), ended = false, drawn = 0, shownPart = "", shownHolder = "";
 
     fill(root, head, problem, h("div", { class: "split map-split" }, h("div", { class: "stack map-left" }, map, tables, notes), side));
     acceptDrops(map, async (list) => {
@@ -69,6 +69,7 @@ export default {
     function choose(next, words) {
       node = next;
       clear();
+      showPart(null);
       rewrite({ machine: next?.machine ?? "" });
       announce(words ? `${words} is shown` : "what is served is shown");
       load();
@@ -77,7 +78,7 @@ export default {
     function render() {
       const what = node ? badge("info", "not the machine that is served") : overview.example ? badge("info", "an example") : null;
       const back = node && overview.node ? button("Back to what is served", () => choose(null, "")) : null;
-      fill(head, viewHead(data.name, [data.summary, what && " ", what], back, others), data.notices.map((line) => notice("warn", line)));
+      fill(head, viewHead(data.name, [data.summary, what && " ", what], back, others), data.notices.length ? h("div", { class: "stack-small map-problem" }, data.notices.map((line) => notice("warn", line))) : null);
       picture.show(data);
       const kinds = [...new Set(data.parts.map((part) => part.kind).filter((kind) => KINDS[kind]))];
       fill(kindChoice, kinds.length > 1 ? select([["", "all kinds"], ...kinds.map((kind) => [kind, KINDS[kind]])], wanted.kind, (value) => ((wanted.kind = value), filter()), { "aria-label": "Kind" }) : null);
@@ -85,6 +86,15 @@ export default {
       fill(tables, data.tables.map((table) => tablePanel(table)));
       fill(notes, data.remarks.length ? panel("Remarks", h("ul", { class: "remarks" }, data.remarks.map((line) => h("li", null, line)))) : null);
       filter();
+      showAgain();
+    }
+
+    /** What was chosen, as it is now. */
+    function showAgain() {
+      const part = data.parts.find((one) => one.id === shownPart), holder = data.holders.find((one) => one.id === shownHolder);
+      if (part) showPart(part);
+      else if (holder) showHolder(holder);
+      else showPart(null);
     }
 
     function showHolders() {
@@ -114,6 +124,7 @@ export default {
       showHolders();
       filter();
       const one = data.holders.find((holder) => holder.id === wanted.holder);
+      picture.select("");
       if (one) showHolder(one);
       else showPart(null);
     }
@@ -164,6 +175,7 @@ export default {
     }
 
     function showPart(part) {
+      [shownPart, shownHolder] = [part?.id ?? "", ""];
       if (!part) {
         fill(detail, h("p", { class: "hint" }, "Point at a core, a GPU or a NUMA node; choose one to keep it here."));
         return;
@@ -173,7 +185,9 @@ export default {
     }
 
     function showHolder(one) {
-      const why = one.kind === "pod" && !node ? button("Why is it there?", () => navigate("/why", { node: { served: true }, pod: one.name }), { small: true }) : null;
+      [shownPart, shownHolder] = ["", one.id];
+      const named = one.kind === "pod" && !/^pod [0-9a-f]{8}$/.test(one.name);
+      const why = named && h("div", { class: "row" }, button("Why is it there?", () => navigate("/why", { node: node ?? { served: true }, pod: one.name }), { small: true }));
       fill(detail, h("div", { class: "stack-small" }, h("h3", null, holderMark(one), " ", one.name), facts([["CPUs", one.cpus], ["NUMA nodes", one.numa.join(", ")], ["Memory", one.memory.map((part) => `${part.text} on NUMA ${part.numa}`).join(", ")], ["Devices", one.devices.join(" ")]]), h("ul", { class: "remarks" }, one.lines.map((line) => h("li", null, line))), why));
     }
 
