@@ -1,0 +1,158 @@
+"""The map, in the browser: who holds what, found, filtered, zoomed, by keys, and as it changes."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.browser.checks import is_sound
+from tests.browser.chromium import DRIVER, WIDTHS, Watched, serving
+
+if DRIVER:
+    from playwright.sync_api import Page, expect
+
+PageAt = Callable[..., Watched]
+Served = Callable[..., str]
+EIGHT = Path(__file__).parents[2] / "examples/8gpu-server"
+LARGE = "2s 8n 192c 2t 8gpu nvlink 16nic"
+
+
+@pytest.fixture
+def home(served: Served) -> str:
+    return served("--machine", str(EIGHT / "machine.yaml"), "--state", str(EIGHT / "state/after-reboot"))
+
+
+def shown(page: "Page") -> int:
+    """How many cores and devices are not dimmed."""
+    return page.locator(
+        ".map-left .core:not(.dim), .map-left .gpu:not(.dim), .map-left .nic:not(.dim)"
+    ).count()
+
+
+def focused(page: "Page") -> str:
+    return str(page.evaluate("() => document.activeElement.dataset.id ?? ''"))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("machine", ["1c", LARGE, "16s 64n 256c 2t"])
+def test_every_size_is_sound(served: Served, page_at: PageAt, machine: str, width: int) -> None:
+    page = page_at(served("--machine", "dgx-h100"), width).open("map", f"?machine={machine}")
+    expect(page.locator("h1")).to_have_text(machine)
+    expect(page.locator("svg.picture .core").first).to_be_visible()
+    is_sound(page, [width], axe_at=[width])
+
+
+def test_holders_are_marked_and_listed(home: str, page_at: PageAt) -> None:
+    page = page_at(home).open("map")
+    expect(page.locator(".holder")).to_have_count(3)
+    assert page.locator('[data-id="cpu-2"] text').text_content() == "A"
+    assert page.locator('[data-id="gpu-0"]').get_attribute("aria-label") == "gpu0, held by pod 3f0c9a52"
+    page.locator('[data-id="gpu-1"]').hover()
+    expect(page.locator(".map-card")).to_contain_text("pod b7e6d0c1")
+    page.locator(".holder").nth(1).click()
+    assert shown(page) == 4 + 2
+    expect(page.get_by_role("region", name="Chosen")).to_contain_text("CPUs 4-7,68-71")
+    is_sound(page)
+    page.get_by_role("button", name="Show everything again").click()
+    assert shown(page) == 64 + 8
+
+
+def test_search_and_filters(home: str, page_at: PageAt) -> None:
+    page = page_at(home).open("map")
+    search = page.get_by_label("Search on the map")
+    search.fill("cpu 66")
+    expect(page.locator(".map-tools [role=status]")).to_have_text("1 shown")
+    search.press("Enter")
+    assert focused(page) == "cpu-2"
+    search.fill("gpu3")
+    expect(page.locator(".gpu:not(.dim)")).to_have_count(1)
+    search.fill("nothing of this kind")
+    expect(page.locator(".map-tools [role=status]")).to_have_text("nothing fits")
+    page.get_by_role("button", name="Show everything again").click()
+    page.get_by_label("Show", exact=True).select_option("held")
+    assert shown(page) == 6 + 3
+    page.get_by_label("Kind").select_option("gpu")
+    assert shown(page) == 3
+
+
+def test_keys_go_from_part_to_part(home: str, page_at: PageAt) -> None:
+    page = page_at(home).open("map")
+    expect(page.locator("svg.picture [tabindex='0']")).to_have_count(1)
+    page.locator("svg.picture [tabindex='0']").focus()
+    assert focused(page) == "numa-0"
+    went = []
+    for key in ("ArrowRight", "Enter", "ArrowRight", "Escape", "End", "Home"):
+        page.keyboard.press(key)
+        went.append(focused(page))
+    assert went == ["numa-1", "cpu-32", "cpu-33", "numa-1", "gpu-7", "numa-0"]
+    expect(page.locator("[aria-selected=true]")).to_have_attribute("data-id", "numa-1")
+    wide = page.locator("svg.picture").bounding_box()
+    page.keyboard.press("+")
+    larger = page.locator("svg.picture").bounding_box()
+    assert wide
+    assert larger
+    assert larger["width"] > wide["width"] * 1.2
+    page.keyboard.press("0")
+    expect(page.get_by_label("Zoom", exact=True).last).to_be_visible()
+    assert page.locator("svg.picture").bounding_box() == wide
+
+
+def test_another_machine_and_back(home: str, page_at: PageAt) -> None:
+    page = page_at(home)
+    page.expect_error("422")
+    view = page.open("map")
+    view.get_by_text("Another machine…").click()
+    view.get_by_label("Name or words").fill("9x nonsense")
+    view.get_by_role("button", name="Show", exact=True).click()
+    expect(view.get_by_role("alert")).to_contain_text("'9x' is not a word of a machine description")
+    view.get_by_text("Another machine…").click()
+    view.get_by_label("Name or words").fill("gb200")
+    view.get_by_role("button", name="Show", exact=True).click()
+    expect(view.locator("h1")).to_have_text("gb200")
+    assert view.url.endswith("?machine=gb200")
+    expect(view.get_by_role("table", name="Links")).to_contain_text("NV18")
+    expect(view.get_by_role("table", name="NUMA distances", exact=True)).to_contain_text("120")
+    view.get_by_text("34 by 34").click()
+    expect(view.get_by_role("table", name="All NUMA distances").locator("td")).to_have_count(34 * 34)
+    is_sound(view)
+    view.get_by_role("button", name="Back to what is served").click()
+    expect(view.locator(".holder")).to_have_count(3)
+
+
+def test_files_are_dropped_and_nothing_in_them_is_markup(home: str, page_at: PageAt, tmp_path: Path) -> None:
+    page = page_at(home).open("map")
+    machine = tmp_path / "machine.yaml"
+    machine.write_text((EIGHT / "machine.yaml").read_text().replace("gpu0", '"<img src=x onerror=alert(1)>"'))
+    page.get_by_text("Another machine…").click()
+    page.get_by_label("Or drop files").set_input_files(str(machine))
+    expect(page.get_by_role("button", name="Back to what is served")).to_be_visible()
+    assert page.locator("svg.picture img").count() == 0
+    expect(page.locator("svg.picture")).to_contain_text("<img src=x")
+
+
+def test_changes_come_without_a_reload_and_keep_zoom_and_focus(page_at: PageAt, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    shutil.copytree(EIGHT / "state/after-reboot", state)
+    with serving(("--machine", str(EIGHT / "machine.yaml"), "--state", str(state))) as home:
+        watched = page_at(home)
+        page = watched.open("map")
+        expect(page.locator(".holder")).to_have_count(3)
+        page.evaluate("() => { window.sameDocument = true }")
+        page.locator("svg.picture [tabindex='0']").focus()
+        for key in ("End", "+", "+"):
+            page.keyboard.press(key)
+        level = page.locator(".map-level").inner_text()
+        for other in state.iterdir():
+            if other.name != "cpu_manager_state":
+                other.unlink() if other.is_file() else shutil.rmtree(other)
+        file = state / "cpu_manager_state"
+        data = json.loads(file.read_text())
+        entries = data["entries"]
+        entries.pop(next(iter(entries)))
+        file.write_text(json.dumps(data))
+        expect(page.locator(".holder")).to_have_count(1)
+        assert page.locator(".map-level").inner_text() == level != "100%"
+        assert focused(page) == "gpu-7"
+        assert page.evaluate("() => window.sameDocument")
