@@ -1,5 +1,6 @@
 """The map over the API: what is served, any machine that is named, and the catalogue."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,10 @@ import pytest
 
 from numawise.inputs.machine import THIS
 from numawise.inputs.spec import NodeSpec
+from numawise.ledger.place import boot_id, machine_id
+from numawise.ledger.store import Ledger
 from numawise.machine.catalog import CATALOG
+from numawise.results.placement import Grant, Hold, MemoryPart, Owner
 from numawise.results.schema import schema
 from numawise.web.desk import Served
 from tests import needs
@@ -82,12 +86,23 @@ def test_catalogue(page: Page) -> None:
 
 @needs.PROC
 @needs.SYS
-def test_this_host_with_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NUMAWISE_LEDGER", str(tmp_path / "ledger.json"))
+def test_this_host_with_its_jobs_and_its_pods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMAWISE_LEDGER", str(tmp_path / "ledger"))
+    start = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    owner = Owner(os.geteuid(), "me", boot_id(), os.getpid(), start)
+    with Ledger.open(tmp_path / "ledger", machine_id()) as ledger, ledger.change() as change:
+        change.add(Hold("h1", "mine", owner, Grant(mems=1, memory=(MemoryPart(1, 1 << 30),)), since=1.0))
     page = Page(Served(NodeSpec(machine=(THIS,))))
-    answer = page.get("map")
-    assert answer.status == 200, answer.body
-    assert answer.data["cpus"]
+    host = page.get("map")
+    assert host.status == 200, host.body
+    jobs = [one for one in host.data["holders"] if one["kind"] == "job"]
+    assert [(one["name"], one["memory"][0]["text"]) for one in jobs] == [("mine", "1 GiB")]
+    page.close()
+    state = tmp_path / "cpu_manager_state"
+    state.write_text('{"policyName":"static","defaultCpuSet":"0","entries":{"u1":{"c":"1"}},"checksum":1}')
+    page = Page(Served(NodeSpec(machine=(THIS,), state=(str(state),))))
+    both = page.get("map").data
+    assert [one["kind"] for one in both["holders"]] == ["pod", "job"]
     page.close()
 
 

@@ -111,7 +111,7 @@ def _held(*others: str) -> "tuple[Hardware, Overlay]":
         raise InputError(
             f"holds are of this host, not of {quoted(others[0])}", field="--holds", advice=advice
         )
-    from numawise.apps.launch.host_map import host_holds  # noqa: PLC0415
+    from numawise.apps.launch.host_holds import host_holds  # noqa: PLC0415
     from numawise.render.holders import Overlay, held_hardware, holds_held  # noqa: PLC0415
     from numawise.render.holds import gpu_names, hold_data  # noqa: PLC0415
     from numawise.values import replace  # noqa: PLC0415

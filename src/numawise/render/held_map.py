@@ -134,6 +134,17 @@ def map_of_holds(capacity: Capacity, holds: Iterable[Hold], notices: Iterable[st
     )
 
 
+def with_jobs(node: MapSource, host: MapSource) -> MapSource:
+    """A node's pods together with the jobs that run beside them on the same host."""
+    jobs = tuple(one for one in host.holders if one.kind == JOB)
+    taken = 0
+    for one in jobs:
+        taken |= one.cpus
+    shared = node.shared if node.shared is None else node.shared & ~taken
+    notices = (*node.notices, *host.notices)
+    return replace(node, holders=(*node.holders, *jobs), shared=shared, notices=notices)
+
+
 def _pod(state: NodeState, uid: str, name: str, owner: str) -> MapHolder:
     cpus = state.cpu.pods.get(uid, 0)
     own = state.cpu.assignments.get(uid, {})

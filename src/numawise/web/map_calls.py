@@ -1,15 +1,15 @@
 """The map: the node or host that is served, or any machine that is named; and the catalogue."""
 
-from numawise.apps.launch.host_map import host_map
 from numawise.apps.machine.node_map import node_map
 from numawise.codec.web.drawn import NARROWEST, USUAL, WIDEST, MapGiven
-from numawise.errors import InputError
+from numawise.errors import HostError, InputError, LedgerError
 from numawise.inputs.machine import THIS
 from numawise.inputs.spec import NodeSpec
 from numawise.machine.catalog import CATALOG
-from numawise.render.held_map import MapSource, map_data
+from numawise.render.held_map import MapSource, map_data, map_of_holds, with_jobs
 from numawise.results.machine_map import CatalogueList, CatalogueMachine, MapForm
 from numawise.results.plain import document
+from numawise.values import replace
 from numawise.web.desk import MAP, Desk
 from numawise.web.operations import GET, POST, Asked, Operation, QueryField
 
@@ -18,12 +18,25 @@ WIDTH = QueryField("width", "Pixels that the drawing may be wide.", "integer", N
 
 
 def served_map(desk: Desk) -> MapSource:
-    """What is served: a node by its kubelet, this host by its jobs."""
-    if desk.served.spec is None:
+    """What is served: a node by its kubelet, this host by its jobs, or both."""
+    served = desk.served
+    if served.spec is None:
         raise InputError("no node is served here", advice="name a machine, or drop files")
-    if desk.served.spec == NodeSpec(machine=(THIS,)):
-        return host_map()
-    return node_map(desk.served_node())
+    if served.kubelet is None and served.spec == NodeSpec(machine=(THIS,)):
+        return _host(desk)
+    node = node_map(desk.served_node())
+    if not served.host:
+        return node
+    try:
+        return with_jobs(node, _host(desk))
+    except (LedgerError, HostError) as problem:  # the pods can be drawn all the same
+        return replace(node, notices=(*node.notices, f"jobs are not shown: {problem}"))
+
+
+def _host(desk: Desk) -> MapSource:
+    with desk.box.holdings() as holdings:
+        live = holdings.live()
+        return map_of_holds(holdings.capacity, live, (*holdings.place.warnings, *holdings.silent))
 
 
 def get_map(desk: Desk, asked: Asked) -> dict[str, object]:

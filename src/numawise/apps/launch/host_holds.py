@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from numawise.apps.launch.run import capacity_here, open_holdings
 from numawise.host.settings import read_settings
-from numawise.render.held_map import MapSource, map_of_holds
 from numawise.results.placement import Capacity, Hold
 from numawise.values import dataclass
 
@@ -27,9 +26,3 @@ def host_holds(environment: Mapping[str, str] | None = None) -> HostHolds:
     with open_holdings(capacity_here(settings), surroundings, settings) as holdings:
         live = tuple(holdings.live())
         return HostHolds(holdings.capacity, live, (*holdings.place.warnings, *holdings.silent))
-
-
-def host_map() -> MapSource:
-    """This host, and what its jobs have."""
-    here = host_holds()
-    return map_of_holds(here.capacity, here.holds, here.remarks)
