@@ -3,7 +3,7 @@
 import asyncio
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -14,6 +14,7 @@ from numawise.web.application import PageApplication
 from numawise.web.catalogue import OPERATIONS
 from numawise.web.desk import Desk, Served
 from numawise.web.guards import Guards
+from tests.web import contract
 
 HOST = "127.0.0.1:9801"
 
@@ -51,6 +52,7 @@ class Page:
         log = ServiceLog(self.written, structured=True)
         self.desk = Desk(served or Served(), log, allow_changes=allow_changes)
         self.application = PageApplication(self.desk, guards or Guards(), operations, log)
+        self._is_real = operations is OPERATIONS
 
     def close(self) -> None:
         self.application.close()
@@ -68,19 +70,36 @@ class Page:
     ) -> Answer:
         return asyncio.run(self._call(method, path, body, headers or {}))
 
-    async def _call(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def twice(self, path: str, name: str, value: str) -> Answer:
+        """Ask with a header that is given more than once."""
+        return await self._call("GET", path, b"", {name: value}, again=[(name.encode(), value.encode())])
+
+    async def never(self, path: str) -> Answer:
+        """Send a question whose body does not come."""
+        return await self._call("POST", path, None, {"content-type": "application/json"})
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        again: Sequence[tuple[bytes, bytes]] = (),
+    ) -> Answer:
         parts = urlsplit(path if path.startswith("/") else f"/api/v1/{path}")
         given = {"host": HOST} | {name.replace("_", "-").lower(): value for name, value in headers.items()}
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
             "path": parts.path, "raw_path": quote(parts.path).encode(), "query_string": parts.query.encode(), "root_path": "",
-            "headers": [(name.encode(), value.encode("latin-1")) for name, value in given.items()],
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in given.items()] + list(again),
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 9801),
         }  # fmt: skip
         messages = [{"type": "http.request", "body": body, "more_body": False}]
         sent: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
+            if body is None:
+                await asyncio.Event().wait()
             if messages:
                 return messages.pop(0)
             return {"type": "http.disconnect"}
@@ -91,7 +110,12 @@ class Page:
         await self.application(scope, receive, send)
         start = next(one for one in sent if one["type"] == "http.response.start")
         content = b"".join(one.get("body", b"") for one in sent if one["type"] == "http.response.body")
-        return Answer(start["status"], {n.decode().lower(): v.decode() for n, v in start["headers"]}, content)
+        answer = Answer(
+            start["status"], {n.decode().lower(): v.decode() for n, v in start["headers"]}, content
+        )
+        if self._is_real:
+            contract.check(method, parts.path, answer.status, answer.headers, content)
+        return answer
 
 
 def named(machine: str, **parts: Any) -> Served:

@@ -11,7 +11,6 @@ Rules kept here:
 """
 
 import asyncio
-import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +38,9 @@ from numawise.web.problems import WebProblem, problem_data, problem_of
 ROOT = "/api/v1"
 LARGEST_BODY, PATIENCE = 16 << 20, 30.0
 WORKERS, MOST_WAITING, MOST_KEPT = 4, 64, 256
+EVENTS = "text/event-stream"
+LARGEST_KEPT = 32 << 20
+"""Bytes of answers that are kept together."""
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -55,7 +57,7 @@ class PageApplication:
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="call")
         self._waiting = 0
         self._kept: OrderedDict[tuple[str, str], tuple[tuple[int, ...], Response]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept_bytes = 0
         document = to_bytes(openapi(self.operations))
         by_path: dict[str, dict[str, Operation]] = {}
         for operation in self.operations:
@@ -88,7 +90,7 @@ class PageApplication:
             await send(message)
 
         try:
-            self.guards.check(scope["path"], Request(scope).headers)
+            self.guards.check(scope["path"], Request(scope).headers, (scope.get("server") or ("",))[0])
         except WebProblem as problem:
             await _problem(problem)(scope, receive, send_secured)
             return
@@ -125,11 +127,18 @@ class PageApplication:
         headers = _answer_headers(reply.content, reply.name)
         response = Response(reply.content, media_type=reply.media, headers=headers)
         if operation.depends is not None:
-            with self._lock:
-                self._kept[key] = (versions, response)
-                while len(self._kept) > MOST_KEPT:
-                    self._kept.popitem(last=False)
+            self._keep(key, versions, response)
         return _if_new(request, response) if operation.method == GET else response
+
+    def _keep(self, key: tuple[str, str], versions: tuple[int, ...], response: Response) -> None:
+        """Rule 3; only the loop's own thread comes here."""
+        before = self._kept.pop(key, None)
+        self._kept_bytes -= len(before[1].body) if before else 0
+        self._kept[key] = (versions, response)
+        self._kept_bytes += len(response.body)
+        while len(self._kept) > MOST_KEPT or self._kept_bytes > LARGEST_KEPT:
+            _, (_, oldest) = self._kept.popitem(last=False)
+            self._kept_bytes -= len(oldest.body)
 
     async def _read(self, operation: Operation, request: Request) -> Asked:
         known = {field.name: field for field in operation.query}
@@ -139,10 +148,11 @@ class PageApplication:
             raise InputError("is not a parameter of this call", field=unknown, advice=advice)
         query = {name: field.read(request.query_params.getlist(name)) for name, field in known.items()}
         body: object = None
-        if operation.body is not None:
+        if operation.method == POST:  # a form of another page cannot send this type
             if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
                 raise WebProblem(415, "the body must be JSON", f"send Content-Type: {JSON}")
-            body = read_body(await _body(request), operation.body)
+            content = await _body(request)
+            body = read_body(content, operation.body) if operation.body is not None else None
         return Asked(dict(request.path_params), query, body)
 
     async def _handled(self, operation: Operation, asked: Asked) -> Reply:
@@ -179,6 +189,9 @@ class PageApplication:
         return self._problem_of(problem)
 
     async def _events(self, request: Request) -> Response:
+        headers = {"cache-control": "no-store"}
+        if request.method == "HEAD":
+            return Response(media_type=EVENTS, headers=headers)
         if len(self.desk.news) >= MOST_LISTENERS:
             return _problem(WebProblem(429, "too many pages listen already", "come again later"))
 
@@ -186,10 +199,7 @@ class PageApplication:
             async for event in self.desk.news.follow():
                 yield event
 
-        del request
-        return StreamingResponse(
-            stream(), media_type="text/event-stream", headers={"cache-control": "no-store"}
-        )
+        return StreamingResponse(stream(), media_type=EVENTS, headers=headers)
 
     async def _session(self, request: Request) -> Response:
         """Give whoever has the token a cookie for it."""
@@ -211,6 +221,14 @@ async def _body(request: Request) -> bytes:
     """Rule 1."""
     parts: list[bytes] = []
     size = 0
+    announced = request.headers.get("content-length", "")
+    if (
+        announced.isascii()
+        and announced.isdecimal()
+        and len(announced) < 20
+        and int(announced) > LARGEST_BODY
+    ):
+        raise WebProblem(413, f"the body is larger than {LARGEST_BODY >> 20} MiB", "drop less")
     try:
         async with asyncio.timeout(PATIENCE):
             async for part in request.stream():

@@ -2,8 +2,8 @@
 
 Rules kept here:
 
-1. A request must call the server by a name that is its own: a page of another host that was given this
-   address by its name server (DNS rebinding) does not.
+1. A request must call the server by a name that is its own, or by the address at which it came in: a page of
+   another host that was given this address by its name server (DNS rebinding) does neither.
 2. A request that another page sends is refused: by its ``Origin``, or by what the browser says of its site.
 3. Where a token is needed, every call needs it: as ``Authorization: Bearer``, or as the cookie that
    ``POST /api/v1/session`` sets for it.  The page itself has no data, and needs none.
@@ -11,6 +11,7 @@ Rules kept here:
 """
 
 import hmac
+import ipaddress
 import secrets
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
@@ -23,6 +24,8 @@ from numawise.web.problems import WebProblem
 API = "/api/"
 SESSION = "/api/v1/session"
 COOKIE = "numawise-session"
+ONCE = ("host", "origin", "authorization", "content-type", "content-length")
+"""Headers of which two readers may take different ones."""
 SAFE_SITES = ("same-origin", "none")
 """What a browser says of a request that is our page's own, or was typed."""
 SECURITY_POLICY = (
@@ -51,10 +54,13 @@ class Guards:
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     """What the cookies of this server are made with."""
 
-    def check(self, path: str, headers: Any) -> None:  # noqa: ANN401 - starlette's
-        """Raise ``WebProblem`` for who is not answered."""
+    def check(self, path: str, headers: Any, address: str = "") -> None:  # noqa: ANN401 - starlette's
+        """Raise ``WebProblem`` for who is not answered; ``address``: where the request came in."""
+        for name in ONCE:
+            if len(headers.getlist(name)) > 1:
+                raise WebProblem(400, f"{name} is given more than once")
         host = headers.get("host", "")
-        if not self.is_own_name(host):
+        if not self.is_own_name(host) and not _is_address(named_host(host), address):
             raise WebProblem(421, "this server does not go by that name", "name it with --host")
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
@@ -92,6 +98,14 @@ class Guards:
         except CookieError:
             return False
         return given is not None and hmac.compare_digest(given.value.encode(), self.cookie().encode())
+
+
+def _is_address(name: str, address: str) -> bool:
+    """Whether a name is the very address at which a request came in, however it is written."""
+    try:
+        return bool(address) and ipaddress.ip_address(name) == ipaddress.ip_address(address)
+    except ValueError:
+        return False
 
 
 def secured(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -32,7 +32,7 @@ def openapi(operations: Sequence[Operation]) -> Data:
     for operation in operations:
         place = paths.setdefault(operation.path, {})
         place[operation.method.lower()] = _call(operation, bodies, components)
-    components["Problem"] = _answer_schema(ProblemForm, components)
+    _answer_schema(ProblemForm, components)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -92,15 +92,16 @@ def _query(one: QueryField) -> Data:
 
 def _answer_schema(answer: object, components: Data) -> Data:
     """A reference to the schema of an answer, which is put among the components."""
-    if isinstance(answer, str):
-        name, whole = answer, schema(answer)
+    if isinstance(answer, str):  # a document has a head, which its form has not where it is a part of others
+        name, whole = f"{answer}Document", schema(answer)
     else:
         name, whole = definition(answer)
     parts = whole.pop("$defs", {})
     for key in ("$schema", "$id"):
         whole.pop(key, None)
     for part, form in {**parts, name: whole}.items():
-        components.setdefault(part, _moved(form))
+        if components.setdefault(part, moved := _moved(form)) != moved:
+            raise ValueError(f"two forms of the API are called {part}")
     return {"$ref": f"{OWN}{name}"}
 
 
