@@ -161,7 +161,7 @@ def test_names_are_never_markup(home: str, page_at: PageAt) -> None:
     watched.expect_error("422")
     page = watched.open("why", "?example=incident")
     page.locator(".why-ask summary").click()
-    text = page.get_by_label("Pods", exact=True)
+    text = page.get_by_label("Pods to ask about", exact=True)
     text.fill(text.input_value().replace("name: app", "name: '<svg/onload=alert(1)>'"))
     page.get_by_role("button", name="Explain").click()
     expect(page.locator(".notice-no")).to_contain_text("<svg/onload=alert(1)>")

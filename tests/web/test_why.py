@@ -110,6 +110,9 @@ def test_every_suggestion_of_every_refusal_can_be_tried(page: Page) -> None:
             assert after["explanation"]["verdict"] == "admitted"
             names = [holder["name"] for holder in after["after"]["holders"]]
             assert after["explanation"]["name"] in names
+            marks = {holder["name"]: holder["mark"] for holder in found["before"]["holders"]}
+            for holder in after["after"]["holders"]:
+                assert marks.get(holder["name"], holder["mark"]) == holder["mark"]
             for gone in after["suggestion"].get("remove", ()):
                 assert gone.removeprefix("default/") not in names
 

@@ -81,6 +81,7 @@ def narrowings(voters: Sequence[Voter], merging: Merging) -> tuple[Narrowing, ..
     """What each resource in turn prefers, and what is left then."""
     steps = []
     left: Sequence[int] | None = None
+    bound = merging.every
     for voter in voters:
         family = voter.family
         single = merging.policy == SINGLE
@@ -92,8 +93,21 @@ def narrowings(voters: Sequence[Voter], merging: Merging) -> tuple[Narrowing, ..
         else:
             left = sorted({a & b for a in left for b in own if a & b}, key=lambda m: (m.bit_count(), m))
         more = len(own) > SHOWN or len(left) > SHOWN
-        steps.append(Narrowing(voter.hints.resource, tuple(own[:SHOWN]), tuple(left[:SHOWN]), more))
+        cut = not single and len(own) >= MOST  # there may be more: all that it reaches
+        wanted = family.reach if cut else _union(own)
+        bound &= wanted
+        reach = bound if cut else _union(left)
+        steps.append(
+            Narrowing(voter.hints.resource, tuple(own[:SHOWN]), tuple(left[:SHOWN]), more, wanted, reach)
+        )
     return tuple(steps)
+
+
+def _union(masks: Sequence[int]) -> int:
+    bits = 0
+    for mask in masks:
+        bits |= mask
+    return bits
 
 
 # --- the cause ------------------------------------------------------------------------------

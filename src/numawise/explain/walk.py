@@ -124,7 +124,7 @@ def rounds_walk(explanation: Explanation) -> DecisionWalk | None:
     if explanation.round is None:
         return None
     steps = _round_steps(0, explanation.round, explanation.policy, explanation.rule)
-    outcome = WalkStep(OUTCOME_STEP, "Outcome", explanation.answer, ok=explanation.admitted)
+    outcome = WalkStep(OUTCOME_STEP, _end(explanation), explanation.answer, ok=explanation.admitted)
     return DecisionWalk((*steps, outcome), (explanation.round,))
 
 
@@ -143,9 +143,6 @@ def _round_steps(number: int, merge: Round, policy: str, rule: str) -> Iterator[
     text = asked or "nothing is asked for that a manager aligns, so that any NUMA node will do"
     yield WalkStep(HINTS_STEP, f"Hints{owner}", text, container, round=number)
     for at, narrowing in enumerate(merge.narrowings):
-        left = 0
-        for mask in narrowing.left:
-            left |= mask
         yield WalkStep(
             MERGE_STEP,
             "Merge",
@@ -153,7 +150,7 @@ def _round_steps(number: int, merge: Round, policy: str, rule: str) -> Iterator[
             container,
             round=number,
             narrowing=at,
-            numa=NumaSet(left),
+            numa=NumaSet(narrowing.reach),
         )
     numa = merge.best.numa if merge.best.numa is not None else NumaSet()
     head = f"Verdict of {policy}" if policy else "Verdict"
@@ -318,6 +315,10 @@ def _kept_steps(case: ExplainCase) -> Iterator[WalkStep]:
         )
 
 
+def _end(explanation: Explanation) -> str:
+    return "Admitted" if explanation.admitted else "Refused"
+
+
 def _outcome_step(case: ExplainCase, decision: Decision, explanation: Explanation) -> WalkStep:
     """How it ended, and all that the pod holds then."""
     admitted = isinstance(decision, Admitted)
@@ -339,7 +340,7 @@ def _outcome_step(case: ExplainCase, decision: Decision, explanation: Explanatio
             numa |= device.numa.bits
     return WalkStep(
         OUTCOME_STEP,
-        "Admitted" if admitted else "Refused",
+        _end(explanation),
         explanation.answer,
         explanation.container,
         admitted,

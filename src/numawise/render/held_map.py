@@ -65,6 +65,8 @@ class MapSource:
     """CPUs kept for the system."""
     notices: tuple[str, ...] = ()
     """What must be known to read the map, a sentence each."""
+    before: tuple[str, ...] = ()
+    """Holders of a map that this one is compared with, in its order: who is on both has the same mark."""
 
 
 # --- where it comes from ----------------------------------------------------------------------
@@ -219,8 +221,10 @@ def map_data(source: MapSource, width: int) -> MapForm:
     for one in holders:
         for numa, size in one.memory.items():
             memory.setdefault(numa, []).append((one.id, size))
-    letters = _letters(holders)
-    names = {one.id: Marked(letters[one.id], clean(one.name)) for one in holders}
+    known = {one.id: one.name for one in holders}
+    order = list(dict.fromkeys((*source.before, *known)))
+    letters = _letters(order)
+    names = {one: Marked(letters[one], clean(known.get(one, one))) for one in order}
     marks = Marks(names, devices, {numa: tuple(shares) for numa, shares in memory.items()})
     seen = picture(hardware, cpus, marks)
     drawing = inline(seen, width)
@@ -238,7 +242,8 @@ def map_data(source: MapSource, width: int) -> MapForm:
         reserved=CpuSet(source.reserved),
         free=CpuSet(every & ~taken & ~source.reserved),
         holders=tuple(
-            _holder(one, hardware, names[one.id].mark, i, devices, elsewhere) for i, one in enumerate(holders)
+            _holder(one, hardware, names[one.id].mark, order.index(one.id), devices, elsewhere)
+            for one in holders
         ),
         parts=tuple(_part(part, hardware, cpus, marks, source.shared or 0) for part in drawing.parts),
         tables=tuple(_tables(hardware)),
@@ -262,14 +267,14 @@ def _distinct(holders: Iterable[MapHolder]) -> list[MapHolder]:
     return list(found.values())
 
 
-def _letters(holders: Iterable[MapHolder]) -> dict[str, str]:
+def _letters(holders: Iterable[str]) -> dict[str, str]:
     """Holder → its mark (rule 3)."""
     found: dict[str, str] = {}
     for one in holders:
-        if one.kind == SYSTEM:
+        if one == SYSTEM:
             continue
         high, low = divmod(len(found), len(MARKS))
-        found[one.id] = f"{MARKS[(high - 1) % len(MARKS)]}{MARKS[low]}" if high else MARKS[low]
+        found[one] = f"{MARKS[(high - 1) % len(MARKS)]}{MARKS[low]}" if high else MARKS[low]
     return {**found, SYSTEM: "r"}
 
 

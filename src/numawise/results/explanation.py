@@ -80,6 +80,10 @@ class Narrowing:
     """Those that all resources so far prefer."""
     more: bool = False
     """There are more than are listed."""
+    wanted: int = 0
+    """All NUMA nodes of what the resource prefers, those that are not listed too."""
+    reach: int = 0
+    """All NUMA nodes of what is left, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +328,7 @@ def _round_data(one: Round) -> Data:
                 "prefers": [list(ids_of(mask)) for mask in step.prefers],
                 "left": [list(ids_of(mask)) for mask in step.left],
                 "complete": not step.more,
+                "reach": list(ids_of(step.reach)),
             }
             for step in one.narrowings
         ],

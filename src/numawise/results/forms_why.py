@@ -38,6 +38,9 @@ class NarrowingForm(TypedDict):
     prefers: list[list[int]]
     left: list[list[int]]
     complete: bool
+    """All are listed, and not only the first."""
+    reach: list[int]
+    """NUMA nodes of all that is left, also of what is not listed."""
 
 
 class ExplainedRoundForm(TypedDict):

@@ -24,6 +24,8 @@ from numawise.inputs.machine import THIS, MachineInput, read_machine
 PREFIX = "numawise-dropped-"
 UNSAFE = re.compile(r"[^\w.()+@ -]", re.ASCII)
 LONGEST_NAME = 120
+FOLDER = "machine"
+"""What a file ``machine.yaml`` is called after."""
 
 
 class DroppedFiles:
@@ -32,7 +34,9 @@ class DroppedFiles:
     def __init__(self) -> None:
         self.folder = tempfile.mkdtemp(prefix=PREFIX)
         self._numbers = count()
-        self._inside = re.compile(re.escape(self.folder).encode() + rb"/[0-9]+/[0-9]+/")
+        self._inside = re.compile(
+            re.escape(self.folder).encode() + rb"/[0-9]+/[0-9]+/" + FOLDER.encode() + b"/"
+        )
         self._end = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     def close(self) -> None:
@@ -50,7 +54,7 @@ class DroppedFiles:
         folder = Path(self.folder, str(next(self._numbers)))
         paths = []
         for number, (name, content) in enumerate(contents):
-            place = folder / str(number)
+            place = folder / str(number) / FOLDER
             place.mkdir(parents=True)
             path = place / _name(name, number)
             path.write_bytes(content)

@@ -29,7 +29,7 @@ from numawise.results.forms_why import ExplanationForm, KubeletLogForm, Suggesti
 from numawise.results.log_data import report_data
 from numawise.results.machine_map import MapForm
 from numawise.results.why_page import TriedPage, WhyPage
-from numawise.values import dataclass
+from numawise.values import dataclass, replace
 from numawise.web.desk import Desk
 from numawise.web.operations import POST, Asked, Operation
 
@@ -77,7 +77,7 @@ def try_it(desk: Desk, asked: Asked) -> TriedPage:
         return TriedPage(
             suggestion=cast("SuggestionForm", suggestion_data(tried.suggestion)),
             explanation=_explanation(tried.explanation) if tried.explanation is not None else None,
-            after=_map(given.node, tried.after, body.width),
+            after=_map(given.node, tried.after, body.width, tried.before),
             drawn=_drawn(given.node, tried.explanation),
         )
 
@@ -165,7 +165,7 @@ def _page(given: WhyFiles, found: ChosenPod, width: int) -> WhyPage:
         explanation=_explanation(explained.explanation),
         tries=found.tries,
         before=_map(given.node, case.node, width) if case is not None else None,
-        after=_map(given.node, after, width) if after is not None else None,
+        after=_map(given.node, after, width, case.node if case else None) if after is not None else None,
         drawn=_drawn(given.node, explained.explanation),
         remarks=(*given.remarks, *found.remarks),
     )
@@ -175,8 +175,11 @@ def _explanation(found: Explanation) -> ExplanationForm:
     return cast("ExplanationForm", explanation_data(found))
 
 
-def _map(source: NodeInput, node: SimulatedNode, width: int) -> MapForm:
-    return map_data(map_of_node(node, pod_names(node), hardware=source.hardware), width)
+def _map(source: NodeInput, node: SimulatedNode, width: int, before: SimulatedNode | None = None) -> MapForm:
+    """The map of a node; ``before``: the node on the map beside it, whose marks stay."""
+    drawn = map_of_node(node, pod_names(node), hardware=source.hardware)
+    known = tuple(before.state.active) if before is not None else ()
+    return map_data(replace(drawn, before=known), width)
 
 
 def _drawn(source: NodeInput, found: Explanation | None) -> Mapping[str, str]:

@@ -55,6 +55,8 @@ class TriedSuggestion:
     """Of the pod, after the change; None: there is none, the kubelet alone starts."""
     after: SimulatedNode
     """The node then, with the pod."""
+    before: SimulatedNode | None = None
+    """The node as it was; None: its kubelet did not start."""
 
 
 def choose_pod(
@@ -89,7 +91,9 @@ def try_suggestion(
     proven = found.explained.proven[suggestion]
     after = admitted_node(proven.after)
     explained = explain(proven.after, walk=True)
-    return TriedSuggestion(proven.suggestion, explained, after or proven.after.node)
+    case = found.explained.case
+    before = case.node if case is not None else None
+    return TriedSuggestion(proven.suggestion, explained, after or proven.after.node, before)
 
 
 def admitted_node(case: ExplainCase) -> SimulatedNode | None:

@@ -1,7 +1,8 @@
 // One explanation: the answer, the decision step by step beside the map, and what would help, each to be tried.
 import { announce, fill, freshId, h } from "./dom.js";
 import { hintTable } from "./hint_table.js";
-import { idsOf, stepPicture } from "./step_picture.js";
+import { numbers } from "./picture.js";
+import { stepPicture } from "./step_picture.js";
 import { badge, button, codeBlock, copyButton, notice, panel, problemNotice } from "./ui.js";
 
 const KINDS = { admitted: "yes", rejected: "no", crashed: "no", "not started": "no", infeasible: "no", "not scheduled": "warn", deferred: "warn", "not known": "warn" };
@@ -126,7 +127,7 @@ function stepItem(step, at, walk, several, choose) {
 
 function stepBody(step, round) {
   const parts = [];
-  if (step.kind === "hints" && round?.hints.length) parts.push(hintTable(round), h("p", { class: "hint-note" }, "yes!: preferred, as few NUMA nodes as an idle machine would need"));
+  if (step.kind === "hints" && round?.hints.length) parts.push(hintTable(round));
   if (step.kind === "merge" && round) parts.push(hintTable(round, step.narrowing));
   if (step.rule) parts.push(h("p", { class: "step-rule" }, `Rule: ${sentence(step.rule)}`));
   if (step.kind === "cpus" && step.wanted) parts.push(progress(step));
@@ -135,8 +136,8 @@ function stepBody(step, round) {
 
 /** How far a container is with its CPUs, after a pass. */
 function progress(step) {
-  const before = idsOf(step.before).size;
-  const now = idsOf(step.cpus).size;
+  const before = numbers(step.before).length;
+  const now = numbers(step.cpus).length;
   const asked = before + step.wanted;
   const part = (size, kind) => {
     const bar = h("span", { class: `taken taken-${kind}` });

@@ -42,8 +42,9 @@ function columns(round) {
   return [...groups.values()];
 }
 
-function masks(list, complete) {
+function masks({ left: list, complete, reach }) {
   if (!list.length) return "nothing";
+  if (!complete && list.length > 1 && list.every((mask) => mask.length === 1)) return `one of NUMA ${rangesOf(reach)}`;
   return `NUMA ${list.map((mask) => rangesOf(mask)).join(" or ")}${complete ? "" : " or others"}`;
 }
 
@@ -55,14 +56,15 @@ function masks(list, complete) {
 export function hintTable(round, upTo) {
   const groups = columns(round);
   const merging = upTo !== undefined;
+  const known = round.hints.some((hints) => hints.asked !== undefined);
   const wider = !merging && round.hints.some((hints) => hints.wider.length || hints.answer === "impossible");
   const heard = new Map(round.narrowing.map((one, at) => [one.resource, at]));
   const last = merging ? round.narrowing[upTo] : null;
-  const left = last ? new Set(last.left.flat()) : null;
+  const left = last ? new Set(last.reach) : null;
   const gone = (group) => left !== null && !group.some((id) => left.has(id));
   const head = [
     h("th", { scope: "col" }, "Resource"),
-    h("th", { scope: "col" }, "Asked"),
+    known && h("th", { scope: "col" }, "Asked"),
     groups.map((group) => h("th", { scope: "col", class: gone(group) ? "hint-gone" : null }, `NUMA ${rangesOf(group)}`)),
     wider && h("th", { scope: "col" }, "Several"),
     merging && h("th", { scope: "col" }, "Left"),
@@ -73,12 +75,13 @@ export function hintTable(round, upTo) {
     const narrowing = at !== undefined && at <= upTo ? round.narrowing[at] : null;
     return h("tr", { class: state || null, "aria-current": state === "hint-heard" ? "true" : null },
       h("th", { scope: "row" }, hints.resource),
-      h("td", null, asked(hints)),
+      known && h("td", null, asked(hints)),
       groups.map((group) => cell(look(hints, group[0]), gone(group))),
       wider && h("td", { class: "hint-several" }, several(hints)),
-      merging && h("td", null, narrowing ? masks(narrowing.left, narrowing.complete) : at === undefined ? "has no say" : "not heard yet"));
+      merging && h("td", null, narrowing ? masks(narrowing) : at === undefined ? "has no say" : "not heard yet"));
   });
   const notes = round.hints.filter((hints) => hints.note).map((hints) => h("p", { class: "hint-note" }, `${hints.resource}: ${hints.note}`));
+  if (!merging && round.hints.some((hints) => hints.numa.some((place) => place.hint === "preferred"))) notes.push(h("p", { class: "hint-note" }, "yes!: preferred, as few NUMA nodes as an idle machine would need"));
   const table = h("table", { class: "table hints" }, h("thead", null, h("tr", null, head)), h("tbody", null, rows));
   return h("div", { class: "stack-small" }, h("div", { class: "hint-scroll", tabindex: "0", role: "group", "aria-label": "Hints by NUMA node" }, table), notes);
 }

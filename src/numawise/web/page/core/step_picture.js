@@ -1,17 +1,10 @@
 // The map beside the steps of a decision: what a step is about is marked on it, and said below it.
-import { fill, h, importSvg } from "./dom.js";
+import { fill, h } from "./dom.js";
+import { holderMark, numbers, pictureView } from "./picture.js";
+
+const MOST_NAMED = 12;
 
 /** @typedef {{kind: string, title: string, text: string, container: string, ok: boolean | null, round: number | null, narrowing: number | null, numa: number[], cpus: string, before: string, wanted?: number, devices: {resource: string, id: string, numa: number[]}[], rule?: string}} Step */
-
-/** The ids of a list as the kernel writes it: "0-3,8". */
-export function idsOf(list) {
-  const ids = new Set();
-  for (const part of (list || "").split(",")) {
-    const [first, last] = part.split("-").map(Number);
-    if (part) for (let id = first; id <= (last ?? first); id += 1) ids.add(id);
-  }
-  return ids;
-}
 
 /**
  * A map on which steps are marked.
@@ -19,26 +12,29 @@ export function idsOf(list) {
  * @returns {{element: HTMLElement, show: (map: any) => void, mark: (step: Step | null, drawn: Record<string, string>) => void}}
  */
 export function stepPicture(label) {
-  const place = h("div", { class: "step-map", tabindex: "0", role: "group", "aria-label": label });
+  const view = pictureView({ label });
+  const place = h("div", { class: "step-map" }, view.element);
   const legend = h("figcaption", { class: "step-legend" });
-  const element = h("figure", { class: "step-picture" }, place, legend);
+  const holders = h("div", { class: "step-legend", "aria-label": "Who holds what", role: "group" });
+  const element = h("figure", { class: "step-picture" }, place, legend, holders);
   let shown = null;
   function show(map) {
     if (map === shown) return;
-    shown = map;
-    fill(place, map && importSvg(map.svg));
+    view.show((shown = map));
+    const named = map.holders.filter((one) => one.mark);
+    fill(holders, named.slice(0, MOST_NAMED).map((one) => h("span", { class: "step-key-holder" }, holderMark(one), one.name)), named.length > MOST_NAMED && h("span", null, `and ${named.length - MOST_NAMED} more`));
   }
   function mark(step, drawn) {
     for (const part of place.querySelectorAll("[data-id]")) part.classList.remove("step-now", "step-own", "step-part", "step-before", "step-numa", "step-out");
     fill(legend, step ? keysOf(step, drawn) : null);
     if (!step) return;
-    const now = idsOf(step.cpus);
-    const before = idsOf(step.before);
+    const now = new Set(numbers(step.cpus));
+    const before = new Set(numbers(step.before));
     const devices = new Set(step.devices.map((device) => drawn[device.id] ?? device.id));
     const whole = step.kind === "outcome" ? "step-own" : "step-now"; // on the map afterwards it has its own colour
     const narrowed = step.kind === "merge" || step.kind === "verdict";
     for (const core of place.querySelectorAll(".core[data-cpus]")) {
-      const own = [...idsOf(core.dataset.cpus)];
+      const own = numbers(core.dataset.cpus);
       const taken = own.filter((cpu) => now.has(cpu)).length;
       core.classList.toggle(whole, taken > 0 && taken === own.length);
       core.classList.toggle("step-part", taken > 0 && taken < own.length);
@@ -50,7 +46,7 @@ export function stepPicture(label) {
       box.classList.toggle("step-out", narrowed && !inside && (step.numa.length > 0 || step.kind === "merge"));
     }
     for (const box of place.querySelectorAll("[data-device]")) box.classList.toggle(whole, devices.has(box.dataset.device));
-    bringIntoView(place, place.querySelector(".step-now, .step-own, .step-part, .step-numa"));
+    bringIntoView(place.querySelector(".map-room"), place.querySelector(".step-now, .step-own, .step-part, .step-numa"));
   }
   return { element, show, mark };
 }

@@ -53,7 +53,7 @@ export const EXAMPLES = [
   },
   {
     name: "five-gpus",
-    title: "Five GPUs on a server with four per NUMA node",
+    title: "Five GPUs, four per NUMA node",
     node: { machine: "8gpu-server", config: RESTRICTED },
     text: [pod("inference", 8, "32Gi", gpus(1)), pod("training-5gpu", 16, "64Gi", gpus(5))].join("---\n"),
   },

@@ -49,7 +49,7 @@ export default {
     const ask = askPanel();
     const examples = select([["", "Examples…"], ...EXAMPLES.map((each) => [each.name, each.title])], question.example, (name) => name && start(ofExample(name)), { "aria-label": "Examples" });
     const chooser = h("input", { type: "file", multiple: true, class: "only-read", tabindex: "-1", "aria-label": "Files", onchange: () => take(chooser.files) });
-    const head = viewHead("Why", "Why a pod is refused, or where it goes: drop a pod, a bundle, a kubelet's log or parts of a node anywhere here.", h("div", { class: "why-examples" }, examples), button("Choose files…", () => chooser.click()), chooser);
+    const head = viewHead("Why", "Why a pod is refused, or where it goes: drop a pod, a bundle, a kubelet's log or parts of a node anywhere here.", h("div", { class: "why-examples" }, examples), h("div", null, button("Choose files…", () => chooser.click()), chooser));
     fill(root, head, h("div", { class: "stack" }, ask.element, changed, problems, told));
     acceptDrops(root, take);
 
@@ -118,7 +118,7 @@ export default {
       });
       const admitted = answered.pods.filter((each) => each.verdict === "admitted").length;
       const body = h("table", { class: "table why-pods" }, h("thead", { class: "only-read" }, h("tr", null, ["Pod", "Verdict", "Answer"].map((words) => h("th", { scope: "col" }, words)))), h("tbody", null, rows));
-      return panel("Pods", h("div", { class: "why-list", tabindex: "0", role: "group", "aria-label": "Pods" }, body), { flush: true, actions: [h("span", { class: "hint-note" }, `${admitted} of ${answered.pods.length} admitted`)] });
+      return panel("Pods", h("div", { class: "why-list", tabindex: "0", role: "group", "aria-label": "List of pods" }, body), { flush: true, actions: [h("span", { class: "hint-note" }, `${admitted} of ${answered.pods.length} admitted`)] });
     }
 
     function askPanel() {
@@ -135,7 +135,7 @@ export default {
       };
       const form = h("form", { class: "stack", onsubmit: (event) => (event.preventDefault(), read()) },
         h("div", { class: "halves" },
-          field("Pods", text, "Any object that makes pods, or what kubectl describe pod prints; pods come in this order."),
+          field("Pods to ask about", text, "Any object that makes pods, or what kubectl describe pod prints; pods come in this order."),
           h("div", { class: "stack-small" }, field("Machine", machine, `A name of the catalogue, or words such as 2s 4n 64c 2t 8gpu${overview.node ? "; empty: the node that is served" : ""}.`), field("Kubelet configuration", config))),
         files,
         h("div", { class: "row" }, h("button", { class: "button button-primary", type: "submit" }, "Explain"), button("Empty the form", () => set((question = nothing())))));
