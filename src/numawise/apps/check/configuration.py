@@ -162,6 +162,9 @@ def _many_numa(context: Context) -> tuple[str, str]:
 def _together(context: Context) -> Iterator[Finding]:
     config, place = context.config, context.configuration.place
     policy = config.topology_manager_policy
+    refused = {one.steps[0] for one in context.start.refusals if one.steps}
+    if "topologyManagerPolicy" in refused:
+        return  # whatever is meant by it, it is not none
     if context.configuration.partial and not context.configuration.written("cpuManagerPolicy"):
         return
     if context.aligning and config.cpu_manager_policy == "none":

@@ -1,9 +1,316 @@
-import { fill } from "../core/dom.js";
-import { emptyState, viewHead } from "../core/ui.js";
+// Check: files that were dropped, what is wrong with them beside their lines, and the corrected files.
+import { get, isAbort, post } from "../core/api.js";
+import { announce, fill, h } from "../core/dom.js";
+import { download, dropZone, given } from "../core/files.js";
+import { badge, button, dialog, emptyState, field, notice, panel, problemNotice, select, tabs, viewHead } from "../core/ui.js";
+import { EXAMPLE } from "./check_example.js";
+import { KINDS, listing, WORDS } from "./check_listing.js";
+import { planPanel } from "./check_plan.js";
+import { applied } from "./check_text.js";
+
+const MOST_STEPS = 100;
+const SEVERITIES = ["error", "warning", "info"];
+const PLURALS = { error: "Errors", warning: "Warnings", info: "Notes" };
+
+/** What was dropped stays while the page is open. */
+let kept = null;
+
+function firstState(context) {
+  return { ...EXAMPLE, example: true, served: false, release: context.overview.release, chosen: 0, shown: new Set(SEVERITIES), past: [], future: [], answer: null, said: null };
+}
 
 export default {
   title: "Check",
-  mount(root) {
-    fill(root, viewHead("Check", ""), emptyState("Nothing is shown here yet", ""));
+  mount(root, context) {
+    kept ??= firstState(context);
+    if (context.params.files) Object.assign(kept, firstState(context), { files: named(context.params.files), machine: context.params.machine ?? "", example: false });
+    const pages = [
+      { title: "Check files", content: () => checkPanel(kept, context) },
+      { title: "Suggest a configuration", content: () => planPanel(context, checkText(context)) },
+    ];
+    fill(root, viewHead("Check", "What a kubelet would refuse in these files, in its own words, what it accepts and will hurt, and the change that mends it."), tabs("Check", pages));
+    return () => controller.abort();
   },
 };
+
+let controller = new AbortController();
+
+function checkText(context) {
+  return (name, text, machine) => context.navigate("/check", { files: [{ name, text, size: text.length }], machine });
+}
+
+function checkPanel(state, context) {
+  const summary = h("div", { class: "stack-small" });
+  const body = h("div", { class: "stack" });
+  const redraw = () => draw(state, summary, body, { check, redraw, change });
+
+  async function check(fix = false) {
+    controller.abort();
+    controller = new AbortController();
+    const { signal } = controller;
+    if (!state.files.length) {
+      state.answer = null;
+      waiting(false);
+      redraw();
+      return;
+    }
+    const inside = body.contains(document.activeElement);
+    waiting(true); // what is shown is of the files before: nobody may act on it
+    const question = { files: state.files.map(given), machine: state.served ? "" : state.machine.trim(), served: state.served, release: state.release, fix };
+    try {
+      const answer = await post("check", question, signal);
+      if (fix) correct(answer);
+      state.answer = answer;
+      redraw();
+      waiting(false);
+      if (inside) body.querySelector(".listing")?.focus({ preventScroll: true });
+      announce(sentence(answer.report));
+    } catch (error) {
+      if (isAbort(error)) return;
+      state.answer = null;
+      fill(summary);
+      fill(body, problemNotice(error));
+      waiting(false);
+    }
+  }
+
+  function waiting(yes) {
+    summary.inert = body.inert = yes;
+    body.setAttribute("aria-busy", String(yes));
+  }
+
+  /** Take the corrected texts over. */
+  function correct(answer) {
+    const texts = answer.files.map((file) => file.text);
+    if (!answer.applied.length) {
+      state.said = notice("info", "No correction is certain", "What is left is a choice: see the findings.");
+      return;
+    }
+    remember(state);
+    state.files = state.files.map((file, at) => (texts[at] === undefined ? file : { ...file, text: texts[at], changed: true }));
+    const list = h("ul", { class: "applied" }, answer.applied.map((one) => h("li", null, `${one.file}${one.line ? ` line ${one.line}` : ""}: ${one.title} (${one.code})`)));
+    state.said = notice("yes", `${count(answer.applied.length, "correction")} made and proved by another check`, "", list);
+  }
+
+  /** Change the files, so that it can be undone. */
+  function change(files, said = null) {
+    remember(state);
+    state.files = files;
+    state.chosen = Math.min(state.chosen, Math.max(0, files.length - 1));
+    state.said = said;
+    check();
+  }
+
+  const controls = controlPanel(state, context, { check, change });
+  check();
+  return h("div", { class: "stack" }, controls, summary, body);
+}
+
+// --- what is checked ------------------------------------------------------------------------------
+
+function controlPanel(state, context, { check, change }) {
+  const place = h("div");
+  const zone = dropZone({
+    label: "Drop kubelet configurations, pods, state files, a machine or a bundle",
+    hint: "Each is known by what is in it. Nothing leaves this server.",
+    onFiles: (files) => (fill(place), add(files)),
+    onProblem: (words) => fill(place, notice("no", words)),
+  });
+  function add(files) {
+    const before = state.example ? [] : state.files;
+    if (state.example) Object.assign(state, { example: false, machine: "" });
+    sync();
+    state.chosen = before.length;
+    change(named([...before, ...files]));
+  }
+  const list = h("datalist", { id: "check-machines" });
+  get("machines").then((all) => fill(list, all.machines.map((one) => h("option", { value: one.name }, one.summary ?? ""))), () => {});
+  const machine = h("input", { type: "text", value: state.machine, list: list.id, autocomplete: "off", onchange: () => ((state.machine = machine.value.trim()), sync(), check()) });
+  const choices = [["none", "none: not judged"], ["words", "by name or in words"], ...(context.overview.node ? [["served", "the node that is served"]] : [])];
+  const which = select(choices, chosenMachine(), (value) => {
+    state.served = value === "served";
+    if (value === "none") state.machine = "";
+    if (value === "words" && !state.machine) state.machine = EXAMPLE.machine;
+    sync();
+    check();
+  });
+  function chosenMachine() {
+    return state.served ? "served" : state.machine ? "words" : "none";
+  }
+  function sync() {
+    which.value = chosenMachine();
+    machine.value = state.machine;
+    wordsField.hidden = which.value !== "words";
+  }
+  const release = select(context.overview.releases, state.release, (value) => ((state.release = value), check()));
+  const wordsField = field("Its name or words", machine, "Of the catalogue, or as 2s 4n 64c 8gpu");
+  const fields = h("div", { class: "fields" }, field("Release", release), field("Machine", which), wordsField);
+  sync();
+  const more = h("div", { class: "row" }, button("Paste text…", () => pasting(add)), button("Show the example", () => example()));
+  function example() {
+    Object.assign(state, { machine: EXAMPLE.machine, served: false, example: true, chosen: 0 });
+    sync();
+    change(EXAMPLE.files);
+  }
+  return panel("Files", h("div", { class: "check-given" }, h("div", { class: "stack-small" }, zone, place), h("div", { class: "stack-small" }, fields, list, more)));
+}
+
+function pasting(add) {
+  const name = h("input", { type: "text", value: "pasted.yaml", required: true });
+  const text = h("textarea", { class: "code", rows: "14", required: true, spellcheck: "false" });
+  const take = (event) => {
+    event.preventDefault();
+    add([{ name: name.value.trim() || "pasted.yaml", text: text.value, size: text.value.length }]);
+    shown.close();
+  };
+  const form = h("form", { class: "stack", onsubmit: take }, field("Name", name), field("Text", text, "YAML or JSON, a state file, or flags"), h("div", { class: "row row-end" }, h("button", { class: "button button-primary", type: "submit" }, "Check it")));
+  const shown = dialog("Paste text", form);
+  text.focus();
+}
+
+/** Names that differ, so that findings can be told apart. */
+function named(files) {
+  const seen = new Set();
+  return files.map((file) => {
+    let name = file.name;
+    for (let number = 2; seen.has(name); number += 1) name = file.name.replace(/(\.[^.]*)?$/, (end) => `-${number}${end}`);
+    seen.add(name);
+    return { ...file, name };
+  });
+}
+
+// --- steps that can be undone ---------------------------------------------------------------------
+
+function remember(state) {
+  state.past = [...state.past, state.files].slice(-MOST_STEPS);
+  state.future = [];
+}
+
+function step(state, from, to) {
+  const files = state[from][state[from].length - 1];
+  state[from] = state[from].slice(0, -1);
+  state[to] = [...state[to], state.files];
+  state.files = files;
+  state.chosen = Math.min(state.chosen, Math.max(0, files.length - 1));
+  state.said = null;
+}
+
+// --- what was found -------------------------------------------------------------------------------
+
+function draw(state, summary, body, { check, redraw, change }) {
+  if (!state.answer) {
+    fill(summary, steps(state, check));
+    fill(body, h("div", { class: "panel" }, emptyState("No files", "Drop some, paste a text, or look at the example.")));
+    return;
+  }
+  const { report, files } = state.answer;
+  const findings = report.findings.map((finding, number) => ({ ...finding, number }));
+  const sure = findings.filter((finding) => finding.corrections?.[0]?.certain).length;
+  const filters = SEVERITIES.map((severity) => {
+    const shown = state.shown.has(severity);
+    const words = `${PLURALS[severity]} ${findings.filter((finding) => finding.severity === severity).length}`;
+    const toggle = () => (shown ? state.shown.delete(severity) : state.shown.add(severity), redraw());
+    return button(words, toggle, { small: true, "aria-pressed": String(shown), class: `button button-small filter-${severity}` });
+  });
+  const words = sure === 1 ? "Apply the certain correction" : `Apply all ${sure} certain corrections`;
+  const fix = sure ? button(words, () => check(true), { kind: "primary" }) : h("span", { class: "hint" }, findings.length ? "What is left is a choice" : "Nothing to correct");
+  fill(summary,
+    h("div", { class: "row check-bar" }, h("div", { class: "row", role: "group", "aria-label": "Show" }, filters), h("span", { class: "grow" }), steps(state, check), fix),
+    state.answer.remarks.map((remark) => notice("info", remark)),
+    state.said);
+  const wanted = findings.filter((finding) => state.shown.has(finding.severity));
+  const apply = (finding, way) => change(state.files.map((file, at) => {
+    const own = way.edits.filter((edit) => edit.file === files[at]?.name);
+    return own.length && file.text !== undefined ? { ...file, text: applied(file.text, own), changed: true } : file;
+  }), notice("yes", `Applied: ${way.title}`));
+  const names = h("div", { class: "tabs", role: "tablist", "aria-label": "Files" }, state.files.map((file, at) => fileTab(state, file, at, files[at], findings, redraw)));
+  names.addEventListener("keydown", (event) => turn(event, state, redraw));
+  const other = state.answer.elsewhere.map((number) => findings[number]).filter((finding) => state.shown.has(finding.severity));
+  fill(body, h("div", { class: "check-body" },
+    h("section", { class: "panel", "aria-label": "The files" }, names, fileHead(state, files, change), shownFile(state, files, wanted, apply)),
+    overviewOf(state, files, wanted, other, redraw)));
+}
+
+function steps(state, check) {
+  const go = (from, to) => () => (step(state, from, to), check());
+  return h("div", { class: "row" },
+    button("Undo", go("past", "future"), { small: true, disabled: !state.past.length }),
+    button("Redo", go("future", "past"), { small: true, disabled: !state.future.length }));
+}
+
+function fileTab(state, file, at, checked, findings, redraw) {
+  const own = (checked?.findings ?? []).map((number) => findings[number]);
+  const worst = SEVERITIES.find((severity) => own.some((finding) => finding.severity === severity));
+  const chosen = at === state.chosen;
+  const choose = () => ((state.chosen = at), redraw());
+  return h("button", { type: "button", role: "tab", "aria-selected": String(chosen), tabindex: chosen ? "0" : "-1", onclick: choose }, file.name, " ", worst ? badge(KINDS[worst], count(own.length, "finding")) : badge("yes", "nothing found"));
+}
+
+function turn(event, state, redraw) {
+  const way = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!way) return;
+  event.preventDefault();
+  state.chosen = (state.chosen + way + state.files.length) % state.files.length;
+  redraw();
+  document.querySelector('[role="tablist"][aria-label="Files"] [aria-selected="true"]')?.focus();
+}
+
+function fileHead(state, files, change) {
+  const file = state.files[state.chosen];
+  const without = () => change(state.files.filter((one) => one !== file));
+  const rewrite = (text) => change(state.files.map((one) => (one === file ? { ...one, text, changed: true } : one)));
+  return h("div", { class: "panel-head file-head" },
+    h("h2", null, file.name), h("span", { class: "file-kind" }, files[state.chosen]?.kind ?? ""), file.changed && badge("info", "changed"), h("span", { class: "grow" }),
+    file.text !== undefined && button("Edit", () => editing(file, rewrite), { small: true }),
+    button("Remove", without, { small: true, "aria-label": `Remove ${file.name}` }),
+    file.text !== undefined && button(file.changed ? "Download the corrected file" : "Download", () => download(file.name, file.text), { small: true, kind: file.changed ? "primary" : "" }));
+}
+
+function editing(file, rewrite) {
+  const text = h("textarea", { class: "code", rows: "22", spellcheck: "false", value: file.text });
+  const done = button("Check it", () => (rewrite(text.value), shown.close()), { kind: "primary" });
+  const shown = dialog(`Edit ${file.name}`, field("Text", text), [done]);
+  text.focus();
+  text.setSelectionRange(0, 0);
+}
+
+function shownFile(state, files, findings, apply) {
+  const numbers = new Set(files[state.chosen]?.findings ?? []);
+  const own = findings.filter((finding) => numbers.has(finding.number));
+  const file = state.files[state.chosen];
+  return listing({ ...file, name: files[state.chosen]?.name ?? file.name }, own, apply);
+}
+
+/** All findings in short; each leads to its line. */
+function overviewOf(state, files, findings, other, redraw) {
+  const go = (finding) => {
+    const at = files.findIndex((file) => file.findings.includes(finding.number));
+    if (at >= 0 && at !== state.chosen) {
+      state.chosen = at;
+      redraw();
+    }
+    const card = document.querySelector(`[data-finding="${finding.number}"]`);
+    card?.scrollIntoView({ block: "center" });
+    card?.focus({ preventScroll: true });
+  };
+  const entry = (finding) => {
+    const label = badge(KINDS[finding.severity], WORDS[finding.severity]);
+    const where = h("span", { class: "finding-where" }, finding.line ? `${finding.file}:${finding.line}` : finding.file);
+    const inside = [h("span", { class: "row" }, label, h("strong", null, finding.code), where), h("span", { class: "entry-words" }, finding.title || finding.message)];
+    return h("li", null, h("button", { type: "button", class: "entry", onclick: () => go(finding) }, inside));
+  };
+  const numbers = new Set(other.map((finding) => finding.number));
+  const inFiles = findings.filter((finding) => !numbers.has(finding.number));
+  const inside = findings.length ? h("ol", { class: "entries" }, inFiles.map(entry)) : emptyState("Nothing found", "These files are as a kubelet likes them, as far as was looked.");
+  const about = other.length ? panel("About no file", h("ul", { class: "entries entries-plain" }, other.map((finding) => h("li", null, badge(KINDS[finding.severity], WORDS[finding.severity]), " ", h("strong", null, finding.code), ` ${finding.file}: ${finding.message}`, finding.fix && h("p", { class: "hint" }, finding.fix)))), { level: 3, flush: true }) : null;
+  return h("aside", { class: "stack check-side", "aria-label": "All findings" }, panel("All findings", inside, { flush: true }), about);
+}
+
+function sentence(report) {
+  const parts = [["errors", "error"], ["warnings", "warning"], ["notes", "note"]].filter(([key]) => report[key]).map(([key, word]) => count(report[key], word));
+  return parts.length ? `${parts.join(", ")} found` : "nothing found";
+}
+
+function count(number, word) {
+  return `${number} ${word}${number === 1 ? "" : "s"}`;
+}
