@@ -162,8 +162,8 @@ def _many_numa(context: Context) -> tuple[str, str]:
 def _together(context: Context) -> Iterator[Finding]:
     config, place = context.config, context.configuration.place
     policy = config.topology_manager_policy
-    refused = {one.steps[0] for one in context.start.refusals if one.steps}
-    if "topologyManagerPolicy" in refused:
+    unknown = [one for one in context.start.refusals if one.steps[:1] == ("topologyManagerPolicy",)]
+    if any(code_of(one.stage, one.message) == "NW121" for one in unknown):
         return  # whatever is meant by it, it is not none
     if context.configuration.partial and not context.configuration.written("cpuManagerPolicy"):
         return
