@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.cli.run import program
 from tests.waiting import PATIENCE, until
 
 
@@ -52,8 +53,8 @@ class Host:
         return started
 
     def holds(self) -> list[dict[str, Any]]:
-        """What ``ps`` tells."""
-        found: list[dict[str, Any]] = json.loads(self.run("ps", "-o", "json").stdout)["holds"]
+        """What ``ps`` tells, asked in this process: who waits for something asks again and again."""
+        found: list[dict[str, Any]] = json.loads(program("ps", "-o", "json", **self.environment).out)["holds"]
         return found
 
     def hold(self, name: str) -> dict[str, Any]:
