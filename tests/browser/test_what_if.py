@@ -179,7 +179,9 @@ def test_any_machine_by_name_and_words(home: str, page_at: PageAt) -> None:
     page.get_by_label("Machine", exact=True).select_option("words")
     page.get_by_label("Description").fill("1s 1n 4c 2t 8g")
     page.get_by_role("button", name="Use it").click()
-    expect(page.locator(".what-node .hint").first).to_contain_text("1 socket, 1 NUMA node, 4 cores, 8 CPUs, 8 GiB")
+    expect(page.locator(".what-node .hint").first).to_contain_text(
+        "1 socket, 1 NUMA node, 4 cores, 8 CPUs, 8 GiB"
+    )
     is_sound(page)
 
 

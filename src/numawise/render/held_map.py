@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numawise.codec.checkpoint import CPU_FILE
 from numawise.engine.state import Block, DeviceState, NodeState
 from numawise.machine.hardware import GPU, NIC, Hardware, hardware_of
-from numawise.machine.locality import numa_of, short_address
+from numawise.machine.locality import cpus_by_numa, numa_of, short_address
 from numawise.machine.preference import REPLICA
 from numawise.node.node import SimulatedNode
 from numawise.node.state.folder import StateFolder, cpus_word, memory_text
@@ -211,8 +211,8 @@ def _system(cpus: int, memory: Mapping[int, int]) -> MapHolder:
 # --- the map ----------------------------------------------------------------------------------
 
 
-def map_data(source: MapSource, width: int) -> MapForm:
-    """The map, drawn for a width in pixels."""
+def map_data(source: MapSource, width: int, *, tables: bool = True) -> MapForm:
+    """The map, drawn for a width in pixels; ``tables``: with those of links and distances."""
     hardware = source.hardware
     holders = _distinct(source.holders)
     cpus = _by_cpu(holders)
@@ -230,6 +230,7 @@ def map_data(source: MapSource, width: int) -> MapForm:
     drawing = inline(seen, width)
     every = bits_of(thread.cpu for thread in hardware.threads)
     taken = bits_of(cpus)
+    homes = _Homes(cpus_by_numa(hardware), {item.name: item.numa for item in items_of(hardware)})
     return MapForm(
         name=seen.name,
         summary=seen.summary,
@@ -242,11 +243,11 @@ def map_data(source: MapSource, width: int) -> MapForm:
         reserved=CpuSet(source.reserved),
         free=CpuSet(every & ~taken & ~source.reserved),
         holders=tuple(
-            _holder(one, hardware, names[one.id].mark, order.index(one.id), devices, elsewhere)
+            _holder(one, homes, names[one.id].mark, order.index(one.id), devices, elsewhere)
             for one in holders
         ),
         parts=tuple(_part(part, hardware, cpus, marks, source.shared or 0) for part in drawing.parts),
-        tables=tuple(_tables(hardware)),
+        tables=tuple(_tables(hardware)) if tables else (),
         notices=source.notices,
         remarks=tuple(clean(f"{kind}: {text}") for kind, text in remark_notes(hardware)),
     )
@@ -322,9 +323,23 @@ def drawn_devices(hardware: Hardware, names: Iterable[str]) -> dict[str, str]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Homes:
+    """Where things are, looked up once for all holders."""
+
+    cpus: Mapping[int, int]
+    """NUMA node → its CPUs, packed."""
+    devices: Mapping[str, tuple[int, ...]]
+
+    def of(self, cpus: int, devices: Iterable[str]) -> int:
+        """The NUMA nodes, packed, of CPUs and devices."""
+        near = (numa for name in devices for numa in self.devices.get(name, ()))
+        return bits_of(near) | bits_of(numa for numa, own in self.cpus.items() if own & cpus)
+
+
 def _holder(
     one: MapHolder,
-    hardware: Hardware,
+    homes: _Homes,
     mark: str,
     number: int,
     devices: Mapping[str, str],
@@ -333,7 +348,6 @@ def _holder(
     sizes = sorted((numa, size) for numa, size in one.memory.items() if size)
     memory = tuple(MapMemory(numa, size, bytes_text(size)) for numa, size in sizes)
     own = {name for name, holder in devices.items() if holder == one.id}
-    near = bits_of(numa for item in items_of(hardware) if item.name in own for numa in item.numa)
     return MapHolderForm(
         id=one.id,
         name=clean(one.name),
@@ -341,7 +355,7 @@ def _holder(
         colour=number % len(HOLDS_LIGHT),
         kind=one.kind,
         cpus=CpuSet(one.cpus),
-        numa=NumaSet(numa_of(hardware, one.cpus) | near | bits_of(part.numa for part in memory)),
+        numa=NumaSet(homes.of(one.cpus, own) | bits_of(part.numa for part in memory)),
         memory=memory,
         devices=(*sorted(own, key=_natural), *map(clean, elsewhere.get(one.id, ()))),
         lines=tuple(map(clean, one.lines)),

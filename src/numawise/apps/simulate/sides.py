@@ -52,7 +52,7 @@ def played_side(played: Played, node: SideNode, at: int, width: int) -> PlayedSi
     drawn = None
     if width:
         source = map_of_node(moment.node, run.names, run.owners, node.hardware)
-        drawn = map_data(source, width)
+        drawn = map_data(source, width, tables=False)
     return PlayedSide(
         name=node.name,
         release=shown(moment.node.version),
