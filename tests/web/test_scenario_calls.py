@@ -122,6 +122,30 @@ def test_a_second_kubelet_that_does_not_start_is_an_answer(page: Page) -> None:
     assert "is not equal to the value" in answer.data["compared"]["refusal"]
 
 
+def test_why_a_pod_was_refused_at_its_step(page: Page) -> None:
+    body = {"node": NODE, "steps": STORY}
+    found = page.post("scenario/why", {**body, "at": 3}).data
+    assert found["explanation"]["verdict"] == "rejected"
+    assert found["explanation"]["walk"]["steps"]
+    assert found["explanation"]["suggestions"]
+    assert {one["name"] for one in found["before"]["holders"] if one["kind"] == "pod"} == {"train", "tune"}
+    assert found["after"] is None
+    admitted = page.post("scenario/why", {**body, "at": 5}).data
+    assert admitted["explanation"]["verdict"] == "admitted"
+    assert "serve" in {one["name"] for one in admitted["after"]["holders"]}
+    assert page.post("scenario/why", {**body, "at": 4}).problem["field"] == "$.at"
+    assert page.post("scenario/why", {**body, "at": 99}).problem["field"] == "$.at"
+    assert page.post("scenario/why", {**body, "at": 3, "pod": "x"}).problem["field"] == "$.pod"
+
+
+def test_why_of_several_pods_that_came_together(page: Page) -> None:
+    several = {"add": {**pod("many", 4, 3)["add"], "count": 3}}
+    body = {"node": NODE, "steps": [several], "at": 1, "pod": "default/many-2"}
+    found = page.post("scenario/why", body).data
+    assert found["explanation"]["verdict"] == "rejected"
+    assert len([one for one in found["before"]["holders"] if one["kind"] == "pod"]) == 2
+
+
 def test_a_trace_that_replay_reads(page: Page, tmp_path: Path) -> None:
     answer = page.post("scenario/trace", {"node": NODE, "steps": STORY, "name": "story"})
     assert answer.status == 200, answer.body

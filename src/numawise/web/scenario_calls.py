@@ -3,20 +3,25 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from numawise.apps.scheduler.capacity import shape_pod
+from numawise.apps.simulate.explained_step import explained_step
 from numawise.apps.simulate.playing import Played, ScenarioPlayer
 from numawise.apps.simulate.recording import trace_of
 from numawise.apps.simulate.sides import COLUMNS, SideNode, compared_sides, fits, played_side, shapes_of
 from numawise.codec.tracefile import encode_line
 from numawise.codec.web.body import to_bytes
 from numawise.codec.web.given import NodeGiven
-from numawise.codec.web.scenario import FitsGiven, OtherSide, ScenarioGiven, TraceGiven
+from numawise.codec.web.scenario import FitsGiven, OtherSide, ScenarioGiven, StepWhyGiven, TraceGiven
 from numawise.errors import InputError, KubeletRefused
 from numawise.inputs.spec import NodeInput, start_node
+from numawise.render.held_map import drawn_devices, map_data, map_of_node
+from numawise.results.explanation import explanation_data
+from numawise.results.forms_why import ExplanationForm
 from numawise.results.scenario import ComparedSides, FitsAnswer, ScenarioAnswer
+from numawise.results.why_page import WhyPage
 from numawise.web.desk import MAP, Desk
 from numawise.web.operations import POST, Asked, Operation, Reply
 
@@ -44,6 +49,27 @@ def scenario(desk: Desk, asked: Asked) -> ScenarioAnswer:
     if body.compare is not None:
         compared = _compared(desk, body, body.compare, (played, side.name), at)
     return ScenarioAnswer(at, COLUMNS, side, compared)
+
+
+def why_step(desk: Desk, asked: Asked) -> WhyPage:
+    """Why a pod of a scenario was let in or not, as ``why`` explains it."""
+    body: StepWhyGiven = asked.body
+    played, node = _played(desk, body.node, body.steps)
+    with _in_body():
+        found = explained_step(played, body.at, body.pod)
+    run = played.moments[-1].stage.run
+    before, after = (
+        None if one is None else map_data(map_of_node(one, run.names, run.owners, node.hardware), body.width)
+        for one in (found.before, found.after)
+    )
+    walk = found.explanation.walk
+    devices = {one.id for step in (walk.steps if walk is not None else ()) for one in step.devices}
+    return WhyPage(
+        explanation=cast("ExplanationForm", explanation_data(found.explanation)),
+        before=before,
+        after=after,
+        drawn=drawn_devices(node.hardware, devices),
+    )
 
 
 def trace(desk: Desk, asked: Asked) -> Reply:
@@ -116,6 +142,8 @@ def _in_body(node: str = "$.node") -> Iterator[None]:
             raise InputError(
                 f"{inner}{problem.message}", line=problem.line, field=f"$.{place}", advice=problem.advice
             ) from None
+        if problem.field in ("at", "pod"):
+            raise InputError(problem.message, field=f"$.{problem.field}", advice=problem.advice) from None
         if problem.field.startswith(STEPS):
             raise InputError(problem.message, field=f"$.{problem.field}", advice=problem.advice) from None
         if problem.field in OPTIONS:
@@ -133,6 +161,16 @@ OPERATIONS = (
         scenario,
         ScenarioAnswer,
         body=ScenarioGiven,
+        part="what-if",
+    ),
+    Operation(
+        POST,
+        "/scenario/why",
+        "scenarioWhy",
+        "Why a pod of a scenario was let in or not, step by step, on the node as it was then.",
+        why_step,
+        WhyPage,
+        body=StepWhyGiven,
         part="what-if",
     ),
     Operation(

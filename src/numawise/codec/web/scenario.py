@@ -38,6 +38,18 @@ class ScenarioGiven(WebBody, frozen=True):
     compare: OtherSide | None = None
 
 
+class StepWhyGiven(WebBody, frozen=True):
+    """A pod of a scenario about which it is asked why."""
+
+    node: NodeGiven
+    at: Annotated[int, msgspec.Meta(ge=1, le=MOST_STEPS)]
+    """The step at which it came."""
+    steps: Steps = ()
+    pod: Annotated[str, msgspec.Meta(max_length=600)] = ""
+    """Its uid; "": the first pod of the step."""
+    width: Annotated[int, msgspec.Meta(ge=240, le=WIDEST)] = 1000
+
+
 class TraceGiven(WebBody, frozen=True):
     """A scenario that is to become a trace."""
 

@@ -2,9 +2,10 @@
 import { isAbort, post } from "../core/api.js";
 import { announce, fill, h } from "../core/dom.js";
 import { acceptDrops, readFiles } from "../core/files.js";
-import { pictureView } from "../core/picture.js";
+import { explanationView } from "../core/explanation.js";
+import { holderMark, pictureView } from "../core/picture.js";
 import { rewrite } from "../core/router.js";
-import { badge, button, notice, panel, problemNotice, viewHead } from "../core/ui.js";
+import { badge, button, dialog, notice, panel, problemNotice, viewHead } from "../core/ui.js";
 import { comparePanel, marksOf } from "../what_if/compare.js";
 import { configEditor } from "../what_if/config_editor.js";
 import { BASIC, example, REFUSED } from "../what_if/example.js";
@@ -175,7 +176,7 @@ function build(root, { overview }, messages, store) {
     title.textContent = store.at ? `After step ${store.at}` : "Before the first step";
     showMaps(side, compared?.side);
     const words = (compared?.differences ?? []).filter((one) => one.step === store.at).flatMap((one) => one.words);
-    fill(detail, words.map((each) => notice("warn", `This step differs: on the other side it is ${each}.`)), compared?.side ? null : outcome(side.steps[store.at - 1], answer.columns), side.remarks.map((remark) => h("p", { class: "hint" }, remark)));
+    fill(detail, words.map((each) => notice("warn", `This step differs: on the other side it is ${each}.`)), compared?.side ? null : outcome(side.steps[store.at - 1], answer.columns, why), side.remarks.map((remark) => h("p", { class: "hint" }, remark)));
     next.update(side, store.now);
     fits.show(store.now.node, store.now.steps, store.at);
     machine.show(store.now.node, side);
@@ -185,10 +186,21 @@ function build(root, { overview }, messages, store) {
     remember();
   }
 
+  /** The decision on a pod of this step, step by step, over the page. */
+  async function why(pod) {
+    try {
+      const { node: given, steps } = store.now;
+      const found = await post("scenario/why", { node: given, steps, at: store.at, pod, width: Math.min(760, Math.max(NARROWEST, innerWidth - 96)) });
+      dialog("Why", explanationView(found, { level: 3 })).element.classList.add("what-why");
+    } catch (error) {
+      fill(wrong, problemNotice(error));
+    }
+  }
+
   function showMaps(side, other) {
     picture.show(side.map);
     if (!other?.map) {
-      if (maps.firstChild !== picture.element || maps.childElementCount !== 1) fill(maps, picture.element);
+      fill(maps, picture.element, holders(side.map));
       maps.classList.remove("what-maps-two");
       split.classList.remove("what-split-wide");
       return;
@@ -196,8 +208,14 @@ function build(root, { overview }, messages, store) {
     split.classList.add("what-split-wide");
     otherPicture.show(other.map);
     maps.classList.add("what-maps-two");
-    const half = (words, one, element) => h("figure", { class: "what-side" }, h("figcaption", { class: "row" }, h("strong", null, words), badge("plain", `Kubernetes ${one.release}`)), outcome(one.steps[store.at - 1], answer.columns), element);
+    const half = (words, one, element) => h("figure", { class: "what-side" }, h("figcaption", { class: "row" }, h("strong", null, words), badge("plain", `Kubernetes ${one.release}`)), outcome(one.steps[store.at - 1], answer.columns), element, holders(one.map));
     fill(maps, half("This kubelet", side, picture.element), half("The other one", other, otherPicture.element));
+  }
+
+  /** Who the marks of a map stand for. */
+  function holders(map) {
+    if (!map.holders.length) return null;
+    return h("ul", { class: "what-holders", "aria-label": "Who holds what" }, map.holders.map((one) => h("li", null, holderMark(one), " ", h("span", null, one.name))));
   }
 
   /** The policies in a few words, read off the text of the configuration. */

@@ -1,8 +1,10 @@
 // How many more pods of some shapes fit at the step that is looked at.
 import { isAbort, post } from "../core/api.js";
-import { fill, h } from "../core/dom.js";
+import { fill, h, later } from "../core/dom.js";
 import { button, field, problemNotice } from "../core/ui.js";
 
+/** Milliseconds without a change before it is counted again. */
+const QUIET = 200;
 const FIRST = ["cpu=8,memory=32Gi,nvidia.com/gpu=1", "cpu=16,memory=128Gi,nvidia.com/gpu=4", "cpu=4,memory=8Gi"];
 
 export function fitsPanel() {
@@ -41,10 +43,12 @@ export function fitsPanel() {
     h("p", { class: "hint" }, [where, ...rest].filter(Boolean).join("; ")));
   }
 
+  const soon = later(QUIET, () => shapes.length && count(shapes));
+
   /** @param {any} node @param {any[]} steps @param {number} at */
   function show(node, steps, at) {
     asked = { node, steps, at };
-    if (shapes.length) count(shapes);
+    soon();
   }
 
   return { element, show };
