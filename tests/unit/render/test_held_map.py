@@ -10,12 +10,16 @@ from numawise.machine.catalog import machine_named
 from numawise.machine.hardware import Gpu, Hardware
 from numawise.machine.synthetic import synthetic
 from numawise.render.held_map import JOB, MapHolder, MapSource, map_data, map_of_state
+from numawise.render.picture.arrange import arrange
+from numawise.render.picture.boxes import Marked, Marks
+from numawise.render.picture.inline import PAGE_METRICS
+from numawise.render.picture.layout import picture
 from numawise.results.machine_map import MapForm
 from numawise.results.plain import document
 from numawise.results.schema import schema
 from numawise.rules.model import Rules
 from numawise.sets import parse_ids
-from tests.unit.render.geometry import MACHINES
+from tests.unit.render.geometry import MACHINES, faults
 
 SVG = "{http://www.w3.org/2000/svg}"
 HELD = (
@@ -40,6 +44,16 @@ def test_drawing_and_data_name_the_same_parts(hardware: Hardware, width: int) ->
     assert list(groups(form)) == [part.id for part in form.parts]
     assert form.width <= width or width == 320
     jsonschema.Draft202012Validator(schema("Map")).validate(document("Map", form))
+
+
+@pytest.mark.parametrize("hardware", MACHINES)
+@pytest.mark.parametrize("width", [320, 700, 1192])
+def test_nothing_overlaps_or_leaves_its_frame(hardware: Hardware, width: int) -> None:
+    marks = Marks({"u1": Marked("AB", "web")}, {"GPU0": "u1"}, {0: (("u1", 1 << 30),)})
+    drawn = picture(hardware, dict.fromkeys(range(0, 64, 3), "u1"), marks)
+    placed, _ = arrange(drawn.box, PAGE_METRICS, width)
+    assert placed.width <= width
+    assert faults(placed, PAGE_METRICS.line) == []
 
 
 def test_the_drawing_brings_no_style_and_no_ids() -> None:

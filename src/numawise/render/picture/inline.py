@@ -29,7 +29,7 @@ from numawise.sets import format_ids, ids_of
 from numawise.values import dataclass, replace
 
 NARROWEST, WIDEST = 320, 4096
-CELL = 16
+CELL = 18
 BAR = 4
 NAMED = (SOCKET, NUMA, ROW, MEMORY, L3)
 """Kinds of frames that can be chosen; devices and cores can be as well."""
@@ -59,9 +59,8 @@ def inline(picture: Picture, width: int) -> InlineDrawing:
     """Draw a picture for a page, as wide as asked or, where it needs less, narrower."""
     room = min(max(width, NARROWEST), WIDEST)
     margin = MARGIN // 4
-    metrics = replace(METRICS, cell=_cell_size)
     untitled = replace(picture.box, title="", lines=())  # the page says what machine it is
-    placed, lines = arrange(untitled, metrics, room - 2 * margin)
+    placed, lines = arrange(untitled, PAGE_METRICS, room - 2 * margin)
     wide, high = placed.width + 2 * margin, placed.height + 2 * margin
     parts: list[DrawnPart] = []
     name = escape(f"{picture.name}: {picture.summary}")
@@ -81,6 +80,9 @@ def _cell_size(cell: Cell) -> tuple[int, int]:
     if cell.text and cell.text != cell.mark:
         return measure(f"{cell.text}{'' if cell.mark else ' M'}", "cell") + 8, 22
     return max(CELL, measure(cell.mark, "cell") + 4), CELL
+
+
+PAGE_METRICS = replace(METRICS, cell=_cell_size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,12 +33,13 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
   const room = h("div", { class: "map-room" });
   const level = h("output", { class: "map-level", "aria-label": "Zoom" }, "100%");
   const help = h("p", { class: "only-read" }, KEYS);
+  const told = h("p", { class: "only-read", id: freshId("map-told") });
   const zoomButtons = h("div", { class: "map-zoom", role: "group", "aria-label": "Zoom" },
     button("−", () => zoom(scale / STEP), { small: true, "aria-label": "Zoom out", title: "Zoom out (−)" }), level,
     button("+", () => zoom(scale * STEP), { small: true, "aria-label": "Zoom in", title: "Zoom in (+), or Ctrl and the wheel" }),
     button("Width", () => zoom(1), { small: true, title: "As wide as the page (0)" }),
     button("All", () => whole(), { small: true, title: "The whole machine in the window" }));
-  const element = h("div", { class: small ? "map map-small" : "map", role: "group", "aria-label": label }, small ? null : h("div", { class: "map-tools" }, tools, zoomButtons), help, room, card);
+  const element = h("div", { class: small ? "map map-small" : "map", role: "group", "aria-label": label }, small ? null : h("div", { class: "map-tools" }, tools, zoomButtons), help, told, room, card);
   /** @type {MapData | null} */
   let data = null;
   /** @type {any} */
@@ -64,6 +65,8 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
     data = next;
     drawing = importSvg(next.svg);
     drawing.setAttribute("aria-label", `${label}: ${next.name}, ${next.summary}`);
+    drawing.setAttribute("aria-describedby", told.id);
+    told.textContent = next.description;
     places = new Map([...drawing.querySelectorAll("[data-id]")].map((place) => [place.dataset.id, place]));
     parts = new Map(next.parts.map((part) => [part.id, part]));
     fill(room, drawing);

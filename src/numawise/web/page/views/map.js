@@ -22,8 +22,9 @@ export default {
     const kindChoice = h("div", { class: "map-kind" });
     const reset = button("Clear", () => clear(), { small: true, hidden: true, "aria-label": "Show everything again" });
     const picture = pictureView({ label: "Map of the machine", tools: [h("div", { class: "map-search" }, search), stateChoice, kindChoice, reset, count] });
+    const legend = h("p", { class: "hint map-legend", hidden: true }, "A letter is a holder of the list; r is reserved for the system, * belongs to several. Cores without a letter are in the shared pool, pale ones are held with some of their threads.");
     const others = machineChooser(params.machine ?? "", (node, words) => choose(node, words));
-    const map = h("section", { class: "panel map-panel", "aria-label": "Machine" }, picture.element);
+    const map = h("section", { class: "panel map-panel", "aria-label": "Machine" }, picture.element, legend);
     const side = h("div", { class: "stack map-side" }, panel("Chosen", detail), panel("Who holds what", [summary, holders]));
     /** @type {any} */
     let node = params.node ?? (params.machine ? { machine: params.machine } : null), data = null;
@@ -80,6 +81,7 @@ export default {
       const back = node && overview.node ? button("Back to what is served", () => choose(null, "")) : null;
       fill(head, viewHead(data.name, [data.summary, what && " ", what], back, others), data.notices.length ? h("div", { class: "stack-small map-problem" }, data.notices.map((line) => notice("warn", line))) : null);
       picture.show(data);
+      legend.hidden = !data.holders.length;
       const kinds = [...new Set(data.parts.map((part) => part.kind).filter((kind) => KINDS[kind]))];
       fill(kindChoice, kinds.length > 1 ? select([["", "all kinds"], ...kinds.map((kind) => [kind, KINDS[kind]])], wanted.kind, (value) => ((wanted.kind = value), filter()), { "aria-label": "Kind" }) : null);
       showHolders();
