@@ -123,6 +123,7 @@ OF_A_NODE: tuple[Words, ...] = (
     ("check", *NODE, *PODS),
     ("check", *NODE, *PODS, "-o", "json", "--kube", "1.28"),
     ("check", *NODE, *PODS, "-o", "sarif", "--upgrade", "1.34:1.37"),
+    ("check", "--fix", "--dry-run", *NODE, *PODS),
     ("why", *NODE, *PODS),
     ("why", *NODE, *PODS, "-o", "json", "--kube", "1.33"),
     ("plan", "pod", *NODE, "--gpus", "1", *PODS),
@@ -132,6 +133,7 @@ OF_A_CONFIG: tuple[Words, ...] = (
     *OF_A_NODE,
     ("check", "--kubelet-config", "{case}/kubelet.yaml"),
     ("check", "--kubelet-config", "{case}/kubelet.yaml", "-o", "json"),
+    ("check", "--fix", "--dry-run", "--kubelet-config", "{case}/kubelet.yaml"),
     ("check", "--kubelet-config", "{case}/kubelet.yaml", "--kube", "1.22", "-o", "github"),
     ("simulate", *NODE, *PODS, "--compare", "{case}/kubelet.yaml"),
 )  # fmt: skip
@@ -155,6 +157,7 @@ OF_STATE: tuple[Words, ...] = (
     ("simulate", *NODE, *STATE, *PODS),
     ("why", *NODE, *STATE, *PODS),
     ("check", *NODE, *STATE, *PODS, "-o", "json"),
+    ("check", "--fix", "--dry-run", *NODE, *STATE, *PODS),
 )  # fmt: skip
 LOG = ("why", "--log", "{case}/log")
 PACKED, UNPACKED = "{work}/b.tgz", "{case}/members"
@@ -220,7 +223,9 @@ READERS: dict[str, Reader] = {
             ("check", "{case}/nrt.yaml", *PODS), ("state", "show", "{case}/nrt.yaml"), ("show", "{case}/nrt.yaml"),
         ), damaged=("machine.json", "state.json", "nrt.yaml"), finished=seeds.with_exact, share=2.0),
         Reader("workloads", seeds.workloads, OF_A_NODE, damaged=("pods.yaml",)),
-        Reader("check-examples", seeds.check_examples, (("@check",), ("@check", "-o", "json"))),
+        Reader("check-examples", seeds.check_examples, (
+            ("@check",), ("@check", "-o", "json"), ("@check", "--fix", "--dry-run"),
+        )),
         Reader("node-object", seeds.node_objects, (
             ("simulate", *NODE, "--node-object", "{case}/node.yaml", *PODS),
             ("why", *NODE, "--node-object", "{case}/node.yaml", *PODS, "-o", "json"),

@@ -23,9 +23,10 @@ from numawise.results.correction import Correction, TextEdit, edit_of
 from numawise.values import dataclass
 
 PLAIN = re.compile(r"[A-Za-z](?:[\w./-]*\w)?|[0-9]+(?:\.[0-9]+)?[A-Za-z]+")
+BRACKET = re.compile(r"\s*[{\[]")
 WORDS = re.compile(r"y|yes|n|no|true|false|on|off|null", re.IGNORECASE)
 EXPONENT = re.compile(r"[0-9.]+[eE][0-9]*|0[xob].*")
-LARGEST = 8 << 20
+LARGEST = 2 << 20
 """How long a text may be that is looked at once more for its edits."""
 Edits = tuple[TextEdit, ...]
 
@@ -73,21 +74,32 @@ def remove(part: Part, steps: Steps) -> Edits:
 def remove_repeated(part: Part, line: int) -> tuple[Edits, Edits, bool]:
     """Edits that take out the first, or the second, of two same keys, and whether their values are alike."""
     text, file = part.document.text, part.document.file
-    waiting = list(_roots(text) or ()) if _editable(part) else []
+    node, *own = _repeated(text).get(line, (None,)) if _editable(part) else (None,)
+    if node is None:
+        return (), (), False
+    way = _Way(file, text, (), node, ())
+    first, second = (way.without(node, *one) for one in own)
+    return first, second, _shape(own[0][1]) == _shape(own[1][1])
+
+
+@lru_cache(maxsize=4)
+def _repeated(text: str) -> Mapping[int, tuple[Any, Any, Any]]:
+    """Line of a key that stands a second time → its mapping, the first entry, the second."""
+    found: dict[int, tuple[Any, Any, Any]] = {}
+    waiting = list(_roots(text) or ())
     while waiting:
         node = waiting.pop()
         if isinstance(node, yaml.SequenceNode):
             waiting += node.value
-        if not isinstance(node, yaml.MappingNode):
-            continue
-        waiting += [value for _, value in node.value]
-        second = next((one for one in node.value if one[0].start_mark.line + 1 == line), None)
-        own = [one for one in node.value if second is not None and one[0].value == second[0].value]
-        if second is not None and len(own) == 2 and own[1] is second:
-            way = _Way(file, text, (), node, ())
-            first, last = (way.without(node, *one) for one in own)
-            return first, last, _shape(own[0][1]) == _shape(own[1][1])
-    return (), (), False
+        elif isinstance(node, yaml.MappingNode):
+            waiting += [value for _, value in node.value]
+            entries: dict[str, list[Any]] = {}
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    entries.setdefault(key.value, []).append((key, value))
+            twice = [same for same in entries.values() if len(same) == 2]
+            found |= {second[0].start_mark.line + 1: (node, first, second) for first, second in twice}
+    return found
 
 
 def insert_lines(part: Part, lines: Sequence[str]) -> Edits:
@@ -137,7 +149,7 @@ class _Way:
 
     @property
     def json_text(self) -> bool:
-        return self.text.lstrip()[:1] in ("{", "[")
+        return _is_json(self.text)
 
     def replaced(self, value: object) -> Edits:
         node = self.node
@@ -300,8 +312,13 @@ def _shape(node: Any) -> object:  # noqa: ANN401 - a node of PyYAML
 # --- values as text -------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=8)
 def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
+
+
+def _is_json(text: str) -> bool:
+    return BRACKET.match(text) is not None
 
 
 def _scalar(value: object, style: str | None, *, json_text: bool) -> str:

@@ -11,6 +11,7 @@ Rules kept here:
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 from numawise.values import dataclass
@@ -56,7 +57,15 @@ def edit_of(file: str, text: str, start: int, end: int, new: str) -> TextEdit:
 
 
 def _place(text: str, at: int) -> tuple[int, int]:
-    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    begins = _begins(text)
+    line = bisect_right(begins, at, hi=len(begins) - 1)
+    return line, at - begins[line - 1] + 1
+
+
+@lru_cache(maxsize=8)
+def _begins(text: str) -> tuple[int, ...]:
+    """Where each line begins, and where one behind the last would."""
+    return (0, *accumulate(len(line) + 1 for line in text.split("\n")))
 
 
 def whole_edit(file: str, text: str, new: str) -> TextEdit:
@@ -66,7 +75,7 @@ def whole_edit(file: str, text: str, new: str) -> TextEdit:
 
 def corrected(text: str, edits: Iterable[TextEdit]) -> str:
     """A text after some edits; ``ValueError`` where two overlap or one is outside of it."""
-    begins = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    begins = _begins(text)
 
     def index(line: int, column: int) -> int:
         if not 0 < line < len(begins) or not 0 < column <= begins[line] - begins[line - 1]:

@@ -30,6 +30,8 @@ from numawise.web.operations import POST, Asked, Operation
 
 FILES, NEW = "$.files", "new.yaml"
 OTHER = "passed over"
+PATIENCE = 20.0
+"""Seconds that corrections may be tried for one call."""
 
 
 def check(desk: Desk, asked: Asked) -> CheckPage:
@@ -53,7 +55,7 @@ def check(desk: Desk, asked: Asked) -> CheckPage:
         def once() -> CheckReport:
             return lint(given.spec, given.pods, profile.version)
 
-        done = mended(once) if body.fix else CorrectedCheck(once())
+        done = mended(once, patience=PATIENCE) if body.fix else CorrectedCheck(once())
         remarks = (*given.remarks, *filter(None, (profile.remark,)), *done.report.remarks)
         return _page(paths, given, done, shown(profile.version), tuple(dict.fromkeys(remarks)))
 

@@ -9,7 +9,9 @@ Rules kept here:
 4. No file is written here: a check reads the corrected texts instead.
 """
 
+import math
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -43,19 +45,23 @@ class _State:
     report: CheckReport
 
 
-def mended(check: Check, report: CheckReport | None = None) -> CorrectedCheck:
-    """Apply all certain corrections; ``report``: what the check said, where that is known already."""
+def mended(check: Check, report: CheckReport | None = None, patience: float | None = None) -> CorrectedCheck:
+    """Apply all certain corrections; ``report``: what the check said, where that is known already.
+
+    ``patience``: seconds after which no further one is tried; what has proved right until then stays.
+    """
+    end = math.inf if patience is None else time.monotonic() + patience
     state = _State({}, report if report is not None else check())
     before: dict[str, str] = {}
     applied: list[AppliedCorrection] = []
     refused: set[tuple[Finding, Correction]] = set()
     for _ in range(MOST_ROUNDS):
         chosen = _chosen(state.report.findings, refused)
-        if not chosen:
+        if not chosen or time.monotonic() > end:
             break
         batch = [chosen[number] for number in apart([way for _, way in chosen])]
         following = _tried(state, batch, before, check)
-        while following is None and len(batch) > 1:
+        while following is None and len(batch) > 1 and time.monotonic() <= end:
             batch = batch[: len(batch) // 2]
             following = _tried(state, batch, before, check)
         if following is None:
