@@ -111,6 +111,24 @@ def test_form_and_text_are_in_step(home: str, page_at: PageAt) -> None:
     expect(text).to_have_value(re.compile("memory: 14Gi"))
 
 
+def test_a_configuration_is_suggested_for_the_machine(home: str, page_at: PageAt) -> None:
+    page = opened(home, page_at)
+    page.get_by_role("button", name="Edit the configuration").click()
+    page.get_by_role("button", name="Suggest one for this machine").click()
+    text = page.get_by_label("Configuration as YAML", exact=True)
+    expect(text).to_have_value(re.compile("topologyManagerPolicy: restricted"))
+    expect(page.locator(".what-policies")).to_contain_text("restricted")
+
+
+def test_why_is_asked_at_a_step(home: str, page_at: PageAt) -> None:
+    page = opened(home, page_at)
+    page.get_by_role("button", name="Why is tune rejected?").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Step by step")
+    is_sound(page, [1280])
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+
+
 def test_two_sides_with_the_differing_pods_marked(home: str, page_at: PageAt) -> None:
     page = opened(home, page_at)
     page.get_by_label("Compare with").select_option("policy:best-effort")

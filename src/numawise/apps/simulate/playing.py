@@ -6,12 +6,14 @@ Rules kept here:
 2. After every step all is kept that it takes to go on: the node, who is called what, who has come.  It is
    found again by the content of the node and of all steps so far, and nothing that happens later touches it.
 3. So many moments are kept in all.  Of a scenario that is played the first steps are the last to be dropped.
-4. After the kubelet has gone for good no step happens; a step that cannot be read, or that means nothing on
+4. A scenario that takes longer than ``PATIENCE`` is ended; what was played is kept, so asking again goes on.
+5. After the kubelet has gone for good no step happens; a step that cannot be read, or that means nothing on
    this node, is an error, and those before it stay known.
 """
 
 import hashlib
 import json
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
@@ -29,6 +31,8 @@ from numawise.values import dataclass, replace
 
 MOST_KEPT = 1000
 MOST_STEPS, MOST_ARRIVING, MOST_FILLED = 500, 2000, 500
+PATIENCE = 20.0
+"""Seconds that one question may take."""
 STEPS = "steps"
 
 
@@ -79,8 +83,8 @@ class Played:
 class ScenarioPlayer:
     """Plays scenarios, and keeps their moments (rules 2 and 3)."""
 
-    def __init__(self, most: int = MOST_KEPT) -> None:
-        self.most = most
+    def __init__(self, most: int = MOST_KEPT, clock: Callable[[], float] = time.monotonic) -> None:
+        self.most, self.clock = most, clock
         self._kept: OrderedDict[bytes, Moment] = OrderedDict()
         self._lock = Lock()
 
@@ -98,8 +102,12 @@ class ScenarioPlayer:
             moments = [Moment(Stage.of(started(), most=MOST_FILLED), PodNames())]
             self._keep(keys, moments)
         document = Document({STEPS: list(steps)})
+        latest = self.clock() + PATIENCE
         try:
             while len(moments) < len(keys) and not moments[-1].ended:
+                if self.clock() > latest:
+                    what = f"takes longer than {PATIENCE:.0f} seconds: {len(moments) - 1} steps are done"
+                    raise InputError(what, field=STEPS, advice="ask again to go on from there")
                 moments.append(_next(moments[-1], document, len(moments)))
         finally:
             self._keep(keys, moments)
@@ -143,7 +151,7 @@ def _next(before: Moment, document: Document, number: int) -> Moment:
     stage, names = before.stage.copy(), before.names.copy()
     acts: list[Timed] = [names.told(act) for act in decode_step(part, number, before.at, Beside())]
     arrived = before.arrived + arriving(acts)
-    if arrived > MOST_ARRIVING:
+    if stage.run.done + arriving(acts) > MOST_ARRIVING:
         raise part.error(f"with it more than {MOST_ARRIVING:,} pods have come", "let fewer come")
     for act in acts:
         if not stage.run.ended:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from numawise.apps.simulate.playing import MOST_STEPS, Played, ScenarioPlayer
+from numawise.apps.simulate.playing import MOST_STEPS, PATIENCE, Played, ScenarioPlayer
 from numawise.apps.simulate.recording import trace_of
 from numawise.apps.simulate.scenario import run_scenario, script
 from numawise.codec.decision import decision_data, state_data
@@ -155,6 +155,27 @@ def test_what_came_before_a_wrong_step_stays_known() -> None:
         played([DAY[0], {"remove": "nobody"}], player)
     known = played([DAY[0]], player).moments
     assert played([DAY[0]], player).moments[1] is known[1]
+
+
+def test_a_question_that_takes_too_long_is_ended_and_can_be_asked_again() -> None:
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += PATIENCE / 4
+        return now[0]
+
+    player = ScenarioPlayer(clock=clock)
+    with pytest.raises(InputError, match="ask again to go on from there"):
+        played(DAY[:6], player)
+    again = played(DAY[:6], player)
+    assert data(again) == data(played(DAY[:6]))
+
+
+def test_copies_count_among_the_pods_that_come() -> None:
+    small = "kind: Pod\nmetadata: {name: tiny}\nspec: {containers: [{name: c}]}"
+    add = {"add": {"text": small, "count": 1000}}
+    with pytest.raises(InputError, match="with it more than 2,000 pods have come"):
+        played([add, {"fill": {"text": small}}, add, {"add": {"text": small}}])
 
 
 # --- traces ---------------------------------------------------------------------------------------

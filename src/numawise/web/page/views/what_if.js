@@ -66,7 +66,7 @@ function build(root, { overview }, messages, store) {
   let answer = /** @type {any} */ (null);
   let controller = new AbortController();
   const edit = button("Edit the configuration", () => toggleEditor(), { small: true, "aria-expanded": "false" });
-  const editing = panel("Kubelet configuration", editor.element, { actions: [button("Close", () => toggleEditor(false), { small: true, kind: "quiet" })], class: "what-editing" });
+  const editing = panel("Kubelet configuration", editor.element, { actions: [button("Suggest one for this machine", () => suggest(store.now.node, (config) => change(withNode({ config }), store.at, "suggested configuration")), { small: true }), button("Close", () => toggleEditor(false), { small: true, kind: "quiet" })], class: "what-editing" });
   editing.hidden = true;
   const mapPanel = panel("Machine", [detail, maps], { class: "what-map" });
   const title = mapPanel.querySelector("h2");
@@ -115,11 +115,21 @@ function build(root, { overview }, messages, store) {
   }
 
   function refuse(error, scenario, at, words) {
-    const suits = error.message.startsWith("the kubelet would not start") && scenario.node.config !== BASIC;
-    const simple = suits && button("Use a simple configuration", () => change({ ...scenario, node: { ...scenario.node, config: BASIC } }, at, `${words}, simple configuration`), { small: true });
-    fill(wrong, problemNotice(error), simple && h("div", { class: "row" }, simple));
+    const suits = (error.message.startsWith("the kubelet would not start") || error.field === "$.node.config") && scenario.node.config !== BASIC;
+    const use = (config, what) => change({ ...scenario, node: { ...scenario.node, config } }, at, `${words}, ${what}`);
+    const ways = suits ? h("div", { class: "row" }, button("Suggest a configuration", () => suggest(scenario.node, (config) => use(config, "suggested configuration")), { small: true }), button("Use a simple configuration", () => use(BASIC, "simple configuration"), { small: true })) : null;
+    fill(wrong, problemNotice(error), ways);
     machine?.show(store.now.node, answer?.side);
     compare.show(store.now, answer?.compared, answer?.side.release);
+  }
+
+  /** Ask for a configuration that suits a machine, with a reason for every line. */
+  async function suggest({ config: _, ...given }, take) {
+    try {
+      take((await post("plan", { node: given })).text);
+    } catch (error) {
+      fill(wrong, problemNotice(error));
+    }
   }
 
   async function go(at, focus = false) {
