@@ -30,7 +30,12 @@ from numawise.values import dataclass, replace
 
 NARROWEST, WIDEST = 320, 4096
 CELL = 18
-BAR = 4
+BAR = 5
+FRAMES = {
+    **METRICS.frames,
+    **{kind: replace(METRICS.frames[kind], bottom=18) for kind in (NUMA, ROW, MEMORY)},
+}
+"""Room for the bar of the memory, whether any is held or not: nothing moves when the first pod comes."""
 NAMED = (SOCKET, NUMA, ROW, MEMORY, L3)
 """Kinds of frames that can be chosen; devices and cores can be as well."""
 
@@ -82,7 +87,7 @@ def _cell_size(cell: Cell) -> tuple[int, int]:
     return max(CELL, measure(cell.mark, "cell") + 4), CELL
 
 
-PAGE_METRICS = replace(METRICS, cell=_cell_size)
+PAGE_METRICS = replace(METRICS, cell=_cell_size, frames=FRAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +152,9 @@ class _Writer:
 
     def bar(self, placed: PlacedBox) -> Iterator[str]:
         """How much of a node's memory is held, along the lower edge of its box."""
-        frame = METRICS.frame(placed.kind)
+        frame = FRAMES[placed.kind]
         left, room = placed.x + frame.left, placed.width - frame.left - frame.right
-        top = placed.y + placed.height - (frame.bottom + BAR) // 2
+        top = placed.y + placed.height - frame.bottom // 2 - 3
         yield f'<rect class="memory-bar" x="{left}" y="{top}" width="{room}" height="{BAR}" rx="2"/>'
         at = 0.0
         for hold, share in placed.box.fill:

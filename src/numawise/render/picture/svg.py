@@ -169,7 +169,8 @@ def _inside() -> str:
         f".device-held.hold-{i}>rect{{stroke:{one};stroke-width:3}}" for i, one in enumerate(holds)
     )
     shares = "".join(f"rect.memory-share.hold-{i}{{fill:{one};stroke:none}}" for i, one in enumerate(holds))
-    system = f".core.system>rect,rect.memory-share.system{{fill:{names['quiet']};stroke:{names['ink']}}}"
+    system = f".core.system>rect{{fill:{names['quiet']};stroke:{names['ink']}}}"
+    system += f"rect.memory-share.system{{fill:{names['quiet']};stroke:none}}"
     over = ".core[class*=hold-]>text{fill:#000}"  # on these colours it is readable in both themes
     over += f".core.system>text,.core.hold-mixed>text{{fill:{names['page']}}}"
     over += f".device-held>.t-note{{font-weight:700;fill:{names['ink']}}}"
