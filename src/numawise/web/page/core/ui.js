@@ -82,7 +82,7 @@ export function checkbox(label, checked, onchange, attributes = {}) {
 export function table({ caption = "", columns, rows, rowAttributes = () => ({}) }) {
   const kind = (column) => (column.number ? "number" : null);
   const head = h("tr", null, columns.map((column) => h("th", { scope: "col", class: kind(column) }, column.title)));
-  const body = rows.map((row) => h("tr", rowAttributes(row), columns.map((column) => h("td", { class: kind(column) }, column.cell(row)))));
+  const body = rows.map((row) => h("tr", rowAttributes(row), columns.map((column) => h("td", { class: kind(column), "data-title": column.title }, column.cell(row)))));
   return h("table", { class: "table" }, caption && h("caption", null, caption), h("thead", null, head), h("tbody", null, body));
 }
 
