@@ -17,7 +17,9 @@ from numawise.machine.catalog import CATALOG
 from numawise.results.placement import Grant, Hold, MemoryPart, Owner
 from numawise.results.schema import schema
 from numawise.web.desk import Served
+from numawise.web.served import served_by
 from tests import needs
+from tests.nodetree import grow_node
 from tests.web.calls import Page, named
 
 EIGHT = Path(__file__).parent.parent.parent / "examples/8gpu-server"
@@ -113,3 +115,16 @@ def test_the_style_of_pictures_is_for_both_themes(page: Page) -> None:
     without = {name for name in classes if not re.search(rf"\.{re.escape(name)}\b", style)}
     assert without <= {"picture", "drawing", "machine"}
     assert "light-dark(" in style
+
+
+def test_a_kubelet_of_a_host_with_its_devices(tmp_path: Path) -> None:
+    page = Page(served_by(NodeSpec(), str(grow_node(tmp_path / "root"))))
+    data = page.get("map").data
+    pods = [one for one in data["holders"] if one["kind"] == "pod"]
+    assert [one["devices"] for one in pods] == [["gpu1"], ["gpu0"]]
+    assert {part["label"] for part in data["parts"] if part["kind"] == "gpu" and not part["free"]} == {
+        "gpu0",
+        "gpu1",
+    }
+    assert all(one["name"].startswith("pod ") for one in pods)
+    page.close()

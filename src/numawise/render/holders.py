@@ -18,7 +18,8 @@ from numawise.sets import ids_of
 from numawise.values import dataclass, field, replace
 
 SEVERAL = "several"
-UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+UUID = re.compile(r"[0-9a-f]{8}(?:(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24})", re.ASCII)
+"""A pod's uid; of a pod that a file of the node makes, without dashes."""
 RESERVED = "the system (reserved)"
 
 

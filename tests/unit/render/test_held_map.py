@@ -7,7 +7,7 @@ import pytest
 
 from numawise.engine.state import Block, CpuState, DeviceGrant, DeviceState, MemoryState, NodeState
 from numawise.machine.catalog import machine_named
-from numawise.machine.hardware import Gpu, Hardware
+from numawise.machine.hardware import Gpu, Hardware, MemoryNode, Thread
 from numawise.machine.synthetic import synthetic
 from numawise.render.held_map import JOB, MapHolder, MapSource, map_data, map_of_state
 from numawise.render.picture.arrange import arrange
@@ -145,3 +145,8 @@ def test_nobody_passes_for_the_system() -> None:
     )
     assert [one.id for one in form.holders] == ["system'", "several'", "a", "a'", "system"]
     assert "system" not in groups(form)["cpu-0"].attrib["class"].split()
+
+
+def test_a_cpu_that_two_numa_nodes_have_is_named_twice() -> None:
+    hardware = Hardware(threads=(Thread(0),), numa=(MemoryNode(0, cpus=1), MemoryNode(1, cpus=1)))
+    assert list(groups(map_data(MapSource(hardware), 400))) == ["numa-0", "cpu-0", "numa-1", "cpu-0-2"]

@@ -11,6 +11,7 @@ Rules kept here:
 
 from collections.abc import Iterator
 from html import escape
+from itertools import count
 
 from numawise.render.picture.arrange import arrange
 from numawise.render.picture.boxes import L3, MACHINE, MEMORY, NUMA, ROW, SOCKET, SYSTEM, Box, Cell, Picture
@@ -26,7 +27,7 @@ from numawise.render.picture.svg import (
     text_element,
 )
 from numawise.sets import format_ids, ids_of
-from numawise.values import dataclass, replace
+from numawise.values import dataclass, field, replace
 
 NARROWEST, WIDEST = 320, 4096
 CELL = 18
@@ -95,6 +96,7 @@ class _Writer:
     picture: Picture
     out: list[str]
     parts: list[DrawnPart]
+    names: set[str] = field(default_factory=set)
 
     def draw(self, placed: PlacedBox) -> None:
         """Draw a box and all inside it."""
@@ -135,6 +137,9 @@ class _Writer:
             name = f"{kind}-{sum(part.kind == kind for part in self.parts)}"
         else:
             return None
+        if name in self.names:  # a core whose CPUs are in two NUMA nodes at once, as some machines have it
+            name = next(other for i in count(2) if (other := f"{name}-{i}") not in self.names)
+        self.names.add(name)
         self.parts.append(DrawnPart(name, kind, box, placed.cell))
         return self.parts[-1]
 
