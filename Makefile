@@ -37,6 +37,18 @@ SEED = 1
 fuzz: setup
 	nice -n 19 .venv/bin/python -m tests.fuzz --runs $(RUNS) --seed $(SEED) $(FUZZ)
 
+# Calls made up from the API's own document (schemathesis, in an environment of its own; a network the first time):
+# make fuzz-api EXAMPLES=500 SEED=2 SERVE="--machine dgx-h100"
+EXAMPLES = 50
+SERVE = --machine 8gpu-server --kubelet-config examples/8gpu-server/kubelet.yaml
+fuzz-api: setup .venv-fuzz/bin/schemathesis
+	.venv/bin/python -m tests.web.fuzz --examples $(EXAMPLES) --seed $(SEED)
+	.venv/bin/python -m tests.web.fuzz --examples $(EXAMPLES) --seed $(SEED) -- $(SERVE)
+
+.venv-fuzz/bin/schemathesis:
+	.venv/bin/python -m venv .venv-fuzz
+	.venv-fuzz/bin/python -m pip install --quiet --disable-pip-version-check 'schemathesis>=4,<5' openapi-spec-validator
+
 # All dependencies at the lower and at the upper end of their ranges, a folder each; what is run goes to pytest.
 BOUNDED = -m "fast or property or recorded or kube"
 bounds:

@@ -14,8 +14,8 @@ from numawise.web.application import ROOT
 from numawise.web.catalogue import OPERATIONS
 from numawise.web.openapi import openapi
 
-ANYWHERE = ("404", "405", "408")
-"""Statuses of every path, whether there is a call or not."""
+ANYWHERE = ("405",)
+"""Of every path, whether there is a call or not."""
 
 
 @cache

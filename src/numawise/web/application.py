@@ -6,7 +6,7 @@ Rules kept here:
 2. Handlers run in ``WORKERS`` threads; beyond ``MOST_WAITING`` calls that wait for one, a call is told to
    come again.
 3. An answer has an entity tag; whoever has it already gets no body.  Answers that depend only on what the
-   news tell of are kept until that changes.
+   news tell of are worked out once, however many ask, and kept until that changes.
 4. Whatever goes wrong is a problem with a status; a mistake of ours is logged once.
 """
 
@@ -58,6 +58,7 @@ class PageApplication:
         self._waiting = 0
         self._kept: OrderedDict[tuple[str, str], tuple[tuple[int, ...], Response]] = OrderedDict()
         self._kept_bytes = 0
+        self._under_way: dict[tuple[tuple[str, str], tuple[int, ...]], asyncio.Future[Response]] = {}
         document = to_bytes(openapi(self.operations))
         by_path: dict[str, dict[str, Operation]] = {}
         for operation in self.operations:
@@ -116,19 +117,38 @@ class PageApplication:
     async def _called(self, operation: Operation, request: Request) -> Response:
         if operation.changes and not self.desk.allow_changes:
             raise WebProblem(403, "this server changes nothing", "start it with --allow-changes")
-        versions = tuple(self.desk.news.versions.get(name, 0) for name in operation.depends or ())
+        if operation.method != GET:
+            return await self._answered(operation, request)
+        return _if_new(request, await self._current(operation, request))
+
+    async def _current(self, operation: Operation, request: Request) -> Response:
+        """The answer as it is now (rule 3); whoever asks the same meanwhile gets the same."""
+        if operation.depends is None:
+            return await self._answered(operation, request)
+        versions = tuple(self.desk.news.versions.get(name, 0) for name in operation.depends)
         key = (operation.name, f"{request.url.path}?{request.url.query}")
-        if operation.depends is not None:
-            kept = self._kept.get(key)
-            if kept is not None and kept[0] == versions:
-                return _if_new(request, kept[1])
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] == versions:
+            return kept[1]
+        under_way = self._under_way.get((key, versions))
+        if under_way is None:
+            under_way = asyncio.ensure_future(self._answered(operation, request))
+            self._under_way[key, versions] = under_way
+            under_way.add_done_callback(lambda done: self._finished(key, versions, done))
+        return await asyncio.shield(under_way)
+
+    async def _answered(self, operation: Operation, request: Request) -> Response:
         asked = await self._read(operation, request)
         reply = await self._handled(operation, asked)
         headers = _answer_headers(reply.content, reply.name)
-        response = Response(reply.content, media_type=reply.media, headers=headers)
-        if operation.depends is not None:
-            self._keep(key, versions, response)
-        return _if_new(request, response) if operation.method == GET else response
+        return Response(reply.content, media_type=reply.media, headers=headers)
+
+    def _finished(
+        self, key: tuple[str, str], versions: tuple[int, ...], done: "asyncio.Future[Response]"
+    ) -> None:
+        self._under_way.pop((key, versions), None)
+        if not done.cancelled() and done.exception() is None:
+            self._keep(key, versions, done.result())
 
     def _keep(self, key: tuple[str, str], versions: tuple[int, ...], response: Response) -> None:
         """Rule 3; only the loop's own thread comes here."""

@@ -13,7 +13,7 @@ from numawise.web.problems import MEDIA, ProblemForm
 
 Data = dict[str, Any]
 IN_PATH = re.compile(r"\{(\w+)\}")
-PROBLEMS = (400, 401, 403, 409, 413, 415, 421, 422, 429)
+PROBLEMS = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429)
 REFERENCE, OWN = "#/$defs/", "#/components/schemas/"
 
 
