@@ -126,6 +126,12 @@ def test_flow_style_and_json_stay_what_they_are(page: Page) -> None:
         ({"text": "", "release": "9"}, "$.release", "is not a Kubernetes version"),
         ({"changes": [{"path": []}]}, "$.changes[0].path", "length >= 1"),
         ({"text": 3}, "$.text", "expected str"),
+        (
+            {"text": "a: [1]\n", "changes": [{"path": ["a", "b"], "value": 3}]},
+            "$.text",
+            "is no member of a list",
+        ),
+        ({"text": "a: [1]\n", "changes": [{"path": ["a", "b", "c"]}]}, "$.text", "is no member of a list"),
     ],
 )
 def test_what_is_no_configuration(page: Page, body: dict[str, Any], field: str, words: str) -> None:

@@ -17,7 +17,7 @@ from numawise.codec.kubelet.config import API_VERSION, KIND
 from numawise.codec.kubelet.forms import kubelet_configurations
 from numawise.codec.lines import Steps
 from numawise.codec.output import manifest_yaml
-from numawise.errors import InputError
+from numawise.errors import InputError, quoted
 from numawise.results.correction import corrected
 from numawise.values import dataclass
 
@@ -87,6 +87,7 @@ def _with(value: Any, steps: Steps, new: object) -> Any:  # noqa: ANN401 - as a 
     inner = result
     around: list[tuple[Any, Any]] = []
     for step in steps[:-1]:
+        _check(inner, step)
         below = inner.get(step) if isinstance(inner, dict) else inner[step]
         if not isinstance(below, dict | list):
             if new is None:
@@ -95,6 +96,7 @@ def _with(value: Any, steps: Steps, new: object) -> Any:  # noqa: ANN401 - as a 
         around.append((inner, step))
         inner = below
     last = steps[-1]
+    _check(inner, last)
     if new is not None:
         inner[last] = new
         return result
@@ -104,6 +106,14 @@ def _with(value: Any, steps: Steps, new: object) -> Any:  # noqa: ANN401 - as a 
         inner, step = around.pop()
         del inner[step]
     return result
+
+
+def _check(inner: object, step: object) -> None:
+    """Refuse a name, or a place that is not there, in a list."""
+    if isinstance(inner, list) and not (isinstance(step, int) and 0 <= step < len(inner)):
+        raise InputError(
+            f"{quoted(str(step))} is no member of a list", file=FILE, advice="set the list as a whole"
+        )
 
 
 def _copied(value: Any) -> Any:  # noqa: ANN401 - likewise
