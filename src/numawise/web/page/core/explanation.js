@@ -58,8 +58,8 @@ function stepsPanel(whole, level) {
   const items = steps.map((step, at) => stepItem(step, at, walk, several, () => go(at, true)));
   const list = h("ol", { class: "steps" }, items.map((item) => item.element));
   const count = h("span", { class: "step-count", role: "status" });
-  const back = button("Previous", () => go(now - 1), { small: true });
-  const next = button("Next", () => go(now + 1), { small: true, kind: "primary" });
+  const back = button("Previous", () => walkTo(now - 1), { small: true });
+  const next = button("Next", () => walkTo(now + 1), { small: true, kind: "primary" });
   const all = button("All at once", () => everything(!together), { small: true, "aria-pressed": "false" });
   let now = -1;
   let together = false;
@@ -74,7 +74,12 @@ function stepsPanel(whole, level) {
     if (!picture) return;
     const last = steps[at].kind === "outcome" && whole.after;
     picture.show(last ? whole.after : whole.before);
-    picture.mark(steps[at], whole.drawn ?? {});
+    picture.mark(steps[at], whole.drawn ?? {}, steps.slice(0, at));
+  }
+  /** Go there, and let the step be seen where it stands beside the map. */
+  function walkTo(at) {
+    go(at);
+    if (list.offsetWidth < body.offsetWidth) items[now].element.scrollIntoView({ block: "nearest" });
   }
   function everything(on) {
     together = on;
@@ -91,7 +96,7 @@ function stepsPanel(whole, level) {
   list.addEventListener("keydown", keys);
   go(0);
   const body = h("div", { class: picture ? "walk" : "walk walk-alone" }, h("div", { class: "walk-steps" }, list), picture && h("div", { class: "walk-map" }, picture.element));
-  return panel("Step by step", body, { level, actions: [count, back, next, all], class: "walk-panel" });
+  return panel("Step by step", body, { level, actions: [count, h("div", { class: "walk-buttons" }, back, next, all)], class: "walk-panel" });
 }
 
 const MARKS = { true: "✓", false: "✕", null: "" };

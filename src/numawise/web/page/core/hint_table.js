@@ -27,7 +27,7 @@ function look(hints, id) {
   if (!place) return { kind: "none", words: "–", more: "" };
   const [words, kind] = WORDS[place.hint];
   const free = place.free === undefined ? "" : place.free ? `${amount(place.free, hints.unit)} free` : "none free";
-  return { kind, words, more: [free, place.note].filter(Boolean).join(", ") };
+  return { kind, words, more: free, note: place.note ?? "" };
 }
 
 /** NUMA nodes that get a column together. */
@@ -56,7 +56,7 @@ function masks({ left: list, complete, reach }) {
 export function hintTable(round, upTo) {
   const groups = columns(round);
   const merging = upTo !== undefined;
-  const known = round.hints.some((hints) => hints.asked !== undefined);
+  const known = !merging && round.hints.some((hints) => hints.asked !== undefined);
   const wider = !merging && round.hints.some((hints) => hints.wider.length || hints.answer === "impossible");
   const heard = new Map(round.narrowing.map((one, at) => [one.resource, at]));
   const last = merging ? round.narrowing[upTo] : null;
@@ -76,7 +76,7 @@ export function hintTable(round, upTo) {
     return h("tr", { class: state || null, "aria-current": state === "hint-heard" ? "true" : null },
       h("th", { scope: "row" }, hints.resource),
       known && h("td", null, asked(hints)),
-      groups.map((group) => cell(look(hints, group[0]), gone(group))),
+      groups.map((group) => cell(look(hints, group[0]), gone(group), !merging)),
       wider && h("td", { class: "hint-several" }, several(hints)),
       merging && h("td", null, narrowing ? masks(narrowing) : at === undefined ? "has no say" : "not heard yet"));
   });
@@ -86,7 +86,8 @@ export function hintTable(round, upTo) {
   return h("div", { class: "stack-small" }, h("div", { class: "hint-scroll", tabindex: "0", role: "group", "aria-label": "Hints by NUMA node" }, table), notes);
 }
 
-function cell({ kind, words, more }, gone) {
+function cell({ kind, words, more: free, note }, gone, whole) {
+  const more = [free, whole && note].filter(Boolean).join(", ");
   return h("td", { class: `hint hint-${kind}${gone ? " hint-gone" : ""}` }, h("span", { class: "hint-word" }, words), more && h("span", { class: "hint-more" }, more));
 }
 

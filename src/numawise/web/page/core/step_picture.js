@@ -9,7 +9,7 @@ const MOST_NAMED = 12;
 /**
  * A map on which steps are marked.
  * @param {string} label
- * @returns {{element: HTMLElement, show: (map: any) => void, mark: (step: Step | null, drawn: Record<string, string>) => void}}
+ * @returns {{element: HTMLElement, show: (map: any) => void, mark: (step: Step | null, drawn: Record<string, string>, earlier?: Step[]) => void}}
  */
 export function stepPicture(label) {
   const view = pictureView({ label });
@@ -24,12 +24,13 @@ export function stepPicture(label) {
     const named = map.holders.filter((one) => one.mark);
     fill(holders, named.slice(0, MOST_NAMED).map((one) => h("span", { class: "step-key-holder" }, holderMark(one), one.name)), named.length > MOST_NAMED && h("span", null, `and ${named.length - MOST_NAMED} more`));
   }
-  function mark(step, drawn) {
+  function mark(step, drawn, earlier = []) {
     for (const part of place.querySelectorAll("[data-id]")) part.classList.remove("step-now", "step-own", "step-part", "step-before", "step-numa", "step-out");
-    fill(legend, step ? keysOf(step, drawn) : null);
+    fill(legend, step ? [h("p", { class: "step-caption" }, h("strong", null, step.title), ": ", step.text), keysOf(step, drawn, takenIn(earlier, step))] : null);
     if (!step) return;
     const now = new Set(numbers(step.cpus));
-    const before = new Set(numbers(step.before));
+    const before = takenIn(earlier, step);
+    const held = new Set(step.kind === "outcome" ? [] : earlier.flatMap((one) => one.devices.map((device) => drawn[device.id] ?? device.id)));
     const devices = new Set(step.devices.map((device) => drawn[device.id] ?? device.id));
     const whole = step.kind === "outcome" ? "step-own" : "step-now"; // on the map afterwards it has its own colour
     const narrowed = step.kind === "merge" || step.kind === "verdict";
@@ -45,7 +46,10 @@ export function stepPicture(label) {
       box.classList.toggle("step-numa", inside);
       box.classList.toggle("step-out", narrowed && !inside && (step.numa.length > 0 || step.kind === "merge"));
     }
-    for (const box of place.querySelectorAll("[data-device]")) box.classList.toggle(whole, devices.has(box.dataset.device));
+    for (const box of place.querySelectorAll("[data-device]")) {
+      box.classList.toggle(whole, devices.has(box.dataset.device));
+      box.classList.toggle("step-before", held.has(box.dataset.device) && !devices.has(box.dataset.device));
+    }
     bringIntoView(place.querySelector(".map-room"), place.querySelector(".step-now, .step-own, .step-part, .step-numa"));
   }
   return { element, show, mark };
@@ -60,8 +64,15 @@ function bringIntoView(place, part) {
   if (box.left < frame.left || box.right > frame.right) place.scrollLeft += box.left - frame.left - 16;
 }
 
+/** The CPUs that earlier steps took for the pod, but for those of this one. */
+function takenIn(earlier, step) {
+  const taken = new Set(step.kind === "outcome" ? [] : [...earlier.flatMap((one) => numbers(one.cpus)), ...numbers(step.before)]);
+  for (const cpu of numbers(step.cpus)) taken.delete(cpu);
+  return taken;
+}
+
 /** What the marks mean, in words. */
-function keysOf(step, drawn) {
+function keysOf(step, drawn, before) {
   const keys = [];
   const numa = step.numa.length ? `NUMA ${rangesOf(step.numa)}` : "";
   if (step.kind === "merge") keys.push(["numa", numa ? `left: ${numa}` : "nothing left"]);
@@ -69,7 +80,7 @@ function keysOf(step, drawn) {
   else if (step.kind === "memory") keys.push(["numa", `memory from ${numa}`]);
   const own = step.kind === "outcome" ? "own" : "now";
   if (step.cpus) keys.push([own, `${step.kind === "cpus" ? "taken now" : "has"}: CPUs ${step.cpus}`]);
-  if (step.before) keys.push(["before", `taken before: CPUs ${step.before}`]);
+  if (before.size) keys.push(["before", `taken before: CPUs ${rangesOf(before)}`]);
   if (step.devices.length) keys.push([own, step.devices.map((device) => drawn[device.id] ?? device.id).join(", ")]);
   return keys.map(([kind, words]) => h("span", { class: `step-key step-key-${kind}` }, words));
 }
