@@ -45,7 +45,7 @@ export function comparePanel({ overview, onCompare, onGo }) {
     const group = (title, options) => h("optgroup", { label: title }, options.map(([key, words]) => h("option", { value: key, selected: key === value }, words)));
     const releases = overview.releases.filter((one) => one !== current);
     const chooser = h("select", { onchange: () => chosen(chooser.value) }, h("option", { value: "", selected: value === "" }, "nothing"),
-      group("The same with topology policy", POLICIES.map((one) => [`policy:${one}`, one])), group("Configuration", [["config:", other?.config ? "the one below" : "another one…"]]), group("Kubernetes", releases.map((one) => [`release:${one}`, one])));
+      group("The same with topology policy", POLICIES.map((one) => [`policy:${one}`, one])), group("Configuration", [["config:", other?.config ? "the other one, below" : "another one…"]]), group("Kubernetes", releases.map((one) => [`release:${one}`, one])));
     fill(place, field("Compare with", chooser));
     whole.hidden = !other?.config;
     if (other?.config) editor.show(other.config, now.node);

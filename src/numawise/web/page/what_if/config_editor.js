@@ -26,21 +26,24 @@ export function configEditor({ onConfig, label = "Configuration" }) {
   let answer = /** @type {any} */ ({ text: "", values: {}, problems: [], starts: true });
   let turn = 0;
   let applied = "";
+  let shown = "";
   let controller = new AbortController();
 
   const typed = later(QUIET, () => ask([], "the configuration's text"));
 
-  /** Show a configuration for a node; the same text is not read again. */
+  /** Show a configuration for a node; what is being written stays until another one is to be shown. */
   async function show(text, forNode) {
     const { config: _, release: version = "", ...machine } = forNode;
-    const same = text === area.value && version === release && JSON.stringify(machine) === JSON.stringify(node);
+    const key = JSON.stringify([text, version, machine]);
+    if (key === shown) return;
+    shown = key;
+    const written = text === applied && area.value === text && version === release && JSON.stringify(machine) === JSON.stringify(node);
     node = machine;
     if (version !== release) {
       release = version;
       ({ settings } = await get("config/options", { release: version }));
-      draw();
     }
-    if (same && answer.text === text) return;
+    if (written) return;
     applied = text;
     area.value = text;
     await ask([], "");

@@ -22,7 +22,7 @@ export async function machineChoice({ overview, onNode }) {
   const element = h("div", { class: "stack-small" }, h("div", { class: "what-fields" }, field("Machine", chooser), release), summary, below);
 
   function chosen(value) {
-    if (value === "served") onNode({ served: true, machine: undefined, files: undefined }, "this node");
+    if (value === "served") onNode({ served: true, machine: undefined, files: undefined, config: undefined }, "this node");
     else if (value.startsWith("name:")) onNode({ served: undefined, machine: value.slice(5), files: undefined }, `machine ${value.slice(5)}`);
     else describe(value);
   }

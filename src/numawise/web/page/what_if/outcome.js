@@ -1,6 +1,6 @@
 // What came of one step: verdict and sentence of every pod, its containers in a table, and notes.
 import { h } from "../core/dom.js";
-import { badge, button, emptyState } from "../core/ui.js";
+import { badge, button } from "../core/ui.js";
 import { KINDS } from "./timeline.js";
 
 const WORDS = { CPUS: "CPUs", POD: "Pod", CONTAINER: "Container", VERDICT: "Verdict", MEMORY: "Memory", DEVICES: "Devices", AFFINITY: "NUMA", PREFERRED: "Preferred" };
@@ -13,7 +13,7 @@ const MOST_NOTES = 6;
  * @param {(uid: string) => void} [onWhy] shows the whole decision on a pod
  */
 export function outcome(step, columns, onWhy) {
-  if (!step) return emptyState("Before the first step", "The machine is as it was given. Choose a step above, or let a pod come.");
+  if (!step) return h("p", { class: "hint" }, "The machine as it was given. Let a pod come, or choose a step above.");
   const notes = step.notes.slice(0, MOST_NOTES);
   const more = step.notes.length - notes.length;
   return h("div", { class: "stack-small" },
