@@ -18,7 +18,6 @@ from tests.web.calls import Page, named
 
 EXAMPLES = Path("examples")
 SMALL, INCIDENT, EIGHT = EXAMPLES / "3gpu-server", EXAMPLES / "incident-server", EXAMPLES / "8gpu-server"
-FOLDERS = sorted(one.name for one in (SMALL / "pods").iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -99,26 +98,33 @@ def test_a_pod_as_text_on_the_node_that_is_served() -> None:
         page.close()
 
 
-def test_every_suggestion_of_every_refusal_can_be_tried(page: Page) -> None:
-    refused = 0
-    for folder in FOLDERS:
-        files = [*node(SMALL), *map(file, sorted((SMALL / "pods" / folder).glob("*.yaml")))]
-        found = asked(page, files=files)
+def everything(folder: Path) -> list[dict[str, str]]:
+    """A node and all pods of its examples, one after the other."""
+    return [*node(folder), *map(file, sorted((folder / "pods").rglob("*.yaml")))]
+
+
+@pytest.mark.parametrize(("folder", "every"), [(SMALL, 5), (INCIDENT, 1), (EIGHT, 1)])
+def test_every_suggestion_of_a_refusal_can_be_tried(page: Page, folder: Path, every: int) -> None:
+    files = everything(folder)
+    refused = [at for at, pod in enumerate(asked(page, files=files)["pods"]) if pod["verdict"] == "rejected"]
+    assert refused
+    for number in refused[::every]:
+        found = asked(page, files=files, number=number)
         assert found["explanation"]["walk"]["steps"][-1]["text"] == found["explanation"]["answer"]
-        assert found["tries"] == len(found["explanation"].get("suggestions", ()))
-        refused += found["explanation"]["verdict"] == "rejected"
-        for number in range(found["tries"]):
-            after = tried(page, files=files, number=found["chosen"], suggestion=number)
-            assert after["suggestion"] == found["explanation"]["suggestions"][number]
+        assert found["tries"] == len(found["explanation"]["suggestions"]) > 0
+        marks = {holder["id"]: holder["mark"] for holder in found["before"]["holders"]}
+        for suggestion in range(found["tries"]):
+            after = tried(page, files=files, number=number, suggestion=suggestion)
+            assert after["suggestion"] == found["explanation"]["suggestions"][suggestion]
             assert after["explanation"]["verdict"] == "admitted"
-            names = [holder["name"] for holder in after["after"]["holders"]]
-            assert after["explanation"]["name"] in names
-            marks = {holder["name"]: holder["mark"] for holder in found["before"]["holders"]}
-            for holder in after["after"]["holders"]:
-                assert marks.get(holder["name"], holder["mark"]) == holder["mark"]
-            for gone in after["suggestion"].get("remove", ()):
-                assert gone.removeprefix("default/") not in names
-    assert refused > 1
+            holders = after["after"]["holders"]
+            name = f"{after['explanation']['namespace']}/{after['explanation']['name']}".removeprefix(
+                "default/"
+            )
+            assert name in [holder["name"] for holder in holders]
+            for holder in holders:
+                assert marks.get(holder["id"], holder["mark"]) == holder["mark"]
+            assert not set(after["suggestion"].get("remove", ())) & {holder["id"] for holder in holders}
 
 
 def test_a_kubelet_that_does_not_start_is_explained_and_mended(page: Page) -> None:
