@@ -92,6 +92,13 @@ def test_command_reference_is_up_to_date() -> None:
     assert all(f"## numawise {name}\n" in done.stdout for name in COMMANDS)
 
 
+def test_calls_of_the_page_are_up_to_date() -> None:
+    code = "import sys; sys.path.insert(0, 'docs/reference'); import make_api; sys.stdout.write(make_api.calls())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    written = (ROOT / "docs" / "reference" / "api.md").read_text()
+    assert done.stdout in written, "run python docs/reference/make_api.py"
+
+
 @pytest.mark.parametrize("name", [f.name for f in fields(Behaviour)])
 def test_every_behaviour_is_in_the_fidelity_table(name: str) -> None:
     assert f"| `{name}`" in (ROOT / "docs" / "fidelity.md").read_text()
