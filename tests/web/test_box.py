@@ -14,7 +14,7 @@ from numawise.ledger.place import boot_id, machine_id
 from numawise.ledger.store import Ledger
 from numawise.results.placement import EndedHold, Grant, Hold, Owner, Waiter
 from numawise.web.desk import Served
-from numawise.web.watching import Watcher
+from numawise.web.watching import ServedWatch
 from tests import needs
 from tests.waiting import until
 from tests.web.calls import Page, named
@@ -170,7 +170,7 @@ def test_a_server_for_another_node_shows_no_box(ledger: Ledger) -> None:
 
 
 def test_changes_are_noticed(page: Page, ledger: Ledger, sleeper: "subprocess.Popen[bytes]") -> None:
-    watcher = Watcher(page.desk)
+    watcher = ServedWatch(page.desk)
     assert watcher.look() == ()
     hold(ledger, "h1", sleeper)
     assert set(watcher.look()) == {"map", "box"}
@@ -185,7 +185,7 @@ def test_files_of_the_served_node_are_watched(tmp_path: Path) -> None:
     machine = tmp_path / "machine.txt"
     machine.write_text("CPU NODE SOCKET CORE\n0 0 0 0\n1 0 0 1\n")
     page = Page(named(str(machine)))
-    watcher = Watcher(page.desk)
+    watcher = ServedWatch(page.desk)
     assert watcher.look() == ()
     machine.write_text("CPU NODE SOCKET CORE\n0 0 0 0\n1 0 0 1\n2 0 0 2\n")
     assert watcher.look() == ("map",)

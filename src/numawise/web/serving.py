@@ -28,7 +28,7 @@ from numawise.web.catalogue import OPERATIONS
 from numawise.web.desk import CLUSTER, Desk, Served
 from numawise.web.guards import Guards
 from numawise.web.watching import LOOK_SECONDS as WATCH_SECONDS
-from numawise.web.watching import Watcher
+from numawise.web.watching import ServedWatch
 
 EXTRA = "numawise[web]"
 LOOK_SECONDS, TELL_SECONDS, MOST_CONNECTIONS = 5.0, 1.0, 1200
@@ -88,7 +88,7 @@ class PageServer:
         return (self._look_after(), self._watch())
 
     async def _watch(self) -> None:
-        watcher = await asyncio.to_thread(Watcher, self.desk)
+        watcher = await asyncio.to_thread(ServedWatch, self.desk)
         while True:
             self._turns.turn("watch", WATCH_SECONDS)
             await asyncio.to_thread(watcher.look)

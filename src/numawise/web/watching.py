@@ -27,7 +27,7 @@ KUBELET_LOOKS = 30
 FileState = tuple[str, int, int, int]
 
 
-class Watcher:
+class ServedWatch:
     """Compares what is there with what was there; for one thread."""
 
     def __init__(self, desk: Desk) -> None:
