@@ -183,6 +183,45 @@ def test_what_cannot_be_changed_surely_has_no_correction(text: str, tmp_path: Pa
     assert not any(finding.certain for finding in report.findings)
 
 
+MAP = """apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: kubelet-config
+  namespace: kube-system
+data:
+  kubelet: |
+    apiVersion: kubelet.config.k8s.io/v1beta1
+    kind: KubeletConfiguration
+    # pinned
+    cpuManagerPolicy: Static
+
+    cpuManagerPolicyOptions:
+      align-by-socket: "true"
+    reservedSystemCPUs: 0
+    featureGates:
+      MemoryManager: true
+  other: x
+"""
+
+
+def test_a_configuration_that_is_a_block_of_another_object(tmp_path: Path) -> None:
+    text = fixed({"kubelet.yaml": MAP}, tmp_path)["kubelet.yaml"]
+    expected = MAP.replace("Static", "static").replace("CPUs: 0", 'CPUs: "0"')
+    assert text == expected.replace("MemoryManager: true", "CPUManagerPolicyAlphaOptions: true")
+
+
+@pytest.mark.parametrize("style", [">", '"'])
+def test_a_configuration_that_is_packed_otherwise_is_left(style: str, tmp_path: Path) -> None:
+    inner = f"{HEAD}cpuManagerPolicy: Static\n"
+    value = (
+        json.dumps(inner) if style == '"' else ">\n" + "".join(f"    {row}\n\n" for row in inner.splitlines())
+    )
+    text = f"kind: ConfigMap\napiVersion: v1\ndata:\n  kubelet: {value}\n"
+    report = checked(tmp_path, {"kubelet.yaml": text})
+    assert "NW122" in {finding.code for finding in report.findings}
+    assert not any(finding.corrections for finding in report.findings)
+
+
 def test_a_field_that_a_flag_sets_is_not_changed_in_the_file(tmp_path: Path) -> None:
     report = checked(tmp_path, {"kubelet.yaml": STATIC}, flags="--cpu-manager-policy=Static")
     assert not one(report, "NW122").corrections

@@ -77,7 +77,9 @@ class Document:
     first_line: int = field(default=1, compare=False)
     """Line of the file where the text of the document begins."""
     text: str = field(default="", repr=False, compare=False)
-    """The whole text that it was read from; '' where it is not the text of a file."""
+    """The whole text that it was read from; '' where that cannot be found again in the file."""
+    indent: int = field(default=0, compare=False)
+    """How far in the text stands, where it is a block of another document."""
 
     @property
     def root(self) -> "Part":
@@ -167,7 +169,22 @@ class Part:
             raise InputError(
                 problem.message, file=self.document.file, line=line, advice=problem.advice
             ) from None
-        return tuple(replace(document, first_line=first + 1, text="") for document in documents)
+        return tuple(replace(one, **self.block(self.text(), first + 1)) for one in documents)
+
+    def block(self, text: str, first_line: int) -> dict[str, Any]:
+        """Where a text that is a value of this document stands in the file: members of its documents.
+
+        Only a block whose lines are those of the text, each as far in as the others, can be changed there.
+        """
+        rows = text.removesuffix("\n").split("\n")
+        around = self.document
+        outer = around.text.split("\n")[first_line - 1 :][: len(rows)] if around.first_line == 1 else []
+        indent = next((len(own) - len(row) for own, row in zip(outer, rows, strict=False) if row), 0)
+        same = len(outer) == len(rows) and all(
+            own == " " * indent + row or not (own.strip() or row.strip())
+            for own, row in zip(outer, rows, strict=True)
+        )
+        return {"first_line": first_line, "text": text if same and indent else "", "indent": indent}
 
 
 def read_file(path: Path | str) -> tuple[Document, ...]:

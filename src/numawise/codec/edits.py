@@ -3,10 +3,11 @@
 Rules kept here:
 
 1. Only what can be done surely is done: where a value is reached through an alias or a merge, stands twice,
-   has an anchor or a tag, or is text inside another text, there is no edit, and the caller has none to offer.
+   has an anchor or a tag, there is no edit, and the caller has none to offer.
 2. A value keeps its quotation marks; a new text gets some where it would mean something else without.
 3. An entry goes with its lines and the comment behind it.  Where it was the only one, what is around it goes.
 4. A new entry comes last, in the layout of the one before it.
+5. A document that is a block of another one is changed there; one that is packed in another way is not.
 """
 
 import json
@@ -44,12 +45,12 @@ def set_value(part: Part, steps: Steps, value: object) -> Edits:
     if way is None:
         return ()
     if not way.missing:
-        return way.replaced(value)
+        return _outward(part, way.replaced(value))
     for step in reversed(way.missing[1:]):
         if not isinstance(step, str):
             return ()
         value = {step: value}
-    return way.added(way.missing[0], value)
+    return _outward(part, way.added(way.missing[0], value))
 
 
 def rename_key(part: Part, steps: Steps, name: str) -> Edits:
@@ -62,13 +63,14 @@ def rename_key(part: Part, steps: Steps, name: str) -> Edits:
         return ()
     text, key = part.document.text, link.key
     written = _scalar(name, key.style, json_text=way.json_text)
-    return (edit_of(part.document.file, text, key.start_mark.index, key.end_mark.index, written),)
+    edit = edit_of(part.document.file, text, key.start_mark.index, key.end_mark.index, written)
+    return _outward(part, (edit,))
 
 
 def remove(part: Part, steps: Steps) -> Edits:
     """Take out what is at ``steps`` (rule 3)."""
     way = _way(part, steps)
-    return () if way is None or way.missing else way.removed()
+    return () if way is None or way.missing else _outward(part, way.removed())
 
 
 def remove_repeated(part: Part, line: int) -> tuple[Edits, Edits, bool]:
@@ -78,7 +80,7 @@ def remove_repeated(part: Part, line: int) -> tuple[Edits, Edits, bool]:
     if node is None:
         return (), (), False
     way = _Way(file, text, (), node, ())
-    first, second = (way.without(node, *one) for one in own)
+    first, second = (_outward(part, way.without(node, *one)) for one in own)
     return first, second, _shape(own[0][1]) == _shape(own[1][1])
 
 
@@ -113,7 +115,7 @@ def insert_lines(part: Part, lines: Sequence[str]) -> Edits:
     if not isinstance(root, yaml.MappingNode) or root.flow_style or text[at - indent : at].strip(" "):
         return ()
     new = "".join(f"{' ' * indent}{one}{_newline(text)}" for one in lines)
-    return (edit_of(file, text, at - indent, at - indent, new),)
+    return _outward(part, (edit_of(file, text, at - indent, at - indent, new),))
 
 
 def written_as(part: Part, steps: Steps) -> str | None:
@@ -240,7 +242,25 @@ class _Way:
 
 def _editable(part: Part) -> bool:
     document = part.document
-    return bool(document.text) and document.first_line == 1 and len(document.text) <= LARGEST
+    inside = document.first_line > 1
+    return bool(document.text) and inside == bool(document.indent) and len(document.text) <= LARGEST
+
+
+def _outward(part: Part, edits: Edits) -> Edits:
+    """The same edits in the text around, where the document is a block of that (rule 5)."""
+    down, right = part.document.first_line - 1, part.document.indent
+    return tuple(_moved(one, down, right) for one in edits) if right else edits
+
+
+def _moved(edit: TextEdit, down: int, right: int) -> TextEdit:
+    start, end = edit.start_line + down, edit.end_line + down
+    space = " " * right
+    if edit.start_column == edit.end_column == 1:  # whole lines
+        rows = edit.text.split("\n")
+        text = "\n".join(f"{space}{row}" if row else row for row in rows)
+        return TextEdit(edit.file, start, 1, end, 1, text)
+    text = edit.text.replace("\n", f"\n{space}")
+    return TextEdit(edit.file, start, edit.start_column + right, end, edit.end_column + right, text)
 
 
 def _way(part: Part, steps: Steps) -> _Way | None:

@@ -232,9 +232,10 @@ def _in_text(part: Part, inside: str) -> Iterator[Found]:
     if not isinstance(part.value, str) or CONFIGURATION not in part.value:
         return
     first = part.document.line(part.steps) or 1
+    place = part.block(part.value, first + 1)
     for one in _documents(TextPiece(part.value, first + 1), part.document.file):
         if isinstance(one.value, Mapping) and one.value.get("kind") == CONFIGURATION:
-            yield Found(one.root, inside=inside)
+            yield Found(replace(one, **place).root, inside=inside)
 
 
 def _documents(piece: TextPiece, file: str) -> tuple[Document, ...]:

@@ -6,6 +6,7 @@ import { changes, linesOf, offset } from "./check_text.js";
 
 const RUN = 200;
 const ROW = 20; // pixels of a line, as the style has it
+const MANY = 40;
 const LONGEST_LINE = 20_000;
 export const KINDS = { error: "no", warning: "warn", info: "info" };
 export const WORDS = { error: "error", warning: "warning", info: "note" };
@@ -33,6 +34,7 @@ export function listing(file, findings, onApply) {
     from = line + 1;
   }
   parts.push(...runs(lines, from, lines.length, digits));
+  if (findings.length > MANY) for (const part of parts) if (part.classList.contains("finding")) part.classList.add("finding-far");
   const label = `${file.name}, ${lines.length} lines, ${findings.length} findings`;
   return h("div", { class: "listing", role: "region", "aria-label": label, tabindex: "0" }, parts);
 }
