@@ -156,3 +156,30 @@ def test_changes_come_without_a_reload_and_keep_zoom_and_focus(page_at: PageAt, 
         assert page.locator(".map-level").inner_text() == level != "100%"
         assert focused(page) == "gpu-7"
         assert page.evaluate("() => window.sameDocument")
+
+
+def test_wheel_fingers_and_mouse(home: str, page_at: PageAt) -> None:
+    page = page_at(home).open("map")
+    expect(page.locator(".holder")).to_have_count(3)
+    room = page.locator(".map-room")
+    box = room.bounding_box()
+    assert box
+    x, y = box["x"] + box["width"] / 2, box["y"] + 40
+    page.mouse.move(x, y)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    expect(page.locator(".map-level")).to_have_text("272%")
+    before = room.evaluate("one => one.scrollLeft")
+    page.mouse.down()
+    page.mouse.move(x - 100, y, steps=3)
+    page.mouse.up()
+    assert room.evaluate("one => one.scrollLeft") == before + 100
+    expect(page.locator("[aria-selected=true]")).to_have_count(0)
+    page.get_by_role("button", name="Width").click()
+    driver = page.context.new_cdp_session(page)
+    for kind, away in [("touchStart", 50), ("touchMove", 51), ("touchMove", 75), ("touchMove", 100)]:
+        points = [{"x": x - away, "y": y, "id": 0}, {"x": x + away, "y": y, "id": 1}]
+        driver.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    driver.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    expect(page.locator(".map-level")).to_have_text("200%")

@@ -1,5 +1,5 @@
 // A machine on the page: the server's drawing, with zoom, focus by keys, a card for what is pointed at, and marks.
-import { announce, fill, freshId, h, importSvg, s } from "./dom.js";
+import { announce, fill, freshId, h, importSvg, later, s } from "./dom.js";
 import { button } from "./ui.js";
 
 /**
@@ -35,8 +35,8 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
   const help = h("p", { class: "only-read" }, KEYS);
   const told = h("p", { class: "only-read", id: freshId("map-told") });
   const zoomButtons = h("div", { class: "map-zoom", role: "group", "aria-label": "Zoom" },
-    button("−", () => zoom(scale / STEP), { small: true, "aria-label": "Zoom out", title: "Zoom out (−)" }), level,
-    button("+", () => zoom(scale * STEP), { small: true, "aria-label": "Zoom in", title: "Zoom in (+), or Ctrl and the wheel" }),
+    button("−", () => step(1 / STEP), { small: true, "aria-label": "Zoom out", title: "Zoom out (−)" }), level,
+    button("+", () => step(STEP), { small: true, "aria-label": "Zoom in", title: "Zoom in (+), or Ctrl and the wheel" }),
     button("Width", () => zoom(1), { small: true, title: "As wide as the page (0)" }),
     button("All", () => whole(), { small: true, title: "The whole machine in the window" }));
   const element = h("div", { class: small ? "map map-small" : "map", role: "group", "aria-label": label }, small ? null : h("div", { class: "map-tools" }, tools, zoomButtons), help, told, room, card);
@@ -92,12 +92,19 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
   /** Zoom, keeping a point of the window where it is. */
   function zoom(to, x = room.clientWidth / 2, y = room.clientHeight / 2) {
     const before = scale;
-    scale = Math.min(MOST, Math.max(LEAST, Math.abs(to - 1) < 0.04 ? 1 : to));
+    scale = Math.min(MOST, Math.max(LEAST, to));
     if (scale === before) return;
     const left = (room.scrollLeft + x) * (scale / before) - x, top = (room.scrollTop + y) * (scale / before) - y;
     resize();
     room.scrollTo(left, top);
-    announce(`zoom ${level.textContent}`);
+    sayZoom();
+  }
+
+  const sayZoom = later(400, () => announce(`zoom ${level.textContent}`));
+
+  /** Zoom by a step; full width is never missed by a hair. */
+  function step(factor, x, y) {
+    zoom(Math.abs(scale * factor - 1) < 0.04 ? 1 : scale * factor, x, y);
   }
 
   function whole() {
@@ -261,8 +268,8 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
   /** Zoom around the part that has the focus. */
   function zoomFocused(factor) {
     const place = places.get(focused)?.getBoundingClientRect(), frame = room.getBoundingClientRect();
-    if (!place) return zoom(scale * factor);
-    zoom(scale * factor, (place.left + place.right) / 2 - frame.left, (place.top + place.bottom) / 2 - frame.top);
+    if (!place) return step(factor);
+    step(factor, (place.left + place.right) / 2 - frame.left, (place.top + place.bottom) / 2 - frame.top);
     places.get(focused)?.scrollIntoView({ block: "nearest", inline: "nearest" });
     hide();
   }
@@ -286,35 +293,31 @@ export function pictureView({ label = "The machine", small = false, tools = [] }
 
   /** Two fingers zoom; a mouse that is held down moves a drawing that is larger than its room. */
   function drag() {
-    /** @type {Map<number, {x: number, y: number}>} */
-    const fingers = new Map();
     let apart = 0, moved = null;
-    const distance = () => {
-      const [one, other] = [...fingers.values()];
-      return Math.hypot(one.x - other.x, one.y - other.y);
+    const fingers = (event) => {
+      const [one, other] = event.touches, frame = room.getBoundingClientRect();
+      const away = Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
+      return [away, (one.clientX + other.clientX) / 2 - frame.left, (one.clientY + other.clientY) / 2 - frame.top];
     };
+    room.addEventListener("touchstart", (event) => (apart = event.touches.length === 2 ? fingers(event)[0] : 0), { passive: true });
+    room.addEventListener("touchmove", (event) => {
+      if (event.touches.length !== 2 || !apart) return;
+      event.preventDefault();
+      const [now, x, y] = fingers(event);
+      zoom(scale * (now / apart), x, y);
+      apart = now;
+    }, { passive: false });
     room.addEventListener("pointerdown", (event) => {
       dragged = false;
-      fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
-      if (fingers.size === 2) apart = distance();
       if (event.pointerType === "mouse" && event.button === 0) moved = { x: event.clientX, y: event.clientY, left: room.scrollLeft, top: room.scrollTop };
     });
     room.addEventListener("pointermove", (event) => {
-      if (!fingers.has(event.pointerId)) return;
-      fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
-      if (fingers.size === 2 && apart) {
-        const [one, other] = [...fingers.values()], frame = room.getBoundingClientRect(), now = distance();
-        zoom(scale * (now / apart), (one.x + other.x) / 2 - frame.left, (one.y + other.y) / 2 - frame.top);
-        apart = now;
-      } else if (moved) {
-        const left = moved.x - event.clientX, top = moved.y - event.clientY;
-        dragged ||= Math.hypot(left, top) > 4;
-        room.scrollTo(moved.left + left, moved.top + top);
-      }
+      if (!moved) return;
+      const left = moved.x - event.clientX, top = moved.y - event.clientY;
+      dragged ||= Math.hypot(left, top) > 4;
+      room.scrollTo(moved.left + left, moved.top + top);
     });
-    for (const end of ["pointerup", "pointercancel", "pointerleave"]) {
-      room.addEventListener(end, (event) => (fingers.delete(event.pointerId), (apart = 0), (moved = null)));
-    }
+    for (const end of ["pointerup", "pointercancel", "pointerleave"]) room.addEventListener(end, () => (moved = null));
   }
 
   return {
