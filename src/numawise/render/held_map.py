@@ -11,13 +11,13 @@ Rules kept here:
 from collections.abc import Iterable, Mapping, Sequence
 
 from numawise.codec.checkpoint import CPU_FILE
-from numawise.engine.state import Block, DeviceState, NodeState
+from numawise.engine.state import DeviceState, NodeState, held_by
 from numawise.machine.hardware import GPU, NIC, Hardware, hardware_of
 from numawise.machine.locality import cpus_by_numa, numa_of, short_address
 from numawise.machine.preference import REPLICA
 from numawise.node.node import SimulatedNode
 from numawise.node.state.folder import StateFolder, cpus_word, memory_text
-from numawise.render.holders import RESERVED, SEVERAL, pod_name
+from numawise.render.holders import RESERVED, SEVERAL, bytes_by_numa, pod_name
 from numawise.render.holds import gpu_names, held, owner_text
 from numawise.render.picture.boxes import MARKS, SOCKET, SYSTEM, Marked, Marks
 from numawise.render.picture.devices import items_of
@@ -148,10 +148,7 @@ def with_jobs(node: MapSource, host: MapSource) -> MapSource:
 
 
 def _pod(state: NodeState, uid: str, name: str, owner: str) -> MapHolder:
-    cpus = state.cpu.pods.get(uid, 0)
-    own = state.cpu.assignments.get(uid, {})
-    for each in own.values():
-        cpus |= each
+    cpus, own = held_by(state, uid).cpus, state.cpu.assignments.get(uid, {})
     blocks = state.memory.assignments.get(uid, {})
     every = state.memory.pods.get(uid) or tuple(block for some in blocks.values() for block in some)
     grants = state.devices.grants.get(uid, {})
@@ -174,25 +171,11 @@ def _pod(state: NodeState, uid: str, name: str, owner: str) -> MapHolder:
     if not cpus:
         lines.append("runs in the shared pool")
     granted = tuple(dict.fromkeys(i for ids in devices.values() for i in ids))
-    return MapHolder(uid, name, POD, cpus, _spread(every), granted, tuple(lines))
-
-
-def _spread(blocks: Iterable[Block]) -> dict[int, int]:
-    """Bytes by NUMA node; what lies on several is counted as if it were spread evenly."""
-    found: dict[int, int] = {}
-    for block in blocks:
-        nodes = list(ids_of(block.numa))
-        for numa in nodes:
-            found[numa] = found.get(numa, 0) + block.size // len(nodes)
-    return found
+    return MapHolder(uid, name, POD, cpus, bytes_by_numa(every), granted, tuple(lines))
 
 
 def _job(hold: Hold, names: dict[str, str]) -> MapHolder:
-    memory: dict[int, int] = {}
-    for part in hold.grant.memory:
-        nodes = list(ids_of(part.numa))
-        for numa in nodes:
-            memory[numa] = memory.get(numa, 0) + part.size // len(nodes)
+    memory = bytes_by_numa(hold.grant.memory)
     devices = tuple(names.get(one, one) for _, ids in hold.grant.devices for one in ids)
     lines = [f"hold {hold.id} of {hold.owner.user}, {owner_text(hold)}", *held(hold, names)]
     if not hold.grant.cpus:

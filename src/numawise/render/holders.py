@@ -9,10 +9,10 @@ Rules kept here:
 import re
 from collections.abc import Iterable, Mapping
 
-from numawise.engine.state import NodeState
+from numawise.engine.state import Block, NodeState, held_by
 from numawise.machine.hardware import NVML, Gpu, Hardware, MemoryNode, PciDevice
 from numawise.render.picture.boxes import MARKS, held_note
-from numawise.results.placement import Hold
+from numawise.results.placement import Hold, MemoryPart
 from numawise.rules.model import Rules
 from numawise.sets import ids_of
 from numawise.values import dataclass, field, replace
@@ -50,11 +50,8 @@ def node_held(
     cpus: dict[int, str] = {}
     if rules.cpu_static:
         cpus = dict.fromkeys(ids_of(rules.reserved_cpus), RESERVED)
-    for uid, containers in state.cpu.assignments.items():
-        for own in containers.values():
-            _mark(cpus, own, shown[uid])
-    for uid, own in state.cpu.pods.items():
-        _mark(cpus, own, shown[uid])
+    for uid, name in shown.items():
+        _mark(cpus, held_by(state, uid).cpus, name)
     devices: dict[str, str] = {}
     for uid, by_container in state.devices.grants.items():
         for resources in by_container.values():
@@ -71,17 +68,24 @@ def holds_held(holds: Iterable[Hold], gpus: Mapping[str, str]) -> HolderMap:
     """What the jobs of a host have; ``gpus``: what the ledger calls a GPU → its name."""
     cpus: dict[int, str] = {}
     devices: dict[str, str] = {}
-    memory: dict[int, int] = {}
+    parts: list[MemoryPart] = []
     for hold in holds:
         _mark(cpus, hold.grant.cpus, hold.name)
         for _, ids in hold.grant.devices:
             for one in ids:
                 devices[one] = devices[gpus.get(one, one)] = hold.name
-        for part in hold.grant.memory:
-            nodes = list(ids_of(part.numa))
-            for numa in nodes:
-                memory[numa] = memory.get(numa, 0) + part.size // len(nodes)
-    return HolderMap(cpus, devices, memory)
+        parts += hold.grant.memory
+    return HolderMap(cpus, devices, bytes_by_numa(parts))
+
+
+def bytes_by_numa(parts: Iterable[MemoryPart | Block]) -> dict[int, int]:
+    """Bytes by NUMA node; what lies on several is counted as if it were spread evenly."""
+    found: dict[int, int] = {}
+    for part in parts:
+        nodes = list(ids_of(part.numa))
+        for numa in nodes:
+            found[numa] = found.get(numa, 0) + part.size // len(nodes)
+    return found
 
 
 def held_hardware(hardware: Hardware, held: HolderMap) -> Hardware:
