@@ -70,6 +70,10 @@ class Page:
     ) -> Answer:
         return asyncio.run(self._call(method, path, body, headers or {}))
 
+    async def ask(self, method: str, path: str) -> Answer:
+        """Ask beside others."""
+        return await self._call(method, path, b"", {})
+
     async def twice(self, path: str, name: str, value: str) -> Answer:
         """Ask with a header that is given more than once."""
         return await self._call("GET", path, b"", {name: value}, again=[(name.encode(), value.encode())])

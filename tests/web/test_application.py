@@ -1,5 +1,7 @@
 """Calls: how they are read, answered, kept, and refused."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from numawise.codec.web.given import NodeGiven
 from numawise.errors import InputError
 from numawise.results.overview import ServerOverview
+from numawise.web import application
 from numawise.web.desk import MAP, Desk
 from numawise.web.guards import Guards
 from numawise.web.operations import GET, POST, Asked, Operation, QueryField
@@ -175,4 +178,63 @@ def test_errors_of_input_keep_their_line() -> None:
     page = Page(operations=(Operation(GET, "/broken", "broken", "", broken, ServerOverview),))
     problem = page.get("broken").problem
     assert (problem["file"], problem["line"], problem["field"]) == ("a.yaml", 7, "spec")
+    page.close()
+
+
+def test_an_answer_is_worked_out_once_for_all_who_ask() -> None:
+    asked: list[int] = []
+    go = threading.Event()
+
+    def slow(desk: Desk, call: Asked) -> object:  # noqa: ARG001
+        asked.append(1)
+        go.wait()
+        return {"fine": True}
+
+    operation = Operation(GET, "/slow", "slow", "", slow, ServerOverview, depends=(MAP,))
+    page = Page(operations=(operation,))
+
+    async def many() -> list[int]:
+        calls = [asyncio.create_task(page.ask("GET", "slow")) for _ in range(200)]
+        await asyncio.sleep(0)  # all have asked, and none is answered
+        go.set()
+        return [answer.status for answer in await asyncio.gather(*calls)]
+
+    assert set(asyncio.run(many())) == {200}
+    assert len(asked) == 1
+    page.get("slow")
+    assert len(asked) == 1
+    page.desk.changed(MAP)
+    page.get("slow")
+    assert len(asked) == 2
+    page.close()
+
+
+def test_a_mistake_is_told_to_all_who_asked_and_is_not_kept() -> None:
+    asked: list[int] = []
+
+    def broken(desk: Desk, call: Asked) -> object:  # noqa: ARG001
+        asked.append(1)
+        raise InputError("is wrong", field="x")
+
+    page = Page(operations=(Operation(GET, "/broken", "broken", "", broken, ServerOverview, depends=()),))
+    assert page.get("broken").problem["field"] == "x"
+    assert page.get("broken").problem["field"] == "x"
+    assert len(asked) == 2
+    page.close()
+
+
+def test_an_answer_that_goes_stale_is_worked_out_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(application.time, "monotonic", lambda: now[0])
+    asked: list[int] = []
+
+    def counted(desk: Desk, call: Asked) -> object:  # noqa: ARG001
+        asked.append(1)
+        return {"number": len(asked)}
+
+    operation = Operation(GET, "/use", "use", "", counted, ServerOverview, depends=(), fresh=2.0)
+    page = Page(operations=(operation,))
+    assert [page.get("use").data["number"] for _ in range(3)] == [1, 1, 1]
+    now[0] += 2.0
+    assert [page.get("use").data["number"] for _ in range(2)] == [2, 2]
     page.close()

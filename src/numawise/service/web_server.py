@@ -35,9 +35,10 @@ class WebServer:
         name: str = "web",
         ssl: Any = None,  # noqa: ANN401 - a context, or None
         most: int = MOST_CONNECTIONS,
+        idle: int = IDLE_SECONDS,
     ) -> None:
         self._name = name
-        self._server = _server(application, extra, ssl, most)
+        self._server = _server(application, extra, ssl, most, idle)
         self._thread: threading.Thread | None = None
 
     def start(self, host: str, port: int) -> tuple[str, int]:
@@ -101,7 +102,7 @@ def _listener(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _server(application: Any, extra: str, ssl: Any, most: int) -> Any:  # noqa: ANN401
+def _server(application: Any, extra: str, ssl: Any, most: int, idle: int) -> Any:  # noqa: ANN401
     uvicorn = needed(extra)
     config = uvicorn.Config(
         application,
@@ -114,7 +115,7 @@ def _server(application: Any, extra: str, ssl: Any, most: int) -> Any:  # noqa: 
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        timeout_keep_alive=IDLE_SECONDS,
+        timeout_keep_alive=idle,
         timeout_graceful_shutdown=END_SECONDS,
         limit_concurrency=most,
     )

@@ -11,6 +11,7 @@ Rules kept here:
 """
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -126,6 +127,8 @@ class PageApplication:
         if operation.depends is None:
             return await self._answered(operation, request)
         versions = tuple(self.desk.news.versions.get(name, 0) for name in operation.depends)
+        if operation.fresh:
+            versions = (*versions, int(time.monotonic() // operation.fresh))
         key = (operation.name, f"{request.url.path}?{request.url.query}")
         kept = self._kept.get(key)
         if kept is not None and kept[0] == versions:

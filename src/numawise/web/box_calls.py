@@ -22,6 +22,8 @@ from numawise.web.operations import GET, POST, Asked, Operation, QueryField
 from numawise.web.problems import WebProblem
 
 PART = "box"
+FRESH_SECONDS = 1.0
+"""What is free and what is used changes without any change of the ledger."""
 HEAD = ("apiVersion", "kind")
 MOST = QueryField("most", "At most so many, the newest.", "integer", 1, 1000)
 USER = QueryField("user", "Those of this user only.")
@@ -31,7 +33,7 @@ Row = TypeVar("Row", Hold, Waiter)
 def get_box(desk: Desk, _: Asked) -> dict[str, object]:
     """Who holds what, what is free, who waits, and what of it the user may end."""
     _check(desk)
-    data = desk.box.holds(desk.news.versions.get(BOX, 0))
+    data = desk.box.holds()
     return {
         **{name: value for name, value in data.items() if name not in HEAD},
         "allowChanges": desk.allow_changes,
@@ -108,6 +110,8 @@ OPERATIONS = (
         "Who holds what on this host, what is free and who waits.",
         get_box,
         BoxForm,
+        depends=(BOX,),
+        fresh=FRESH_SECONDS,
         part=PART,
     ),
     Operation(
@@ -122,7 +126,15 @@ OPERATIONS = (
         part=PART,
     ),
     Operation(
-        GET, "/box/use", "boxUse", "CPUs and memory that jobs use now.", get_uses, "HoldUses", part=PART
+        GET,
+        "/box/use",
+        "boxUse",
+        "CPUs and memory that jobs use now.",
+        get_uses,
+        "HoldUses",
+        depends=(),
+        fresh=FRESH_SECONDS,
+        part=PART,
     ),
     Operation(
         POST,

@@ -102,6 +102,8 @@ class Operation:
     depends: tuple[str, ...] | None = None
     """What its answer depends on of what the news tell of (``map``, ``box``, ``cluster``); it is kept until
     one of these changes.  Empty: it never changes.  None: it is not kept."""
+    fresh: float = 0.0
+    """Seconds after which a kept answer is worked out anew all the same; 0: never."""
     changes: bool = False
     part: str = ""
     """The part of the page that it belongs to."""

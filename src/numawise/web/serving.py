@@ -32,6 +32,8 @@ from numawise.web.watching import ServedWatch
 
 EXTRA = "numawise[web]"
 LOOK_SECONDS, TELL_SECONDS, MOST_CONNECTIONS = 5.0, 1.0, 1200
+IDLE_SECONDS = 30
+"""A connection that is asked nothing for so long is closed; a page opens another."""
 PAGE = MetricName("numawise_page", INFO_METRIC, "The web server and its version.")
 LISTENERS = MetricName("numawise_page_listeners", GAUGE, "Pages that listen for changes now.")
 
@@ -79,7 +81,9 @@ class PageServer:
 
     async def start(self) -> None:
         """Listen; ``HostError``: that cannot be done."""
-        self._server = WebServer(self.application, EXTRA, name="page", most=MOST_CONNECTIONS)
+        self._server = WebServer(
+            self.application, EXTRA, name="page", most=MOST_CONNECTIONS, idle=IDLE_SECONDS
+        )
         self.bound = self._server.start(self.plan.host, self.plan.port)
         self.log.say(INFO, "the page is at", address=shown_address("http", self.bound) + "/")
 

@@ -3,7 +3,7 @@
 Rules kept here:
 
 1. The machine is read anew after ``MACHINE_SECONDS``; holds are read whenever they are asked for.
-2. What jobs use is measured, and what is free is read, at most once in ``USE_SECONDS`` for all who ask.
+2. What jobs use is measured at most once in ``USE_SECONDS``, for all who ask together.
 3. The version is another after each change of the ledger, and when a job or one in line has died or was
    stopped: of these the ledger knows nothing.
 """
@@ -37,7 +37,6 @@ class HostBox:
         self._watched: Holdings | None = None
         self._meter: UseMeter | None = None
         self._owners: tuple[LedgerVersion, list[Owner]] | None = None
-        self._recent: tuple[int, float, dict[str, object]] | None = None
         self._uses: tuple[float, dict[str, object]] | None = None
 
     def close(self) -> None:
@@ -54,27 +53,20 @@ class HostBox:
         with self._open() as holdings:
             yield holdings
 
-    def holds(self, version: int) -> dict[str, object]:
-        """Who holds what, what is free, who waits (rule 2); another ``version`` is read anew."""
-        with self._lock:
-            recent = self._recent
-        if recent is not None and recent[0] == version and time.monotonic() - recent[1] < USE_SECONDS:
-            return recent[2]
+    def holds(self) -> dict[str, object]:
+        """Who holds what, what is free, who waits, and what of it this user may end."""
         with self._open() as holdings:
             data = hold_list(holdings)
             who, names = holdings.who, gpu_names(holdings.capacity)
             rows = [(hold.id, hold.owner.uid) for hold in holdings.ledger.holds()]
             rows += [(waiter.id, waiter.owner.uid) for waiter in holdings.ledger.waiters()]
-        data |= {
+        return data | {
             "hostname": os.uname().nodename,
             "user": who.user,
             "deviceNames": names,
             "own": [name for name, uid in rows if who.uid in (ROOT, uid)],
             "now": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
-        with self._lock:
-            self._recent = (version, time.monotonic(), data)
-        return data
 
     def uses(self) -> dict[str, object]:
         """What jobs use (rule 2); CPUs are known from the second time on."""
