@@ -209,13 +209,14 @@ def _shrunk(
     shown: Sequence[HoldColumn], widest: dict[HoldColumn, int], floor: str, width: int
 ) -> dict[HoldColumn, int]:
     """Widths that fit, the widest columns giving way first."""
-    widths = {column: widest[column] for column in shown}
-    while sum(widths.values()) + GAP * (len(shown) - 1) > width:
-        wide = [column for column in shown if widths[column] > _floor(column, widest, floor)]
+    widths = [widest[column] for column in shown]
+    least = [_floor(column, widest, floor) for column in shown]
+    for _ in range(sum(widths) + GAP * (len(shown) - 1) - width):
+        wide = [number for number, own in enumerate(widths) if own > least[number]]
         if not wide:
             break
         widths[max(wide, key=widths.__getitem__)] -= 1
-    return widths
+    return dict(zip(shown, widths, strict=True))
 
 
 def _cell(column: HoldColumn, forms: Sequence[str], width: int) -> str:

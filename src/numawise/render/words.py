@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -137,8 +138,11 @@ def manifest_lines(text: str) -> list[str]:
 
 def columns(text: str) -> int:
     """Columns that a text takes on a terminal: wide characters take two, combining ones none."""
-    if text.isascii():
-        return len(text)
+    return len(text) if text.isascii() else _drawn(text)
+
+
+@lru_cache(maxsize=1024)
+def _drawn(text: str) -> int:
     from unicodedata import combining, east_asian_width  # noqa: PLC0415 - few texts need it
 
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
