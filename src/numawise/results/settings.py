@@ -77,8 +77,8 @@ class EditedConfig:
     problems: tuple[Finding, ...] = ()
     """What ``check`` has against it; the kubelet's own refusals are among them."""
     starts: bool = True
-    """A kubelet would start with it."""
+    """A kubelet would start with it, and pass over nothing."""
     refusal: str = optional("")
-    """How the kubelet refuses it, in its own words."""
+    """Why it is not used: how the kubelet refuses it, or what is taken for a mistake."""
     rewritten: bool = optional(False)
     """The change could not be made in the text as it was: comments and layout are lost."""

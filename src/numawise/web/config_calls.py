@@ -54,7 +54,10 @@ def _own(desk: Desk, given: NodeGiven | None, version: Version) -> str:
     if given is None:
         return ""
     node = desk.node(given)
-    return manifest_yaml(dict(node.configuration.raw(version))) if node.has_config else ""
+    if not node.has_config:
+        return ""
+    raw = node.configuration.raw(version)
+    return manifest_yaml({**{name: raw[name] for name in OWN if name in raw}, **raw})
 
 
 def _machine(desk: Desk, given: NodeGiven | None) -> NodeSpec:
@@ -70,15 +73,15 @@ def _problems(desk: Desk, given: NodeGiven | None, text: str, version: Version) 
 
 
 def _refusal(desk: Desk, given: NodeGiven | None, text: str, version: Version) -> str:
-    """Why a kubelet would not start with it; '' where it would, or no machine is known."""
+    """Why it is not used: a kubelet would not start, or passes over what is misspelt; '' where it is."""
     try:
         value = config_in(text, FILE).config(version)
         if given is not None:
             started(desk.machine(given).machine, value, version)
     except KubeletRefused as refusal:
-        return refusal.reason
+        return refusal.message
     except InputError as problem:
-        return f"{problem.field}: {problem.message}" if problem.field else problem.message
+        return f"this is taken for a mistake: {problem.message}"
     return ""
 
 

@@ -2,6 +2,7 @@
 import { get, isAbort, post } from "../core/api.js";
 import { fill, freshId, h, later } from "../core/dom.js";
 import { badge, button, notice, problemNotice, select } from "../core/ui.js";
+import { applied as applyEdits } from "../views/check_text.js";
 import { settingInput, valueAt } from "./setting_fields.js";
 
 const SEVERITIES = { error: "no", warning: "warn", info: "info" };
@@ -53,9 +54,10 @@ export function configEditor({ onConfig, label = "Configuration" }) {
     const mine = (turn += 1);
     controller.abort();
     controller = new AbortController();
+    const sent = area.value;
     try {
-      const next = await post("config", { text: area.value, release, node, changes }, controller.signal);
-      if (mine !== turn) return;
+      const next = await post("config", { text: sent, release, node, changes }, controller.signal);
+      if (mine !== turn || area.value !== sent) return; // what was typed since is asked about next
       answer = next;
       if (area.value !== answer.text) area.value = answer.text;
       area.removeAttribute("aria-invalid");
@@ -75,9 +77,17 @@ export function configEditor({ onConfig, label = "Configuration" }) {
   function tell() {
     const found = answer.problems;
     fill(problems,
-      answer.starts ? null : notice("no", `The kubelet would not start: ${answer.refusal}`, "The scenario goes on with the configuration before, until this one starts."),
+      answer.starts ? null : notice("no", answer.refusal.charAt(0).toUpperCase() + answer.refusal.slice(1), "The scenario goes on with the configuration before, until this one starts."),
       answer.rewritten ? notice("warn", "This change could not be made in the text as it was, so it was written anew: its comments are gone.", "Undo brings them back.") : null,
-      found.length ? h("ul", { class: "what-problems" }, found.map((one) => h("li", null, badge(SEVERITIES[one.severity] ?? "plain", one.severity), " ", h("strong", null, one.code), ` ${one.message}`, one.fix && h("span", { class: "hint" }, ` ${one.fix}`), one.line ? lineButton(one.line) : null))) : answer.starts ? h("p", { class: "hint" }, "A kubelet starts with it.") : null);
+      found.length ? h("ul", { class: "what-problems" }, found.map((one) => h("li", null, badge(SEVERITIES[one.severity] ?? "plain", one.severity), " ", h("strong", null, one.code), ` ${one.message}`, one.fix && h("span", { class: "hint" }, ` ${one.fix}`), one.line ? lineButton(one.line) : null, one.corrections?.length ? h("div", { class: "row what-ways" }, one.corrections.slice(0, 2).map(fixButton)) : null))) : answer.starts ? h("p", { class: "hint" }, "A kubelet starts with it.") : null);
+  }
+
+  /** A change of the text that mends what a finding is about. */
+  function fixButton(correction) {
+    return button(correction.title, () => {
+      area.value = applyEdits(answer.text, correction.edits);
+      ask([], correction.title);
+    }, { small: true });
   }
 
   function lineButton(line) {

@@ -86,6 +86,6 @@ function listInput(names, value, label, onDone) {
 function rowsGroup(setting, rows, cells, onRemove, onAdd) {
   const group = h("div", { class: "what-amounts", role: "group" });
   const name = setting.path.at(-1);
-  fill(group, rows.map((row, at) => h("div", { class: "what-amount" }, cells(row, at), button("Remove", () => onRemove(at), { small: true, kind: "quiet", "aria-label": `Remove row ${at + 1} of ${name}` }))), button(rows.length ? "One more" : "Set", onAdd, { small: true, "aria-label": `Add a row to ${name}` }));
+  fill(group, rows.map((row, at) => h("div", { class: "what-amount" }, cells(row, at), button("×", () => onRemove(at), { small: true, kind: "quiet", "aria-label": `Remove row ${at + 1} of ${name}`, title: "Remove" }))), button(rows.length ? "One more" : "Set", onAdd, { small: true, "aria-label": `Add a row to ${name}` }));
   return group;
 }
