@@ -2,7 +2,7 @@
 import { h } from "./dom.js";
 import { rangesOf } from "./step_picture.js";
 
-const FEW = 8; // up to so many NUMA nodes each has a column of its own; of more, equal ones share one
+const FEW = 4; // up to so many NUMA nodes each has a column of its own; of more, equal ones share one
 const WORDS = { preferred: ["yes!", "preferred"], possible: ["yes", "possible"], no: ["no", "no"] };
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB"];
 
@@ -31,12 +31,12 @@ function look(hints, id) {
 }
 
 /** NUMA nodes that get a column together. */
-function columns(round) {
+function columns(round, left) {
   const ids = [...new Set(round.hints.flatMap((hints) => hints.numa.map((place) => place.id)))].sort((a, b) => a - b);
   if (ids.length <= FEW) return ids.map((id) => [id]);
   const groups = new Map();
   for (const id of ids) {
-    const key = JSON.stringify(round.hints.map((hints) => look(hints, id)));
+    const key = JSON.stringify([left?.has(id), ...round.hints.map((hints) => look(hints, id))]);
     groups.set(key, [...(groups.get(key) ?? []), id]);
   }
   return [...groups.values()];
@@ -54,13 +54,13 @@ function masks({ left: list, complete, reach }) {
  * @param {number} [upTo]
  */
 export function hintTable(round, upTo) {
-  const groups = columns(round);
   const merging = upTo !== undefined;
   const known = !merging && round.hints.some((hints) => hints.asked !== undefined);
   const wider = !merging && round.hints.some((hints) => hints.wider.length || hints.answer === "impossible");
   const heard = new Map(round.narrowing.map((one, at) => [one.resource, at]));
   const last = merging ? round.narrowing[upTo] : null;
   const left = last ? new Set(last.reach) : null;
+  const groups = columns(round, left);
   const gone = (group) => left !== null && !group.some((id) => left.has(id));
   const head = [
     h("th", { scope: "col" }, "Resource"),
