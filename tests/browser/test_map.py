@@ -57,6 +57,8 @@ def test_holders_are_marked_and_listed(home: str, page_at: PageAt) -> None:
     is_sound(page)
     page.get_by_role("button", name="Show everything again").click()
     assert shown(page) == 64 + 8
+    page.locator('[data-id="numa-0"] > text').first.click()
+    expect(page.get_by_role("region", name="Chosen")).to_contain_text("52 of 64 CPUs free")
 
 
 def test_search_and_filters(home: str, page_at: PageAt) -> None:

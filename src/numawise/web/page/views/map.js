@@ -183,7 +183,15 @@ export default {
         return;
       }
       const who = part.holders.map((id) => data.holders.find((one) => one.id === id)).filter(Boolean);
-      fill(detail, h("div", { class: "stack-small" }, h("h3", null, part.label, " ", part.free ? badge("yes", "free") : badge("plain", "held")), facts([["NUMA node", part.numa.join(", ")], ["CPUs", part.cpus]]), who.length ? h("div", { class: "row" }, who.map((one) => h("button", { type: "button", class: "button button-small", onclick: () => pick(one.id) }, holderMark(one), one.name))) : null, h("ul", { class: "remarks" }, part.lines.map((line) => h("li", null, line)))));
+      fill(detail, h("div", { class: "stack-small" }, h("h3", null, part.label, " ", stateOf(part)), facts([["NUMA node", part.numa.join(", ")], ["CPUs", part.cpus]]), who.length ? h("div", { class: "row" }, who.map((one) => h("button", { type: "button", class: "button button-small", onclick: () => pick(one.id) }, holderMark(one), one.name))) : null, h("ul", { class: "remarks" }, part.lines.map((line) => h("li", null, line)))));
+    }
+
+    /** Whether a part is free; of what has many CPUs, how many of them are. */
+    function stateOf(part) {
+      const own = numbers(part.cpus), free = new Set(numbers(data.free));
+      const left = own.filter((cpu) => free.has(cpu)).length;
+      if (KINDS[part.kind] || !own.length) return part.free ? badge("yes", "free") : badge("plain", "held");
+      return badge(left ? "yes" : "plain", left === own.length ? "all CPUs free" : left ? `${left} of ${own.length} CPUs free` : "no CPU free");
     }
 
     function showHolder(one) {
