@@ -95,6 +95,28 @@ def test_severities_release_and_machine(served: Served, page_at: PageAt) -> None
     expect(page.get_by_role("article", name="NW134")).to_be_visible()
 
 
+def test_a_correction_of_another_file_is_shown_and_applied_there(served: Served, page_at: PageAt) -> None:
+    page = opened(served, page_at)
+    pod = """apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  containers:
+  - name: main
+    image: train
+    resources: {limits: {cpu: "8", memory: 16Gi, nvidia.com/gpu: "1"}}
+"""
+    drop(page, pod__yaml=pod, kubelet__yaml=f'{HEAD}cpuManagerPolicy: static\nreservedSystemCPUs: "0"\n')
+    card = page.get_by_role("article", name="warning NW432")
+    expect(card).to_contain_text("+ topologyManagerPolicy: restricted")
+    card.get_by_role(
+        "button", name='Apply to kubelet.yaml: set topologyManagerPolicy to "restricted"'
+    ).click()
+    expect(card).to_have_count(0)
+    page.get_by_role("tab", name="kubelet.yaml").click()
+    assert downloaded(page).endswith("topologyManagerPolicy: restricted\n")
+
+
 def test_by_keyboard_from_the_list_to_the_line(served: Served, page_at: PageAt) -> None:
     page = opened(served, page_at)
     page.get_by_role("complementary", name="All findings").get_by_role("button").filter(

@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -34,9 +35,9 @@ Edits = tuple[TextEdit, ...]
 
 def correction(title: str, *edits: Edits, certain: bool = True) -> Correction | None:
     """A correction out of several edits; None where one of them cannot be done."""
-    if not all(edits):
-        return None
-    return Correction(title, tuple(one for some in edits for one in some), certain)
+    every = sorted((one for some in edits for one in some), key=lambda one: (one.file, one.start, one.end))
+    apart = all(a.file != b.file or a.end <= b.start for a, b in pairwise(every))
+    return Correction(title, tuple(every), certain) if all(edits) and apart else None
 
 
 def set_value(part: Part, steps: Steps, value: object) -> Edits:
@@ -65,6 +66,11 @@ def rename_key(part: Part, steps: Steps, name: str) -> Edits:
     written = _scalar(name, key.style, json_text=way.json_text)
     edit = edit_of(part.document.file, text, key.start_mark.index, key.end_mark.index, written)
     return _outward(part, (edit,))
+
+
+def renamed(part: Part, name: str) -> Correction | None:
+    """The correction that gives a part the key that is meant."""
+    return correction(f"rename {part.steps[-1]} to {name}", rename_key(part, (), name))
 
 
 def remove(part: Part, steps: Steps) -> Edits:

@@ -15,6 +15,7 @@ Rules kept here:
 from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.codec.document import Document, Part, field_name, shown
+from numawise.codec.edits import renamed
 from numawise.codec.nvidia_plugin import (
     CHOICES,
     DEVICE_LISTS,
@@ -318,7 +319,8 @@ def _misspelt(part: Part, known: Sequence[str], *, near_only: bool = False) -> I
         if key in known or (near_only and not near):
             continue
         fix = GONE.get(key) or (f"did you mean {quoted(near)}?" if near else "")
-        yield found("NW702", _place(part.at(key)), f"unknown field {quoted(key)}", fix=fix)
+        ways = [renamed(part.at(key), near)] if near and key not in GONE else []
+        yield found("NW702", _place(part.at(key)), f"unknown field {quoted(key)}", fix=fix, corrections=ways)
 
 
 def _place(part: Part) -> Place:

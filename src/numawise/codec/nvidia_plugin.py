@@ -12,9 +12,10 @@ Rules kept here (those of k8s-device-plugin v0.20):
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from numawise.codec.document import Part, field_name, shown
+from numawise.codec.edits import renamed
 from numawise.errors import meant, quoted
 from numawise.gpus.nvidia_plugin import (
     GPU_NAME,
@@ -27,6 +28,7 @@ from numawise.gpus.nvidia_plugin import (
     Replicas,
 )
 from numawise.machine.preference import DISTRIBUTED, PACKED
+from numawise.results.correction import Correction
 from numawise.results.finding import Finding, Place, Severity, found
 from numawise.rules.eviction import Duration
 
@@ -88,10 +90,19 @@ class PluginReading:
 
     # --- what is reported ---------------------------------------------------------------------
 
-    def report(self, code: str, part: Part, message: str, *, why: str = "", fix: str = "") -> None:
-        """Report something about a part."""
+    def report(
+        self,
+        code: str,
+        part: Part,
+        message: str,
+        *,
+        why: str = "",
+        fix: str = "",
+        ways: Sequence[Correction | None] = (),
+    ) -> None:
+        """Report something about a part; ``ways``: to mend it."""
         place = Place(part.document.file, part.document.line(part.steps), field_name(part.steps))
-        self.findings.append(found(code, place, message, why=why, fix=fix))
+        self.findings.append(found(code, place, message, why=why, fix=fix, corrections=ways))
 
     def refuse(self, part: Part, message: str, fix: str = "") -> None:
         """Report what the plugin does not start with."""
@@ -134,7 +145,8 @@ class PluginReading:
         fix = f"did you mean {quoted(near)}?" if near else ""
         if elsewhere:
             fix = f"{quoted(key)} belongs to {elsewhere.rpartition('.')[0] or 'the top of the file'}"
-        self.report("NW702", part, f"unknown field {quoted(key)}", fix=fix)
+        ways = [renamed(part, near)] if near else []
+        self.report("NW702", part, f"unknown field {quoted(key)}", fix=fix, ways=ways)
 
     def _config(self) -> PluginConfig:
         sections = dict(self.members(self.part, SECTIONS))

@@ -16,6 +16,7 @@ from numawise.apps.check.corrections import (
     plain_list,
     retyped,
     topology_ways,
+    unknown_entry,
 )
 from numawise.apps.check.refusals import StartRefusal
 from numawise.engine.start import CPU_START, MEMORY_START
@@ -92,6 +93,8 @@ def _refused(context: Context, refused: StartRefusal) -> Finding | None:
         case "NW113":
             off = sorted({name for listed in NEEDED.findall(refused.message) for name in listed.split()})
             why, fix = f"{', '.join(off)} is off", f"switch {', '.join(off)} on, or what needs it off"
+            ways = [field_set(context, ("featureGates", name), True, certain=False) for name in off]
+            ways = [*(ways if len(off) == 1 else ()), field_removed(context, refused.steps, certain=False)]
         case "NW222":
             return reserved.entry_refused(context, refused)
         case "NW121" | "NW122" | "NW123":
@@ -107,6 +110,8 @@ def _refused(context: Context, refused: StartRefusal) -> Finding | None:
                     if gate
                     else option_ways(context, field, name, near)
                 )
+        case "NW205" | "NW206" if len(refused.steps) > 1:
+            ways = unknown_entry(context, refused.steps)
         case "NW126":
             ways = tuple(excluding_ways(context, refused.message))
         case "NW127":

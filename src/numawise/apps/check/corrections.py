@@ -14,13 +14,17 @@ from numawise.apps.check.context import Context
 from numawise.codec.document import field_name
 from numawise.codec.edits import correction, remove, rename_key, set_value, written_as
 from numawise.codec.lines import Steps
-from numawise.errors import quoted
+from numawise.errors import meant, quoted
 from numawise.results.correction import Correction
+from numawise.rules.check import RESERVABLE
+from numawise.rules.eviction import SIGNALS
+from numawise.rules.versions import at
 from numawise.sets import parse_ids
 
 Ways = Sequence[Correction | None]
 TRUTH = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 TYPES = re.compile(r"cannot unmarshal (\w+) .*of type (\w+)")
+EVICTION = "evictionHard"
 STRICTEST_LAST = ("best-effort", "restricted", "single-numa-node")
 
 
@@ -89,6 +93,16 @@ def plain_list(context: Context) -> Correction | None:
     except ValueError:
         return None
     return field_set(context, ("reservedSystemCPUs",), listed) if fits else None
+
+
+def unknown_entry(context: Context, steps: Steps) -> Ways:
+    """A resource or a signal that there is not: the one that is meant, or none."""
+    known = RESERVABLE if steps[0] != EVICTION else frozenset(at(context.version, SIGNALS))
+    name = str(steps[-1])
+    if name in known:
+        return ()
+    near = field_renamed(context, steps, meant(name, known))
+    return [near, field_removed(context, steps, certain=False)]
 
 
 # --- policies, options and gates ------------------------------------------------------------------

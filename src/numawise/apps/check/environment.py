@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from numawise.apps.check.commands import bindings
 from numawise.apps.check.context import Context
 from numawise.apps.check.corrections import Ways
-from numawise.apps.check.pod_corrections import entry_removed, entry_set
+from numawise.apps.check.pod_corrections import entry_removed, entry_set, part_removed
 from numawise.apps.check.pods import requested
 from numawise.apps.check.reserved import cpus_are
 from numawise.codec.document import Part
@@ -95,7 +95,9 @@ def environment_findings(source: PodSource, context: Context | None) -> Iterator
         yield from _commands(source, raw, part, context)
         privileged = part.at("securityContext", "privileged")
         if privileged.value is True and asks:
-            yield found("NW506", source.place(privileged), f"container {_name(part)} is privileged")
+            ways = [part_removed(privileged, "privileged")]
+            message = f"container {_name(part)} is privileged"
+            yield found("NW506", source.place(privileged), message, corrections=ways)
     yield from _pod_wide(source, asks=asks)
 
 
@@ -311,12 +313,14 @@ def _pod_wide(source: PodSource, *, asks: bool) -> Iterator[Finding]:
     spec = source.spec
     host = spec.at("hostPID")
     if host.value is True:
-        yield found("NW507", source.place(host), "hostPID is true")
+        ways = [part_removed(host, "hostPID")]
+        yield found("NW507", source.place(host), "hostPID is true", corrections=ways)
     runtime = spec.at("runtimeClassName")
     if isinstance(runtime.value, str) and NVIDIA_RUNTIME.match(runtime.value) and not asks and source.raw:
         severity = Severity.INFO if source.kind == "DaemonSet" else None
         message = f"runtimeClassName is {runtime.value}, and no container asks for a GPU"
-        yield found("NW508", source.place(runtime), message, severity=severity)
+        ways = [part_removed(runtime, "runtimeClassName")]
+        yield found("NW508", source.place(runtime), message, severity=severity, corrections=ways)
     volumes = spec.at("volumes").value
     for i, volume in enumerate(volumes) if isinstance(volumes, list) else ():
         host_path = volume.get("hostPath") if isinstance(volume, Mapping) else None

@@ -10,6 +10,8 @@ from numawise.request.model import CPU, MEMORY
 from numawise.results.correction import Correction
 
 KINDS = ("requests", "limits")
+SHM = "shm"
+HOST_NAME = "kubernetes.io/hostname"
 
 
 def amount_set(part: Part, resource: str, amount: str, *, certain: bool = True) -> Correction | None:
@@ -53,6 +55,27 @@ def guaranteed(part: Part, name: str, amounts: Mapping[str, GuaranteedAmount | N
             ]
     title = f'make {name} Guaranteed: cpu "{wanted[CPU]}", memory {wanted[MEMORY]}'
     return correction(title, *edits, certain=False) if edits else None
+
+
+def shared_memory(spec: Part, part: Part) -> Correction | None:
+    """Memory at /dev/shm, where neither the container nor the pod has volumes yet; how much is a choice."""
+    if part.at("volumeMounts").value is not None or spec.at("volumes").value is not None:
+        return None
+    mount = set_value(part, ("volumeMounts",), [{"name": SHM, "mountPath": "/dev/shm"}])  # noqa: S108 - inside
+    volume = set_value(spec, ("volumes",), [{"name": SHM, "emptyDir": {"medium": "Memory"}}])
+    return correction("mount memory at /dev/shm", mount, volume, certain=False)
+
+
+def selected_by_name(spec: Part, node: str) -> Correction | None:
+    """A node selector instead of ``nodeName``, so that the scheduler has its say."""
+    gone = remove(spec, ("nodeName",))
+    selector = set_value(spec, ("nodeSelector", HOST_NAME), node)
+    return correction(f"select the node by its label {HOST_NAME}", gone, selector, certain=False)
+
+
+def part_removed(part: Part, what: str) -> Correction | None:
+    """The pod without something, for somebody to choose."""
+    return correction(f"remove {what}", remove(part, ()), certain=False)
 
 
 def entry_removed(entry: Part | None, name: str) -> Correction | None:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from numawise.apps.check.claims import claim_findings
 from numawise.apps.check.context import Context
-from numawise.apps.check.pod_corrections import amount_set, guaranteed
+from numawise.apps.check.corrections import field_set, topology_ways
+from numawise.apps.check.pod_corrections import amount_set, guaranteed, selected_by_name, shared_memory
 from numawise.apps.check.resizing import resize_findings
 from numawise.apps.check.returning import returning_findings
 from numawise.codec.claims import ClaimObjects
@@ -208,7 +209,8 @@ def _init(source: PodSource, pod: PodRequest, rows: Sequence[Row]) -> Iterator[F
     for raw, request, part in rows:
         if request.role is Role.INIT and request.whole_cpus > apps:
             message = f"init container {raw.name} asks for {request.whole_cpus} CPUs, the others for {apps}"
-            yield found("NW424", source.place(part, "resources"), message)
+            ways = [amount_set(part, CPU, str(apps), certain=False)] if apps else []
+            yield found("NW424", source.place(part, "resources"), message, corrections=ways)
 
 
 # --- GPUs -----------------------------------------------------------------------------------
@@ -237,7 +239,8 @@ def _shared_memory(source: PodSource, rows: Sequence[Row]) -> Iterator[Finding]:
         )
         if gpus_of(raw) > 1 and not any(str(path).rstrip("/") == SHARED_MEMORY for path in paths):
             message = f"container {raw.name} has {gpus_of(raw)} GPUs and nothing mounted at {SHARED_MEMORY}"
-            yield found("NW435", source.place(part), message)
+            ways = [shared_memory(source.spec, part)]
+            yield found("NW435", source.place(part), message, corrections=ways)
 
 
 # --- with a kubelet in mind -----------------------------------------------------------------
@@ -254,7 +257,9 @@ def _scope(source: PodSource, context: Context, pod: PodRequest, rows: Sequence[
                 yield found("NW425", source.place(part, "resources"), message)
     elif len(pinned) > 1:
         names = ", ".join(raw.name for raw, _, _ in pinned)
-        yield found("NW423", source.place(pinned[0][2]), f"containers {names} are aligned each for itself")
+        ways = [field_set(context, ("topologyManagerScope",), "pod", certain=False)]
+        message = f"containers {names} are aligned each for itself"
+        yield found("NW423", source.place(pinned[0][2]), message, corrections=ways)
 
 
 def _pinned(pod: PodRequest, row: Row) -> bool:
@@ -269,7 +274,7 @@ def _policy(source: PodSource, context: Context, rows: Sequence[Row]) -> Iterato
         message = (
             f"container {raw.name} asks for GPUs; {context.configuration.name} has topologyManagerPolicy none"
         )
-        yield found("NW432", source.place(part, "resources"), message)
+        yield found("NW432", source.place(part, "resources"), message, corrections=topology_ways(context))
     options = context.config.cpu_manager_policy_options
     if (
         context.known
@@ -289,4 +294,5 @@ def _spec(source: PodSource) -> Iterator[Finding]:
     """Fields of the pod that go past the managers."""
     node = source.spec.at("nodeName")
     if node.value and not source.uid:
-        yield found("NW434", source.place(node), f"nodeName is {node.value}")
+        ways = [selected_by_name(source.spec, str(node.value))]
+        yield found("NW434", source.place(node), f"nodeName is {node.value}", corrections=ways)

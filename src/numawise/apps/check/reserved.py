@@ -94,7 +94,8 @@ def entry_refused(context: Context, refused: StartRefusal) -> Finding:
         if f"references a NUMA node {entry.numa} " in refused.message:
             place = context.configuration.place("reservedMemory", at, "numaNode")
             fix = f"the machine has {numa_text(context.machine.numa_bits)}"
-            return found("NW222", place, refused.message, fix=fix, stage=refused.stage)
+            ways = [field_removed(context, ("reservedMemory", at), certain=False)]
+            return found("NW222", place, refused.message, fix=fix, stage=refused.stage, corrections=ways)
         for name, amount in entry.limits:
             if "Quantity to int64" in refused.message and not amount.exact:
                 place = context.configuration.place("reservedMemory", at, "limits", name)
@@ -429,7 +430,9 @@ def _fraction(context: Context) -> Iterator[Finding]:
     name = _largest(amounts)
     message = f"{total} CPUs are reserved: the CPU Manager keeps {whole}, the node reports {total} less"
     fix = f'reserve a whole number: {whole} in reservedSystemCPUs, or cpu: "{whole}" in {name}'
-    yield found("NW208", context.configuration.place(name, "cpu"), message, fix=fix)
+    alone = sum("cpu" in one for one in amounts.values()) == 1
+    ways = [field_set(context, (name, "cpu"), str(whole), certain=False)] if alone else []
+    yield found("NW208", context.configuration.place(name, "cpu"), message, fix=fix, corrections=ways)
 
 
 def _largest(amounts: Mapping[str, Mapping[str, Quantity]]) -> str:

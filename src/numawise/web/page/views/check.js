@@ -278,7 +278,8 @@ function shownFile(state, files, findings, apply) {
   const numbers = new Set(files[state.chosen]?.findings ?? []);
   const own = findings.filter((finding) => numbers.has(finding.number));
   const file = state.files[state.chosen];
-  return listing({ ...file, name: files[state.chosen]?.name ?? file.name }, own, apply);
+  const textOf = (name) => state.files[files.findIndex((one) => one.name === name)]?.text;
+  return listing({ ...file, name: files[state.chosen]?.name ?? file.name }, own, apply, textOf);
 }
 
 /** All findings in short; each leads to its line. */

@@ -15,8 +15,9 @@ export const WORDS = { error: "error", warning: "warning", info: "note" };
  * @param {{name: string, text?: string}} file
  * @param {any[]} findings those of the file that are shown, each with its number
  * @param {(finding: any, correction: any) => void} onApply
+ * @param {(name: string) => string | undefined} textOf of any file: a correction may be of another one
  */
-export function listing(file, findings, onApply) {
+export function listing(file, findings, onApply, textOf) {
   const text = file.text ?? "";
   const lines = file.text === undefined ? [] : linesOf(text);
   const digits = String(lines.length).length;
@@ -25,12 +26,12 @@ export function listing(file, findings, onApply) {
     const line = finding.line && finding.line <= lines.length ? finding.line : 0;
     at.set(line, [...(at.get(line) ?? []), finding]);
   }
-  const parts = (at.get(0) ?? []).map((finding) => card(finding, text, onApply));
+  const parts = (at.get(0) ?? []).map((finding) => card(finding, textOf, onApply));
   let from = 1;
   for (const line of [...at.keys()].filter(Boolean).sort((a, b) => a - b)) {
     parts.push(...runs(lines, from, line - 1, digits));
     parts.push(flagged(lines[line - 1], line, at.get(line), digits));
-    parts.push(...at.get(line).map((finding) => card(finding, text, onApply)));
+    parts.push(...at.get(line).map((finding) => card(finding, textOf, onApply)));
     from = line + 1;
   }
   parts.push(...runs(lines, from, lines.length, digits));
@@ -75,7 +76,7 @@ function flagged(line, number, findings, digits) {
 }
 
 /** A finding in full, with the ways to mend it. */
-function card(finding, text, onApply) {
+function card(finding, textOf, onApply) {
   const where = finding.line ? `line ${finding.line}` : finding.file || "";
   const label = `${WORDS[finding.severity]} ${finding.code}${where && `, ${where}`}`;
   const ways = finding.corrections ?? [];
@@ -85,15 +86,17 @@ function card(finding, text, onApply) {
     finding.kubelet && h("p", { class: "finding-kubelet" }, "The kubelet would say: ", h("q", null, finding.kubelet)),
     h("dl", { class: "facts" }, finding.why && [h("dt", null, "Why"), h("dd", null, finding.why)], finding.fix && [h("dt", null, "Fix"), h("dd", null, finding.fix)]),
     finding.manifest && h("div", { class: "stack-small" }, codeBlock(finding.manifest, "An object to paste"), h("div", { class: "row" }, copyButton(finding.manifest))));
-  const mends = ways.length ? h("div", { class: "corrections" }, ways.map((way, at) => correction(finding, way, text, onApply, ways.length > 1 && !ways[0].certain ? at + 1 : 0))) : null;
+  const mends = ways.length ? h("div", { class: "corrections" }, ways.map((way, at) => correction(finding, way, textOf, onApply, ways.length > 1 && !ways[0].certain ? at + 1 : 0))) : null;
   return h("article", { class: `finding finding-${finding.severity}`, "data-finding": finding.number, "aria-label": label, tabindex: "-1" }, said, mends);
 }
 
-function correction(finding, way, text, onApply, choice) {
+function correction(finding, way, textOf, onApply, choice) {
   const kind = way.certain ? "primary" : "";
-  const apply = button("Apply", () => onApply(finding, way), { kind, small: true, "aria-label": `Apply to ${finding.file}: ${way.title}` });
-  const words = h("span", null, way.certain ? way.title : `${choice ? `Choice ${choice}: ` : "If you agree: "}${way.title}`);
-  const shown = text ? preview(text, way.edits.filter((edit) => edit.file === finding.file)) : null;
+  const files = [...new Set(way.edits.map((edit) => edit.file))];
+  const apply = button("Apply", () => onApply(finding, way), { kind, small: true, "aria-label": `Apply to ${files.join(" and ")}: ${way.title}` });
+  const where = files.some((name) => name !== finding.file) ? ` in ${files.join(" and ")}` : "";
+  const words = h("span", null, `${way.certain ? "" : choice ? `Choice ${choice}: ` : "If you agree: "}${way.title}${where}`);
+  const shown = files.filter((name) => textOf(name) !== undefined).map((name) => preview(textOf(name), way.edits.filter((edit) => edit.file === name)));
   return h("div", { class: "correction" }, h("div", { class: "row" }, apply, words), shown);
 }
 
