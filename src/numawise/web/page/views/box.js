@@ -13,7 +13,10 @@ export default {
     const view = new BoxView(root);
     const silent = live.on("box", () => view.read());
     const reading = setInterval(() => document.hidden || view.read(), READ_MILLISECONDS);
-    const using = setInterval(() => document.hidden || view.readUses(), USE_MILLISECONDS);
+    const using = setInterval(() => {
+      view.showAges();
+      if (!document.hidden) view.readUses();
+    }, USE_MILLISECONDS);
     view.read();
     return () => {
       silent();
@@ -30,7 +33,10 @@ class BoxView {
     this.uses = new Map();
     /** @type {Map<string, {busy: HTMLElement, used: HTMLElement}>} */
     this.cells = new Map();
-    this.shown = "";
+    /** What stands in each place, so that only what is another is drawn anew: focus and scrolling stay. */
+    this.shown = new Map();
+    /** Milliseconds by which the server's clock is ahead of this one. */
+    this.ahead = 0;
     this.user = "";
     this.users = new Set();
     this.names = {};
@@ -70,30 +76,46 @@ class BoxView {
     }
   }
 
-  /** Show what was read, unless it is what stands there: a table that is drawn anew loses the reader's place. */
   show(box, history) {
-    const { now, ...rest } = box;
-    const text = JSON.stringify([rest, history]);
-    this.read_at = Date.parse(now);
-    if (text === this.shown) return;
-    this.shown = text;
+    this.ahead = Date.parse(box.now) - Date.now();
     this.names = box.deviceNames;
+    const ends = Date.parse(box.now);
+    const holds = box.holds.map(({ timeLeft, ...hold }) => ({ ...hold, until: timeLeft === null ? null : Math.round((ends + timeLeft * 1000) / 5000) * 5000 }));
     const own = new Set(box.allowChanges ? box.own : []);
     const jobs = counted(box.holds.length, "job");
     const line = box.waiting.length ? `, ${counted(box.waiting.length, "waits", "wait")}` : "";
     const words = `${box.hostname}: ${jobs}${line}. ${box.allowChanges ? `Jobs of ${box.user} can be ended here.` : "Nothing can be ended here: the server was started without --allow-changes."}`;
-    fill(this.head, viewHead("Box", words));
-    fill(this.places.remarks, box.remarks.map((remark) => notice("warn", sentence(remark))));
-    fill(this.places.holds, this.holds(box, own));
-    fill(this.places.line, box.waiting.length ? this.line(box, own) : null);
-    fill(this.places.free, freePanel(box));
-    fill(this.places.ended, this.ended(history));
+    const { remarks, holds: first, line: queue, free, ended } = this.places;
+    this.fillNew(this.head, words, () => viewHead("Box", words));
+    this.fillNew(remarks, box.remarks, () => box.remarks.map((remark) => notice("warn", sentence(remark))));
+    this.fillNew(first, [holds, [...own], box.deviceNames], () => this.holds(holds, own));
+    this.fillNew(queue, [box.waiting, [...own]], () => (box.waiting.length ? this.line(box, own) : null));
+    this.fillNew(free, box.free, () => freePanel(box));
+    this.fillNew(ended, [history, this.user], () => this.ended(history));
     this.showUses();
+    this.showAges();
   }
 
-  holds(box, own) {
+  fillNew(place, value, make) {
+    const text = JSON.stringify(value);
+    if (this.shown.get(place) === text) return;
+    this.shown.set(place, text);
+    fill(place, make());
+  }
+
+  /** Times that go on: since when, and until when. */
+  showAges() {
+    const now = Date.now() + this.ahead;
+    for (const element of document.querySelectorAll("[data-view=box] [data-since]")) element.textContent = age(now - Date.parse(element.dataset.since)) + (element.dataset.words ?? "");
+    for (const element of document.querySelectorAll("[data-view=box] [data-until]")) {
+      const left = Number(element.dataset.until) - now;
+      element.textContent = left > 0 ? `, ${age(left)} left` : ", time over";
+    }
+  }
+
+  holds(holds, own) {
     this.cells.clear();
-    if (!box.holds.length) {
+    if (!holds.length) {
       const start = h("code", null, "numawise run --cpus 4 -- COMMAND");
       return panel("Jobs", emptyState("Nothing is held", h("span", null, "Everything is free. Start a job with ", start, ".")));
     }
@@ -106,11 +128,11 @@ class BoxView {
       { title: "Memory", number: true, cell: (hold) => bytes(hold.memory.reduce((sum, part) => sum + part.bytes, 0)) || quiet("no amount") },
       { title: "Used", number: true, cell: (hold) => this.cell(hold).used },
       { title: "Devices", cell: (hold) => this.devices(hold) },
-      { title: "For", number: true, cell: (hold) => age(this.read_at - Date.parse(hold.since)) + (hold.timeLeft === null ? "" : `, ${hold.timeLeft > 0 ? `${age(hold.timeLeft * 1000)} left` : "time over"}`) },
+      { title: "For", number: true, cell: (hold) => [since(hold.since), hold.until === null ? null : h("span", { "data-until": hold.until })] },
       { title: "Command", cell: (hold) => h("code", { class: "box-command", title: hold.command.join(" ") }, hold.command.join(" ")) },
     ];
     if (own.size) columns.push({ title: "End", cell: (hold) => (own.has(hold.id) ? button("Release …", () => this.release(hold), { small: true, "aria-label": `Release ${hold.name}` }) : quiet("not yours")) });
-    return listPanel("Jobs", table({ columns, rows: box.holds }), { class: own.size ? "box-actions" : "" });
+    return listPanel("Jobs", table({ columns, rows: holds }), { class: own.size ? "box-actions" : "" });
   }
 
   devices(row) {
@@ -138,7 +160,7 @@ class BoxView {
       { title: "Place", number: true, cell: (waiter) => box.waiting.indexOf(waiter) + 1 },
       { title: "Job", cell: (waiter) => named(waiter.request, waiter.id) },
       { title: "User", cell: (waiter) => waiter.user },
-      { title: "Waits", number: true, cell: (waiter) => age(this.read_at - Date.parse(waiter.since)) },
+      { title: "Waits", number: true, cell: (waiter) => since(waiter.since) },
       { title: "State", cell: (waiter) => badge(waiter.state === "waiting" ? "info" : "warn", waiter.state) },
       { title: "For", cell: (waiter) => [waiter.missing ?? "about to start", waiter.holders.length ? quiet(` held by ${waiter.holders.map((id) => names.get(id) ?? id).join(", ")}`) : null] },
     ];
@@ -151,7 +173,7 @@ class BoxView {
       { title: "Job", cell: (row) => named(row.name, row.id) },
       { title: "User", cell: (row) => row.user },
       { title: "How", cell: (row) => badge(row.how !== "ended" ? "warn" : row.status ? "no" : "yes", row.text) },
-      { title: "Ended", number: true, cell: (row) => `${age(this.read_at - Date.parse(row.ended))} ago` },
+      { title: "Ended", number: true, cell: (row) => since(row.ended, " ago") },
       { title: "Took", number: true, cell: (row) => age(row.took * 1000) },
       { title: "CPUs", cell: (row) => row.cpus || quiet("shared") },
       { title: "Memory", number: true, cell: (row) => bytes(row.memory.reduce((sum, part) => sum + part.bytes, 0)) || quiet("no amount") },
@@ -224,6 +246,10 @@ function listPanel(title, body, options = {}) {
 
 function named(name, id) {
   return [h("span", { class: "box-name" }, name), " ", h("span", { class: "box-quiet" }, id)];
+}
+
+function since(time, words = "") {
+  return h("span", { "data-since": time, "data-words": words, title: time });
 }
 
 function quiet(words) {
