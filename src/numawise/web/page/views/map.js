@@ -16,7 +16,7 @@ export default {
     const head = h("div"), problem = h("div", { class: "map-problem" }), notes = h("div", { class: "stack-small" }), tables = h("div", { class: "heat-panels" });
     const summary = h("div", { class: "map-summary" }), holders = h("div", { class: "map-holders" }), detail = h("div");
     const count = h("span", { class: "hint", role: "status" });
-    const search = h("input", { type: "search", placeholder: "CPU 17, GPU3, a pod, a job…", "aria-label": "Search on the map", oninput: later(120, () => find()), onkeydown: (event) => event.key === "Enter" && first() });
+    const search = h("input", { type: "search", placeholder: "17, GPU3, a pod, a job…", "aria-label": "Search on the map", oninput: later(120, () => find()), onkeydown: (event) => event.key === "Enter" && first() });
     const wanted = { text: "", state: "", kind: "", holder: "" };
     const stateChoice = select(STATES, "", (value) => ((wanted.state = value), filter()), { "aria-label": "Show" });
     const kindChoice = h("div", { class: "map-kind" });

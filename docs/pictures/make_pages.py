@@ -1,0 +1,93 @@
+"""Take pictures of the page in Chromium: ``python docs/pictures/make_pages.py [NAME…]``.
+
+What is shown is what ``numawise serve`` shows first, or after the steps that stand here.  Needs Chromium;
+the pictures are not compared by any test, since fonts differ from machine to machine.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.browser.chromium import chromium, missing, serving, watched  # noqa: E402 - needs the path above
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+NODE = "examples/3gpu-server"
+WORDS = (
+    *("--machine", f"{NODE}/machine.yaml", "--kubelet-config", f"{NODE}/kubelet.yaml"),
+    *("--state", f"{NODE}/state/numa1-busy"),
+)
+LARGE = ("--machine", "2s 4n 192c 2t 8gpu 16nic")
+
+
+class Picture(NamedTuple):
+    """One picture: of which server, view and window, and what is done before it is taken."""
+
+    name: str
+    words: Sequence[str]
+    view: str
+    wait: str
+    size: tuple[int, int] = (1280, 860)
+    theme: str = "light"
+    before: Callable[["Page"], object] = lambda _: None
+
+
+def _holder(page: "Page") -> None:
+    page.locator("button.holder").first.click()
+
+
+def _second_step(page: "Page") -> None:
+    page.get_by_role("button", name="Next", exact=True).click()
+
+
+PICTURES = (
+    Picture("page-map", WORDS, "map", "main svg [data-cpus]", (1280, 720), before=_holder),
+    Picture("page-map-384", LARGE, "map", "main svg [data-cpus]", (1280, 820), "dark"),
+    Picture("page-why", LARGE, "why?example=incident", ".steps", (1280, 1000), before=_second_step),
+    Picture("page-what-if", LARGE, "what-if", "main svg [data-cpus]", (1280, 1080)),
+    Picture("page-check", LARGE, "check", ".badge-no", (1280, 900)),
+    Picture("page-cluster", LARGE, "cluster", "h1", (1280, 900)),
+    Picture("page-phone", LARGE, "what-if", "main svg [data-cpus]", (390, 844), "dark"),
+)
+
+
+def take(browser: "Browser", picture: Picture) -> int:
+    """Take one picture; gives its size."""
+    width, height = picture.size
+    with serving(picture.words) as home:
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if picture.theme == "dark" else "light",
+            reduced_motion="reduce",
+            locale="en-GB",
+        )
+        page = watched(context, home).open(picture.view)
+        page.wait_for_selector(picture.wait)
+        page.wait_for_selector("#live[data-state=on]")
+        picture.before(page)
+        page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
+        raw = page.screenshot(path=Path(__file__).parent / f"{picture.name}.png", scale="css")
+        context.close()
+    return len(raw)
+
+
+def main() -> int:
+    """Take all pictures, or those that are named."""
+    if reason := missing():
+        print(reason, file=sys.stderr)  # noqa: T201 - a script
+        return 2
+    wanted = sys.argv[1:]
+    with chromium() as browser:
+        for picture in PICTURES:
+            if not wanted or picture.name in wanted:
+                print(f"{picture.name}: {take(browser, picture) / 1000:.0f} kB")  # noqa: T201 - a script
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
