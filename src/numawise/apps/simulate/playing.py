@@ -29,7 +29,7 @@ from numawise.results.scenario import PlayedStep
 from numawise.results.simulation import ScenarioRun, StepResult
 from numawise.values import dataclass, replace
 
-MOST_KEPT = 1000
+MOST_KEPT = 600
 MOST_STEPS, MOST_ARRIVING, MOST_FILLED = 500, 2000, 500
 PATIENCE = 20.0
 """Seconds that one question may take."""

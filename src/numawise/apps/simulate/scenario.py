@@ -60,6 +60,8 @@ from numawise.results.simulation import (
     StepResult,
 )
 from numawise.rules.check import Refusal
+from numawise.rules.model import KubeletConfig
+from numawise.rules.versions import Version
 from numawise.values import dataclass, field, replace
 
 MOST_COPIES = 10_000
@@ -299,7 +301,7 @@ class Stage:
         if act.config:
             config = read_config(act.config).config(self.node.version)
         elif act.text:
-            config = restart_config(result.step, act).config(self.node.version)
+            config = _restart_settings(result.step, act, self.node.version)
         again = restart(self.node, config, self.plugins.values(), late=act.late, delete=act.delete)
         if isinstance(again, Refusal):
             result.refusal, self.run.ended = again, True
@@ -346,6 +348,24 @@ def restart_config(step: ScenarioStep, act: Restart) -> ConfigInput:
     part = step.part if isinstance(step, Timed) else None
     name = f"{field_name(part.steps)}.{RESTART}.text" if part is not None else "configuration"
     return config_in(act.text, name)
+
+
+def _restart_settings(step: ScenarioStep, act: Restart, version: Version) -> KubeletConfig:
+    """What a release makes of it; what is wrong is said at the lines of the scenario, where it is a file."""
+    try:
+        return restart_config(step, act).config(version)
+    except InputError as problem:
+        part = step.part.at(RESTART, "text") if isinstance(step, Timed) and step.part is not None else None
+        first = part.document.line(part.steps) if part is not None else None
+        if part is None or first is None:
+            raise
+        raise InputError(
+            problem.message,
+            file=part.document.file,
+            line=first + (problem.line or 0),
+            field=problem.field,
+            advice=problem.advice,
+        ) from None
 
 
 def _change(listed: dict[str, Device], device: Device, change: str) -> None:

@@ -5,6 +5,7 @@ Rules kept here:
 1. Rows and notes are those of ``simulate``; a refusal has the sentence of ``why``, an admission that of its
    alignment.
 2. The verdict of a step is the worst of its pods.
+3. Of many pods that are refused at one step the first are explained, the others have the kubelet's words.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ from numawise.results.simulation import (
 from numawise.values import replace
 
 WORST = (STARTS_NOT, "crashed", LOST, "rejected", "preempted", NOT_KNOWN, "admitted", DONE)
-MOST_NAMED = 3
+MOST_NAMED, MOST_EXPLAINED = 3, 8
 DEFAULT = "default/"
 
 
@@ -68,8 +69,10 @@ def step_words(node: SimulatedNode, results: Sequence[StepResult], run: Scenario
 def _pods(node: SimulatedNode, result: StepResult, names: Mapping[str, str]) -> Iterator[StepPod]:
     act = result.step.act
     raws = {raw.uid: raw for raw in act.pods} if isinstance(act, Add) else {}
+    explained = 0
     for came in result.pods:
-        yield _pod(node, came, raws.get(came.pod.uid))
+        explained += not isinstance(came.decision, Admitted)
+        yield _pod(node, came, raws.get(came.pod.uid) if explained <= MOST_EXPLAINED else None)
         for uid in came.preempted:
             yield StepPod(uid, _short(names, uid), "preempted", f"ended to make room for {came.pod.name}")
     if isinstance(act, Restart):

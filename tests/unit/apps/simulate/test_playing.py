@@ -149,6 +149,21 @@ def test_steps_that_cannot_be(steps: list[Any], words: str) -> None:
     assert words in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("- restart:\n    text: |\n      kind: KubeletConfiguration\n      policyy: none\n", "steps.yaml:4: policyy: unknown field"),
+        ("- add:\n    text: |\n      kind: Pod\n      metadata: {name: a}\n      spec: 3\n", "steps.yaml:5: spec: must be"),
+    ],
+)  # fmt: skip
+def test_texts_of_a_file_are_wrong_at_the_lines_of_the_file(text: str, place: str, tmp_path: Path) -> None:
+    (tmp_path / "steps.yaml").write_text(text)
+    node = ("--machine", "8gpu-server", "--kubelet-config", KUBELET)
+    done = program("simulate", *node, "--steps", tmp_path / "steps.yaml")
+    assert done.status == 2
+    assert place in done.err
+
+
 def test_what_came_before_a_wrong_step_stays_known() -> None:
     player = ScenarioPlayer()
     with pytest.raises(InputError):
@@ -175,7 +190,9 @@ def test_copies_count_among_the_pods_that_come() -> None:
     small = "kind: Pod\nmetadata: {name: tiny}\nspec: {containers: [{name: c}]}"
     add = {"add": {"text": small, "count": 1000}}
     with pytest.raises(InputError, match="with it more than 2,000 pods have come"):
-        played([add, {"fill": {"text": small}}, add, {"add": {"text": small}}])
+        played(
+            [add, {"fill": {"text": small}}, add, {"add": {"text": small}}], ScenarioPlayer(clock=lambda: 0.0)
+        )
 
 
 # --- traces ---------------------------------------------------------------------------------------
