@@ -166,6 +166,8 @@ class StuckPod:
     """Nodes that would not let it in, by the reason; the reason of most nodes first."""
     able: tuple[str, ...] = ()
     """The best nodes that would let it in now."""
+    ask: str = ""
+    """The node to ask about it: the best that would let it in, else one that lacks little; '': none."""
     words: str = ""
     """What the scheduler or the kubelet said, in its own words."""
     never: bool = False

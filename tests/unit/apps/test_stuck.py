@@ -56,7 +56,7 @@ def test_waiting(cluster: Cluster) -> None:
     assert "it can never be admitted as the nodes are" in first.sentence
     assert first.never
     assert first.reasons[0].text.startswith("2 nodes: no NUMA node has 5 x/gpu")
-    assert second.able == ("n1", "n2")
+    assert (first.ask, second.able, second.ask) == ("n1", ("n1", "n2"), "n1")
     assert second.sentence == "Not scheduled: nodes n1 and n2 would by now let it in (2 of 2 nodes)."
 
 
@@ -88,6 +88,7 @@ def test_refused_by_a_node_that_publishes_nothing(cluster: Cluster) -> None:
     cluster.pod(api_pod("again", 4, "silent", phase="Failed", reason="TopologyAffinityError"))
     (pod,) = cluster.report().pods
     assert "publishes nothing that would tell" in pod.sentence
+    assert pod.ask == ""
 
 
 def test_those_that_ask_for_the_same_share_an_answer_and_time_is_limited(cluster: Cluster) -> None:

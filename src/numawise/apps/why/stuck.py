@@ -11,7 +11,7 @@ Rules kept here:
 """
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from numawise.apps.why.live import created, is_refused
 from numawise.apps.why.pending import PodAsked, condition_words, is_never
@@ -126,7 +126,8 @@ class StuckPods:
         if state == REFUSED:
             parts = (str(status.get(key) or "") for key in ("reason", "message"))
             words = ": ".join(filter(None, parts))
-            return replace(line, words=words, sentence=self._refusal(pod, pod.raw, asking=asking))
+            sentence = self._refusal(pod, pod.raw, asking=asking)
+            return replace(line, words=words, sentence=sentence, ask=self._exact((pod.node,)))
         answer = self._answer(pod.raw, asking=asking)
         said = condition_words(status, "PodScheduled")
         if answer is None:
@@ -138,9 +139,20 @@ class StuckPods:
             sentence=" ".join((f"{pending_answer(answer)}.", *held)),
             reasons=_reasons(answer),
             able=answer.able[:MOST_ABLE],
+            ask=self._to_ask(answer),
             words=said,
             never=answer.never,
         )
+
+    def _to_ask(self, answer: ClusterAnswer) -> str:
+        """The node whose answer says most: one that would let it in, one that would later, any other."""
+        later = [alike.nodes[0] for alike in answer.alike if alike.never is False]
+        return self._exact((*answer.able[:1], *later, *(alike.nodes[0] for alike in answer.alike)))
+
+    def _exact(self, names: Iterable[str]) -> str:
+        """The first node whose state is known; '': none."""
+        known = (name for name in names if (view := self.view.views.get(name)) and view.member is not None)
+        return next(known, "")
 
     def _answer(self, raw: RawPod, *, asking: bool) -> ClusterAnswer | None:
         """What the nodes say to pods like this; None: they were not asked (rules 1 and 3)."""
