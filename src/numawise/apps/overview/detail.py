@@ -14,6 +14,7 @@ from numawise.codec.output import to_yaml
 from numawise.codec.stamps import second_stamp
 from numawise.errors import ClusterError, InputError, meant, quoted
 from numawise.kube.client import Object
+from numawise.machine.hardware import hardware_of
 from numawise.node.publication import publication_of, topology_object
 from numawise.render.held_map import map_data, map_of_node
 from numawise.render.holders import pod_name
@@ -106,5 +107,5 @@ def _pod(pod: ClusterPod) -> PodOnNode:
 def _map(view: NodeView, situation: Situation, width: int) -> MapForm:
     names = {uid: pod.title for uid, pod in view.pods.items()}
     owners = {uid: pod.raw.owner for uid, pod in view.pods.items() if pod.raw is not None}
-    source = map_of_node(situation.member.node, names, owners)
-    return map_data(source, width)
+    node = situation.member.node
+    return map_data(map_of_node(node, names, owners, hardware_of(node.machine, view.name)), width)

@@ -53,7 +53,7 @@ function showAll({ root, navigate, live, which, unasked }) {
     if (at) asked(at);
   });
   let going = null, again = false, ended = false;
-  fill(root, head, unasked && exampleNotice(), wrong, cards, pages.element);
+  fill(root, head, h("div", { class: "stack" }, unasked && exampleNotice(), wrong, cards, pages.element));
   acceptDrops(root, take);
   drawHead(null);
   const begun = kept.board !== null;
@@ -169,7 +169,7 @@ function totals(board) {
   const one = (title, large, small, kind = "") => h("div", { class: `total ${kind}`.trim() }, h("dt", null, title), h("dd", null, h("strong", null, large), small && h("span", null, ` ${small}`)));
   const amounts = board.totals.filter((total) => total.whole).map((total) => one(names[total.resource] ?? `${shortName(total.resource)} free`, sumText(total.resource, total.free), `of ${sumText(total.resource, total.whole)}`));
   const holes = board.holes.filter((each) => each.free).map((each) => one(`Free ${each.unit === "cpu" ? "CPUs" : shortName(each.unit)} of no use`, percent(each.fragmented ?? 0), `${each.unit === "memory" ? bytesText(each.holes) : sumText(each.unit, each.holes)} of ${sumText(each.unit, each.free)}`, (each.fragmented ?? 0) >= 0.5 ? "total-warn" : ""));
-  return [...amounts, ...holes, one("Pods that wait", grouped(board.waiting), ""), one("Pods refused", grouped(board.refused), "")];
+  return [...amounts, ...holes, one("Pods without a place", grouped(board.waiting + board.refused), `${grouped(board.waiting)} wait, ${grouped(board.refused)} refused`)];
 }
 
 function commands() {

@@ -23,7 +23,7 @@ export function detailView({ name, which, navigate, onBack, root }) {
       draw(data);
     } catch (error) {
       fill(wrong, problemNotice(error));
-      if (!built) fill(place, h("div", { class: "row" }, button("All nodes", onBack)));
+      if (!built) fill(place, h("div", { class: "row" }, button("‹ All nodes", onBack)));
     }
   }
 
@@ -31,7 +31,7 @@ export function detailView({ name, which, navigate, onBack, root }) {
     const { room } = data;
     const [kind, word, words] = KNOWN[room.known] ?? KNOWN.unknown;
     const tryIt = data.map && button("Try pods here", whatIf, { kind: "primary" });
-    const head = viewHead(room.name, [badge(kind, word), ` ${words}.`], button("All nodes", onBack), tryIt);
+    const head = viewHead(room.name, [badge(kind, word), ` ${words}.`], button("‹ All nodes", onBack), tryIt);
     const row = { ...room, holes: room.holes };
     const about = facts([
       ["Policy", room.policy && `${room.policy}${room.scope ? `, by ${room.scope}` : ""}`],

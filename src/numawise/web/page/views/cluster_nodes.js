@@ -7,9 +7,9 @@ import { smallMap } from "./cluster_small_map.js";
 
 const PAGE = 100;
 export const KNOWN = {
-  exact: ["yes", "exact", "What its kubelet would say"],
-  conservative: ["warn", "careful", "Careful: a no may be one too many"],
-  stale: ["warn", "old", "What is published is old"],
+  exact: ["yes", "exact", "Answers are what its kubelet would say"],
+  conservative: ["warn", "conservative", "Careful answers: a no may be one too many"],
+  stale: ["warn", "stale", "What is published is old"],
   unknown: ["no", "unknown", "Nothing is published that could be used"],
   given: ["info", "given", "As files describe it"],
 };

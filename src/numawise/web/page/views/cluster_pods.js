@@ -45,10 +45,12 @@ export function podsView({ which, navigate, onOpen, onCounts }) {
     if (told.textContent !== counted) told.textContent = counted;
     if (!data.pods.length) fill(list, h("li", null, emptyState("Every pod has its place", "No pod waits for a node, and none that a kubelet refused is still there.")));
     else if (!pods.length) fill(list, h("li", null, emptyState("No pod is like that", "Take back a filter to see more.")));
-    else fill(list, pods.slice(0, limit).map(line), pods.length > limit && h("li", { class: "row" }, button(`Show ${pods.length - limit} more`, () => { limit = Infinity; draw(); })));
+    const groups = alike(pods);
+    if (groups.length) fill(list, groups.slice(0, limit).map(line), groups.length > limit && h("li", { class: "row" }, button(`Show ${groups.length - limit} more`, () => { limit = Infinity; draw(); })));
   }
 
-  function line(pod) {
+  /** @param {any[]} group pods that are told the same; the first stands for all */
+  function line([pod, ...others]) {
     const [mark, word] = STATES[pod.state] ?? STATES.waiting;
     const head = h("div", { class: "row pod-head" }, badge(mark, word), h("h3", { class: "pod-name" }, `${pod.namespace}/${pod.name}`), pod.never && badge("no", "never, as the nodes are"));
     const about = h("p", { class: "quiet-words" }, [pod.shape, pod.owner && `of ${pod.owner}`, pod.since && `${age(pod.since)} ago`].filter(Boolean).join(" · "), pod.node && [" · on ", nodeLink(pod.node)]);
@@ -56,9 +58,21 @@ export function podsView({ which, navigate, onOpen, onCounts }) {
     const reasons = pod.reasons.length > 0 && h("ul", { class: "pod-reasons" }, pod.reasons.map((one) => h("li", { title: one.nodes }, one.text)));
     const able = pod.able.length > 0 && h("p", null, "Best now: ", pod.able.map((name, at) => [at ? ", " : "", nodeLink(name)]));
     const said = pod.words && h("p", { class: "quiet-words" }, pod.state === "refused" ? "Its kubelet said: " : "The scheduler said: ", h("q", null, pod.words));
+    const more = others.length > 0 && h("details", { class: "pod-others" }, h("summary", null, `and ${others.length} like it`), h("ul", { class: "pod-reasons" }, others.slice(0, FIRST).map((one) => h("li", null, `${one.name}`, one.node && [" on ", nodeLink(one.node)])), others.length > FIRST && h("li", null, `and ${others.length - FIRST} others`)));
     const place = h("div");
     const why = pod.ask && button(`Why on ${pod.ask}`, () => ask(pod, place), { small: true });
-    return h("li", { class: "panel panel-body stack-small" }, head, about, sentence, reasons, able, said, place, why && h("div", { class: "row" }, why));
+    return h("li", { class: "panel panel-body stack-small" }, head, about, more, sentence, reasons, able, said, place, why && h("div", { class: "row" }, why));
+  }
+
+  /** Pods of one owner that wait, or were refused, for the same reason stand together. */
+  function alike(pods) {
+    const groups = new Map();
+    for (const pod of pods) {
+      const key = JSON.stringify([pod.state, pod.namespace, pod.owner || pod.name, pod.shape, pod.sentence]);
+      if (groups.has(key)) groups.get(key).push(pod);
+      else groups.set(key, [pod]);
+    }
+    return [...groups.values()];
   }
 
   function nodeLink(name) {

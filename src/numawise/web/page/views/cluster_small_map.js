@@ -53,6 +53,7 @@ function cell(paths, high, devices, amount, x, top, wide) {
     if (used) paths[kind] += box(x, y, wide * used, high[kind]);
     y += high[kind] + 2;
   }
+  y += 2;
   for (const at of devices) {
     const [free, size] = amount(at).map(Math.round);
     if (!size) continue;
