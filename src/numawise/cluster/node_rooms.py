@@ -103,7 +103,7 @@ class NodeRooms:
     def _reference(self, member: Member) -> int | None:
         """The number of the largest shape that an idle node lets in; None: there is none (rule 2)."""
         situation = Situation.of(member)
-        token = _kind_when_idle(member)
+        token = kind_when_idle(member)
         if token not in self.idle:
             idle = situation.without(situation.state.active)
             self.idle[token] = next(
@@ -133,7 +133,7 @@ class NodeRooms:
         return known
 
 
-def _kind_when_idle(member: Member) -> Hashable:
+def kind_when_idle(member: Member) -> Hashable:
     """Equal for nodes that answer alike once their pods have ended: of one kind, with the same devices."""
     plugins = member.node.state.devices.plugins.items()
     broken = any(plugin.devices.keys() - plugin.healthy for _, plugin in plugins)

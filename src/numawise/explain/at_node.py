@@ -8,14 +8,15 @@ Rules kept here:
    goes away; labels are the node's own.  Of a node that is not known exactly it is said by sums alone.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
-from numawise.cluster.asking import Asker, Situation
+from numawise.cluster.asking import Asker, Situation, looks_at_labels
 from numawise.cluster.live import NodeView
+from numawise.cluster.node_rooms import kind_when_idle
 from numawise.cluster.sums import RULES, lack_by_sums
-from numawise.engine.matching import NODE_AFFINITY, NODE_NAME, OS_DIFFERS, OS_LABEL_DIFFERS, Unmet
+from numawise.engine.matching import NODE_AFFINITY, NODE_NAME, OS_DIFFERS, OS_LABEL_DIFFERS, Unmet, kept_away
 from numawise.engine.predicates import Insufficient, Sums, asked, insufficient
-from numawise.explain.case import case_of, idle
+from numawise.explain.case import case_of, healed, idle
 from numawise.explain.explain import explain
 from numawise.node.node import SimulatedNode
 from numawise.render.demands import unmet_text
@@ -51,6 +52,9 @@ def refused_by(asker: Asker, situation: Situation, raw: RawPod, name_pod: NamePo
     node = situation.member.node
     case = case_of(node, raw)
     explanation = explain(case, suggest=False)
+    wrong_node = _wrong_node(asker, situation, raw)
+    if wrong_node is not None:
+        return _unmet(wrong_node, node.requested(raw), name_pod, never=True)
     never = None if explanation.admitted else explanation.outlook == NEVER
     lack = asker.lack(situation, raw)
     if isinstance(lack, Unmet):
@@ -61,6 +65,48 @@ def refused_by(asker: Asker, situation: Situation, raw: RawPod, name_pod: NamePo
     if lack is not None:
         return NodeRefused(short_text(lack), never, explanation)
     return NodeRefused(lacking_text(explanation), never, explanation)
+
+
+def _wrong_node(asker: Asker, situation: Situation, raw: RawPod) -> Unmet | None:
+    """What a pod demands of its node that this one never has; None: nothing."""
+    node = situation.member.node
+    if node.description is None:
+        return None
+    lasting = replace(node.description, taints=(), unschedulable=False, pressures=())
+    unmet = kept_away(node.rules, lasting, asker.want(node, raw)[0], ())
+    return unmet if unmet is not None and unmet.reason in FOR_EVER else None
+
+
+def refused_briefly(
+    asker: Asker, situation: Situation, raw: RawPod, name_pod: NamePod, known: dict[Hashable, Explanation]
+) -> NodeRefused:
+    """Likewise, without the kubelet's explanation; ``known``: what idle nodes say to pods of this shape.
+
+    What is never possible is the same on all nodes of one kind, whatever they hold, and is asked of one.
+    """
+    node = situation.member.node
+    wrong_node = _wrong_node(asker, situation, raw)
+    if wrong_node is not None:
+        return _unmet(wrong_node, node.requested(raw), name_pod, never=True)
+    lack = asker.lack(situation, raw)
+    case = case_of(node, raw)
+    constraints = raw.constraints
+    key: Hashable = situation.member.number, situation.member.changes
+    alone = case
+    if looks_at_labels(constraints):  # and the node has them
+        key = kind_when_idle(situation.member)
+        loose = replace(constraints, node_selector={}, node_affinity=None)
+        alone = case_of(node, replace(raw, constraints=loose))
+    if key not in known:
+        known[key] = explain(healed(idle(alone), node.state.devices.plugins), suggest=False)
+    never = not known[key].admitted
+    if isinstance(lack, Unmet):
+        return _unmet(lack, node.requested(raw), name_pod, never=never)
+    if never:
+        return NodeRefused(lacking_text(known[key]), never)
+    if lack is not None:
+        return NodeRefused(short_text(lack), never)
+    return NodeRefused(lacking_text(explain(case, suggest=False)), never)
 
 
 def refused_by_sums(node: NodeView, raw: RawPod, name_pod: NamePod) -> NodeRefused | None:

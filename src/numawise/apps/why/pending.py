@@ -13,7 +13,8 @@ Rules kept here:
 6. Places that numawise's scheduler would keep for pods that have waited longer are counted as kept.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from numawise.apps.why.live import Live, raw_pod
@@ -24,7 +25,7 @@ from numawise.cluster.live import LiveCluster, NodeVerdict
 from numawise.codec.cluster_pod import scheduling_gates
 from numawise.codec.document import mapping
 from numawise.errors import NumawiseError
-from numawise.explain.at_node import NodeRefused, named_node, refused_by, refused_by_sums
+from numawise.explain.at_node import NodeRefused, named_node, refused_briefly, refused_by, refused_by_sums
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.inputs.cluster import VisibleCluster, disruption_budgets, visible_cluster
@@ -37,7 +38,7 @@ from numawise.results.explanation import NOT_SCHEDULED, Explanation
 from numawise.results.node_room import UNKNOWN
 from numawise.results.pending import AwaitedEnd, ClusterAnswer, NodesAlike
 from numawise.results.restart import RestartSearch
-from numawise.values import dataclass
+from numawise.values import dataclass, field
 
 MOST_EARLIER = 20
 """Pods that waited longer whose places are looked at."""
@@ -151,15 +152,36 @@ class _Refusal:
     situation: Situation | None
 
 
+@dataclass(slots=True)
+class ShapeRefusals:
+    """Why nodes refuse pods of one shape, as far as they were asked; sentences alone are kept."""
+
+    sentences: dict[Hashable, NodeRefused] = field(default_factory=dict)
+    idle: dict[Hashable, Explanation] = field(default_factory=dict)
+
+
+class OutOfTime(Exception):
+    """Not all nodes could be asked within the time that there was."""
+
+
 class PodAsked:
-    """One pod, asked of all nodes; ``known``: why nodes refuse pods of its shape, where that is known."""
+    """One pod, asked of all nodes.
+
+    ``brief``: sentences are enough, and these are known already; ``end``: when to give up, by the clock of
+    ``time.monotonic``.
+    """
 
     def __init__(
-        self, view: LiveCluster, raw: RawPod, now: float, known: dict[object, NodeRefused] | None = None
+        self,
+        view: LiveCluster,
+        raw: RawPod,
+        now: float,
+        brief: ShapeRefusals | None = None,
+        end: float | None = None,
     ) -> None:
-        self.view, self.raw, self.now = view, raw, now
+        self.view, self.raw, self.now, self.brief, self.end = view, raw, now, brief, end
         self.refusals: list[_Refusal] = []
-        self.known: dict[object, NodeRefused] = {} if known is None else known
+        self.known: dict[Hashable, NodeRefused] = {} if brief is None else brief.sentences
 
     def answers(self) -> tuple[tuple[NodesAlike, ...], tuple[str, ...], tuple[str, ...]]:
         """Nodes that would not, by reason; nodes that would; nodes of which it is not known (rule 1)."""
@@ -219,10 +241,18 @@ class PodAsked:
         key = view.asker.place(situation.member, raw), verdict.reason
         if key not in self.known:
             try:
-                self.known[key] = refused_by(view.asker, situation, raw, self._pod_name)
+                self.known[key] = self._asked(situation)
             except NumawiseError:
                 self.known[key] = NodeRefused(verdict.reason, None)
+            if self.end is not None and time.monotonic() > self.end:
+                raise OutOfTime
         return self.known[key]
+
+    def _asked(self, situation: Situation) -> NodeRefused:
+        view, raw = self.view, self.raw
+        if self.brief is None:
+            return refused_by(view.asker, situation, raw, self._pod_name)
+        return refused_briefly(view.asker, situation, raw, self._pod_name, self.brief.idle)
 
     def nearest(self) -> Situation | None:
         """Where the fewest pods hold what is missing (rule 3)."""

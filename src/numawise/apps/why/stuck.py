@@ -6,15 +6,15 @@ Rules kept here:
    that ask for the same are asked about once, and share the answer.
 2. Of a pod that a kubelet refused, its words stand beside what the node would say now.  Its state then may be
    another one; ``why pod/NAME`` rebuilds it.
-3. What nodes said is kept as long as they do not change.  Asking takes at most ``budget`` seconds beyond the
-   first pod; the others have no sentence until somebody asks again.
+3. What nodes said is kept as long as they do not change.  Asking takes at most ``budget`` seconds, and one
+   node; pods whose nodes were not all asked by then have no sentence until somebody asks again.
 """
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from numawise.apps.why.live import created, is_refused
-from numawise.apps.why.pending import PodAsked, condition_words, is_never
+from numawise.apps.why.pending import OutOfTime, PodAsked, ShapeRefusals, condition_words, is_never
 from numawise.cluster.asking import Shape
 from numawise.cluster.choice import shape_of
 from numawise.cluster.live import LiveCluster
@@ -24,7 +24,6 @@ from numawise.codec.cluster_pod import ClusterPod, scheduling_gates
 from numawise.codec.document import mapping
 from numawise.codec.objects import ENDED
 from numawise.errors import NumawiseError
-from numawise.explain.at_node import NodeRefused
 from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.kube.client import Object
@@ -62,11 +61,13 @@ class StuckPods:
         objects: Callable[[], Sequence[Object]],
     ) -> None:
         self.view, self.clock, self.lock, self.objects = view, clock, lock, objects
-        self._known: dict[Shape, dict[object, NodeRefused]] = {}
+        self._known: dict[Shape, ShapeRefusals] = {}
         """Why nodes refuse pods of a shape."""
         self._answers: dict[Shape, tuple[int, ClusterAnswer]] = {}
         """What the nodes said to pods of a shape, and after how many changes of the cluster."""
         self._refusals: dict[Hashable, str] = {}
+        self._asked = False
+        """Something was asked since the report began, so that each goes on from the one before."""
 
     def counts(self) -> tuple[int, int]:
         """How many wait, those that are held back included, and how many were refused."""
@@ -82,17 +83,19 @@ class StuckPods:
         end = time.monotonic() + budget
         pods, more = [], False
         with self.lock:
-            for number, (state, value) in enumerate(listed):
-                pod = self._line(state, value, asking=not number or time.monotonic() < end)
+            self._asked = False
+            for state, value in listed:
+                pod = self._line(state, value, end)
                 more |= not pod.sentence
                 pods.append(pod)
         return PodListForm(source, len(waiting), len(refused), tuple(pods), len(stuck) - len(pods), more)
 
-    def refused_everywhere(self, raw: RawPod) -> tuple[str, tuple[WhyNot, ...]]:
+    def refused_everywhere(self, raw: RawPod, budget: float = BUDGET) -> tuple[str, tuple[WhyNot, ...]]:
         """Why no node would let a pod in: the first sentence, and the reasons of nodes."""
         with self.lock:
-            answer = self._answer(raw, asking=True)
-        assert answer is not None
+            answer = self._answer(raw, time.monotonic() + budget)
+        if answer is None:
+            return "The nodes are not all asked yet; count again to see why.", ()
         return f"{pending_answer(answer, template=True)}.", _reasons(answer)
 
     def _stuck(self) -> Iterator[tuple[str, Object]]:
@@ -106,7 +109,7 @@ class StuckPods:
             elif phase in ENDED and is_refused(value):
                 yield REFUSED, value
 
-    def _line(self, state: str, value: Object, *, asking: bool) -> StuckPod:
+    def _line(self, state: str, value: Object, end: float) -> StuckPod:
         status = mapping(value.get("status"))
         known = self.view.pods.get(kubelet_uid(value))
         pod = known or self.view.reading.read(value)
@@ -126,9 +129,9 @@ class StuckPods:
         if state == REFUSED:
             parts = (str(status.get(key) or "") for key in ("reason", "message"))
             words = ": ".join(filter(None, parts))
-            sentence = self._refusal(pod, pod.raw, asking=asking)
+            sentence = self._refusal(pod, pod.raw, end)
             return replace(line, words=words, sentence=sentence, ask=self._exact((pod.node,)))
-        answer = self._answer(pod.raw, asking=asking)
+        answer = self._answer(pod.raw, end)
         said = condition_words(status, "PodScheduled")
         if answer is None:
             return replace(line, words=said)
@@ -154,25 +157,27 @@ class StuckPods:
         known = (name for name in names if (view := self.view.views.get(name)) and view.member is not None)
         return next(known, "")
 
-    def _answer(self, raw: RawPod, *, asking: bool) -> ClusterAnswer | None:
-        """What the nodes say to pods like this; None: they were not asked (rules 1 and 3)."""
+    def _answer(self, raw: RawPod, end: float) -> ClusterAnswer | None:
+        """What the nodes say to pods like this; None: not all were asked (rules 1 and 3)."""
         view = self.view
         shape, now = view.asker.shape(raw), self.clock()
         known = self._answers.get(shape)
         if known is not None and known[0] == view.changes:
             return known[1]
-        if not asking:
+        if time.monotonic() > end and self._asked:
             return None
+        self._asked = True
         if len(self._known) >= MOST_SHAPES and shape not in self._known:
             self._known.clear()
             self._answers.clear()
-        refusals = self._known.setdefault(shape, {})
-        if len(refusals) > MOST_KNOWN:
-            refusals.clear()
-        alike, able, unclear = PodAsked(view, raw, now, refusals).answers()
-        for key, refused in refusals.items():
-            if refused.explanation is not None:  # large, and nobody asks for it here
-                refusals[key] = replace(refused, explanation=None)
+        refusals = self._known.setdefault(shape, ShapeRefusals())
+        if len(refusals.sentences) > MOST_KNOWN:
+            refusals.sentences.clear()
+            refusals.idle.clear()
+        try:
+            alike, able, unclear = PodAsked(view, raw, now, refusals, end).answers()
+        except OutOfTime:
+            return None
         answer = ClusterAnswer(
             nodes=len(view.names),
             able=able,
@@ -183,7 +188,7 @@ class StuckPods:
         self._answers[shape] = view.changes, answer
         return answer
 
-    def _refusal(self, pod: ClusterPod, raw: RawPod, *, asking: bool) -> str:
+    def _refusal(self, pod: ClusterPod, raw: RawPod, end: float) -> str:
         """What the node of a refused pod would say now (rule 2)."""
         view = self.view
         situation = view.situation(pod.node, self.clock())
@@ -191,8 +196,9 @@ class StuckPods:
             return f"Node {pod.node} refused it, and publishes nothing that would tell what it would say now."
         key = pod.node, view.asker.place(situation.member, raw), view.asker.shape(raw)
         if key not in self._refusals:
-            if not asking:
+            if time.monotonic() > end and self._asked:
                 return ""
+            self._asked = True
             if len(self._refusals) >= MOST_KNOWN:
                 self._refusals.clear()
             self._refusals[key] = _answer_now(pod.node, situation.member.node, raw)

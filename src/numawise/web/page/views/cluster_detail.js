@@ -68,7 +68,7 @@ function freeTable(room) {
   const rows = room.numa.map((one) => [`NUMA ${one.numa}`, ...names.map((resource) => (one.allocatable[resource] === undefined ? "any" : `${amount(resource, one.free[resource])} of ${amount(resource, one.allocatable[resource])}`))]);
   rows.push(["All, by sums", ...names.map((resource) => (room.free[resource] === undefined ? "-" : `${sumText(resource, room.free[resource])} of ${sumText(resource, room.allocatable[resource] ?? room.free[resource])}`))]);
   const titles = { cpu: "CPUs", memory: "Memory" };
-  const head = ["", ...names.map((resource) => titles[resource] ?? shortName(resource))].map((one) => h("th", { scope: "col" }, one || h("span", { class: "only-read" }, "Where")));
+  const head = ["", ...names.map((resource) => titles[resource] ?? shortName(resource))].map((one) => h("th", { scope: "col" }, one || "Where"));
   return h("table", { class: "table" }, h("thead", null, h("tr", null, head)), h("tbody", null, rows.map(([first, ...rest]) => h("tr", null, h("th", { scope: "row", class: "nowrap" }, first), rest.map((one) => h("td", { class: "nowrap" }, one))))));
 }
 

@@ -56,7 +56,7 @@ export function fitsView({ which, onShow }) {
       h("td", { class: "number" }, shape.total ? h("strong", null, `${grouped(shape.total)}${shape.more ? "+" : ""}`) : badge("no", "none")),
       h("td", null, shape.total ? [shape.where, " "] : [shape.sentence, h("ul", { class: "pod-reasons" }, shape.reasons.map((one) => h("li", { title: one.nodes }, one.text)))]),
       h("td", { class: "nowrap" }, shape.total > 0 && button("Show nodes", () => onShow({ name: shape.shape.name, total: shape.total, more: shape.more, counts: data.nodes.map((name, at) => [name, shape.counts[at]]) }), { small: true })));
-    const head = ["Shape", "Fit now", "Where", ""].map((one, at) => h("th", { scope: "col", class: at === 1 ? "number" : null }, one || h("span", { class: "only-read" }, "Actions")));
+    const head = ["Shape", "Fit now", "Where", ""].map((one, at) => h("th", { scope: "col", class: at === 1 ? "number" : null }, one || "Nodes"));
     fill(body, h("table", { class: "table fit-table" }, h("thead", null, h("tr", null, head)), h("tbody", null, data.shapes.map(row))));
     announce(`${data.shapes.length} shapes counted`);
   }
