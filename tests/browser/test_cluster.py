@@ -109,7 +109,9 @@ def test_a_node_that_publishes_nothing(page_at: PageAt, address: str) -> None:
 
 
 def test_what_fits(page_at: PageAt, address: str) -> None:
-    page = opened(page_at, address)
+    watched = page_at(address)
+    watched.expect_error("422")
+    page = watched.open("cluster")
     page.get_by_role("tab", name="What fits").click()
     expect(page.get_by_role("row", name="4 gpu, 48 cpu, 400Gi")).to_be_visible()
     is_sound(page)

@@ -3,29 +3,29 @@
 const GROUPED = new Intl.NumberFormat("en");
 const GIB = 2 ** 30;
 
-/** The last part of a resource's name. @param {string} resource */
+/** The last part of a resource's name. */
 export function shortName(resource) {
   return resource.slice(resource.lastIndexOf("/") + 1);
 }
 
-/** A number with its thousands apart. @param {number} number */
+/** A number with its thousands apart. */
 export function grouped(number) {
   return GROUPED.format(number);
 }
 
-/** Bytes as GiB or TiB. @param {number} bytes */
+/** Bytes as GiB or TiB. */
 export function bytesText(bytes) {
   const size = bytes / GIB;
   return size >= 10_240 ? `${grouped(Math.round(size / 102.4) / 10)} TiB` : `${grouped(size >= 10 ? Math.floor(size) : Math.round(size * 10) / 10)} GiB`;
 }
 
-/** What is free by sums: thousandths of CPUs, bytes, devices. @param {string} resource @param {number} amount */
+/** What is free by sums: thousandths of CPUs, bytes, devices. */
 export function sumText(resource, amount) {
   if (resource === "cpu") return grouped(Math.floor(amount / 100) / 10);
   return resource === "memory" ? bytesText(amount) : grouped(amount);
 }
 
-/** What is free by NUMA node, as `numawise nodes` writes it: "30|12", "4x14|2x12". @param {number[]} values */
+/** What is free by NUMA node, as `numawise nodes` writes it: "30|12", "4x14|2x12". */
 export function perNuma(values) {
   if (values.length <= 4) return values.join("|");
   const groups = [];
@@ -37,16 +37,15 @@ export function perNuma(values) {
   return groups.map(([value, count]) => (count > 1 ? `${count}x${value}` : value)).join("|");
 }
 
-/** A share in percent. @param {number} share */
+/** A share in percent. */
 export function percent(share) {
   return `${Math.round(share * 100)} %`;
 }
 
-/** How long ago, in words. @param {string} time @param {number} now */
+/** How long ago, in words. */
 export function age(time, now = Date.now()) {
   const seconds = Math.max(0, (now - Date.parse(time)) / 1000);
   if (!Number.isFinite(seconds)) return "";
-  if (seconds < 90) return `${Math.round(seconds)} s`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} days`;
 }

@@ -16,7 +16,7 @@ const NODES = 0;
 let kept = nothing("");
 
 function nothing(which) {
-  return { which, board: null, tab: NODES, scroll: 0, filters: { search: "", selector: "", policy: "", known: "", least: 0, sort: "name", look: "maps", shape: "" } };
+  return { which, board: null, tab: NODES, scroll: 0, filters: { search: "", selector: "", policy: "", least: 0, sort: "name", look: "maps", shape: "" } };
 }
 
 export default {
@@ -114,8 +114,12 @@ function showAll({ root, navigate, live, which, unasked }) {
     try {
       await drop(await readFiles(list));
     } catch (error) {
-      fill(wrong, notice("no", error.message, "Larger dumps: numawise serve --nodes dump.json"));
+      tooMuch(error.message);
     }
+  }
+
+  function tooMuch(words) {
+    fill(wrong, notice("no", words, "Larger dumps: numawise serve --nodes dump.json"));
   }
 
   async function drop(files) {
@@ -130,8 +134,9 @@ function showAll({ root, navigate, live, which, unasked }) {
 
   function otherData() {
     const shown = dialog("Show other nodes", h("div", { class: "stack" },
-      dropZone({ label: "Drop a dump of a cluster", hint: "Nodes, pods and NodeResourceTopologies as kubectl prints them, JSON or YAML, in one file or several; up to 11 MiB. It stays on this server's memory, and nobody else sees it.", onFiles: (files) => { shown.close(); drop(files); }, onProblem: (words) => { shown.close(); fill(wrong, notice("no", words, "Larger dumps: numawise serve --nodes dump.json")); } }),
-      commands(),
+      dropZone({ label: "Drop a dump of a cluster", hint: "Nodes, pods and NodeResourceTopologies as kubectl prints them, in JSON or YAML; up to 11 MiB.", onFiles: (files) => { shown.close(); drop(files); }, onProblem: (words) => { shown.close(); tooMuch(words); } }),
+      h("p", null, "Or start the server with your nodes:"),
+      codeBlock(`numawise serve --cluster\n\n${DUMP}\nnumawise serve --nodes dump.json`, "Commands"),
       h("div", { class: "row" }, button("Show the example", () => { shown.close(); navigate("/cluster", { of: EXAMPLE }); }), which && button("Show what is served", () => { shown.close(); navigate("/cluster"); }))));
   }
 
@@ -170,10 +175,6 @@ function totals(board) {
   const amounts = board.totals.filter((total) => total.whole).map((total) => one(names[total.resource] ?? `${shortName(total.resource)} free`, sumText(total.resource, total.free), `of ${sumText(total.resource, total.whole)}`));
   const holes = board.holes.filter((each) => each.free).map((each) => one(`Free ${each.unit === "cpu" ? "CPUs" : shortName(each.unit)} of no use`, percent(each.fragmented ?? 0), `${each.unit === "memory" ? bytesText(each.holes) : sumText(each.unit, each.holes)} of ${sumText(each.unit, each.free)}`, (each.fragmented ?? 0) >= 0.5 ? "total-warn" : ""));
   return [...amounts, ...holes, one("Pods without a place", grouped(board.waiting + board.refused), `${grouped(board.waiting)} wait, ${grouped(board.refused)} refused`)];
-}
-
-function commands() {
-  return h("div", { class: "stack-small" }, h("p", null, "Or start the server with your nodes:"), codeBlock(`numawise serve --cluster                # follow the cluster that kubectl asks\n${DUMP}\nnumawise serve --nodes dump.json`, "Commands"));
 }
 
 /** Tabs whose titles change; each content is there from the beginning. */

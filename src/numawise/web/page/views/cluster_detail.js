@@ -6,9 +6,6 @@ import { pictureView } from "../core/picture.js";
 import { badge, button, facts, notice, panel, problemNotice, table, viewHead } from "../core/ui.js";
 import { KNOWN, fitsText, holesText } from "./cluster_nodes.js";
 
-/**
- * @param {{name: string, which: string, navigate: (path: string, params?: any) => void, onBack: () => void, root: HTMLElement}} options
- */
 export function detailView({ name, which, navigate, onBack, root }) {
   const picture = pictureView({ label: `Machine of node ${name}` });
   const wrong = h("div"), place = h("div", { class: "stack" });
@@ -45,7 +42,7 @@ export function detailView({ name, which, navigate, onBack, root }) {
     ]);
     const notes = room.notes.map((one) => notice("warn", `${one[0].toUpperCase()}${one.slice(1)}.`));
     const map = data.map ? panel("Who holds what", picture.element) : notice("info", "The node does not publish its state, so there is no map of it.", "Run numawise agent on it, and its map is exact.");
-    fill(place, head, notes, h("div", { class: "halves" }, panel("Free by NUMA node", freeTable(room), { flush: true }), panel("The node", about)), map, panel(`Pods (${data.pods.length})`, podTable(data.pods), { flush: true }));
+    fill(place, head, notes, h("div", { class: "halves" }, widePanel("Free by NUMA node", freeTable(room)), panel("The node", about)), map, widePanel(`Pods (${data.pods.length})`, podTable(data.pods)));
     if (data.map) picture.show(data.map);
     built = true;
   }
@@ -60,6 +57,14 @@ export function detailView({ name, which, navigate, onBack, root }) {
   }
 
   return { element, refresh };
+}
+
+/** A panel with a table that may be wider than the window; it can be scrolled by keys. */
+export function widePanel(title, body) {
+  const made = panel(title, body, { flush: true });
+  const inside = made.querySelector(".panel-flush");
+  for (const [name, value] of [["tabindex", "0"], ["role", "group"], ["aria-label", title]]) inside.setAttribute(name, value);
+  return made;
 }
 
 function freeTable(room) {

@@ -2,11 +2,9 @@
 import { grouped, shortName } from "../core/amounts.js";
 import { post } from "../core/api.js";
 import { announce, fill, h } from "../core/dom.js";
-import { badge, busy, button, emptyState, field, panel, problemNotice } from "../core/ui.js";
+import { badge, busy, button, emptyState, field, panel } from "../core/ui.js";
+import { widePanel } from "./cluster_detail.js";
 
-/**
- * @param {{which: string, onShow: (shape: {name: string, total: number, more: boolean, counts: [string, number][]}) => void}} options
- */
 export function fitsView({ which, onShow }) {
   let own = [], device = "nvidia.com/gpu", going = null;
   const wrong = h("div"), told = h("p", { class: "quiet-words" }), body = h("div");
@@ -14,13 +12,10 @@ export function fitsView({ which, onShow }) {
   const memory = h("input", { type: "text", value: "64Gi", autocomplete: "off" });
   const devices = h("input", { type: "number", min: 0, value: "1" });
   const resource = h("select");
-  const pods = h("textarea", { class: "code", rows: 8, spellcheck: "false", placeholder: "kind: Pod\nspec: …" });
   const form = h("form", { class: "stack", onsubmit: (event) => (event.preventDefault(), count()) },
     h("div", { class: "fields" }, field("CPUs", cpus, "Such as 8 or 500m"), field("Memory", memory, "Such as 64Gi"), field("Devices", devices), field("Of", resource)),
-    h("details", null, h("summary", null, "Or a pod or workload, as YAML"), field("Manifest", pods)),
-    h("div", { class: "row" }, button("Count", () => count(), { kind: "primary" }), button("Shapes of the cluster", () => { own = []; pods.value = ""; refresh(); })), wrong);
-  form.querySelector("button").type = "submit";
-  const element = h("div", { class: "split" }, panel("How many more fit", [h("div", { class: "panel-body" }, told), body], { flush: true }), panel("A shape of your own", form));
+    h("div", { class: "row" }, button("Count", null, { kind: "primary", type: "submit" }), button("Shapes of the cluster", () => { own = []; refresh(); })), wrong);
+  const element = h("div", { class: "split" }, widePanel("How many more fit", [h("div", { class: "panel-body" }, told), body]), panel("A shape of your own", form));
 
   function setResources(resources) {
     const known = resources.slice(2);
@@ -31,17 +26,18 @@ export function fitsView({ which, onShow }) {
   function count() {
     const parts = [[cpus.value.trim(), "cpu"], [memory.value.trim(), "memory"], [Number(devices.value) ? devices.value.trim() : "", resource.value]];
     const shape = parts.filter(([amount]) => amount).map(([amount, name]) => `${name}=${amount}`).join(",");
-    own = pods.value.trim() ? [] : [shape, ...own.filter((one) => one !== shape)].slice(0, 12);
-    return refresh();
+    own = [shape, ...own.filter((one) => one !== shape)].slice(0, 12);
+    refresh().then((done) => done || (own = own.filter((one) => one !== shape)));
   }
 
   async function refresh() {
     going?.abort();
     going = new AbortController();
     const { signal } = going;
-    await busy(body, wrong, async () => {
-      const data = await post("cluster/capacity", { of: which, shapes: own, pods: pods.value.trim() ? pods.value : "" }, signal);
+    return busy(body, wrong, async () => {
+      const data = await post("cluster/capacity", { of: which, shapes: own }, signal);
       draw(data);
+      return true;
     });
   }
 
@@ -61,5 +57,5 @@ export function fitsView({ which, onShow }) {
     announce(`${data.shapes.length} shapes counted`);
   }
 
-  return { element, refresh, setResources, end: () => going?.abort(), problem: (error) => fill(wrong, problemNotice(error)) };
+  return { element, refresh, setResources, end: () => going?.abort() };
 }

@@ -1,5 +1,4 @@
-// All nodes: small maps or a table, searched, filtered and sorted. Thousands are there at once; those out of sight are
-// not laid out (content-visibility), so scrolling costs what is seen.
+// All nodes: small maps or a table, searched, filtered and sorted. Those out of sight are not laid out.
 import { bytesText, perNuma, shortName, sumText } from "../core/amounts.js";
 import { add, announce, fill, h, later } from "../core/dom.js";
 import { badge, button, emptyState, field, select } from "../core/ui.js";
@@ -15,14 +14,6 @@ export const KNOWN = {
 };
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
-/** What is free of a resource on a whole node, for sorting. */
-function free(row, at) {
-  return row.left[at] ?? -1;
-}
-
-/**
- * @param {{onOpen: (name: string) => void, onSelector: (text: string) => void, filters: any}} options
- */
 export function nodesView({ onOpen, onSelector, filters }) {
   /** @type {Map<string, {row: any, element: any}>} */
   const cards = new Map();
@@ -34,9 +25,9 @@ export function nodesView({ onOpen, onSelector, filters }) {
   const labels = h("datalist", { id: "cluster-labels" });
   const selector = h("input", { type: "text", value: filters.selector, placeholder: "pool=gpu,zone!=a", list: labels.id, autocomplete: "off", onchange: () => onSelector(selector.value.trim()) });
   const least = h("input", { type: "number", min: 0, value: filters.least || "", oninput: later(80, () => change({ least: Number(least.value) || 0 })) });
-  const places = { policy: h("span"), known: h("span"), sort: h("span"), look: h("div", { class: "row", role: "group", "aria-label": "Shown as" }) };
+  const places = { policy: h("span"), sort: h("span"), look: h("div", { class: "row", role: "group", "aria-label": "Shown as" }) };
   const leastField = field("At least free", least);
-  const tools = h("div", { class: "node-tools" }, field("Search", search), h("div", { class: "field" }, field("Labels", selector), labels), leastField, places.policy, places.known, places.sort, places.look);
+  const tools = h("div", { class: "node-tools" }, field("Search", search), h("div", { class: "field" }, field("Labels", selector), labels), leastField, places.policy, places.sort, places.look);
   const shapeLine = h("div", { class: "row", hidden: true });
   const element = h("div", { class: "stack" }, tools, shapeLine, told, body, legend());
 
@@ -73,9 +64,7 @@ export function nodesView({ onOpen, onSelector, filters }) {
 
   function choices() {
     const policies = [...new Set([...board.rows.values()].map((row) => row.policy))].sort();
-    const kinds = Object.keys(KNOWN).filter((kind) => board.known.some((one) => one.known === kind));
     fill(places.policy, field("Policy", select([["", "All"], ...policies.map((one) => [one || "-", one || "not known"])], filters.policy, (policy) => change({ policy }))));
-    fill(places.known, field("Known", select([["", "All"], ...kinds.map((one) => [one, KNOWN[one][1]])], filters.known, (known) => change({ known }))));
     const sorts = [["name", "Name"], ["fragmented", "Fragmented most"], ...board.resources.map((one, at) => [`free-${at}`, `Free ${title(one)}`]), ["pods", "Pods"]];
     fill(places.sort, field("Sort by", select(sorts, filters.sort, (sort) => change({ sort }))));
     leastField.hidden = board.resources.length < 3;
@@ -92,8 +81,8 @@ export function nodesView({ onOpen, onSelector, filters }) {
     rows.sort(compare);
     order = rows.map((row) => row.name);
     const whole = board.rows.size;
-    const words2 = rows.length === whole ? `${whole} nodes` : `${rows.length} of ${whole} nodes`;
-    if (told.textContent !== words2) told.textContent = words2;
+    const counted = rows.length === whole ? `${whole} nodes` : `${rows.length} of ${whole} nodes`;
+    if (told.textContent !== counted) told.textContent = counted;
     if (!rows.length) fill(body, emptyState("No node is like that", "Take back a filter to see more."));
     else if (filters.look === "table") fill(body, tableOf(rows));
     else {
@@ -105,7 +94,6 @@ export function nodesView({ onOpen, onSelector, filters }) {
 
   function wanted(row, words) {
     if (filters.policy && (row.policy || "-") !== filters.policy) return false;
-    if (filters.known && row.known !== filters.known) return false;
     if (filters.least && (row.left[2] ?? 0) < filters.least) return false;
     if (counts && !counts.get(row.name)) return false;
     return words.every((word) => row.name.toLowerCase().includes(word));
@@ -114,7 +102,7 @@ export function nodesView({ onOpen, onSelector, filters }) {
   function compare(one, other) {
     const [kind, at] = filters.sort.split("-");
     let order = 0;
-    if (kind === "free") order = free(other, Number(at)) - free(one, Number(at));
+    if (kind === "free") order = (other.left[at] ?? -1) - (one.left[at] ?? -1);
     else if (kind === "fragmented") order = (other.fragmented ?? -1) - (one.fragmented ?? -1) || (other.holes ?? 0) - (one.holes ?? 0);
     else if (kind === "pods") order = other.pods - one.pods;
     return order || COLLATOR.compare(one.name, other.name);
@@ -156,8 +144,7 @@ export function nodesView({ onOpen, onSelector, filters }) {
     page = Math.min(page, pages - 1);
     const shown = rows.slice(page * PAGE, (page + 1) * PAGE);
     const columns = ["Node", "Policy", ...board.resources.map((one) => `${title(one)} free`), "Of no use", "Fits now", "Pods", "Known"];
-    const numbers = new Set([2 + board.resources.length + 2]);
-    const head = h("tr", null, columns.map((one, at) => h("th", { scope: "col", class: numbers.has(at) ? "number" : null }, one)));
+    const head = h("tr", null, columns.map((one) => h("th", { scope: "col", class: one === "Pods" ? "number" : null }, one)));
     const lines = shown.map((row) => h("tr", null,
       h("th", { scope: "row" }, h("button", { type: "button", class: "link-button", onclick: () => onOpen(row.name) }, row.name)),
       h("td", null, row.policy || "-"),
@@ -171,7 +158,7 @@ export function nodesView({ onOpen, onSelector, filters }) {
     return h("div", { class: "panel" }, h("div", { class: "panel-flush", tabindex: "0", role: "group", "aria-label": "Nodes as a table" }, h("table", { class: "table" }, h("thead", null, head), h("tbody", null, lines))), between);
   }
 
-  return { element, show, mark, get count() { return order.length; }, chosen: () => filters.shape };
+  return { element, show, mark };
 }
 
 function card(row, resources, count) {
@@ -223,8 +210,7 @@ function shortFit(row) {
 function legend() {
   const item = (kind, words) => h("li", null, h("span", { class: `nm-key nm-key-${kind}`, "aria-hidden": "true" }), words);
   return add(h("ul", { class: "node-legend", "aria-label": "What a small map shows" }), [
-    item("cpu", "top bar: CPUs in use"), item("memory", "bar below: memory in use"), item("taken", "filled square: device in use"),
-    item("free", "open square: free device"), item("stuck", "open and striped: at least half of what is free is of no use to the largest shape"),
-    h("li", null, "a column for each NUMA node"),
+    h("li", null, "A column for each NUMA node"), item("cpu", "CPUs in use"), item("memory", "memory in use"), item("taken", "device in use"),
+    item("free", "free device"), item("stuck", "free, and at least half of it of no use to the largest shape"),
   ]);
 }

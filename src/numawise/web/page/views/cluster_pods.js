@@ -7,9 +7,6 @@ import { badge, button, emptyState, field, notice, problemNotice, select } from 
 const STATES = { waiting: ["warn", "waits"], gated: ["info", "held back"], refused: ["no", "refused"] };
 const FIRST = 40;
 
-/**
- * @param {{which: string, navigate: (path: string, params?: any) => void, onOpen: (name: string) => void, onCounts: (waiting: number, refused: number) => void}} options
- */
 export function podsView({ which, navigate, onOpen, onCounts }) {
   let data = null, state = "", words = "", limit = FIRST, going = null, timer = 0, ended = false;
   const search = h("input", { type: "search", placeholder: "Name, namespace or owner", autocomplete: "off", oninput: later(80, () => { words = search.value.trim().toLowerCase(); draw(); }) });

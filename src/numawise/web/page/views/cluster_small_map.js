@@ -3,11 +3,7 @@ import { s } from "../core/dom.js";
 
 const WIDTH = 208, GAP = 5, MOST_COLUMNS = 8, LEAST_SQUARE = 2.5;
 
-/**
- * @typedef {{name: string, known: string, policy: string, numa: number[], free: (number | null)[][], size: (number | null)[][], left: (number | null)[], whole: (number | null)[], pods: number, fits: string, places: number, more: boolean, largest: string, unit: string, holes: number | null, fragmented: number | null, cordoned: boolean, notes: string[]}} NodeRow
- */
-
-/** @param {NodeRow} row @param {string[]} resources */
+/** The drawing of a row of the board. */
 export function smallMap(row, resources) {
   const paths = { track: "", cpu: "", memory: "", taken: "", free: "" };
   const count = Math.max(1, row.numa.length);
