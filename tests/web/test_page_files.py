@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from numawise.web.page_files import page_files
+from numawise.web.page_files import page_files, without_comments
 
 FILES = page_files()
 TEXTS = {name: file.content.decode() for name, file in FILES.items()}
@@ -48,3 +48,10 @@ def test_every_file_that_another_names_is_there() -> None:
                 named.add("/".join(parts))
     assert {name for name in named if name not in FILES} == set()
     assert "core/dom.js" in named
+
+
+def test_comments_on_lines_of_their_own_are_not_sent() -> None:
+    script = b"// one\n  /** two\n   * more */\nconst a = 1; // stays\nconst b = '/* stays */';\n  // three\n"
+    assert without_comments("x.js", script) == b"\n\n\nconst a = 1; // stays\nconst b = '/* stays */';\n\n"
+    assert without_comments("x.css", b"/* one */\na { b: c }\n") == b"\na { b: c }\n"
+    assert without_comments("x.svg", b"<!-- a -->") == b"<!-- a -->"

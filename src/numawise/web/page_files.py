@@ -1,9 +1,13 @@
 """The files of the page: read once, known by name, with an entity tag.
 
-What is asked for is looked up among these names; no path of the file system is made from a request.
+Rules kept here:
+
+1. What is asked for is looked up among these names; no path of the file system is made from a request.
+2. Comments that have lines of their own are not sent; the lines stay, so that numbers in messages are right.
 """
 
 import hashlib
+import re
 from importlib import resources
 from importlib.resources.abc import Traversable
 
@@ -18,6 +22,11 @@ MEDIA = {
     ".json": "application/json",
 }
 FIRST, PICTURE = "index.html", "picture.css"
+COMMENTS = {
+    ".js": re.compile(rb"^[ ]*(?://[^\n]*|/\*(?:(?!\*/).)*\*/)$", re.MULTILINE | re.DOTALL),
+    ".css": re.compile(rb"^[ ]*/\*(?:(?!\*/).)*\*/$", re.MULTILINE | re.DOTALL),
+}
+"""Rule 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +52,16 @@ def _below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
         if member.is_dir():
             files += _below(member, f"{name}/")
         elif _suffix(name) in MEDIA:
-            files.append((name, member.read_bytes()))
+            files.append((name, without_comments(name, member.read_bytes())))
     return files
+
+
+def without_comments(name: str, content: bytes) -> bytes:
+    """A file as it is sent (rule 2)."""
+    comments = COMMENTS.get(_suffix(name))
+    if comments is None:
+        return content
+    return comments.sub(lambda found: b"\n" * found[0].count(b"\n"), content)
 
 
 def _file(name: str, content: bytes) -> PageFile:
