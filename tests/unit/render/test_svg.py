@@ -15,7 +15,7 @@ from numawise.machine.hardware import Hardware
 from numawise.machine.synthetic import synthetic
 from numawise.render.picture.html import html
 from numawise.render.picture.layout import picture
-from numawise.render.picture.svg import DARK, LIGHT, measure, svg
+from numawise.render.picture.svg import DARK, HOLDS_DARK, HOLDS_LIGHT, LIGHT, measure, svg
 from tests.machines.pictures import drawn
 from tests.unit.render.geometry import MACHINES
 
@@ -162,3 +162,14 @@ def test_markup_from_outside_is_escaped() -> None:
 @pytest.mark.parametrize("path", [path for path in drawn() if path.suffix == ".svg"], ids=str)
 def test_kept_pictures(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == drawn()[path]
+
+
+@pytest.mark.parametrize("colour", [*HOLDS_LIGHT, *HOLDS_DARK])
+def test_marks_can_be_read_on_the_colours_of_holders(colour: str) -> None:
+    assert (_luminance(colour) + 0.05) / 0.05 >= 4.5
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_marks_of_the_system_can_be_read(colours: dict[str, str]) -> None:
+    page, quiet = sorted((_luminance(colours["page"]), _luminance(colours["quiet"])))
+    assert (quiet + 0.05) / (page + 0.05) >= 4.5
