@@ -54,6 +54,17 @@ def test_any_machine_by_name_words_and_files(page: Page) -> None:
         assert answer.data["cpus"] == cpus
 
 
+def test_hardware_of_which_little_is_known_is_drawn_all_the_same(page: Page) -> None:
+    texts = (
+        "        GPU0 GPU1\nGPU0 X NV18\nGPU1 NV18 X\n",
+        "available: 1 nodes (0)\nnode 0 cpus: 0 1\nnode 0 size: 9 MB\n",
+    )
+    for text, summary in zip(texts, ("2 GPUs", "1 NUMA node, 2 CPUs, 9 MiB"), strict=True):
+        answer = page.post("map", {"node": {"files": [{"name": "print.txt", "text": text}]}})
+        assert answer.status == 200, answer.body
+        assert answer.data["summary"] == summary
+
+
 def test_a_node_by_its_files(page: Page) -> None:
     names = ("machine.yaml", "kubelet-single-numa-node.yaml", "state/after-reboot/cpu_manager_state")
     files = [{"name": Path(name).name, "text": (EIGHT / name).read_text()} for name in names]

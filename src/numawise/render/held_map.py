@@ -14,6 +14,7 @@ from numawise.codec.checkpoint import CPU_FILE
 from numawise.engine.state import DeviceState, NodeState, held_by
 from numawise.machine.hardware import GPU, NIC, Hardware, hardware_of
 from numawise.machine.locality import cpus_by_numa, numa_of, short_address
+from numawise.machine.model import Machine
 from numawise.machine.preference import REPLICA
 from numawise.node.node import SimulatedNode
 from numawise.node.state.folder import StateFolder, cpus_word, memory_text
@@ -79,7 +80,15 @@ def map_of_node(
     hardware: Hardware | None = None,
 ) -> MapSource:
     """A kubelet's node; ``names`` and ``owners`` by pod uid, ``hardware`` where more of it is known."""
-    return map_of_state(hardware or hardware_of(node.machine), node.state, node.rules, names, owners)
+    drawn = hardware_of(node.machine) if hardware is None else with_offered(hardware, node.machine)
+    return map_of_state(drawn, node.state, node.rules, names, owners)
+
+
+def with_offered(hardware: Hardware, machine: Machine) -> Hardware:
+    """The hardware, with the GPUs that device plugins offer where it shows none itself."""
+    if hardware.gpus or any(device.kind == GPU for device in hardware.pci):
+        return hardware
+    return replace(hardware, gpus=hardware_of(machine).gpus)
 
 
 def map_of_files(hardware: Hardware, folder: StateFolder, names: Mapping[str, str]) -> MapSource:
