@@ -229,6 +229,8 @@ function draw(state, summary, body, { check, redraw, change }) {
   fill(body, h("div", { class: "check-body" },
     h("section", { class: "panel", "aria-label": "The files" }, names, fileHead(state, files, change), shownFile(state, files, wanted, apply)),
     overviewOf(state, files, wanted, other, redraw)));
+  const tab = names.children[state.chosen]; // in sight, without moving the page
+  if (tab.offsetLeft + tab.offsetWidth > names.offsetLeft + names.clientWidth) names.scrollLeft = tab.offsetLeft - names.offsetLeft;
 }
 
 function steps(state, check) {
