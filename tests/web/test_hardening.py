@@ -1,6 +1,7 @@
 """Requests that no browser of ours sends: heads, methods, names and paths meant to confuse."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -144,6 +145,23 @@ def tried() -> Iterator[Page]:
         )
     )
     yield page
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("uid", "status"), [(None, 403), (os.geteuid() + 7, 403), (os.geteuid(), 200), (0, 200)]
+)
+def test_without_a_token_only_the_own_user_changes_anything(uid: int | None, status: int) -> None:
+    def answer(desk: Desk, asked: Asked) -> object:  # noqa: ARG001
+        return {"fine": True}
+
+    operation = Operation(POST, "/change", "change", "", answer, ServerOverview, changes=True)
+    page = Page(operations=(operation,), allow_changes=True, guards=Guards(peer=lambda peer, own: uid))  # noqa: ARG005
+    assert page.post("change", {}).status == status
+    page.close()
+    page = Page(operations=(operation,), allow_changes=True, guards=Guards(token=TOKEN, peer=lambda *_: None))
+    assert page.post("change", {}).status == 401
+    assert page.post("change", {}, authorization=f"Bearer {TOKEN}").status == 200
     page.close()
 
 

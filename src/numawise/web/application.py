@@ -118,6 +118,9 @@ class PageApplication:
     async def _called(self, operation: Operation, request: Request) -> Response:
         if operation.changes and not self.desk.allow_changes:
             raise WebProblem(403, "this server changes nothing", "start it with --allow-changes")
+        if operation.changes:
+            ends = (request.scope.get("client"), request.scope.get("server"))
+            await asyncio.to_thread(self.guards.check_change, *ends)
         if operation.method != GET:
             return await self._answered(operation, request)
         return _if_new(request, await self._current(operation, request))

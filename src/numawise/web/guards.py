@@ -7,16 +7,20 @@ Rules kept here:
 2. A request that another page sends is refused: by its ``Origin``, or by what the browser says of its site.
 3. Where a token is needed, every call needs it: as ``Authorization: Bearer``, or as the cookie that
    ``POST /api/v1/session`` sets for it.  The page itself has no data, and needs none.
-4. Every answer forbids scripts, styles, frames and connections from anywhere else.
+4. Without a token, whoever changes anything must be the user who runs the server, or root: everybody on this
+   machine reaches its own addresses.  The kernel says whose connection it is.
+5. Every answer forbids scripts, styles, frames and connections from anywhere else.
 """
 
 import hmac
 import ipaddress
+import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
+from numawise.host.peers import End, uid_of_peer
 from numawise.service.own_address import is_own_address, named_host
 from numawise.values import dataclass, field
 from numawise.web.problems import WebProblem
@@ -24,6 +28,7 @@ from numawise.web.problems import WebProblem
 API = "/api/"
 SESSION = "/api/v1/session"
 COOKIE = "numawise-session"
+ROOT = 0
 ONCE = ("host", "origin", "authorization", "content-type", "content-length")
 """Headers of which two readers may take different ones."""
 SAFE_SITES = ("same-origin", "none")
@@ -51,6 +56,8 @@ class Guards:
     """Names of this server beside those of every machine itself."""
     token: str = ""
     """'': everybody who reaches it is answered."""
+    peer: Callable[[End, End], int | None] = uid_of_peer
+    """Whose connection it is, by its two ends; None: not known."""
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     """What the cookies of this server are made with."""
 
@@ -71,6 +78,18 @@ class Guards:
         if self.token and path.startswith(API) and path != SESSION and not self.is_known(headers):
             raise WebProblem(
                 401, "a token is needed", "send it as Authorization: Bearer, or sign in on the page"
+            )
+
+    def check_change(self, peer: End | None, own: End | None) -> None:
+        """Raise ``WebProblem`` for who may change nothing (rule 4)."""
+        if self.token:
+            return
+        uid = self.peer(peer, own) if peer and own else None
+        if uid not in (ROOT, os.geteuid()):
+            raise WebProblem(
+                403,
+                "only the user who runs this server may change anything here",
+                "start it with --token-file for others",
             )
 
     def is_own_name(self, host: str) -> bool:
@@ -109,7 +128,7 @@ def _is_address(name: str, address: str) -> bool:
 
 
 def secured(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Headers with those of rule 4."""
+    """Headers with those of rule 5."""
     given = list(headers)
     names = {name.lower() for name, _ in given}
     return given + [(n.encode(), v.encode()) for n, v in HEADERS if n.encode() not in names]
