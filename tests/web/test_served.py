@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from numawise.errors import InputError
+from numawise.errors import ClusterError, InputError
 from numawise.inputs.spec import NodeSpec
+from numawise.service.web_server import needed
 from numawise.web.desk import MAP
 from numawise.web.served import served_by
 from tests.nodetree import UIDS, grow_node
@@ -49,3 +50,8 @@ def test_a_root_that_is_not_there_is_said() -> None:
         served_by(NodeSpec(), "/nowhere/at/all")
     with pytest.raises(InputError, match="a node was named beside it"):
         served_by(NodeSpec(machine=("dgx-h100",)), "/")
+
+
+def test_what_is_missing_is_said_with_how_to_have_it() -> None:
+    with pytest.raises(ClusterError, match=r"no_such_part is not installed; pip install 'numawise\[web\]'"):
+        needed("numawise[web]", "no_such_part")

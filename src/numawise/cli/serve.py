@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numawise.web.serving import PagePlan
 
 LISTEN, PAGES = "127.0.0.1:9801", "off"
-SHORTEST_TOKEN = 16
+EXTRA, SHORTEST_TOKEN = "numawise[web]", 16
 
 
 @click.command(
@@ -82,18 +82,19 @@ def command(**given: Any) -> int:  # noqa: ANN401 - the options
     if given["dry_run"]:
         click.echo(_shown(plan), nl=False)
         return 0
-    from numawise.web.serving import needed_here, run  # noqa: PLC0415 - keeps --help quick
+    from numawise.web.serving import run  # noqa: PLC0415 - keeps --help quick
 
-    needed_here()
     return run(plan, service_log(given["log_form"]))
 
 
 def _plan(given: dict[str, Any]) -> "PagePlan":
+    from numawise.service.web_server import needed  # noqa: PLC0415 - keeps --help quick
+
+    needed(EXTRA, "starlette")  # said in words, before anything that needs it is imported
     from numawise.values import replace  # noqa: PLC0415
     from numawise.web.served import served_by  # noqa: PLC0415 - keeps --help quick
-    from numawise.web.serving import PagePlan, needed_here  # noqa: PLC0415
+    from numawise.web.serving import PagePlan  # noqa: PLC0415
 
-    needed_here()
     address = listen_address(given["listen"], LISTEN)
     if address is None:
         raise InputError("'off' would serve nobody", field="--listen", advice=f"write it like {LISTEN}")

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import socket
 import threading
+from importlib import import_module
 from typing import Any
 
 from numawise.errors import ClusterError, HostError
@@ -74,11 +75,14 @@ def shown_address(scheme: str, bound: tuple[str, int]) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def needed(extra: str) -> Any:  # noqa: ANN401 - a module of an extra
-    """The server's library; ``ClusterError``: it is not installed."""
+def needed(extra: str, *others: str) -> Any:  # noqa: ANN401 - a module of an extra
+    """The server's library; ``ClusterError``: it, or one of ``others``, is not installed."""
     try:
         import httptools  # noqa: PLC0415, F401
         import uvicorn  # noqa: PLC0415
+
+        for name in others:
+            import_module(name)
     except ImportError as problem:
         raise ClusterError(f"{problem.name} is not installed", f"pip install '{extra}'") from None
     return uvicorn

@@ -14,14 +14,14 @@ from typing import Any
 
 from numawise.apps.overview.sources import SourceCluster, followed_cluster
 from numawise.codec.kubeconfig import ClusterAccess
-from numawise.errors import ClusterError, HostError, InputError
+from numawise.errors import HostError, InputError
 from numawise.inputs.live import LiveFeed
 from numawise.service.attending import ServicePages, attend
 from numawise.service.duty import GAUGE, INFO_METRIC, Duty, MetricFamily, MetricName
 from numawise.service.log import INFO, ServiceLog
 from numawise.service.own_address import is_own_address
 from numawise.service.turns import Turns
-from numawise.service.web_server import LIBRARIES, WebServer, needed, shown_address
+from numawise.service.web_server import LIBRARIES, WebServer, shown_address
 from numawise.values import dataclass
 from numawise.web.application import PageApplication
 from numawise.web.catalogue import OPERATIONS
@@ -124,15 +124,6 @@ class PageServer:
     def families(self) -> Sequence[MetricFamily]:
         """Its metrics."""
         return (LISTENERS.of(({}, len(self.desk.news))),)
-
-
-def needed_here() -> None:
-    """What the server is made of; ``ClusterError``: it is not installed."""
-    needed(EXTRA)
-    try:
-        import starlette  # noqa: PLC0415, F401 - an extra
-    except ImportError as problem:
-        raise ClusterError(f"{problem.name} is not installed", f"pip install '{EXTRA}'") from None
 
 
 def run(plan: PagePlan, log: ServiceLog) -> int:
