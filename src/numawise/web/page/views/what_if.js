@@ -72,7 +72,7 @@ function build(root, { overview }, messages, store) {
   const title = mapPanel.querySelector("h2");
 
   fill(root,
-    viewHead("What if", "Pods come and go on a machine that nobody has to own. Every answer is the kubelet's.", button("Open…", open), button("Share…", () => shareDialog(store.now), { kind: "primary" })),
+    viewHead("What if", "Pods come and go on a machine that nobody has to own. Every answer is simulated as the kubelet would give it.", button("Open…", open), button("Share…", () => shareDialog(store.now), { kind: "primary" })),
     messages,
     h("div", { class: "stack" },
       panel("Time line", [line.element, wrong], { class: "what-time" }),
