@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from numawise.cli.serving import cluster_options, listen_address, log_option, service_log
+from numawise.cli.serving import cluster_options, listen_address, log_option, pages_option, service_log
 from numawise.errors import InputError, quoted
 
 if TYPE_CHECKING:
@@ -50,13 +50,7 @@ Exit status: 0 ended by SIGTERM or SIGINT, 2 bad options, 3 host, 5 cluster, or 
     metavar="FILE",
     help="Answer only clients with a certificate of this authority.",
 )
-@click.option(
-    "--pages",
-    default=PAGES,
-    show_default=True,
-    metavar="ADDRESS:PORT",
-    help="Where /healthz, /readyz and /metrics are answered; 'off' for nowhere.",
-)
+@pages_option(PAGES)
 @click.option(
     "--unpublished",
     type=click.Choice(WAYS),

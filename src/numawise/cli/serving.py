@@ -16,9 +16,18 @@ OFF = "off"
 
 
 def listen_option(default: str) -> Callable[[Any], Any]:
-    """Where the pages are."""
+    """Where the pages are, of a program that answers nothing else."""
+    return _health_option("--listen", default)
+
+
+def pages_option(default: str) -> Callable[[Any], Any]:
+    """Where the pages are, of a program that listens elsewhere for what it does."""
+    return _health_option("--pages", default)
+
+
+def _health_option(name: str, default: str) -> Callable[[Any], Any]:
     return click.option(
-        "--listen",
+        name,
         default=default,
         show_default=True,
         metavar="ADDRESS:PORT",

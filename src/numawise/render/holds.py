@@ -172,13 +172,7 @@ def hold_data(
     pool = pool_of(capacity, holds)
     every = grant.cpus or shared_cpus(capacity, pool, hold)
     return {
-        "id": hold.id,
-        "name": hold.name,
-        "kind": hold.kind,
-        "user": hold.owner.user,
-        "uid": hold.owner.uid,
-        "pid": hold.owner.pid or None,
-        "container": f"{hold.owner.engine}:{hold.owner.container}" if hold.owner.container else None,
+        **_whose_data(hold),
         **_grant_data(grant, every),
         "mode": hold.mode,
         "group": hold.group or None,
@@ -189,6 +183,18 @@ def hold_data(
         "timeLeft": round(hold.since + time_limit(hold) - time.time(), 3) if time_limit(hold) else None,
         "labels": dict(hold.labels),
         "steps": [_step_data(step, hold, every, steps) for step in steps_of(hold, steps)],
+    }
+
+
+def _whose_data(hold: Hold) -> dict[str, object]:
+    return {
+        "id": hold.id,
+        "name": hold.name,
+        "kind": hold.kind,
+        "user": hold.owner.user,
+        "uid": hold.owner.uid,
+        "pid": hold.owner.pid or None,
+        "container": f"{hold.owner.engine}:{hold.owner.container}" if hold.owner.container else None,
     }
 
 
@@ -213,13 +219,7 @@ def ended_data(ended: EndedHold) -> dict[str, object]:
     """A hold that is no more, as JSON."""
     hold, grant = ended.hold, ended.hold.grant
     return {
-        "id": hold.id,
-        "name": hold.name,
-        "kind": hold.kind,
-        "user": hold.owner.user,
-        "uid": hold.owner.uid,
-        "pid": hold.owner.pid or None,
-        "container": f"{hold.owner.engine}:{hold.owner.container}" if hold.owner.container else None,
+        **_whose_data(hold),
         "cpus": format_ids(grant.cpus),
         "mems": format_ids(grant.mems),
         "memory": [{"numa": format_ids(part.numa), "bytes": part.size} for part in grant.memory],

@@ -97,8 +97,8 @@ class HoldStepForm(TypedDict):
     since: str
 
 
-class HoldForm(TypedDict):
-    """One hold."""
+class WhoseHoldForm(TypedDict):
+    """A hold and whose it is."""
 
     id: str
     name: str
@@ -107,6 +107,11 @@ class HoldForm(TypedDict):
     uid: int
     pid: int | None
     container: str | None
+
+
+class HoldForm(WhoseHoldForm):
+    """One hold."""
+
     cpus: str
     exclusive: bool
     cpuLimit: float | None
@@ -161,16 +166,9 @@ class HoldListForm(TypedDict):
     waiting: list[WaiterForm]
 
 
-class EndedHoldForm(TypedDict):
+class EndedHoldForm(WhoseHoldForm):
     """A hold that is no more."""
 
-    id: str
-    name: str
-    kind: str
-    user: str
-    uid: int
-    pid: int | None
-    container: str | None
     cpus: str
     """CPUs that it had alone; '': it ran in the shared pool."""
     mems: str
