@@ -51,7 +51,7 @@ PICTURES = (
     Picture("page-why", LARGE, "why?example=incident", ".steps", (1280, 1000), before=_second_step),
     Picture("page-what-if", LARGE, "what-if", "main svg [data-cpus]", (1280, 1080)),
     Picture("page-check", LARGE, "check", ".badge-no", (1280, 900)),
-    Picture("page-cluster", LARGE, "cluster", "h1", (1280, 900)),
+    Picture("page-cluster", LARGE, "cluster", ".node-card", (1280, 900)),
     Picture("page-phone", LARGE, "what-if", "main svg [data-cpus]", (390, 844), "dark"),
 )
 
