@@ -68,7 +68,9 @@ class Host:
             return False
 
         self.until(there, f"no hold {name}")
-        return next(one for one in self.holds() if one["name"] == name)
+        hold = next(one for one in self.holds() if one["name"] == name)
+        self.until(lambda: begun(hold["pid"]), f"the job of {name} never begins")
+        return hold
 
     def until(self, true: Callable[[], bool], otherwise: str) -> None:
         """Wait for something."""
@@ -89,6 +91,16 @@ class Host:
             started.communicate()
         if self.ledger.exists():
             self.run("reap")
+
+
+def begun(pid: int) -> bool:
+    """Whether a job has become its command, which it does once it is bound: until then it looks as who forked it."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        parent = next(line.split()[1] for line in status.splitlines() if line.startswith("PPid:"))
+        return Path(f"/proc/{pid}/cmdline").read_bytes() != Path(f"/proc/{parent}/cmdline").read_bytes()
+    except OSError:  # it has ended, or its parent has
+        return True
 
 
 def allowed(pid: int) -> str:

@@ -53,6 +53,11 @@ class Box(Host):
         self.started.append(self.server.start(self.user, list(words), self.environment))  # type: ignore[arg-type]
         return self.started[-1]
 
+    def holds(self) -> list[dict[str, Any]]:
+        """What ``ps`` tells the user, with the file systems that the user sees."""
+        found: list[dict[str, Any]] = json.loads(self.run("ps", "-o", "json").stdout)["holds"]
+        return found
+
     def file(self, user: int) -> Path:
         return self.ledger / f"numawise-{user}.json"
 
