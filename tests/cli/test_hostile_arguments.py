@@ -33,7 +33,7 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
 """What else a command needs, unless it is what is tried."""
 WORDS: Mapping[str, list[str]] = {
     "simulate": [POD], "why": [POD], "check": [POD], "plan switch": [str(CONFIG), str(CONFIG)], "release": ["none"],
-    "setup": ["--dry-run"], "machine new": ["4c"], "replay": [], "bundle show": [], "bind": ["--dry-run"], "run": ["--dry-run", "--", "true"],
+    "setup": ["--dry-run"], "serve": ["--dry-run"], "machine new": ["4c"], "replay": [], "bundle show": [], "bind": ["--dry-run"], "run": ["--dry-run", "--", "true"],
     **{engine: ["--print", "--", "run", "image"] for engine in ("docker", "podman", "nerdctl")},
     **{f"state {name}": [str(STATE)] for name in ("show", "verify", "repair", "convert")},
 }  # fmt: skip
