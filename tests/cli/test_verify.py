@@ -17,7 +17,7 @@ import pytest
 from numawise.apps.verify import measure as measuring
 from numawise.apps.verify.look import JobHost
 from numawise.host.discover import read_live
-from numawise.host.processes import boot_id, start_time
+from numawise.host.processes import boot_id, read_process, start_time
 from numawise.ledger.place import machine_id
 from numawise.ledger.store import Ledger
 from numawise.machine.locality import memory_near, numa_of
@@ -25,6 +25,7 @@ from numawise.results.placement import Grant, Hold, Owner
 from numawise.sets import bits_of, format_ids
 from tests import needs
 from tests.cli.run import Ran, numawise, refused
+from tests.waiting import until
 
 pytestmark = needs.PROC
 CPUS = sorted(os.sched_getaffinity(0))
@@ -61,6 +62,8 @@ def running(*command: str, cpus: set[int] | None = None, ready: bool = False) ->
         assert child.stdout
         if ready:
             assert child.stdout.readline() == b"ready\n"
+        elif command[0] == "sleep":  # until it sleeps, its memory still grows
+            until(lambda: (seen := read_process(child.pid)) is not None and seen.state == "S", "it sleeps")
         yield child.pid
     finally:
         os.killpg(child.pid, signal.SIGKILL)
