@@ -2,18 +2,22 @@
 
 import asyncio
 import contextlib
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from grpclib.client import Channel, UnaryStreamMethod
+from grpclib.const import Status
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
 from numawise.apps.agent import device_watch as watching
 from numawise.apps.agent import plugin as staying
 from numawise.apps.agent.health import FIRST_WAIT as HEALTHY_AGAIN
 from numawise.apps.agent.run import AGENT
+from numawise.kube.grpc import Method, serve
 from numawise.service.pages import page
 from tests.kube.agents import GPU, NIC, Agent, agent
-from tests.kube.kubelet import Kubelet, pairs
+from tests.kube.kubelet import Bytes, Kubelet, pairs
 
 RECOVERED = 5.0
 """Seconds after the end of a cause."""
@@ -155,6 +159,32 @@ def test_the_pages_name_what_hangs_and_what_is_missing() -> None:
     assert body("/readyz") == "503 Service Unavailable: publication: the API server does not answer\n"
 
 
+def test_a_connection_that_outlives_its_server_is_refused(folder: Path) -> None:
+    """Nobody would end a call that is begun after the close."""
+
+    async def forever(_: bytes) -> AsyncGenerator[bytes]:
+        while True:
+            yield b""
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        path = str(folder / "one.sock")
+        serving = await serve(path, [Method("/x/Watch", streams=forever)])
+        channel = Channel(path=path, codec=Bytes())  # type: ignore[arg-type]
+        watch = UnaryStreamMethod(channel, "/x/Watch", bytes, bytes)
+        async with watch.open() as first:
+            await first.send_message(b"", end=True)
+            assert await first.recv_message() == b""
+            await serving.close()
+            await first.cancel()
+        with pytest.raises(GRPCError) as refused:
+            await watch(b"")
+        assert (refused.value.status, refused.value.message) == (Status.UNAVAILABLE, "the server stops")
+        channel.close()
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_both_forms_of_the_log_say_the_same(folder: Path, fakes: Path, form: str) -> None:
     log = folder / "log"
@@ -171,5 +201,5 @@ def test_both_forms_of_the_log_say_the_same(folder: Path, fakes: Path, form: str
         asyncio.run(scenario(running))
     lines = log.read_text().splitlines()
     assert any("stopping" in line for line in lines)
-    assert all(line.startswith("{") == (form == "json") for line in lines)
+    assert all(line.startswith("{") == (form == "json") for line in lines), log.read_text()
     assert any("registered" in line and "example.com/gpu" in line for line in lines)

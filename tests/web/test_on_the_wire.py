@@ -1,5 +1,6 @@
 """A real server on a real socket: requests that are no HTTP, cut short, doubled or never end."""
 
+import errno
 import os
 import re
 import socket
@@ -15,6 +16,8 @@ from tests import needs
 from tests.waiting import PATIENCE
 
 pytestmark = [needs.PROC, needs.SYS]
+CLOSED = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
+"""What sending and receiving say of a connection that the other side has closed."""
 ADDRESS = re.compile(r"http://(\[::1\]|127\.0\.0\.1):([0-9]+)/")
 
 
@@ -40,18 +43,19 @@ class Wire:
         return socket.create_connection((self.host.strip("[]"), self.port), timeout=PATIENCE)
 
     def send(self, raw: bytes, *, end: bool = True) -> bytes:
-        """What comes back for these bytes until the server closes."""
+        """What comes back for these bytes until the server closes, which it may do before they are all sent."""
+        answer = b""
         with self.connect() as line:
-            line.sendall(raw.replace(b"HOST", f"{self.host}:{self.port}".encode()))
-            if end:
-                line.shutdown(socket.SHUT_WR)
-            answer = b""
             try:
+                line.sendall(raw.replace(b"HOST", f"{self.host}:{self.port}".encode()))
+                if end:
+                    line.shutdown(socket.SHUT_WR)
                 while part := line.recv(65536):
                     answer += part
-            except ConnectionResetError:
-                pass
-            return answer
+            except OSError as problem:
+                if problem.errno not in CLOSED:
+                    raise
+        return answer
 
     def answers(self) -> bool:
         raw = b"GET /api/v1/overview HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n"

@@ -8,6 +8,8 @@ Rules kept here:
 3. A method that raises ``CallRefused`` is answered with its sentence; any other mistake with a general one,
    and it goes to the log of grpclib.  The server goes on.
 4. A socket is removed only while it is still the one that was made: another may have taken its place.
+5. A connection outlives the close of its server, and what is called on it then is refused at once: nobody
+   would end it.
 """
 
 import asyncio
@@ -45,8 +47,8 @@ class Method:
 class Serving:
     """A server at a socket, until it is closed."""
 
-    def __init__(self, server: Any, path: str) -> None:  # noqa: ANN401 - of an extra
-        self.server, self.path, self.made = server, path, _identity(path)
+    def __init__(self, server: Any, path: str, closing: asyncio.Event) -> None:  # noqa: ANN401 - of an extra
+        self.server, self.path, self.made, self.closing = server, path, _identity(path), closing
 
     def is_there(self) -> bool:
         """Whether the socket is still the one that was made; a kubelet that starts removes it."""
@@ -54,6 +56,7 @@ class Serving:
 
     async def close(self) -> None:
         """Take no more calls, end those that are open, and remove the socket (rule 4)."""
+        self.closing.set()
         self.server.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING):
@@ -98,8 +101,9 @@ async def serve(path: str, methods: Sequence[Method]) -> Serving:
 
     class Service:
         def __mapping__(self) -> dict[str, Any]:
-            return {method.path: _handler(method) for method in methods}
+            return {method.path: _handler(method, closing) for method in methods}
 
+    closing = asyncio.Event()
     await _give_way(path)
     listener = _bound(path)
     server = Server([Service()], codec=_codec())
@@ -108,14 +112,16 @@ async def serve(path: str, methods: Sequence[Method]) -> Serving:
     except OSError as problem:
         listener.close()
         raise HostError(f"{path} cannot be served: {problem.strerror}") from None
-    return Serving(server, path)
+    return Serving(server, path, closing)
 
 
-def _handler(method: Method) -> Any:  # noqa: ANN401 - of an extra
+def _handler(method: Method, closing: asyncio.Event) -> Any:  # noqa: ANN401 - of an extra
     from grpclib.const import Cardinality, Handler, Status  # noqa: PLC0415 - an extra
     from grpclib.exceptions import GRPCError  # noqa: PLC0415
 
     async def answer(stream: Any) -> None:  # noqa: ANN401 - of an extra
+        if closing.is_set():
+            raise GRPCError(Status.UNAVAILABLE, "the server stops")
         request = await stream.recv_message()
         try:
             if method.answers is not None:
