@@ -25,7 +25,7 @@ CERTAIN = frozenset({
 })  # fmt: skip
 CHOSEN = frozenset({
     "NW001", "NW104", "NW113", "NW126", "NW127", "NW128", "NW129", "NW132", "NW133", "NW134", "NW136", "NW137",
-    "NW138", "NW201", "NW203", "NW205", "NW206", "NW207", "NW209", "NW210", "NW222", "NW231", "NW236", "NW312",
+    "NW138", "NW201", "NW203", "NW205", "NW206", "NW207", "NW208", "NW209", "NW210", "NW222", "NW231", "NW236", "NW312",
     "NW410", "NW411", "NW415", "NW423", "NW424", "NW426", "NW432", "NW434", "NW435", "NW501", "NW502", "NW503",
     "NW504", "NW506", "NW507", "NW508",
 })  # fmt: skip

@@ -113,6 +113,20 @@ def test_reserved_cpus(reserved: str, machine: str, expected: set[str], tmp_path
     assert codes(report) & {"NW203", "NW204", "NW208", "NW209", "NW210", "NW211", "NW215"} == expected
 
 
+@pytest.mark.parametrize(("reserved", "whole", "advised"), [
+    pytest.param("kubeReserved: {cpu: 500m}\n",                                  1, 'cpu: "1" in kubeReserved',       id="one alone"),
+    pytest.param("kubeReserved: {cpu: 500m}\nsystemReserved: {cpu: 1300m}\n",    2, 'cpu: "1500m" in systemReserved', id="both have fractions"),
+    pytest.param('kubeReserved: {cpu: "2"}\nsystemReserved: {cpu: 250m}\n',      3, 'cpu: "2750m" in kubeReserved',   id="one of them"),
+])  # fmt: skip
+def test_a_fraction_of_a_cpu_is_rounded_over_both_reservations(reserved: str, whole: int, advised: str, tmp_path: Path) -> None:
+    config = f"{HEAD}cpuManagerPolicy: static\n{reserved}"
+    report = check(tmp_path, {"kubelet.yaml": config, "machine.yaml": "= 2s 16c 2t"})
+    (finding,) = [finding for finding in report.findings if finding.code == "NW208"]
+    assert finding.fix == f"reserve a whole number: {whole} in reservedSystemCPUs, or {advised}"
+    value, _, name = advised.removeprefix("cpu: ").partition(" in ")
+    assert [way.title for way in finding.corrections] == [f"set {name}.cpu to {value}"]
+
+
 @pytest.mark.parametrize(("config", "machine", "kube", "expected"), [
     pytest.param("topologyManagerPolicy: restricted",       "= 2s 8n 64c 8gpu",   "1.36", {"NW130"},                 id="devices alone are quick"),
     pytest.param("cpuManagerPolicy: static\nreservedSystemCPUs: '0'\nmemoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]\ntopologyManagerPolicy: restricted",

@@ -429,9 +429,10 @@ def _fraction(context: Context) -> Iterator[Finding]:
     amounts = {"kubeReserved": settings.kube_reserved, "systemReserved": settings.system_reserved}
     name = _largest(amounts)
     message = f"{total} CPUs are reserved: the CPU Manager keeps {whole}, the node reports {total} less"
-    fix = f'reserve a whole number: {whole} in reservedSystemCPUs, or cpu: "{whole}" in {name}'
-    alone = sum("cpu" in one for one in amounts.values()) == 1
-    ways = [field_set(context, (name, "cpu"), str(whole), certain=False)] if alone else []
+    milli = amounts[name].get("cpu", NOTHING).milli + whole * 1000 - total.milli
+    rounded = Quantity.parse(f"{milli}m").canonical()
+    fix = f'reserve a whole number: {whole} in reservedSystemCPUs, or cpu: "{rounded}" in {name}'
+    ways = [field_set(context, (name, "cpu"), str(rounded), certain=False)]
     yield found("NW208", context.configuration.place(name, "cpu"), message, fix=fix, corrections=ways)
 
 
