@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from numawise.apps.overview.sources import SourceCluster
 from numawise.inputs.spec import NodeSpec
 from numawise.service.log import ServiceLog
 from numawise.web.application import PageApplication
@@ -48,10 +49,11 @@ class Page:
         allow_changes: bool = False,
         guards: Guards | None = None,
         operations: Any = OPERATIONS,
+        cluster: SourceCluster | None = None,
     ) -> None:
         self.written = io.StringIO()
         log = ServiceLog(self.written, structured=True)
-        self.desk = Desk(served or Served(), log, allow_changes=allow_changes)
+        self.desk = Desk(served or Served(), log, allow_changes=allow_changes, cluster=cluster)
         self.application = PageApplication(self.desk, guards or Guards(peer=own_peer), operations, log)
         self._is_real = operations is OPERATIONS
 

@@ -20,8 +20,7 @@ def served() -> SourceCluster:
 
 @pytest.fixture
 def page(served: SourceCluster) -> Iterator[Page]:
-    page = Page()
-    page.desk.clusters.serve(served)
+    page = Page(cluster=served)
     yield page
     page.close()
 
@@ -38,9 +37,9 @@ def dump() -> dict[str, Any]:
     return {"name": "dump.json", "text": json.dumps({"kind": "List", "items": items})}
 
 
-def test_all_nodes_then_what_is_newer(empty: Page) -> None:
-    page, served = empty, example_cluster("", NOW)
-    page.desk.clusters.serve(served)
+def test_all_nodes_then_what_is_newer() -> None:
+    served = example_cluster("", NOW)
+    page = Page(cluster=served)
     first = page.get("cluster")
     assert first.status == 200
     assert len(first.data["rows"]) == len(first.data["names"]) == 26
@@ -58,6 +57,7 @@ def test_all_nodes_then_what_is_newer(empty: Page) -> None:
     later = page.get(f"cluster?since={since}").data
     assert [row["name"] for row in later["rows"]] == [held["spec"]["nodeName"]]
     assert (later["changed"], len(later["names"])) == (True, 26)
+    page.close()
 
 
 def test_labels(page: Page) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("starlette")
 from tests.web.calls import Page, named
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "8gpu-server"

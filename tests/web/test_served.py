@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from numawise.errors import ClusterError, InputError
-from numawise.inputs.spec import NodeSpec
+from numawise.inputs.spec import NodeSpec, start_node
 from numawise.service.web_server import needed
+from numawise.web import EXTRA
 from numawise.web.desk import MAP
 from numawise.web.served import served_by
 from tests.nodetree import UIDS, grow_node
@@ -18,7 +19,7 @@ def test_a_host_with_a_kubelet_is_its_node(tmp_path: Path) -> None:
     page = Page(served_by(NodeSpec(), str(root)))
     node = page.desk.served_node()
     assert node.config.cpu_manager_policy == "static"
-    assert UIDS["a"] in page.desk.start_served().state.cpu.assignments
+    assert UIDS["a"] in start_node(node).state.cpu.assignments
     state = root / "var/lib/kubelet/cpu_manager_state"
     state.unlink()
     page.desk.changed(MAP)
@@ -54,4 +55,4 @@ def test_a_root_that_is_not_there_is_said() -> None:
 
 def test_what_is_missing_is_said_with_how_to_have_it() -> None:
     with pytest.raises(ClusterError, match=r"no_such_part is not installed; pip install 'numawise\[web\]'"):
-        needed("numawise[web]", "no_such_part")
+        needed(EXTRA, "no_such_part")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numawise.web.serving import PagePlan
 
 LISTEN, PAGES = "127.0.0.1:9801", "off"
-EXTRA, SHORTEST_TOKEN = "numawise[web]", 16
+SHORTEST_TOKEN = 16
 
 
 @click.command(
@@ -83,6 +83,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - the options
 
 def _plan(given: dict[str, Any]) -> "PagePlan":
     from numawise.service.web_server import needed  # noqa: PLC0415 - keeps --help quick
+    from numawise.web import EXTRA  # noqa: PLC0415
 
     needed(EXTRA, "starlette")  # said in words, before anything that needs it is imported
     from numawise.values import replace  # noqa: PLC0415
@@ -150,7 +151,7 @@ def _shown(plan: "PagePlan") -> str:
     shown = "this host" if node is None or plan.served.host else "the node that was named"
     lines = [
         f"Would serve a page at http://{plan.host}:{plan.port}/ to {who}.",
-        f"Would show {shown}{', an example machine' if plan.served.example else ''}.",
+        f"Would show {shown}.",
         "Would let it release and cancel jobs." if plan.allow_changes else "Would change nothing.",
     ]
     if plan.access is not None:

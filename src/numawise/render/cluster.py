@@ -6,7 +6,7 @@ from numawise.errors import one_line
 from numawise.render.refusal import lacking_text
 from numawise.render.simulation import Row
 from numawise.render.terminal import DIM, GREEN, RED
-from numawise.render.words import both, counted, percent, ranges
+from numawise.render.words import both, counted, percent
 from numawise.results.cluster import (
     ASKED,
     LEAST,
@@ -15,7 +15,6 @@ from numawise.results.cluster import (
     POOL,
     ChoiceRun,
     ClusterRun,
-    NodeRating,
     PlacesReport,
 )
 from numawise.results.explanation import Explanation
@@ -98,27 +97,6 @@ def cluster_summary(run: ClusterRun) -> str:
 def cluster_data(run: ClusterRun) -> dict[str, object]:
     """All of it as plain data."""
     return document("ClusterSimulation", run)
-
-
-def rating_sentence(node: str, verdict: NodeRating | str) -> str:
-    """What is to be said of one node when a pod looks for one."""
-    if isinstance(verdict, str):
-        return f"{node}: not let in: {verdict}"
-    where = f"on NUMA {ranges(verdict.numa)}" if verdict.numa else "in the shared pool"
-    state = {True: "aligned", False: "not aligned", None: "alignment not known"}[verdict.aligned]
-    lost = [places for places in verdict.lost if places.count]
-    if lost:
-        named = both([f"{counted(places.count, 'place')} for {places.shape}" for places in lost])
-        after = f"takes {named}"
-    elif verdict.lost:
-        after = "takes no place from larger pods"
-    else:
-        after = "no larger pods are known"
-    devices, cpus = verdict.left
-    left = (
-        f"; {counted(devices, 'device')} and {counted(cpus, 'CPU')} stay free there" if verdict.numa else ""
-    )
-    return f"{node}: {state} {where}; {after}{left}"
 
 
 PLACES_COLUMNS = ("SHAPE", "ASKS FOR", "MORE", "ON", "REFUSED FOR")

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from numawise.render.simulation import Row
 from numawise.render.words import both, counted
-from numawise.results.plain import document
 from numawise.results.restart import RestartPlan, RestartSearch, RestartStep
 
 COLUMNS = ("POD", "OWNER", "PRIORITY", "ASKS FOR", "ON", "THEN ON")
@@ -64,11 +63,6 @@ def restart_notes(search: RestartSearch) -> list[str]:
         lose = "loses" if len(jobs) == 1 else "lose"
         notes.append(f"{both(jobs)} {lose} what was done so far, and the Job may count it as a failure")
     return notes
-
-
-def restart_data(search: RestartSearch) -> dict[str, object]:
-    """All of it as plain data."""
-    return document("RestartPlan", search)
 
 
 def pod_title(namespace: str, name: str) -> str:

@@ -13,8 +13,6 @@ class ServerOverview:
     node_name: str
     node_words: str
     """What the node was read from, in one line."""
-    example: bool
-    """Nothing was named: the node is an example."""
     host: bool
     """This host's jobs are shown."""
     cluster: bool

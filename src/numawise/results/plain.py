@@ -15,7 +15,7 @@ Rules kept here:
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, Generic, TypeVar, cast
@@ -43,11 +43,6 @@ Value = TypeVar("Value")
 def optional(default: Value) -> Value:
     """The default of a field that is left out of the document when it has this default."""
     return field(default=default, metadata={OPTIONAL: True})
-
-
-def optional_mapping() -> dict[Any, Any]:
-    """The default of a mapping that is left out of the document when it is empty."""
-    return field(default_factory=dict, metadata={OPTIONAL: True})
 
 
 def hidden(default: Value) -> Value:
@@ -109,15 +104,11 @@ def _members(value: object) -> Data:
 def members(form: type[Any]) -> tuple[Member, ...]:
     """The members of a document."""
     own = [
-        (each.name, camel(each.name), _default(each) if each.metadata.get(OPTIONAL) else ALWAYS)
+        (each.name, camel(each.name), each.default if each.metadata.get(OPTIONAL) else ALWAYS)
         for each in fields(form)
         if not each.metadata.get(HIDDEN)
     ]
     return (*own, *((name, camel(name), ALWAYS) for name in _computed(form)))
-
-
-def _default(each: Field[Any]) -> object:
-    return each.default if each.default_factory is MISSING else each.default_factory()
 
 
 def _computed(form: type) -> Iterable[str]:

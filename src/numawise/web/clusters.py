@@ -50,10 +50,6 @@ class Clusters:
         """Where the cluster that is served comes from."""
         return self._served.source if self._served is not None else NO_CLUSTER
 
-    def serve(self, cluster: SourceCluster) -> None:
-        """This is the cluster that is served."""
-        self._served = ShownCluster(cluster)
-
     def shown(self, which: str) -> ShownCluster | None:
         """The one that is meant; None: none is served; ``WebProblem``: it is not known."""
         if not which:

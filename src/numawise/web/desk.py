@@ -26,8 +26,7 @@ from numawise.errors import InputError
 from numawise.inputs.gathered import NodeSources
 from numawise.inputs.machine import MachineInput
 from numawise.inputs.recognise import recognised
-from numawise.inputs.spec import NodeInput, NodeSpec, read_node, start_node
-from numawise.node.node import SimulatedNode
+from numawise.inputs.spec import NodeInput, NodeSpec, read_node
 from numawise.service.log import ServiceLog
 from numawise.values import dataclass, replace
 from numawise.web.clusters import Clusters
@@ -52,8 +51,6 @@ class Served:
     """This host's jobs are shown."""
     cluster: bool = False
     """A cluster's nodes are shown."""
-    example: bool = False
-    """Nothing was named: the node is an example."""
 
 
 @dataclass(slots=True)
@@ -110,14 +107,6 @@ class Desk:
     def served_node(self) -> NodeInput:
         """The node that is served."""
         return self.node(NodeGiven(served=True))
-
-    def start_served(self) -> SimulatedNode:
-        """The kubelet of the served node, with its pods; ``KubeletRefused`` when it would not start."""
-        return start_node(self.served_node())
-
-    def start(self, given: NodeGiven, field: str = NODE) -> SimulatedNode:
-        """A kubelet on that node, started anew; ``KubeletRefused`` when it would not."""
-        return start_node(self.node(given, field))
 
     def machine(self, given: NodeGiven, field: str = NODE) -> MachineInput:
         """The machine alone, for those who ask for no kubelet."""

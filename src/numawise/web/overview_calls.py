@@ -27,7 +27,6 @@ def overview(desk: Desk, _: Asked) -> ServerOverview:
         node=served.spec is not None,
         node_name=name,
         node_words=words,
-        example=served.example,
         host=served.host,
         cluster=served.cluster,
         allow_changes=desk.allow_changes,

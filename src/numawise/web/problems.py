@@ -10,7 +10,6 @@ Rules kept here:
 from http import HTTPStatus
 from typing import NotRequired, TypedDict
 
-from numawise.codec.web.body import to_bytes
 from numawise.errors import ClusterError, HostError, InputError, KubeletRefused, LedgerError, NumawiseError
 
 MEDIA = "application/problem+json"
@@ -79,8 +78,3 @@ def problem_of(error: Exception) -> ProblemForm:
         if error.line is not None:
             data["line"] = error.line
     return data
-
-
-def problem_bytes(data: ProblemForm) -> bytes:
-    """A problem as it is sent."""
-    return to_bytes(data)

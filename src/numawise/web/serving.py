@@ -23,6 +23,7 @@ from numawise.service.own_address import is_own_address
 from numawise.service.turns import Turns
 from numawise.service.web_server import LIBRARIES, WebServer, shown_address
 from numawise.values import dataclass
+from numawise.web import EXTRA
 from numawise.web.application import PageApplication
 from numawise.web.catalogue import OPERATIONS
 from numawise.web.desk import CLUSTER, Desk, Served
@@ -30,7 +31,6 @@ from numawise.web.guards import Guards
 from numawise.web.watching import LOOK_SECONDS as WATCH_SECONDS
 from numawise.web.watching import ServedWatch
 
-EXTRA = "numawise[web]"
 LOOK_SECONDS, TELL_SECONDS, MOST_CONNECTIONS = 5.0, 1.0, 1200
 IDLE_SECONDS = 30
 """A connection that is asked nothing for so long is closed; a page opens another."""

@@ -3,8 +3,7 @@
 import pytest
 
 from numawise.cluster.choice import MOST_SHAPES, Chooser, shape_of
-from numawise.render.cluster import rating_sentence
-from numawise.results.cluster import LostPlaces, NodeRating
+from numawise.results.cluster import NodeRating
 from tests.unit.cluster.nodes import GPU, gpu_pod, nodes, put
 
 
@@ -63,28 +62,17 @@ def test_alignment_comes_first() -> None:
     assert chooser.best(gpu_pod("new", 2)) is strict[0]
 
 
-def test_what_is_said() -> None:
+def test_what_a_node_would_lose() -> None:
     chooser = chooser_of((), (1,), (4, 4))
-    first, second, third = (
-        rating_sentence(member.name, verdict)
-        for member, verdict in zip(chooser.members, chooser.verdicts(gpu_pod("new", 1)), strict=True)
-    )
-    assert first == (
-        "n0: aligned on NUMA 0; takes 1 place for 4 gpu, 1 cpu, 1Gi and 1 place for 2 gpu, 1 cpu, 1Gi; "
-        "3 devices and 6 CPUs stay free there"
-    )
-    assert second == (
-        "n1: aligned on NUMA 0; takes no place from larger pods; 2 devices and 5 CPUs stay free there"
-    )
-    assert third == f"n2: not let in: OutOf{GPU}"
-
-
-def test_several_places() -> None:
-    rating = NodeRating(False, 3, (LostPlaces("4 gpu", 2, 0), LostPlaces("2 gpu", 3, 2)), (1, 0))
-    assert rating_sentence("n", rating) == (
-        "n: not aligned on NUMA 0-1; takes 2 places for 4 gpu and 1 place for 2 gpu; "
-        "1 device and 0 CPUs stay free there"
-    )
+    first, second, third = chooser.verdicts(gpu_pod("new", 1))
+    assert isinstance(first, NodeRating)
+    assert isinstance(second, NodeRating)
+    assert (first.aligned, first.numa, first.left) == (True, 1, (3, 6))
+    taken = [(places.shape, places.count) for places in first.lost]
+    assert taken == [("4 gpu, 1 cpu, 1Gi", 1), ("2 gpu, 1 cpu, 1Gi", 1)]
+    assert (second.aligned, second.numa, second.left) == (True, 1, (2, 5))
+    assert [places.count for places in second.lost] == [0, 0]
+    assert third == f"OutOf{GPU}"
 
 
 def test_shapes_are_learned_by_number() -> None:

@@ -1,7 +1,6 @@
 """The one encoder: how values become JSON."""
 
 import json
-from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from numawise.results.plain import (
     document,
     hidden,
     optional,
-    optional_mapping,
     plain,
 )
 from numawise.sets import CpuSet, NumaSet
@@ -37,7 +35,7 @@ class Part:
     from_: str = ""
     note: str = optional("")
     count: int = optional(0)
-    labels: Mapping[str, str] = optional_mapping()
+    labels: tuple[str, ...] = optional(())
     secret: str = hidden("x")
 
     @computed

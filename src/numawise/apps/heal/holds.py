@@ -18,7 +18,7 @@ Rules kept here:
    than a fifth of them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from numawise.apps.heal.refused import HELD_KINDS, Controller, OwnerRevision, RefusedPod
 from numawise.values import dataclass, field
@@ -268,11 +268,3 @@ class HoldBook:
         quiet = [of for of, hold in self.holds.items() if now - hold.last >= self.settings.calm]
         ended = [self.end(of, f"nothing refused for {self.settings.calm:.0f} s", now) for of in quiet]
         return [decision for decision in ended if decision is not None]
-
-
-def by_owner(pods: Sequence[WaitingPod]) -> dict[OwnerRevision | None, int]:
-    """How many pods wait, by owner."""
-    counts: dict[OwnerRevision | None, int] = {}
-    for pod in pods:
-        counts[pod.owner] = counts.get(pod.owner, 0) + 1
-    return counts

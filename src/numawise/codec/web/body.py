@@ -36,14 +36,6 @@ def read_body(raw: bytes, form: type[Form]) -> Form:
         raise InputError(f"the body is not JSON: {problem}", field=WHOLE, advice="send JSON") from None
 
 
-def convert_body(value: object, form: type[Form]) -> Form:
-    """Likewise of plain data."""
-    try:
-        return msgspec.convert(value, type=form)
-    except msgspec.ValidationError as problem:
-        raise _wrong(str(problem)) from None
-
-
 def to_bytes(value: object) -> bytes:
     """Plain data as JSON; bytes of a name that are no text become question marks."""
     try:

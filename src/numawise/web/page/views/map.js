@@ -77,7 +77,7 @@ export default {
     }
 
     function render() {
-      const what = node ? badge("info", "not the machine that is served") : overview.example ? badge("info", "an example") : null;
+      const what = node ? badge("info", "not the machine that is served") : null;
       const back = node && overview.node ? button("Back to what is served", () => choose(null, "")) : null;
       fill(head, viewHead(data.name, [data.summary, what && " ", what], back, others), data.notices.length ? h("div", { class: "stack-small map-problem" }, data.notices.map((line) => notice("warn", line))) : null);
       picture.show(data);

@@ -14,7 +14,7 @@ export async function machineChoice({ overview, onNode }) {
   const known = new Map(machines.map((one) => [one.name, one.summary]));
   const below = h("div", { class: "stack-small" });
   const choices = [];
-  if (overview.node) choices.push(["served", overview.example ? "The example that is served" : `This node: ${overview.nodeName || overview.nodeWords || "as served"}`]);
+  if (overview.node) choices.push(["served", `This node: ${overview.nodeName || overview.nodeWords || "as served"}`]);
   const group = (label, options) => h("optgroup", { label }, options.map(([value, words]) => h("option", { value }, words)));
   const chooser = h("select", { onchange: () => chosen(chooser.value) }, choices.map(([value, words]) => h("option", { value }, words)), group("Catalogue", machines.map(({ name }) => [`name:${name}`, name])), group("Other", [["words", "Describe one…"], ["files", "From files…"]]));
   const summary = h("p", { class: "hint" });
