@@ -7,6 +7,7 @@ from typing import Self
 
 import pytest
 
+from numawise.inputs.cluster import followed_remarks
 from numawise.inputs.live import LiveFeed, live_cluster
 from numawise.kube.client import Cluster, access_to
 from numawise.service.log import ServiceLog
@@ -76,6 +77,9 @@ def test_a_server_without_topologies_is_said_once(server: Server, state: State, 
         until(fed.feed.synced, "the rest was read")
         assert fed.takers(4) == ["n1", "n2"]
         assert fed.text.getvalue().count("does not serve noderesourcetopologies") == 1
+        (remark,) = followed_remarks(fed.feed)
+        assert remark.startswith(f"what nodes publish is not known: {server.address} does not serve")
+        assert remark.endswith("numawise agent --definition | kubectl apply -f -")
     with Cluster(access_to(str(kubeconfig(tmp_path / "config", server.address)), "")) as cluster:
         assert live_cluster(cluster, 0.0).how("n1") == "unknown"
 
@@ -85,6 +89,19 @@ def test_a_right_that_is_missing_is_missing(server: Server, state: State, tmp_pa
     with Fed(tmp_path, server.address) as fed:
         until(lambda: len(fed.feed.missing()) == 1, "the rest was read")
         assert fed.feed.missing()[0].startswith("you may not list pods (403)")
+        (remark,) = followed_remarks(fed.feed)
+        assert remark.startswith("pods that a node does not publish yet are not counted")
+        assert "learned: you may not list pods (403)" in remark
+
+
+def test_one_cause_is_one_remark(server: Server, state: State, tmp_path: Path) -> None:
+    state.token = "another"
+    fed = Fed(tmp_path, server.address)
+    assert followed_remarks(fed.feed) == ("the cluster is being read",)
+    with fed:
+        until(lambda: all(gap.problem for gap in fed.feed.gaps()), "each list was refused")
+        (remark,) = followed_remarks(fed.feed)
+        assert remark.startswith(f"{server.address} does not know who you are (401)")
 
 
 def test_a_server_that_restarts_and_forgets(state: State, tmp_path: Path) -> None:
@@ -94,6 +111,8 @@ def test_a_server_that_restarts_and_forgets(state: State, tmp_path: Path) -> Non
         asyncio.run(fed.feed.start())
         until(fed.feed.synced, "in touch")
     until(lambda: len(fed.feed.missing()) == 3, "each list has seen that the server is gone")
+    (remark,) = followed_remarks(fed.feed)
+    assert remark.startswith("what is shown may be old since 1970-01-01 00:16:40 UTC: http://127.0.0.1")
     state.pods.clear()  # while nobody followed
     state.put_pod(api_pod("late", 8, "n2"))
     state.put_pod(api_pod("later", 1, "n1"))

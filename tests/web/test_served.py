@@ -1,5 +1,6 @@
 """What a server shows when it is started."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from numawise.service.web_server import needed
 from numawise.web import EXTRA
 from numawise.web.desk import MAP
 from numawise.web.served import served_by
+from tests.cli.run import program
 from tests.nodetree import UIDS, grow_node
 from tests.web.calls import Page
 
@@ -56,3 +58,10 @@ def test_a_root_that_is_not_there_is_said() -> None:
 def test_what_is_missing_is_said_with_how_to_have_it() -> None:
     with pytest.raises(ClusterError, match=r"no_such_part is not installed; pip install 'numawise\[web\]'"):
         needed(EXTRA, "no_such_part")
+
+
+def test_following_a_cluster_needs_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lightkube", None)
+    ran = program("serve", "--cluster", "--dry-run")
+    assert ran.status == 5
+    assert ran.err == "numawise: lightkube is not installed; pip install 'numawise[web,kube]'\n"

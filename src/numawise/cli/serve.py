@@ -111,6 +111,7 @@ def _cluster(given: dict[str, Any], spec: "NodeSpec") -> "tuple[SourceCluster | 
     """The nodes of files, or how to reach the cluster that is followed; neither was asked for."""
     from numawise.apps.overview.sources import cluster_of_files  # noqa: PLC0415 - keeps --help quick
     from numawise.kube.client import access_to  # noqa: PLC0415
+    from numawise.service.web_server import needed  # noqa: PLC0415
     from numawise.values import replace  # noqa: PLC0415
 
     follow = given["follow"] or given["kubeconfig"] or given["cluster"]
@@ -118,6 +119,7 @@ def _cluster(given: dict[str, Any], spec: "NodeSpec") -> "tuple[SourceCluster | 
         what = "--cluster, --kubeconfig and --context are for a cluster, and --nodes for files"
         raise InputError(what, advice="leave one out")
     if follow:
+        needed("numawise[web,kube]", "lightkube")
         return None, access_to(given["kubeconfig"], given["cluster"])
     if not given["nodes"]:
         return None, None

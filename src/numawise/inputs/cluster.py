@@ -2,7 +2,8 @@
 
 Rules kept here:
 
-1. What may not be seen is left out, and a remark says so and what follows from it.
+1. What may not be seen is left out, and a remark says so and what follows from it.  Likewise of a cluster
+   that is followed, where a remark also says since when something may be old.
 2. Without nodes, pods and NodeResourceTopologies there is nothing to say: that is the error.
 """
 
@@ -11,10 +12,12 @@ from collections.abc import Sequence
 
 from numawise.cluster.live import LiveCluster, LiveSettings
 from numawise.codec.selector import read_selector
+from numawise.codec.stamps import second_stamp
 from numawise.errors import ClusterError
-from numawise.inputs.live import POD, live_cluster
+from numawise.inputs.live import POD, LiveFeed, live_cluster
 from numawise.kube.calls import NotServed, listed
 from numawise.kube.client import ApiRefused, Cluster, Object
+from numawise.kube.writer import DEFINITION
 from numawise.values import dataclass
 
 FOLLOWS = {
@@ -71,6 +74,26 @@ def chosen_nodes(view: LiveCluster, selector: str, field: str = "--selector") ->
 def _remark(problem: ApiRefused) -> str:
     follows = next((words for what, words in FOLLOWS.items() if what in problem.message), "")
     return f"{problem.message}{f'; {follows}' if follows else ''}"
+
+
+def followed_remarks(feed: LiveFeed) -> tuple[str, ...]:
+    """What of a followed cluster is not known or may be old, and why; what has one cause is one sentence."""
+    gaps = feed.gaps()
+    lines: dict[str, None] = {}
+    for gap in gaps:
+        alike = [one for one in gaps if one.problem == gap.problem]
+        whole = len(alike) == KINDS
+        times = [one.since for one in alike if one.since is not None]
+        cause = gap.problem if gap.served else f"{gap.problem}; to have them, {DEFINITION}"
+        if not cause:
+            lines["the cluster is being read"] = None
+        elif times:
+            what = "what is shown" if whole else " and ".join(one.what.removeprefix("list ") for one in alike)
+            since = second_stamp(min(times)).replace("T", " ").replace("Z", " UTC")
+            lines[f"{what} may be old since {since}: {cause}"] = None
+        else:
+            lines[cause if whole else f"{FOLLOWS[gap.what]}: {cause}"] = None
+    return tuple(lines)
 
 
 def disruption_budgets(cluster: Cluster) -> tuple[tuple[Object, ...] | None, str]:

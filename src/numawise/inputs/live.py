@@ -33,6 +33,7 @@ from numawise.kube.following import Change, FollowedObjects
 from numawise.results.node_room import CONSERVATIVE, EXACT, UNKNOWN
 from numawise.service.duty import GAUGE, MetricFamily, MetricName
 from numawise.service.log import WARNING, ServiceLog
+from numawise.values import dataclass
 
 NODE, POD, TOPOLOGY = "Node", "Pod", "NodeResourceTopology"
 NODES_KNOWN = MetricName(
@@ -45,6 +46,20 @@ NODE_LISTS = ("images", "volumesInUse", "volumesAttached")
 """Parts of the status of a Node object that decide nothing."""
 Heard = Callable[[str, Object | None, Object | None], None]
 """Told of a change: kind of object, as it was, as it is; None: it is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedGap:
+    """A list that was not read yet, or that is no longer followed."""
+
+    what: str
+    """``list nodes``."""
+    problem: str
+    """'': it is being read."""
+    since: float | None
+    """What is known of it may be old since then; None: nothing is known of it."""
+    served: bool
+    """False: the server has no such list."""
 
 
 class LiveFeed:
@@ -65,6 +80,8 @@ class LiveFeed:
         self._heard: list[Heard] = []
         self._known: set[str] = set()
         """Kinds of objects that were read once."""
+        self._lost: dict[str, float] = {}
+        """Since when those of them that are known are no longer followed."""
         slim = PodReading().slim
         self._followed = {
             NODE: self._follow(NODE, NODES, slim_node),
@@ -111,13 +128,21 @@ class LiveFeed:
             followed.stop()
 
     def missing(self) -> Sequence[str]:
-        """What is not read yet, or may be old."""
-        lines = []
-        for kind, followed in self._followed.items():
-            if followed.synced or (kind == TOPOLOGY and not followed.served):
-                continue
-            lines.append(followed.problem or f"{followed.what}: not answered yet")
-        return lines
+        """What is not read yet, or may be old; what the server does not have is not missed."""
+        return [gap.problem or f"{gap.what}: not answered yet" for gap in self.gaps() if gap.served]
+
+    def gaps(self) -> tuple[FeedGap, ...]:
+        """The lists that are not read yet, or no longer followed."""
+        return tuple(
+            FeedGap(
+                followed.what,
+                followed.problem,
+                self._lost.setdefault(kind, self.clock()) if kind in self._known else None,
+                followed.served or kind != TOPOLOGY,
+            )
+            for kind, followed in self._followed.items()
+            if not followed.synced
+        )
 
     def stuck(self) -> Sequence[str]:
         """Nothing: a server that is gone is no reason to restart."""
@@ -174,8 +199,11 @@ class LiveFeed:
         if self._followed[kind].synced:
             ready = self.was_synced()
             self._known.add(kind)
+            self._lost.pop(kind, None)
             if not ready and self.was_synced():
                 self._make_ready()
+        elif kind in self._known:
+            self._lost.setdefault(kind, self.clock())
         problem = self._followed[kind].problem
         if problem:
             self.log.once(f"{self.name} {kind}", WARNING, problem)

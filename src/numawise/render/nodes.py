@@ -152,7 +152,7 @@ def nodes_summary(report: NodesReport) -> str:
     """``20 nodes: 18 exact, 2 unknown; 12 of 34 free gpu are of no use …; policy single-numa-node/pod``."""
     kinds = Counter(node.known for node in report.nodes)
     known = [f"{kinds[kind]} {kind}" for kind in STYLES if kinds[kind]]
-    text = f"{counted(len(report.nodes), 'node')}: {', '.join(known)}"
+    text = f"{counted(len(report.nodes), 'node')}: {', '.join(known)}" if known else "No nodes to show"
     parts = [_share(unit, *amounts) for unit, amounts in holes_by_unit(report.nodes).items() if amounts[1]]
     if parts:
         text += f"; {both(parts)} are of no use to the largest shapes"

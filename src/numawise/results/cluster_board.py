@@ -221,6 +221,8 @@ class NodeDetailForm:
     pods: tuple[PodOnNode, ...]
     map: MapForm | None
     """The machine with who holds what; null: the node does not publish its state."""
+    remarks: tuple[str, ...] = ()
+    """What of the cluster could not be seen or may be old, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Rules kept here:
 """
 
 import asyncio
-import threading
+import contextlib
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -142,21 +142,31 @@ def duties_of(plan: PagePlan, log: ServiceLog) -> Sequence[Duty]:
 
 
 class ClusterNews:
-    """The duty that tells pages of changes of the cluster, at most once in ``TELL_SECONDS``."""
+    """The duty that tells pages of changes of the cluster: at once, and then not for ``TELL_SECONDS``.
+
+    That something can no longer be followed, or can again, is a change, too.
+    """
 
     name = "cluster news"
 
     def __init__(self, feed: LiveFeed, desk: Desk) -> None:
-        self.desk = desk
-        self._news = threading.Event()
+        self.feed, self.desk = feed, desk
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._news = asyncio.Event()
+        self._gaps = feed.gaps()
         self._turns = Turns()
         feed.subscribe(self._heard)
 
     def _heard(self, *_: object) -> None:
-        self._news.set()
+        """From a thread of the feed."""
+        if self._loop is not None and not self._news.is_set():
+            with contextlib.suppress(RuntimeError):  # the loop has just ended
+                self._loop.call_soon_threadsafe(self._news.set)
 
     async def start(self) -> None:
-        """Nothing."""
+        """What was read before anybody listened is news."""
+        self._loop = asyncio.get_running_loop()
+        self._news.set()
 
     def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
         """Tell."""
@@ -164,11 +174,16 @@ class ClusterNews:
 
     async def _tell(self) -> None:
         while True:
-            self._turns.turn(self.name, TELL_SECONDS)
-            if self._news.is_set():
+            self._turns.turn(self.name, 2 * TELL_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TELL_SECONDS):
+                    await self._news.wait()
+            gaps = self.feed.gaps()
+            if self._news.is_set() or gaps != self._gaps:
                 self._news.clear()
+                self._gaps = gaps
                 self.desk.changed(CLUSTER)
-            await asyncio.sleep(TELL_SECONDS)
+                await asyncio.sleep(TELL_SECONDS)
 
     async def stop(self) -> None:
         """Nothing."""

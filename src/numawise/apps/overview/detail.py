@@ -36,6 +36,7 @@ def node_detail(cluster: SourceCluster, board: ClusterBoard, name: str, width: i
             tuple(map(str, described.taints)) if described is not None else (),
             _pods(view, situation),
             _map(view, situation, width) if situation is not None else None,
+            tuple(cluster.remarks()),
         )
 
 

@@ -16,7 +16,7 @@ from numawise.cluster.live import LiveCluster
 from numawise.cluster.live_places import Lock
 from numawise.codec.stamps import second_stamp
 from numawise.errors import InputError
-from numawise.inputs.cluster import VisibleCluster
+from numawise.inputs.cluster import VisibleCluster, followed_remarks
 from numawise.inputs.dump import dumped_cluster, listed_cluster
 from numawise.inputs.live import LiveFeed
 from numawise.inputs.node_groups import groups_of
@@ -46,7 +46,7 @@ class SourceCluster:
 def followed_cluster(feed: LiveFeed) -> SourceCluster:
     """The cluster of an API server, as long as it is followed."""
     source = BoardSource(CLUSTER, feed.cluster.access.server)
-    return SourceCluster(source, feed.view, feed.clock, feed.lock, feed.pods, feed.missing)
+    return SourceCluster(source, feed.view, feed.clock, feed.lock, feed.pods, lambda: followed_remarks(feed))
 
 
 def cluster_of_files(

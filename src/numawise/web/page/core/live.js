@@ -16,12 +16,12 @@ export function connect(onState) {
   for (const kind of ["hello", "changed"]) source.addEventListener(kind, (event) => heard(event));
 }
 
+/** What was shown before the first word may be older than it: that is news, too. */
 function heard(event) {
   const { what, version } = JSON.parse(event.data);
   const before = versions.get(what);
   versions.set(what, version);
-  const missed = event.type === "hello" && before !== undefined && before !== version;
-  if (event.type === "changed" || missed) for (const listener of listeners.get(what) ?? []) listener(version);
+  if (before !== version) for (const listener of listeners.get(what) ?? []) listener(version);
 }
 
 function set(now) {

@@ -4,7 +4,7 @@ import { get, post } from "../core/api.js";
 import { announce, fill, h, later } from "../core/dom.js";
 import { acceptDrops, dropZone, given, readFiles } from "../core/files.js";
 import { button, codeBlock, dialog, notice, problemNotice, tabs, viewHead } from "../core/ui.js";
-import { detailView } from "./cluster_detail.js";
+import { detailView, remarks } from "./cluster_detail.js";
 import { fitsView } from "./cluster_fits.js";
 import { nodesView } from "./cluster_nodes.js";
 import { podsView } from "./cluster_pods.js";
@@ -107,7 +107,7 @@ function showAll({ root, navigate, live, which, unasked }) {
   }
 
   function drawHead(board) {
-    fill(head, viewHead("Cluster", board ? `${board.summary}.` : "The nodes are being looked at…", board && sourceWords(board.source), button("Other data…", otherData)), board && board.remarks.map((one) => notice("warn", `${one}.`)));
+    fill(head, viewHead("Cluster", board ? `${board.summary}.` : "The nodes are being looked at…", board && sourceWords(board.source), button("Other data…", otherData)), board && remarks(board.remarks));
   }
 
   async function take(list) {

@@ -40,7 +40,7 @@ export function detailView({ name, which, navigate, onBack, root }) {
       ["Taints", data.taints.join(", ")],
       ["Labels", Object.keys(data.labels).length ? h("ul", { class: "label-list" }, Object.entries(data.labels).map(([key, value]) => h("li", null, h("code", null, `${key}=${value}`)))) : ""],
     ]);
-    const notes = room.notes.map((one) => notice("warn", `${one[0].toUpperCase()}${one.slice(1)}.`));
+    const notes = remarks([...data.remarks, ...room.notes]);
     const map = data.map ? panel("Who holds what", picture.element) : notice("info", "The node does not publish its state, so there is no map of it.", "Run numawise agent on it, and its map is exact.");
     fill(place, head, notes, h("div", { class: "halves" }, widePanel("Free by NUMA node", freeTable(room)), panel("The node", about)), map, widePanel(`Pods (${data.pods.length})`, podTable(data.pods)));
     if (data.map) picture.show(data.map);
@@ -57,6 +57,11 @@ export function detailView({ name, which, navigate, onBack, root }) {
   }
 
   return { element, refresh };
+}
+
+/** Sentences about what is not known or wrong. */
+export function remarks(sentences) {
+  return sentences.map((one) => notice("warn", `${one[0].toUpperCase()}${one.slice(1)}.`));
 }
 
 /** A panel with a table that may be wider than the window; it can be scrolled by keys. */
