@@ -139,3 +139,15 @@ def test_a_kubelet_of_a_host_with_its_devices(tmp_path: Path) -> None:
     }
     assert all(one["name"].startswith("pod ") for one in pods)
     page.close()
+
+
+def test_a_kubelet_that_does_not_start_is_said_once(page: Page) -> None:
+    config = (
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+        "cpuManagerPolicy: static\nreservedSystemCPUs: '4000'\n"
+    )
+    data = page.post("map", {"node": {"machine": "8gpu-server", "config": config}}).data
+    (notice,) = data["notices"]
+    assert "the kubelet would not start" in notice
+    assert notice.count(" start") == 1
+    assert data["svg"]

@@ -156,7 +156,7 @@ class NodeInput:
     @cached_property
     def machine(self) -> Machine:
         """The machine as the kubelet sees it."""
-        machine = self._machine.machine
+        machine = self.named_machine.machine
         if self.answers is None or (self.spec.machine and not self.spec.pod_resources):
             return machine
         from numawise.inputs.podresources import located  # noqa: PLC0415 - few have answers
@@ -166,10 +166,11 @@ class NodeInput:
     @property
     def hardware(self) -> Hardware:
         """All that is known about the machine."""
-        return self._machine.hardware
+        return self.named_machine.hardware
 
     @property
-    def _machine(self) -> MachineInput:
+    def named_machine(self) -> MachineInput:
+        """The machine as it was read."""
         if self.machine_input is None:
             if self.bundle is not None:
                 return self.bundle.machine_input()

@@ -27,6 +27,7 @@ from numawise.render.picture.layout import picture, remark_notes
 from numawise.render.picture.svg import HOLDS_LIGHT
 from numawise.render.picture.tables import Table, distance_table, every_distance, link_table, meanings
 from numawise.render.words import bytes_text, clean
+from numawise.results.explanation import Explanation
 from numawise.results.machine_map import MapForm, MapHolderForm, MapMemory, MapPart, MapTable, MapTableRow
 from numawise.results.placement import Capacity, Hold, pool_of
 from numawise.rules.model import Rules
@@ -313,6 +314,12 @@ def drawn_devices(hardware: Hardware, names: Iterable[str]) -> dict[str, str]:
         if place:
             found[name] = place
     return found
+
+
+def walk_devices(hardware: Hardware, explained: Explanation | None) -> dict[str, str]:
+    """The devices of all steps of a decision, likewise; none where nothing was decided step by step."""
+    walk = explained.walk if explained is not None else None
+    return drawn_devices(hardware, {one.id for step in (walk.steps if walk else ()) for one in step.devices})
 
 
 @dataclass(frozen=True, slots=True)

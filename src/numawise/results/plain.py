@@ -28,6 +28,7 @@ API_VERSION = "numawise.dev/v1"
 """The version of every document that numawise writes."""
 READ_VERSIONS = frozenset({API_VERSION, "numawise.dev/v1alpha1"})
 """Versions of documents that are still read."""
+HEAD = ("apiVersion", "kind")
 OPTIONAL, HIDDEN = "optional", "hidden"
 
 Data = dict[str, Any]
@@ -65,6 +66,11 @@ class computed(Generic[Value]):  # noqa: N801 - used as ``property`` is
 def document(kind: str, value: object) -> Data:
     """A whole document: the value with ``apiVersion`` and ``kind`` in front."""
     return {"apiVersion": API_VERSION, "kind": kind, **plain(value)}
+
+
+def without_head(data: Mapping[str, Any]) -> Data:
+    """A document as a part of another one."""
+    return {name: value for name, value in data.items() if name not in HEAD}
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - JSON can be anything

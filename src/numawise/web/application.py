@@ -33,6 +33,7 @@ from numawise.web.news import MOST_LISTENERS
 from numawise.web.openapi import openapi
 from numawise.web.operations import GET, JSON, POST, Asked, Operation, Reply
 from numawise.web.page_files import FIRST, page_files, tag_of
+from numawise.web.page_words import in_body
 from numawise.web.problems import MEDIA as PROBLEM
 from numawise.web.problems import WebProblem, problem_data, problem_of
 
@@ -193,7 +194,8 @@ class PageApplication:
 
     def _work(self, operation: Operation, asked: Asked) -> Reply:
         try:
-            answer = operation.handler(self.desk, asked)
+            with in_body(operation.body):
+                answer = operation.handler(self.desk, asked)
             if isinstance(answer, Reply):
                 return answer
             return Reply(self.desk.dropped.without_folder(to_bytes(plain(answer))), operation.media)

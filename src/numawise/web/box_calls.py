@@ -17,6 +17,7 @@ from numawise.errors import InputError, quoted
 from numawise.ledger.record import ID
 from numawise.results.forms_launch import BoxForm, EndedHereForm
 from numawise.results.placement import Hold, Waiter
+from numawise.results.plain import without_head
 from numawise.web.desk import BOX, MAP, Desk
 from numawise.web.operations import GET, POST, Asked, Operation, QueryField
 from numawise.web.problems import WebProblem
@@ -24,7 +25,6 @@ from numawise.web.problems import WebProblem
 PART = "box"
 FRESH_SECONDS = 1.0
 """What is free and what is used changes without any change of the ledger."""
-HEAD = ("apiVersion", "kind")
 MOST = QueryField("most", "At most so many, the newest.", "integer", 1, 1000)
 USER = QueryField("user", "Those of this user only.")
 Row = TypeVar("Row", Hold, Waiter)
@@ -33,11 +33,7 @@ Row = TypeVar("Row", Hold, Waiter)
 def get_box(desk: Desk, _: Asked) -> dict[str, object]:
     """Who holds what, what is free, who waits, and what of it the user may end."""
     _check(desk)
-    data = desk.box.holds()
-    return {
-        **{name: value for name, value in data.items() if name not in HEAD},
-        "allowChanges": desk.allow_changes,
-    }
+    return {**without_head(desk.box.holds()), "allowChanges": desk.allow_changes}
 
 
 def get_history(desk: Desk, asked: Asked) -> dict[str, object]:

@@ -20,13 +20,14 @@ from numawise.render.plan import kubelet_plan_data, kubelet_plan_yaml, switch_pl
 from numawise.results.check_page import CheckedFile, CheckPage, PlanPage
 from numawise.results.finding import CheckReport
 from numawise.results.forms import KubeletPlanForm, SwitchPlanForm
-from numawise.results.plain import Data
+from numawise.results.plain import without_head
 from numawise.results.plan import KubeletPlace, PlanGoal
 from numawise.rules.versions import shown
 from numawise.values import replace
 from numawise.web.desk import Desk
 from numawise.web.dropped import machine_given
 from numawise.web.operations import POST, Asked, Operation
+from numawise.web.page_words import all_said_here, said_here
 
 FILES, NEW = "$.files", "new.yaml"
 OTHER = "passed over"
@@ -55,9 +56,15 @@ def check(desk: Desk, asked: Asked) -> CheckPage:
         def once() -> CheckReport:
             return lint(given.spec, given.pods, profile.version)
 
-        done = mended(once, patience=PATIENCE) if body.fix else CorrectedCheck(once())
+        done = _said(mended(once, patience=PATIENCE) if body.fix else CorrectedCheck(once()))
         remarks = (*given.remarks, *filter(None, (profile.remark,)), *done.report.remarks)
-        return _page(paths, given, done, shown(profile.version), tuple(dict.fromkeys(remarks)))
+        return _page(paths, given, done, shown(profile.version), all_said_here(remarks))
+
+
+def _said(done: CorrectedCheck) -> CorrectedCheck:
+    """What to do, in the words of the page."""
+    findings = tuple(replace(one, fix=said_here(one.fix)) for one in done.report.findings)
+    return replace(done, report=replace(done.report, findings=findings))
 
 
 def _names(paths: Sequence[str]) -> None:
@@ -117,7 +124,6 @@ def plan(desk: Desk, asked: Asked) -> PlanPage:
     """Suggest a configuration, and the way there."""
     body: PlanAsked = asked.body
     node = desk.node(body.node)
-    desk.machine(body.node)  # without one there is nothing to plan for
     goal = PlanGoal(
         goal=body.goal,
         version=node.version,
@@ -131,8 +137,8 @@ def plan(desk: Desk, asked: Asked) -> PlanPage:
     made = plan_kubelet(node.machine, goal, node.hardware, own)
     text = kubelet_plan_yaml(made, node.hardware)
     switch, remarks = _switch(desk, node, text)
-    data = cast("KubeletPlanForm", _inner(kubelet_plan_data(made, node.hardware)))
-    return PlanPage(data, text, switch, (*node.remarks, *remarks))
+    data = cast("KubeletPlanForm", without_head(kubelet_plan_data(made, node.hardware)))
+    return PlanPage(data, text, switch, all_said_here((*node.remarks, *remarks)))
 
 
 def _switch(desk: Desk, node: NodeInput, text: str) -> tuple[SwitchPlanForm | None, tuple[str, ...]]:
@@ -146,13 +152,8 @@ def _switch(desk: Desk, node: NodeInput, text: str) -> tuple[SwitchPlanForm | No
             loaded = load_switch(old[0], new, node, (), place=place)
         except NumawiseError as problem:
             return None, (f"the steps of the switch are not known: {problem}",)
-    data = _inner(switch_plan_data(loaded.switch, place, NEW))
+    data = without_head(switch_plan_data(loaded.switch, place, NEW))
     return cast("SwitchPlanForm", data), loaded.remarks
-
-
-def _inner(document: Data) -> Data:
-    """A document inside another, without its head."""
-    return {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
 
 
 OPERATIONS = (

@@ -11,13 +11,13 @@ from numawise.inputs.config import config_in
 from numawise.inputs.spec import NodeSpec, read_release
 from numawise.node.node import started
 from numawise.results.finding import Finding
+from numawise.results.plain import HEAD, without_head
 from numawise.results.settings import EditedConfig, SettingList
 from numawise.rules.versions import Version
 from numawise.web.desk import Desk
 from numawise.web.operations import GET, POST, Asked, Operation, QueryField
 
 PART = "what-if"
-OWN = ("apiVersion", "kind")
 
 
 def options(_: Desk, asked: Asked) -> SettingList:
@@ -45,8 +45,7 @@ def config(desk: Desk, asked: Asked) -> EditedConfig:
         raise _at_text(problem) from None
     problems = _problems(desk, body.node, text, version)
     refusal = _refusal(desk, body.node, text, version)
-    values = {name: value for name, value in raw.items() if name not in OWN}
-    return EditedConfig(text, values, problems, not refusal, refusal, rewritten)
+    return EditedConfig(text, without_head(raw), problems, not refusal, refusal, rewritten)
 
 
 def _own(desk: Desk, given: NodeGiven | None, version: Version) -> str:
@@ -57,7 +56,7 @@ def _own(desk: Desk, given: NodeGiven | None, version: Version) -> str:
     if not node.has_config:
         return ""
     raw = node.configuration.raw(version)
-    return manifest_yaml({**{name: raw[name] for name in OWN if name in raw}, **raw})
+    return manifest_yaml({**{name: raw[name] for name in HEAD if name in raw}, **raw})
 
 
 def _machine(desk: Desk, given: NodeGiven | None) -> NodeSpec:

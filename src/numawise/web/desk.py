@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from numawise.apps.bundle.gather import collect
 from numawise.apps.launch.host_box import HostBox
 from numawise.apps.overview.sources import SourceCluster
+from numawise.apps.simulate.playing import ScenarioPlayer
 from numawise.codec.document import read_documents
 from numawise.codec.hardware.nrt import is_topology
 from numawise.codec.infile import read_raw
@@ -76,6 +77,7 @@ class Desk:
         self.news = News()
         self.box = HostBox()
         self.dropped = DroppedFiles()
+        self.player = ScenarioPlayer()
         self._lock = threading.RLock()
         self._nodes: OrderedDict[str, _Kept] = OrderedDict()
 
@@ -110,10 +112,7 @@ class Desk:
 
     def machine(self, given: NodeGiven, field: str = NODE) -> MachineInput:
         """The machine alone, for those who ask for no kubelet."""
-        node = self.node(given, field)
-        if node.machine_input is None:
-            raise _no_machine(field)
-        return node.machine_input
+        return self.node(given, field).named_machine
 
     def _once(self, key: str, read: Callable[[], _Kept]) -> NodeInput:
         with self._lock:
@@ -171,5 +170,7 @@ class Desk:
         return self.dropped.keep_bytes([("this-host.tar.gz", bundle.data)])
 
 
-def _no_machine(field: str) -> InputError:
-    return InputError("no machine is named", field=f"{field}.machine", advice="name one, or drop a file")
+def check_simulated(node: NodeInput) -> NodeInput:
+    """The node, of which all is known that it takes to ask its kubelet; what is missing is said."""
+    _ = node.machine, node.configuration
+    return node

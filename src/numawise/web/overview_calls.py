@@ -6,6 +6,7 @@ from numawise.rules.versions import DEFAULT, NEWEST, OLDEST, shown
 from numawise.version import __version__
 from numawise.web.desk import MAP, Desk
 from numawise.web.operations import GET, Asked, Operation
+from numawise.web.page_words import all_said_here
 
 
 def overview(desk: Desk, _: Asked) -> ServerOverview:
@@ -18,9 +19,9 @@ def overview(desk: Desk, _: Asked) -> ServerOverview:
             node = desk.served_node()
             name = node.name or (node.machine_input.name if node.machine_input else "")
             words = node.hardware.name or name
-            remarks = node.remarks
+            remarks = all_said_here(node.remarks)
         except NumawiseError as problem:
-            remarks = (str(problem),)
+            remarks = all_said_here((str(problem),))
     minors = range(NEWEST[1], OLDEST[1] - 1, -1)
     return ServerOverview(
         version=__version__,

@@ -4,11 +4,10 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 from numawise.apps.scheduler.capacity import shape_pod
 from numawise.apps.simulate.explained_step import explained_step
-from numawise.apps.simulate.playing import Played, ScenarioPlayer
+from numawise.apps.simulate.playing import Played
 from numawise.apps.simulate.recording import trace_of
 from numawise.apps.simulate.sides import COLUMNS, SideNode, compared_sides, fits, played_side, shapes_of
 from numawise.codec.tracefile import encode_line
@@ -17,25 +16,18 @@ from numawise.codec.web.given import NodeGiven
 from numawise.codec.web.scenario import FitsGiven, OtherSide, ScenarioGiven, StepWhyGiven, TraceGiven
 from numawise.errors import InputError, KubeletRefused
 from numawise.inputs.spec import NodeInput, start_node
-from numawise.render.held_map import drawn_devices, map_data, map_of_node
+from numawise.render.held_map import map_data, map_of_node, walk_devices
 from numawise.results.explanation import explanation_data
 from numawise.results.forms_why import ExplanationForm
 from numawise.results.scenario import ComparedSides, FitsAnswer, ScenarioAnswer
 from numawise.results.why_page import WhyPage
-from numawise.web.desk import MAP, Desk
+from numawise.web.desk import MAP, Desk, check_simulated
 from numawise.web.operations import POST, Asked, Operation, Reply
+from numawise.web.page_words import all_said_here, in_body
 
 STEPS, COMPARE = "steps", "$.compare"
 THIS, OTHER = "this kubelet", "the other one"
-OPTIONS = {
-    "--machine": ("machine", "name a machine, or drop a file"),
-    "--kubelet-config": ("config", "write a kubelet configuration, or drop one"),
-    "--kube": ("release", "give a release such as 1.36"),
-}
-"""What the commands call a part of a node, and what it is here."""
 JSON_LINES = "application/jsonl"
-players: WeakKeyDictionary[Desk, ScenarioPlayer] = WeakKeyDictionary()
-"""What each server knows of scenarios."""
 Steps = Sequence[Mapping[str, Any] | str]
 
 
@@ -55,20 +47,17 @@ def why_step(desk: Desk, asked: Asked) -> WhyPage:
     """Why a pod of a scenario was let in or not, as ``why`` explains it."""
     body: StepWhyGiven = asked.body
     played, node = _played(desk, body.node, body.steps)
-    with _in_body():
-        found = explained_step(played, body.at, body.pod)
+    found = explained_step(played, body.at, body.pod)
     run = played.moments[-1].stage.run
     before, after = (
         None if one is None else map_data(map_of_node(one, run.names, run.owners, node.hardware), body.width)
         for one in (found.before, found.after)
     )
-    walk = found.explanation.walk
-    devices = {one.id for step in (walk.steps if walk is not None else ()) for one in step.devices}
     return WhyPage(
         explanation=cast("ExplanationForm", explanation_data(found.explanation)),
         before=before,
         after=after,
-        drawn=drawn_devices(node.hardware, devices),
+        drawn=walk_devices(node.hardware, found.explanation),
     )
 
 
@@ -76,7 +65,7 @@ def trace(desk: Desk, asked: Asked) -> Reply:
     """A scenario as a file for ``numawise replay``."""
     body: TraceGiven = asked.body
     played, node = _played(desk, body.node, body.steps)
-    with _in_body():
+    with _in_steps():
         found = trace_of(played, node.configuration.raw(node.version), body.name)
     return Reply(encode_line({"scenario": found}).encode(), JSON_LINES, "scenario.jsonl")
 
@@ -95,15 +84,12 @@ def fitting(desk: Desk, asked: Asked) -> FitsAnswer:
     return FitsAnswer(at, fits(played, at, shapes or shapes_of(played), body.most))
 
 
-def _played(desk: Desk, given: NodeGiven, steps: Steps, field: str = "$.node") -> tuple[Played, NodeInput]:
-    with _in_body(field):
-        node = desk.node(given, field)
-        _ = node.machine, node.configuration  # what is missing is said before anything is played
+def _played(desk: Desk, given: NodeGiven, steps: Steps) -> tuple[Played, NodeInput]:
+    node = check_simulated(desk.node(given))  # what is missing is said before anything is played
     version = desk.news.versions.get(MAP, 0) if given.served else 0
     key = hashlib.blake2b(to_bytes(given) + str(version).encode(), digest_size=32).digest()
-    player = players.setdefault(desk, ScenarioPlayer())
-    with _in_body():
-        return player.play(key, lambda: start_node(node), steps), node
+    with _in_steps():
+        return desk.player.play(key, lambda: start_node(node), steps), node
 
 
 def _compared(
@@ -117,7 +103,8 @@ def _compared(
         files=body.node.files,
     )
     try:
-        played, node = _played(desk, given, body.steps, COMPARE)
+        with in_body(type(other), COMPARE):
+            played, node = _played(desk, given, body.steps)
     except KubeletRefused as refusal:
         words = "the other kubelet does not start"
         return ComparedSides(None, (), words, same=False, refusal=refusal.reason)
@@ -125,31 +112,24 @@ def _compared(
 
 
 def _side(node: NodeInput, name: str) -> SideNode:
-    return SideNode(name, node.hardware, tuple(node.remarks_of_start))
+    return SideNode(name, node.hardware, all_said_here(node.remarks_of_start))
 
 
 @contextmanager
-def _in_body(node: str = "$.node") -> Iterator[None]:
-    """Errors name the member of the body; those of a text inside it also its line."""
+def _in_steps() -> Iterator[None]:
+    """Errors of a step name it as a member of the body, those of a text inside it also its line."""
     try:
         yield
     except KubeletRefused:
         raise
     except InputError as problem:
         place, _, _ = problem.file.partition(":")
-        if place.startswith(STEPS):
-            inner = f"{problem.field}: " if problem.field else ""
-            raise InputError(
-                f"{inner}{problem.message}", line=problem.line, field=f"$.{place}", advice=problem.advice
-            ) from None
-        if problem.field in ("at", "pod"):
-            raise InputError(problem.message, field=f"$.{problem.field}", advice=problem.advice) from None
-        if problem.field.startswith(STEPS):
-            raise InputError(problem.message, field=f"$.{problem.field}", advice=problem.advice) from None
-        if problem.field in OPTIONS:
-            name, advice = OPTIONS[problem.field]
-            raise InputError(problem.message, field=f"{node}.{name}", advice=advice) from None
-        raise
+        if not place.startswith(STEPS):
+            raise
+        inner = f"{problem.field}: " if problem.field else ""
+        raise InputError(
+            f"{inner}{problem.message}", line=problem.line, field=place, advice=problem.advice
+        ) from None
 
 
 OPERATIONS = (

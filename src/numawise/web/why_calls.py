@@ -1,8 +1,8 @@
 """Why a pod is refused or admitted, step by step, and what a suggestion leads to."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import cast
 
 from numawise.apps.logs.check import checked, load_log_node
 from numawise.apps.logs.groups import LogFilter
@@ -23,15 +23,16 @@ from numawise.errors import InputError
 from numawise.inputs.recognise import recognised
 from numawise.inputs.spec import NodeInput, NodeSpec
 from numawise.node.node import SimulatedNode
-from numawise.render.held_map import drawn_devices, map_data, map_of_node
+from numawise.render.held_map import map_data, map_of_node, walk_devices
 from numawise.results.explanation import Explanation, explanation_data, suggestion_data
 from numawise.results.forms_why import ExplanationForm, KubeletLogForm, SuggestionForm
 from numawise.results.log_data import report_data
 from numawise.results.machine_map import MapForm
 from numawise.results.why_page import TriedPage, WhyPage
 from numawise.values import dataclass, replace
-from numawise.web.desk import Desk
+from numawise.web.desk import Desk, check_simulated
 from numawise.web.operations import POST, Asked, Operation
+from numawise.web.page_words import all_said_here
 
 TEXT_NAME = "pod.yaml"
 
@@ -53,14 +54,13 @@ def why(desk: Desk, asked: Asked) -> WhyPage:
         return WhyPage(remarks=(missing,))
     with _sorted(desk, body) as given:
         if given.logs:
-            return WhyPage(log=_log(given), remarks=given.remarks)
+            return WhyPage(log=_log(given), remarks=all_said_here(given.remarks))
         if given.pods and not _simulated(given.node):
             pasted = explain_pasted_objects(given.pods, given.node)
             if pasted is not None:
                 others = tuple(map(_explanation, pasted.found))
-                return WhyPage(others=others, remarks=(*given.remarks, *pasted.remarks))
-        _check(given.node)
-        found = choose_pod(given.node, given.pods, body.pod, body.number)
+                return WhyPage(others=others, remarks=all_said_here((*given.remarks, *pasted.remarks)))
+        found = choose_pod(check_simulated(given.node), given.pods, body.pod, body.number)
         return _page(given, found, body.width)
 
 
@@ -72,13 +72,13 @@ def try_it(desk: Desk, asked: Asked) -> TriedPage:
             raise InputError(
                 "a log cannot be simulated", field="$.files", advice="give the machine and its configuration"
             )
-        _check(given.node)
-        tried = try_suggestion(given.node, given.pods, body.suggestion, body.pod, body.number)
+        node = check_simulated(given.node)
+        tried = try_suggestion(node, given.pods, body.suggestion, body.pod, body.number)
         return TriedPage(
             suggestion=cast("SuggestionForm", suggestion_data(tried.suggestion)),
             explanation=_explanation(tried.explanation) if tried.explanation is not None else None,
             after=_map(given.node, tried.after, body.width, tried.before),
-            drawn=_drawn(given.node, tried.explanation),
+            drawn=walk_devices(given.node.hardware, tried.explanation),
         )
 
 
@@ -113,22 +113,6 @@ def _nothing_to_say(desk: Desk) -> str:
 def _simulated(node: NodeInput) -> bool:
     """Whether enough is known to ask its kubelet."""
     return node.bundle is not None or (node.machine_input is not None and node.has_config)
-
-
-def _check(node: NodeInput) -> None:
-    """Say what is missing in the words of the page."""
-    if node.bundle is not None:
-        return
-    if node.machine_input is None:
-        raise InputError(
-            "no machine is known", field="$.node.machine", advice="name one, or drop a machine or a bundle"
-        )
-    if not node.has_config:
-        raise InputError(
-            "no kubelet configuration is known",
-            field="$.node.config",
-            advice="write one, or drop the kubelet's configuration or a bundle",
-        )
 
 
 def _with_parts(given: NodeGiven, parts: Sequence[FileGiven], *, whole: bool) -> NodeGiven:
@@ -166,13 +150,13 @@ def _page(given: WhyFiles, found: ChosenPod, width: int) -> WhyPage:
         tries=found.tries,
         before=_map(given.node, case.node, width) if case is not None else None,
         after=_map(given.node, after, width, case.node if case else None) if after is not None else None,
-        drawn=_drawn(given.node, explained.explanation),
-        remarks=(*given.remarks, *found.remarks),
+        drawn=walk_devices(given.node.hardware, explained.explanation),
+        remarks=all_said_here((*given.remarks, *found.remarks)),
     )
 
 
 def _explanation(found: Explanation) -> ExplanationForm:
-    return cast("ExplanationForm", explanation_data(found))
+    return cast("ExplanationForm", explanation_data(replace(found, remarks=all_said_here(found.remarks))))
 
 
 def _map(source: NodeInput, node: SimulatedNode, width: int, before: SimulatedNode | None = None) -> MapForm:
@@ -180,12 +164,6 @@ def _map(source: NodeInput, node: SimulatedNode, width: int, before: SimulatedNo
     drawn = map_of_node(node, pod_names(node), hardware=source.hardware)
     known = tuple(before.state.active) if before is not None else ()
     return map_data(replace(drawn, before=known), width)
-
-
-def _drawn(source: NodeInput, found: Explanation | None) -> Mapping[str, str]:
-    """The devices of all steps as the map names them."""
-    steps: Iterable[Any] = found.walk.steps if found is not None and found.walk is not None else ()
-    return drawn_devices(source.hardware, {device.id for step in steps for device in step.devices})
 
 
 OPERATIONS = (

@@ -20,7 +20,7 @@ def node_map(node: NodeInput) -> MapSource:
         try:
             return map_of_node(start_node(node), names, hardware=hardware)
         except KubeletRefused as refusal:
-            refused = (f"the kubelet does not start: {refusal}",)
+            refused = (str(refusal),)
     if node.state is None:
         return MapSource(hardware, notices=refused)
     with suppress(InputError):  # hardware of which too little is known for a kubelet is drawn as it is

@@ -72,7 +72,7 @@ def dumped(paths: Sequence[str], name: str, number: str) -> SourceCluster:
     if seen is None:
         raise InputError(
             "there is no dump of a cluster in it",
-            field="$.files",
+            field="files",
             advice="give what kubectl get nodes,pods,noderesourcetopologies -A -o json prints",
         )
     return _read_once(BoardSource(FILES, name, second_stamp(seen.now), number), seen)

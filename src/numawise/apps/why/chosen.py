@@ -77,7 +77,7 @@ def try_suggestion(
     explanation = found.explained.explanation
     if suggestion >= found.tries:
         what = f"there is no suggestion {suggestion}: {found.tries} can be tried"
-        raise InputError(what, field="$.suggestion", advice="ask why again, and choose one of its answer")
+        raise InputError(what, field="suggestion", advice="ask why again, and choose one of its answer")
     if explanation.verdict == NOT_STARTED:
         started = node_after(source, suggestion)
         then = _chosen(source, started, pods, name, number) if pods else None
@@ -135,9 +135,7 @@ def _chosen(
         if not queue.arrive(raw, explained):
             break
     if chosen is None:
-        raise InputError(
-            "the kubelet crashes before that pod comes", field="$.number", advice="choose another"
-        )
+        raise InputError("the kubelet crashes before that pod comes", field="number", advice="choose another")
     return ChosenPod(tuple(listed), *chosen, (*source.remarks_of_start, *queue.remarks))
 
 
@@ -160,9 +158,9 @@ def _number(pods: Sequence[RawPod], name: str, number: int | None) -> int | None
             if name in (raw.uid, raw.name, f"{raw.namespace}/{raw.name}"):
                 return at
         raise InputError(
-            f"there is no pod {quoted(name)}", field="$.pod", advice="give one of the pods that are listed"
+            f"there is no pod {quoted(name)}", field="pod", advice="give one of the pods that are listed"
         )
     if number is not None and number >= len(pods):
         what = f"there is no pod number {number}: there are {len(pods)}"
-        raise InputError(what, field="$.number", advice="count from 0")
+        raise InputError(what, field="number", advice="count from 0")
     return number

@@ -26,6 +26,11 @@ class WebBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A part of a request's body; forms are made from it."""
 
 
+def members_of(form: type) -> dict[str, str]:
+    """The members of a form: their names here, and in a body."""
+    return {each.name: each.encode_name for each in msgspec.structs.fields(form)}
+
+
 def read_body(raw: bytes, form: type[Form]) -> Form:
     """The value of a body; ``InputError`` with the path of what is wrong."""
     try:
