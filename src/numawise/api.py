@@ -261,7 +261,7 @@ def check(
     )
     given = recognised(spec, map(str, pods))
     version = read_node(given.spec).version if given.spec.bundle else read_release(release).version
-    report = lint(given.spec, given.pods, version, ignore=ignore, select=select)
+    report = lint(given.spec, given.objects, version, ignore=ignore, select=select)
     return replace(report, remarks=(*given.remarks, *report.remarks))
 
 

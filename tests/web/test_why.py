@@ -13,6 +13,7 @@ from numawise.results.schema import definition
 from numawise.results.why_page import TriedPage, WhyPage
 from numawise.web.desk import Served
 from tests.cli.run import numawise
+from tests.cli.test_published import pod, topology
 from tests.nodetree import grow_node, pod_list
 from tests.web.calls import Page, named
 
@@ -212,6 +213,13 @@ def test_where_nothing_is_known_that_is_said_and_is_no_error(page: Page) -> None
         assert nobody.post("why", {"text": "kind: Pod"}).problem["field"] == "$.node.machine"
     finally:
         nobody.close()
+
+
+def test_a_node_as_it_publishes_itself_is_dropped_beside_a_pod(page: Page) -> None:
+    files = [{"name": "n1.json", "text": json.dumps(topology())}, {"name": "p.json", "text": pod(9, 2)}]
+    found = asked(page, files=files)
+    assert (found["explanation"]["verdict"], [one["name"] for one in found["pods"]]) == ("rejected", ["p"])
+    assert "single-numa-node" in found["explanation"]["policy"]
 
 
 # --- used wrongly --------------------------------------------------------------------------------

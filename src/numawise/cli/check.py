@@ -118,7 +118,7 @@ def command(
     def check() -> "CheckReport":
         return lint(
             spec,
-            given.pods,
+            given.objects,
             profile.version,
             ignore=ignored,
             select=selected,

@@ -3,8 +3,9 @@
 Rules kept here:
 
 1. A file is what the one loader of its kind takes it for: a bundle, state files, a machine, a Node object,
-   answers of the PodResources socket, a kubelet configuration in any form, its flags.  Everything else is
-   read as objects that make pods, and so is standard input.  A file of several documents may be several.
+   answers of the PodResources socket, a kubelet configuration in any form, its flags, a node as it publishes
+   itself.  Everything else is read as objects that make pods, and so is standard input.  A file of several
+   documents may be several.
 2. An option that names a part of the node wins over files of that part; configurations add up, for each is a
    kubelet of its own.  What is passed over, or cannot be taken because there are several, is said.
 3. In a folder all YAML and JSON is looked at, and state files of the kubelet; a folder with ``sys`` or
@@ -33,7 +34,7 @@ from numawise.inputs.pods import manifests
 from numawise.inputs.spec import NodeSpec
 from numawise.values import dataclass, field, replace
 
-BUNDLE, STATE, MACHINE, PRINT, NODE, ANSWERS, CONFIG, FLAGS, RECORD, PODS = range(10)
+BUNDLE, STATE, MACHINE, PRINT, NODE, ANSWERS, CONFIG, FLAGS, RECORD, PUBLISHED, PODS = range(11)
 TITLES = {
     BUNDLE: ("a bundle", "--bundle"),
     STATE: ("a state file", "--state"),
@@ -71,22 +72,42 @@ class Recognised:
     """A node and pods, sorted out of files."""
 
     spec: NodeSpec
-    pods: tuple[str, ...]
+    objects: tuple[str, ...]
+    """Files whose objects are looked at one by one: pods, and nodes as they publish themselves."""
+    published: tuple[str, ...] = ()
+    """Those of them that hold NodeResourceTopologies and nothing else."""
     remarks: tuple[str, ...] = ()
     """Files that were passed over, and why (rule 2)."""
+
+    @property
+    def pods(self) -> tuple[str, ...]:
+        """Files that make pods."""
+        return tuple(file for file in self.objects if file not in self.published)
+
+    @property
+    def node(self) -> NodeSpec:
+        """The node alone: what it publishes of itself is its machine, and says more than another one."""
+        return replace(self.spec, machine=self.published) if self.published else self.spec
 
 
 @dataclass(slots=True)
 class _Sorted:
     files: dict[int, list[str]] = field(default_factory=dict)
+    order: dict[str, None] = field(default_factory=dict)
 
     def add(self, kind: int, word: str) -> None:
+        self.order[word] = None
         words = self.files.setdefault(kind, [])
         if word not in words:
             words.append(word)
 
     def of(self, kind: int) -> tuple[str, ...]:
         return tuple(self.files.get(kind, ()))
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        both = {*self.of(PUBLISHED), *self.of(PODS)}
+        return tuple(word for word in self.order if word in both)
 
 
 def recognised(spec: NodeSpec, words: Iterable[str]) -> Recognised:
@@ -130,7 +151,7 @@ def recognised(spec: NodeSpec, words: Iterable[str]) -> Recognised:
         kubelet_flags=spec.kubelet_flags or next(iter(found.of(FLAGS)), ""),
         machine=machines or spec.machine,
     )
-    return Recognised(spec, found.of(PODS), tuple(remarks))
+    return Recognised(spec, found.objects, found.of(PUBLISHED), tuple(remarks))
 
 
 def _word(word: str) -> Iterator[tuple[int, str]]:
@@ -191,6 +212,8 @@ def _file(path: str) -> tuple[int, ...]:
     except InputError:
         documents = ()
     found = {kind for document in documents for kind in _document(document)}
+    if found > {PUBLISHED}:  # beside others it is one of their objects
+        found = found - {PUBLISHED} | {PODS}
     if found - {PODS} or kinds:
         return tuple(sorted(found)) or (PODS,)
     if is_machine_print(text, name):
@@ -208,7 +231,7 @@ def _document(document: Document) -> Iterator[int]:
     kind = value.get("kind")
     kind = kind if isinstance(kind, str | None) else ""
     if is_topology(value):
-        yield PODS  # several may be given, and each is judged
+        yield PUBLISHED
     elif is_machine_document(value):
         yield MACHINE
     elif kind in NODE_KINDS and _has_nodes(value):

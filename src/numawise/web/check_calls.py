@@ -54,7 +54,7 @@ def check(desk: Desk, asked: Asked) -> CheckPage:
         profile = read_release(body.release, bundle, "$.release")
 
         def once() -> CheckReport:
-            return lint(given.spec, given.pods, profile.version)
+            return lint(given.spec, given.objects, profile.version)
 
         done = _said(mended(once, patience=PATIENCE) if body.fix else CorrectedCheck(once()))
         remarks = (*given.remarks, *filter(None, (profile.remark,)), *done.report.remarks)
@@ -114,6 +114,7 @@ def _kinds(given: Recognised) -> Mapping[str, str]:
         ((spec.bundle,), "bundle"),
         ((spec.kubelet_flags,), "flags of a kubelet"),
         ((spec.node_object,), "Node object"),
+        (given.published, "NodeResourceTopology"),
         ((spec.pod_resources,), "answers of the PodResources socket"),
     ):
         kinds |= {word: kind for word in words if isinstance(word, str)} if isinstance(words, tuple) else {}

@@ -19,7 +19,6 @@ from numawise.apps.launch.host_box import HostBox
 from numawise.apps.overview.sources import SourceCluster
 from numawise.apps.simulate.playing import ScenarioPlayer
 from numawise.codec.document import read_documents
-from numawise.codec.hardware.nrt import is_topology
 from numawise.codec.infile import read_raw
 from numawise.codec.web.body import to_bytes
 from numawise.codec.web.given import FileGiven, NodeGiven
@@ -148,18 +147,14 @@ class Desk:
         kept = self.dropped.keep(files, f"{field}.files") if files else None
         if kept is not None:
             known = recognised(spec, kept.paths)
-            published = []
             for path in known.pods:
-                documents = read_documents(*read_raw(path))  # what cannot be read at all is said first
-                if all(is_topology(document.root.value) for document in documents):
-                    published.append(path)  # a node as it publishes itself
-                    continue
+                read_documents(*read_raw(path))  # what cannot be read at all is said first
                 raise InputError(
                     "is no part of a node",
                     file=path,
                     advice="drop a machine, a configuration, state files or a bundle",
                 )
-            spec = replace(known.spec, machine=tuple(published)) if published else known.spec
+            spec = known.node
         return _Kept(read_node(spec), tuple(one for one in (kept, gathered) if one is not None))
 
     def _gathered(self) -> KeptFiles | None:

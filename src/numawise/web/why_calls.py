@@ -95,7 +95,7 @@ def _sorted(desk: Desk, body: WhyAsked) -> Iterator[WhyFiles]:
         parts = [
             file for file, path in zip(files, paths, strict=True) if path in rest and path not in known.pods
         ]
-        whole = bool(known.spec.bundle or known.spec.machine or logs) or desk.served.spec is None
+        whole = bool(known.node.bundle or known.node.machine or logs) or desk.served.spec is None
         node = desk.node(_with_parts(body.node, parts, whole=whole))
         yield WhyFiles(node, known.pods, logs, known.remarks)
 
