@@ -66,7 +66,7 @@ def take(browser: "Browser", picture: Picture) -> int:
             reduced_motion="reduce",
             locale="en-GB",
         )
-        page = watched(context, home).open(picture.view)
+        page = watched(context.new_page(), home).open(picture.view)
         page.wait_for_selector(picture.wait)
         page.wait_for_selector("#live[data-state=on]")
         picture.before(page)

@@ -24,7 +24,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 try:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+    from playwright.sync_api import (
+        Browser,
+        BrowserContext,
+        ConsoleMessage,
+        Error,
+        Page,
+        Request,
+        sync_playwright,
+    )
 
     DRIVER = True
 except ImportError:
@@ -122,6 +130,15 @@ class Watched:
     faults: list[str] = field(default_factory=list)
     expected: list[re.Pattern[str]] = field(default_factory=list)
 
+    @property
+    def listeners(self) -> tuple[tuple[Any, Any], ...]:
+        """What hears of each kind of event."""
+        return (
+            ("console", self.on_console),
+            ("pageerror", self.on_exception),
+            ("request", self.on_request),
+        )
+
     def expect_error(self, pattern: str) -> None:
         """Let the console have errors of this form: the browser reports every refused request there."""
         self.expected.append(re.compile(pattern))
@@ -136,6 +153,9 @@ class Watched:
         if message.type in {"error", "warning"}:
             self.faults.append(f"console {message.type}: {message.text}")
 
+    def on_exception(self, error: "Error") -> None:
+        self.faults.append(f"exception: {error}")
+
     def on_request(self, request: "Request") -> None:
         address = urlsplit(request.url)
         if address.scheme in {"data", "blob"}:
@@ -148,15 +168,39 @@ class Watched:
         return [fault for fault in self.faults if not any(one.search(fault) for one in self.expected)]
 
 
-def watched(context: "BrowserContext", home: str) -> Watched:
-    """A new page of a context, watched (rule 2)."""
-    page = context.new_page()
+def watched(page: "Page", home: str) -> Watched:
+    """A page, watched (rule 2)."""
     page.set_default_timeout(PATIENCE)
     result = Watched(page, home.split("#", 1)[0].rstrip("/") + "/")
-    page.on("console", result.on_console)
-    page.on("pageerror", lambda error: result.faults.append(f"exception: {error}"))
-    page.on("request", result.on_request)
+    for event, listener in result.listeners:
+        page.on(event, listener)
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class Tabs:
+    """Pages of one profile that tests have one after another; none remembers anything of the test before."""
+
+    context: "BrowserContext"
+    free: list["Page"] = field(default_factory=list)
+
+    def take(self, home: str, width: int, theme: str) -> Watched:
+        """An empty page, watched from now on."""
+        page = self.free.pop() if self.free else self.context.new_page()
+        page.set_viewport_size({"width": width, "height": WIDTHS[width]})
+        page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        return watched(page, home)
+
+    def put_back(self, used: Watched) -> None:
+        """Forget what the page's server was told to keep, and leave it."""
+        page = used.page
+        for event, listener in used.listeners:
+            page.remove_listener(event, listener)
+        page.evaluate(
+            "() => { try { localStorage.clear(); sessionStorage.clear(); } catch { /* it has none */ } }"
+        )
+        page.goto("about:blank")
+        self.free.append(page)
 
 
 def axe_source() -> str:

@@ -1,11 +1,11 @@
-"""One browser for all tests of the page, a server for each way of starting it, and a watched page for each test."""
+"""One browser for all tests of the page, a server for each way of starting it, and a watched, empty page for each test."""
 
 import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.browser.chromium import DRIVER, PATIENCE, WIDTHS, Watched, chromium, missing, serving, watched
+from tests.browser.chromium import DRIVER, PATIENCE, Tabs, Watched, chromium, missing, serving
 
 if DRIVER:
     from playwright.sync_api import Browser, expect
@@ -42,23 +42,27 @@ def served() -> Iterator[Callable[..., str]]:
         yield start
 
 
+@pytest.fixture(scope="package")
+def tabs(browser: "Browser") -> "Iterator[Tabs]":
+    """One profile for all tests: a browser process and a cold cache for each would be most of their time."""
+    context = browser.new_context(reduced_motion="reduce", locale="en-GB")
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    yield Tabs(context)
+    context.close()
+
+
 @pytest.fixture
-def page_at(browser: "Browser") -> Iterator[Callable[..., Watched]]:
-    """A new page for an address, at a width, in a theme; what went wrong on it ends the test."""
-    with contextlib.ExitStack() as opened:
-        pages: list[Watched] = []
+def page_at(tabs: "Tabs") -> Iterator[Callable[..., Watched]]:
+    """An empty page for an address, at a width, in a theme; what went wrong on it ends the test."""
+    pages: list[Watched] = []
 
-        def begin(home: str, width: int = 1280, theme: str = "light", *, still: bool = True) -> Watched:
-            context = browser.new_context(
-                viewport={"width": width, "height": WIDTHS[width]},
-                color_scheme="dark" if theme == "dark" else "light",
-                reduced_motion="reduce" if still else "no-preference",
-                locale="en-GB",
-            )
-            opened.callback(context.close)
-            context.grant_permissions(["clipboard-read", "clipboard-write"])
-            pages.append(watched(context, home))
-            return pages[-1]
+    def begin(home: str, width: int = 1280, theme: str = "light") -> Watched:
+        pages.append(tabs.take(home, width, theme))
+        return pages[-1]
 
+    try:
         yield begin
-        assert [fault for one in pages for fault in one.unexpected()] == []
+    finally:
+        for page in pages:
+            tabs.put_back(page)
+    assert [fault for page in pages for fault in page.unexpected()] == []

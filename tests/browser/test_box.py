@@ -1,5 +1,6 @@
 """The box: jobs of this host as they come and go, and ending one's own."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.browser.checks import is_sound
+from tests.browser.checks import BOTH, is_sound
 from tests.browser.chromium import DRIVER, Watched, serving
 from tests.host.launching import Host
 from tests.waiting import PATIENCE
@@ -22,33 +23,22 @@ PageAt = Callable[..., Watched]
 @dataclass
 class Box:
     host: Host
-    address: str
-    read_only: str
+    serve: Callable[..., str]
 
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Box]:
     host = Host(tmp_path)
-    with (
-        serving(["--allow-changes"], host.environment) as address,
-        serving([], host.environment) as read_only,
-    ):
-        yield Box(host, address, read_only)
+    with contextlib.ExitStack() as running:
+        yield Box(host, lambda *words: running.enter_context(serving(words, host.environment)))
         host.end()
 
 
-@pytest.mark.parametrize("width", [390, 1280, 2560])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_an_idle_box_is_sound(box: Box, page_at: PageAt, width: int, theme: str) -> None:
-    page = page_at(box.address, width, theme).open("box")
+def test_an_idle_box_is_sound_and_jobs_come_and_are_ended(box: Box, page_at: PageAt) -> None:
+    page = page_at(box.serve("--allow-changes")).open("box")
     expect(page.get_by_text("Nothing is held")).to_be_visible()
     expect(page.get_by_text("Nothing has ended yet")).to_be_visible()
-    is_sound(page)
-
-
-def test_jobs_come_and_are_ended(box: Box, page_at: PageAt) -> None:
-    page = page_at(box.address).open("box")
-    expect(page.get_by_text("Nothing is held")).to_be_visible()
+    is_sound(page, themes=BOTH)
     words = ("--", "sh", "-c", "sleep 3600 # <b>bold</b>")
     job = box.host.start("run", "-q", "--name", "train", *words)
     row = page.get_by_role("row", name="train")
@@ -68,7 +58,7 @@ def test_jobs_come_and_are_ended(box: Box, page_at: PageAt) -> None:
 
 
 def test_one_who_waits_is_put_out(box: Box, page_at: PageAt) -> None:
-    page = page_at(box.address).open("box")
+    page = page_at(box.serve("--allow-changes")).open("box")
     first = box.host.start("run", "-q", "--exclusive", "machine", "--name", "all", "--", "sleep", "3600")
     box.host.hold("all")
     waiter = box.host.start("run", "-q", "--wait", "--cpus", "1", "--name", "next", "--", "true")
@@ -85,7 +75,7 @@ def test_one_who_waits_is_put_out(box: Box, page_at: PageAt) -> None:
 def test_without_leave_nothing_can_be_ended(box: Box, page_at: PageAt) -> None:
     box.host.start("run", "-q", "--name", "train", "--", "sleep", "3600")
     box.host.hold("train")
-    page = page_at(box.read_only).open("box")
+    page = page_at(box.serve()).open("box")
     expect(page.get_by_role("row", name="train")).to_be_visible()
     expect(page.get_by_text("started without --allow-changes")).to_be_visible()
     expect(page.get_by_role("button", name="Release")).to_have_count(0)

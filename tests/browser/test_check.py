@@ -3,10 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.browser.checks import is_sound
-from tests.browser.chromium import DRIVER, Watched
+from tests.browser.chromium import DRIVER, WIDTHS, Watched, resize
 
 if DRIVER:
     from playwright.sync_api import Page, expect
@@ -18,8 +16,8 @@ BAD = f"{HEAD}cpuManagerPolicy: Static  # ünïcode 😀\nreservedSystemCPUs: 0\
 GOOD = BAD.replace("Static", "static").replace("CPUs: 0", 'CPUs: "0"')
 
 
-def opened(served: Served, page_at: PageAt, width: int = 1280) -> "Page":
-    page = page_at(served("--machine", "dgx-h100"), width).open("check")
+def opened(served: Served, page_at: PageAt) -> "Page":
+    page = page_at(served("--machine", "dgx-h100")).open("check")
     expect(page.locator(".finding").first).to_be_visible()
     return page
 
@@ -41,19 +39,15 @@ def downloaded(page: "Page") -> str:
     return Path(waiting.value.path()).read_bytes().decode()
 
 
-@pytest.mark.parametrize("width", [390, 1280, 2560])
-def test_the_example_is_there_at_the_first_visit(width: int, served: Served, page_at: PageAt) -> None:
-    page = opened(served, page_at, width)
+def test_it_is_sound_with_findings_after_corrections_and_empty(served: Served, page_at: PageAt) -> None:
+    page = opened(served, page_at)
     expect(page.get_by_role("tablist", name="Files").get_by_role("tab")).to_have_count(3)
     card = page.get_by_role("article", name="error NW122, line 4")
     expect(card).to_contain_text('unknown policy: "Static"')
-    above = card.evaluate("card => card.previousElementSibling.dataset.line")
-    assert above == "4"
-
-
-def test_it_is_sound_with_findings_after_corrections_and_empty(served: Served, page_at: PageAt) -> None:
-    page = opened(served, page_at)
-    is_sound(page)
+    for width in WIDTHS:
+        resize(page, width)
+        above = card.evaluate("card => card.previousElementSibling.dataset.line")
+        assert above == "4"
     page.get_by_role("button", name="certain corrections").click()
     expect(page.get_by_text("corrections made and proved")).to_be_visible()
     is_sound(page)
@@ -63,7 +57,7 @@ def test_it_is_sound_with_findings_after_corrections_and_empty(served: Served, p
     is_sound(page)
 
 
-def test_one_correction_undo_redo_and_the_file(served: Served, page_at: PageAt) -> None:
+def test_corrections_undo_redo_and_the_file(served: Served, page_at: PageAt) -> None:
     page = opened(served, page_at)
     drop(page, kubelet__yaml=BAD)
     page.get_by_role("button", name='Apply to kubelet.yaml: set cpuManagerPolicy to "static"').click()
@@ -73,18 +67,16 @@ def test_one_correction_undo_redo_and_the_file(served: Served, page_at: PageAt) 
     expect(page.get_by_role("article", name="error NW122")).to_have_count(1)
     page.get_by_role("button", name="Redo").click()
     expect(page.get_by_role("article", name="error NW122")).to_have_count(0)
-
-
-def test_all_certain_corrections_at_once(served: Served, page_at: PageAt) -> None:
-    page = opened(served, page_at)
-    drop(page, kubelet__yaml=BAD)
+    page.get_by_role("button", name="Undo").click()
     page.get_by_role("button", name="Apply all 2 certain corrections").click()
     expect(page.get_by_text("2 corrections made and proved")).to_be_visible()
     assert downloaded(page) == GOOD
 
 
 def test_severities_release_and_machine(served: Served, page_at: PageAt) -> None:
-    page = opened(served, page_at)
+    watched = page_at(served("--machine", "dgx-h100"))
+    watched.expect_error("422|400")
+    page = watched.open("check")
     drop(page, kubelet__yaml=f'{HEAD}cpuManagerPolicy: static\nreservedSystemCPUs: "500"\n')
     expect(page.get_by_role("article", name="error NW203")).to_have_count(0)
     page.get_by_label("Machine", exact=True).select_option("served")
@@ -93,6 +85,10 @@ def test_severities_release_and_machine(served: Served, page_at: PageAt) -> None
     expect(page.get_by_role("article", name="error NW203")).to_have_count(0)
     page.get_by_label("Release").select_option("1.24")
     expect(page.get_by_role("article", name="NW134")).to_be_visible()
+    page.get_by_label("Machine", exact=True).select_option("words")
+    page.get_by_label("Its name or words").fill("no such thing")
+    page.get_by_label("Its name or words").press("Tab")
+    expect(page.get_by_role("alert")).to_contain_text("neither in the catalogue nor a description")
 
 
 def test_a_correction_of_another_file_is_shown_and_applied_there(served: Served, page_at: PageAt) -> None:
@@ -175,13 +171,3 @@ def test_a_configuration_is_suggested_and_checked(served: Served, page_at: PageA
     is_sound(page)
     page.get_by_role("button", name="Check it").click()
     expect(page.get_by_role("tablist", name="Files").get_by_role("tab")).to_have_count(1)
-
-
-def test_what_is_wrong_with_a_request_is_said(served: Served, page_at: PageAt) -> None:
-    watched = page_at(served("--machine", "dgx-h100"))
-    watched.expect_error("422|400")
-    page = watched.open("check")
-    expect(page.locator(".finding").first).to_be_visible()
-    page.get_by_label("Its name or words").fill("no such thing")
-    page.get_by_label("Its name or words").press("Tab")
-    expect(page.get_by_role("alert")).to_contain_text("neither in the catalogue nor a description")

@@ -2,27 +2,24 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from numawise.apps.overview.example import example_objects
-from tests import needs
 from tests.browser.checks import is_sound
-from tests.browser.chromium import DRIVER, Watched, serving
+from tests.browser.chromium import DRIVER, Watched
 
 if DRIVER:
     from playwright.sync_api import Page, expect
 
-pytestmark = [needs.PROC, needs.SYS]
 PageAt = Callable[..., Watched]
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as address:
-        yield address
+@pytest.fixture
+def address(served: Callable[..., str]) -> str:
+    return served("--machine", "dgx-h100")
 
 
 @pytest.fixture
@@ -45,16 +42,11 @@ def names(page: "Page") -> list[str]:
     return page.locator(".node-name").all_inner_texts()
 
 
-def test_whoever_has_no_cluster_sees_an_example(page_at: PageAt, address: str) -> None:
+def test_nodes_are_searched_filtered_and_sorted(page_at: PageAt, address: str) -> None:
     page = opened(page_at, address)
     expect(page.get_by_text("This is an example")).to_be_visible()
     expect(page.get_by_role("tab", name="Nodes (26)")).to_be_visible()
     expect(page.get_by_text("26 nodes: 24 exact, 1 conservative, 1 unknown")).to_be_visible()
-    is_sound(page)
-
-
-def test_nodes_are_searched_filtered_and_sorted(page_at: PageAt, address: str) -> None:
-    page = opened(page_at, address)
     page.get_by_label("Search").fill("training")
     expect(page.get_by_text("12 of 26 nodes")).to_be_visible()
     page.get_by_label("Search").fill("")
@@ -71,6 +63,7 @@ def test_nodes_are_searched_filtered_and_sorted(page_at: PageAt, address: str) -
     expect(page.get_by_role("tab", name="Nodes (4)")).to_be_visible()
     page.get_by_label("Search").fill("nothing like it")
     expect(page.get_by_text("No node is like that")).to_be_visible()
+    is_sound(page)
 
 
 def test_by_keys_and_as_a_table(page_at: PageAt, address: str) -> None:
@@ -99,11 +92,7 @@ def test_one_node(page_at: PageAt, address: str) -> None:
     expect(page.get_by_role("region", name=re.compile("Pods")).get_by_role("row")).not_to_have_count(1)
     is_sound(page)
     page.get_by_role("button", name="All nodes").click()
-    expect(page.locator(".node-card").first).to_be_visible()
-
-
-def test_a_node_that_publishes_nothing(page_at: PageAt, address: str) -> None:
-    page = page_at(address).open("cluster", "?of=example&node=edge-02")
+    page.locator(".node-card[data-name=edge-02]").click()
     expect(page.get_by_text("there is no map of it")).to_be_visible()
     expect(page.get_by_role("button", name="Try pods here")).to_have_count(0)
 
@@ -146,23 +135,19 @@ def test_pods_without_a_place_and_why(page_at: PageAt, address: str) -> None:
 
 
 def test_a_dropped_dump(page_at: PageAt, address: str, dump: Path) -> None:
-    page = opened(page_at, address)
+    watched = page_at(address)
+    watched.expect_error("422")
+    page = watched.open("cluster")
     page.get_by_role("button", name="Other data…").click()
     is_sound(page)
+    pod = dump.with_name("pod.yaml")
+    pod.write_text("kind: Pod\n", encoding="utf-8")
+    page.locator("dialog input[type=file]").set_input_files(pod)
+    expect(page.get_by_role("alert")).to_contain_text("there is no dump of a cluster in it")
+    expect(page.locator(".node-card").first).to_be_visible()
+    page.get_by_role("button", name="Other data…").click()
     page.locator("dialog input[type=file]").set_input_files(dump)
     expect(page).to_have_url(re.compile(r"of=[0-9a-f]{16}"))
     expect(page.get_by_text("dump.json")).to_be_visible()
     expect(page.get_by_text("<b>odd</b>")).to_be_visible()
     expect(page.get_by_text("This is an example")).to_have_count(0)
-
-
-def test_something_else_is_dropped(page_at: PageAt, address: str, tmp_path: Path) -> None:
-    path = tmp_path / "pod.yaml"
-    path.write_text("kind: Pod\n", encoding="utf-8")
-    watched = page_at(address)
-    watched.expect_error("422")
-    page = watched.open("cluster")
-    page.get_by_role("button", name="Other data…").click()
-    page.locator("dialog input[type=file]").set_input_files(path)
-    expect(page.get_by_role("alert")).to_contain_text("there is no dump of a cluster in it")
-    expect(page.locator(".node-card").first).to_be_visible()

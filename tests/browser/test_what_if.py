@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.checks import is_sound
-from tests.browser.chromium import DRIVER, WIDTHS, Watched
+from tests.browser.chromium import DRIVER, Watched
 from tests.cli.run import program
 
 if DRIVER:
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def home(served: Served) -> str:
-    return served("--machine", "8gpu-server")
+    return served("--machine", "dgx-h100")
 
 
 def opened(home: str, page_at: PageAt, *words: str, **options: object) -> "Page":
@@ -42,16 +42,10 @@ def admit(page: "Page", name: str, cpus: int, gpus: int) -> None:
     page.get_by_role("button", name="Admit", exact=True).click()
 
 
-@pytest.mark.parametrize("width", sorted(WIDTHS))
-def test_the_first_visit_tells_a_story(home: str, page_at: PageAt, width: int) -> None:
-    page = opened(home, page_at, width=width)
+def test_the_first_visit_tells_a_story_and_steps_are_added_and_undone(home: str, page_at: PageAt) -> None:
+    page = opened(home, page_at)
     assert verdicts(page) == ["admitted", "admitted", "rejected", "done", "admitted", "admitted"]
     expect(page.locator(".what-map")).to_contain_text("single-numa-node needs one NUMA node with all of them")
-    is_sound(page, [width])
-
-
-def test_steps_are_added_undone_and_done_again(home: str, page_at: PageAt) -> None:
-    page = opened(home, page_at)
     page.get_by_role("button", name=re.compile(r"^6")).click()
     expect(page.locator(".what-map h2")).to_have_text("After step 6")
     admit(page, "late", 8, 1)
@@ -154,12 +148,10 @@ def test_a_link_opens_the_same_scenario(home: str, page_at: PageAt) -> None:
     other = opened(home, page_at, "?s=" + address.split("?s=")[1])
     expect(other.locator(".what-step")).to_have_count(8)
     expect(other.locator(".what-line")).to_contain_text("shared")
-
-
-def test_a_damaged_link_is_said(home: str, page_at: PageAt) -> None:
-    page = opened(home, page_at, "?s=abcdef")
-    expect(page.locator(".notice-no").first).to_contain_text("the link is damaged")
-    assert verdicts(page)[2] == "rejected"
+    other.goto(f"{home}#/what-if?s=abcdef")
+    expect(other.locator(".notice-no").first).to_contain_text("the link is damaged")
+    expect(other.locator(".what-step")).to_have_count(7)
+    assert verdicts(other)[2] == "rejected"
 
 
 def test_file_and_trace(home: str, page_at: PageAt, tmp_path: Path) -> None:
