@@ -51,7 +51,7 @@ def test_table(ask: Ask) -> None:
         "n10 7|7 any 31 x/gpu 4|4 0 4 gpu (2) exact",
         "silent any 8 any 16 x/gpu any 4 - - unknown",
     ]
-    assert "5 nodes: 3 exact, 1 conservative, 1 unknown; 3 of 19 free gpu are of no use" in below
+    assert "5 nodes: 3 exact, 1 conservative, 1 unknown; 3 of 19 free GPUs are of no use" in below
     assert "; policy single-numa-node/pod\n" in below
     assert "silent: nothing is published about this node" in below
     assert "shapes: 4 gpu, 1 cpu, 1Gi; 1 gpu, 1 cpu, 1Gi" in below

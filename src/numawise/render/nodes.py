@@ -149,7 +149,7 @@ def _short(resource: str) -> str:
 
 
 def nodes_summary(report: NodesReport) -> str:
-    """``20 nodes: 18 exact, 2 unknown; 12 of 34 free gpu are of no use …; policy single-numa-node/pod``."""
+    """``20 nodes: 18 exact, 2 unknown; 12 of 34 free GPUs are of no use …; policy single-numa-node/pod``."""
     kinds = Counter(node.known for node in report.nodes)
     known = [f"{kinds[kind]} {kind}" for kind in STYLES if kinds[kind]]
     text = f"{counted(len(report.nodes), 'node')}: {', '.join(known)}" if known else "No nodes to show"
@@ -172,12 +172,13 @@ def holes_by_unit(nodes: Iterable[NodeRoom]) -> dict[str, tuple[int, int]]:
 
 
 def _share(unit: str, part: int, whole: int) -> str:
-    """``3 of 19 free gpu``."""
+    """``3 of 19 free GPUs``."""
     if unit == CPU:
-        return f"{Quantity(part * 10**6)} of {Quantity(whole * 10**6)} free cpu"
+        return f"{Quantity(part * 10**6)} of {Quantity(whole * 10**6)} free CPUs"
     if unit == MEMORY:
         return f"{bytes_text(part)} of {bytes_text(whole)} free"
-    return f"{part} of {whole} free {_short(unit)}"
+    name = _short(unit)
+    return f"{part} of {whole} free {'GPUs' if name == 'gpu' else name}"
 
 
 def nodes_legend(report: NodesReport) -> list[str]:

@@ -8,6 +8,17 @@ export function shortName(resource) {
   return resource.slice(resource.lastIndexOf("/") + 1);
 }
 
+/** A resource as people call it. */
+export function resourceTitle(resource) {
+  return { cpu: "CPUs", memory: "Memory", gpu: "GPUs" }[shortName(resource)] ?? shortName(resource);
+}
+
+/** A shape of pods in these words: "4 gpu, 48 cpu, 400Gi" is "4 GPUs, 48 CPUs, 400 GiB". */
+export function shapeWords(name) {
+  const unit = (_, count, word) => `${count.endsWith("m") ? parseInt(count, 10) / 1000 : count} ${word.toUpperCase()}${count === "1" ? "" : "s"}`;
+  return name.split(", ").map((part) => part.replace(/^(\S+) (cpu|gpu)$/, unit).replace(/^(\d+)([KMGT]i)$/, "$1 $2B")).join(", ");
+}
+
 /** A number with its thousands apart. */
 export function grouped(number) {
   return GROUPED.format(number);

@@ -1,5 +1,5 @@
 // The cluster: all nodes as small maps, what fits, pods without a place; one node in full.
-import { bytesText, grouped, percent, shortName, sumText } from "../core/amounts.js";
+import { bytesText, grouped, percent, resourceTitle, shapeWords, sumText } from "../core/amounts.js";
 import { get, post } from "../core/api.js";
 import { announce, fill, h, later } from "../core/dom.js";
 import { acceptDrops, dropZone, given, readFiles } from "../core/files.js";
@@ -16,7 +16,7 @@ const NODES = 0;
 let kept = nothing("");
 
 function nothing(which) {
-  return { which, board: null, tab: NODES, scroll: 0, filters: { search: "", selector: "", policy: "", least: 0, sort: "name", look: "maps", shape: "" } };
+  return { which, board: null, tab: NODES, scroll: 0, filters: { search: "", selector: "", policy: "", least: 0, holes: "", sort: "name", look: "maps", shape: "" } };
 }
 
 export default {
@@ -44,16 +44,16 @@ function showNode(name, { root, navigate, live, which }) {
 
 function showAll({ root, navigate, live, which, unasked }) {
   const onOpen = (name) => open(navigate, which, name);
-  const wrong = h("div", { class: "stack-small" }), head = h("div"), cards = h("dl", { class: "totals" });
+  const wrong = h("div", { class: "stack-small" }), said = h("div", { class: "stack-small" }), head = h("div"), cards = h("dl", { class: "totals" });
   const nodes = nodesView({ onOpen, filters: kept.filters, onSelector: (selector) => { kept.filters.selector = selector; kept.board = null; refresh(); } });
-  const fits = fitsView({ which, onShow: (shape) => { pages.show(NODES); nodes.mark(shape); announce(`nodes with a place for ${shape.name}`); } });
+  const fits = fitsView({ which, onShow: (shape) => { pages.show(NODES); nodes.mark(shape); announce(`nodes with a place for ${shapeWords(shape.name)}`); } });
   const pods = podsView({ which, navigate, onOpen, onCounts: counts });
   const pages = pageTabs([["Nodes", nodes.element], ["What fits", fits.element], ["Pods without a place", pods.element]], (at) => {
     kept.tab = at;
     if (at) asked(at);
   });
   let going = null, again = false, ended = false;
-  fill(root, head, h("div", { class: "stack" }, unasked && exampleNotice(), wrong, cards, pages.element));
+  fill(root, head, h("div", { class: "stack" }, unasked && exampleNotice(), said, wrong, cards, pages.element));
   acceptDrops(root, take);
   drawHead(null);
   const begun = kept.board !== null;
@@ -107,7 +107,8 @@ function showAll({ root, navigate, live, which, unasked }) {
   }
 
   function drawHead(board) {
-    fill(head, viewHead("Cluster", board ? `${board.summary}.` : "The nodes are being looked at…", board && sourceWords(board.source), button("Other data…", otherData)), board && remarks(board.remarks));
+    fill(head, viewHead("Cluster", board ? `${board.summary}.` : "The nodes are being looked at…", board && sourceWords(board.source), button("Other data…", otherData)));
+    fill(said, board && remarks(board.remarks));
   }
 
   async function take(list) {
@@ -170,10 +171,9 @@ function sourceWords(source) {
 }
 
 function totals(board) {
-  const names = { cpu: "CPUs free", memory: "Memory free" };
   const one = (title, large, small, kind = "") => h("div", { class: `total ${kind}`.trim() }, h("dt", null, title), h("dd", null, h("strong", null, large), small && h("span", null, ` ${small}`)));
-  const amounts = board.totals.filter((total) => total.whole).map((total) => one(names[total.resource] ?? `${shortName(total.resource)} free`, sumText(total.resource, total.free), `of ${sumText(total.resource, total.whole)}`));
-  const holes = board.holes.filter((each) => each.free).map((each) => one(`Free ${each.unit === "cpu" ? "CPUs" : shortName(each.unit)} of no use`, percent(each.fragmented ?? 0), `${each.unit === "memory" ? bytesText(each.holes) : sumText(each.unit, each.holes)} of ${sumText(each.unit, each.free)}`, (each.fragmented ?? 0) >= 0.5 ? "total-warn" : ""));
+  const amounts = board.totals.filter((total) => total.whole).map((total) => one(`${resourceTitle(total.resource)} free`, sumText(total.resource, total.free), `of ${sumText(total.resource, total.whole)}`));
+  const holes = board.holes.filter((each) => each.free).map((each) => one(`Free ${resourceTitle(each.unit)} of no use`, percent(each.fragmented ?? 0), `${each.unit === "memory" ? bytesText(each.holes) : sumText(each.unit, each.holes)} of ${sumText(each.unit, each.free)}`, (each.fragmented ?? 0) >= 0.5 ? "total-warn" : ""));
   return [...amounts, ...holes, one("Pods without a place", grouped(board.waiting + board.refused), `${grouped(board.waiting)} wait, ${grouped(board.refused)} refused`)];
 }
 

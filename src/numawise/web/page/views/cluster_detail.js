@@ -1,5 +1,5 @@
 // One node in full: what is free by NUMA node, its map, its pods.
-import { age, bytesText, shortName, sumText } from "../core/amounts.js";
+import { age, bytesText, resourceTitle, shapeWords, sumText } from "../core/amounts.js";
 import { get } from "../core/api.js";
 import { fill, h } from "../core/dom.js";
 import { pictureView } from "../core/picture.js";
@@ -34,7 +34,7 @@ export function detailView({ name, which, navigate, onBack, root }) {
       ["Policy", room.policy && `${room.policy}${room.scope ? `, by ${room.scope}` : ""}`],
       ["Kubelet", data.kubelet],
       ["Fits now", fitsText(row)],
-      ["Largest when idle", room.largest],
+      ["Largest when idle", shapeWords(room.largest)],
       ["Of no use to it", room.holes === null ? "" : `${holesText(row)} of what is free`],
       ["Pods", room.pods],
       ["Taints", data.taints.join(", ")],
@@ -77,8 +77,7 @@ function freeTable(room) {
   const amount = (resource, value) => (value === undefined ? "any" : resource === "memory" || resource.startsWith("hugepages") ? bytesText(value) : String(value));
   const rows = room.numa.map((one) => [`NUMA ${one.numa}`, ...names.map((resource) => (one.allocatable[resource] === undefined ? "any" : `${amount(resource, one.free[resource])} of ${amount(resource, one.allocatable[resource])}`))]);
   rows.push(["All, by sums", ...names.map((resource) => (room.free[resource] === undefined ? "-" : `${sumText(resource, room.free[resource])} of ${sumText(resource, room.allocatable[resource] ?? room.free[resource])}`))]);
-  const titles = { cpu: "CPUs", memory: "Memory" };
-  const head = ["", ...names.map((resource) => titles[resource] ?? shortName(resource))].map((one) => h("th", { scope: "col" }, one || "Where"));
+  const head = ["", ...names.map((resource) => resourceTitle(resource))].map((one) => h("th", { scope: "col" }, one || "Where"));
   return h("table", { class: "table" }, h("thead", null, h("tr", null, head)), h("tbody", null, rows.map(([first, ...rest]) => h("tr", null, h("th", { scope: "row", class: "nowrap" }, first), rest.map((one) => h("td", { class: "nowrap" }, one))))));
 }
 
@@ -87,7 +86,7 @@ function podTable(pods) {
   return table({
     columns: [
       { title: "Pod", cell: (pod) => (pod.namespace ? `${pod.namespace}/${pod.name}` : pod.name) },
-      { title: "Asks for", cell: (pod) => pod.shape || "-" },
+      { title: "Asks for", cell: (pod) => shapeWords(pod.shape) || "-" },
       { title: "Owner", cell: (pod) => pod.owner || "-" },
       { title: "Since", cell: (pod) => (pod.since ? h("time", { datetime: pod.since, title: pod.since }, `${age(pod.since)} ago`) : "-") },
       { title: "State", cell: (pod) => (pod.leaving ? badge("warn", "ends") : pod.runs ? badge("yes", "runs") : badge("info", "bound")) },

@@ -1,5 +1,5 @@
 // What fits: how many more pods of each shape the nodes would let in now, and a form for shapes of one's own.
-import { grouped, shortName } from "../core/amounts.js";
+import { grouped, resourceTitle, shapeWords } from "../core/amounts.js";
 import { post } from "../core/api.js";
 import { announce, fill, h } from "../core/dom.js";
 import { badge, busy, button, emptyState, field, panel } from "../core/ui.js";
@@ -20,7 +20,7 @@ export function fitsView({ which, onShow }) {
   function setResources(resources) {
     const known = resources.slice(2);
     if (known.length) device = known.includes(device) ? device : known[0];
-    fill(resource, (known.length ? known : [device]).map((one) => h("option", { value: one, selected: one === device }, shortName(one))));
+    fill(resource, (known.length ? known : [device]).map((one) => h("option", { value: one, selected: one === device }, resourceTitle(one))));
   }
 
   function count() {
@@ -48,7 +48,7 @@ export function fitsView({ which, onShow }) {
       return;
     }
     const row = (shape) => h("tr", null,
-      h("th", { scope: "row" }, shape.shape.name, shape.name !== shape.shape.name && h("div", { class: "quiet-words" }, shape.name)),
+      h("th", { scope: "row" }, shapeWords(shape.shape.name), shape.name !== shape.shape.name && h("div", { class: "quiet-words" }, shape.name)),
       h("td", { class: "number" }, shape.total ? h("strong", null, `${grouped(shape.total)}${shape.more ? "+" : ""}`) : badge("no", "none")),
       h("td", null, shape.total ? [shape.where, " "] : [shape.sentence, h("ul", { class: "pod-reasons" }, shape.reasons.map((one) => h("li", { title: one.nodes }, one.text)))]),
       h("td", { class: "nowrap" }, shape.total > 0 && button("Show nodes", () => onShow({ name: shape.shape.name, total: shape.total, more: shape.more, counts: data.nodes.map((name, at) => [name, shape.counts[at]]) }), { small: true })));

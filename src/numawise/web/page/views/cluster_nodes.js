@@ -1,5 +1,5 @@
 // All nodes: small maps or a table, searched, filtered and sorted. Those out of sight are not laid out.
-import { bytesText, perNuma, shortName, sumText } from "../core/amounts.js";
+import { bytesText, grouped, perNuma, resourceTitle, shapeWords, sumText } from "../core/amounts.js";
 import { add, announce, fill, h, later } from "../core/dom.js";
 import { badge, button, emptyState, field, select } from "../core/ui.js";
 import { smallMap } from "./cluster_small_map.js";
@@ -12,24 +12,27 @@ export const KNOWN = {
   unknown: ["no", "unknown", "Nothing is published that could be used"],
   given: ["info", "given", "As files describe it"],
 };
+/** By the share of what is free that is of no use. */
+const HOLES = /** @type {[string, string, number][]} */ ([["some", "Some of it", 0], ["half", "Half or more", 0.5], ["whole", "All of it", 1]]);
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
 export function nodesView({ onOpen, onSelector, filters }) {
   /** @type {Map<string, {row: any, element: any}>} */
   const cards = new Map();
   let board = null, order = [], counts = null, page = 0, current = "";
-  const list = h("ul", { class: "node-list", "aria-label": "Nodes", onkeydown: keys, onclick: (event) => open(event.target), onfocusin: (event) => remember(event.target) });
+  const list = h("ul", { class: "node-list", "aria-label": "Nodes", onkeydown: go, onclick: (event) => open(event.target), onfocusin: (event) => remember(event.target) });
   const body = h("div", null, list);
   const told = h("p", { class: "quiet-words", role: "status" });
   const search = h("input", { type: "search", value: filters.search, placeholder: "Name", autocomplete: "off", oninput: later(80, () => change({ search: search.value })) });
   const labels = h("datalist", { id: "cluster-labels" });
   const selector = h("input", { type: "text", value: filters.selector, placeholder: "pool=gpu,zone!=a", list: labels.id, autocomplete: "off", onchange: () => onSelector(selector.value.trim()) });
   const least = h("input", { type: "number", min: 0, value: filters.least || "", oninput: later(80, () => change({ least: Number(least.value) || 0 })) });
-  const places = { policy: h("span"), sort: h("span"), look: h("div", { class: "row", role: "group", "aria-label": "Shown as" }) };
+  const places = { policy: h("div"), holes: h("div"), sort: h("div"), look: h("div", { class: "row", role: "group", "aria-label": "Shown as" }) };
   const leastField = field("At least free", least);
-  const tools = h("div", { class: "node-tools" }, field("Search", search), h("div", { class: "field" }, field("Labels", selector), labels), leastField, places.policy, places.sort, places.look);
+  const tools = h("div", { class: "node-tools" }, field("Search", search), h("div", { class: "field" }, field("Labels", selector), labels), leastField, places.holes, places.policy, places.sort);
+  const keys = legend();
   const shapeLine = h("div", { class: "row", hidden: true });
-  const element = h("div", { class: "stack" }, tools, shapeLine, told, body, legend());
+  const element = h("div", { class: "stack" }, tools, shapeLine, h("div", { class: "node-line" }, told, places.look), keys, body);
 
   function change(values) {
     Object.assign(filters, values);
@@ -56,7 +59,7 @@ export function nodesView({ onOpen, onSelector, filters }) {
   function mark(shape) {
     counts = shape ? new Map(shape.counts) : null;
     filters.shape = shape?.name ?? "";
-    fill(shapeLine, shape && [badge("info", `${shape.total}${shape.more ? "+" : ""} of ${shape.name} fit`), h("span", null, "Nodes without a place for it are left out."), button("Show all nodes", () => mark(null), { small: true })]);
+    fill(shapeLine, shape && [badge("info", `${shape.total}${shape.more ? "+" : ""} of ${shapeWords(shape.name)} fit`), h("span", null, "Nodes without a place for it are left out."), button("Show all nodes", () => mark(null), { small: true })]);
     shapeLine.hidden = !shape;
     cards.clear();
     if (board) show(board);
@@ -65,10 +68,12 @@ export function nodesView({ onOpen, onSelector, filters }) {
   function choices() {
     const policies = [...new Set([...board.rows.values()].map((row) => row.policy))].sort();
     fill(places.policy, field("Policy", select([["", "All"], ...policies.map((one) => [one || "-", one || "not known"])], filters.policy, (policy) => change({ policy }))));
+    const kinds = [["", "All"], ...HOLES.map(([kind, words]) => [kind, `${words} (${grouped([...board.rows.values()].filter((row) => isHoled(row, kind)).length)})`])];
+    fill(places.holes, field("Free, but of no use", select(kinds, filters.holes, (holes) => change({ holes }))));
     const sorts = [["name", "Name"], ["fragmented", "Fragmented most"], ...board.resources.map((one, at) => [`free-${at}`, `Free ${title(one)}`]), ["pods", "Pods"]];
     fill(places.sort, field("Sort by", select(sorts, filters.sort, (sort) => change({ sort }))));
     leastField.hidden = board.resources.length < 3;
-    leastField.querySelector("label").textContent = `Free ${shortName(board.resources[2] ?? "")}, at least`;
+    leastField.querySelector("label").textContent = `Free ${title(board.resources[2] ?? "")}, at least`;
     fill(labels, board.labels.flatMap(({ key, values }) => values.map((value) => h("option", { value: value ? `${key}=${value}` : key }))));
     fill(places.look, ["maps", "table"].map((look) => button(look === "maps" ? "Maps" : "Table", () => change({ look }), { "aria-pressed": String(filters.look === look) })));
   }
@@ -76,14 +81,18 @@ export function nodesView({ onOpen, onSelector, filters }) {
   function draw() {
     if (!board) return;
     for (const each of places.look.children) each.setAttribute("aria-pressed", String(each.textContent.toLowerCase() === filters.look));
-    const words = filters.search.trim().toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = [...board.rows.values()].filter((row) => wanted(row, words));
+    const sought = filters.search.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = [...board.rows.values()].filter((row) => wanted(row, sought));
     rows.sort(compare);
     order = rows.map((row) => row.name);
     const whole = board.rows.size;
-    const counted = rows.length === whole ? `${whole} nodes` : `${rows.length} of ${whole} nodes`;
-    if (told.textContent !== counted) told.textContent = counted;
-    if (!rows.length) fill(body, emptyState("No node is like that", "Take back a filter to see more."));
+    const counted = `${rows.length === whole ? "" : `${grouped(rows.length)} of `}${grouped(whole)} ${whole === 1 ? "node" : "nodes"}`;
+    const words = filters.holes ? `${counted}${holesWords(rows, board.resources)}` : counted;
+    if (told.textContent !== words) told.textContent = words;
+    keys.hidden = !rows.length || filters.look === "table";
+    tools.hidden = !whole && !filters.selector;
+    if (!rows.length && tools.hidden) fill(body, emptyState("No node is known here", "Nodes are shown as soon as there are some that may be seen."));
+    else if (!rows.length) fill(body, emptyState("No node is like that", "Take back a filter to see more."));
     else if (filters.look === "table") fill(body, tableOf(rows));
     else {
       list.replaceChildren(...rows.map((row) => cards.get(row.name).element));
@@ -95,6 +104,7 @@ export function nodesView({ onOpen, onSelector, filters }) {
   function wanted(row, words) {
     if (filters.policy && (row.policy || "-") !== filters.policy) return false;
     if (filters.least && (row.left[2] ?? 0) < filters.least) return false;
+    if (filters.holes && !isHoled(row, filters.holes)) return false;
     if (counts && !counts.get(row.name)) return false;
     return words.every((word) => row.name.toLowerCase().includes(word));
   }
@@ -121,7 +131,7 @@ export function nodesView({ onOpen, onSelector, filters }) {
     cards.get(name)?.element.firstChild.setAttribute("tabindex", "0");
   }
 
-  function keys(event) {
+  function go(event) {
     const at = order.indexOf(current);
     const columns = Math.max(1, Math.round(list.clientWidth / (list.firstElementChild?.offsetWidth || 1)));
     const next = { ArrowRight: at + 1, ArrowLeft: at - 1, ArrowDown: at + columns, ArrowUp: at - columns, Home: 0, End: order.length - 1 }[event.key];
@@ -150,7 +160,7 @@ export function nodesView({ onOpen, onSelector, filters }) {
       h("td", null, row.policy || "-"),
       board.resources.map((one, at) => h("td", { class: "nowrap" }, numaText(row, one, at))),
       h("td", { class: "nowrap" }, holesText(row)),
-      h("td", null, counts ? `${counts.get(row.name)} of ${filters.shape}` : fitsText(row)),
+      h("td", null, counts ? `${counts.get(row.name)} of ${shapeWords(filters.shape)}` : fitsText(row)),
       h("td", { class: "number" }, row.pods),
       h("td", null, knownBadge(row), row.cordoned && [" ", badge("warn", "cordoned")])));
     const turn = (step) => { page += step; draw(); announce(`page ${page + 1} of ${pages}`); };
@@ -180,7 +190,7 @@ export function knownBadge(row) {
 
 /** A resource as a column is called. */
 export function title(resource) {
-  return { cpu: "CPU", memory: "GiB" }[resource] ?? shortName(resource);
+  return resource === "memory" ? "GiB" : resourceTitle(resource);
 }
 
 /** What is free by NUMA node; "any 12" where it is not given out by NUMA node. */
@@ -195,16 +205,35 @@ export function numaText(row, resource, at) {
 export function holesText(row) {
   if (row.holes === null) return "-";
   if (row.unit === "memory") return bytesText(row.holes);
-  return row.unit ? `${sumText(row.unit, row.holes)} ${title(row.unit)}` : "0";
+  return row.unit ? `${sumText(row.unit, row.holes)} ${oneOf(title(row.unit), row.holes === (row.unit === "cpu" ? 1000 : 1))}` : "0";
+}
+
+function oneOf(words, single) {
+  return single ? words.replace(/^([CG]PU)s$/, "$1") : words;
+}
+
+function isHoled(row, kind) {
+  return row.holes > 0 && row.fragmented >= HOLES.find(([known]) => known === kind)[2];
+}
+
+/** What these nodes have free and of no use, and what that means. */
+function holesWords(rows, resources) {
+  const sums = new Map();
+  for (const row of rows) {
+    const [holes, free] = sums.get(row.unit) ?? [0, 0];
+    sums.set(row.unit, [holes + row.holes, free + row.left[resources.indexOf(row.unit)]]);
+  }
+  const parts = [...sums].map(([unit, [holes, free]]) => `${sumText(unit, holes)} of ${sumText(unit, free)} free ${resourceTitle(unit)}`);
+  return parts.length ? `: ${parts.join(" and ")} on them are of no use. They are free, but the largest pods that these nodes take when idle could not have them, because too few are together on one NUMA node or too little else is free there.` : "";
 }
 
 export function fitsText(row) {
   if (!row.fits) return row.known === "unknown" ? "not known" : "nothing";
-  return `${row.fits} (${row.places}${row.more ? "+" : ""})`;
+  return `${shapeWords(row.fits)} (${row.places}${row.more ? "+" : ""})`;
 }
 
 function shortFit(row) {
-  return `${row.fits.split(", ").slice(0, 2).join(", ")} (${row.places}${row.more ? "+" : ""})`;
+  return `${shapeWords(row.fits.split(", ").slice(0, 2).join(", "))} (${row.places}${row.more ? "+" : ""})`;
 }
 
 function legend() {

@@ -1,5 +1,5 @@
 // Pods that wait for a node or were refused, each with the first sentence of why.
-import { age } from "../core/amounts.js";
+import { age, shapeWords } from "../core/amounts.js";
 import { get } from "../core/api.js";
 import { fill, h, later } from "../core/dom.js";
 import { badge, button, emptyState, field, notice, problemNotice, select } from "../core/ui.js";
@@ -9,7 +9,7 @@ const FIRST = 40;
 
 export function podsView({ which, navigate, onOpen, onCounts }) {
   let data = null, state = "", words = "", limit = FIRST, going = null, timer = 0, ended = false;
-  const search = h("input", { type: "search", placeholder: "Name, namespace or owner", autocomplete: "off", oninput: later(80, () => { words = search.value.trim().toLowerCase(); draw(); }) });
+  const search = h("input", { type: "search", placeholder: "Name or owner", autocomplete: "off", oninput: later(80, () => { words = search.value.trim().toLowerCase(); draw(); }) });
   const kind = select([["", "All"], ["waiting", "Waiting"], ["gated", "Held back"], ["refused", "Refused"]], "", (value) => { state = value; draw(); });
   const wrong = h("div");
   const told = h("p", { class: "quiet-words", role: "status" });
@@ -50,7 +50,7 @@ export function podsView({ which, navigate, onOpen, onCounts }) {
   function line([pod, ...others]) {
     const [mark, word] = STATES[pod.state] ?? STATES.waiting;
     const head = h("div", { class: "row pod-head" }, badge(mark, word), h("h3", { class: "pod-name" }, `${pod.namespace}/${pod.name}`), pod.never && badge("no", "never, as the nodes are"));
-    const about = h("p", { class: "quiet-words" }, [pod.shape, pod.owner && `of ${pod.owner}`, pod.since && `${age(pod.since)} ago`].filter(Boolean).join(" · "), pod.node && [" · on ", nodeLink(pod.node)]);
+    const about = h("p", { class: "quiet-words" }, [shapeWords(pod.shape), pod.owner && `of ${pod.owner}`, pod.since && `${age(pod.since)} ago`].filter(Boolean).join(" · "), pod.node && [" · on ", nodeLink(pod.node)]);
     const sentence = pod.sentence ? h("p", { class: "pod-sentence" }, pod.sentence) : h("p", { class: "quiet-words" }, "The nodes are being asked…");
     const reasons = pod.reasons.length > 0 && h("ul", { class: "pod-reasons" }, pod.reasons.map((one) => h("li", { title: one.nodes }, one.text)));
     const able = pod.able.length > 0 && h("p", null, "Best now: ", pod.able.map((name, at) => [at ? ", " : "", nodeLink(name)]));
