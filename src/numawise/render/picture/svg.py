@@ -89,7 +89,7 @@ LIGHT = {
 DARK = {
     "page": "#0f1419",
     "ink": "#e6e9ed",
-    "quiet": "#9aa6b2",
+    "quiet": "#a6b1bc",
     "socket": "#171d24",
     "socket-edge": "#3b4651",
     "numa": "#1d242c",
@@ -116,6 +116,8 @@ DARK = {
 }
 HOLDS_LIGHT = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00")
 HOLDS_DARK = ("#3a9bd4", "#c98a00", "#0a8f69", "#b8ad2a", "#b4628f", "#c2560a")
+ON_HOLDS = "#000000"
+"""Text on the colours of holders: of both themes, since these are of middle brightness in both."""
 SHADES = ("fast", "near", "middle", "far", "none")
 
 
@@ -171,8 +173,7 @@ def _inside() -> str:
     shares = "".join(f"rect.memory-share.hold-{i}{{fill:{one};stroke:none}}" for i, one in enumerate(holds))
     system = f".core.system>rect{{fill:{names['quiet']};stroke:{names['ink']}}}"
     system += f"rect.memory-share.system{{fill:{names['quiet']};stroke:none}}"
-    over = ".core[class*=hold-]>text{fill:#000}"  # on these colours it is readable in both themes
-    over += f".core.system>text,.core.hold-mixed>text{{fill:{names['page']}}}"
+    over = f".core.system>text{{fill:{names['page']}}}"
     over += f".device-held>.t-note{{font-weight:700;fill:{names['ink']}}}"
     bar = f".memory-bar{{fill:{names['none']};stroke:none}}"
     return f"{_colours(names, holds)}{devices}{shares}{system}{over}{bar}"
@@ -215,7 +216,9 @@ def _colours(of: dict[str, str], holds: tuple[str, ...]) -> str:
     rules += [rule(f".{name}>rect,rect.{name}", name, "page") for name in SHADES]
     for i, colour in enumerate(holds):
         rules.append(f".core.hold-{i}>rect,rect.hold-{i}{{fill:{colour};stroke:{of['ink']}}}")
-    rules.append(f".core.hold-mixed>rect{{fill:{of['quiet']}}}")
+        rules.append(f".core.hold-{i}>text,rect.hold-{i}+text{{fill:{ON_HOLDS}}}")
+    rules.append(f".core.part>text{{fill:{of['ink']}}}")  # the colour is thinned over what is below
+    rules.append(f".core.hold-mixed>rect{{fill:{of['quiet']}}}.core.hold-mixed>text{{fill:{of['page']}}}")
     return "".join(rules)
 
 
