@@ -8,6 +8,7 @@ import pytest
 
 from numawise.apps.overview.example import example_objects
 from numawise.apps.overview.sources import SourceCluster, example_cluster
+from numawise.web.clusters import Clusters
 from tests.web.calls import Page
 
 NOW = 1_800_000_000.0
@@ -214,3 +215,14 @@ def test_hostile_objects_are_answered_with_values(empty: Page) -> None:
         answer = empty.get(f"{path}?of={source['id']}")
         assert answer.status == 200, answer.body
     assert "mistake" not in empty.written.getvalue()
+
+
+def test_who_is_known_does_not_wait_for_a_dump_that_is_read() -> None:
+    clusters = Clusters()
+    example = clusters.shown("example")
+
+    def read() -> SourceCluster:
+        assert clusters.shown("example") is example
+        return example_cluster("other", NOW)
+
+    assert clusters._keep("other", read) is clusters.shown("other")

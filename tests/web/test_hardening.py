@@ -87,6 +87,7 @@ def test_a_cookie_is_of_one_server_alone() -> None:
     session = first.post("session", authorization=f"Bearer {TOKEN}")
     cookie = session.headers["set-cookie"].partition(";")[0]
     assert first.get("overview", cookie=cookie).status == 200
+    assert first.get("overview", cookie=f"a=b; numawise-session=0; {cookie};c").status == 200
     assert second.get("overview", cookie=cookie).status == 401
     for page in (first, second):
         page.close()
@@ -204,7 +205,8 @@ def test_too_many_listeners(page: Page, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_too_many_calls(tried: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(application, "MOST_WAITING", 0)
-    assert tried.post("plain", {}).problem["status"] == 429
+    answer = tried.post("plain", {})
+    assert (answer.problem["status"], answer.headers["retry-after"]) == (429, "1")
 
 
 def test_whoever_leaves_is_forgotten() -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,11 +10,11 @@ from numawise.errors import ClusterError, InputError
 from numawise.inputs.spec import NodeSpec, start_node
 from numawise.service.web_server import needed
 from numawise.web import EXTRA
-from numawise.web.desk import MAP
+from numawise.web.desk import MAP, SERVED, _Kept
 from numawise.web.served import served_by
 from tests.cli.run import program
 from tests.nodetree import UIDS, grow_node
-from tests.web.calls import Page
+from tests.web.calls import Page, named
 
 
 def test_a_host_with_a_kubelet_is_its_node(tmp_path: Path) -> None:
@@ -27,6 +28,19 @@ def test_a_host_with_a_kubelet_is_its_node(tmp_path: Path) -> None:
     page.desk.changed(MAP)
     assert page.desk.served_node().state is None or "cpu_manager_state" not in page.desk.served_node().texts
     assert page.get("overview").status == 200
+    page.close()
+
+
+def test_what_was_read_before_a_change_is_not_kept() -> None:
+    page = Page(named("dgx-h100"))
+    desk, first, later = page.desk, page.desk.served_node(), object()
+
+    def slow() -> Any:
+        desk.changed(MAP)
+        return _Kept(first)
+
+    assert desk._once(f"{SERVED}key", slow) is first
+    assert desk._once(f"{SERVED}key", lambda: _Kept(later)) is later  # type: ignore[arg-type, comparison-overlap]
     page.close()
 
 

@@ -3,6 +3,8 @@
 from numawise.results.machine_map import MapForm
 from numawise.values import dataclass
 
+MOST_STEPS, MOST_FILLED = 500, 500
+"""Steps of a scenario, and pods of one shape that are let in while it is counted how many fit."""
 DONE, STARTS_NOT, LOST = "done", "does not start", "lost"
 """Verdicts on steps beside those on pods."""
 

@@ -28,16 +28,15 @@ from numawise.errors import InputError, NumawiseError
 from numawise.results.plain import plain
 from numawise.service.log import ERROR, ServiceLog
 from numawise.web.desk import Desk
-from numawise.web.guards import COOKIE, SESSION, Guards, secured
+from numawise.web.guards import COOKIE, ROOT, SESSION, Guards, secured
 from numawise.web.news import MOST_LISTENERS
 from numawise.web.openapi import openapi
 from numawise.web.operations import GET, JSON, POST, Asked, Operation, Reply
-from numawise.web.page_files import FIRST, page_files, tag_of
+from numawise.web.page_files import FIRST, PageFile, page_file, page_files, tag_of
 from numawise.web.page_words import in_body
 from numawise.web.problems import MEDIA as PROBLEM
-from numawise.web.problems import WebProblem, problem_data, problem_of
+from numawise.web.problems import WebProblem, problem_of
 
-ROOT = "/api/v1"
 LARGEST_BODY, PATIENCE = 16 << 20, 30.0
 WORKERS, MOST_WAITING, MOST_KEPT = 4, 64, 256
 EVENTS = "text/event-stream"
@@ -61,7 +60,7 @@ class PageApplication:
         self._kept: OrderedDict[tuple[str, str], tuple[tuple[int, ...], Response]] = OrderedDict()
         self._kept_bytes = 0
         self._under_way: dict[tuple[tuple[str, str], tuple[int, ...]], asyncio.Future[Response]] = {}
-        document = to_bytes(openapi(self.operations))
+        document = page_file("openapi.json", to_bytes(openapi(self.operations)))
         by_path: dict[str, dict[str, Operation]] = {}
         for operation in self.operations:
             by_path.setdefault(operation.path, {})[operation.method] = operation
@@ -69,13 +68,13 @@ class PageApplication:
             Route(ROOT + path, self._route(methods), methods=METHODS) for path, methods in by_path.items()
         ]
         routes += [
-            Route(f"{ROOT}/openapi.json", lambda request: _tagged(request, document, JSON)),
+            Route(f"{ROOT}/openapi.json", lambda request: _sent(request, document)),
             Route(f"{ROOT}/events", self._events),
             Route(SESSION, self._session, methods=[POST]),
             Route("/{path:path}", self._file),
         ]
         self._routes = Starlette(
-            routes=routes, exception_handlers={HTTPException: _http_problem, Exception: self._mistake}
+            routes=routes, exception_handlers={HTTPException: self._http_problem, Exception: self._mistake}
         )
 
     def close(self) -> None:
@@ -95,7 +94,7 @@ class PageApplication:
         try:
             self.guards.check(scope["path"], Request(scope).headers, (scope.get("server") or ("",))[0])
         except WebProblem as problem:
-            await _problem(problem)(scope, receive, send_secured)
+            await self._problem(problem)(scope, receive, send_secured)
             return
         await self._routes(scope, receive, send_secured)
 
@@ -104,15 +103,15 @@ class PageApplication:
             operation = methods.get(GET if request.method == "HEAD" else request.method)
             if operation is None:
                 allowed = ", ".join(sorted(methods))
-                response = _problem(WebProblem(405, f"ask with {allowed}"))
+                response = self._problem(WebProblem(405, f"ask with {allowed}"))
                 response.headers["allow"] = allowed
                 return response
             try:
                 return await self._called(operation, request)
             except (WebProblem, NumawiseError) as problem:
-                return self._problem_of(problem)
+                return self._problem(problem)
             except ClientDisconnect:
-                return _problem(WebProblem(400, "the question was cut short"))
+                return self._problem(WebProblem(400, "the question was cut short"))
 
         return answer
 
@@ -147,7 +146,9 @@ class PageApplication:
     async def _answered(self, operation: Operation, request: Request) -> Response:
         asked = await self._read(operation, request)
         reply = await self._handled(operation, asked)
-        headers = _answer_headers(reply.content, reply.name)
+        headers = {"etag": tag_of(reply.content), "cache-control": "no-cache"}
+        if reply.name:
+            headers["content-disposition"] = f'attachment; filename="{reply.name}"'
         return Response(reply.content, media_type=reply.media, headers=headers)
 
     def _finished(
@@ -206,22 +207,36 @@ class PageApplication:
             self.log.once(f"mistake {operation.name} {words}", ERROR, words, call=operation.name)
             raise WebProblem(500, problem_of(problem)["detail"]) from problem
 
-    def _problem_of(self, problem: Exception) -> Response:
-        content = self.desk.dropped.without_folder(to_bytes(problem_of(problem)))
-        status = problem_of(problem)["status"]
-        return Response(content, status, media_type=PROBLEM, headers={"cache-control": "no-store"})
+    def _problem(self, problem: Exception) -> Response:
+        """Rule 4."""
+        data = problem_of(problem)
+        headers = {"cache-control": "no-store"}
+        if data["status"] == 429:
+            headers["retry-after"] = "1"
+        if data["status"] == 401:
+            headers["www-authenticate"] = "Bearer"
+        content = self.desk.dropped.without_folder(to_bytes(data))
+        return Response(content, data["status"], media_type=PROBLEM, headers=headers)
+
+    async def _http_problem(self, _: Request, problem: Exception) -> Response:
+        assert isinstance(problem, HTTPException)
+        advice = f"the calls are listed in {ROOT}/openapi.json"
+        response = self._problem(WebProblem(problem.status_code, str(problem.detail).lower(), advice))
+        for name, value in (problem.headers or {}).items():
+            response.headers[name] = value
+        return response
 
     async def _mistake(self, _: Request, problem: Exception) -> Response:
         words = f"{type(problem).__name__}: {problem}"
         self.log.once(f"mistake {words}", ERROR, words)
-        return self._problem_of(problem)
+        return self._problem(problem)
 
     async def _events(self, request: Request) -> Response:
         headers = {"cache-control": "no-store"}
         if request.method == "HEAD":
             return Response(media_type=EVENTS, headers=headers)
         if len(self.desk.news) >= MOST_LISTENERS:
-            return _problem(WebProblem(429, "too many pages listen already", "come again later"))
+            return self._problem(WebProblem(429, "too many pages listen already", "come again later"))
 
         async def stream() -> AsyncIterator[bytes]:
             async for event in self.desk.news.follow():
@@ -232,7 +247,7 @@ class PageApplication:
     async def _session(self, request: Request) -> Response:
         """Give whoever has the token a cookie for it."""
         if self.guards.token and not self.guards.has_token(request.headers):
-            return _problem(WebProblem(401, "that is not the token", "see the file of --token-file"))
+            return self._problem(WebProblem(401, "that is not the token", "see the file of --token-file"))
         response = Response(status_code=204)
         if self.guards.token:
             response.set_cookie(COOKIE, self.guards.cookie(), httponly=True, samesite="strict", path="/")
@@ -241,8 +256,8 @@ class PageApplication:
     async def _file(self, request: Request) -> Response:
         file = self._files.get(request.path_params["path"] or FIRST)
         if file is None:
-            return _problem(WebProblem(404, "there is nothing here"))
-        return _tagged(request, file.content, file.media)
+            return self._problem(WebProblem(404, "there is nothing here"))
+        return _sent(request, file)
 
 
 async def _body(request: Request) -> bytes:
@@ -250,34 +265,28 @@ async def _body(request: Request) -> bytes:
     parts: list[bytes] = []
     size = 0
     announced = request.headers.get("content-length", "")
-    if (
-        announced.isascii()
-        and announced.isdecimal()
-        and len(announced) < 20
-        and int(announced) > LARGEST_BODY
-    ):
-        raise WebProblem(413, f"the body is larger than {LARGEST_BODY >> 20} MiB", "drop less")
+    number = announced if announced.isascii() and announced.isdecimal() else "0"
+    if len(number) > 18 or int(number) > LARGEST_BODY:
+        raise _too_large()
     try:
         async with asyncio.timeout(PATIENCE):
             async for part in request.stream():
                 size += len(part)
                 if size > LARGEST_BODY:
-                    raise WebProblem(413, f"the body is larger than {LARGEST_BODY >> 20} MiB", "drop less")
+                    raise _too_large()
                 parts.append(part)
     except TimeoutError:
         raise WebProblem(408, f"the body did not come within {PATIENCE:.0f} seconds") from None
     return b"".join(parts)
 
 
-def _answer_headers(content: bytes, name: str) -> dict[str, str]:
-    headers = {"etag": tag_of(content), "cache-control": "no-cache"}
-    if name:
-        headers["content-disposition"] = f'attachment; filename="{name}"'
-    return headers
+def _too_large() -> WebProblem:
+    return WebProblem(413, f"the body is larger than {LARGEST_BODY >> 20} MiB", "drop less")
 
 
-def _tagged(request: Request, content: bytes, media: str) -> Response:
-    return _if_new(request, Response(content, media_type=media, headers=_answer_headers(content, "")))
+def _sent(request: Request, file: PageFile) -> Response:
+    headers = {"etag": file.tag, "cache-control": "no-cache"}
+    return _if_new(request, Response(file.content, media_type=file.media, headers=headers))
 
 
 def _if_new(request: Request, response: Response) -> Response:
@@ -286,23 +295,4 @@ def _if_new(request: Request, response: Response) -> Response:
     given = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
     if tag in given or "*" in given:
         return Response(status_code=304, headers={"etag": tag, "cache-control": "no-cache"})
-    return response
-
-
-def _problem(problem: WebProblem) -> Response:
-    data = problem_data(problem.status, problem.detail, problem.advice)
-    headers = {"cache-control": "no-store"}
-    if problem.status == 429:
-        headers["retry-after"] = "1"
-    if problem.status == 401:
-        headers["www-authenticate"] = "Bearer"
-    return Response(to_bytes(data), problem.status, media_type=PROBLEM, headers=headers)
-
-
-async def _http_problem(_: Request, problem: Exception) -> Response:
-    assert isinstance(problem, HTTPException)
-    advice = "the calls are listed in /api/v1/openapi.json"
-    response = _problem(WebProblem(problem.status_code, str(problem.detail).lower(), advice))
-    for name, value in (problem.headers or {}).items():
-        response.headers[name] = value
     return response

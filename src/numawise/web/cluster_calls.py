@@ -19,14 +19,13 @@ from numawise.results.cluster_board import (
 from numawise.values import replace
 from numawise.web.clusters import ShownCluster
 from numawise.web.desk import Desk
-from numawise.web.operations import GET, POST, Asked, Operation, QueryField
+from numawise.web.operations import GET, POST, WIDTH, Asked, Operation, QueryField
 from numawise.web.problems import WebProblem
 
 PART = "cluster"
 WHICH = QueryField("of", "Which cluster: the id of a dump, or 'example'; without it the one that is served.")
 SELECTOR = QueryField("selector", "Nodes with these labels, as kubectl takes them: pool=gpu,zone!=a.")
 SINCE = QueryField("since", "The version that is known: only rows that are newer are given.")
-WIDTH = QueryField("width", "Pixels that the map may be wide.", "integer", 240, 4000)
 UID = QueryField("pod", "The uid of a pod whose manifest is wanted, too.")
 SHAPE = QueryField(
     "shape", "A shape to be counted, such as cpu=4,memory=8Gi,nvidia.com/gpu=1.", repeated=True

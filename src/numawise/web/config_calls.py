@@ -59,15 +59,11 @@ def _own(desk: Desk, given: NodeGiven | None, version: Version) -> str:
     return manifest_yaml({**{name: raw[name] for name in HEAD if name in raw}, **raw})
 
 
-def _machine(desk: Desk, given: NodeGiven | None) -> NodeSpec:
-    return NodeSpec() if given is None else NodeSpec(machine=desk.machine(given))
-
-
 def _problems(desk: Desk, given: NodeGiven | None, text: str, version: Version) -> tuple[Finding, ...]:
     """What ``check`` says about the file itself."""
-    spec = _machine(desk, given)
+    machine = desk.machine(given) if given is not None else ()
     with desk.files([FileGiven(name=FILE, text=text)]) as (path,):
-        found = lint(NodeSpec(machine=spec.machine, kubelet_config=(path,)), version=version).findings
+        found = lint(NodeSpec(machine=machine, kubelet_config=(path,)), version=version).findings
         return tuple(one for one in found if one.file == path)
 
 

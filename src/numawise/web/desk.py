@@ -35,6 +35,7 @@ from numawise.web.news import News
 
 MOST_NODES = 24
 NODE = "$.node"
+SERVED = "served-"
 MAP, BOX, CLUSTER = "map", "box", "cluster"
 """What the page shows and what may change."""
 
@@ -79,6 +80,8 @@ class Desk:
         self.player = ScenarioPlayer()
         self._lock = threading.RLock()
         self._nodes: OrderedDict[str, _Kept] = OrderedDict()
+        self._turn = 0
+        """How often the node that is served has changed."""
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -90,7 +93,8 @@ class Desk:
         """Tell every page that something has changed, and forget what was read of it."""
         if MAP in what:
             with self._lock:
-                for key in [key for key in self._nodes if key.startswith("served")]:
+                self._turn += 1
+                for key in [key for key in self._nodes if key.startswith(SERVED)]:
                     del self._nodes[key]
         self.news.changed(*what)
 
@@ -102,7 +106,7 @@ class Desk:
 
     def node(self, given: NodeGiven, field: str = NODE) -> NodeInput:
         """The node that a request means (rules 1 and 2)."""
-        key = ("served-" if given.served else "") + hashlib.sha256(to_bytes(given)).hexdigest()
+        key = (SERVED if given.served else "") + hashlib.sha256(to_bytes(given)).hexdigest()
         return self._once(key, lambda: self._read(given, field))
 
     def served_node(self) -> NodeInput:
@@ -119,8 +123,11 @@ class Desk:
             if kept is not None:
                 self._nodes.move_to_end(key)
                 return kept.node
+            turn = self._turn
         kept = read()
         with self._lock:
+            if key.startswith(SERVED) and turn != self._turn:  # it may be what was there before
+                return kept.node
             self._nodes[key] = kept
             while len(self._nodes) > MOST_NODES:
                 self._nodes.popitem(last=False)

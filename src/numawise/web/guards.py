@@ -17,7 +17,6 @@ import ipaddress
 import os
 import secrets
 from collections.abc import Callable, Iterable
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from numawise.host.peers import End, uid_of_peer
@@ -26,9 +25,11 @@ from numawise.values import dataclass, field
 from numawise.web.problems import WebProblem
 
 API = "/api/"
-SESSION = "/api/v1/session"
+ROOT = "/api/v1"
+"""Where all calls are."""
+SESSION = f"{ROOT}/session"
 COOKIE = "numawise-session"
-ROOT = 0
+ROOT_USER = 0
 ONCE = ("host", "origin", "authorization", "content-type", "content-length")
 """Headers of which two readers may take different ones."""
 SAFE_SITES = ("same-origin", "none")
@@ -85,7 +86,7 @@ class Guards:
         if self.token:
             return
         uid = self.peer(peer, own) if peer and own else None
-        if uid not in (ROOT, os.geteuid()):
+        if uid not in (ROOT_USER, os.geteuid()):
             raise WebProblem(
                 403,
                 "only the user who runs this server may change anything here",
@@ -112,11 +113,9 @@ class Guards:
         return hmac.new(self.key, self.token.encode(), "sha256").hexdigest()
 
     def _has_cookie(self, text: str) -> bool:
-        try:
-            given = SimpleCookie(text).get(COOKIE)
-        except CookieError:
-            return False
-        return given is not None and hmac.compare_digest(given.value.encode(), self.cookie().encode())
+        own = self.cookie().encode()
+        pairs = (part.strip().partition("=") for part in text.split(";"))
+        return any(name == COOKIE and hmac.compare_digest(value.encode(), own) for name, _, value in pairs)
 
 
 def _is_address(name: str, address: str) -> bool:

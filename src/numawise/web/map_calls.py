@@ -1,7 +1,7 @@
 """The map: the node or host that is served, or any machine that is named; and the catalogue."""
 
 from numawise.apps.machine.node_map import node_map
-from numawise.codec.web.drawn import NARROWEST, USUAL, WIDEST, MapGiven
+from numawise.codec.web.drawn import USUAL, MapGiven
 from numawise.errors import HostError, InputError, LedgerError
 from numawise.inputs.machine import THIS
 from numawise.inputs.spec import NodeSpec
@@ -11,10 +11,9 @@ from numawise.results.machine_map import CatalogueList, CatalogueMachine, MapFor
 from numawise.results.plain import document
 from numawise.values import replace
 from numawise.web.desk import MAP, Desk
-from numawise.web.operations import GET, POST, Asked, Operation, QueryField
+from numawise.web.operations import GET, POST, WIDTH, Asked, Operation
 
 PART = "map"
-WIDTH = QueryField("width", "Pixels that the drawing may be wide.", "integer", NARROWEST, WIDEST)
 
 
 def served_map(desk: Desk) -> MapSource:

@@ -8,6 +8,7 @@ from typing import Any
 from numawise.codec.web.body import body_schemas
 from numawise.results.schema import definition, schema
 from numawise.version import __version__
+from numawise.web.guards import COOKIE, ROOT
 from numawise.web.operations import JSON, Operation, QueryField
 from numawise.web.problems import MEDIA, ProblemForm
 
@@ -41,14 +42,14 @@ def openapi(operations: Sequence[Operation]) -> Data:
             "summary": "Machines, decisions and what would change them.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "/api/v1"}],
+        "servers": [{"url": ROOT}],
         "security": [{}, {"token": []}, {"cookie": []}],
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": dict(sorted(components.items())),
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                "cookie": {"type": "apiKey", "in": "cookie", "name": "numawise-session"},
+                "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE},
             },
         },
     }
@@ -83,8 +84,6 @@ def _query(one: QueryField) -> Data:
     form: Data = {"type": one.kind}
     if one.kind == "integer":
         form |= {"minimum": one.least, "maximum": one.most}
-    if one.choices:
-        form["enum"] = list(one.choices)
     if one.repeated:
         form = {"type": "array", "items": form}
     return {"name": one.name, "in": "query", "description": one.words, "schema": form}

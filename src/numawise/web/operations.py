@@ -11,6 +11,7 @@ Rules kept here:
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from numawise.codec.web.drawn import NARROWEST, WIDEST
 from numawise.errors import InputError, quoted
 from numawise.strconv import whole_number
 from numawise.values import dataclass, field
@@ -33,7 +34,6 @@ class QueryField:
     """``string`` or ``integer``."""
     least: int = 0
     most: int = 1_000_000
-    choices: tuple[str, ...] = ()
     repeated: bool = False
     """It may come several times; its value is then a tuple."""
 
@@ -46,10 +46,6 @@ class QueryField:
     def _value(self, text: str) -> object:
         if len(text) > LONGEST_QUERY:
             raise InputError("is too long", field=self.name, advice="shorten it")
-        if self.choices and text not in self.choices:
-            raise InputError(
-                f"there is no {quoted(text)}", field=self.name, advice=f"give {', '.join(self.choices)}"
-            )
         if self.kind != "integer":
             return text
         number = whole_number(text) if text.isascii() and text.isdecimal() and len(text) < 10 else -1
@@ -57,6 +53,9 @@ class QueryField:
             advice = f"give a whole number from {self.least} to {self.most}"
             raise InputError(f"{quoted(text)} is not possible", field=self.name, advice=advice)
         return number
+
+
+WIDTH = QueryField("width", "Pixels that the map may be wide.", "integer", NARROWEST, WIDEST)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def page_files() -> dict[str, PageFile]:
     """Path below the server's root → file."""
     files = dict(_below(resources.files("numawise.web") / "page", ""))
     files[PICTURE] = page_stylesheet().encode()
-    return {name: _file(name, content) for name, content in sorted(files.items())}
+    return {name: page_file(name, content) for name, content in sorted(files.items())}
 
 
 def _below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
@@ -64,7 +64,8 @@ def without_comments(name: str, content: bytes) -> bytes:
     return comments.sub(lambda found: b"\n" * found[0].count(b"\n"), content)
 
 
-def _file(name: str, content: bytes) -> PageFile:
+def page_file(name: str, content: bytes) -> PageFile:
+    """A file of that name."""
     return PageFile(content, MEDIA[_suffix(name)], tag_of(content))
 
 

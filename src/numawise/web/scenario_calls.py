@@ -35,7 +35,7 @@ def scenario(desk: Desk, asked: Asked) -> ScenarioAnswer:
     """Play a scenario, and the same on the other side."""
     body: ScenarioGiven = asked.body
     played, node = _played(desk, body.node, body.steps)
-    at = len(played.moments) - 1 if body.at is None else min(body.at, len(played.moments) - 1)
+    at = played.number(body.at)
     side = played_side(played, _side(node, THIS), at, body.width)
     compared = None
     if body.compare is not None:
@@ -74,7 +74,7 @@ def fitting(desk: Desk, asked: Asked) -> FitsAnswer:
     """How many more pods of some shapes fit."""
     body: FitsGiven = asked.body
     played, _ = _played(desk, body.node, body.steps)
-    at = len(played.moments) - 1 if body.at is None else min(body.at, len(played.moments) - 1)
+    at = played.number(body.at)
     shapes = []
     for number, text in enumerate(body.shapes):
         try:

@@ -60,7 +60,8 @@ class ClusterBoard:
         self._columns: tuple[str, ...] = ()
         self._rows: dict[str, tuple[NodeRoom, NodeRow, int]] = {}
         """Each node as it was last seen, and since which version."""
-        self._labels: tuple[tuple[int, ...], tuple[LabelValues, ...]] = ((), ())
+        self._labels: tuple[list[NodeDescription | None], tuple[LabelValues, ...]] = ([], ())
+        """What nodes said of themselves, and the labels that came of it."""
 
     def answer(
         self, source: BoardSource, selector: str = "", since: str = "", field: str = "selector"
@@ -73,6 +74,7 @@ class ClusterBoard:
             labels = self._label_values()
             waiting = len(self.view.waiting)
             rows = self._taken(report)
+            columns = self._columns
             known = self._number(since)
             newer = [row for row, version in rows if version > known]
             version = f"{self._own}-{self._version}"
@@ -81,11 +83,11 @@ class ClusterBoard:
             version,
             changed=known > 0,
             summary=nodes_summary(report),
-            resources=self._columns,
+            resources=columns,
             names=tuple(row.name for row, _ in rows),
             rows=tuple(newer),
             shapes=report.shapes,
-            totals=_totals(self._columns, [row for row, _ in rows]),
+            totals=_totals(columns, [row for row, _ in rows]),
             holes=_holes(report.nodes),
             known=_known(report.nodes),
             labels=labels,
@@ -131,9 +133,8 @@ class ClusterBoard:
 
     def _label_values(self) -> tuple[LabelValues, ...]:
         described = [view.description for view in self.view.views.values()]
-        key = tuple(map(id, described))
-        if key != self._labels[0]:
-            self._labels = key, label_values(described)
+        if described != self._labels[0]:
+            self._labels = described, label_values(described)
         return self._labels[1]
 
 

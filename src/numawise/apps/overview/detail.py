@@ -16,10 +16,10 @@ from numawise.errors import ClusterError, InputError, meant, quoted
 from numawise.kube.client import Object
 from numawise.machine.hardware import hardware_of
 from numawise.node.publication import publication_of, topology_object
-from numawise.render.held_map import map_data, map_of_node
+from numawise.render.held_map import MapSource, map_data, map_of_node
 from numawise.render.holders import pod_name
 from numawise.results.cluster_board import NodeDetailForm, NodeFile, NodeFilesForm, PodOnNode
-from numawise.results.machine_map import MapForm
+from numawise.values import replace
 
 
 def node_detail(cluster: SourceCluster, board: ClusterBoard, name: str, width: int) -> NodeDetailForm:
@@ -28,16 +28,18 @@ def node_detail(cluster: SourceCluster, board: ClusterBoard, name: str, width: i
         view = known_node(cluster, name)
         situation = cluster.view.situation(name, cluster.clock())
         described = view.description
-        return NodeDetailForm(
+        drawn = _map(view, situation) if situation is not None else None
+        detail = NodeDetailForm(
             cluster.source,
             board.room(name),
             view.kubelet or (view.source.kubelet if view.source is not None else ""),
             dict(sorted(described.labels.items())) if described is not None else {},
             tuple(map(str, described.taints)) if described is not None else (),
             _pods(view, situation),
-            _map(view, situation, width) if situation is not None else None,
+            None,
             tuple(cluster.remarks()),
         )
+    return replace(detail, map=map_data(drawn, width)) if drawn is not None else detail
 
 
 def node_files(cluster: SourceCluster, name: str, pod: str = "") -> NodeFilesForm:
@@ -105,8 +107,8 @@ def _pod(pod: ClusterPod) -> PodOnNode:
     )
 
 
-def _map(view: NodeView, situation: Situation, width: int) -> MapForm:
+def _map(view: NodeView, situation: Situation) -> MapSource:
     names = {uid: pod.title for uid, pod in view.pods.items()}
     owners = {uid: pod.raw.owner for uid, pod in view.pods.items() if pod.raw is not None}
     node = situation.member.node
-    return map_data(map_of_node(node, names, owners, hardware_of(node.machine, view.name)), width)
+    return map_of_node(node, names, owners, hardware_of(node.machine, view.name))

@@ -25,12 +25,12 @@ from numawise.codec.document import Document
 from numawise.codec.steps import Beside, Timed, decode_step
 from numawise.errors import InputError
 from numawise.node.node import SimulatedNode
-from numawise.results.scenario import PlayedStep
+from numawise.results.scenario import MOST_FILLED, MOST_STEPS, PlayedStep
 from numawise.results.simulation import ScenarioRun, StepResult
 from numawise.values import dataclass, replace
 
 MOST_KEPT = 600
-MOST_STEPS, MOST_ARRIVING, MOST_FILLED = 500, 2000, 500
+MOST_ARRIVING = 2000
 PATIENCE = 20.0
 """Seconds that one question may take."""
 STEPS = "steps"
@@ -66,6 +66,11 @@ class Played:
     """A scenario, moment by moment; the first is before all steps."""
 
     moments: tuple[Moment, ...]
+
+    def number(self, at: int | None) -> int:
+        """The step that is meant, as far as it came; None: the last."""
+        last = len(self.moments) - 1
+        return last if at is None else min(at, last)
 
     def run(self, until: int | None = None) -> ScenarioRun:
         """All that happened up to a step, as ``simulate --steps`` has it."""

@@ -4,14 +4,17 @@ Rules kept here:
 
 1. Both sides get the same steps.  A kubelet that does not start is a side of its own: it has no steps.
 2. Pods differ as ``simulate --compare`` says; of each it is said what is otherwise.
-3. How many more fit is counted as ``simulate --fill`` does it, each shape on the node as it is at that step.
+3. How many more fit is counted as ``simulate --fill`` does it, each shape on the node as it is at that step;
+   for ``PATIENCE`` seconds at most.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
-from numawise.apps.simulate.playing import MOST_FILLED, Played
+from numawise.apps.simulate.playing import PATIENCE, Played
 from numawise.apps.simulate.scenario import fill
 from numawise.compare.releases import compare_runs, outcome_changes
+from numawise.errors import InputError
 from numawise.machine.hardware import Hardware
 from numawise.render.comparison import NOT_REACHED, change_text, config_summary
 from numawise.render.held_map import map_data, map_of_node
@@ -20,6 +23,7 @@ from numawise.render.words import clean
 from numawise.request.defaults import RawPod
 from numawise.results.comparison import HINTS, PodPair
 from numawise.results.scenario import (
+    MOST_FILLED,
     ComparedSides,
     PlayedSide,
     PodDifference,
@@ -47,7 +51,7 @@ class SideNode:
 
 def played_side(played: Played, node: SideNode, at: int, width: int) -> PlayedSide:
     """A scenario on one node; ``at``: the step whose map is drawn, ``width``: in pixels, 0 for no map."""
-    moment = played.moments[min(at, len(played.moments) - 1)]
+    moment = played.moments[played.number(at)]
     run = moment.stage.run
     drawn = None
     if width:
@@ -66,7 +70,7 @@ def played_side(played: Played, node: SideNode, at: int, width: int) -> PlayedSi
 
 
 def _devices(played: Played, at: int) -> list[ScenarioDevices]:
-    stage = played.moments[min(at, len(played.moments) - 1)].stage
+    stage = played.moments[played.number(at)].stage
     found = []
     for every in stage.node.machine.plugins:
         listed = {device.id: device for device in stage.plugins[every.resource].devices}
@@ -122,13 +126,26 @@ def shapes_of(played: Played) -> list[tuple[str, RawPod]]:
     return found[:MOST_SHAPES]
 
 
-def fits(played: Played, at: int, shapes: Sequence[tuple[str, RawPod]], most: int) -> tuple[ShapeFit, ...]:
+def fits(
+    played: Played,
+    at: int,
+    shapes: Sequence[tuple[str, RawPod]],
+    most: int,
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[ShapeFit, ...]:
     """How many more pods of each shape fit at a step (rule 3)."""
-    moment = played.moments[min(at, len(played.moments) - 1)]
-    answers = []
+    moment = played.moments[played.number(at)]
+    answers: list[ShapeFit] = []
+    latest = clock() + PATIENCE
+
+    def look(_: int) -> None:
+        if clock() > latest:
+            what = f"take longer than {PATIENCE:.0f} seconds: {len(answers)} of {len(shapes)} are counted"
+            raise InputError(what, field="shapes", advice="give fewer, or count to a smaller number")
+
     for name, pod in shapes:
         filled = Filled(replace(pod, name=clean(name)), moment.node.machine)
-        fill(moment.stage.copy().node, filled, min(most, MOST_FILLED))
+        fill(moment.stage.copy().node, filled, min(most, MOST_FILLED), look)
         lines = tuple(clean(line) for line in fill_lines(filled))
         answers.append(ShapeFit(clean(name), filled.count, filled.stop.by == LIMIT, lines))
     return tuple(answers)

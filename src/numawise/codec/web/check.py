@@ -5,11 +5,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from numawise.codec.web.body import WebBody
-from numawise.codec.web.given import Files, NodeGiven, Words
+from numawise.codec.web.given import Files, NodeGiven, Release, Words
 
 MOST_CPUS = 1 << 16
 
-Release = Annotated[str, msgspec.Meta(max_length=40)]
 Size = Annotated[str, msgspec.Meta(max_length=40)]
 Pages = Annotated[tuple[Size, ...], msgspec.Meta(max_length=8)]
 Cpus = Annotated[int, msgspec.Meta(ge=1, le=MOST_CPUS)]

@@ -7,9 +7,10 @@ import msgspec
 from numawise.codec.web.body import WebBody
 from numawise.codec.web.given import NodeGiven
 
-NARROWEST, WIDEST, USUAL = 320, 4096, 1240
+NARROWEST, WIDEST, USUAL = 240, 4096, 1240
 
 Width = Annotated[int, msgspec.Meta(ge=NARROWEST, le=WIDEST)]
+"""Pixels that a map may be wide."""
 
 
 class MapGiven(WebBody, frozen=True):

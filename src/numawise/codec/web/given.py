@@ -14,6 +14,8 @@ MOST_FILES, LONGEST_NAME, LONGEST_TEXT = 64, 255, 16 << 20
 FileName = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 Words = Annotated[str, msgspec.Meta(max_length=2000)]
 Text = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
+Release = Annotated[str, msgspec.Meta(max_length=40)]
+"""A Kubernetes release such as 1.36; '': the default."""
 
 
 class FileGiven(WebBody, frozen=True):
@@ -47,6 +49,6 @@ class NodeGiven(WebBody, frozen=True):
     """A name of the catalogue, or a description such as ``2s 4n 64c 8gpu``; never a path."""
     config: Text = ""
     """A kubelet configuration, as YAML or JSON text."""
-    release: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    release: Release = ""
     files: Files = ()
     """Machine, configuration, state files, bundle or Node object, each known by its content."""

@@ -5,17 +5,17 @@ from typing import Annotated, Any
 import msgspec
 
 from numawise.codec.web.body import WebBody
-from numawise.codec.web.given import NodeGiven, Text
+from numawise.codec.web.drawn import WIDEST, Width
+from numawise.codec.web.given import NodeGiven, Release, Text
+from numawise.results.scenario import MOST_FILLED, MOST_STEPS
 
-MOST_STEPS, MOST_SHAPES, MOST_FILLED, WIDEST = 500, 50, 500, 4000
+MOST_SHAPES = 50
 
 Step = dict[str, Any] | str
 Steps = Annotated[tuple[Step, ...], msgspec.Meta(max_length=MOST_STEPS)]
 At = Annotated[int, msgspec.Meta(ge=0, le=MOST_STEPS)]
-Width = Annotated[int, msgspec.Meta(ge=0, le=WIDEST)]
 Shape = Annotated[str, msgspec.Meta(max_length=500)]
 Name = Annotated[str, msgspec.Meta(max_length=100)]
-Release = Annotated[str, msgspec.Meta(max_length=40)]
 
 
 class OtherSide(WebBody, frozen=True):
@@ -33,7 +33,7 @@ class ScenarioGiven(WebBody, frozen=True):
     steps: Steps = ()
     at: At | None = None
     """The step whose map is asked for; 0: before all of them, null: after the last."""
-    width: Width = 1000
+    width: Annotated[int, msgspec.Meta(ge=0, le=WIDEST)] = 1000
     """Of the map, in pixels; 0: no map."""
     compare: OtherSide | None = None
 
@@ -47,7 +47,7 @@ class StepWhyGiven(WebBody, frozen=True):
     steps: Steps = ()
     pod: Annotated[str, msgspec.Meta(max_length=600)] = ""
     """Its uid; "": the first pod of the step."""
-    width: Annotated[int, msgspec.Meta(ge=240, le=WIDEST)] = 1000
+    width: Width = 1000
 
 
 class TraceGiven(WebBody, frozen=True):

@@ -5,10 +5,10 @@ from typing import Annotated
 import msgspec
 
 from numawise.codec.web.body import WebBody
+from numawise.codec.web.drawn import Width
 from numawise.codec.web.given import Files, NodeGiven, Text
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
-Width = Annotated[int, msgspec.Meta(ge=240, le=4000)]
 Name = Annotated[str, msgspec.Meta(max_length=600)]
 
 

@@ -9,6 +9,7 @@ import pytest
 from numawise.apps.simulate.playing import MOST_STEPS, PATIENCE, Played, ScenarioPlayer
 from numawise.apps.simulate.recording import trace_of
 from numawise.apps.simulate.scenario import run_scenario, script
+from numawise.apps.simulate.sides import fits
 from numawise.codec.decision import decision_data, state_data
 from numawise.codec.document import Document
 from numawise.codec.pod import pod_from
@@ -306,3 +307,13 @@ def test_demands_that_nobody_judged_are_left_out() -> None:
     assert "nodeSelector" not in spec
     assert "affinity" not in spec
     assert spec["priority"] == 2000000000
+
+
+def test_counting_what_fits_ends_in_time() -> None:
+    found = played([])
+    pod = pod_from({"metadata": {"name": "small"}, "spec": {"containers": [{"name": "c"}]}})
+    now = iter([0.0, *[1.0] * 3, *[PATIENCE + 1] * 9])
+    with pytest.raises(InputError, match="take longer than 20 seconds: 1 of 2 are counted") as problem:
+        fits(found, 0, [("a", pod), ("b", pod)], 2, lambda: next(now))
+    assert problem.value.field == "shapes"
+    assert [one.count for one in fits(found, 0, [("a", pod), ("b", pod)], 2, lambda: 0.0)] == [2, 2]
