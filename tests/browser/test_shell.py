@@ -1,6 +1,7 @@
 """The frame of the page: every view opens, at every width, in both themes, by keyboard."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -68,10 +69,20 @@ def test_the_theme_follows_the_system_and_a_choice_stays(served: Served, page_at
     assert background() == dark
 
 
-def test_a_server_that_ends_lets_its_pages_go_and_they_say_so(page_at: PageAt) -> None:
-    with serving(["--machine", "small-vm"]) as home:  # complains when the server's log has an error
+def test_a_machine_that_cannot_be_read_and_a_server_that_ends(page_at: PageAt, tmp_path: Path) -> None:
+    with serving(["--root", str(tmp_path)]) as home:  # complains when the server's log has an error
         watched = page_at(home)
+        watched.expect_error("422")
         page = watched.open("map")
+        expect(page.get_by_role("alert")).to_contain_text("has neither sys nor proc")
+        expect(page.locator("h1")).to_have_text("dgx-h100")  # nobody starts before an empty page
+        expect(page.get_by_text("an example")).to_be_visible()
         expect(page.locator("#live")).to_have_text("Live")
-    watched.expect_error("ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING")
+        is_sound(page)
+    watched.expect_error("ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET")
     expect(page.locator("#live")).to_have_text("Not connected")
+    page.get_by_role("link", name="What if", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("What if")
+    expect(page.get_by_role("alert")).to_contain_text("The server cannot be reached.")
+    expect(page.get_by_role("button", name="Try again")).to_be_visible()
+    is_sound(page)

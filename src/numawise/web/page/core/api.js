@@ -89,13 +89,18 @@ function withQuery(path, query) {
   return words.size ? `${path}?${words}` : path;
 }
 
+/** Nothing came back: the server has ended, or the way to it is cut. */
+export function unreached() {
+  throw new Problem({ detail: "The server cannot be reached.", advice: "See whether numawise serve still runs." });
+}
+
 async function send(address, options, again = true) {
   let response;
   try {
     response = await fetch(ROOT + address, { credentials: "same-origin", ...options });
   } catch (error) {
     if (isAbort(error)) throw error;
-    throw new Problem({ detail: "the server cannot be reached", advice: "see whether numawise serve still runs" });
+    unreached();
   }
   if (response.ok || response.status === 304) return response;
   if (response.status === 401 && again && (await signIn.ask())) return send(address, options, false);

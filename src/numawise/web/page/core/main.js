@@ -1,9 +1,9 @@
 // The shell: which view is shown, the theme, whether changes are heard, and the token where one is asked for.
-import { get, openSession, signIn } from "./api.js";
+import { get, openSession, signIn, unreached } from "./api.js";
 import { announce, fill, h } from "./dom.js";
 import * as live from "./live.js";
 import { navigate, place } from "./router.js";
-import { dialog, field, problemNotice } from "./ui.js";
+import { button, dialog, field, problemNotice, viewHead } from "./ui.js";
 
 const VIEWS = [
   ["map", "Map", "../views/map.js"],
@@ -17,6 +17,7 @@ const root = /** @type {HTMLElement} */ (document.getElementById("view"));
 let overview = null;
 let unmount = () => {};
 let turn = 0;
+let failed = false;
 
 signIn.ask = askForToken;
 theme();
@@ -26,7 +27,7 @@ async function start() {
   try {
     overview = await get("overview");
   } catch (error) {
-    fill(root, problemNotice(error));
+    fail(error, "numawise");
     return;
   }
   const shown = VIEWS.filter(([name]) => name !== "box" || overview.host);
@@ -44,6 +45,7 @@ function tellLive(state) {
   const place = /** @type {HTMLElement} */ (document.getElementById("live"));
   place.dataset.state = state;
   place.textContent = state === "on" ? "Live" : "Not connected";
+  if (state === "on" && failed) location.reload();
 }
 
 /** Go to the content without an address of its own: addresses name views. */
@@ -63,8 +65,9 @@ async function show() {
   document.querySelector('#views a[aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "nearest" });
   unmount();
   unmount = () => {};
+  failed = false;
   try {
-    const module = await import(view[2]);
+    const module = await import(view[2]).catch(unreached);
     if (mine !== turn) return;
     fill(root);
     document.title = `${module.default.title} · numawise`;
@@ -75,8 +78,14 @@ async function show() {
     else unmount = end ?? (() => {});
     announce(`${module.default.title} is shown`);
   } catch (error) {
-    if (mine === turn) fill(root, problemNotice(error));
+    if (mine === turn) fail(error, view[1]);
   }
+}
+
+/** Say why there is no view; it is tried again by a button, and when the server is heard again. */
+function fail(error, title) {
+  failed = true;
+  fill(root, viewHead(title), problemNotice(error), h("div", { class: "row failed" }, button("Try again", () => location.reload())));
 }
 
 function theme() {

@@ -8,14 +8,15 @@ export function viewHead(title, words, ...actions) {
 }
 
 /**
- * A frame with a heading.
+ * A frame with a heading. `flush`: without room inside; `wide`: likewise, for a table that may be wider, scrolled by keys as well.
  * @param {string} title
  * @param {any} body
- * @param {{actions?: any[], flush?: boolean, level?: number, class?: string}} [options]
+ * @param {{actions?: any[], flush?: boolean, wide?: boolean, level?: number, class?: string}} [options]
  */
-export function panel(title, body, { actions = [], flush = false, level = 2, class: more = "" } = {}) {
+export function panel(title, body, { actions = [], flush = false, wide = false, level = 2, class: more = "" } = {}) {
   const id = freshId("panel");
-  const inside = add(h("div", { class: flush ? "panel-flush" : "panel-body" }), [body]);
+  const scrolled = wide ? { tabindex: "0", role: "group", "aria-label": title } : {};
+  const inside = add(h("div", { class: wide ? "panel-flush table-scroll" : flush ? "panel-flush" : "panel-body", ...scrolled }), [body]);
   const head = h("div", { class: "panel-head" }, h(`h${level}`, { id }, title), actions);
   return h("section", { class: `panel ${more}`.trim(), "aria-labelledby": id }, head, inside);
 }

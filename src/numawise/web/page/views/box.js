@@ -46,7 +46,7 @@ class BoxView {
     const { remarks, holds, line, free, ended } = this.places;
     fill(root, this.head, h("div", { class: "stack box-stack" }, this.wrong, remarks, holds, line, free, ended));
     fill(this.head, viewHead("Box", "Who holds what on this host."));
-    fill(holds, h("p", { class: "starting" }, "Reading the ledger …"));
+    fill(holds, h("p", { class: "starting" }, "Reading the ledger…"));
   }
 
   end() {
@@ -62,6 +62,7 @@ class BoxView {
       if (!this.uses.size) await this.readUses();
     } catch (error) {
       fill(this.wrong, problemNotice(error));
+      this.places.holds.querySelector(".starting")?.remove();
     }
   }
 
@@ -132,7 +133,7 @@ class BoxView {
       { title: "Command", cell: (hold) => h("code", { class: "box-command", title: hold.command.join(" ") }, hold.command.join(" ")) },
     ];
     if (own.size) columns.push({ title: "End", cell: (hold) => (own.has(hold.id) ? button("Release …", () => this.release(hold), { small: true, "aria-label": `Release ${hold.name}` }) : quiet("not yours")) });
-    return listPanel("Jobs", table({ columns, rows: holds }), { class: own.size ? "box-actions" : "" });
+    return panel("Jobs", table({ columns, rows: holds }), { wide: true, class: own.size ? "box-actions" : "" });
   }
 
   devices(row) {
@@ -165,7 +166,7 @@ class BoxView {
       { title: "For", cell: (waiter) => [waiter.missing ?? "about to start", waiter.holders.length ? quiet(` held by ${waiter.holders.map((id) => names.get(id) ?? id).join(", ")}`) : null] },
     ];
     if (own.size) columns.push({ title: "End", cell: (waiter) => (own.has(waiter.id) ? button("Cancel …", () => this.cancel(waiter), { small: true, "aria-label": `Cancel ${waiter.id}` }) : quiet("not yours")) });
-    return listPanel("In line", table({ columns, rows: box.waiting }), { class: own.size ? "box-actions" : "" });
+    return panel("In line", table({ columns, rows: box.waiting }), { wide: true, class: own.size ? "box-actions" : "" });
   }
 
   ended(history) {
@@ -185,7 +186,7 @@ class BoxView {
     const chooser = users.length > 1 || this.user ? [select([["", "All users"], ...users.map((user) => [user, user])], this.user, (user) => { this.user = user; this.read(); }, { "aria-label": "Whose jobs", class: "box-user" })] : [];
     if (!history.ended.length) return panel("Ended", emptyState("Nothing has ended yet", "Jobs are listed here when they end."), { actions: chooser });
     const more = history.more ? h("p", { class: "panel-body box-quiet" }, `${history.more} older ones: numawise history --most ${history.more + history.ended.length}`) : null;
-    return listPanel("Ended", [table({ columns, rows: history.ended }), more], { actions: chooser });
+    return panel("Ended", [table({ columns, rows: history.ended }), more], { wide: true, actions: chooser });
   }
 
   release(hold) {
@@ -231,17 +232,7 @@ function freePanel(box) {
     { title: "Memory", number: true, cell: (free) => bytes(free.memory) || "0" },
     { title: "GPUs", cell: (free) => free.gpus.join(" ") || quiet("none") },
   ];
-  return listPanel("Free", table({ columns, rows: box.free }));
-}
-
-/** A panel whose table may be wider than the page: it is moved by keyboard, too. */
-function listPanel(title, body, options = {}) {
-  const made = panel(title, body, { ...options, flush: true });
-  const inside = made.querySelector(".panel-flush");
-  inside.tabIndex = 0;
-  inside.setAttribute("role", "group");
-  inside.setAttribute("aria-label", title);
-  return made;
+  return panel("Free", table({ columns, rows: box.free }), { wide: true });
 }
 
 function named(name, id) {

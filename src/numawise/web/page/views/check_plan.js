@@ -74,14 +74,9 @@ function planned({ plan, text, switch: change, remarks }, onCheck) {
     notice("yes", `Tried: ${plan.trial}`, `${plan.machine.summary}, Kubernetes ${plan.kubernetes}`),
     [...new Set([...plan.remarks, ...remarks])].map((remark) => notice("info", remark)),
     panel("kubelet.yaml", h("div", { class: "code-block plan-text", tabindex: "0", role: "region", "aria-label": "kubelet.yaml" }, h("pre", null, text)), { actions, flush: true }),
-    panel("What pods can have", scrolled("What pods can have", table({ columns, rows: plan.rooms })), { flush: true }),
+    panel("What pods can have", table({ columns, rows: plan.rooms }), { wide: true }),
     change && switched(change),
   ];
-}
-
-/** A table that may be wider than the window. */
-function scrolled(label, inside) {
-  return h("div", { class: "table-scroll", tabindex: "0", role: "region", "aria-label": label }, inside);
 }
 
 function switched(change) {
@@ -95,7 +90,7 @@ function switched(change) {
   ];
   const steps = change.steps.map((step) => h("li", null, h("p", null, step.title), step.why && h("p", { class: "hint" }, step.why), step.commands?.length ? h("div", { class: "code-block", tabindex: "0", role: "group", "aria-label": step.title }, h("pre", null, step.commands.join("\n"))) : null));
   return [
-    panel("What changes", rows.length ? scrolled("What changes", table({ columns, rows })) : h("p", { class: "panel-body" }, "Nothing: the node has this configuration."), { flush: true }),
+    panel("What changes", rows.length ? table({ columns, rows }) : h("p", { class: "panel-body" }, "Nothing: the node has this configuration."), { wide: true }),
     panel("Steps of the switch", h("ol", { class: "switch-steps" }, steps)),
     change.remarks.map((remark) => notice("info", remark)),
   ];

@@ -42,7 +42,7 @@ export function detailView({ name, which, navigate, onBack, root }) {
     ]);
     const notes = remarks([...data.remarks, ...room.notes]);
     const map = data.map ? panel("Who holds what", picture.element) : notice("info", "The node does not publish its state, so there is no map of it.", "Run numawise agent on it, and its map is exact.");
-    fill(place, head, notes, h("div", { class: "halves" }, widePanel("Free by NUMA node", freeTable(room)), panel("The node", about)), map, widePanel(`Pods (${data.pods.length})`, podTable(data.pods)));
+    fill(place, head, notes, h("div", { class: "halves" }, panel("Free by NUMA node", freeTable(room), { wide: true }), panel("The node", about)), map, panel(`Pods (${data.pods.length})`, podTable(data.pods), { wide: true }));
     if (data.map) picture.show(data.map);
     built = true;
   }
@@ -62,14 +62,6 @@ export function detailView({ name, which, navigate, onBack, root }) {
 /** Sentences about what is not known or wrong. */
 export function remarks(sentences) {
   return sentences.map((one) => notice("warn", `${one[0].toUpperCase()}${one.slice(1)}.`));
-}
-
-/** A panel with a table that may be wider than the window; it can be scrolled by keys. */
-export function widePanel(title, body) {
-  const made = panel(title, body, { flush: true });
-  const inside = made.querySelector(".panel-flush");
-  for (const [name, value] of [["tabindex", "0"], ["role", "group"], ["aria-label", title]]) inside.setAttribute(name, value);
-  return made;
 }
 
 function freeTable(room) {

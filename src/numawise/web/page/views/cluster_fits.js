@@ -3,7 +3,6 @@ import { grouped, resourceTitle, shapeWords } from "../core/amounts.js";
 import { post } from "../core/api.js";
 import { announce, fill, h } from "../core/dom.js";
 import { badge, busy, button, emptyState, field, panel } from "../core/ui.js";
-import { widePanel } from "./cluster_detail.js";
 
 export function fitsView({ which, onShow }) {
   let own = [], device = "nvidia.com/gpu", going = null;
@@ -15,7 +14,7 @@ export function fitsView({ which, onShow }) {
   const form = h("form", { class: "stack", onsubmit: (event) => (event.preventDefault(), count()) },
     h("div", { class: "fields" }, field("CPUs", cpus, "Such as 8 or 500m"), field("Memory", memory, "Such as 64Gi"), field("Devices", devices), field("Of", resource)),
     h("div", { class: "row" }, button("Count", null, { kind: "primary", type: "submit" }), button("Shapes of the cluster", () => { own = []; refresh(); })), wrong);
-  const element = h("div", { class: "split" }, widePanel("How many more fit", [h("div", { class: "panel-body" }, told), body]), panel("A shape of your own", form));
+  const element = h("div", { class: "split" }, panel("How many more fit", [h("div", { class: "panel-body" }, told), body], { wide: true }), panel("A shape of your own", form));
 
   function setResources(resources) {
     const known = resources.slice(2);

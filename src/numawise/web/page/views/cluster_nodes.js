@@ -165,7 +165,7 @@ export function nodesView({ onOpen, onSelector, filters }) {
       h("td", null, knownBadge(row), row.cordoned && [" ", badge("warn", "cordoned")])));
     const turn = (step) => { page += step; draw(); announce(`page ${page + 1} of ${pages}`); };
     const between = pages > 1 && h("div", { class: "row row-end node-pages" }, button("Back", () => turn(-1), { small: true, disabled: page === 0 }), h("span", null, `Page ${page + 1} of ${pages}`), button("Next", () => turn(1), { small: true, disabled: page === pages - 1 }));
-    return h("div", { class: "panel" }, h("div", { class: "panel-flush", tabindex: "0", role: "group", "aria-label": "Nodes as a table" }, h("table", { class: "table" }, h("thead", null, head), h("tbody", null, lines))), between);
+    return h("div", { class: "panel" }, h("div", { class: "panel-flush table-scroll", tabindex: "0", role: "group", "aria-label": "Nodes as a table" }, h("table", { class: "table" }, h("thead", null, head), h("tbody", null, lines))), between);
   }
 
   return { element, show, mark };

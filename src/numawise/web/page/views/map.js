@@ -8,6 +8,7 @@ import { rewrite } from "../core/router.js";
 import { badge, button, emptyState, facts, field, notice, panel, problemNotice, select, viewHead } from "../core/ui.js";
 
 const KINDS = { core: "cores", gpu: "GPUs", nic: "NICs", nvme: "disks", storage: "disks", accelerator: "accelerators" };
+const EXAMPLE = "dgx-h100";
 const STATES = [["", "everything"], ["free", "what is free"], ["held", "what is held"], ["system", "what is reserved"]];
 
 export default {
@@ -28,7 +29,7 @@ export default {
     const side = h("div", { class: "stack map-side" }, panel("Chosen", detail), panel("Who holds what", [summary, holders]));
     /** @type {any} */
     let node = params.node ?? (params.machine ? { machine: params.machine } : null), data = null;
-    let waiting = new AbortController(), ended = false, drawn = 0, shownPart = "", shownHolder = "";
+    let waiting = new AbortController(), ended = false, drawn = 0, shownPart = "", shownHolder = "", readable = true;
 
     fill(root, head, problem, h("div", { class: "split map-split" }, h("div", { class: "stack map-left" }, map, tables, notes), side));
     acceptDrops(map, async (list) => {
@@ -62,7 +63,14 @@ export default {
         if (news) announce(news);
       } catch (error) {
         if (isAbort(error) || ended) return;
-        fill(problem, problemNotice(error));
+        const told = problemNotice(error);
+        if (!data && !node) { // nobody starts before an empty page
+          node = { machine: EXAMPLE };
+          readable = false;
+          await load();
+          if (!data) [node, readable] = [null, true];
+        }
+        fill(problem, told);
         if (!data) fill(head, viewHead("Map", "Nothing is drawn yet: name a machine or drop files.", others));
       }
     }
@@ -77,9 +85,9 @@ export default {
     }
 
     function render() {
-      const what = node ? badge("info", "not the machine that is served") : null;
-      const back = node && overview.node ? button("Back to what is served", () => choose(null, "")) : null;
-      fill(head, viewHead(data.name, [data.summary, what && " ", what], back, others), data.notices.length ? h("div", { class: "stack-small map-problem" }, data.notices.map((line) => notice("warn", line))) : null);
+      const what = node ? badge("info", readable ? "not the machine that is served" : "an example") : null;
+      const back = node && overview.node && readable ? button("Back to what is served", () => choose(null, "")) : null;
+      fill(head, viewHead(data.name === "this machine" ? "This machine" : data.name, [data.summary, what && " ", what], back, others), data.notices.length ? h("div", { class: "stack-small map-problem" }, data.notices.map((line) => notice("warn", line))) : null);
       picture.show(data);
       legend.hidden = !data.holders.length;
       const kinds = [...new Set(data.parts.map((part) => part.kind).filter((kind) => KINDS[kind]))];
@@ -112,7 +120,8 @@ export default {
       }));
       fill(summary, total > 0 && data.cpus ? [bar, h("p", null, `${total} CPUs: `, bars.filter(([amount]) => amount).map(([amount, words]) => `${amount} ${words}`).join(", "))] : null);
       if (!held.length && !data.reserved) {
-        fill(holders, emptyState("Nobody holds anything", node ? "State files or a bundle, dropped here, say who does." : "Jobs and pods appear here as they come."));
+        const small = !node && !data.parts.some((part) => part.kind === "gpu");
+        fill(holders, emptyState("Nobody holds anything", node || !overview.host ? "State files or a bundle, dropped here, say who does." : "Jobs and pods appear here as they come.", ...(small ? [button("Show one with GPUs", () => choose({ machine: EXAMPLE }, EXAMPLE))] : [])));
         return;
       }
       fill(holders, h("ul", { class: "holder-list" }, data.holders.map((one) => {

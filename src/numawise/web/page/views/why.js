@@ -114,7 +114,7 @@ export default {
       const rows = answered.pods.map((each, at) => {
         const name = each.namespace === "default" ? each.name : `${each.namespace}/${each.name}`;
         const choose = button(name, () => ((question = { ...question, pod: "", number: at }), run()), { kind: "quiet", small: true, "aria-current": at === answered.chosen ? "true" : null });
-        return h("tr", { class: at === answered.chosen ? "selected" : null }, h("td", { class: "why-pod" }, choose), h("td", { class: "why-verdict" }, verdictBadge(each.verdict), each.origin === "running" && badge("plain", "running")), h("td", { class: "why-words" }, each.answer));
+        return h("tr", { class: at === answered.chosen ? "selected" : null }, h("td", { class: "why-pod" }, choose), h("td", { class: "why-verdict" }, verdictBadge(each.verdict), each.origin === "running" && badge("plain", "running")), h("td", { class: "why-words" }, h("p", null, each.answer)));
       });
       const admitted = answered.pods.filter((each) => each.verdict === "admitted").length;
       const body = h("table", { class: "table why-pods" }, h("thead", { class: "only-read" }, h("tr", null, ["Pod", "Verdict", "Answer"].map((words) => h("th", { scope: "col" }, words)))), h("tbody", null, rows));

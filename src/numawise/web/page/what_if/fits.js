@@ -38,7 +38,7 @@ export function fitsPanel() {
   function row(one) {
     const [first, ...rest] = one.lines;
     const where = first.split(" more fit: ")[1] ?? "";
-    return h("li", null, h("div", { class: "what-shape" }, h("strong", { class: "what-count" }, one.count === 0 ? "none" : `${one.count}${one.more ? " or more" : ""}`), h("code", null, one.shape),
+    return h("li", null, h("div", { class: "what-shape" }, h("strong", { class: "what-count" }, one.count === 0 ? "none" : `${one.count}${one.more ? " or more" : ""}`), h("code", null, one.shape.replaceAll(",", ", ")),
       button("×", () => count(shapes.filter((shape) => shape !== one.shape)), { small: true, kind: "quiet", "aria-label": `Do not count ${one.shape}`, title: "Do not count this shape" })),
     h("p", { class: "hint" }, [where, ...rest].filter(Boolean).join("; ")));
   }
