@@ -122,7 +122,11 @@ def test_another_machine_and_back(home: str, page_at: PageAt) -> None:
     view.get_by_text("34 by 34").click()
     expect(view.get_by_role("table", name="All NUMA distances").locator("td")).to_have_count(34 * 34)
     is_sound(view)
-    view.get_by_role("button", name="Back to what is served").click()
+    view.get_by_role("button", name="Try it in What if").click()
+    expect(view.get_by_role("alert")).to_contain_text("the kubelet would not start")  # 34 NUMA nodes
+    view.get_by_role("button", name="Suggest a configuration").click()
+    expect(view.get_by_role("tree", name="The machine at this step: gb200")).to_be_visible()
+    view.get_by_role("link", name="Map").click()
     expect(view.locator(".holder")).to_have_count(3)
 
 

@@ -128,6 +128,15 @@ def test_why_a_pod_was_refused_at_its_step(page: Page) -> None:
     assert found["explanation"]["suggestions"]
     assert {one["name"] for one in found["before"]["holders"] if one["kind"] == "pod"} == {"train", "tune"}
     assert found["after"] is None
+    assert found["tries"] == len(found["explanation"]["suggestions"])
+    marks = {one["id"]: one["mark"] for one in found["before"]["holders"]}
+    after = page.post("scenario/why/try", {**body, "at": 3}).data
+    assert after["suggestion"] == found["explanation"]["suggestions"][0]
+    assert after["explanation"]["verdict"] == "admitted"
+    assert all(marks.get(one["id"], one["mark"]) == one["mark"] for one in after["after"]["holders"])
+    assert (
+        page.post("scenario/why/try", {**body, "at": 3, "suggestion": 99}).problem["field"] == "$.suggestion"
+    )
     admitted = page.post("scenario/why", {**body, "at": 5}).data
     assert admitted["explanation"]["verdict"] == "admitted"
     assert "serve" in {one["name"] for one in admitted["after"]["holders"]}

@@ -14,6 +14,7 @@ from numawise.results.why_page import TriedPage, WhyPage
 from numawise.web.desk import Served
 from tests.cli.run import numawise
 from tests.cli.test_published import pod, topology
+from tests.cli.test_why_resize import BATCH, waiting
 from tests.nodetree import grow_node, pod_list
 from tests.web.calls import Page, named
 
@@ -140,6 +141,48 @@ def test_a_kubelet_that_does_not_start_is_explained_and_mended(page: Page) -> No
     assert alone["explanation"] is None
 
 
+# --- resizes, and questions as scenarios ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(("wanted", "has", "verdict", "answers"), [
+    ("{requests: {cpu: 100}}", "allocatedResources: {cpu: 8}", "deferred", ["cpu 8 → 92", "cpu 8 → 100"]),
+    ("{limits: {cpu: 16, memory: 8Gi}}", "resources: {limits: {cpu: 8, memory: 8Gi}}", "infeasible", ["16 CPUs (2-9,66-73)"]),
+])  # fmt: skip
+def test_a_resize_is_tried_and_opened_as_a_scenario(
+    page: Page, wanted: str, has: str, verdict: str, answers: list[str]
+) -> None:
+    body = {"files": node(EIGHT), "text": f"{BATCH}\n---\n{waiting(wanted, has)}", "pod": "web"}
+    found = asked(page, **body)
+    assert found["explanation"]["verdict"] == verdict
+    assert found["tries"] == len(found["explanation"]["suggestions"]) == len(answers)
+    assert {"batch", "web"} <= {holder["name"] for holder in found["before"]["holders"]}
+    for number, words in enumerate(answers):
+        after = tried(page, **body, suggestion=number)
+        assert after["explanation"]["verdict"] == "admitted"
+        assert words in after["explanation"]["answer"]
+        assert not set(after["suggestion"].get("remove", ())) & {
+            one["id"] for one in after["after"]["holders"]
+        }
+    assert [step["verdict"] for step in played(page, **body)] == ["admitted", "admitted", verdict]
+
+
+def played(page: Page, **body: Any) -> list[dict[str, Any]]:
+    """The steps of a question that was opened as a scenario."""
+    opened = page.post("why/scenario", body).data
+    answer = page.post("scenario", {"node": opened["node"], "steps": opened["steps"], "width": 0})
+    assert answer.status == 200, answer.body
+    return list(answer.data["side"]["steps"])
+
+
+@pytest.mark.parametrize("folder", [SMALL, INCIDENT, EIGHT])
+def test_a_question_becomes_a_scenario_that_decides_the_same(page: Page, folder: Path) -> None:
+    files = everything(folder)
+    verdicts = [pod["verdict"] for pod in asked(page, files=files)["pods"]]
+    assert [step["verdict"] for step in played(page, files=files, number=len(verdicts) - 1)] == verdicts
+    refused = verdicts.index("rejected")
+    assert len(played(page, files=files)) == refused + 1
+
+
 # --- bundles and logs ----------------------------------------------------------------------------
 
 
@@ -166,6 +209,8 @@ def test_a_bundle_lists_its_pods(page: Page, tmp_path: Path, capsys: pytest.Capt
     running = asked(page, files=files, number=2)
     assert running["explanation"]["verdict"] == "admitted"
     assert any(step["title"].startswith("Kept by") for step in running["explanation"]["walk"]["steps"])
+    assert [step["verdict"] for step in played(page, files=files)] == ["rejected"]
+    assert played(page, files=files, number=2) == []  # it is there already
 
 
 def test_a_log_is_explained_by_itself(page: Page) -> None:

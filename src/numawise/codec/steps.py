@@ -54,8 +54,8 @@ ADD, START, REMOVE, RESTART, RECONCILE, DEVICES, NODE, FILL, RESIZE, RETRY = (
 WORDS = (ADD, START, REMOVE, RESIZE, RETRY, RESTART, RECONCILE, DEVICES, NODE, FILL)
 ALONE = (RECONCILE, RESTART, RETRY)
 TIMES = ("at", "after")
-TOP = ("apiVersion", "kind", "name", "node", "compare", "steps")
-"""Of these only the steps are read here; the page keeps node and comparison in the same file."""
+TOP = ("apiVersion", "kind", "name", "node", "compare", "steps", "at")
+"""Of these only the steps are read here; the page keeps node, comparison and step there, too."""
 GONE, UNHEALTHY, BACK, ALL = "gone", "unhealthy", "back", "all"
 HEALTH = (GONE, UNHEALTHY, BACK)
 SOURCES = ("file", "text", "pod")

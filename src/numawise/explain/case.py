@@ -86,6 +86,16 @@ def admitted(case: ExplainCase) -> bool:
         return False
 
 
+def admitted_node(case: ExplainCase) -> SimulatedNode | None:
+    """The node once the pod runs on it; None: it is not let in."""
+    node = case_of(case.node, case.raw).node
+    decision = node.admit(case.pod)
+    if not isinstance(decision, Admitted):
+        return None
+    node.start(case.pod, decision)
+    return node
+
+
 def acceptable(pod: PodRequest) -> bool:
     """True when the pod's own resources, where it has any, cover what its containers ask for.
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from numawise.engine.admit import Admitted, Rejected
 from numawise.engine.predicates import Insufficient, asked, size_of
 from numawise.engine.resize import ALLOCATED, ResizeResult
+from numawise.explain.case import case_of
+from numawise.explain.explain import explain
 from numawise.node.node import Files, SimulatedNode
 from numawise.quantity import Quantity
 from numawise.render.resize import changed_sizes
@@ -19,7 +21,7 @@ from numawise.render.words import insufficient_text
 from numawise.request.defaults import RawPod
 from numawise.request.model import CPU, PodRequest
 from numawise.results.explanation import ADMITTED, Explanation, Patch, Suggestion
-from numawise.values import replace
+from numawise.values import dataclass, replace
 
 MOST = 4
 """So many other pods are suggested at most."""
@@ -32,7 +34,30 @@ INFEASIBLE_WORDS = {
 }
 
 
-def explain_resize(node: SimulatedNode, raw: RawPod) -> Explanation | None:
+@dataclass(frozen=True, slots=True)
+class ProvenResize:
+    """A suggestion, and the node on which the kubelet carried it out (rule 2)."""
+
+    suggestion: Suggestion
+    after: SimulatedNode
+    explanation: Explanation
+    """Of the pod then."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedResize:
+    """What becomes of a resize, with what its suggestions lead to."""
+
+    explanation: Explanation
+    before: SimulatedNode
+    """The node with the pod as it is."""
+    after: SimulatedNode | None = None
+    """The node with the pod as it asks to be; None: it does not get that."""
+    proven: tuple[ProvenResize, ...] = ()
+    """As many as the explanation has suggestions, in the same order."""
+
+
+def explain_resize(node: SimulatedNode, raw: RawPod) -> ExplainedResize | None:
     """Explain the resize that a pod waits for; None: it would not run as it is (rule 3)."""
     node = _copy(node)
     before = replace(raw, containers=raw.allocated, allocated=())
@@ -47,20 +72,27 @@ def explain_resize(node: SimulatedNode, raw: RawPod) -> Explanation | None:
         name=pod.name, verdict=ADMITTED, answer="", namespace=pod.namespace, uid=pod.uid, qos=pod.qos
     )
     if result is None or result.outcome == ALLOCATED:
-        sizes = changed_sizes(result) if result else ""
-        what = f"its resize is carried out ({sizes})" if sizes else "it has the size that it asks for"
-        return replace(waiting, answer=f"Allocated: with what is known of the node, {what}")
+        return ExplainedResize(_allocated(waiting, result), node, tried)
     short = result.decision.insufficient if isinstance(result.decision, Rejected) else None
-    return replace(
+    proven = tuple(_proven(node, raw, result, short, waiting))
+    explanation = replace(
         waiting,
         verdict=result.outcome,
         answer=f"{result.outcome.capitalize()}: {_cause(result, short)} ({changed_sizes(result)})",
         resources=(short.resource,) if short else (),
         reason=result.cause or result.reason,
         message=result.message,
-        suggestions=tuple(_suggestions(node, pod, result, short)),
+        suggestions=tuple(one.suggestion for one in proven),
         searched=True,
     )
+    return ExplainedResize(explanation, node, None, proven)
+
+
+def _allocated(waiting: Explanation, result: ResizeResult | None) -> Explanation:
+    """The pod once its resize is carried out."""
+    sizes = changed_sizes(result) if result else ""
+    what = f"its resize is carried out ({sizes})" if sizes else "it has the size that it asks for"
+    return replace(waiting, answer=f"Allocated: with what is known of the node, {what}")
 
 
 def _cause(result: ResizeResult, short: Insufficient | None) -> str:
@@ -69,22 +101,29 @@ def _cause(result: ResizeResult, short: Insufficient | None) -> str:
     return next((text for word, text in INFEASIBLE_WORDS.items() if word in result.message), result.message)
 
 
-def _suggestions(
-    node: SimulatedNode, pod: PodRequest, result: ResizeResult, short: Insufficient | None
-) -> Iterator[Suggestion]:
+def _proven(
+    node: SimulatedNode, raw: RawPod, result: ResizeResult, short: Insufficient | None, waiting: Explanation
+) -> Iterator[ProvenResize]:
+    pod = node.requested(raw)
     if short is not None:
-        yield from _less(node, pod, result, short)
-        yield from _without_another(node, pod)
+        yield from _less(node, pod, result, short, waiting)
+        yield from _without_another(node, pod, waiting)
     again = _copy(node)
     again.remove(pod.uid)
-    if again.would_run(replace(pod, uid=f"{pod.uid}-again")):
+    case = case_of(again, replace(raw, uid=f"{pod.uid}-again", allocated=()))
+    if again.would_run(case.pod):
+        found = explain(case, walk=True)
+        decision = again.admit(case.pod)
+        assert isinstance(decision, Admitted)
+        again.start(case.pod, decision)
         text = "Delete the pod and create it with the new size"
-        yield Suggestion("recreate", text, "its containers start from the beginning", recreate=True)
+        recreated = Suggestion("recreate", text, "its containers start from the beginning", recreate=True)
+        yield ProvenResize(recreated, again, found)
 
 
 def _less(
-    node: SimulatedNode, pod: PodRequest, result: ResizeResult, short: Insufficient
-) -> Iterator[Suggestion]:
+    node: SimulatedNode, pod: PodRequest, result: ResizeResult, short: Insufficient, waiting: Explanation
+) -> Iterator[ProvenResize]:
     """The most that one container may ask for instead."""
     name, over = short.resource, short.requested - (short.capacity - short.used)
     for at, container in enumerate(pod.containers):
@@ -101,7 +140,8 @@ def _less(
         sides["limits"] = {**limits, name: amount} if fixed else dict(limits)
         smaller = replace(container, requests=sides["requests"], limits=sides["limits"])
         wanted = replace(pod, containers=(*pod.containers[:at], smaller, *pod.containers[at + 1 :]))
-        tried = _own(_copy(node).resize(wanted), pod.uid)
+        after = _copy(node)
+        tried = _own(after.resize(wanted), pod.uid)
         if tried is not None and tried.outcome == ALLOCATED:
             inits = sum(one.role.value != "app" for one in pod.containers)
             place = ("initContainers", at) if at < inits else ("containers", at - inits)
@@ -110,10 +150,11 @@ def _less(
                 for side in (("requests", "limits") if fixed else ("requests",))
             )
             text = f"Ask for {name} {amount} in container {container.name}, the most that fits now"
-            yield Suggestion("smaller-resize", text, pod=patches)
+            smaller_one = Suggestion("smaller-resize", text, pod=patches)
+            yield ProvenResize(smaller_one, after, _allocated(waiting, tried))
 
 
-def _without_another(node: SimulatedNode, pod: PodRequest) -> Iterator[Suggestion]:
+def _without_another(node: SimulatedNode, pod: PodRequest, waiting: Explanation) -> Iterator[ProvenResize]:
     """Pods whose end would make room, the smallest first."""
     others = [(uid, one) for uid, one in node.state.active.items() if uid != pod.uid and one is not None]
     others.sort(key=lambda other: (asked(other[1]).get(CPU, 0), other[0]))
@@ -121,12 +162,14 @@ def _without_another(node: SimulatedNode, pod: PodRequest) -> Iterator[Suggestio
     for uid, other in others:
         tried = _copy(node)
         tried.resize(pod)
-        tried.remove(uid)
-        tried.retry()
+        results = (*tried.remove(uid), *tried.retry())
         if pod.uid in tried.state.resizes.desired:
             continue
         name = other.name if other.namespace == pod.namespace else f"{other.namespace}/{other.name}"
-        yield Suggestion("remove", f"End pod {name}; the kubelet then tries the resize again", remove=(uid,))
+        ended = Suggestion(
+            "remove", f"End pod {name}; the kubelet then tries the resize again", remove=(uid,)
+        )
+        yield ProvenResize(ended, tried, _allocated(waiting, _own(results, pod.uid)))
         found += 1
         if found == MOST:
             return

@@ -1,6 +1,10 @@
 """A scenario as a page shows it: what came of every step, who holds what at one of them, what differs."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from numawise.results.machine_map import MapForm
+from numawise.results.plain import optional
 from numawise.values import dataclass
 
 MOST_STEPS, MOST_FILLED = 500, 500
@@ -134,3 +138,35 @@ class FitsAnswer:
 
     at: int
     shapes: tuple[ShapeFit, ...]
+
+
+# --- a scenario to open -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """A file as it was dropped: text, or base64 where it is none."""
+
+    name: str
+    text: str | None = optional(None)
+    base64: str | None = optional(None)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedNode:
+    """The node of a scenario, as requests name it."""
+
+    served: bool = optional(default=False)
+    machine: str = optional("")
+    config: str = optional("")
+    release: str = optional("")
+    files: tuple[OpenedFile, ...] = optional(())
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedScenario:
+    """A scenario to go on from: what POST scenario takes."""
+
+    name: str
+    node: OpenedNode
+    steps: tuple[Mapping[str, Any], ...]

@@ -6,21 +6,33 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from numawise.apps.scheduler.capacity import shape_pod
-from numawise.apps.simulate.explained_step import explained_step
+from numawise.apps.simulate.explained_step import ExplainedStep, explained_step
 from numawise.apps.simulate.playing import Played
 from numawise.apps.simulate.recording import trace_of
 from numawise.apps.simulate.sides import COLUMNS, SideNode, compared_sides, fits, played_side, shapes_of
 from numawise.codec.tracefile import encode_line
 from numawise.codec.web.body import to_bytes
 from numawise.codec.web.given import NodeGiven
-from numawise.codec.web.scenario import FitsGiven, OtherSide, ScenarioGiven, StepWhyGiven, TraceGiven
+from numawise.codec.web.scenario import (
+    FitsGiven,
+    OtherSide,
+    ScenarioGiven,
+    StepTryGiven,
+    StepWhyGiven,
+    TraceGiven,
+)
 from numawise.errors import InputError, KubeletRefused
+from numawise.explain.case import admitted_node
+from numawise.explain.explain import explain
 from numawise.inputs.spec import NodeInput, start_node
+from numawise.node.node import SimulatedNode
 from numawise.render.held_map import map_data, map_of_node, walk_devices
-from numawise.results.explanation import explanation_data
-from numawise.results.forms_why import ExplanationForm
+from numawise.results.explanation import explanation_data, suggestion_data
+from numawise.results.forms_why import ExplanationForm, SuggestionForm
+from numawise.results.machine_map import MapForm
 from numawise.results.scenario import ComparedSides, FitsAnswer, ScenarioAnswer
-from numawise.results.why_page import WhyPage
+from numawise.results.why_page import TriedPage, WhyPage
+from numawise.values import replace
 from numawise.web.desk import MAP, Desk, check_simulated
 from numawise.web.operations import POST, Asked, Operation, Reply
 from numawise.web.page_words import all_said_here, in_body
@@ -46,19 +58,46 @@ def scenario(desk: Desk, asked: Asked) -> ScenarioAnswer:
 def why_step(desk: Desk, asked: Asked) -> WhyPage:
     """Why a pod of a scenario was let in or not, as ``why`` explains it."""
     body: StepWhyGiven = asked.body
-    played, node = _played(desk, body.node, body.steps)
-    found = explained_step(played, body.at, body.pod)
-    run = played.moments[-1].stage.run
-    before, after = (
-        None if one is None else map_data(map_of_node(one, run.names, run.owners, node.hardware), body.width)
-        for one in (found.before, found.after)
-    )
+    found, played, node = _explained(desk, body)
     return WhyPage(
         explanation=cast("ExplanationForm", explanation_data(found.explanation)),
-        before=before,
-        after=after,
+        tries=len(found.proven),
+        before=_map(played, node, found.before, body.width),
+        after=_map(played, node, found.after, body.width) if found.after is not None else None,
         drawn=walk_devices(node.hardware, found.explanation),
     )
+
+
+def try_at_step(desk: Desk, asked: Asked) -> TriedPage:
+    """What a suggestion for a pod of a scenario leads to."""
+    body: StepTryGiven = asked.body
+    found, played, node = _explained(desk, body)
+    if body.suggestion >= len(found.proven):
+        what = f"there is no suggestion {body.suggestion}: {len(found.proven)} can be tried"
+        raise InputError(what, field="$.suggestion", advice="ask why again, and choose one of its answer")
+    proven = found.proven[body.suggestion]
+    explanation = explain(proven.after, walk=True)
+    after = admitted_node(proven.after) or proven.after.node
+    return TriedPage(
+        suggestion=cast("SuggestionForm", suggestion_data(proven.suggestion)),
+        explanation=cast("ExplanationForm", explanation_data(explanation)),
+        after=_map(played, node, after, body.width, tuple(found.before.state.active)),
+        drawn=walk_devices(node.hardware, explanation),
+    )
+
+
+def _explained(desk: Desk, body: StepWhyGiven) -> tuple[ExplainedStep, Played, NodeInput]:
+    played, node = _played(desk, body.node, body.steps)
+    return explained_step(played, body.at, body.pod), played, node
+
+
+def _map(
+    played: Played, source: NodeInput, node: SimulatedNode, width: int, before: tuple[str, ...] = ()
+) -> MapForm:
+    """The map of a node; ``before``: the pods of the map beside it, whose marks stay."""
+    run = played.moments[-1].stage.run
+    drawn = map_of_node(node, run.names, run.owners, source.hardware)
+    return map_data(replace(drawn, before=before), width)
 
 
 def trace(desk: Desk, asked: Asked) -> Reply:
@@ -151,6 +190,16 @@ OPERATIONS = (
         why_step,
         WhyPage,
         body=StepWhyGiven,
+        part="what-if",
+    ),
+    Operation(
+        POST,
+        "/scenario/why/try",
+        "scenarioWhyTry",
+        "What a suggestion for a pod of a scenario leads to, on the node as it was then.",
+        try_at_step,
+        TriedPage,
+        body=StepTryGiven,
         part="what-if",
     ),
     Operation(

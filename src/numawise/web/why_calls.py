@@ -9,17 +9,18 @@ from numawise.apps.logs.groups import LogFilter
 from numawise.apps.logs.read import Source, is_log, read_log
 from numawise.apps.why.chosen import (
     ChosenPod,
-    admitted_node,
     choose_pod,
     pod_names,
     pods_of,
     try_suggestion,
 )
 from numawise.apps.why.pasted import explain_pasted_objects
+from numawise.apps.why.queued import queued_pod
 from numawise.codec.bundle.archive import is_bundle
 from numawise.codec.web.given import FileGiven, NodeGiven
 from numawise.codec.web.why import WhyAsked, WhyTried
 from numawise.errors import InputError
+from numawise.explain.case import admitted_node
 from numawise.inputs.recognise import recognised
 from numawise.inputs.spec import NodeInput, NodeSpec
 from numawise.node.node import SimulatedNode
@@ -28,6 +29,7 @@ from numawise.results.explanation import Explanation, explanation_data, suggesti
 from numawise.results.forms_why import ExplanationForm, KubeletLogForm, SuggestionForm
 from numawise.results.log_data import report_data
 from numawise.results.machine_map import MapForm
+from numawise.results.scenario import OpenedFile, OpenedNode, OpenedScenario
 from numawise.results.why_page import TriedPage, WhyPage
 from numawise.values import dataclass, replace
 from numawise.web.desk import Desk, check_simulated
@@ -42,6 +44,8 @@ class WhyFiles:
     """What was given, sorted out: the node, pods, logs."""
 
     node: NodeInput
+    given: NodeGiven
+    """The same as it was named, with those of the files that are parts of it."""
     pods: tuple[str, ...]
     logs: tuple[str, ...]
     remarks: tuple[str, ...]
@@ -67,19 +71,37 @@ def why(desk: Desk, asked: Asked) -> WhyPage:
 def try_it(desk: Desk, asked: Asked) -> TriedPage:
     """Show the node after a suggestion."""
     body: WhyTried = asked.body
-    with _sorted(desk, body) as given:
-        if given.logs:
-            raise InputError(
-                "a log cannot be simulated", field="$.files", advice="give the machine and its configuration"
-            )
-        node = check_simulated(given.node)
-        tried = try_suggestion(node, given.pods, body.suggestion, body.pod, body.number)
+    with _simulated_files(desk, body) as given:
+        tried = try_suggestion(given.node, given.pods, body.suggestion, body.pod, body.number)
         return TriedPage(
             suggestion=cast("SuggestionForm", suggestion_data(tried.suggestion)),
             explanation=_explanation(tried.explanation) if tried.explanation is not None else None,
             after=_map(given.node, tried.after, body.width, tried.before),
             drawn=walk_devices(given.node.hardware, tried.explanation),
         )
+
+
+def scenario_of(desk: Desk, asked: Asked) -> OpenedScenario:
+    """The question as a scenario, whose last step is the pod."""
+    body: WhyAsked = asked.body
+    with _simulated_files(desk, body) as given:
+        queued = queued_pod(given.node, given.pods, body.pod, body.number)
+    node = given.given
+    files = tuple(OpenedFile(one.name, one.text, one.base64) for one in node.files)
+    opened = OpenedNode(node.served, node.machine, node.config, node.release, files)
+    return OpenedScenario(queued.name, opened, queued.steps)
+
+
+@contextmanager
+def _simulated_files(desk: Desk, body: WhyAsked) -> Iterator[WhyFiles]:
+    """What was given, where it is enough to ask a kubelet."""
+    with _sorted(desk, body) as given:
+        if given.logs:
+            raise InputError(
+                "a log cannot be simulated", field="$.files", advice="give the machine and its configuration"
+            )
+        check_simulated(given.node)
+        yield given
 
 
 @contextmanager
@@ -96,8 +118,8 @@ def _sorted(desk: Desk, body: WhyAsked) -> Iterator[WhyFiles]:
             file for file, path in zip(files, paths, strict=True) if path in rest and path not in known.pods
         ]
         whole = bool(known.node.bundle or known.node.machine or logs) or desk.served.spec is None
-        node = desk.node(_with_parts(body.node, parts, whole=whole))
-        yield WhyFiles(node, known.pods, logs, known.remarks)
+        named = _with_parts(body.node, parts, whole=whole)
+        yield WhyFiles(desk.node(named), named, known.pods, logs, known.remarks)
 
 
 def _nothing_to_say(desk: Desk) -> str:
@@ -141,15 +163,18 @@ def _log(given: WhyFiles) -> KubeletLogForm:
 
 def _page(given: WhyFiles, found: ChosenPod, width: int) -> WhyPage:
     explained = found.explained
-    case = explained.case
-    after = admitted_node(case) if case is not None and explained.explanation.admitted else None
+    case, resize = explained.case, explained.resize
+    before = case.node if case is not None else resize.before if resize is not None else None
+    after = resize.after if resize is not None else None
+    if case is not None and explained.explanation.admitted:
+        after = admitted_node(case)
     return WhyPage(
         pods=found.pods,
         chosen=found.chosen,
         explanation=_explanation(explained.explanation),
         tries=found.tries,
-        before=_map(given.node, case.node, width) if case is not None else None,
-        after=_map(given.node, after, width, case.node if case else None) if after is not None else None,
+        before=_map(given.node, before, width) if before is not None else None,
+        after=_map(given.node, after, width, before) if after is not None else None,
         drawn=walk_devices(given.node.hardware, explained.explanation),
         remarks=all_said_here((*given.remarks, *found.remarks)),
     )
@@ -185,6 +210,16 @@ OPERATIONS = (
         try_it,
         TriedPage,
         body=WhyTried,
+        part="why",
+    ),
+    Operation(
+        POST,
+        "/why/scenario",
+        "whyScenario",
+        "The question as a scenario to go on from: the node, the pods up to the one that is asked about.",
+        scenario_of,
+        OpenedScenario,
+        body=WhyAsked,
         part="why",
     ),
 )

@@ -4,7 +4,7 @@ from numawise.apps.simulate.playing import Played
 from numawise.codec.steps import Timed
 from numawise.errors import InputError, quoted
 from numawise.explain.case import case_of
-from numawise.explain.explain import explain
+from numawise.explain.explain import Proven, explain_case
 from numawise.node.node import SimulatedNode
 from numawise.results.explanation import Explanation
 from numawise.results.simulation import Add
@@ -20,6 +20,8 @@ class ExplainedStep:
     """The node when it came."""
     after: SimulatedNode | None
     """The node after its step; None: it was not let in."""
+    proven: tuple[Proven, ...] = ()
+    """What its suggestions lead to."""
 
 
 def explained_step(played: Played, number: int, uid: str = "") -> ExplainedStep:
@@ -38,7 +40,8 @@ def explained_step(played: Played, number: int, uid: str = "") -> ExplainedStep:
             continue
         if place and isinstance(step, Timed):  # those that came with it, before it
             stage.act(replace(step, act=replace(act, pods=pods[:place])))
-        found = explain(case_of(stage.node, pods[place]), walk=True)
-        return ExplainedStep(found, stage.node, moment.node if result.pods[place].admitted else None)
+        found = explain_case(case_of(stage.node, pods[place]), walk=True)
+        after = moment.node if result.pods[place].admitted else None
+        return ExplainedStep(found.explanation, stage.node, after, found.proven)
     what = f"no pod {quoted(uid)} came at step {number}" if uid else f"no pod came at step {number}"
     raise InputError(what, field="pod" if uid else "at", advice="choose a step at which a pod comes")

@@ -18,7 +18,7 @@ from numawise.explain.case import case_of
 from numawise.explain.explain import explain
 from numawise.node.node import SimulatedNode
 from numawise.render.alignment import alignment_text
-from numawise.render.resize import VERDICTS, verdict_of
+from numawise.render.resize import VERDICTS, resize_notes, verdict_of
 from numawise.render.simulation import notes, pod_rows
 from numawise.render.words import clean, counted
 from numawise.request.defaults import RawPod
@@ -41,7 +41,20 @@ from numawise.results.simulation import (
 )
 from numawise.values import replace
 
-WORST = (STARTS_NOT, "crashed", LOST, "rejected", "preempted", NOT_KNOWN, "admitted", DONE)
+WORST = (
+    STARTS_NOT,
+    "crashed",
+    LOST,
+    "rejected",
+    "refused",
+    "infeasible",
+    "preempted",
+    "deferred",
+    NOT_KNOWN,
+    "admitted",
+    "resized",
+    DONE,
+)
 MOST_NAMED, MOST_EXPLAINED = 3, 8
 DEFAULT = "default/"
 
@@ -97,6 +110,7 @@ def _pods(node: SimulatedNode, result: StepResult, names: Mapping[str, str]) -> 
             resize.result.uid,
             clean(resize.name.removeprefix(DEFAULT)),
             word[0] if isinstance(word, tuple) else word,
+            clean(". ".join(line.strip() for line in resize_notes(resize))),
         )
 
 
@@ -156,7 +170,7 @@ def _title(result: StepResult, names: Mapping[str, str]) -> str:
         changes = [f"{'all' if ids is None else _some(ids)} {_health(change)}" for change, ids in act.changes]
         return f"{act.resource}: {'; '.join(changes)}"
     if isinstance(act, ResizeStep):
-        return f"resize {cut(act.name)}"
+        return f"resize {cut(act.name.removeprefix(DEFAULT))}"
     if isinstance(act, Fill):
         count = result.filled.count if result.filled is not None else 0
         return f"{count} more of {act.pod.name}"

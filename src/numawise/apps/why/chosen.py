@@ -12,9 +12,8 @@ Rules kept here:
 from collections.abc import Mapping, Sequence
 
 from numawise.apps.why.nodes import ExplainedPod, PodQueue, node_after, node_of
-from numawise.engine.admit import Admitted
 from numawise.errors import InputError, quoted
-from numawise.explain.case import ExplainCase, case_of
+from numawise.explain.case import admitted_node
 from numawise.explain.explain import explain
 from numawise.inputs.pods import PodNamed
 from numawise.inputs.spec import NodeInput
@@ -43,7 +42,8 @@ class ChosenPod:
         """How many of its suggestions can be tried."""
         if self.explained.explanation.verdict == NOT_STARTED:
             return len(self.explained.explanation.suggestions)
-        return len(self.explained.proven)
+        resize = self.explained.resize
+        return len(self.explained.proven if resize is None else resize.proven)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +88,16 @@ def try_suggestion(
             then.explained.explanation if then is not None else None,
             after or started,
         )
+    resize = found.explained.resize
+    if resize is not None:
+        carried = resize.proven[suggestion]
+        return TriedSuggestion(carried.suggestion, carried.explanation, carried.after, resize.before)
     proven = found.explained.proven[suggestion]
     after = admitted_node(proven.after)
     explained = explain(proven.after, walk=True)
     case = found.explained.case
     before = case.node if case is not None else None
     return TriedSuggestion(proven.suggestion, explained, after or proven.after.node, before)
-
-
-def admitted_node(case: ExplainCase) -> SimulatedNode | None:
-    """The node once the pod runs on it; None: it is not let in."""
-    node = case_of(case.node, case.raw).node
-    decision = node.admit(case.pod)
-    if not isinstance(decision, Admitted):
-        return None
-    node.start(case.pod, decision)
-    return node
 
 
 def pod_names(node: SimulatedNode, *others: RawPod) -> Mapping[str, str]:
@@ -122,7 +116,7 @@ def _chosen(
     if len(queue.pods) > MOST_LISTED:
         what = f"{len(queue.pods)} pods are given, and at most {MOST_LISTED} are judged at once"
         raise InputError(what, advice="give fewer")
-    wanted = _number(queue.pods, name, number)
+    wanted = pod_number(queue.pods, name, number)
     listed: list[JudgedPod] = []
     chosen: tuple[int, ExplainedPod] | None = None
     for at, raw in enumerate(queue.pods):
@@ -151,7 +145,7 @@ def _listed(raw: RawPod, found: Explanation, queue: PodQueue, *, known: bool) ->
     return JudgedPod(raw.namespace, raw.name, raw.uid, found.verdict, found.answer, origin)
 
 
-def _number(pods: Sequence[RawPod], name: str, number: int | None) -> int | None:
+def pod_number(pods: Sequence[RawPod], name: str, number: int | None) -> int | None:
     """Which of the pods is meant; None: any."""
     if name:
         for at, raw in enumerate(pods):

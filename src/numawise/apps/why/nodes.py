@@ -19,7 +19,7 @@ from numawise.errors import InputError, quoted
 from numawise.explain.case import ExplainCase, case_of
 from numawise.explain.explain import Proven, explain_case, explain_hints
 from numawise.explain.node_changes import Elsewhere
-from numawise.explain.resize import arrive_as_allocated, explain_resize
+from numawise.explain.resize import ExplainedResize, arrive_as_allocated, explain_resize
 from numawise.explain.start import StartCase, changed_start, explain_refusal
 from numawise.explain.walk import rounds_walk
 from numawise.inputs.nodefolder import folder_spec
@@ -61,6 +61,8 @@ class ExplainedPod:
     case: ExplainCase | None = None
     """The pod before it came; None: it runs, and waits for another size."""
     proven: tuple[Proven, ...] = ()
+    resize: ExplainedResize | None = None
+    """The size that it waits for, where it does."""
 
 
 class PodQueue:
@@ -90,7 +92,7 @@ class PodQueue:
     def explained(self, raw: RawPod, *, suggest: bool = True, walk: bool = False) -> ExplainedPod:
         """What becomes of a pod that comes now."""
         if raw.allocated and (waiting := explain_resize(self.node, raw)) is not None:
-            return ExplainedPod(waiting)
+            return ExplainedPod(waiting.explanation, resize=waiting)
         case = case_of(self.node, raw)
         elsewhere = [Elsewhere(name, case_of(one, raw)) for name, one in self.others]
         found = explain_case(case, elsewhere, suggest=suggest, walk=walk)

@@ -50,6 +50,13 @@ class StepWhyGiven(WebBody, frozen=True):
     width: Width = 1000
 
 
+class StepTryGiven(StepWhyGiven, frozen=True):
+    """A suggestion for such a pod that is to be tried."""
+
+    suggestion: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+    """Its number, from 0."""
+
+
 class TraceGiven(WebBody, frozen=True):
     """A scenario that is to become a trace."""
 

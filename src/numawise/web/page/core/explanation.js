@@ -16,19 +16,20 @@ export function verdictBadge(verdict) {
  * An explanation as an element.
  *
  * `answer` is what POST why answers (or an explanation alone, as `why -o json` has it). `onTry` gives what
- * POST why/try answers for the number of a suggestion; without it nothing can be tried.
+ * POST why/try answers for the number of a suggestion; without it nothing can be tried, and `untried` says why.
+ * `onOpen` goes on with the pod in What if.
  * @param {any} answer
- * @param {{node?: any, pod?: string, onTry?: (suggestion: number) => Promise<any>, level?: number}} [options]
+ * @param {{onTry?: (suggestion: number) => Promise<any>, onOpen?: (() => void) | null, untried?: string, level?: number}} [options]
  * @returns {HTMLElement}
  */
-export function explanationView(answer, { onTry, level = 2 } = {}) {
+export function explanationView(answer, { onTry, onOpen, untried = "", level = 2 } = {}) {
   const whole = answer.answer === undefined ? answer : { explanation: answer };
   const found = whole.explanation;
   if (!found) return h("div");
   return h("div", { class: "stack explanation" },
-    answerPanel(found, level),
+    answerPanel(found, level, onOpen),
     found.walk?.steps.length ? stepsPanel(whole, level) : null,
-    suggestionsPanel(whole, onTry, level),
+    suggestionsPanel(whole, onTry, untried, level),
     (found.manifests ?? []).map((text) => panel("A claim whose devices stay together", [codeBlock(text, "Claim"), copyButton(text)], { level })),
     (found.findings ?? []).map((one) => notice("warn", one.text, one.code)));
 }
@@ -37,11 +38,11 @@ function sentence(words) {
   return /[.!?…]$/.test(words) ? words : `${words}.`;
 }
 
-function answerPanel(found, level) {
+function answerPanel(found, level, onOpen) {
   const name = found.namespace && found.namespace !== "default" ? `${found.namespace}/${found.name}` : found.name;
   const said = found.reason && !["admitted", "not started"].includes(found.verdict) ? `The kubelet ${found.said ? "says" : "would say"}: ${found.reason}: ${found.message}` : "";
   const lines = [h("p", { class: "answer" }, sentence(found.answer)), (found.remarks ?? []).map((words) => h("p", { class: "remark" }, sentence(words))), said && h("p", { class: "said" }, said)];
-  return panel(name || "Answer", h("div", { class: "stack-small" }, lines), { level, actions: [verdictBadge(found.verdict), found.qos && badge("plain", found.qos)] });
+  return panel(name || "Answer", h("div", { class: "stack-small" }, lines), { level, actions: [verdictBadge(found.verdict), found.qos && badge("plain", found.qos), onOpen && button("Open in What if", onOpen, { small: true })] });
 }
 
 function capital(words) {
@@ -156,7 +157,7 @@ function progress(step) {
 
 const GOALS = { "not started": "the kubelet starts", deferred: "the pod has its new size", infeasible: "the pod has its new size" };
 
-function suggestionsPanel(whole, onTry, level) {
+function suggestionsPanel(whole, onTry, untried, level) {
   const found = whole.explanation;
   if (found.suggestions === undefined) return null;
   if (!found.suggestions.length) return panel("What would help", h("p", null, "No single change was found that would help."), { level });
@@ -183,10 +184,10 @@ function suggestionsPanel(whole, onTry, level) {
     const action = tries && button("Try it", () => tries(number), { small: true, "aria-pressed": "false", "aria-label": `Try it: ${one.text}` });
     if (action) buttons.push(action);
     const patch = one.pod ?? one.kubelet;
-    return h("li", { class: "suggestion" }, h("div", { class: "grow stack-small" }, h("p", null, sentence(one.text)), one.price && h("p", { class: "price" }, sentence(capital(one.price))), patch && patchView(patch, one.pod ? "pod" : "KubeletConfiguration")), action);
+    return h("li", { class: "suggestion" }, h("div", { class: "grow stack-small" }, h("p", null, sentence(one.text)), one.price && h("p", { class: "price" }, sentence(capital(one.price))), patch && patchView(patch, one.pod ? "pod" : "KubeletConfiguration")), action ?? (untried && h("span", { class: "hint-note" }, "Cannot be tried")));
   });
   const goal = GOALS[found.verdict] ?? "the pod is admitted";
-  return panel("What would help", [h("p", { class: "hint-note" }, `After each of these ${goal}, as simulated; the smallest change comes first.`), h("ol", { class: "suggestions" }, items), place], { level });
+  return panel("What would help", [h("p", { class: "hint-note" }, `After each of these ${goal}, as simulated; the smallest change comes first.`, untried && ` ${untried}`), h("ol", { class: "suggestions" }, items), place], { level });
 }
 
 function patchView(patch, of) {

@@ -1,5 +1,7 @@
 // Files that people drop or choose: read here, sent as text, or in base64 where they are no text.
-import { announce, h } from "./dom.js";
+import { Problem } from "./api.js";
+import { fill, h } from "./dom.js";
+import { problemNotice } from "./ui.js";
 
 export const LARGEST = 11 * 1024 * 1024; // in base64 it still fits into a request
 export const MOST = 64;
@@ -7,20 +9,22 @@ export const MOST = 64;
 /** @typedef {{name: string, text?: string, base64?: string, size: number}} GivenFile */
 
 /**
- * A place to drop files on, with a button that chooses them.
- * @param {{label: string, hint?: string, accept?: string, multiple?: boolean, onFiles: (files: GivenFile[]) => void, onProblem?: (words: string) => void}} options
+ * A place to drop files on, with a button that chooses them; what is wrong with them is said below.
+ * @param {{label: string, hint?: string, accept?: string, multiple?: boolean, onFiles: (files: GivenFile[]) => any}} options
  */
-export function dropZone({ label, hint = "", accept = "", multiple = true, onFiles, onProblem = announce }) {
+export function dropZone({ label, hint = "", accept = "", multiple = true, onFiles }) {
   const input = h("input", { type: "file", accept, multiple, "aria-label": label, tabindex: "-1", onchange: () => take(input.files) });
+  const place = h("div", { class: "drop-wrong" });
   const choose = h("button", { class: "button", type: "button", onclick: () => input.click() }, "Choose files…");
-  const zone = h("div", { class: "drop" }, h("p", null, h("strong", null, label)), hint && h("p", { class: "hint" }, hint), h("p", { class: "row drop-row" }, choose, input));
+  const zone = h("div", { class: "drop" }, h("p", null, h("strong", null, label)), hint && h("p", { class: "hint" }, hint), h("p", { class: "row drop-row" }, choose, input), place);
   async function take(list) {
     try {
       const files = await readFiles(list);
       input.value = "";
-      if (files.length) onFiles(files);
-    } catch (problem) {
-      onProblem(problem.message);
+      fill(place);
+      if (files.length) await onFiles(files);
+    } catch (error) {
+      fill(place, problemNotice(error));
     }
   }
   acceptDrops(zone, take);
@@ -49,9 +53,10 @@ export function acceptDrops(element, take) {
 /** @param {FileList | File[]} list @returns {Promise<GivenFile[]>} */
 export async function readFiles(list) {
   const files = [...(list ?? [])];
-  if (files.length > MOST) throw new Error(`${files.length} files are too many; drop at most ${MOST}`);
+  if (files.length > MOST) throw new Problem({ detail: `${files.length} files are too many`, advice: `drop at most ${MOST}` });
+  const largest = files.reduce((most, file) => (file.size > most.size ? file : most), files[0]);
   const size = files.reduce((sum, file) => sum + file.size, 0);
-  if (size > LARGEST) throw new Error(`${Math.ceil(size / 2 ** 20)} MiB are too much; drop at most ${LARGEST >> 20} MiB`);
+  if (size > LARGEST) throw new Problem({ detail: `${largest.name} is too large: ${Math.ceil(size / 2 ** 20)} MiB in all`, advice: `drop at most ${LARGEST >> 20} MiB` });
   return Promise.all(files.map(readFile));
 }
 

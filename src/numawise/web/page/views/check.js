@@ -109,12 +109,10 @@ function checkPanel(state, context) {
 // --- what is checked ------------------------------------------------------------------------------
 
 function controlPanel(state, context, { check, change }) {
-  const place = h("div");
   const zone = dropZone({
     label: "Drop kubelet configurations, pods, state files, a machine or a bundle",
     hint: "Each is known by what is in it. Nothing leaves this server.",
-    onFiles: (files) => (fill(place), add(files)),
-    onProblem: (words) => fill(place, notice("no", words)),
+    onFiles: add,
   });
   function add(files) {
     const before = state.example ? [] : state.files;
@@ -152,7 +150,7 @@ function controlPanel(state, context, { check, change }) {
     sync();
     change(EXAMPLE.files);
   }
-  return panel("Files", h("div", { class: "check-given" }, h("div", { class: "stack-small" }, zone, place), h("div", { class: "stack-small" }, fields, list, more)));
+  return panel("Files", h("div", { class: "check-given" }, h("div", { class: "stack-small" }, zone), h("div", { class: "stack-small" }, fields, list, more)));
 }
 
 function pasting(add) {

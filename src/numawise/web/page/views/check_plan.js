@@ -35,7 +35,6 @@ export function planPanel(context, onCheck) {
       asked.files = files;
       fill(old, `Given: ${files.map((file) => file.name).join(", ")} `, button("Forget", () => ((asked.files = []), fill(old)), { small: true }));
     },
-    onProblem: (words) => fill(problem, notice("no", words)),
   });
   const form = h("form", { class: "stack plan-form", onsubmit: (event) => (event.preventDefault(), suggest()) },
     h("div", { class: "fields" },

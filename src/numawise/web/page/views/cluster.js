@@ -135,7 +135,7 @@ function showAll({ root, navigate, live, which, unasked }) {
 
   function otherData() {
     const shown = dialog("Show other nodes", h("div", { class: "stack" },
-      dropZone({ label: "Drop a dump of a cluster", hint: "Nodes, pods and NodeResourceTopologies as kubectl prints them, in JSON or YAML; up to 11 MiB.", onFiles: (files) => { shown.close(); drop(files); }, onProblem: (words) => { shown.close(); tooMuch(words); } }),
+      dropZone({ label: "Drop a dump of a cluster", hint: "Nodes, pods and NodeResourceTopologies as kubectl prints them, in JSON or YAML; up to 11 MiB.", onFiles: (files) => { shown.close(); drop(files); } }),
       h("p", null, "Or start the server with your nodes:"),
       codeBlock(`numawise serve --cluster\n\n${DUMP}\nnumawise serve --nodes dump.json`, "Commands"),
       h("div", { class: "row" }, button("Show the example", () => { shown.close(); navigate("/cluster", { of: EXAMPLE }); }), which && button("Show what is served", () => { shown.close(); navigate("/cluster"); }))));

@@ -87,7 +87,8 @@ export default {
     function render() {
       const what = node ? badge("info", readable ? "not the machine that is served" : "an example") : null;
       const back = node && overview.node && readable ? button("Back to what is served", () => choose(null, "")) : null;
-      fill(head, viewHead(data.name === "this machine" ? "This machine" : data.name, [data.summary, what && " ", what], back, others), data.notices.length ? h("div", { class: "stack-small map-problem" }, data.notices.map((line) => notice("warn", line))) : null);
+      const tried = button("Try it in What if", whatIf);
+      fill(head, viewHead(data.name === "this machine" ? "This machine" : data.name, [data.summary, what && " ", what], back, tried, others), data.notices.length ? h("div", { class: "stack-small map-problem" }, data.notices.map((line) => notice("warn", line))) : null);
       picture.show(data);
       legend.hidden = !data.holders.length;
       const kinds = [...new Set(data.parts.map((part) => part.kind).filter((kind) => KINDS[kind]))];
@@ -97,6 +98,13 @@ export default {
       fill(notes, data.remarks.length ? panel("Remarks", h("ul", { class: "remarks" }, data.remarks.map((line) => h("li", null, line)))) : null);
       filter();
       showAgain();
+    }
+
+    /** Go on with what is shown: its machine, configuration and pods. */
+    function whatIf() {
+      const jobs = data.holders.some((one) => one.kind === "job");
+      const remark = jobs ? "Pods alone come and go here: what the jobs of this host hold is taken for free." : "";
+      navigate("/what-if", { scenario: { name: data.name, node: node ?? { served: true }, steps: [], remark } });
     }
 
     /** What was chosen, as it is now. */

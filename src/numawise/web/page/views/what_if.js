@@ -1,6 +1,6 @@
 // What if: a machine, a kubelet, and pods that come and go. The server plays; what is changed here can be undone.
-import { isAbort, post } from "../core/api.js";
-import { announce, fill, h } from "../core/dom.js";
+import { isAbort, post, Problem } from "../core/api.js";
+import { add, announce, fill, h } from "../core/dom.js";
 import { acceptDrops, readFiles } from "../core/files.js";
 import { explanationView } from "../core/explanation.js";
 import { holderMark, pictureView } from "../core/picture.js";
@@ -10,11 +10,11 @@ import { comparePanel, marksOf } from "../what_if/compare.js";
 import { configEditor } from "../what_if/config_editor.js";
 import { BASIC, example, REFUSED } from "../what_if/example.js";
 import { fitsPanel } from "../what_if/fits.js";
-import { machineChoice } from "../what_if/machine_choice.js";
+import { isConfig, machineChoice } from "../what_if/machine_choice.js";
 import { nextStep } from "../what_if/next_step.js";
 import { outcome } from "../what_if/outcome.js";
 import { openDialog, shareDialog } from "../what_if/share.js";
-import { linkWord, readFile, readLink, scenarioStore, withoutStep, withStep } from "../what_if/store.js";
+import { fileText, keepText, keptText, linkWord, readFile, readLink, scenarioStore, withoutStep, withStep } from "../what_if/store.js";
 import { timeline } from "../what_if/timeline.js";
 
 const NARROWEST = 320;
@@ -30,32 +30,47 @@ export default {
   async mount(root, context) {
     const messages = h("div", { class: "stack-small" });
     const first = await beginning(context, messages);
-    const view = build(root, context, messages, first.store ?? scenarioStore(first.scenario, first.at));
-    await view.start();
+    const view = build(root, context, messages, first.store);
+    await view.start(first.opened);
     return view.end;
   },
 };
 
-/** What to begin with: what another view hands over, an address, what was left here, or the example. */
+/** What to begin with: what another view hands over or an address has, what was left here, or the example. What was
+ * left is not lost: whatever is opened is a change of it, which can be undone. */
 async function beginning({ params }, messages) {
+  let opened = null;
   try {
-    if (params.scenario) return { scenario: { name: "", compare: null, ...params.scenario } };
-    if (params.s && params.s !== left?.word) return { scenario: await readLink(params.s) };
+    if (params.scenario) opened = handedOver(params.scenario, messages);
+    else if (params.s && params.s !== left?.word) opened = await readLink(params.s);
+    else if (!left) opened = keptText();
   } catch (error) {
-    fill(messages, notice("no", error.message, "The example is shown instead."));
-    return { scenario: example() };
+    fill(messages, notice("no", `${error.message}.`, left ? "What you had here is as it was." : "The example is shown instead."));
   }
-  return left ? { store: left.store } : { scenario: example(), at: REFUSED };
+  if (left) return { store: left.store, opened };
+  return { store: opened ? scenarioStore(opened.scenario, opened.at) : scenarioStore(example(), REFUSED), opened: null };
+}
+
+/** A scenario of another view; what it leaves out is filled in, and what it has to say is said. */
+function handedOver({ remark = "", ...given }, messages) {
+  if (remark) fill(messages, notice("info", remark));
+  const scenario = { name: "", compare: null, ...given, node: configured(given.node) };
+  return { scenario, at: scenario.steps.length };
+}
+
+/** A machine alone gets a configuration that starts on every machine. */
+function configured(node) {
+  return node.served || node.config || node.files?.length ? node : { ...node, config: BASIC };
 }
 
 function build(root, { overview }, messages, store) {
   const picture = pictureView({ label: "The machine at this step" });
   const otherPicture = pictureView({ label: "The machine at this step, on the other side" });
   const line = timeline({ onGo: go, onUndo: () => travel("undo"), onRedo: () => travel("redo"), onRemove: removeStep });
-  const next = nextStep({ onStep: (step, words) => change(withStep(store.now, store.at, step), store.at + 1, words) });
+  const next = nextStep({ onStep: (step, words) => change(words, (now, at) => [withStep(now, at, step), at + 1], ["Manifests"]) });
   const fits = fitsPanel();
-  const editor = configEditor({ onConfig: (config, words) => change(withNode({ config }), store.at, words) });
-  const compare = comparePanel({ overview, onCompare: (other, words) => change({ ...store.now, compare: other }, store.at, words), onGo: go });
+  const editor = configEditor({ onConfig: (config, words) => change(words, withNode({ config })) });
+  const compare = comparePanel({ overview, onCompare: (other, words) => change(words, (now, at) => [{ ...now, compare: other }, at]), onGo: go });
   const maps = h("div", { class: "what-maps" });
   const detail = h("div", { class: "stack" });
   const about = h("p", { class: "what-policies" });
@@ -64,15 +79,16 @@ function build(root, { overview }, messages, store) {
   let split = /** @type {any} */ (null);
   let machine = /** @type {any} */ (null);
   let answer = /** @type {any} */ (null);
+  let ended = false;
   let controller = new AbortController();
   const edit = button("Edit the configuration", () => toggleEditor(), { small: true, "aria-expanded": "false" });
-  const editing = panel("Kubelet configuration", editor.element, { actions: [button("Suggest one for this machine", () => suggest(store.now.node, (config) => change(withNode({ config }), store.at, "suggested configuration")), { small: true }), button("Close", () => toggleEditor(false), { small: true, kind: "quiet" })], class: "what-editing" });
+  const editing = panel("Kubelet configuration", editor.element, { actions: [button("Suggest one for this machine", () => suggest(store.now.node, (config) => change("suggested configuration", withNode({ config }))), { small: true }), button("Close", () => toggleEditor(false), { small: true, kind: "quiet" })], class: "what-editing" });
   editing.hidden = true;
   const mapPanel = panel("Machine", [detail, maps], { class: "what-map" });
   const title = mapPanel.querySelector("h2");
 
   fill(root,
-    viewHead("What if", "Pods come and go on a machine that nobody has to own. Every answer is simulated as the kubelet would give it.", button("Open…", open), button("Share…", () => shareDialog(store.now), { kind: "primary" })),
+    viewHead("What if", "Pods come and go on a machine that nobody has to own. Every answer is simulated as the kubelet would give it.", button("Open…", open), button("Share…", () => shareDialog(store.now, store.at), { kind: "primary" })),
     messages,
     h("div", { class: "stack" },
       panel("Time line", [line.element, wrong], { class: "what-time" }),
@@ -101,8 +117,21 @@ function build(root, { overview }, messages, store) {
     return post("scenario", body, controller.signal);
   }
 
-  /** Try a change; only one that can be played is kept. */
-  async function change(scenario, at, words) {
+  /** One after the other: nothing that was asked for is lost to what is asked for next. */
+  let going = Promise.resolve();
+  function inTurn(work) {
+    going = going.then(() => (ended ? undefined : work()));
+    return going;
+  }
+
+  /** Try a change; only one that can be played is kept.
+   * @param {string} words
+   * @param {(now: any, at: number) => [any, number]} next the scenario then, and the step that is looked at
+   * @param {string[]} [names] what the texts of its new steps are called
+   */
+  const change = (words, next, names = []) => inTurn(async () => {
+    const first = store.at;
+    const [scenario, at] = next(store.now, first);
     try {
       answer = await ask(scenario, Math.max(0, Math.min(at, scenario.steps.length)));
       store.change(scenario, at, words);
@@ -110,17 +139,22 @@ function build(root, { overview }, messages, store) {
       show();
       announce(`${words}: ${answer.side.steps[store.at - 1]?.verdict ?? "done"}`);
     } catch (error) {
-      if (!isAbort(error)) refuse(error, scenario, at, words);
+      if (isAbort(error)) return;
+      const [, step] = /^\$\.steps\[(\d+)\]\.add\.text/.exec(error.field) ?? [];
+      if (names[step - first]) error.file = names[step - first];
+      refuse(error, scenario, at, words);
     }
-  }
+  });
 
   function refuse(error, scenario, at, words) {
-    const suits = (error.message.startsWith("the kubelet would not start") || error.field === "$.node.config") && scenario.node.config !== BASIC;
-    const use = (config, what) => change({ ...scenario, node: { ...scenario.node, config } }, at, `${words}, ${what}`);
-    const ways = suits ? h("div", { class: "row" }, button("Suggest a configuration", () => suggest(scenario.node, (config) => use(config, "suggested configuration")), { small: true }), button("Use a simple configuration", () => use(BASIC, "simple configuration"), { small: true })) : null;
+    const suits = error.message.startsWith("the kubelet would not start") || error.field === "$.node.config";
+    const use = (config, what) => change(`${words}, ${what}`, () => [{ ...scenario, node: { ...scenario.node, config } }, at]);
+    const simple = scenario.node.config === BASIC ? null : button("Use a simple configuration", () => use(BASIC, "simple configuration"), { small: true });
+    const ways = suits ? h("div", { class: "row" }, button("Suggest a configuration", () => suggest(scenario.node, (config) => use(config, "suggested configuration")), { small: true }), simple) : null;
     fill(wrong, problemNotice(error), ways);
+    wrong.scrollIntoView({ block: "nearest" });
     machine?.show(store.now.node, answer?.side);
-    compare.show(store.now, answer?.compared, answer?.side.release);
+    compare.show(store.now, answer?.compared, answer?.side.release ?? "");
   }
 
   /** Ask for a configuration that suits a machine, with a reason for every line. */
@@ -132,7 +166,13 @@ function build(root, { overview }, messages, store) {
     }
   }
 
-  async function go(at, focus = false) {
+  let latest = 0;
+  function go(at, focus = false) {
+    const mine = (latest += 1);
+    return inTurn(() => mine === latest && look(at, focus));
+  }
+
+  async function look(at, focus) {
     const wanted = Math.max(0, Math.min(at, store.now.steps.length));
     try {
       answer = await ask(store.now, wanted);
@@ -145,7 +185,7 @@ function build(root, { overview }, messages, store) {
     }
   }
 
-  async function travel(way) {
+  const travel = (way) => inTurn(async () => {
     const entry = store.peek(way);
     if (!entry) return;
     try {
@@ -157,23 +197,17 @@ function build(root, { overview }, messages, store) {
     } catch (error) {
       if (!isAbort(error)) fill(wrong, problemNotice(error));
     }
-  }
+  });
 
-  const withNode = (part) => {
-    const merged = { ...store.now.node, ...part };
+  const withNode = (part) => (now, at) => {
+    const merged = { ...now.node, ...part };
     for (const name of Object.keys(merged)) if (merged[name] === undefined) delete merged[name];
-    return { ...store.now, node: merged };
+    return [{ ...now, node: configured(merged) }, at];
   };
 
   function removeStep(number) {
     const gone = answer.side.steps[number - 1]?.title ?? `step ${number}`;
-    return change(withoutStep(store.now, number), number - 1, `delete ${gone}`);
-  }
-
-  function chooseNode(part, words) {
-    const changed = withNode(part);
-    if (!changed.node.served && !changed.node.config && !changed.node.files?.length) changed.node.config = BASIC;
-    return change(changed, store.at, words);
+    return change(`delete ${gone}`, (now) => [withoutStep(now, number), number - 1]);
   }
 
   // --- showing --------------------------------------------------------------------------------------
@@ -200,8 +234,10 @@ function build(root, { overview }, messages, store) {
   async function why(pod) {
     try {
       const { node: given, steps } = store.now;
-      const found = await post("scenario/why", { node: given, steps, at: store.at, pod, width: Math.min(760, Math.max(NARROWEST, innerWidth - 96)) });
-      dialog("Why", explanationView(found, { level: 3 })).element.classList.add("what-why");
+      const question = { node: given, steps, at: store.at, pod, width: Math.min(760, Math.max(NARROWEST, innerWidth - 96)) };
+      const found = await post("scenario/why", question);
+      const onTry = (suggestion) => post("scenario/why/try", { ...question, suggestion });
+      dialog("Why", explanationView(found, { onTry, level: 3 })).element.classList.add("what-why");
     } catch (error) {
       fill(wrong, problemNotice(error));
     }
@@ -237,10 +273,11 @@ function build(root, { overview }, messages, store) {
   }
 
   async function remember() {
-    const scenario = store.now;
-    const word = await linkWord(scenario);
-    if (scenario !== store.now) return;
+    const { now, at } = store;
+    const word = await linkWord(now, at);
+    if (now !== store.now || at !== store.at) return;
     left = { store, word };
+    keepText(word ? "" : fileText(now, at));
     if (location.hash.startsWith("#/what-if")) rewrite({ s: word });
   }
 
@@ -261,26 +298,43 @@ function build(root, { overview }, messages, store) {
   // --- opening --------------------------------------------------------------------------------------
 
   function open() {
-    openDialog((scenario) => change(scenario, scenario.steps.length, `open ${scenario.name || "a scenario"}`), (empty = false) => {
+    openDialog(opening, (empty = false) => {
       const fresh = example();
       const scenario = empty ? { ...fresh, name: "", steps: [] } : fresh;
-      return change(scenario, scenario.steps.length, empty ? "an empty scenario" : "the example");
+      return change(empty ? "an empty scenario" : "the example", () => [scenario, scenario.steps.length]);
     });
+  }
+
+  function opening({ scenario, at }) {
+    return change(`open ${scenario.name || "a scenario"}`, () => [scenario, at]);
   }
 
   async function dropped(list) {
     try {
-      const [file] = await readFiles(list);
-      if (!file) return;
-      if (/"kind":\s*"Scenario"/.test(file.text ?? "")) {
-        const scenario = readFile(file.text);
-        change(scenario, scenario.steps.length, `open ${scenario.name || file.name}`);
-      } else if (/kind:\s*"?KubeletConfiguration|"kind":\s*"KubeletConfiguration/.test(file.text ?? "")) change(withNode({ config: file.text }), store.at, `configuration ${file.name}`);
-      else if (file.text !== undefined) change(withStep(store.now, store.at, { add: { text: file.text } }), store.at + 1, file.name);
-      else throw new Error(`${file.name} is neither a scenario, a configuration nor pods`);
+      const files = await readFiles(list);
+      if (files.length) take(files);
     } catch (error) {
       fill(wrong, problemNotice(error));
+      wrong.scrollIntoView({ block: "nearest" });
     }
+  }
+
+  /** A scenario is opened, a configuration taken over; pods come as the next steps. */
+  function take(files) {
+    const names = (some) => some.map((file) => file.name).join(", ");
+    const whole = files.find((file) => /"kind":\s*"Scenario"/.test(file.text ?? ""));
+    if (whole && files.length > 1) throw new Problem({ detail: `${whole.name} is a whole scenario`, advice: "drop it alone" });
+    if (whole) return opening(readFile(whole.text));
+    const strange = files.find((file) => file.text === undefined);
+    if (strange) throw new Problem({ detail: `${strange.name} is no text: neither a scenario, a kubelet configuration nor pods`, advice: "a bundle or a machine is chosen under Node, as “From files…”" });
+    const configs = files.filter(isConfig);
+    if (configs.length > 1) throw new Problem({ detail: `${names(configs)} are ${configs.length} kubelet configurations, and a node has one`, advice: "drop one of them; the other can be put beside it under “Compare with”" });
+    const pods = files.filter((file) => !configs.includes(file));
+    const config = configs[0]?.text;
+    return change(names(files), (now, at) => {
+      const added = pods.reduce((before, file, number) => withStep(before, at + number, { add: { text: file.text } }), now);
+      return [config === undefined ? added : withNode({ config })(added, at)[0], at + pods.length];
+    }, pods.map((file) => file.name));
   }
 
   function keys(event) {
@@ -294,20 +348,23 @@ function build(root, { overview }, messages, store) {
   }
 
   return {
-    async start() {
-      machine = await machineChoice({ overview, onNode: chooseNode });
+    /** @param {import("../what_if/store.js").Opened | null} opened to go on with, where something was left here */
+    async start(opened) {
+      machine = await machineChoice({ overview, onNode: (part, words) => change(words, withNode(part)) });
       fill(node, machine.element);
+      if (opened && JSON.stringify(opened.scenario) !== JSON.stringify(store.now)) await opening(opened);
+      if (answer || ended) return;
       try {
         answer = await ask(store.now, store.at);
         show();
       } catch (error) {
         if (isAbort(error)) return;
-        fill(wrong, problemNotice(error), h("div", { class: "row" }, button("Show the example", () => change(example(), example().steps.length, "the example"))));
-        machine.show(store.now.node, null);
-        compare.show(store.now, null, "");
+        refuse(error, store.now, store.at, "open it");
+        add(wrong, [h("div", { class: "row" }, button("Show the example", () => change("the example", () => [example(), example().steps.length])))]);
       }
     },
     end() {
+      ended = true;
       controller.abort();
       observer.disconnect();
       removeEventListener("keydown", keys);

@@ -6,6 +6,8 @@ import { acceptDrops, given, readFiles } from "../core/files.js";
 import { badge, button, facts, field, notice, panel, problemNotice, select, viewHead } from "../core/ui.js";
 import { EXAMPLES } from "../core/why_examples.js";
 
+const UNKNOWN = "None can be tried here, as it is not known what the node holds: drop its files and the pod for that.";
+
 /** @typedef {{example: string, node: any, files: any[], text: string, pod: string, number: number | null}} Question */
 
 /** @returns {Question} */
@@ -39,7 +41,7 @@ function wordsOf(question, overview) {
 export default {
   title: "Why",
   mount(root, context) {
-    const { overview, params, live } = context;
+    const { overview, params, live, navigate } = context;
     let question = startOf(params, overview);
     let answered = null;
     let going = null;
@@ -59,7 +61,7 @@ export default {
         chooser.value = "";
         if (files.length) start({ ...nothing(), node: question.example ? {} : question.node, files: merged(question.example ? [] : question.files, files) });
       } catch (error) {
-        fill(problems, notice("no", error.message));
+        fill(problems, problemNotice(error));
       }
     }
 
@@ -105,9 +107,20 @@ export default {
 
     function answerView() {
       if (answered.log) return logView(answered.log);
-      if (answered.others.length) return answered.others.map((one) => explanationView(one));
-      const onTry = (suggestion) => post("why/try", { ...bodyOf({ ...question, pod: "", number: answered.chosen }, widthFor(root)), suggestion });
-      return [answered.pods.length > 1 ? podsPanel() : null, explanationView(answered, { onTry })];
+      if (answered.others.length) return answered.others.map((one) => explanationView(one, { untried: UNKNOWN }));
+      const asked = bodyOf({ ...question, pod: "", number: answered.chosen }, widthFor(root));
+      const onTry = (suggestion) => post("why/try", { ...asked, suggestion });
+      const onOpen = answered.chosen === null ? null : () => whatIf(asked);
+      return [answered.pods.length > 1 ? podsPanel() : null, explanationView(answered, { onTry, onOpen })];
+    }
+
+    /** The node of the question, with the pods before this one, and it as the next. */
+    async function whatIf(asked) {
+      try {
+        navigate("/what-if", { scenario: await post("why/scenario", asked) });
+      } catch (error) {
+        fill(problems, problemNotice(error));
+      }
     }
 
     function podsPanel() {
@@ -184,8 +197,8 @@ function merged(before, after) {
 function logView(log) {
   const read = log.read;
   const head = panel("Kubelet's log", facts([["Files", read.files.join(", ")], ["Lines", `${read.lines}, ${read.kubeletLines} of them a kubelet's`], ["From", read.first], ["To", read.last], ["Admitted", log.admitted], ["Rejected", log.rejected]]));
-  const starts = log.starts.map((one) => explanationView({ name: "kubelet", verdict: "not started", findings: [], ...one }));
-  const pods = log.pods.map((one) => explanationView(one));
+  const starts = log.starts.map((one) => explanationView({ name: "kubelet", verdict: "not started", findings: [], ...one }, { untried: UNKNOWN }));
+  const pods = log.pods.map((one) => explanationView(one, { untried: UNKNOWN }));
   const none = !starts.length && !pods.length && notice("info", "The log has no admission that would need an explanation.");
   return [head, ...starts, ...pods, none];
 }

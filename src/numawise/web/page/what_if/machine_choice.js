@@ -4,6 +4,9 @@ import { fill, h } from "../core/dom.js";
 import { dropZone, given } from "../core/files.js";
 import { button, field, select } from "../core/ui.js";
 
+/** Whether a file is a kubelet configuration. */
+export const isConfig = (file) => /^\s*["']?kind["']?:\s*["']?KubeletConfiguration\b/m.test(file.text ?? "") || /"kind":\s*"KubeletConfiguration"/.test(file.text ?? "");
+
 const WORDS = "2s 4n 64c 2t 8gpu nvlink 1t";
 
 /**
@@ -36,12 +39,10 @@ export async function machineChoice({ overview, onNode }) {
     } else {
       fill(below, dropZone({
         label: "Drop what describes the node", hint: "machine file, lscpu, nvidia-smi topo -m, hwloc, a bundle, state files, a kubelet configuration",
-        onFiles: (files) => onNode({ served: undefined, machine: undefined, files: files.map(given), ...(files.some(isConfig) ? { config: undefined } : {}) }, `files ${files.map((file) => file.name).join(", ")}`),
+        onFiles: (files) => onNode({ served: undefined, machine: undefined, files: files.map(given), ...(files.some((file) => isConfig(file) || file.base64 !== undefined) ? { config: undefined } : {}) }, `files ${files.map((file) => file.name).join(", ")}`),
       }));
     }
   }
-
-  const isConfig = (file) => /kind:\s*KubeletConfiguration|"kind":\s*"KubeletConfiguration"/.test(file.text ?? "") || file.base64 !== undefined;
 
   /** @param {import("./store.js").ScenarioNode} node */
   function show(node, side) {

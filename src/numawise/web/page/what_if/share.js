@@ -8,9 +8,9 @@ import { fileText, linkWord, LONGEST_LINK, readFile } from "./store.js";
 /** A name for a file out of one for people. */
 const fileName = (scenario) => scenario.name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "scenario";
 
-/** @param {any} scenario */
-export async function shareDialog(scenario) {
-  const word = await linkWord(scenario);
+/** @param {any} scenario @param {number} at the step that is looked at */
+export async function shareDialog(scenario, at) {
+  const word = await linkWord(scenario, at);
   const address = `${location.href.split("#")[0]}#/what-if?s=${word}`;
   const input = h("input", { type: "text", readonly: true, value: address, onfocus: (event) => event.target.select() });
   const wrong = h("div", { class: "stack-small" });
@@ -27,25 +27,19 @@ export async function shareDialog(scenario) {
     }
   };
   const files = h("div", { class: "stack-small" }, h("h3", null, "File"), h("p", { class: "hint" }, "The scenario: drop it on this page again, or play its steps with numawise simulate --steps."),
-    h("div", { class: "row" }, button("Save the scenario", () => download(`${fileName(scenario)}.json`, fileText(scenario), "application/json"))),
+    h("div", { class: "row" }, button("Save the scenario", () => download(`${fileName(scenario)}.json`, fileText(scenario, at), "application/json"))),
     h("h3", { class: "what-apart" }, "Trace"), h("p", { class: "hint" }, "In the form of recorded kubelets, for numawise replay."), h("div", { class: "row" }, button("Save the trace", trace)), wrong);
   dialog("Share the scenario", h("div", { class: "stack" }, link, files));
 }
 
-/** Ask for a scenario in a file. @param {(scenario: any) => void} onScenario */
+/** Ask for a scenario in a file. @param {(opened: import("./store.js").Opened) => void} onScenario */
 export function openDialog(onScenario, onExample) {
-  const wrong = h("div");
   const zone = dropZone({
     label: "Drop a scenario", hint: "a file that was saved here", accept: ".json,application/json", multiple: false,
     onFiles: ([file]) => {
-      try {
-        onScenario(readFile(file.text ?? ""));
-        shown.close();
-      } catch (error) {
-        fill(wrong, notice("no", error.message));
-      }
+      onScenario(readFile(file.text ?? ""));
+      shown.close();
     },
-    onProblem: (words) => fill(wrong, notice("no", words)),
   });
-  const shown = dialog("Open a scenario", h("div", { class: "stack" }, zone, wrong, h("div", { class: "row" }, button("The example", () => (onExample(), shown.close())), button("An empty one", () => (onExample(true), shown.close())))));
+  const shown = dialog("Open a scenario", h("div", { class: "stack" }, zone, h("div", { class: "row" }, button("The example", () => (onExample(), shown.close())), button("An empty one", () => (onExample(true), shown.close())))));
 }
