@@ -17,6 +17,24 @@ if DRIVER:
 PageAt = Callable[..., Watched]
 
 
+REDUCED = r"""async () => {
+  const { packedDump } = await import("./core/large_dump.js");
+  const container = { name: "c", env: [{ name: "A", value: "]}" }], resources: { limits: { cpu: "1" } } };
+  const items = Array.from({ length: 300 }, (_, at) => ({ kind: "Pod",
+    metadata: { name: `é…"]}\\ ${at}`, labels: { env: "prod" }, managedFields: [{ time: "t", fieldsV1: { "f:a": {} } }] },
+    spec: { containers: [container], volumes: [{ name: "v" }] } }));
+  const text = JSON.stringify({ apiVersion: "v1", metadata: { a: [{}] }, items, kind: "List" }, null, 4);
+  const bytes = new TextEncoder().encode(text), pieces = [];
+  for (let at = 0; at < bytes.length; at += 37) pieces.push(bytes.subarray(at, at + 37));
+  const stream = () => new ReadableStream({ start: (to) => (pieces.forEach((one) => to.enqueue(one)), to.close()) });
+  const shares = [];
+  const packed = await packedDump({ size: bytes.length, stream }, (share) => shares.push(share));
+  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return { ...(await new Response(unpacked).json()), shares };
+}"""
+"""What is sent of a dump that is too large for a request."""
+
+
 @pytest.fixture
 def address(served: Callable[..., str]) -> str:
     return served("--machine", "dgx-h100")
@@ -157,3 +175,10 @@ def test_a_dropped_dump(page_at: PageAt, address: str, dump: Path) -> None:
     expect(page.get_by_text("dump.json")).to_be_visible()
     expect(page.get_by_text("<b>odd</b>")).to_be_visible()
     expect(page.get_by_text("This is an example")).to_have_count(0)
+    sent = page.evaluate(REDUCED)
+    assert (sent["kind"], len(sent["items"]), sent["shares"][-1]) == ("List", 300, 1)
+    assert sent["items"][299] == {
+        "kind": "Pod",
+        "metadata": {"name": 'é…"]}\\ 299', "labels": {"env": "prod"}, "managedFields": [{"time": "t"}]},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]},
+    }

@@ -1,13 +1,17 @@
 """The cluster through the API: all nodes, one node, pods, what fits, and dumps that are dropped."""
 
+import base64
+import gzip
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from numawise.apps.overview import sources
 from numawise.apps.overview.example import example_objects
 from numawise.apps.overview.sources import SourceCluster, example_cluster
+from numawise.web import clusters
 from numawise.web.clusters import Clusters
 from tests.web.calls import Page
 
@@ -159,12 +163,32 @@ def test_a_dump_is_looked_at_by_its_id(empty: Page) -> None:
     assert empty.get("cluster").data["rows"] == []
 
 
+def test_a_dump_may_be_packed(empty: Page) -> None:
+    packed = base64.b64encode(gzip.compress(dump()["text"].encode())).decode()
+    source = empty.post("cluster/dump", {"files": [{"name": "dump.json.gz", "base64": packed}]}).data
+    assert len(empty.get(f"cluster?of={source['id']}").data["rows"]) == 26
+
+
+def test_objects_of_dumps_are_bounded(empty: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (sources, clusters):
+        monkeypatch.setattr(module, "MOST_DROPPED", 150)
+    ids = [empty.post("cluster/dump", {"files": [dump(), nrt(number)]}).data["id"] for number in range(2)]
+    assert [empty.get(f"cluster?of={one}").status for one in ids] == [404, 200]
+    monkeypatch.setattr(sources, "MOST_DROPPED", 100)
+    problem = empty.post("cluster/dump", {"files": [dump()]}).problem
+    assert (problem["status"], problem["file"]) == (422, "dump.json")
+    assert problem["detail"].endswith("objects are too many; at most 100 are read")
+
+
+def nrt(number: int) -> dict[str, Any]:
+    value = {"kind": "NodeResourceTopologyList", "items": [{"metadata": {"name": f"n{number}"}}]}
+    return {"name": "nrt.json", "text": json.dumps(value)}
+
+
 def test_few_dumps_are_kept(empty: Page) -> None:
     ids = []
     for number in range(6):
-        value = {"kind": "NodeResourceTopologyList", "items": [{"metadata": {"name": f"n{number}"}}]}
-        file = {"name": "nrt.json", "text": json.dumps(value)}
-        ids.append(empty.post("cluster/dump", {"files": [file]}).data["id"])
+        ids.append(empty.post("cluster/dump", {"files": [nrt(number)]}).data["id"])
     assert [empty.get(f"cluster?of={one}").status for one in ids] == [404, 404, 200, 200, 200, 200]
 
 

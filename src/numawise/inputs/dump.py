@@ -4,40 +4,47 @@ Rules kept here:
 
 1. A dump has objects of these kinds and no others, in one file or several; it counts for the time at which
    the file was written.
-2. What an object holds is judged as if the API server had sent it.
+2. What an object holds is judged as if the API server had sent it, and of each that is kept which decides.
+3. A list in JSON may be long (``codec.object_list``): one object of it is in memory at a time.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from numawise.cluster.live import LiveCluster, LiveSettings
 from numawise.codec.bundle.archive import is_bundle
-from numawise.codec.document import Document, mapping, read_file
+from numawise.codec.cluster_pod import PodReading
+from numawise.codec.document import ORDINARY, TOO_DEEP, mapping, read_file
 from numawise.codec.infile import is_file
+from numawise.codec.object_list import LARGEST_LIST, ObjectList, object_list
+from numawise.errors import InputError
 from numawise.inputs.cluster import VisibleCluster
-from numawise.inputs.live import NODE, POD, TOPOLOGY, take
+from numawise.inputs.live import NODE, POD, TOPOLOGY, slim_node, slim_topology, take
 from numawise.kube.client import Object
 
+MOST_OBJECTS = 100_000
+Objects = Sequence[object] | ObjectList
 
-def dumped_cluster(paths: Sequence[str], *, whole: bool = False) -> VisibleCluster | None:
+
+def dumped_cluster(
+    paths: Sequence[str], *, whole: bool = False, most: int = MOST_OBJECTS, largest: int = LARGEST_LIST
+) -> VisibleCluster | None:
     """The cluster of dumps (rule 1); None: these files are something else.
 
-    ``whole``: a dump of NodeResourceTopologies alone is something else, too.
+    ``whole``: a dump of NodeResourceTopologies alone is something else, too; ``most``: objects, and
+    ``largest``: bytes of text that they may have together.
     """
     files = [Path(path) for path in paths]
     if not files or any(not is_file(path) or is_bundle(str(path)) for path in files):
         return None
-    objects: list[tuple[str, Object]] = []
-    for path in files:
-        for document in read_file(path):
-            found = list(_dumped(document))
-            if not found:
-                return None
-            objects += found
-    kinds = {kind for kind, _ in objects}
-    if TOPOLOGY not in kinds or (whole and kinds == {TOPOLOGY}):
-        return None
-    return listed_cluster(objects, max(path.stat().st_mtime for path in files))
+    try:
+        objects = _objects(files, most, largest)
+        kinds = {kind for kind, _ in objects}
+        if TOPOLOGY not in kinds or (whole and kinds == {TOPOLOGY}):
+            return None
+        return listed_cluster(objects, max(path.stat().st_mtime for path in files))
+    except RecursionError:
+        raise InputError(TOO_DEEP, file=str(files[0]), advice=ORDINARY) from None
 
 
 def listed_cluster(objects: Sequence[tuple[str, Object]], now: float) -> VisibleCluster:
@@ -50,16 +57,38 @@ def listed_cluster(objects: Sequence[tuple[str, Object]], now: float) -> Visible
     return VisibleCluster(view, now, [value for kind, value in objects if kind == POD])
 
 
-def _dumped(document: Document) -> Iterator[tuple[str, Object]]:
-    """The objects of a document with their kinds; nothing where one is of another kind."""
-    value = mapping(document.root.value)
-    kind, rows = str(value.get("kind") or ""), value.get("items")
-    listed = rows if isinstance(rows, list) and kind.endswith("List") else [value]
-    usual = kind.removesuffix("List")
-    found = []
-    for one in listed:
-        own = str(one.get("kind") or usual) if isinstance(one, Mapping) else ""
-        if own not in (NODE, POD, TOPOLOGY):
-            return
-        found.append((own, one))
-    yield from found
+def _objects(files: Sequence[Path], most: int, largest: int) -> list[tuple[str, Object]]:
+    """All objects with their kinds; none where one is of another kind."""
+    objects: list[tuple[str, Object]] = []
+    slim = {NODE: slim_node, POD: PodReading().slim, TOPOLOGY: slim_topology}
+    for path in files:
+        for kind, rows, size in _lists(path, largest):
+            largest -= size
+            if len(objects) + len(rows) > most:
+                raise InputError(
+                    f"{len(objects) + len(rows)} objects are too many; at most {most} are read",
+                    file=str(path),
+                    advice="take the pods of some namespaces alone",
+                )
+            if not rows:
+                return []
+            for row in rows:
+                own = str(row.get("kind") or kind) if isinstance(row, Mapping) else ""
+                if own not in slim:
+                    return []
+                objects.append((own, slim[own](mapping(row))))
+    return objects
+
+
+def _lists(path: Path, largest: int) -> list[tuple[str, Objects, int]]:
+    """The lists of a file: of which kind objects are that do not say so, the objects, the size (rule 3)."""
+    long = object_list(path, largest)
+    if long is not None and long.kind.endswith("List"):
+        return [(long.kind.removesuffix("List"), long, long.size)]
+    found: list[tuple[str, Objects, int]] = []
+    for document in read_file(path):
+        value = mapping(document.root.value)
+        kind, rows = str(value.get("kind") or ""), value.get("items")
+        listed = rows if isinstance(rows, list) and kind.endswith("List") else [value]
+        found.append((kind.removesuffix("List"), listed, 0))
+    return found

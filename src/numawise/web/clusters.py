@@ -2,8 +2,8 @@
 
 Rules kept here:
 
-1. A dropped dump is known by its content; few are kept, and the one that nobody asked about for the longest
-   time goes first.  Nobody's dump changes what others see.
+1. A dropped dump is known by its content; few are kept, with ``MOST_DROPPED`` nodes and pods in all, and the
+   one that nobody asked about for the longest time goes first.  Nobody's dump changes what others see.
 2. What was worked out about a cluster is kept with it.
 """
 
@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from numawise.apps.overview.board import ClusterBoard
-from numawise.apps.overview.sources import NO_CLUSTER, SourceCluster, dumped, example_cluster
+from numawise.apps.overview.sources import MOST_DROPPED, NO_CLUSTER, SourceCluster, dumped, example_cluster
 from numawise.apps.why.stuck import StuckPods
 from numawise.cluster.live_places import LivePlaces
 from numawise.codec.web.given import FileGiven
@@ -85,6 +85,10 @@ class Clusters:
                 known = ShownCluster(read())
                 with self._lock:
                     self._others[which] = known
-                    while len(self._others) > MOST_DUMPS:
+                    while len(self._others) > 1 and self._is_too_much():
                         self._others.popitem(last=False)
             return known
+
+    def _is_too_much(self) -> bool:
+        size = sum(one.cluster.size for one in self._others.values())
+        return len(self._others) > MOST_DUMPS or size > MOST_DROPPED

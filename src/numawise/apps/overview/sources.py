@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from numawise.apps.overview.example import example_objects
 from numawise.cluster.live import LiveCluster
 from numawise.cluster.live_places import Lock
+from numawise.codec.object_list import LARGEST_UNPACKED
 from numawise.codec.stamps import second_stamp
 from numawise.errors import InputError
 from numawise.inputs.cluster import VisibleCluster, followed_remarks
@@ -25,6 +26,8 @@ from numawise.kube.client import Object
 from numawise.results.cluster_board import BoardSource
 from numawise.values import dataclass
 
+MOST_DROPPED = 50_000
+"""Objects of a dropped dump; 8 kB of memory each, as pods usually are."""
 CLUSTER, FILES, EXAMPLE, NOTHING = "cluster", "files", "example", "none"
 NO_CLUSTER = BoardSource(NOTHING)
 
@@ -41,6 +44,11 @@ class SourceCluster:
     remarks: Callable[[], Sequence[str]] = tuple
     given: bool = False
     """The nodes are those of files, as they describe them."""
+
+    @property
+    def size(self) -> int:
+        """How many nodes and pods it has."""
+        return len(self.view.views) + len(self.pods())
 
 
 def followed_cluster(feed: LiveFeed) -> SourceCluster:
@@ -68,7 +76,7 @@ def cluster_of_files(
 
 def dumped(paths: Sequence[str], name: str, number: str) -> SourceCluster:
     """A cluster of dropped files, which are dumps."""
-    seen = dumped_cluster(paths)
+    seen = dumped_cluster(paths, most=MOST_DROPPED, largest=LARGEST_UNPACKED)
     if seen is None:
         raise InputError(
             "there is no dump of a cluster in it",

@@ -2,7 +2,8 @@
 import { bytesText, grouped, percent, resourceTitle, shapeWords, sumText } from "../core/amounts.js";
 import { get, post } from "../core/api.js";
 import { announce, fill, h, later } from "../core/dom.js";
-import { acceptDrops, dropZone, given, readFiles } from "../core/files.js";
+import { acceptDrops, dropZone, given } from "../core/files.js";
+import { readDumps } from "../core/large_dump.js";
 import { button, codeBlock, dialog, notice, problemNotice, tabs, viewHead } from "../core/ui.js";
 import { detailView, remarks } from "./cluster_detail.js";
 import { fitsView } from "./cluster_fits.js";
@@ -113,29 +114,22 @@ function showAll({ root, navigate, live, which, unasked }) {
 
   async function take(list) {
     try {
-      await drop(await readFiles(list));
-    } catch (error) {
-      tooMuch(error.message);
-    }
-  }
-
-  function tooMuch(words) {
-    fill(wrong, notice("no", words, "Larger dumps: numawise serve --nodes dump.json"));
-  }
-
-  async function drop(files) {
-    fill(wrong, notice("info", `${files.map((file) => file.name).join(", ")} is being read…`));
-    try {
-      const source = await post("cluster/dump", { files: files.map(given) });
-      navigate("/cluster", { of: source.id });
+      await drop(await readDumps(list, (words) => fill(wrong, notice("info", words))));
     } catch (error) {
       fill(wrong, problemNotice(error));
     }
   }
 
+  async function drop(files) {
+    if (ended) return; // another view was opened while they were read
+    fill(wrong, notice("info", `${files.map((file) => file.name).join(", ")} is being read…`));
+    const source = await post("cluster/dump", { files: files.map(given) });
+    navigate("/cluster", { of: source.id });
+  }
+
   function otherData() {
     const shown = dialog("Show other nodes", h("div", { class: "stack" },
-      dropZone({ label: "Drop a dump of a cluster", hint: "Nodes, pods and NodeResourceTopologies as kubectl prints them, in JSON or YAML; up to 11 MiB.", onFiles: (files) => { shown.close(); drop(files); } }),
+      dropZone({ label: "Drop a dump of a cluster", hint: "Nodes, pods and NodeResourceTopologies as kubectl prints them, in JSON of any size: what decides is taken out here, and sent. In YAML up to 11 MiB.", read: async (list) => { shown.close(); await take(list); return []; }, onFiles: () => {} }),
       h("p", null, "Or start the server with your nodes:"),
       codeBlock(`numawise serve --cluster\n\n${DUMP}\nnumawise serve --nodes dump.json`, "Commands"),
       h("div", { class: "row" }, button("Show the example", () => { shown.close(); navigate("/cluster", { of: EXAMPLE }); }), which && button("Show what is served", () => { shown.close(); navigate("/cluster"); }))));
