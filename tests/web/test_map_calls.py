@@ -151,3 +151,11 @@ def test_a_kubelet_that_does_not_start_is_said_once(page: Page) -> None:
     assert "the kubelet would not start" in notice
     assert notice.count(" start") == 1
     assert data["svg"]
+
+
+def test_of_two_machines_neither_is_taken(page: Page) -> None:
+    machine = (EIGHT / "machine.yaml").read_text()
+    files = [{"name": name, "text": machine} for name in ("a.yaml", "b.yaml")]
+    problem = page.post("map", {"node": {"files": files}}).problem
+    assert (problem["field"], problem["detail"]) == ("$.node.files", "a.yaml and b.yaml are 2 machines")
+    assert problem["advice"] == "drop one of them"

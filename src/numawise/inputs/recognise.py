@@ -78,6 +78,8 @@ class Recognised:
     """Those of them that hold NodeResourceTopologies and nothing else."""
     remarks: tuple[str, ...] = ()
     """Files that were passed over, and why (rule 2)."""
+    unclear: tuple[str, ...] = ()
+    """Those of which there are several, where a node has one."""
 
     @property
     def pods(self) -> tuple[str, ...]:
@@ -117,6 +119,7 @@ def recognised(spec: NodeSpec, words: Iterable[str]) -> Recognised:
         for kind, file in _word(word):
             found.add(kind, file)
     remarks: list[str] = []
+    unclear: list[str] = []
     named = {
         BUNDLE: bool(spec.bundle),
         STATE: bool(spec.state),
@@ -133,7 +136,8 @@ def recognised(spec: NodeSpec, words: Iterable[str]) -> Recognised:
             del found.files[kind]
         elif kind in ONLY_ONE and len(files) > 1:
             several = f"{files[0]} and {files[1]}" + (", …" if len(files) > 2 else "")
-            remarks.append(f"{several} are {len(files)} {ONLY_ONE[kind]}: none is taken; {option} names one")
+            unclear.append(f"{several} are {len(files)} {ONLY_ONE[kind]}")
+            remarks.append(f"{unclear[-1]}: none is taken; {option} names one")
             del found.files[kind]
     remarks += [f"{file}: a record of the kubelet's in which nothing is judged" for file in found.of(RECORD)]
     configs = found.of(CONFIG)
@@ -151,7 +155,7 @@ def recognised(spec: NodeSpec, words: Iterable[str]) -> Recognised:
         kubelet_flags=spec.kubelet_flags or next(iter(found.of(FLAGS)), ""),
         machine=machines or spec.machine,
     )
-    return Recognised(spec, found.objects, found.of(PUBLISHED), tuple(remarks))
+    return Recognised(spec, found.objects, found.of(PUBLISHED), tuple(remarks), tuple(unclear))
 
 
 def _word(word: str) -> Iterator[tuple[int, str]]:

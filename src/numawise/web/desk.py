@@ -154,6 +154,8 @@ class Desk:
         kept = self.dropped.keep(files, f"{field}.files") if files else None
         if kept is not None:
             known = recognised(spec, kept.paths)
+            if known.unclear:
+                raise InputError(known.unclear[0], field=f"{field}.files", advice="drop one of them")
             for path in known.pods:
                 read_documents(*read_raw(path))  # what cannot be read at all is said first
                 raise InputError(
