@@ -97,6 +97,9 @@ def test_form_and_text_are_in_step(home: str, page_at: PageAt) -> None:
         text.input_value().replace("topologyManagerPolicy: best-effort", "topologyManagerPolicy: restricted")
     )
     expect(policy).to_have_value("restricted")
+    expect(page.locator(".what-policies")).to_contain_text(
+        "restricted"
+    )  # another change takes its place until then
     text.fill(text.input_value().replace("memory: 14Gi", "memory: 13Gi"))
     expect(page.locator(".what-text .notice-no")).to_contain_text("is not equal to the value")
     is_sound(page)

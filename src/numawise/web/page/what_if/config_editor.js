@@ -38,7 +38,7 @@ export function configEditor({ onConfig, label = "Configuration" }) {
     const key = JSON.stringify([text, version, machine]);
     if (key === shown) return;
     shown = key;
-    const written = text === applied && area.value === text && version === release && JSON.stringify(machine) === JSON.stringify(node);
+    const written = text === applied && version === release && JSON.stringify(machine) === JSON.stringify(node);
     node = machine;
     if (version !== release) {
       release = version;
