@@ -13,13 +13,6 @@ from tests.web.calls import Page
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n"
 CONFIG = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-BESIDE: dict[str, dict[str, Any]] = {
-    "why": {"text": POD},
-    "whyTry": {"text": POD},
-    "scenarioWhy": {"at": 1},
-    "config": {"text": CONFIG},
-}
-"""What the bodies of some calls need beside a node."""
 NODES = [one for one in OPERATIONS if one.body is not None and "node" in members_of(one.body)]
 KUBELETS = [one for one in NODES if one.name not in ("nodeMap", "plan", "config")]
 
@@ -31,10 +24,15 @@ def page() -> Iterator[Page]:
     opened.close()
 
 
+def beside(form: type) -> dict[str, Any]:
+    """What a body of this form needs beside a node: the number of a step, a pod, a configuration."""
+    pods = "files" in members_of(form)
+    known = {"at": 1, "text": POD if pods else CONFIG}
+    return {name: value for name, value in known.items() if name in members_of(form)}
+
+
 def refused(page: Page, operation: Any, node: Any) -> tuple[str, str]:
-    problem = page.post(
-        operation.path.removeprefix("/"), {"node": node, **BESIDE.get(operation.name, {})}
-    ).problem
+    problem = page.post(operation.path.removeprefix("/"), {"node": node, **beside(operation.body)}).problem
     assert problem["status"] == 422
     assert "--" not in problem["detail"] + problem["advice"]
     return problem["field"], problem["detail"]
